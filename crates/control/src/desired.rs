@@ -15,19 +15,20 @@ use serde::{Deserialize, Serialize};
 use crate::live::{AllowList, WantedDrain, WantedNode, World};
 use crate::store::backup::Tombstones;
 use crate::store::records::{
-    FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PinnedScope, PinsRecord, PrivateBytes,
-    Role, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord, Wanted,
+    FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PinnedScope, PinsRecord, PlanRecord,
+    PrivateBytes, Role, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord, Wanted,
 };
 use crate::store::{Engine, Entry, StoreError};
 use crate::token_keys::{Signer, TokenKeys};
 
 /// The kinds of records that a gateway needs, secrets among them: it answers machines without a store, too.
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 9] = [
     FleetRecord::FOLDER,
     SiteRecord::FOLDER,
     NodeRecord::FOLDER,
     TitleRecord::FOLDER,
     PinsRecord::FOLDER,
+    PlanRecord::FOLDER,
     OperatorRecord::FOLDER,
     GatewayRecord::FOLDER,
     SecretRecord::FOLDER,
@@ -39,6 +40,9 @@ pub(crate) struct Records {
     texts: BTreeMap<String, String>,
     /// The revision at which a title last changed: titles are withdrawn, but their records stay, so it never falls within an epoch.
     titles_revision: u64,
+    /// The revision at which the plan last changed. The record stays when a plan is undone, so it never falls within an epoch either.
+    #[serde(default)]
+    plan_revision: u64,
     /// The revision at which a key that signs viewers' tokens last changed: the newest one stays, so it never falls within an epoch.
     #[serde(default)]
     token_keys_revision: u64,
@@ -50,6 +54,8 @@ pub(crate) struct Wishes {
     pub world: World,
     /// The files of prefixes, by site.
     pub files: BTreeMap<Name, Digest>,
+    /// The plan that nodes follow; its manifests are not in the world yet. `None`: every node holds everything.
+    pub plan: Option<PlanRecord>,
     /// The fleet's name.
     pub fleet: Name,
     /// Who may use the operator's API.
@@ -122,6 +128,9 @@ impl Records {
                 if folder == TitleRecord::FOLDER {
                     records.titles_revision = records.titles_revision.max(entry.revision);
                 }
+                if key == PlanRecord::FOLDER {
+                    records.plan_revision = entry.revision;
+                }
                 if key.starts_with(TokenKeyRecord::FOLDER) {
                     records.token_keys_revision = records.token_keys_revision.max(entry.revision);
                 }
@@ -178,10 +187,11 @@ impl Records {
             allowed,
             refused: BTreeMap::new(),
             nodes,
-            titles_revision: self.titles_revision,
+            titles_revision: self.titles_revision.max(self.plan_revision),
             titles,
             at_once,
             pins: self.pins(&mut problems),
+            placed: None,
             withdrawn,
             viewer_keys: ViewerKeys::new(keys.told(now)).into(),
             viewer_keys_revision: self.token_keys_revision,
@@ -192,11 +202,14 @@ impl Records {
         };
         let key = SigningKey::from_pkcs8(signing.reveal()).map_err(|error| error.to_string())?;
         world.gone_signature = key.sign(Gone::CONTEXT, world.gone().to_bytes()).signature;
+        let plan = self.all::<PlanRecord>(&mut problems).pop().map(|(_, plan)| plan);
+        let plan = plan.filter(|plan| plan.manifests.is_some());
         let (signer, keys_change_at) = (keys.signer(now).map(Arc::new), keys.changes_at(now));
         let fleet = fleet.name;
         Ok(Wishes {
             world,
             files,
+            plan,
             fleet,
             operators,
             signer,

@@ -3,6 +3,7 @@
 //! Read first: `gateway/mod.rs` for how the parts hang together, then `live/mod.rs`.
 
 pub mod api;
+pub mod buying;
 pub mod client;
 pub mod clock;
 pub mod decisions;

@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 
 use fleet::{Digest, Name};
-use placement::{PlacementError, Plan, Why};
+use placement::{ClusterManifest, PlacementError, Plan, Why};
 use popularity::RegionForecast;
 use serde::Serialize;
 
+use crate::buying::{BuyHint, hints};
 use crate::live::{LeftOutNode, PlanBasis};
 
 /// What would move if the plan were made now.
 #[derive(Clone, Debug, Serialize)]
 pub struct DryRun {
+    /// When titles were last placed by a plan that was carried out, since 1970; `None` while nodes hold everything.
+    pub planned_unix_seconds: Option<u64>,
+    /// Whether this plan is carried out: nodes are told something new.
+    pub is_applied: bool,
     /// What is expected in each region.
     pub regions: Vec<RegionOutlook>,
     /// Bytes that viewers are expected to watch in the coming day.
@@ -34,6 +39,8 @@ pub struct DryRun {
     pub floors_unmet: u64,
     /// Nodes that are no part of the plan.
     pub left_out: Vec<LeftOutNode>,
+    /// What binds, and what to buy next.
+    pub buy: Vec<BuyHint>,
 }
 
 /// What viewers of a region are expected to watch in the coming day.
@@ -103,30 +110,38 @@ impl MovedSum {
     }
 }
 
-/// Plans, and says what would move: in all, by cluster, and the first so many moves.
+/// Plans, and says what would move: in all, by cluster, and the first so many moves. Also returns the manifests.
 ///
 /// # Errors
 /// Those of placement.
-pub fn dry_run(basis: PlanBasis, moves_max: usize) -> Result<DryRun, PlacementError> {
-    let PlanBasis { input, forecasts, left_out } = basis;
+pub fn dry_run(
+    basis: PlanBasis,
+    moves_max: usize,
+) -> Result<(DryRun, Vec<ClusterManifest>), PlacementError> {
+    let PlanBasis { input, forecasts, left_out, planned_unix_seconds } = basis;
     let bytes: BTreeMap<String, u64> =
         input.titles.iter().map(|title| (title.path.clone(), title.bytes)).collect();
     let plan = placement::plan(input)?;
     let mut moves: BTreeMap<Why, MovedSum> = BTreeMap::new();
     plan.moves().for_each(|step| moves.entry(step.why).or_default().add(step.bytes));
-    Ok(DryRun {
+    let manifests: Vec<ClusterManifest> = plan.manifests().collect();
+    let told = DryRun {
+        planned_unix_seconds,
+        is_applied: false,
         regions: forecasts.iter().map(outlook).collect(),
         watched_bytes: small(plan.watched_bytes),
         near_before_permille: share(plan.near_before_bytes, plan.watched_bytes),
         near_after_permille: share(plan.near_after_bytes, plan.watched_bytes),
         moves,
         moved_bytes: small(plan.moved_bytes()),
-        clusters: clusters(&plan, &bytes),
+        clusters: clusters(&plan, &manifests, &bytes),
         first_moves: first_moves(&plan, moves_max),
         pins_unmet: plan.pins_unmet,
         floors_unmet: plan.floors_unmet,
         left_out,
-    })
+        buy: hints(&plan),
+    };
+    Ok((told, manifests))
 }
 
 fn small(bytes: u128) -> u64 {
@@ -150,17 +165,21 @@ fn outlook(forecast: &RegionForecast) -> RegionOutlook {
     }
 }
 
-fn clusters(plan: &Plan, bytes: &BTreeMap<String, u64>) -> Vec<ClusterChange> {
+fn clusters(
+    plan: &Plan,
+    manifests: &[ClusterManifest],
+    bytes: &BTreeMap<String, u64>,
+) -> Vec<ClusterChange> {
     let titles: Vec<&str> = plan.titles().collect();
     let places: BTreeMap<&Name, usize> =
         plan.nodes().enumerate().map(|(at, node)| (node, at)).collect();
     let mut brought = vec![MovedSum::default(); places.len()];
     plan.moves().for_each(|step| brought[step.node].add(step.bytes));
-    let change = |manifest: placement::ClusterManifest| {
+    let change = |manifest: &ClusterManifest| {
         let mut change = ClusterChange {
             manifest: manifest.digest(),
-            site: manifest.site,
-            cluster: manifest.cluster,
+            site: manifest.site.clone(),
+            cluster: manifest.cluster.clone(),
             titles: manifest.titles.len(),
             brought: MovedSum::default(),
             dropped: MovedSum::default(),
@@ -174,7 +193,7 @@ fn clusters(plan: &Plan, bytes: &BTreeMap<String, u64>) -> Vec<ClusterChange> {
         }
         change
     };
-    plan.manifests().map(change).collect()
+    manifests.iter().map(change).collect()
 }
 
 fn first_moves(plan: &Plan, moves_max: usize) -> Vec<TitleMove> {

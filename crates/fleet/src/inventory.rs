@@ -62,7 +62,7 @@ impl Inventory {
 pub struct Desired {
     /// Of the fleet: rises when a backup is restored.
     pub epoch: u64,
-    /// The store's revision at which a title last changed; rises within an epoch.
+    /// The store's revision at which a title or the plan last changed; rises within an epoch.
     pub revision: u64,
     /// What it shall hold, by path.
     pub titles: Vec<PublishedTitle>,

@@ -5,6 +5,7 @@
 
 mod announced;
 mod digest;
+mod evicting;
 mod gone;
 mod grant;
 mod heartbeat;
@@ -23,6 +24,7 @@ mod watched;
 
 pub use announced::{AnnouncedError, FILE_PREFIXES_MAX};
 pub use digest::{Digest, DigestError};
+pub use evicting::{EVICTIONS_MAX, EvictionLeave, EvictionRequest};
 pub use gone::{Gone, KeptGone};
 pub use grant::{FillGrant, FillGrantRequest, GRANT_SECONDS};
 pub use heartbeat::{

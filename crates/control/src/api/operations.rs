@@ -46,6 +46,12 @@ const KEYS: &[ApiField] = &[needed(
 )];
 
 const PLAN: &[ApiField] = &[
+    maybe(
+        "planned_unix_seconds",
+        Whole,
+        "When titles were last placed by a plan that nodes follow, since 1970; null while every node holds everything.",
+    ),
+    needed("is_applied", Truth, "Whether this answer tells nodes something new."),
     needed(
         "regions",
         List,
@@ -65,6 +71,11 @@ const PLAN: &[ApiField] = &[
     needed("pins_unmet", Whole, "Copies that pins want and that find no room."),
     needed("floors_unmet", Whole, "Copies that the floor wants and that find no room."),
     needed("left_out", List, "Nodes that are no part of the plan: {node, why}."),
+    needed(
+        "buy",
+        List,
+        "What binds, and what to buy next: {binds (copies, room or ceiling), site, lost, text}.",
+    ),
 ];
 
 const REASON: &[ApiField] = &[needed("reason", Text, "Why; others will read it.")];
@@ -320,6 +331,22 @@ pub static OPERATIONS: &[Operation] = &[
         PLAN,
         |call| Box::pin(plans::plan(call)),
     ),
+    post(
+        "/api/v1/plan/apply",
+        Operate,
+        "Plan, and have nodes hold what the plan says; nothing changes if they do already",
+        &[maybe("moves", Whole, "List at most so many moves; 20 if left out.")],
+        PLAN,
+        |call| Box::pin(plans::apply(call)),
+    ),
+    post(
+        "/api/v1/plan/undo",
+        Operate,
+        "Have every node hold everything that is published again",
+        &[],
+        &[needed("is_undone", Truth, "Whether there was a plan.")],
+        |call| Box::pin(plans::undo(call)),
+    ),
     get(
         "/api/v1/where",
         Read,
@@ -328,7 +355,11 @@ pub static OPERATIONS: &[Operation] = &[
         &[
             needed("title", Text, "Its path."),
             needed("state", Text, "published or withdrawn."),
-            needed("nodes", List, "Nodes: {node, site, state, holds, receipt}."),
+            needed(
+                "nodes",
+                List,
+                "Nodes: {node, site, state, holds, why (everything, pin, floor, demand, spare or null), moves (comes, goes or null), receipt}.",
+            ),
             needed(
                 "watched",
                 List,

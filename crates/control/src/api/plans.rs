@@ -1,14 +1,11 @@
 //! Plans: what would move, and where publishers want titles whatever is watched.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
-use tokio::task::spawn_blocking;
 
 use super::operation::{Answer, Call};
 use super::titles::path;
 use super::{ApiError, object};
-use crate::planning::dry_run;
+use crate::planning::DryRun;
 use crate::store::records::{PinnedCopies, PinsRecord};
 
 /// Moves in one answer, if nothing else is said, and at most.
@@ -16,21 +13,24 @@ const MOVES: u64 = 20;
 const MOVES_MAX: u64 = 10_000;
 
 pub(super) async fn plan(call: Call) -> Answer {
-    let moves_max = call.query_whole("moves").unwrap_or(MOVES).min(MOVES_MAX) as usize;
-    let gateway = Arc::clone(&call.gateway);
-    let planned = spawn_blocking(move || {
-        // A plan of a large fleet takes seconds and some hundred megabytes.
-        let _turn = gateway.try_to_plan().ok_or_else(|| {
-            ApiError::Unavailable(
-                "this gateway is planning already: ask again in a minute".to_owned(),
-            )
-        })?;
-        let basis = gateway.live().plan_basis(gateway.now());
-        let basis = basis.map_err(|why| ApiError::Conflict(why.to_owned()))?;
-        dry_run(basis, moves_max).map_err(|error| ApiError::Conflict(error.to_string()))
-    });
-    let planned = planned.await.map_err(|error| ApiError::Broken(error.to_string()))??;
-    object(serde_json::to_value(planned).map_err(|error| ApiError::Broken(error.to_string()))?)
+    let moves_max = call.query_whole("moves").unwrap_or(MOVES);
+    told(call.gateway.dry_run(moves_max.min(MOVES_MAX) as usize).await?)
+}
+
+pub(super) async fn apply(call: Call) -> Answer {
+    let moves_max = call.body.get("moves").and_then(Value::as_u64).unwrap_or(MOVES);
+    let by = call.by("plan", "");
+    told(call.gateway.apply_plan(&by, moves_max.min(MOVES_MAX) as usize).await?)
+}
+
+pub(super) async fn undo(call: Call) -> Answer {
+    let by = call.by("undo_plan", "");
+    let is_news = call.gateway.undo_plan(&by).await?;
+    object(json!({ "is_undone": is_news }))
+}
+
+fn told(plan: DryRun) -> Answer {
+    object(serde_json::to_value(plan).map_err(|error| ApiError::Broken(error.to_string()))?)
 }
 
 pub(super) async fn pin(call: Call) -> Answer {

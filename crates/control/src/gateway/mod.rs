@@ -11,6 +11,7 @@ mod changes;
 mod first_start;
 mod forgetting;
 mod keys;
+mod placing;
 mod popularity;
 mod publish;
 mod source;
@@ -19,11 +20,13 @@ mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::time::Duration;
 
 use answers::session::SessionKey;
 use axum::body::Bytes;
 use fleet::{Announced, Digest, Name};
 use identity::{Authority, RefusalLog};
+use placement::ClusterManifest;
 use tokio::sync::watch;
 
 pub use changes::By;
@@ -56,6 +59,10 @@ pub struct Gateway {
     objects_needed: Mutex<BTreeSet<Digest>>,
     /// What sites' files announce, by the files' digests: they are not read again at each change of the store.
     files: Mutex<BTreeMap<Digest, Arc<[Announced]>>>,
+    /// The manifests of the plan: likewise.
+    manifests: Mutex<BTreeMap<Digest, Arc<ClusterManifest>>>,
+    /// How often titles are placed anew by what is watched, once there is a plan; `None`: when an operator says so.
+    plan_every: Option<Duration>,
     authority: Arc<Authority>,
     signing: PrivateBytes,
     /// How long tokens of viewers work.
@@ -72,6 +79,8 @@ pub struct Gateway {
     answered: Mutex<BTreeMap<&'static str, u64>>,
     refused: Mutex<BTreeMap<&'static str, u64>>,
     known: RwLock<Arc<Known>>,
+    /// Held while the store is read: what was read earlier must not replace what was read later.
+    reading: tokio::sync::Mutex<()>,
     /// The line of JSON that the fleet page gets each second.
     page: watch::Sender<Bytes>,
     log: fn(&str),

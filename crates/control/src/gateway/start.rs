@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use fleet::{Name, SigningKey};
@@ -38,6 +39,8 @@ pub struct GatewayOptions {
     pub machines_url: String,
     /// How long signed addresses of viewers work.
     pub token_seconds: u64,
+    /// How often titles are placed anew by what is watched, once an operator has had a plan carried out; `None`: when an operator says so.
+    pub plan_every: Option<Duration>,
     /// The fleet to make if the store has none.
     pub new_fleet: NewFleet,
     /// Most bytes of the log of decisions.
@@ -106,13 +109,9 @@ impl Gateway {
         let beginning = begin(&options, &state, clock.now().unix_seconds()).await?;
         let wishes =
             beginning.records.wishes(clock.now().unix_seconds()).map_err(GatewayError::Fleet)?;
-        let broken = |error: &dyn Display| GatewayError::Fleet(error.to_string());
-        let secret = &wishes.authority;
-        let pem = secret.certificate_pem.as_deref().unwrap_or_default();
-        let authority = Authority::read(&wishes.fleet, secret.pkcs8.reveal(), pem);
-        let authority = authority.map_err(|error| broken(&error))?;
-        let signing =
-            SigningKey::from_pkcs8(wishes.signing.reveal()).map_err(|error| broken(&error))?;
+        let authority = authority(&wishes)?;
+        let signing = SigningKey::from_pkcs8(wishes.signing.reveal());
+        let signing = signing.map_err(|error| GatewayError::Fleet(error.to_string()))?;
         let decisions_folder = state.path().join("decisions");
         let decisions = DecisionLog::open(&decisions_folder, options.decisions_bytes_max);
         let decisions =
@@ -124,13 +123,12 @@ impl Gateway {
             // Steering goes on without it; nodes speak within seconds.
             Err(error) => log(&format!("the last snapshot on disk cannot be used: {error}")),
         }
-        let fleet_name = wishes.fleet.clone();
         // A process, not a name, holds the lease: another process of the same name must not believe that it does.
         let owner = format!("{} {:016x}", options.name, u64::from_be_bytes(random()));
         let election = Election::new(Arc::clone(&options.engine), owner, LEASE_SECONDS);
         let gateway = Self {
             name: options.name,
-            fleet_name,
+            fleet_name: wishes.fleet.clone(),
             clock,
             live: Arc::new(Live::new(core, signing)),
             state,
@@ -139,6 +137,8 @@ impl Gateway {
             objects: options.objects,
             objects_needed: Mutex::default(),
             files: Mutex::default(),
+            manifests: Mutex::default(),
+            plan_every: options.plan_every,
             authority: Arc::new(authority),
             signing: wishes.signing.clone(),
             token_seconds: options.token_seconds,
@@ -155,6 +155,7 @@ impl Gateway {
             answered: Mutex::default(),
             refused: Mutex::default(),
             known: RwLock::new(Arc::new(Known::nothing())),
+            reading: Default::default(),
             page: watch::Sender::new(Bytes::new()),
             log,
         };
@@ -167,6 +168,13 @@ impl Gateway {
         let _ = gateway.make_snapshot().inspect_err(|problem| gateway.tell(problem));
         Ok(Arc::new(gateway))
     }
+}
+
+fn authority(wishes: &Wishes) -> Result<Authority, GatewayError> {
+    let secret = &wishes.authority;
+    let pem = secret.certificate_pem.as_deref().unwrap_or_default();
+    let read = Authority::read(&wishes.fleet, secret.pkcs8.reveal(), pem);
+    read.map_err(|error| GatewayError::Fleet(error.to_string()))
 }
 
 /// Reads the store, makes a fleet if there is none, or falls back on the gateway's own copy.

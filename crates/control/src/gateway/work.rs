@@ -1,11 +1,11 @@
 //! What a gateway does by itself: it reads the store, makes snapshots, and tells the page.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use fleet::{Digest, Name, PublishedTitle};
+use fleet::{Digest, PublishedTitle};
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
@@ -65,6 +65,7 @@ impl Gateway {
             self.tell_page_on(),
             self.forget_on(),
             self.keep_popularity_on(),
+            self.place_on(),
             elect
         );
     }
@@ -208,6 +209,7 @@ impl Gateway {
 
     /// Reads the store, whether it has changed or not.
     pub(super) async fn read_store(&self) -> Result<(), StoreError> {
+        let _turn = self.reading.lock().await;
         // Read before the records: what changes between the two is read again.
         let revision = self.engine.revision().await?;
         let records = Records::load(&*self.engine).await?;
@@ -239,8 +241,9 @@ impl Gateway {
         }
         let world = std::mem::take(&mut wishes.world);
         let world = self.with_files(world, &wishes.files).await;
+        let world = self.with_plan(world, wishes.plan.as_ref()).await;
         self.bring_documents(&world.titles).await;
-        self.remove_objects(&world.titles, &wishes.files);
+        self.remove_objects(&world.titles, &wishes);
         self.set_known(Known::of(records, &wishes, revision, store_problem));
         self.live.set_world(Arc::new(world), self.now());
     }
@@ -273,10 +276,11 @@ impl Gateway {
     }
 
     /// Removes copies of objects that nobody needs any more.
-    fn remove_objects(&self, titles: &[PublishedTitle], files: &BTreeMap<Name, Digest>) {
+    fn remove_objects(&self, titles: &[PublishedTitle], wishes: &Wishes) {
         let documents = titles.iter().flat_map(|title| [&title.record, &title.hls, &title.dash]);
-        let needed: BTreeSet<Digest> =
-            documents.map(|document| document.sha256).chain(files.values().copied()).collect();
+        let mut needed: BTreeSet<Digest> = documents.map(|document| document.sha256).collect();
+        needed.extend(wishes.files.values());
+        needed.extend(wishes.plan.iter().flat_map(|plan| plan.manifests.iter().flatten()));
         if lock(&self.objects_needed).clone() != needed {
             // What is not removed now is removed at the next change.
             let _ = self.state.remove_documents(|digest| needed.contains(digest));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fleet::{
     Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, Name,
-    Receipt, ReceiptState, RoutesAnswer, RoutesUpdate, State, WatchReport,
+    PublishedTitle, Receipt, ReceiptState, RoutesAnswer, RoutesUpdate, State, WatchReport,
 };
 use popularity::{PopularityState, RegionCount};
 
@@ -14,8 +14,9 @@ use super::Unheard;
 use super::doubt::{Doubt, Silence};
 use super::feeds::Feeds;
 use super::node::{self, LiveNode};
-use super::plan_basis::{self, PlanParts};
+use super::plan_basis::{self, Absent, PlanParts};
 use super::shelf::Shelf;
+use super::upkeep::{self, Upkeep};
 use super::view::{self, FeedView, FleetView, TitleAtNode, TitleState, TitleView};
 use super::watching::{Speaker, Watching};
 use super::world::{WantedNode, World};
@@ -39,6 +40,7 @@ pub struct Core {
     pub(super) watching: Watching,
     /// What became of withdrawn versions, by node.
     pub(super) receipts: HashMap<HeldTitle, BTreeMap<Name, ReceiptState>>,
+    /// What every node holds without a plan.
     desired: (Arc<Desired>, Digest),
     viewer_keys: Digest,
     /// Of the newest snapshot.
@@ -200,7 +202,7 @@ impl Core {
             now_unix_millis: now.unix_millis,
             state: self.state_of(from),
             reason: drain.map(|drain| drain.reason.clone()),
-            desired: self.desired.1,
+            desired: self.desired_digest(from),
             keys: self.viewer_keys,
             snapshot: self.number,
             wants_inventory,
@@ -329,14 +331,19 @@ impl Core {
     ///
     /// # Errors
     /// Why nothing is planned now.
-    pub(super) fn plan_parts(&self, now: Now) -> Result<PlanParts, &'static str> {
+    pub(super) fn plan_parts(&self, absent: Absent, now: Now) -> Result<PlanParts, &'static str> {
         if self.doubt.is_held() {
             return Err(
                 "many nodes fell silent at once, and this gateway doubts that it hears them: it plans nothing until it does, or until you say \
                  that they are dead (fullbore control nodes --believe-silence)",
             );
         }
-        Ok(plan_basis::parts(self, now))
+        Ok(plan_basis::parts(self, absent, now))
+    }
+
+    /// What of the plan has to be put right, if anything has.
+    pub fn upkeep(&self, now: Now) -> Option<Upkeep> {
+        upkeep::of(self, now)
     }
 
     /// Time has passed.
@@ -416,7 +423,27 @@ impl Core {
     /// What a node shall hold; `None` if it may not take part.
     pub fn desired_of(&self, name: &Name) -> Option<Arc<Desired>> {
         self.world.nodes.get(name).filter(|wanted| !wanted.is_revoked)?;
-        Some(Arc::clone(&self.desired.0))
+        Some(self.world.desired_of(name, &self.desired.0))
+    }
+
+    /// With a plan, what is summed for a node is small: a node asks for its list with each heartbeat that tells it something new.
+    fn desired_digest(&self, name: &Name) -> Digest {
+        let (_, everything) = &self.desired;
+        let placed = self.world.placed.as_ref();
+        placed.map_or(*everything, |placed| placed.digest_of(name, everything))
+    }
+
+    /// The published title that a node shall hold in this version, if it shall.
+    pub fn wanted_of(&self, name: &Name, held: &HeldTitle) -> Option<&PublishedTitle> {
+        let world = &self.world;
+        world.nodes.get(name).filter(|wanted| !wanted.is_revoked)?;
+        let place = world.place_of(&held.path).filter(|place| world.wants(name, *place))?;
+        world.titles.get(place as usize).filter(|title| title.version == held.version)
+    }
+
+    /// Which of these a node may remove: titles that the plan does not name for it, and of which enough other nodes hold a copy that they keep.
+    pub fn may_evict(&self, name: &Name, held: Vec<HeldTitle>) -> Vec<HeldTitle> {
+        held.into_iter().filter(|held| upkeep::may_evict(self, name, held)).collect()
     }
 
     /// Whether a snapshot made now would differ from the last one.

@@ -12,11 +12,15 @@ mod doubt;
 mod feed_tests;
 mod feeds;
 mod node;
+mod placed;
+#[cfg(test)]
+mod placed_tests;
 mod plan_basis;
 mod shelf;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 mod view;
 mod watching;
 mod world;
@@ -27,8 +31,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use axum::body::Bytes;
 use fleet::{
-    Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, Inventory, Name, OutOfBounds,
-    PublicKey, RoutesAnswer, RoutesUpdate, Signed, SigningKey, SnapshotError, State, WatchReport,
+    Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, Name,
+    OutOfBounds, PublicKey, RoutesAnswer, RoutesUpdate, Signed, SigningKey, SnapshotError, State,
+    WatchReport,
 };
 use popularity::{PopularityState, RegionCount};
 use steering::Fleet;
@@ -38,10 +43,12 @@ pub use self::core::{Core, PopularityCounts};
 pub use self::feeds::FEED_HOLDS;
 pub(crate) use self::feeds::told_refused;
 pub use self::node::SILENCE_OF_DEATH;
-pub use self::plan_basis::{LeftOutNode, PlanBasis};
+pub use self::placed::{PlacedCopy, PlacedTitles};
+pub use self::plan_basis::{Absent, LeftOutNode, PlanBasis};
+pub use self::upkeep::{ABSENT_MAX, Upkeep};
 pub use self::view::{
-    CLOCK_OFF_MILLIS_MAX, FeedView, FleetView, NodeView, SiteView, TitleAtNode, TitleCounts,
-    TitleState, TitleView, WithdrawnState,
+    CLOCK_OFF_MILLIS_MAX, CopyMove, FeedView, FleetView, NodeView, SiteView, TitleAtNode,
+    TitleCounts, TitleState, TitleView, WhyHeld, WithdrawnState,
 };
 pub use self::world::{WantedDrain, WantedNode, World};
 use crate::clock::Now;
@@ -199,9 +206,24 @@ impl Live {
     ///
     /// # Errors
     /// Why nothing is planned now.
-    pub fn plan_basis(&self, now: Now) -> Result<PlanBasis, &'static str> {
-        let parts = self.core().plan_parts(now)?;
+    pub fn plan_basis(&self, absent: Absent, now: Now) -> Result<PlanBasis, &'static str> {
+        let parts = self.core().plan_parts(absent, now)?;
         Ok(parts.basis(now))
+    }
+
+    /// [`Core::upkeep`].
+    pub fn upkeep(&self, now: Now) -> Option<Upkeep> {
+        self.core().upkeep(now)
+    }
+
+    /// [`Core::may_evict`].
+    pub fn may_evict(&self, node: &Name, held: Vec<HeldTitle>) -> Vec<HeldTitle> {
+        self.core().may_evict(node, held)
+    }
+
+    /// Whether a node shall hold this version of a title.
+    pub fn is_wanted_of(&self, node: &Name, held: &HeldTitle) -> bool {
+        self.core().wanted_of(node, held).is_some()
     }
 
     /// What a node shall hold; `None` if it may not take part.

@@ -8,7 +8,9 @@ use popularity::{FleetPopularity, KnownTitle, RegionForecast, TitleForecast};
 use serde::Serialize;
 
 use super::core::Core;
+use super::node::LiveNode;
 use super::snapshot::{holds, places};
+use super::upkeep;
 use super::world::{WantedNode, World};
 use crate::clock::Now;
 
@@ -20,6 +22,17 @@ pub struct PlanBasis {
     pub forecasts: Vec<RegionForecast>,
     /// Nodes that are no part of the plan.
     pub left_out: Vec<LeftOutNode>,
+    /// When titles were last placed by a plan that was carried out, since 1970.
+    pub planned_unix_seconds: Option<u64>,
+}
+
+/// What becomes of nodes of the present plan that are away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// Lost and drained ones get nothing: an operator asks for a plan without them.
+    LeaveOut,
+    /// They keep what they shall hold until they are away for too long: a gateway plans by itself.
+    Keep,
 }
 
 /// A node that gets nothing by a plan that is made now.
@@ -39,12 +52,15 @@ pub(super) struct PlanParts {
     left_out: Vec<LeftOutNode>,
 }
 
-pub(super) fn parts(core: &Core, now: Now) -> PlanParts {
+pub(super) fn parts(core: &Core, absent: Absent, now: Now) -> PlanParts {
     let places = places(core);
     let (mut nodes, mut left_out) = (Vec::new(), Vec::new());
     for (name, wanted) in &core.world.nodes {
         match node(core, name, wanted, &places, now) {
             Ok(node) => nodes.push(node),
+            Err(_) if keeps(core, name, wanted, absent, now) => {
+                nodes.extend(kept(core, name, wanted));
+            }
             // It is gone for good, and nobody wonders where it is.
             Err(_) if wanted.is_revoked => {}
             Err(why) => left_out.push(LeftOutNode { node: name.clone(), why }),
@@ -77,7 +93,13 @@ impl PlanParts {
             nodes: self.nodes,
             ..PlacementInput::default()
         };
-        PlanBasis { input, forecasts, left_out: self.left_out }
+        let placed = self.world.placed.as_ref();
+        PlanBasis {
+            input,
+            forecasts,
+            left_out: self.left_out,
+            planned_unix_seconds: placed.map(|placed| placed.planned_unix_seconds),
+        }
     }
 
     fn forecasts(&self, now: Now) -> Vec<RegionForecast> {
@@ -96,6 +118,57 @@ fn starts(forecast: &TitleForecast, title_bytes: u64) -> u64 {
     forecast.count.starts.max(forecast.count.bytes / title_bytes.max(1))
 }
 
+/// Why a node is no part of a plan that is made now, if it is none.
+pub(super) fn is_ready<'c>(
+    core: &'c Core,
+    name: &Name,
+    wanted: &WantedNode,
+    now: Now,
+) -> Result<&'c LiveNode, &'static str> {
+    let live = core.nodes.get(name).ok_or("it is not known yet")?;
+    match core.state_of(name) {
+        State::Revoked => return Err("it is revoked"),
+        State::Lost => return Err("it is lost"),
+        State::Joining => return Err("it has not said yet that it serves"),
+        State::Serving => {}
+        State::Draining | State::Drained if is_drained_for_good(wanted, now) => {
+            return Err("it is drained, and nobody has said until when");
+        }
+        // Who comes back by itself keeps what it holds.
+        State::Draining | State::Drained => {}
+    }
+    live.heard.as_ref().map(|_| live).ok_or("it has not said yet what room it has")
+}
+
+fn is_drained_for_good(wanted: &WantedNode, now: Now) -> bool {
+    let drain = wanted.drain.as_ref().filter(|drain| drain.holds(now.unix_seconds()));
+    drain.is_some_and(|drain| drain.returns_unix_seconds.is_none())
+}
+
+/// Whether viewers do without this node: it is lost, or drained without an end.
+pub(super) fn is_absent(core: &Core, name: &Name, wanted: &WantedNode, now: Now) -> bool {
+    core.state_of(name) == State::Lost || is_drained_for_good(wanted, now)
+}
+
+/// Whether a node of the present plan that is not ready keeps its part of it. One that starts anew, or that this gateway has not heard yet, does.
+fn keeps(core: &Core, name: &Name, wanted: &WantedNode, absent: Absent, now: Now) -> bool {
+    let is_placed = core.world.placed.as_ref().is_some_and(|placed| placed.has(name));
+    let is_away = match absent {
+        Absent::LeaveOut => is_absent(core, name, wanted, now),
+        Absent::Keep => upkeep::is_gone(core, name, now),
+    };
+    is_placed && !wanted.is_revoked && !is_away
+}
+
+/// A node that keeps its part of the present plan, and gets nothing more.
+fn kept(core: &Core, name: &Name, wanted: &WantedNode) -> Option<PlacementNode> {
+    let copies = core.world.placed.as_ref()?.of(name);
+    let holds: Vec<u32> = copies.iter().map(|copy| copy.title).collect();
+    let bytes = holds.iter().map(|title| core.world.titles[*title as usize].bytes);
+    let room_bytes = bytes.fold(0, u64::saturating_add);
+    placed_node(core, name, wanted, room_bytes, holds)
+}
+
 /// The node as placement sees it, or why it is no part of a plan.
 fn node(
     core: &Core,
@@ -104,31 +177,33 @@ fn node(
     places: &[u32],
     now: Now,
 ) -> Result<PlacementNode, &'static str> {
-    let live = core.nodes.get(name).ok_or("it is not known yet")?;
-    match core.state_of(name) {
-        State::Revoked => return Err("it is revoked"),
-        State::Lost => return Err("it is lost"),
-        State::Joining => return Err("it has not said yet that it serves"),
-        State::Serving => {}
-        // Who comes back by itself keeps what it holds.
-        State::Draining | State::Drained => {
-            let drain = wanted.drain.as_ref().filter(|drain| drain.holds(now.unix_seconds()));
-            if drain.is_some_and(|drain| drain.returns_unix_seconds.is_none()) {
-                return Err("it is drained, and nobody has said until when");
-            }
-        }
-    }
-    let heard = live.heard.as_ref().ok_or("it has not said yet what room it has")?;
-    let holds = holds(live, places);
-    let held = holds.iter().map(|title| core.world.titles[*title as usize].bytes);
-    let room = held.fold(heard.load.free_bytes, u64::saturating_add);
-    let site = core.world.sites.get(&wanted.place.site).ok_or("its site is not known")?;
-    Ok(PlacementNode {
+    let live = is_ready(core, name, wanted, now)?;
+    let free_bytes = live.heard.as_ref().map_or(0, |heard| heard.load.free_bytes);
+    let held = holds(live, places);
+    let bytes = held.iter().map(|title| core.world.titles[*title as usize].bytes);
+    // What the plan no longer names goes when something needs its room.
+    let room_bytes = bytes.fold(free_bytes, u64::saturating_add);
+    let placed = core.world.placed.as_ref().filter(|placed| placed.has(name));
+    let holds = placed.map(|placed| placed.of(name).iter().map(|copy| copy.title).collect());
+    placed_node(core, name, wanted, room_bytes, holds.unwrap_or(held))
+        .ok_or("its site is not known")
+}
+
+fn placed_node(
+    core: &Core,
+    name: &Name,
+    wanted: &WantedNode,
+    room_bytes: u64,
+    holds: Vec<u32>,
+) -> Option<PlacementNode> {
+    let site = core.world.sites.get(&wanted.place.site)?;
+    let live = core.nodes.get(name)?;
+    Some(PlacementNode {
         name: name.clone(),
         place: wanted.place.clone(),
         region: site.region.clone(),
         kind: wanted.kind,
-        room_bytes: room,
+        room_bytes,
         ceiling_bits_per_second: live.ceiling_bits_per_second(wanted),
         fill_bytes_max: None,
         holds,

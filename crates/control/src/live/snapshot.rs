@@ -8,7 +8,7 @@ use super::world::WantedNode;
 use crate::clock::Now;
 
 /// No title of the snapshot has this number of the shelf.
-pub(super) const NONE: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 
 pub(super) fn of(core: &Core, number: u64, now: Now) -> FleetSnapshot {
     let world = &core.world;

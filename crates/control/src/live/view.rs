@@ -6,11 +6,12 @@ use fleet::{
     FillProgress, HeldTitle, Load, Name, NodeKind, NodePlace, NotMe, Prefix, PublishedTitle,
     ReceiptState, State,
 };
+use placement::Why;
 use serde::Serialize;
 
 use super::core::Core;
 use super::node::{self, LiveNode};
-use super::snapshot::{NONE, places};
+use super::snapshot::{self, places};
 use super::world::WantedNode;
 use crate::clock::Now;
 
@@ -116,7 +117,7 @@ pub struct NodeView {
     pub load_permille: u16,
     /// How many published titles it holds.
     pub titles: usize,
-    /// How many it lacks.
+    /// How many it lacks of those that it shall hold.
     pub missing: usize,
     /// How many withdrawals it has not answered.
     pub receipts_waiting: usize,
@@ -153,6 +154,43 @@ pub enum TitleState {
     Withdrawn,
 }
 
+/// Why a node shall hold a title.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhyHeld {
+    /// There is no plan: every node holds everything.
+    Everything,
+    /// A pin wants it there.
+    Pin,
+    /// It is one of the copies that every title has.
+    Floor,
+    /// Viewers are expected to watch it there.
+    Demand,
+    /// It was there, and nothing needs its room.
+    Spare,
+}
+
+impl From<Why> for WhyHeld {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::Pin => Self::Pin,
+            Why::Floor => Self::Floor,
+            Why::Demand => Self::Demand,
+            Why::Spare => Self::Spare,
+        }
+    }
+}
+
+/// What becomes of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CopyMove {
+    /// The node shall hold it, and does not yet.
+    Comes,
+    /// The plan names it for others: it goes once enough of them hold it and nobody watches it here.
+    Goes,
+}
+
 /// A title beside one node.
 #[derive(Clone, Debug, Serialize)]
 pub struct TitleAtNode {
@@ -164,6 +202,10 @@ pub struct TitleAtNode {
     pub state: State,
     /// Whether it holds the published version.
     pub holds: bool,
+    /// Why it shall, if it shall.
+    pub why: Option<WhyHeld>,
+    /// Whether it is to come or to go.
+    pub moves: Option<CopyMove>,
     /// What became of the withdrawn versions on it, if there are any.
     pub receipt: Option<WithdrawnState>,
 }
@@ -185,20 +227,28 @@ pub enum WithdrawnState {
 pub(super) fn of(core: &Core, now: Now) -> FleetView {
     let world = &core.world;
     let places = places(core);
+    // Of nodes that shall hold it.
     let mut holders = vec![0_usize; world.titles.len()];
     let mut nodes = Vec::with_capacity(world.nodes.len());
     for (name, wanted) in &world.nodes {
         let Some(live) = core.nodes.get(name) else { continue };
-        let mut titles = 0;
-        for place in live.held.iter().map(|number| places[*number as usize]) {
-            if place != NONE {
-                titles += 1;
-                holders[place as usize] += usize::from(!wanted.is_revoked);
+        let held = snapshot::holds(live, &places);
+        let mut missing = shall_hold(core, name);
+        for place in &held {
+            if world.wants(name, *place) {
+                missing -= 1;
+                holders[*place as usize] += usize::from(!wanted.is_revoked);
             }
         }
-        nodes.push(node(core, name, wanted, live, titles, now));
+        nodes.push(node(core, name, wanted, live, (held.len(), missing), now));
     }
-    let wanted = takers(core).count();
+    let takers = takers(core).count();
+    let wanted = |title: usize| match &world.placed {
+        Some(placed) => placed.copies(title as u32) as usize,
+        None => takers,
+    };
+    // What has no place yet is held by nobody who shall.
+    let is_incomplete = |title: &usize| holders[*title] < wanted(*title).max(1).min(takers);
     FleetView {
         gateway: core.gateway.clone(),
         unix_millis: now.unix_millis,
@@ -215,7 +265,7 @@ pub(super) fn of(core: &Core, now: Now) -> FleetView {
         titles: TitleCounts {
             published: world.titles.len(),
             withdrawn: world.withdrawn.len(),
-            incomplete: holders.iter().filter(|holders| **holders < wanted).count(),
+            incomplete: (0..holders.len()).filter(is_incomplete).count(),
         },
     }
 }
@@ -252,12 +302,19 @@ pub(super) fn feeds(core: &Core, site: &Name, now: Now) -> Vec<FeedView> {
     view.collect()
 }
 
+/// How many titles a node shall hold.
+fn shall_hold(core: &Core, name: &Name) -> usize {
+    let world = &core.world;
+    world.placed.as_ref().map_or(world.titles.len(), |placed| placed.of(name).len())
+}
+
+/// `titles`: how many it holds, and how many it lacks.
 fn node(
     core: &Core,
     name: &Name,
     wanted: &WantedNode,
     live: &LiveNode,
-    titles: usize,
+    (titles, missing): (usize, usize),
     now: Now,
 ) -> NodeView {
     let (state, since_unix_millis) = live.told.unwrap_or((State::Joining, now.unix_millis));
@@ -285,7 +342,7 @@ fn node(
         titles,
         missing: match wanted.is_revoked {
             true => 0,
-            false => core.world.titles.len() - titles,
+            false => missing,
         },
         receipts_waiting: match wanted.is_revoked {
             true => 0,
@@ -295,12 +352,13 @@ fn node(
     }
 }
 
-/// The nodes that shall hold what is published.
+/// The nodes that may hold what is published.
 fn takers(core: &Core) -> impl Iterator<Item = (&Name, &WantedNode)> {
     core.world.nodes.iter().filter(|(_, wanted)| !wanted.is_revoked)
 }
 
-fn holds(core: &Core, name: &Name, held: &HeldTitle) -> bool {
+/// Whether a node holds a version, as its inventory says.
+pub(super) fn holds(core: &Core, name: &Name, held: &HeldTitle) -> bool {
     let number = core.shelf.number(held);
     let live = core.nodes.get(name);
     number.zip(live).is_some_and(|(number, live)| live.held.binary_search(&number).is_ok())
@@ -333,6 +391,7 @@ pub(super) fn titles(core: &Core, search: &str, limit: usize) -> (usize, Vec<Tit
 
 fn published_view(core: &Core, title: &PublishedTitle) -> TitleView {
     let held = title.held();
+    let shall = |name: &Name| why(core, name, &title.path).is_some();
     TitleView {
         title: title.path.clone(),
         digest: title.version.to_string(),
@@ -340,7 +399,7 @@ fn published_view(core: &Core, title: &PublishedTitle) -> TitleView {
         duration_seconds: title.duration_seconds,
         state: TitleState::Published,
         holders: takers(core).filter(|(name, _)| holds(core, name, &held)).count(),
-        wanted: takers(core).count(),
+        wanted: takers(core).filter(|(name, _)| shall(name)).count(),
     }
 }
 
@@ -356,6 +415,27 @@ fn withdrawn_view(core: &Core, held: &HeldTitle) -> TitleView {
     }
 }
 
+/// Why a node shall hold the published title at `path`, if it shall.
+fn why(core: &Core, name: &Name, path: &str) -> Option<WhyHeld> {
+    let title = core.world.place_of(path)?;
+    match &core.world.placed {
+        None => Some(WhyHeld::Everything),
+        Some(placed) => placed.copy(name, title).map(|copy| copy.why.into()),
+    }
+}
+
+/// Whether a copy comes or goes. A node that the plan does not have yet keeps what it holds.
+fn moves(core: &Core, name: &Name, why: Option<WhyHeld>, is_held: bool) -> Option<CopyMove> {
+    match (why, is_held) {
+        (Some(_), false) => Some(CopyMove::Comes),
+        (None, true) => {
+            let is_placed = core.world.placed.as_ref().is_some_and(|placed| placed.has(name));
+            is_placed.then_some(CopyMove::Goes)
+        }
+        _ => None,
+    }
+}
+
 /// Where the title at `path` is; `None` if it was never published.
 pub(super) fn title_at_nodes(core: &Core, path: &str) -> Option<(TitleState, Vec<TitleAtNode>)> {
     let world = &core.world;
@@ -366,15 +446,21 @@ pub(super) fn title_at_nodes(core: &Core, path: &str) -> Option<(TitleState, Vec
         (None, false) => TitleState::Withdrawn,
         (None, true) => return None,
     };
-    let at_node = |(name, wanted): (&Name, &WantedNode)| TitleAtNode {
-        node: name.clone(),
-        site: wanted.place.site.clone(),
-        state: core.state_of(name),
-        holds: published.as_ref().is_some_and(|held| holds(core, name, held)),
-        receipt: withdrawn
-            .iter()
-            .map(|held| receipt(core, name, held))
-            .min_by_key(|state| *state as u8),
+    let at_node = |(name, wanted): (&Name, &WantedNode)| {
+        let is_held = published.as_ref().is_some_and(|held| holds(core, name, held));
+        let why = why(core, name, path);
+        TitleAtNode {
+            node: name.clone(),
+            site: wanted.place.site.clone(),
+            state: core.state_of(name),
+            holds: is_held,
+            why,
+            moves: moves(core, name, why, is_held),
+            receipt: withdrawn
+                .iter()
+                .map(|held| receipt(core, name, held))
+                .min_by_key(|state| *state as u8),
+        }
     };
     Some((state, takers(core).map(at_node).collect()))
 }

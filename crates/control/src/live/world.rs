@@ -12,6 +12,7 @@ use fleet::{
 use placement::Pin;
 
 use super::allow_list::{AllowList, Sifted};
+use super::placed::PlacedTitles;
 
 /// The desired world. Nothing in it beats: it changes when an operator, or a machine that joins, changes it.
 #[derive(Clone, Debug, Default)]
@@ -28,14 +29,16 @@ pub struct World {
     pub refused: BTreeMap<Name, Sifted>,
     /// Nodes, by name. Each is at one of the sites.
     pub nodes: BTreeMap<Name, WantedNode>,
-    /// The store's revision at which a title last changed.
+    /// The store's revision at which a title or the plan last changed.
     pub titles_revision: u64,
-    /// Titles, by path. Every node shall hold all of them.
+    /// Titles, by path.
     pub titles: Vec<PublishedTitle>,
     /// Those of them that nodes bring at once, whatever their windows say.
     pub at_once: Vec<HeldTitle>,
     /// Where titles must be, whatever is watched, by path.
     pub pins: BTreeMap<String, Vec<Pin>>,
+    /// Which of the titles nodes hold; `None`: every node holds all of them.
+    pub placed: Option<Arc<PlacedTitles>>,
     /// Versions that no node may serve, sorted.
     pub withdrawn: Vec<HeldTitle>,
     /// By what nodes check viewers' tokens.
@@ -91,7 +94,7 @@ impl World {
         self.allowed.get(site).map_or_else(|| Cow::Owned(AllowList::default()), Cow::Borrowed)
     }
 
-    /// What every node shall hold.
+    /// What every node shall hold without a plan.
     pub(super) fn desired(&self) -> Desired {
         let Gone { revoked, withdrawn, .. } = self.gone();
         Desired {
@@ -103,6 +106,38 @@ impl World {
             revoked,
             signature: self.gone_signature.clone(),
         }
+    }
+
+    /// What a node shall hold; `everything` is what [`desired`](Self::desired) said.
+    pub(super) fn desired_of(&self, node: &Name, everything: &Arc<Desired>) -> Arc<Desired> {
+        let Some(placed) = &self.placed else { return Arc::clone(everything) };
+        let is_placed = |held: &HeldTitle| {
+            let place = self.place_of(&held.path);
+            place.is_some_and(|place| placed.copy(node, place).is_some())
+        };
+        let titles = placed.of(node).iter().map(|copy| self.titles[copy.title as usize].clone());
+        let at_once = everything.at_once.iter().filter(|held| is_placed(held)).cloned();
+        Arc::new(Desired {
+            epoch: everything.epoch,
+            revision: everything.revision,
+            titles: titles.collect(),
+            at_once: at_once.collect(),
+            withdrawn: everything.withdrawn.clone(),
+            revoked: everything.revoked.clone(),
+            signature: everything.signature.clone(),
+        })
+    }
+
+    /// Whether a node shall hold the title at this place of [`titles`](Self::titles).
+    pub(super) fn wants(&self, node: &Name, title: u32) -> bool {
+        self.placed.as_ref().is_none_or(|placed| placed.copy(node, title).is_some())
+    }
+
+    /// The place of a title in [`titles`](Self::titles), if it is published.
+    pub(super) fn place_of(&self, path: &str) -> Option<u32> {
+        let found = self.titles.binary_search_by(|title| title.path.as_str().cmp(path)).ok()?;
+        // A fleet has fewer than 2^32 titles.
+        u32::try_from(found).ok()
     }
 
     /// What must not be forgotten.

@@ -161,6 +161,7 @@ fn router(machines: Machines) -> Router {
         .route("/machine/v1/gone", put(giving_back::gone))
         .route("/machine/v1/routes", post(speaking::routes))
         .route("/machine/v1/grant", post(speaking::grant))
+        .route("/machine/v1/evictions", post(speaking::evictions))
         .route("/machine/v1/watched", put(speaking::watched))
         .route("/machine/v1/desired", get(speaking::desired))
         .route("/machine/v1/keys", get(speaking::keys))

@@ -9,8 +9,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use fleet::{
-    Digest, FillGrant, FillGrantRequest, GRANT_SECONDS, Heartbeat, Inventory, PublishedTitle,
-    RoutesUpdate, Signed, WatchReport,
+    Digest, EvictionLeave, EvictionRequest, FillGrant, FillGrantRequest, GRANT_SECONDS, Heartbeat,
+    Inventory, RoutesUpdate, Signed, WatchReport,
 };
 use identity::{Caller, RefusalReason};
 
@@ -109,9 +109,7 @@ async fn give_grant(
     let request: FillGrantRequest = read_json(body, body::HEARTBEAT).await?;
     request.check()?;
     let held = request.held;
-    let is_it = |title: &PublishedTitle| title.path == held.path && title.version == held.version;
-    let desired = desk.machines.live.desired_of(&peer.node);
-    if !desired.is_some_and(|desired| desired.titles.iter().any(is_it)) {
+    if !desk.machines.live.is_wanted_of(&peer.node, &held) {
         return Err(MachineRefusal::new(
             RefusalReason::NotFound,
             "the node shall not hold this version of this title",
@@ -120,6 +118,25 @@ async fn give_grant(
     let expires_unix_seconds = desk.machines.clock.now().unix_seconds() + GRANT_SECONDS;
     let token = (desk.machines.sign)(&held.path, expires_unix_seconds);
     Ok(Json(FillGrant { held, token, expires_unix_seconds }))
+}
+
+pub(super) async fn evictions((State(desk), ConnectInfo(caller)): Asked, body: Body) -> Response {
+    answer(&desk, &caller, give_leave(&desk, &caller, body).await)
+}
+
+/// A node may remove what it is not to hold, once enough others hold it.
+async fn give_leave(
+    desk: &Desk,
+    caller: &Caller,
+    body: Body,
+) -> Result<impl IntoResponse, MachineRefusal> {
+    let peer = desk.node(caller).await?;
+    let request: EvictionRequest = read_json(body, body::HEARTBEAT).await?;
+    request.check()?;
+    let live = &desk.machines.live;
+    let may = !live.reads_back(desk.machines.clock.now());
+    let held = if may { live.may_evict(&peer.node, request.held) } else { Vec::new() };
+    Ok(Json(EvictionLeave { held }))
 }
 
 pub(super) async fn watched((State(desk), ConnectInfo(caller)): Asked, body: Body) -> Response {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fleet::{
-    Condition, Digest, FillGrant, FillGrantRequest, Gone, Heartbeat, HeartbeatAnswer, HeldTitle,
-    Inventory, KeptGone, Keys, Load, PublishedTitle, Signed, State, TitleDocument,
+    Condition, Digest, EVICTIONS_MAX, EvictionLeave, EvictionRequest, FillGrant, FillGrantRequest,
+    Gone, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, KeptGone, Keys, Load, PublishedTitle,
+    Signed, State, TitleDocument,
 };
 use fullbore_control::clock::Clock;
-use fullbore_control::live::World;
+use fullbore_control::live::{PlacedTitles, World};
 use fullbore_control::machines::SIGNATURE;
 use identity::{NODE_LIFETIME, RefusalReason, client_config};
 use reqwest::Client;
@@ -132,8 +133,33 @@ async fn a_node_gets_leave_to_copy_what_it_shall_hold_for_ten_minutes_and_nothin
     for other in [other_version, other_title] {
         assert_eq!(refused(ask(&other).await.unwrap()).await, is(404, RefusalReason::NotFound));
     }
-    let odd = HeldTitle { path: "../a".to_owned(), ..held };
+    let odd = HeldTitle { path: "../a".to_owned(), ..held.clone() };
     assert_eq!(refused(ask(&odd).await.unwrap()).await, is(400, RefusalReason::OutOfBounds));
+    // The fleet places it elsewhere.
+    let before = gateway.live.world();
+    let placed = PlacedTitles::new(&[], &before.titles, true, 1);
+    let world = World { placed: Some(Arc::new(placed)), ..(*before).clone() };
+    gateway.live.set_world(Arc::new(world), Clock::start().now());
+    assert_eq!(refused(ask(&held).await.unwrap()).await, is(404, RefusalReason::NotFound));
+}
+
+#[tokio::test]
+async fn a_node_asks_before_it_removes_a_copy_and_about_some_at_a_time() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (_, node) = gateway.node("node-1").await;
+    let ask = |held: Vec<HeldTitle>| {
+        let request = EvictionRequest { version: 1, held };
+        node.post(format!("{}/machine/v1/evictions", gateway.url)).json(&request).send()
+    };
+    let long = "x".repeat(190);
+    let some = |count: usize| {
+        let held = |at| HeldTitle { path: format!("{at}{long}"), version: Digest::of(b"a") };
+        (0..count).map(held).collect::<Vec<_>>()
+    };
+    let leave: EvictionLeave = ask(some(EVICTIONS_MAX)).await.unwrap().json().await.unwrap();
+    assert!(leave.held.is_empty(), "there is no plan");
+    let many = ask(some(EVICTIONS_MAX + 1)).await.unwrap();
+    assert_eq!(refused(many).await, is(400, RefusalReason::OutOfBounds));
 }
 
 #[tokio::test]

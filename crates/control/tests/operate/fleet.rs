@@ -86,6 +86,7 @@ impl Running {
             objects: Arc::new(Objects::open(&objects).expect("objects")),
             machines_url: machines_url.clone(),
             token_seconds: 60,
+            plan_every: None,
             new_fleet: NewFleet { name: name("films"), policy, signs_addresses: false },
             decisions_bytes_max: 1 << 20,
             log: |line| eprintln!("gateway: {line}"),

@@ -6,6 +6,7 @@ mod hostile;
 mod keys;
 mod openapi;
 mod pki;
+mod placing;
 mod plans;
 mod restart;
 mod roles;

@@ -172,14 +172,22 @@ pub(super) enum Ask {
         #[command(flatten)]
         at: At,
     },
-    /// Say what would move if titles were placed by what viewers watch; nothing is moved
+    /// Place titles by what viewers watch, or say what that would move
     ///
     /// Nodes report what viewers take of each title. From that the gateway expects what each region watches in the coming day, and says which nodes
-    /// would bring which titles, how many bytes that takes, and how much would be watched nearby, before and after.
+    /// bring which titles, how many bytes that takes, how much is watched nearby, before and after, and what to buy next. Until a plan is applied for
+    /// the first time, every node holds everything that is published.
+    #[command(group = clap::ArgGroup::new("verb").required(true))]
     Plan {
-        /// Only say it. Gateways don't place titles by themselves, so there is nothing else that this command could do
-        #[arg(long)]
+        /// Only say what would move
+        #[arg(long, group = "verb")]
         dry_run: bool,
+        /// Have nodes follow the plan; nothing changes if they do already
+        #[arg(long, group = "verb")]
+        apply: bool,
+        /// Undo plans: every node holds everything that is published again
+        #[arg(long, group = "verb")]
+        everything: bool,
         /// List so many moves, the most urgent first
         #[arg(long, value_name = "COUNT", default_value = "20")]
         moves: u16,
@@ -416,7 +424,10 @@ impl Ask {
                 at.print(&answer, report::withdrawn);
                 Ok(())
             }
-            Self::Plan { dry_run, moves, at } => plan(dry_run, moves, &at).await,
+            // It is one of three, and what is left is the dry run.
+            Self::Plan { dry_run: _, apply, everything, moves, at } => {
+                plan(apply, everything, moves, &at).await
+            }
             Self::Pin { title, everywhere, region, site, none: _, at } => {
                 let at_places = [("region", region), ("site", site)];
                 let answer = pin(&title, everywhere, at_places, &at).await?;
@@ -482,13 +493,18 @@ async fn publish(
     Ok(())
 }
 
-async fn plan(dry_run: bool, moves: u16, at: &At) -> Result<(), Failed> {
-    if !dry_run {
-        let text = "gateways don't place titles by themselves: nodes hold all that is published. To see what a plan would move, say --dry-run";
-        return Err(Failed(2, text.to_owned()));
+async fn plan(apply: bool, everything: bool, moves: u16, at: &At) -> Result<(), Failed> {
+    let client = at.client()?;
+    if everything {
+        let answer = client.post("/api/v1/plan/undo", &json!({})).await?;
+        at.print(&answer, plan_report::undone);
+        return Ok(());
     }
-    let answer = at.client()?.get("/api/v1/plan", &[("moves", moves.to_string())]).await?;
-    at.print(&answer, plan_report::plan);
+    let answer = match apply {
+        true => client.post("/api/v1/plan/apply", &json!({ "moves": moves })).await?,
+        false => client.get("/api/v1/plan", &[("moves", moves.to_string())]).await?,
+    };
+    at.print(&answer, |answer| plan_report::plan(answer, apply));
     Ok(())
 }
 

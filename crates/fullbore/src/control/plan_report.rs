@@ -1,4 +1,4 @@
-//! What a plan would do, in words.
+//! What a plan does, or would do, in words.
 
 use std::fmt::Write;
 
@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::report::{bytes, str_of, table};
 
-pub(super) fn plan(answer: &Value) -> String {
+/// `is_asked`: it was to be carried out.
+pub(super) fn plan(answer: &Value, is_asked: bool) -> String {
     let mut text = outlook(answer);
     let watched = answer["watched_bytes"].as_u64().unwrap_or(0);
     let [before, after] =
@@ -14,8 +15,9 @@ pub(super) fn plan(answer: &Value) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "Of {} a day, {before} is watched at sites that hold the title now, and {after} would be by this plan",
-        bytes(watched)
+        "Of {} a day, {before} is watched at sites that hold the title now, and {after} {} by this plan",
+        bytes(watched),
+        if is_asked { "will be" } else { "would be" }
     );
     let _ = writeln!(
         text,
@@ -34,8 +36,32 @@ pub(super) fn plan(answer: &Value) -> String {
     }
     text.push_str(&clusters(answer));
     text.push_str(&first_moves(answer));
-    text.push_str("Nothing was moved\n");
+    for hint in answer["buy"].as_array().into_iter().flatten() {
+        let _ = writeln!(text, "{}", str_of(hint, "text"));
+    }
+    text.push_str(end(answer, is_asked));
     text
+}
+
+/// What comes of it.
+fn end(answer: &Value, is_asked: bool) -> &'static str {
+    let is_placed = answer["planned_unix_seconds"].is_u64();
+    match (is_asked, answer["is_applied"] == true, is_placed) {
+        (true, true, _) => "Nodes follow this plan from now on: see fullbore control fill\n",
+        (true, false, _) => "Nothing changed: nodes follow this plan already\n",
+        (false, _, true) => "Nothing was moved; to move it: fullbore control plan --apply\n",
+        (false, _, false) => {
+            "Nothing was moved: nodes hold all that is published; to follow this plan: fullbore control plan --apply\n"
+        }
+    }
+}
+
+pub(super) fn undone(answer: &Value) -> String {
+    match answer["is_undone"] == true {
+        true => "Nodes hold everything that is published from now on: see fullbore control fill\n",
+        false => "Nothing changed: nodes hold everything that is published already\n",
+    }
+    .to_owned()
 }
 
 fn percent(permille: &Value) -> String {
@@ -145,9 +171,10 @@ mod tests {
                 "watched_bytes": 1_500_000_000
             }],
             "pins_unmet": 0, "floors_unmet": 2,
-            "left_out": [{ "node": "n2", "why": "it is lost" }]
+            "left_out": [{ "node": "n2", "why": "it is lost" }],
+            "buy": [{ "binds": "room", "site": "paris", "text": "Room binds at paris: 1.0 TB." }]
         });
-        let text = plan(&answer);
+        let text = plan(&answer, false);
         for line in [
             "north   12      3.0 GB   12.5%    100.0%             1",
             "Of 3.0 GB a day, 50.0% is watched at sites that hold the title now, and 100.0% would be by this plan",
@@ -156,14 +183,31 @@ mod tests {
             "Without node n2: it is lost",
             "paris  paris-1  2       1       7.0 MB  0      0 B",
             "n1    films/a  7.0 MB  demand  1.5 GB",
+            "Room binds at paris: 1.0 TB.",
         ] {
             assert!(text.lines().any(|own| own == line), "{line}\n{text}");
         }
     }
 
     #[test]
+    fn what_comes_of_a_plan_is_its_last_line() {
+        let last = |answer: &Value, is_asked: bool| {
+            plan(answer, is_asked).lines().last().map(str::to_owned).expect("a line")
+        };
+        let mut answer = json!({ "regions": [], "moves": {}, "is_applied": false });
+        assert!(last(&answer, false).contains("nodes hold all that is published"));
+        answer["planned_unix_seconds"] = json!(1_800_000_000);
+        assert!(last(&answer, false).starts_with("Nothing was moved; to move it"));
+        assert!(last(&answer, true).starts_with("Nothing changed"));
+        answer["is_applied"] = json!(true);
+        assert!(last(&answer, true).starts_with("Nodes follow this plan from now on"));
+        assert!(undone(&json!({ "is_undone": true })).starts_with("Nodes hold everything"));
+        assert!(undone(&json!({ "is_undone": false })).starts_with("Nothing changed"));
+    }
+
+    #[test]
     fn a_plan_without_viewers_says_so() {
-        let text = plan(&json!({ "regions": [], "watched_bytes": 0, "moves": {} }));
+        let text = plan(&json!({ "regions": [], "watched_bytes": 0, "moves": {} }), false);
         assert!(text.starts_with("No node has reported"), "{text}");
         assert!(text.contains("To bring: 0 B (no copies)"), "{text}");
     }

@@ -135,14 +135,16 @@ fn short(digest: &str) -> &str {
 }
 
 pub(super) fn title_at_nodes(answer: &Value) -> String {
-    let mut rows = vec![["NODE", "SITE", "STATE", "HOLDS IT", "RECEIPT"].map(str::to_owned)];
+    let columns = ["NODE", "SITE", "STATE", "HOLDS IT", "WHY", "RECEIPT"];
+    let mut rows = vec![columns.map(str::to_owned)];
     let nodes = answer["nodes"].as_array().into_iter().flatten();
     rows.extend(nodes.map(|node| {
         [
             str_of(node, "node").to_owned(),
             str_of(node, "site").to_owned(),
             str_of(node, "state").to_owned(),
-            if node["holds"].as_bool() == Some(true) { "yes" } else { "no" }.to_owned(),
+            holds(node),
+            node["why"].as_str().unwrap_or("-").to_owned(),
             node["receipt"].as_str().unwrap_or("-").to_owned(),
         ]
     }));
@@ -153,6 +155,18 @@ pub(super) fn title_at_nodes(answer: &Value) -> String {
         table(&rows),
         watched(answer)
     )
+}
+
+/// Whether a node holds a title, and whether that is about to change.
+fn holds(node: &Value) -> String {
+    let is_held = node["holds"].as_bool() == Some(true);
+    match node["moves"].as_str() {
+        Some("comes") => "no, it comes",
+        Some("goes") => "yes, it goes",
+        _ if is_held => "yes",
+        _ => "no",
+    }
+    .to_owned()
 }
 
 /// What regions watched of a title.
@@ -286,6 +300,34 @@ mod tests {
             announcements(&answer),
             "paris announces 9 prefixes\nIt may announce what is within 192.0.2.0/24\nIts file has 3 prefixes\n\
              Node n1 passes on 7 routes, 3 s ago; 2 are outside the allow-list and don't count, 10.0.0.0/8 for one\n"
+        );
+    }
+
+    #[test]
+    fn a_title_is_told_with_why_it_is_where_it_is() {
+        let node = |name: &str, holds: bool, why: Value, moves: Value| {
+            json!({
+                "node": name, "site": "paris", "state": "serving", "holds": holds, "why": why,
+                "moves": moves, "receipt": null
+            })
+        };
+        let answer = json!({
+            "title": "films/a", "state": "published", "watched": [],
+            "nodes": [
+                node("n1", true, json!("pin"), Value::Null),
+                node("n2", true, Value::Null, json!("goes")),
+                node("n3", false, json!("floor"), json!("comes")),
+                node("n4", false, Value::Null, Value::Null),
+            ]
+        });
+        assert_eq!(
+            title_at_nodes(&answer),
+            "films/a is published\n\
+             NODE  SITE   STATE    HOLDS IT      WHY    RECEIPT\n\
+             n1    paris  serving  yes           pin    -\n\
+             n2    paris  serving  yes, it goes  -      -\n\
+             n3    paris  serving  no, it comes  floor  -\n\
+             n4    paris  serving  no            -      -\n"
         );
     }
 

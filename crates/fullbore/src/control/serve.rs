@@ -172,6 +172,7 @@ impl Settings {
             objects: Arc::new(objects),
             machines_url: format!("https://{host}:{machines_port}"),
             token_seconds: self.token_life.map_or(TOKEN_SECONDS, |life| life.0.as_secs()),
+            plan_every: self.plan_every.map(|every| every.0),
             new_fleet: NewFleet { name: fleet, policy, signs_addresses: self.signed },
             decisions_bytes_max: self.decisions.map_or(DECISIONS_BYTES_MAX, |bytes| bytes.0),
             log: tell,

@@ -93,10 +93,33 @@ pub(super) struct Settings {
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_flag")]
     pub(super) node_certificate_life: Option<CertificateLife>,
+    /// How often titles are placed anew by what is watched, such as 24h, once "control plan --apply" was said [default: when that is said]
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "as_flag")]
+    pub(super) plan_every: Option<PlanEvery>,
     /// Most bytes of the log of decisions, such as 1G [default: 1G]
     #[arg(long, value_name = "SIZE")]
     #[serde(deserialize_with = "as_flag")]
     pub(super) decisions: Option<Quantity>,
+}
+
+/// How often titles are placed anew.
+#[derive(Clone, Copy)]
+pub(super) struct PlanEvery(pub(super) Duration);
+
+/// What is watched changes from day to day. More often, and copies would be moved that are moved back.
+const PLAN_EVERY_MIN: Duration = Duration::from_secs(3600);
+
+impl FromStr for PlanEvery {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let Time(every) = text.parse()?;
+        match every >= PLAN_EVERY_MIN {
+            true => Ok(Self(every)),
+            false => Err(BadValue::new(text, "a time from 1h on")),
+        }
+    }
 }
 
 /// How long a node's certificate holds.
@@ -204,6 +227,7 @@ impl Settings {
             signed: self.signed || file.signed,
             token_life: self.token_life.or(file.token_life),
             node_certificate_life: self.node_certificate_life.or(file.node_certificate_life),
+            plan_every: self.plan_every.or(file.plan_every),
             decisions: self.decisions.or(file.decisions),
         }
     }
@@ -261,6 +285,7 @@ mod tests {
             "node-scheme" => "http",
             "node-port" => "1",
             "node-certificate-life" => "30m",
+            "plan-every" => "24h",
             _ => "1",
         }
     }

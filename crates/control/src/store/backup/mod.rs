@@ -12,7 +12,9 @@ use std::path::Path;
 use fleet::Digest;
 
 use self::file::{Head, Writer};
-use super::records::{FleetRecord, PopularityRecord, SiteRecord, StoreRecord, TitleRecord, load};
+use super::records::{
+    FleetRecord, PlanRecord, PopularityRecord, SiteRecord, StoreRecord, TitleRecord, load,
+};
 use super::{Engine, LEADER, Objects, StoreError};
 
 pub use file::BackupError;
@@ -74,10 +76,13 @@ pub async fn back_up(
     Ok(done)
 }
 
-/// The objects that a title or a site needs, and what viewers watched.
+/// The objects that a title, a site or the plan needs, and what viewers watched.
 fn documents(key: &str, value: &[u8]) -> Vec<Digest> {
     if let Ok(kept) = PopularityRecord::read(key, value) {
         return vec![kept.sha256];
+    }
+    if let Ok(plan) = PlanRecord::read(key, value) {
+        return plan.manifests.unwrap_or_default();
     }
     if let Ok(site) = SiteRecord::read(key, value) {
         return site.announced_file.map(|file| file.sha256).into_iter().collect();

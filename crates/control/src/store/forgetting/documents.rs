@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 
 use fleet::{Digest, PublishedTitle};
 
-use crate::store::records::{BadRecord, StoreRecord, TitleRecord, UnusedRecord, load, load_all};
+use crate::store::records::{
+    BadRecord, PlanRecord, StoreRecord, TitleRecord, UnusedRecord, load, load_all,
+};
 use crate::store::{Check, Engine, Objects, StoreError, Write};
 
 /// How long a document stays that no title needs. Somebody may look for what was withdrawn by mistake.
@@ -103,7 +105,9 @@ pub async fn sweep_documents(
         return Err(bad.into());
     }
     let published = titles.iter().filter_map(|title| title.record.published.as_ref());
-    let needed: BTreeSet<_> = published.flat_map(documents).collect();
+    let mut needed: BTreeSet<_> = published.flat_map(documents).collect();
+    let plan = load::<PlanRecord>(engine, "").await?;
+    needed.extend(plan.and_then(|plan| plan.record.manifests).into_iter().flatten());
     let mut removed = 0;
     for mark in due {
         let Ok(digest) = mark.name.parse::<Digest>() else { continue };

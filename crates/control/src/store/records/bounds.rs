@@ -4,8 +4,8 @@ use fleet::{Digest, Name};
 
 use super::{
     AuditRecord, ClusterRecord, FleetRecord, GatewayRecord, InviteRecord, NodeRecord,
-    OperatorRecord, PinsRecord, PopularityRecord, Revoked, SecretRecord, SiteRecord, StoreRecord,
-    TitleRecord, TokenKeyRecord, UnusedRecord, Wanted,
+    OperatorRecord, PinsRecord, PlanRecord, PopularityRecord, Revoked, SecretRecord, SiteRecord,
+    StoreRecord, TitleRecord, TokenKeyRecord, UnusedRecord, Wanted,
 };
 use crate::store::KEY_BYTES_MAX;
 
@@ -20,6 +20,9 @@ pub const SERIALS_MAX: usize = 16;
 
 /// Most pins of one title.
 pub const PINS_MAX: usize = 100;
+
+/// Most clusters of a plan: their digests fit into one value.
+pub const MANIFESTS_MAX: usize = 10_000;
 
 type Checked = Result<(), &'static str>;
 
@@ -185,6 +188,16 @@ impl StoreRecord for PinsRecord {
         require(catalog::TitlePath::new(name).is_ok(), "its key does not end with a title's path")?;
         require(self.pins.len() <= PINS_MAX, "it has more than 100 pins")?;
         require(self.pins.iter().all(|pin| pin.copies > 0), "a pin wants 0 copies")
+    }
+}
+
+impl StoreRecord for PlanRecord {
+    const FOLDER: &'static str = "plan";
+
+    fn check(&self, name: &str) -> Checked {
+        require(name.is_empty(), "there is only one")?;
+        let count = self.manifests.as_ref().map_or(0, Vec::len);
+        require(count <= MANIFESTS_MAX, "it has more than 10000 manifests")
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `invite/ID` | [`InviteRecord`] |
 //! | `title/PATH` | [`TitleRecord`] |
 //! | `pins/PATH` | [`PinsRecord`] |
+//! | `plan` | [`PlanRecord`] |
 //! | `popularity` | [`PopularityRecord`] |
 //! | `unused/DIGEST` | [`UnusedRecord`] |
 //! | `operator/ID` | [`OperatorRecord`] |
@@ -29,7 +30,7 @@ mod form;
 use fleet::{Announced, Digest, Name, NodeKind, NodePlace, Prefix, PublishedTitle, SteeringPolicy};
 use serde::{Deserialize, Serialize};
 
-pub use bounds::{PINS_MAX, SERIALS_MAX, WITHDRAWN_MAX};
+pub use bounds::{MANIFESTS_MAX, PINS_MAX, SERIALS_MAX, WITHDRAWN_MAX};
 pub use form::{BadRecord, PrivateBytes, StoreRecord, Stored, load, load_all};
 
 /// The fleet itself: `fleet`.
@@ -300,6 +301,17 @@ pub enum PinnedScope {
     Site(Name),
 }
 
+/// Which titles nodes hold: `plan`. A store without it says that every node holds everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanRecord {
+    /// The objects that are the manifests of all clusters; `None`: every node holds everything again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifests: Option<Vec<Digest>>,
+    /// When titles were last placed by what is watched, since 1970. What is put right between two plans does not count.
+    pub planned_unix_seconds: u64,
+}
+
 /// What viewers watched, as the gateway that leads has kept it last: `popularity`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -492,6 +504,9 @@ mod tests {
             }),
         };
         reads_what_it_writes(&invite, "a1");
+        let manifests = Some(vec![Digest::of(b"a"), Digest::of(b"b")]);
+        reads_what_it_writes(&PlanRecord { manifests, planned_unix_seconds: 7 }, "");
+        reads_what_it_writes(&PlanRecord::default(), "");
         let version = Digest::of(b"old");
         let withdrawn = vec![WithdrawnVersion { version, since_unix_seconds: 9 }];
         reads_what_it_writes(

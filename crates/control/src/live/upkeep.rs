@@ -1,0 +1,96 @@
+//! Keeping a plan up between two plans: what has to be put right, and which copies may go.
+//!
+//! A title that was published since, a node that joined or came back, and a node that is gone: each of them makes the plan wrong. The gateway that
+//! leads then plans again, without moving anything for demand, so that only pins and floors are put right.
+
+use std::time::Duration;
+
+use fleet::{Digest, HeldTitle, Name, State};
+use placement::PlacementPolicy;
+
+use super::core::Core;
+use super::placed::PlacedTitles;
+use super::plan_basis::{is_absent, is_ready};
+use super::view::holds;
+use crate::clock::Now;
+
+/// A node that is away for longer than this loses its part of the plan, unless an operator plans without it earlier. Within this time most machines
+/// have started again; copying what one of them holds takes hours.
+pub const ABSENT_MAX: Duration = Duration::from_secs(600);
+
+/// What has to be put right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upkeep {
+    /// In words, for the audit log.
+    pub why: String,
+    /// Differs if something else has to be put right.
+    pub key: Digest,
+}
+
+pub(super) fn of(core: &Core, now: Now) -> Option<Upkeep> {
+    let placed = core.world.placed.as_ref().filter(|placed| placed.is_whole())?;
+    if core.doubt.is_held() {
+        return None;
+    }
+    let world = &core.world;
+    let titles: Vec<&str> =
+        placed.unplaced().map(|title| world.titles[title as usize].path.as_str()).collect();
+    let ready = world
+        .nodes
+        .iter()
+        .filter(|(name, wanted)| !placed.has(name) && is_ready(core, name, wanted, now).is_ok());
+    let new: Vec<&str> = ready.map(|(name, _)| name.as_str()).collect();
+    let gone: Vec<&str> =
+        placed.nodes().filter(|name| is_gone(core, name, now)).map(Name::as_str).collect();
+    if titles.is_empty() && new.is_empty() && gone.is_empty() {
+        return None;
+    }
+    let why = format!(
+        "{} titles without a place, {} new nodes, {} nodes gone",
+        titles.len(),
+        new.len(),
+        gone.len()
+    );
+    let key = [titles.join("\n"), new.join("\n"), gone.join("\n")].join("\n\n");
+    Some(Upkeep { why, key: Digest::of(key.as_bytes()) })
+}
+
+/// Whether a node of the plan has been away for too long.
+pub(super) fn is_gone(core: &Core, name: &Name, now: Now) -> bool {
+    let Some(wanted) = core.world.nodes.get(name).filter(|wanted| !wanted.is_revoked) else {
+        return true;
+    };
+    let since = core.nodes.get(name).and_then(|live| live.told).map(|(_, since)| since);
+    let away = since.map_or(0, |since| now.unix_millis.saturating_sub(since));
+    is_absent(core, name, wanted, now) && u128::from(away) >= ABSENT_MAX.as_millis()
+}
+
+/// Whether a node may remove a title. Who removes has to know that the floor holds without it: as many nodes as the floor asks for, or as the plan
+/// names, hold the published version, serve, and shall keep it. If one of them is to be at the node's own site, one there holds it already.
+pub(super) fn may_evict(core: &Core, name: &Name, held: &HeldTitle) -> bool {
+    let world = &core.world;
+    let Some(placed) = world.placed.as_ref().filter(|placed| placed.is_whole()) else {
+        return false;
+    };
+    let Some(title) = world.place_of(&held.path) else { return false };
+    let Some(node) = world.nodes.get(name).filter(|_| placed.has(name)) else { return false };
+    if placed.copy(name, title).is_some() || core.doubt.is_held() {
+        return false;
+    }
+    let published = world.titles[title as usize].held();
+    let is_there =
+        |holder: &&Name| core.state_of(holder) == State::Serving && holds(core, holder, &published);
+    let there: Vec<&Name> = placed.holders(title).filter(is_there).collect();
+    let is_near = |holder: &&Name| {
+        world.nodes.get(*holder).is_some_and(|other| other.place.site == node.place.site)
+    };
+    let wants_near = placed.holders(title).any(|holder| is_near(&holder));
+    there.len() as u32 >= copies_kept(placed, title)
+        && (!wants_near || there.iter().any(is_near))
+}
+
+/// How many copies must be there before another one may go. Never none: what the plan has no place for stays where it is.
+fn copies_kept(placed: &PlacedTitles, title: u32) -> u32 {
+    let floor = u32::from(PlacementPolicy::default().floor_copies);
+    placed.copies(title).min(floor).max(1)
+}
