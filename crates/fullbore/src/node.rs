@@ -53,6 +53,9 @@ pub(crate) struct Node {
     /// Hours within which every title is read again and compared with its SHA-256
     #[arg(long, value_name = "HOURS", default_value = "168")]
     scrub_hours: Amount,
+    /// Seconds to keep a title that the plan names for other nodes, after viewers were told to leave
+    #[arg(long, value_name = "SECONDS", default_value = "120")]
+    evict_after: Amount,
     /// What this box may send at most, in Gb/s [default: what it joined with, or 90% of what its network links can send]
     #[arg(long, value_name = "GBPS")]
     ceiling: Option<Gbps>,
@@ -202,6 +205,7 @@ impl Node {
             windows: self.window.clone(),
             fill_wait: Duration::from_secs_f64(self.fill_wait.0),
             scrub: Duration::from_secs_f64(self.scrub_hours.0 * 3600.0),
+            evict_after: Duration::from_secs_f64(self.evict_after.0),
             report: REPORT,
             ceiling_bits_per_second: self.ceiling(membership),
             snapshot_keys: membership.keys.snapshots.clone(),

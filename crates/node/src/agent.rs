@@ -44,6 +44,8 @@ pub struct AgentOptions {
     pub fill_wait: Duration,
     /// Every title is read again and compared with its record within this time.
     pub scrub: Duration,
+    /// A title that the plan names for other nodes is kept for so long after viewers were told to leave.
+    pub evict_after: Duration,
     /// How often gateways are told what was watched: each minute, or tests would take long.
     pub report: Duration,
     /// What the box may send; 0 if nobody has said.
@@ -157,6 +159,7 @@ impl Agent {
             windows: options.windows.clone(),
             fill_wait: options.fill_wait,
             scrub: options.scrub,
+            evict_after: options.evict_after,
         };
         let holder = Arc::new(Holder::open(holding).map_err(failed(&options.libraries[0]))?);
         let serving = ServerOptions {
@@ -174,6 +177,8 @@ impl Agent {
             holder.note_fleet(fleet);
         }
         let server = Arc::new(ServerProcess::new(serving).map_err(failed(state))?);
+        let seen = Arc::clone(&server);
+        holder.watch_server(Box::new(move || seen.open_files()));
         let control = Mutex::new(ControlLoop::new(options.ceiling_bits_per_second));
         let boot = format!("{:032x}", fastrand::u128(..));
         let watched = Mutex::new(WatchTally::new(options.node.clone(), boot, options.report));
@@ -327,6 +332,7 @@ impl Agent {
             let observed = observe(admin, status.as_ref(), self.holder.free_bytes());
             self.holder.note_viewers(observed.viewers());
             lock(&self.control).handle(observed, self.started.elapsed());
+            status.iter().for_each(|status| self.holder.note_wanted(status));
             self.note_watched(status.as_ref().map(ServerTitles::of));
             if let Err(error) = self.write_status() {
                 crate::tell(&format!("cannot write the status: {error}"));
@@ -336,11 +342,11 @@ impl Agent {
     }
 
     fn note_watched(&self, server: Option<ServerTitles>) {
-        let desired = self.holder.desired();
-        // What else lies in the library is nobody's business. Gateways list titles by path.
+        let (desired, fleet) = (self.holder.desired(), self.told.fleet());
+        // What else lies in the library is nobody's business. Gateways list titles by path. The box may still hold what the plan names for others.
         let is_fleets = |path: &str| {
             let place = desired.titles.binary_search_by(|title| title.path.as_str().cmp(path));
-            place.is_ok()
+            place.is_ok() || fleet.as_ref().is_some_and(|fleet| fleet.title(path).is_some())
         };
         lock(&self.watched).handle(server, is_fleets, self.started.elapsed());
     }

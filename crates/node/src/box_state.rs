@@ -30,6 +30,12 @@ pub trait BoxState: Send + Sync + 'static {
     }
     /// That leave.
     fn handle_grant(&self, _grant: FillGrant) {}
+    /// What it holds and was not told to hold.
+    fn evictable(&self) -> Vec<HeldTitle> {
+        Vec::new()
+    }
+    /// A gateway says that these may go.
+    fn handle_eviction_leave(&self, _held: Vec<HeldTitle>) {}
     /// A gateway answered. `clock_ahead_millis` is this box's clock minus the gateway's.
     fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64);
     /// What it shall hold. Returns whether it was taken.
@@ -80,6 +86,14 @@ impl BoxState for Agent {
 
     fn handle_grant(&self, grant: FillGrant) {
         self.holder().grants().handle(grant);
+    }
+
+    fn evictable(&self) -> Vec<HeldTitle> {
+        self.holder().evictable()
+    }
+
+    fn handle_eviction_leave(&self, held: Vec<HeldTitle>) {
+        self.holder().handle_eviction_leave(held);
     }
 
     fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64) {

@@ -3,6 +3,7 @@
 //! One test of this file is an agent in a process of its own, for those that kill it.
 
 mod folders;
+mod peers;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use fleet::{Condition, Desired};
 use folders::{BLOCK, Folders, film, flip};
 use fullbore_node::{Agent, AgentOptions, BoxState};
 use fullbore_tests::{FILM, Plain, eventually, until};
+use peers::Peers;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The environment's name for the folders of the agent in a process of its own.
@@ -30,6 +32,7 @@ fn options(root: &Path) -> AgentOptions {
         windows: Vec::new(),
         fill_wait: Duration::ZERO,
         scrub: Duration::from_secs(3600),
+        evict_after: Duration::from_secs(1),
         report: Duration::from_millis(500),
         ceiling_bits_per_second: 0,
         snapshot_keys: Vec::new(),
@@ -243,6 +246,50 @@ fn a_withdrawn_title_and_a_damaged_one_are_off_the_server_at_once() {
 fn film_of(folders: &Folders, path: &str) -> PathBuf {
     let record = catalog::Record::read(&folders.library().join(path)).unwrap();
     Path::new(&record.folder).join(FILM)
+}
+
+/// A viewer who reads slowly keeps the file open in the server for as long as that takes.
+#[test]
+fn a_title_that_goes_elsewhere_stays_until_its_last_viewer_has_all_of_it() {
+    let folders = Folders::default();
+    // More than all buffers between the server and the viewer take.
+    let whole: Vec<u8> = (0..20 * BLOCK).map(|at| (at / 7 % 251) as u8).collect();
+    let (title, kept) = (folders.publish("film", &whole), folders.publish("kept", &film(6)));
+    let one = Running::start(&folders).ready();
+    desire(&one.0, &[&title, &kept], &[]);
+    until("the titles to arrive", || one.0.inventory().held.len() == 2);
+    one.0.holder().note_fleet(Peers::new(62).fleet(&title));
+    let path = address(&folders, "film");
+    let mut viewer = Plain::connect(one.viewers());
+    viewer.ask(&path);
+    let (status, _, length) = viewer.head();
+    assert_eq!((status, length), (200, whole.len()));
+    let mut got = viewer.body(1 << 20);
+    desire(&one.0, &[&kept], &[]);
+    // As a gateway does as long as others hold it.
+    let give_leave = || one.0.holder().handle_eviction_leave(vec![title.held()]);
+    until("gateways to hear that it goes", || {
+        give_leave();
+        one.0.inventory().held == [kept.held()]
+    });
+    // Some times as long as viewers get to leave.
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        give_leave();
+        got.extend(viewer.body(64 << 10));
+        assert!(folders.library().join("film").exists(), "it went under its viewer");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    got.extend(viewer.body(length - got.len()));
+    assert!(got == whole, "other bytes were served");
+    drop(viewer);
+    until("the title to be gone", || {
+        give_leave();
+        !folders.library().join("film").exists()
+    });
+    let status = |path: &str| Plain::connect(one.viewers()).fetch(path).status;
+    until("the server to notice", || status(&path) == 404);
+    assert_eq!(status(&address(&folders, "kept")), 200);
 }
 
 #[test]

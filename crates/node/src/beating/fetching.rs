@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use fleet::{Desired, Digest, FillGrant, FillGrantRequest, HeartbeatAnswer, Keys};
+use fleet::{
+    Desired, Digest, EvictionLeave, EvictionRequest, FillGrant, FillGrantRequest, HeartbeatAnswer,
+    Keys,
+};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -184,12 +187,11 @@ impl Shared {
         }
         let desired: Desired = self.gateway().get(address, "desired", LARGE_MAX).await?;
         desired.check().map_err(|why| Trouble::Failed(format!("what it wants: {why}")))?;
-        let digest = desired.digest();
         let is_taken = self.hand_over(move |state| state.handle_desired(desired)).await;
-        // Whether it was taken or not: what is refused now is refused in five seconds, too.
-        heard.desired = Some(digest);
+        // Whether it was taken or not: what is refused now is refused in five seconds, too. What the gateway says next tells whether this is older.
+        heard.desired = Some(answer.desired);
         if is_taken == Some(true) {
-            self.taken().desired = Some(digest);
+            self.taken().desired = Some(answer.desired);
         }
         Ok(())
     }
@@ -311,6 +313,30 @@ pub(super) async fn fetch_grants(shared: Arc<Shared>) {
         }
         if !is_given {
             sleep(GRANT_RETRY).await;
+        }
+    }
+}
+
+/// How often leave to remove titles is asked for, if there are such.
+const EVICTIONS_POLL: Duration = Duration::from_secs(2);
+
+/// Brings leave to remove what the box was not told to hold, from whichever gateway answers. Without leave nothing is removed, so what a gateway
+/// has against it is not told: one of an older release does not know the question.
+pub(super) async fn fetch_eviction_leave(shared: Arc<Shared>) {
+    loop {
+        sleep(EVICTIONS_POLL).await;
+        let held = shared.hand_over(|state| state.evictable()).await.unwrap_or_default();
+        if held.is_empty() {
+            continue;
+        }
+        let request = EvictionRequest { version: 1, held };
+        let gateways = shared.gateways.borrow().clone();
+        for address in gateways {
+            let asked = shared.gateway().post(&address, "evictions", &request, SMALL_MAX).await;
+            let Ok(EvictionLeave { mut held }) = asked else { continue };
+            held.retain(|held| request.held.contains(held));
+            shared.state.handle_eviction_leave(held);
+            break;
         }
     }
 }

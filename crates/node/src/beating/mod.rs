@@ -126,6 +126,7 @@ async fn beat_to_all(shared: Arc<Shared>) {
     tasks.spawn(renewing::keep_renewed(Arc::clone(&shared)));
     tasks.spawn(fetching::fetch_documents(Arc::clone(&shared)));
     tasks.spawn(fetching::fetch_grants(Arc::clone(&shared)));
+    tasks.spawn(fetching::fetch_eviction_leave(Arc::clone(&shared)));
     let mut running: HashMap<String, Vec<AbortHandle>> = HashMap::new();
     let mut known = shared.gateways.subscribe();
     loop {

@@ -140,6 +140,22 @@ impl Holder {
         self.fill.windows.is_open(unix_seconds()) || self.is_wanted_at_once(wanted)
     }
 
+    /// Whether something may be brought now: then room may be made for it, too.
+    pub(super) fn may_fill_now(&self) -> bool {
+        let desired = self.desired();
+        let waits = |held: &HeldTitle| {
+            desired.titles.iter().any(|title| title.held() == *held && self.is_missing(title))
+        };
+        self.fill.windows.is_open(unix_seconds()) || desired.at_once.iter().any(waits)
+    }
+
+    /// Whether the fleet has a title at this path, and its published version.
+    pub(super) fn published(&self, path: &str) -> Option<HeldTitle> {
+        let known = lock(&self.fill.fleet).clone()?;
+        let title = known.fleet.title(path)?;
+        known.fleet.snapshot().titles.get(title).map(PublishedTitle::held)
+    }
+
     fn is_wanted_at_once(&self, wanted: &PublishedTitle) -> bool {
         let is_it = |held: &HeldTitle| held.path == wanted.path && held.version == wanted.version;
         self.desired().at_once.iter().any(is_it)

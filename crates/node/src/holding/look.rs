@@ -26,7 +26,7 @@ pub(super) enum Changed {
 }
 
 /// Deeper than any library is listed.
-const DEPTH_MAX: usize = 8;
+pub(super) const DEPTH_MAX: usize = 8;
 
 impl Holder {
     /// Brings the table up to date with the library.
@@ -56,9 +56,10 @@ impl Holder {
                 self.table.take(&path);
             }
         }
+        let inside = Path::new(ARRIVING).join(RECORD);
         for library in &self.options.libraries {
             let mut found = Vec::new();
-            find_hidden(library, "", DEPTH_MAX, &mut found);
+            find_hidden(library, "", DEPTH_MAX, &inside, &mut found);
             lock(&self.hidden).extend(found);
         }
         Ok(())
@@ -164,8 +165,14 @@ pub(super) fn title_path(path: &str) -> Result<TitlePath, HoldingError> {
     TitlePath::new(path).map_err(|error| HoldingError::Title(error.to_string()))
 }
 
-/// Titles that an earlier run has hidden, or not finished.
-fn find_hidden(library: &Path, below: &str, depth_left: usize, found: &mut Vec<String>) {
+/// Titles in whose hidden folder there is something of the name `inside`: what an earlier run has hidden, or not finished.
+pub(super) fn find_hidden(
+    library: &Path,
+    below: &str,
+    depth_left: usize,
+    inside: &Path,
+    found: &mut Vec<String>,
+) {
     for entry in fs::read_dir(library.join(below)).into_iter().flatten().flatten() {
         let Ok(name) = entry.file_name().into_string() else { continue };
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -175,11 +182,11 @@ fn find_hidden(library: &Path, below: &str, depth_left: usize, found: &mut Vec<S
             .ok()
             .filter(|title| Workshop::folder_name(title) == name)
         {
-            if entry.path().join(ARRIVING).join(RECORD).is_file() {
+            if entry.path().join(inside).exists() {
                 found.push(format!("{below}{title}"));
             }
         } else if !name.starts_with('.') && depth_left > 0 && !entry.path().join(RECORD).exists() {
-            find_hidden(library, &format!("{below}{name}/"), depth_left - 1, found);
+            find_hidden(library, &format!("{below}{name}/"), depth_left - 1, inside, found);
         }
     }
 }

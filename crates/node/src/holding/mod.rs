@@ -3,7 +3,8 @@
 //! Invariants:
 //! * A title is in the inventory only if all of it was read and found to match its record, and its files were not found changed since.
 //! * A title appears by one rename (`arrival`), and leaves by one (`removal`). So the server has all of it, or nothing.
-//! * Nothing is removed but what is withdrawn, and versions that were replaced a day ago. A damaged title is hidden, and mended.
+//! * Nothing is removed but what is withdrawn, versions that were replaced a day ago, and what the fleet places elsewhere, holds there, and nobody
+//!   watches here. A damaged title is hidden, and mended.
 //! * What changed while the agent was away is hidden before the server starts, until it is verified (`look`).
 //!
 //! Three threads do the work, each a title at a time: one copies, mends and verifies (`copying`), one removes, so that no withdrawal waits for a
@@ -18,6 +19,7 @@ mod block_map;
 mod check;
 mod copying;
 mod error;
+mod eviction;
 mod filling;
 mod giving_way;
 mod grants;
@@ -34,7 +36,7 @@ mod table;
 mod turns;
 mod window;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,6 +50,7 @@ use serde::Serialize;
 use crate::kept;
 use crate::stop::Bell;
 use copying::Trouble;
+use eviction::Evictions;
 use filling::Fill;
 pub use filling::FillStatus;
 pub(crate) use giving_way::Viewers;
@@ -78,7 +81,12 @@ pub struct HoldingOptions {
     pub fill_wait: Duration,
     /// Every title is read again and compared with its record within this time.
     pub scrub: Duration,
+    /// A title that the plan names for other nodes is kept for so long after viewers were told to leave.
+    pub evict_after: Duration,
 }
+
+/// Tells which files the server has open: device and inode of each.
+pub type OpenFiles = Box<dyn Fn() -> io::Result<HashSet<(u64, u64)>> + Send + Sync>;
 
 /// Holds titles.
 pub struct Holder {
@@ -95,6 +103,7 @@ pub struct Holder {
     /// What keeps titles from being copied or verified.
     troubles: Mutex<BTreeMap<String, Trouble>>,
     replaced: Mutex<Vec<ReplacedVersion>>,
+    evictions: Evictions,
     copy_pace: Mutex<Pace>,
     scrub_pace: Mutex<Pace>,
     copied_bytes: AtomicU64,
@@ -116,6 +125,8 @@ pub struct HoldingStatus {
     pub missing: Vec<String>,
     /// Titles that are hidden until they are verified or mended.
     pub hidden: Vec<String>,
+    /// Titles that go, because the plan names them for other nodes.
+    pub leaving: Vec<String>,
     /// Titles that cannot be copied or verified, and why.
     pub troubles: BTreeMap<String, String>,
     /// Bytes copied since the start.
@@ -160,6 +171,7 @@ impl Holder {
             hidden: Mutex::default(),
             troubles: Mutex::default(),
             replaced: Mutex::new(replaced),
+            evictions: Evictions::default(),
             copy_pace: Mutex::new(Pace::new(options.copy_bytes_per_second)),
             scrub_pace: Mutex::new(Pace::new(0)),
             copied_bytes: AtomicU64::new(0),
@@ -284,6 +296,7 @@ impl Holder {
             bytes: self.table.bytes(),
             missing: desired.titles.iter().filter(is_missing).map(|one| one.path.clone()).collect(),
             hidden: lock(&self.hidden).iter().cloned().collect(),
+            leaving: self.evictions.leaving(),
             troubles: lock(&self.troubles)
                 .iter()
                 .map(|(path, trouble)| (path.clone(), trouble.why.clone()))

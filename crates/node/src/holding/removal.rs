@@ -1,4 +1,5 @@
-//! The thread that removes: what is withdrawn, at once, and versions that were replaced a day ago. It also notices files that change.
+//! The thread that removes: what is withdrawn, at once; versions that were replaced a day ago; what the plan no longer names (`eviction`). It also
+//! notices files that change.
 
 use std::fs;
 use std::path::Path;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::arrival::ARRIVING;
 use super::block_map;
 use super::error::{Attempt, HoldingError};
+use super::eviction::REMOVED;
 use super::look::{Changed, title_path};
 use super::stamp::stamp;
 use super::{Holder, RECEIPTS, REPLACED, lock, unix_seconds};
@@ -41,10 +43,12 @@ pub(super) struct ReplacedVersion {
 impl Holder {
     /// The thread's life.
     pub(super) fn keep_removing(&self) {
+        self.finish_removals();
         let (mut watch_at, mut list_at) = (Instant::now() + WATCH, Instant::now() + LIST);
         while !self.remover.is_stopped() {
             self.withdraw_all();
             self.expire_replaced(unix_seconds());
+            self.evict();
             let begun = Instant::now();
             if begun >= watch_at {
                 self.watch();
@@ -132,7 +136,7 @@ impl Holder {
             return Ok(false);
         }
         let workshop = Workshop::lock(&above, title.name())?;
-        let out_of_sight = hidden.join("removed");
+        let out_of_sight = hidden.join(REMOVED);
         let mut was_there = fs::symlink_metadata(&out_of_sight).is_ok();
         let is_it = |folder: &Path| match Record::read(folder) {
             Ok(record) => record.sha256 == withdrawn.version.to_string(),

@@ -3,7 +3,7 @@
 //! The inventory is those titles that are verified and that nothing is known against. A file for each of them in the state folder keeps when
 //! that was and how its files looked then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,6 +56,8 @@ pub(crate) struct Table {
 #[derive(Default)]
 struct Inner {
     titles: BTreeMap<String, Held>,
+    /// Titles that are about to go: viewers are no longer sent to them.
+    leaving: BTreeSet<String>,
     /// Made when it is asked for, after a change.
     inventory: Option<Arc<Inventory>>,
 }
@@ -77,7 +79,10 @@ impl Table {
         if let Some(inventory) = &inner.inventory {
             return Arc::clone(inventory);
         }
-        let held = inner.titles.iter().filter(|(_, held)| held.verified.is_some());
+        let is_told = |(path, held): &(&String, &Held)| {
+            held.verified.is_some() && !inner.leaving.contains(*path)
+        };
+        let held = inner.titles.iter().filter(is_told);
         let held = held.map(|(path, held)| HeldTitle { path: path.clone(), version: held.version });
         let inventory = Arc::new(Inventory::new(self.node.clone(), held.collect()));
         inner.inventory = Some(Arc::clone(&inventory));
@@ -113,6 +118,15 @@ impl Table {
             None => forget(&place),
         }
         self.change(|titles| drop(titles.insert(path.to_owned(), held)));
+    }
+
+    /// From now on the inventory has all titles but these.
+    pub(crate) fn set_leaving(&self, leaving: BTreeSet<String>) {
+        let mut inner = self.lock();
+        if inner.leaving != leaving {
+            inner.leaving = leaving;
+            inner.inventory = None;
+        }
     }
 
     /// Takes the title at `path` out of the table.

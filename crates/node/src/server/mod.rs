@@ -6,6 +6,7 @@
 pub(crate) mod admin;
 mod process;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -58,6 +59,8 @@ pub struct ServerProcess {
     bell: Bell,
     is_up: AtomicBool,
     found: Mutex<Found>,
+    /// Who the server is, once that is known; `None` inside means that none runs.
+    identity: Mutex<Option<Option<Identity>>>,
 }
 
 /// What the server said when it was ready.
@@ -76,8 +79,8 @@ impl ServerProcess {
     /// If the server's state folder cannot be made.
     pub fn new(options: ServerOptions) -> io::Result<Self> {
         fs::create_dir_all(state(&options.state))?;
-        let (bell, is_up, found) = Default::default();
-        Ok(Self { options, bell, is_up, found })
+        let (bell, is_up, found, identity) = Default::default();
+        Ok(Self { options, bell, is_up, found, identity })
     }
 
     /// Finds the server or starts it, and looks after it.
@@ -102,6 +105,19 @@ impl ServerProcess {
     /// What it said when it was ready.
     pub fn found(&self) -> Found {
         lock(&self.found).clone()
+    }
+
+    /// The files that the server has open, device and inode of each: it has those open of which it sends something, or has within the last seconds.
+    ///
+    /// # Errors
+    /// If that cannot be told.
+    pub fn open_files(&self) -> io::Result<HashSet<(u64, u64)>> {
+        let identity = lock(&self.identity).clone();
+        match identity {
+            None => Err(io::Error::other("nobody has looked for the server yet")),
+            Some(None) => Ok(HashSet::new()),
+            Some(Some(identity)) => identity.open_files(),
+        }
     }
 
     fn look_after(&self) {
@@ -137,6 +153,7 @@ impl ServerProcess {
         if let Some((process, identity)) = by_note.or_else(by_line) {
             crate::tell(&format!("found the server again: process {}", identity.pid));
             kept::write_json(&self.place(NOTE), &identity)?;
+            *lock(&self.identity) = Some(Some(identity));
             return Ok((process, None));
         }
         let mut child = self.command()?.spawn()?;
@@ -149,6 +166,7 @@ impl ServerProcess {
             return Err(gone());
         };
         kept::write_json(&self.place(NOTE), &identity)?;
+        *lock(&self.identity) = Some(Some(identity));
         Ok((process, Some(child)))
     }
 
@@ -166,6 +184,7 @@ impl ServerProcess {
         }
         self.is_up.store(false, Ordering::Relaxed);
         *lock(&self.found) = Found::default();
+        *lock(&self.identity) = Some(None);
         if let Some(mut child) = child {
             // It has ended: this only takes its number out of the table.
             let _ = child.wait();

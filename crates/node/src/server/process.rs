@@ -1,8 +1,10 @@
 //! A process that may be another than it was: known by its number, its time of start and its program.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,6 +46,24 @@ impl Identity {
         let descriptor = pidfd_open(number, PidfdFlags::empty()).ok()?;
         // Looked at after it was opened: so the descriptor is that process's.
         (Self::of(self.pid).as_ref() == Some(self)).then_some(Process { descriptor })
+    }
+
+    /// The files that the process has open: device and inode of each.
+    ///
+    /// # Errors
+    /// If that cannot be told: it has ended, or is not ours to look at.
+    pub(crate) fn open_files(&self) -> io::Result<HashSet<(u64, u64)>> {
+        let mut open = HashSet::new();
+        for entry in fs::read_dir(format!("/proc/{}/fd", self.pid))? {
+            // One that was closed meanwhile is not open.
+            if let Ok(file) = fs::metadata(entry?.path()) {
+                open.insert((file.dev(), file.ino()));
+            }
+        }
+        match Self::of(self.pid).as_ref() == Some(self) {
+            true => Ok(open),
+            false => Err(io::Error::other("it has ended")),
+        }
     }
 
     /// The server of this command line, if one runs: `fullbore serve ... --state STATE ...`.
@@ -102,5 +122,20 @@ mod tests {
         assert!(identity.process().is_none(), "it has ended, and waits for its parent");
         child.wait().unwrap();
         assert_eq!(Identity::of(identity.pid), None);
+        assert!(identity.open_files().is_err(), "nobody knows what it had open");
+    }
+
+    #[test]
+    fn the_files_that_a_process_has_open_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let [open, other] = ["open", "other"].map(|name| {
+            fs::write(folder.path().join(name), name).unwrap();
+            fs::File::open(folder.path().join(name)).unwrap()
+        });
+        let number = |file: &fs::File| file.metadata().map(|one| (one.dev(), one.ino())).unwrap();
+        let [open, closed] = [(number(&open), Some(open)), (number(&other), None)];
+        drop(other);
+        let own = Identity::of(std::process::id() as i32).unwrap().open_files().unwrap();
+        assert!(own.contains(&open.0) && !own.contains(&closed.0));
     }
 }

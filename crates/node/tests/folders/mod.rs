@@ -72,6 +72,7 @@ impl Folders {
             windows: Vec::new(),
             fill_wait: Duration::ZERO,
             scrub: Duration::from_secs(3600),
+            evict_after: Duration::ZERO,
         }
     }
 

@@ -1,5 +1,7 @@
 //! Other nodes, as a box that copies from them sees them: honest servers of a folder, and others.
 
+#![allow(dead_code)] // Each test file uses a part of it.
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,0 +1,257 @@
+//! Removes copies that the fleet's plan no longer names for this box.
+//!
+//! Such a copy goes in four steps, least wanted titles first:
+//! 1. A gateway gives leave: enough other nodes hold the title, and shall keep it. Leave holds for half a minute, so that nothing is removed by what
+//!    was true once, and nothing without a gateway.
+//! 2. The title leaves the inventory. Gateways send no more viewers here for it, and those who play are sent elsewhere within a minute.
+//! 3. Some time later (`HoldingOptions::evict_after`), if the server has none of its files open, the title leaves the library by one rename. From
+//!    there on nobody can open them.
+//! 4. If the server has none open even now, they are removed. Otherwise the title goes back to where it was: somebody watches it.
+//!
+//! It happens while titles may be brought, because room is made for these.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use catalog::Workshop;
+use fleet::{EVICTIONS_MAX, HeldTitle};
+use serde_json::Value;
+
+use super::arrival::ARRIVING;
+use super::error::{Attempt, HoldingError};
+use super::look::{DEPTH_MAX, find_hidden, title_path};
+use super::table::Held;
+use super::{Holder, OpenFiles, block_map, lock};
+
+/// How long a gateway's leave holds. Nodes ask every few seconds.
+const LEAVE_HOLDS: Duration = Duration::from_secs(30);
+
+/// Where a title is between the library and nowhere, in its hidden folder.
+pub(super) const REMOVED: &str = "removed";
+
+/// What is to go.
+#[derive(Default)]
+pub(super) struct Evictions {
+    /// When a gateway last gave leave to remove a title.
+    leaves: Mutex<BTreeMap<HeldTitle, Duration>>,
+    /// Since when titles have been out of the inventory.
+    leaving: Mutex<BTreeMap<String, Duration>>,
+    /// What the server sent of titles in the last hour, on average: Gb/s.
+    wanted: Mutex<HashMap<String, f64>>,
+    /// Why a title could not be removed, as it was told last.
+    told: Mutex<String>,
+    open_files: Mutex<Option<OpenFiles>>,
+}
+
+impl Evictions {
+    /// Titles that go.
+    pub(super) fn leaving(&self) -> Vec<String> {
+        lock(&self.leaving).keys().cloned().collect()
+    }
+
+    /// Whether the server has one of these open.
+    fn is_open(&self, files: &HashSet<(u64, u64)>) -> Result<bool, HoldingError> {
+        let cannot_tell = |why: &str| {
+            HoldingError::Library(format!("cannot tell which files the server has open: {why}"))
+        };
+        let open_files = lock(&self.open_files);
+        let open_files = open_files.as_ref().ok_or_else(|| cannot_tell("nobody looks"))?;
+        let open = open_files().map_err(|error| cannot_tell(&error.to_string()))?;
+        Ok(!files.is_disjoint(&open))
+    }
+}
+
+impl Holder {
+    /// From now on this tells which files the server has open. Without it nothing is evicted.
+    pub fn watch_server(&self, open_files: OpenFiles) {
+        *lock(&self.evictions.open_files) = Some(open_files);
+    }
+
+    /// Takes what the server says of its titles.
+    pub(crate) fn note_wanted(&self, status: &Value) {
+        let titles = status["titles"].as_array().into_iter().flatten();
+        let wanted = titles.filter_map(|title| {
+            Some((title["title"].as_str()?.to_owned(), title["gbps_hour"].as_f64()?))
+        });
+        *lock(&self.evictions.wanted) = wanted.collect();
+    }
+
+    /// What it holds and was not told to hold, the least wanted first: it asks gateways whether it may remove them.
+    pub fn evictable(&self) -> Vec<HeldTitle> {
+        let desired = self.desired();
+        // Nobody has told it anything yet, or it brings nothing now.
+        if (desired.epoch, desired.revision) == (0, 0) || !self.may_fill_now() {
+            return Vec::new();
+        }
+        let is_wanted = |path: &str| {
+            desired.titles.binary_search_by(|title| title.path.as_str().cmp(path)).is_ok()
+        };
+        let titles = self.table.titles().into_iter();
+        let mut held: Vec<HeldTitle> = titles
+            .filter(|(path, _)| !is_wanted(path) && self.published(path).is_some())
+            .map(|(path, held)| HeldTitle { path, version: held.version })
+            .collect();
+        // What has arrived in part, or was damaged.
+        let hidden = lock(&self.hidden).clone().into_iter().filter(|path| !is_wanted(path));
+        held.extend(hidden.filter_map(|path| self.published(&path)));
+        let wanted = lock(&self.evictions.wanted);
+        let rate = |held: &HeldTitle| wanted.get(&held.path).copied().unwrap_or(0.0);
+        held.sort_by(|one, other| {
+            rate(one).total_cmp(&rate(other)).then_with(|| one.path.cmp(&other.path))
+        });
+        held.truncate(EVICTIONS_MAX);
+        held
+    }
+
+    /// A gateway says that these may go.
+    pub fn handle_eviction_leave(&self, held: Vec<HeldTitle>) {
+        let now = self.started.elapsed();
+        let mut leaves = lock(&self.evictions.leaves);
+        leaves.retain(|_, given| now.saturating_sub(*given) <= LEAVE_HOLDS);
+        leaves.extend(held.into_iter().map(|held| (held, now)));
+    }
+
+    /// Lets go what may go, and removes what has gone long enough ago.
+    pub(super) fn evict(&self) {
+        let now = self.started.elapsed();
+        let due = self.let_go(now);
+        for path in due {
+            match self.evict_one(&path) {
+                Ok(true) => {
+                    crate::tell(&format!("{path} is removed: the fleet keeps it elsewhere"));
+                }
+                // Somebody watches it, or works on it.
+                Ok(false) | Err(HoldingError::Busy) => {}
+                Err(why) => self.tell_once(format!("{path} cannot be removed: {why}")),
+            }
+        }
+    }
+
+    /// It is tried again each second.
+    fn tell_once(&self, line: String) {
+        let mut told = lock(&self.evictions.told);
+        if *told != line {
+            crate::tell(&line);
+            *told = line;
+        }
+    }
+
+    /// Keeps the inventory without what may go. Returns what viewers had time enough to leave.
+    fn let_go(&self, now: Duration) -> Vec<String> {
+        let mut leaving = lock(&self.evictions.leaving);
+        let leaves = lock(&self.evictions.leaves).clone();
+        let has_leave = |held: &HeldTitle| {
+            leaves.get(held).is_some_and(|given| now.saturating_sub(*given) <= LEAVE_HOLDS)
+        };
+        if leaves.is_empty() && leaving.is_empty() {
+            return Vec::new();
+        }
+        let may: BTreeSet<String> =
+            self.evictable().into_iter().filter(has_leave).map(|held| held.path).collect();
+        leaving.retain(|path, _| may.contains(path));
+        for path in &may {
+            leaving.entry(path.clone()).or_insert(now);
+        }
+        self.table.set_leaving(may);
+        let is_due = |since: Duration| now.saturating_sub(since) >= self.options.evict_after;
+        leaving.iter().filter(|(_, since)| is_due(**since)).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// Removes a title, unless somebody watches it. Returns whether it is gone.
+    fn evict_one(&self, path: &str) -> Result<bool, HoldingError> {
+        let title = title_path(path)?;
+        let Some(held) = self.table.title(path) else { return self.forget_part(path) };
+        let (place, above) = (title.folder(&held.library), title.above(&held.library));
+        let files = files_below(&place).attempt("list", &place)?;
+        if self.evictions.is_open(&files)? {
+            return Ok(false);
+        }
+        let workshop = Workshop::lock(&above, title.name())?;
+        let removed = workshop.path().join(REMOVED);
+        if fs::symlink_metadata(&removed).is_ok() {
+            fs::remove_dir_all(&removed).attempt("remove", &removed)?;
+        }
+        fs::rename(&place, &removed).attempt("remove", &place)?;
+        // Whoever had found a file by its path has it open by now.
+        let is_open = self.evictions.is_open(&files);
+        if !matches!(is_open, Ok(false)) {
+            fs::rename(&removed, &place).attempt("put back", &place)?;
+            workshop.leave();
+            self.put_back(path, held);
+            return is_open.map(|_| false);
+        }
+        self.table.take(path);
+        fs::remove_dir_all(&removed).attempt("remove", &removed)?;
+        workshop.leave();
+        Ok(true)
+    }
+
+    /// Another thread may have found the title missing for a moment.
+    fn put_back(&self, path: &str, held: Held) {
+        if self.table.title(path).is_none() {
+            self.table.put(path, held);
+        }
+    }
+
+    /// Removes what has arrived of a title, or was moved there because it was damaged: nobody is served from there.
+    fn forget_part(&self, path: &str) -> Result<bool, HoldingError> {
+        let title = title_path(path)?;
+        for library in &self.options.libraries {
+            let above = title.above(library);
+            let arriving = above.join(Workshop::folder_name(title.name())).join(ARRIVING);
+            if fs::symlink_metadata(&arriving).is_err() {
+                continue;
+            }
+            let workshop = Workshop::lock(&above, title.name())?;
+            block_map::forget(workshop.path()).attempt("remove the map in", workshop.path())?;
+            fs::remove_dir_all(&arriving).attempt("remove", &arriving)?;
+            workshop.leave();
+        }
+        lock(&self.hidden).remove(path);
+        lock(&self.troubles).remove(path);
+        Ok(true)
+    }
+
+    /// Removes what an earlier run has taken out of the library and not removed.
+    pub(super) fn finish_removals(&self) {
+        for library in &self.options.libraries {
+            let mut found = Vec::new();
+            find_hidden(library, "", DEPTH_MAX, Path::new(REMOVED), &mut found);
+            for path in found {
+                let removed = title_path(&path).and_then(|title| {
+                    let workshop = Workshop::lock(&title.above(library), title.name())?;
+                    let removed = workshop.path().join(REMOVED);
+                    fs::remove_dir_all(&removed).attempt("remove", &removed)?;
+                    workshop.leave();
+                    Ok(())
+                });
+                if let Err(why) = removed {
+                    crate::tell(&format!("what is left of {path} cannot be removed: {why}"));
+                }
+            }
+        }
+    }
+}
+
+/// Device and inode of all files in a folder.
+fn files_below(folder: &Path) -> io::Result<HashSet<(u64, u64)>> {
+    let mut files = HashSet::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let found = entry.metadata()?;
+            if found.is_dir() {
+                folders.push(entry.path());
+            } else {
+                files.insert((found.dev(), found.ino()));
+            }
+        }
+    }
+    Ok(files)
+}

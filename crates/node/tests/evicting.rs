@@ -1,0 +1,141 @@
+//! Titles that the fleet places elsewhere, with real folders.
+
+mod folders;
+mod peers;
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fleet::{HeldTitle, PublishedTitle};
+use folders::{Box, Folders, film, published};
+use fullbore_tests::until;
+use peers::Peers;
+
+/// What a server has open.
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<HashSet<(u64, u64)>>>);
+
+impl Server {
+    fn opens(&self, file: &Path) {
+        let found = fs::metadata(file).unwrap();
+        self.0.lock().unwrap().insert((found.dev(), found.ino()));
+    }
+
+    fn closes_all(&self) {
+        self.0.lock().unwrap().clear();
+    }
+
+    fn beside(&self, one: &Box) {
+        let open = self.clone();
+        one.holder.watch_server(std::boxed::Box::new(move || Ok(open.0.lock().unwrap().clone())));
+    }
+}
+
+/// Long enough for the thread that removes to have looked.
+const LOOKS: Duration = Duration::from_millis(1300);
+
+/// A box that holds two titles of the fleet, of which it is told to hold the second from then on, and one of its own.
+fn told_to_hold_one(folders: &Folders) -> (Box, PublishedTitle, PublishedTitle) {
+    let (title, kept) = (folders.publish("film", &film(1)), folders.publish("kept", &film(2)));
+    fs::create_dir(folders.library().join("own")).unwrap();
+    fullbore_tests::make_title(&folders.library().join("own"), &film(3)).unwrap();
+    let own = published(&folders.library(), "own");
+    let one = folders.open().start();
+    one.holder.note_fleet(Peers::new(60).fleet(&title));
+    one.desire(&[&title, &kept], &[]);
+    until("the titles to be held", || [&title, &kept, &own].iter().all(|one_of| one.holds(one_of)));
+    assert!(one.holder.evictable().is_empty(), "it was told to hold them");
+    one.desire(&[&kept], &[]);
+    (one, title, kept)
+}
+
+#[test]
+fn a_copy_goes_with_leave_alone_and_when_nobody_has_a_file_of_it_open() {
+    let folders = Folders::default();
+    let (one, title, kept) = told_to_hold_one(&folders);
+    let server = Server::default();
+    server.beside(&one);
+    assert_eq!(one.holder.evictable(), [title.held()], "and nothing that is not the fleet's");
+    std::thread::sleep(LOOKS);
+    assert!(one.holds(&title), "nobody gave leave");
+    server.opens(&folders.film("film"));
+    one.holder.handle_eviction_leave(vec![title.held()]);
+    until("gateways to hear that it goes", || !one.holds(&title));
+    assert_eq!(one.holder.status().leaving, ["film"]);
+    std::thread::sleep(LOOKS);
+    assert_eq!(fs::read(folders.film("film")).unwrap(), film(1), "somebody watches it");
+    // The plan changes its mind.
+    one.desire(&[&title, &kept], &[]);
+    until("it to be told again", || one.holds(&title));
+    assert_eq!(one.holder.status().copied_bytes, 2 * film(1).len() as u64 + small(&folders));
+    one.desire(&[&kept], &[]);
+    server.closes_all();
+    one.holder.handle_eviction_leave(vec![title.held()]);
+    until("it to be gone", || !folders.library().join("film").exists());
+    until("nothing to be left of it", || !folders.library().join(".ingest-film").exists());
+    let held: Vec<HeldTitle> = one.holder.inventory().held.clone();
+    assert_eq!(held.iter().map(|held| held.path.as_str()).collect::<Vec<_>>(), ["kept", "own"]);
+    // It comes back when it is wanted.
+    one.desire(&[&title, &kept], &[]);
+    until("it to be copied again", || one.holds(&title));
+}
+
+/// What two titles have beside their films.
+fn small(folders: &Folders) -> u64 {
+    let files = |title: &str| {
+        let folder = folders.origin().join(title);
+        let record = catalog::Record::read(&folder).unwrap();
+        record.bytes() - film(1).len() as u64
+    };
+    files("film") + files("kept")
+}
+
+#[test]
+fn leave_ends_and_nothing_goes_while_nobody_knows_what_the_server_has_open() {
+    let folders = Folders::default();
+    let (one, title, _) = told_to_hold_one(&folders);
+    one.holder.handle_eviction_leave(vec![title.held()]);
+    until("gateways to hear that it goes", || !one.holds(&title));
+    std::thread::sleep(LOOKS);
+    assert!(folders.library().join("film").exists());
+    one.holder.watch_server(std::boxed::Box::new(|| Err(std::io::Error::other("it has ended"))));
+    std::thread::sleep(LOOKS);
+    assert!(folders.library().join("film").exists());
+}
+
+#[test]
+fn what_arrived_in_part_of_a_title_that_goes_elsewhere_is_removed() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(4));
+    let mut options = folders.options();
+    // It would take weeks.
+    options.copy_bytes_per_second = 10;
+    let one = folders.open_with(options).start();
+    one.holder.note_fleet(Peers::new(61).fleet(&title));
+    one.desire(&[&title], &[]);
+    until("the copy to begin", || folders.arriving("film").join("title.json").exists());
+    drop(one);
+    // An agent that starts anew, of a box that was told something else meanwhile.
+    let one = folders.open();
+    one.desire(&[], &[]);
+    let one = one.start();
+    one.holder.note_fleet(Peers::new(61).fleet(&title));
+    Server::default().beside(&one);
+    until("it to ask", || one.holder.evictable() == [title.held()]);
+    one.holder.handle_eviction_leave(vec![title.held()]);
+    until("nothing to be left", || fs::read_dir(folders.library()).unwrap().next().is_none());
+}
+
+#[test]
+fn what_was_being_removed_when_the_agent_died_is_removed_by_the_next_one() {
+    let folders = Folders::default();
+    let removed = folders.library().join("films/.ingest-a/removed/v-0123456789ab");
+    fs::create_dir_all(&removed).unwrap();
+    fs::write(removed.join("film.mp4"), "a film").unwrap();
+    let _one = folders.open().start();
+    until("it to be gone", || !folders.library().join("films/.ingest-a").exists());
+}
