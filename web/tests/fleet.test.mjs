@@ -94,9 +94,14 @@ class Gateway {
         const titles = all.filter(({ title }) => title.includes(searchParams.get("search")));
         return say(200, { version: 1, total: titles.length, titles });
       }
+      case "/api/v1/plan":
+        return say(200, { version: 1, planned_unix_seconds: 1_790_000_000, moved_bytes: 24e9, buy: [{ text: "Room binds at ams: 2.0 TB more room." }] });
       case "/api/v1/where": {
         const lacks = searchParams.get("title") === "films/b" ? "cph-2" : "";
-        const nodes = this.nodes.map(({ name, site, state }) => ({ node: name, site, state, holds: name !== lacks, receipt: null }));
+        const nodes = this.nodes.map(({ name, site, state }) => ({
+          node: name, site, state, holds: name !== lacks, receipt: null, why: name === "ber-1" ? null : "floor",
+          moves: name === lacks ? "comes" : name === "ber-1" ? "goes" : null,
+        }));
         const watched = [{ region: "north", starts_a_day: 12, bytes_a_day: 3e9 }];
         return say(200, { version: 1, title: searchParams.get("title"), state: "published", nodes, watched });
       }
@@ -201,7 +206,8 @@ test("a title is found, with where it is and why a viewer gets it from there", a
     await page.locator(".listed li").filter({ hasText: "series" }).waitFor({ state: "detached" });
     await page.getByRole("button", { name: "films/b" }).click();
     assert.match(await page.locator(".where").getByRole("row", { name: /^cph-2/ }).innerText(), /lacks it/);
-    assert.match(await page.locator(".where").getByRole("row", { name: /^ams-1/ }).innerText(), /has it/);
+    assert.match(await page.locator(".where").getByRole("row", { name: /^ams-1/ }).innerText(), /has it: one of the copies/);
+    assert.match(await page.locator(".where").getByRole("row", { name: /^ber-1/ }).innerText(), /it goes, others keep it/);
     await page.getByText("Watched a day: north 3.00 GB in 12 starts").waitFor();
     await page.getByRole("button", { name: "Who gets it from where?" }).click();
     await page.getByLabel("Viewer's address").fill("<b>me</b>");
@@ -212,6 +218,9 @@ test("a title is found, with where it is and why a viewer gets it from there", a
     await page.getByText("Matched 192.0.2.0/24. No node of the best site has the title (C). Snapshot 7.").waitFor();
     await page.getByText("ber-1 at ber: its site announces the viewer's prefix").waitFor();
     await page.getByText("ams-1: lacks films/b").waitFor();
+    await page.getByRole("button", { name: "Ask for a plan" }).click();
+    await page.getByText("Room binds at ams: 2.0 TB more room.").waitFor();
+    await page.getByText("A plan made now would bring 24.0 GB").waitFor();
     await viewer.picture("fleet-explained");
     await viewer.assertAccessible();
     viewer.complaints = viewer.complaints.filter((complaint) => !complaint.includes("400"));

@@ -4,6 +4,7 @@ import "../base.css";
 import "../dashboard/dashboard.css";
 import "./fleet.css";
 import { node, say } from "../dashboard/node";
+import { Buying } from "./buying";
 import { drain, undrain } from "./drain";
 import { Explain } from "./explain";
 import { Feed } from "./feed";
@@ -29,7 +30,7 @@ const sites = new Sites({
 const moves = new Moves();
 const explain = new Explain();
 const titles = new Titles((title) => explain.about(title));
-const beside = node("div", "beside", moves.element, titles.element, explain.element);
+const beside = node("div", "beside", moves.element, titles.element, explain.element, new Buying().element);
 const brand = node("h1", "", "Fullbore", node("span", "unseen", ": fleet"));
 const main = node("main", "", totals.element, node("div", "halves", sites.element, beside));
 document.getElementById("fleet")?.replaceChildren(node("header", "", brand, state, about), alarm, main);

@@ -71,8 +71,26 @@ export interface Listed {
 export interface Where {
   title: string;
   state: string;
-  nodes: { node: string; site: string; state: State; holds: boolean; receipt: string | null }[];
+  nodes: {
+    node: string;
+    site: string;
+    state: State;
+    holds: boolean;
+    /** Why the plan has it there: everything, pin, floor, demand, spare. */
+    why: string | null;
+    /** Whether the copy is to come or to go. */
+    moves: "comes" | "goes" | null;
+    receipt: string | null;
+  }[];
   watched: { region: string; starts_a_day: number; bytes_a_day: number }[];
+}
+
+/** What a plan that is made now would say. */
+export interface Planned {
+  /** When titles were last placed; null while every node holds everything. */
+  planned_unix_seconds: number | null;
+  moved_bytes: number;
+  buy: { text: string }[];
 }
 
 export interface Explained {

@@ -25,6 +25,30 @@ function watchedADay(watched: Where["watched"]): string {
   return `Watched a day: ${told.join(", ")}`;
 }
 
+/** Why a copy is where it is, in the plan's words. */
+const WHY: Record<string, string> = {
+  everything: "",
+  pin: "pinned here",
+  floor: "one of the copies that every title has",
+  demand: "watched here",
+  spare: "nothing needs its room",
+};
+
+/** Whether a node has a title, what is going to change, and why. */
+function told({ holds, why, moves, receipt }: Where["nodes"][number]): string {
+  if (receipt !== null) return RECEIPTS[receipt] ?? receipt;
+  if (moves === "comes") return `lacks it; it comes: ${WHY[why ?? ""] ?? why}`;
+  if (moves === "goes") return "has it; it goes, others keep it";
+  const reason = why === null ? "" : (WHY[why] ?? why);
+  if (!holds) return "lacks it";
+  return reason === "" ? "has it" : `has it: ${reason}`;
+}
+
+/** Whether an operator has to look: a node lacks what it shall hold, or holds what is withdrawn. */
+function isBad({ holds, why, receipt }: Where["nodes"][number]): boolean {
+  return receipt === null ? why !== null && !holds : holds;
+}
+
 export class Titles {
   readonly element: HTMLElement;
   private readonly input = node("input");
@@ -67,11 +91,10 @@ export class Titles {
   private async show({ title, bytes: size, duration_seconds }: Listed): Promise<void> {
     try {
       const { nodes, state, watched } = await get<Where>("where", { title });
-      const rows = nodes.map(({ node: name, site, state, holds, receipt }) => {
-        const told = receipt === null ? (holds ? "has it" : "lacks it") : (RECEIPTS[receipt] ?? receipt);
-        const head = node("th", "", name);
+      const rows = nodes.map((at) => {
+        const head = node("th", "", at.node);
         head.scope = "row";
-        return node("tr", "", head, node("td", "", site), node("td", "", state), node("td", holds === (receipt === null) ? "" : "bad", told));
+        return node("tr", "", head, node("td", "", at.site), node("td", "", at.state), node("td", isBad(at) ? "bad" : "", told(at)));
       });
       const why = node("button", "", "Who gets it from where?");
       why.addEventListener("click", () => this.explain(title));
