@@ -1,6 +1,6 @@
 //! A whole fleet, ended when dropped.
 
-use fullbore_tests::{Namespace, Said, Signal, film, program, until, within};
+use fullbore_tests::{Namespace, Said, Signal, SmallDisk, film, program, until, within};
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
 use std::net::TcpListener;
@@ -71,13 +71,15 @@ pub(crate) struct Machine {
     /// Where it answers viewers itself, without a slash at the end.
     pub(crate) answers: Option<String>,
     network: Option<Arc<Namespace>>,
+    /// For its agent.
+    flags: Vec<String>,
 }
 
 impl Machine {
     fn start_agent(&self, flags: &[&str]) -> Running {
         let mut command = Command::new(program());
         command.arg("node").arg("--state").arg(&self.state).arg("--library").arg(&self.library);
-        command.args(flags);
+        command.args(flags).args(&self.flags);
         if let Some(url) = &self.answers {
             command.args(["--answers", url.trim_start_matches("http://")]);
         }
@@ -213,6 +215,10 @@ pub(crate) struct Extras<'e> {
     pub(crate) answers: bool,
     /// The gateway's address, which is on loopback otherwise, and each node's network and address.
     pub(crate) networks: Option<(&'e str, &'e [Place])>,
+    /// More flags for the nodes' agents.
+    pub(crate) agent_flags: &'e [&'e str],
+    /// The disk of each node's library, which is large otherwise.
+    pub(crate) disk_kibibytes: Option<usize>,
 }
 
 /// A gateway, its store and its nodes. The film `film` is published, and all nodes hold it.
@@ -226,6 +232,10 @@ pub(crate) struct Fleet {
     seat: Seat,
     node_port: u16,
     answers_port: Option<u16>,
+    agent_flags: Vec<String>,
+    disk_kibibytes: Option<usize>,
+    /// Unmounted after their nodes have ended.
+    disks: Vec<SmallDisk>,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -258,6 +268,9 @@ impl Fleet {
             seat,
             node_port,
             answers_port: extras.answers.then(free_port),
+            agent_flags: extras.agent_flags.iter().map(|flag| (*flag).to_owned()).collect(),
+            disk_kibibytes: extras.disk_kibibytes,
+            disks: Vec::new(),
             _alone: alone,
         };
         for (at, site) in sites.iter().enumerate() {
@@ -284,9 +297,13 @@ impl Fleet {
         join.args(["--host", &host, "--name", name, "--ceiling", "1"]).arg("--state").arg(&state);
         let joined = join.output().unwrap();
         assert!(joined.status.success(), "{}", String::from_utf8_lossy(&joined.stderr));
-        let (port, name) = (self.node_port, name.to_owned());
+        if let Some(kibibytes) = self.disk_kibibytes {
+            std::fs::create_dir_all(&library).unwrap();
+            self.disks.extend(SmallDisk::mount(&library, kibibytes));
+        }
+        let (port, name, flags) = (self.node_port, name.to_owned(), self.agent_flags.clone());
         let answers = self.answers_port.map(|port| format!("http://{host}:{port}"));
-        let machine = Machine { name, host, state, library, port, answers, network };
+        let machine = Machine { name, host, state, library, port, answers, network, flags };
         self.nodes.push(Node { agent: machine.start_agent(&[]), machine });
     }
 
@@ -365,6 +382,11 @@ impl Fleet {
     /// The nodes that a viewer of the film gets; each viewer has an order of its own.
     pub(crate) fn route(&self) -> Vec<String> {
         route_at(&self.url)
+    }
+
+    /// Whether all small disks are there: mounting them takes root.
+    pub(crate) fn has_disks(&self) -> bool {
+        self.disk_kibibytes.is_none() || self.disks.len() == self.nodes.len()
     }
 
     /// Where the film plays.

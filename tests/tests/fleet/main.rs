@@ -10,6 +10,7 @@ mod newcomer;
 mod nodes;
 mod operate;
 mod paths;
+mod placing;
 mod popularity;
 mod routing;
 mod secured;

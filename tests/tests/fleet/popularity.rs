@@ -37,5 +37,5 @@ fn what_viewers_take_of_nodes_is_known_to_the_gateway_and_to_a_plan() {
     fleet.restart_gateway();
     let again = watched(&fleet);
     assert!(again["bytes_a_day"].as_u64() >= Some(taken), "{again}");
-    assert!(!fleet.control_ends(&["plan"]).status.success(), "without --dry-run");
+    assert!(!fleet.control_ends(&["plan"]).status.success(), "neither --dry-run nor --apply");
 }
