@@ -85,8 +85,7 @@ pub(super) fn may_evict(core: &Core, name: &Name, held: &HeldTitle) -> bool {
         world.nodes.get(*holder).is_some_and(|other| other.place.site == node.place.site)
     };
     let wants_near = placed.holders(title).any(|holder| is_near(&holder));
-    there.len() as u32 >= copies_kept(placed, title)
-        && (!wants_near || there.iter().any(is_near))
+    there.len() as u32 >= copies_kept(placed, title) && (!wants_near || there.iter().any(is_near))
 }
 
 /// How many copies must be there before another one may go. Never none: what the plan has no place for stays where it is.
