@@ -1,7 +1,7 @@
-//! Where a bucket is, and who asks: `s3://BUCKET[/PREFIX][?endpoint=URL][&region=REGION]`, and the `AWS_*` variables that other clients of S3
+//! Where a bucket is: `s3://BUCKET[/PREFIX][?endpoint=URL][&region=REGION]`, and the `AWS_*` variables that other clients of S3
 //! read as well.
 
-use rusty_s3::{Bucket, Credentials, UrlStyle};
+use rusty_s3::{Bucket, UrlStyle};
 
 use crate::S3Error;
 
@@ -66,19 +66,9 @@ impl Address {
     }
 }
 
-/// Who asks: `None` asks as nobody, which public buckets answer.
-pub(crate) fn credentials(variable: impl Fn(&str) -> Option<String>) -> Option<Credentials> {
-    let key = variable("AWS_ACCESS_KEY_ID")?;
-    let secret = variable("AWS_SECRET_ACCESS_KEY")?;
-    Some(match variable("AWS_SESSION_TOKEN") {
-        Some(token) => Credentials::new_with_token(key, secret, token),
-        None => Credentials::new(key, secret),
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Address, credentials};
+    use super::Address;
 
     fn url(address: &str, variables: &[(&str, &str)]) -> String {
         let variable = |name: &str| {
@@ -113,11 +103,5 @@ mod tests {
         for bad in ["films", "s3://", "s3://films?port=1", "s3://films?endpoint=there"] {
             assert!(Address::parse(bad, |_| None).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn credentials_take_both_halves() {
-        assert!(credentials(|name| (name == "AWS_ACCESS_KEY_ID").then(String::new)).is_none());
-        assert!(credentials(|name| Some(name.to_owned())).is_some());
     }
 }

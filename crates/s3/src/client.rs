@@ -1,20 +1,23 @@
 //! Requests to a bucket.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use reqwest::header::RANGE;
-use reqwest::{Client, Method, Response, StatusCode};
-use rusty_s3::{Bucket, Credentials, S3Action};
+use reqwest::header::{CONTENT_LENGTH, ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH, RANGE};
+use reqwest::{Client, Response, StatusCode};
+use rusty_s3::Method;
+use tokio::time::timeout;
 
-use crate::address::{Address, credentials};
-use crate::{S3Error, outbound, with_causes};
-
-/// How long a signed address works: longer than any try takes, and than clocks usually differ.
-const SIGNED_FOR: Duration = Duration::from_secs(900);
+use crate::put::{OnlyIf, PutTerms};
+use crate::signer::environment;
+use crate::{S3Error, S3Refusal, S3Signer, outbound, with_causes};
 
 /// No bytes for so long: the connection is dead.
 const SILENT_MAX: Duration = Duration::from_secs(20);
+
+/// A line that takes fewer bytes in a second is of no use for films.
+const SENT_PER_SECOND_MIN: u64 = 64 << 10;
 
 /// Pauses before the second try and the third.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
@@ -22,47 +25,65 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1
 /// A folder in a bucket.
 pub struct S3Bucket {
     http: Client,
-    bucket: Bucket,
-    prefix: String,
-    credentials: Option<Credentials>,
+    pub(crate) signer: S3Signer,
+    /// Whether the store has not refused yet what newer versions of S3 know: checksums, and conditions of a put.
+    takes_extras: AtomicBool,
 }
 
-/// What is asked of an object.
-#[derive(Clone)]
-enum Task {
-    Get { first: u64, last: Option<u64> },
-    Head,
-    Put(Bytes),
-    Delete,
+/// A request, which may be sent several times.
+#[derive(Default)]
+pub(crate) struct Ask<'a> {
+    pub(crate) key: &'a str,
+    /// Sorted by name.
+    pub(crate) query: Vec<(&'static str, &'a str)>,
+    /// Headers of S3's own, which it wants signed: `x-amz-...`, sorted by name.
+    pub(crate) signed: Vec<(&'static str, String)>,
+    pub(crate) headers: Vec<(HeaderName, String)>,
+    pub(crate) body: Bytes,
+}
+
+impl<'a> Ask<'a> {
+    pub(crate) fn of(key: &'a str) -> Self {
+        Self { key, ..Self::default() }
+    }
+}
+
+/// What is known of an object without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct S3Object {
+    /// How long it is.
+    pub bytes: u64,
+    /// The SHA-256 that whoever put it there has named ([`PutTerms::sha256`]).
+    pub sha256: Option<String>,
 }
 
 impl S3Bucket {
     /// The folder that `address` names: `s3://BUCKET[/PREFIX][?endpoint=URL][&region=REGION]`. What it does not say comes from the environment,
-    /// as with other clients: `AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`.
+    /// as with other clients: `AWS_ENDPOINT_URL`, `AWS_REGION`; credentials from `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
+    /// `AWS_SESSION_TOKEN`, or else from the profile `AWS_PROFILE` of the file `AWS_SHARED_CREDENTIALS_FILE` (`~/.aws/credentials`).
     /// Nothing is asked of the server yet.
     ///
     /// # Errors
-    /// If it is not such an address.
+    /// If it is not such an address, or the credentials cannot be read.
     pub fn open(address: &str) -> Result<Self, S3Error> {
-        Self::open_with(address, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        Self::open_with(address, environment)
     }
 
     /// As [`open`](Self::open), with other variables than the environment's.
     ///
     /// # Errors
-    /// If it is not such an address.
+    /// As [`open`](Self::open).
     pub fn open_with(
         address: &str,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, S3Error> {
-        let credentials = credentials(&variable);
-        let Address { bucket, prefix } = Address::parse(address, &variable)?;
         let file = variable("SSL_CERT_FILE");
+        let signer = S3Signer::open_with(address, variable)?;
         let refused = |why: String| S3Error::Refused(format!("{address}: {why}"));
         let http = outbound(file.as_deref()).map_err(refused)?;
-        let http = http.connect_timeout(SILENT_MAX).read_timeout(SILENT_MAX).build();
+        let http = http.connect_timeout(SILENT_MAX).build();
         let http = http.map_err(|error| refused(with_causes(&error)))?;
-        Ok(Self { http, bucket, prefix, credentials })
+        Ok(Self { http, signer, takes_extras: AtomicBool::new(true) })
     }
 
     /// All of the object `key`.
@@ -70,7 +91,22 @@ impl S3Bucket {
     /// # Errors
     /// If it is absent, larger than `bytes_max`, or cannot be read.
     pub async fn get(&self, key: &str, bytes_max: usize) -> Result<Bytes, S3Error> {
-        self.read(key, Task::Get { first: 0, last: None }, bytes_max).await
+        self.read(&Ask::of(key), bytes_max).await.map(|(bytes, _)| bytes)
+    }
+
+    /// All of the object `key`, with its entity tag if it has one, for [`OnlyIf::Tag`]; `None` if it is not there.
+    ///
+    /// # Errors
+    /// If it is larger than `bytes_max`, or cannot be read.
+    pub async fn get_tagged(
+        &self,
+        key: &str,
+        bytes_max: usize,
+    ) -> Result<Option<(Bytes, Option<String>)>, S3Error> {
+        match self.read(&Ask::of(key), bytes_max).await {
+            Err(S3Error::Absent(_)) => Ok(None),
+            read => read.map(Some),
+        }
     }
 
     /// `length` bytes of the object `key` from `first` on; fewer where it ends.
@@ -81,8 +117,25 @@ impl S3Bucket {
         if length == 0 {
             return Ok(Bytes::new());
         }
-        let last = Some(first + length as u64 - 1);
-        self.read(key, Task::Get { first, last }, length).await
+        let last = first + length as u64 - 1;
+        let headers = vec![(RANGE, format!("bytes={first}-{last}"))];
+        let ask = Ask { headers, ..Ask::of(key) };
+        self.read(&ask, length).await.map(|(bytes, _)| bytes)
+    }
+
+    /// What is known of the object `key`; `None` if it is not there.
+    ///
+    /// # Errors
+    /// If S3 does not say.
+    pub async fn look(&self, key: &str) -> Result<Option<S3Object>, S3Error> {
+        let response = match self.ask(Method::Head, &Ask::of(key)).await {
+            Err(S3Error::Absent(_)) => return Ok(None),
+            response => response?,
+        };
+        let length = text(&response, CONTENT_LENGTH).and_then(|value| value.parse().ok());
+        let bytes = length.ok_or_else(|| self.unavailable(key, "it does not say its size"))?;
+        let sha256 = text(&response, HeaderName::from_static(SHA256_META));
+        Ok(Some(S3Object { bytes, sha256 }))
     }
 
     /// How many bytes the object `key` has; `None` if it is not there.
@@ -90,15 +143,7 @@ impl S3Bucket {
     /// # Errors
     /// If S3 does not say.
     pub async fn size(&self, key: &str) -> Result<Option<u64>, S3Error> {
-        match self.ask(key, &Task::Head).await {
-            Ok(response) => {
-                let length = response.headers().get("content-length");
-                let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
-                length.map(Some).ok_or_else(|| self.unavailable(key, "it does not say its size"))
-            }
-            Err(S3Error::Absent(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(self.look(key).await?.map(|object| object.bytes))
     }
 
     /// Writes the object `key`, in place of the one that is there.
@@ -106,7 +151,39 @@ impl S3Bucket {
     /// # Errors
     /// If it cannot be written.
     pub async fn put(&self, key: &str, bytes: Bytes) -> Result<(), S3Error> {
-        self.ask(key, &Task::Put(bytes)).await.map(|_| ())
+        self.put_with(key, bytes, &PutTerms::default()).await
+    }
+
+    /// Writes the object `key` as `terms` say. A store that knows no checksums or conditions, and says so, gets the bytes without.
+    ///
+    /// # Errors
+    /// If it cannot be written; [`S3Error::Changed`] if the terms' condition does not hold.
+    pub async fn put_with(&self, key: &str, bytes: Bytes, terms: &PutTerms) -> Result<(), S3Error> {
+        let has_extras = self.takes_extras.load(Ordering::Relaxed);
+        match self.put_once(key, bytes.clone(), terms, has_extras).await {
+            Err(S3Error::Unsupported(_)) if has_extras => {
+                self.takes_extras.store(false, Ordering::Relaxed);
+                self.put_once(key, bytes, terms, false).await
+            }
+            done => done,
+        }
+    }
+
+    async fn put_once(
+        &self,
+        key: &str,
+        body: Bytes,
+        terms: &PutTerms,
+        has_extras: bool,
+    ) -> Result<(), S3Error> {
+        let mut headers = terms.headers();
+        match &terms.only_if {
+            OnlyIf::Absent if has_extras => headers.push((IF_NONE_MATCH, "*".to_owned())),
+            OnlyIf::Tag(tag) if has_extras => headers.push((IF_MATCH, tag.clone())),
+            _ => {}
+        }
+        let ask = Ask { signed: terms.signed(has_extras), headers, body, ..Ask::of(key) };
+        self.ask(Method::Put, &ask).await.map(|_| ())
     }
 
     /// Removes the object `key`. Some servers say so if there is none ([`S3Error::Absent`]), others do not.
@@ -114,21 +191,27 @@ impl S3Bucket {
     /// # Errors
     /// If it cannot be removed.
     pub async fn delete(&self, key: &str) -> Result<(), S3Error> {
-        self.ask(key, &Task::Delete).await.map(|_| ())
+        self.ask(Method::Delete, &Ask::of(key)).await.map(|_| ())
     }
 
     /// Reads an answer to its end. A connection that breaks in the middle is a reason to try again.
-    async fn read(&self, key: &str, task: Task, bytes_max: usize) -> Result<Bytes, S3Error> {
+    async fn read(
+        &self,
+        ask: &Ask<'_>,
+        bytes_max: usize,
+    ) -> Result<(Bytes, Option<String>), S3Error> {
         let mut pauses = PAUSES.into_iter();
         loop {
-            let response = self.ask(key, &task).await?;
+            let response = self.ask(Method::Get, ask).await?;
+            let tag = text(&response, ETAG);
             let error = match body(response, bytes_max).await {
-                Ok(Some(bytes)) => return Ok(bytes),
+                Ok(Some(bytes)) => return Ok((bytes, tag)),
                 Ok(None) => {
-                    let text = format!("{}: it has more than {bytes_max} bytes", self.name(key));
+                    let name = self.signer.name(ask.key);
+                    let text = format!("{name}: it has more than {bytes_max} bytes");
                     return Err(S3Error::TooLarge(text));
                 }
-                Err(error) => self.unavailable(key, &with_causes(&error)),
+                Err(why) => self.unavailable(ask.key, &why),
             };
             let Some(pause) = pauses.next() else { return Err(error) };
             tokio::time::sleep(pause).await;
@@ -136,10 +219,10 @@ impl S3Bucket {
     }
 
     /// Asks until there is an answer to work with, three times at most.
-    async fn ask(&self, key: &str, task: &Task) -> Result<Response, S3Error> {
+    pub(crate) async fn ask(&self, method: Method, ask: &Ask<'_>) -> Result<Response, S3Error> {
         let mut pauses = PAUSES.into_iter();
         loop {
-            let error = match self.once(key, task).await {
+            let error = match self.once(method, ask).await {
                 Ok(response) => return Ok(response),
                 Err(error @ S3Error::Unavailable(_)) => error,
                 Err(error) => return Err(error),
@@ -149,98 +232,85 @@ impl S3Bucket {
         }
     }
 
-    async fn once(&self, key: &str, task: &Task) -> Result<Response, S3Error> {
-        let object = format!("{}{key}", self.prefix);
-        let (bucket, credentials) = (&self.bucket, self.credentials.as_ref());
-        let (method, url) = match task {
-            Task::Get { .. } => {
-                (Method::GET, bucket.get_object(credentials, &object).sign(SIGNED_FOR))
-            }
-            Task::Head => (Method::HEAD, bucket.head_object(credentials, &object).sign(SIGNED_FOR)),
-            Task::Put(_) => (Method::PUT, bucket.put_object(credentials, &object).sign(SIGNED_FOR)),
-            Task::Delete => {
-                (Method::DELETE, bucket.delete_object(credentials, &object).sign(SIGNED_FOR))
-            }
+    async fn once(&self, method: Method, ask: &Ask<'_>) -> Result<Response, S3Error> {
+        let signed: Vec<_> =
+            ask.signed.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let url = match ask.key {
+            "" => Some(self.signer.sign_bucket(&ask.query)),
+            key => self.signer.sign(method, key, &ask.query, &signed),
         };
-        let mut request = self.http.request(method, url);
-        match task {
-            Task::Get { first, last: Some(last) } => {
-                request = request.header(RANGE, format!("bytes={first}-{last}"));
-            }
-            Task::Put(bytes) => request = request.body(bytes.clone()),
-            _ => {}
+        let url = url.ok_or_else(|| {
+            S3Error::Refused(format!("{}: no object can have that name", self.signer.name(ask.key)))
+        })?;
+        let verb = match method {
+            Method::Get => reqwest::Method::GET,
+            Method::Head => reqwest::Method::HEAD,
+            Method::Put => reqwest::Method::PUT,
+            Method::Post => reqwest::Method::POST,
+            Method::Delete => reqwest::Method::DELETE,
+        };
+        let mut request = self.http.request(verb, url);
+        for (name, value) in signed {
+            request = request.header(name, value);
         }
-        let response = request.send().await;
+        for (name, value) in &ask.headers {
+            request = request.header(name, value);
+        }
+        if matches!(method, Method::Put | Method::Post) {
+            request = request.body(ask.body.clone());
+        }
+        let patience = Duration::from_secs(ask.body.len() as u64 / SENT_PER_SECOND_MIN);
+        let response = timeout(SILENT_MAX + patience, request.send()).await;
+        let response = response.map_err(|_| self.unavailable(ask.key, "no answer comes"))?;
         // Without its address: that carries the signature, which is as good as the key for a quarter of an hour.
-        let response =
-            response.map_err(|error| self.unavailable(key, &with_causes(&error.without_url())))?;
-        self.judge(key, task, response).await
+        let response = response
+            .map_err(|error| self.unavailable(ask.key, &with_causes(&error.without_url())))?;
+        self.judge(ask, response).await
     }
 
-    async fn judge(&self, key: &str, task: &Task, response: Response) -> Result<Response, S3Error> {
+    async fn judge(&self, ask: &Ask<'_>, response: Response) -> Result<Response, S3Error> {
         let status = response.status();
-        let is_part = matches!(task, Task::Get { last: Some(_), .. });
+        let is_part = ask.headers.iter().any(|(name, _)| name == RANGE);
         if is_part && status == StatusCode::OK {
             return Err(S3Error::Refused(format!(
                 "{}: the server sends all of it, not the part that was asked for",
-                self.name(key)
+                self.signer.name(ask.key)
             )));
         }
         if status.is_success() {
             return Ok(response);
         }
-        let why = match body(response, 4096).await {
-            Ok(Some(text)) => told(&String::from_utf8_lossy(&text)),
-            _ => String::new(),
-        };
-        let text = format!("{}: S3 answers {status}{why}", self.name(key));
-        Err(match status {
-            StatusCode::NOT_FOUND => S3Error::Absent(text),
-            StatusCode::TOO_MANY_REQUESTS => S3Error::Unavailable(text),
-            _ if status.is_server_error() => S3Error::Unavailable(text),
-            _ => S3Error::Refused(text),
-        })
+        let refusal = S3Refusal::read(response).await;
+        Err(refusal.error(&self.signer.name(ask.key), &self.signer))
     }
 
-    fn name(&self, key: &str) -> String {
-        format!("s3://{}/{}{key}", self.bucket.name(), self.prefix)
-    }
-
-    fn unavailable(&self, key: &str, why: &str) -> S3Error {
-        S3Error::Unavailable(format!("{}: {why}", self.name(key)))
+    pub(crate) fn unavailable(&self, key: &str, why: &str) -> S3Error {
+        S3Error::Unavailable(format!("{}: {why}", self.signer.name(key)))
     }
 }
 
+/// Where an object's SHA-256 is among what S3 keeps of it, in hexadecimal digits.
+pub(crate) const SHA256_META: &str = "x-amz-meta-sha256";
+
+/// A field of an answer's header.
+pub(crate) fn text(response: &Response, name: HeaderName) -> Option<String> {
+    response.headers().get(name)?.to_str().ok().map(str::to_owned)
+}
+
 /// The body, or `None` if it is larger than `bytes_max`.
-async fn body(mut response: Response, bytes_max: usize) -> Result<Option<Bytes>, reqwest::Error> {
+pub(crate) async fn body(
+    mut response: Response,
+    bytes_max: usize,
+) -> Result<Option<Bytes>, String> {
     let mut bytes = BytesMut::new();
-    while let Some(chunk) = response.chunk().await.map_err(reqwest::Error::without_url)? {
+    loop {
+        let chunk = timeout(SILENT_MAX, response.chunk()).await;
+        let chunk = chunk.map_err(|_| "it stopped sending".to_owned())?;
+        let chunk = chunk.map_err(|error| with_causes(&error.without_url()))?;
+        let Some(chunk) = chunk else { return Ok(Some(bytes.freeze())) };
         if bytes.len() + chunk.len() > bytes_max {
             return Ok(None);
         }
         bytes.extend_from_slice(&chunk);
-    }
-    Ok(Some(bytes.freeze()))
-}
-
-/// What S3 says of an error, from its XML: `<Code>` and `<Message>`.
-fn told(xml: &str) -> String {
-    let element = |name: &str| {
-        let after = xml.split_once(&format!("<{name}>"))?.1;
-        after.split_once("</").map(|(text, _)| text)
-    };
-    let told = [element("Code"), element("Message")].into_iter().flatten();
-    told.map(|text| format!(", {}", text.replace(char::is_control, " "))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::told;
-
-    #[test]
-    fn what_s3_says_is_told() {
-        let xml = "<?xml?><Error><Code>NoSuchKey</Code><Message>There\nis none.</Message></Error>";
-        assert_eq!(told(xml), ", NoSuchKey, There is none.");
-        assert_eq!(told("<html>"), "");
     }
 }

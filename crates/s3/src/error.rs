@@ -11,6 +11,10 @@ pub enum S3Error {
     Refused(String),
     /// S3 cannot be reached, or fails: it may work later.
     Unavailable(String),
+    /// It is another object by now than the request demands.
+    Changed(String),
+    /// This store cannot do that.
+    Unsupported(String),
     /// The object is larger than its reader allows.
     TooLarge(String),
 }
@@ -21,6 +25,8 @@ impl Display for S3Error {
             Self::Absent(text)
             | Self::Refused(text)
             | Self::Unavailable(text)
+            | Self::Changed(text)
+            | Self::Unsupported(text)
             | Self::TooLarge(text) => f.write_str(text),
         }
     }

@@ -1,7 +1,7 @@
 //! The client against a real server, `s3s-fs`.
 
 use bytes::Bytes;
-use fullbore_s3::{S3Bucket, S3Error};
+use fullbore_s3::{PutTerms, S3Bucket, S3Error, S3Object};
 use tempfile::tempdir;
 
 mod s3_server;
@@ -71,4 +71,29 @@ async fn a_server_that_comes_back_within_the_tries_is_not_noticed() {
     });
     assert_eq!(written, Ok(()));
     assert_eq!(bucket.get("a", 10).await, Ok(bytes(10)));
+}
+
+#[tokio::test]
+async fn an_object_in_parts_is_seen_when_it_is_put_together_and_keeps_its_sum() {
+    let folder = tempdir().expect("a folder");
+    let server = S3Server::start(folder.path()).await;
+    let bucket = S3Bucket::open_with("s3://films/hd", |name| server.variable(name)).expect("open");
+    let film = bytes(12_000_000);
+    let terms = PutTerms { sha256: Some("ab".repeat(32)), ..PutTerms::default() };
+    let upload = bucket.begin_upload("a b", &terms).await.expect("begun");
+    let mut parts = Vec::new();
+    for (number, part) in (1..).zip(film.chunks(6_000_000)) {
+        assert_eq!(bucket.look("a b").await, Ok(None), "before part {number}");
+        let part = film.slice_ref(part);
+        parts.push(bucket.put_part("a b", &upload, number, part).await.expect("a part"));
+    }
+    bucket.finish_upload("a b", &upload, &parts).await.expect("put together");
+    assert_eq!(bucket.get("a b", film.len()).await, Ok(film));
+    let there = S3Object { bytes: 12_000_000, sha256: terms.sha256.clone() };
+    assert_eq!(bucket.look("a b").await, Ok(Some(there)));
+    // It keeps no list of what is unfinished, and says so.
+    assert!(matches!(bucket.uploads("a b").await, Err(S3Error::Unsupported(_))));
+
+    let error = bucket.put_with("wrong", bytes(10), &terms).await.expect_err("other bytes");
+    assert!(matches!(&error, S3Error::Refused(text) if text.contains("BadDigest")), "{error}");
 }

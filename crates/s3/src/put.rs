@@ -1,0 +1,71 @@
+//! What goes with an object that is written.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
+
+use crate::client::SHA256_META;
+
+/// When an object is written, and what S3 says of it later.
+#[derive(Clone, Debug, Default)]
+pub struct PutTerms {
+    /// Its media type.
+    pub content_type: Option<&'static str>,
+    /// Its `Cache-Control`.
+    pub cache_control: Option<&'static str>,
+    /// Its SHA-256, in hexadecimal digits. S3 keeps it with the object ([`S3Object`](crate::S3Object)), and refuses other bytes.
+    pub sha256: Option<String>,
+    /// Whether what is there matters.
+    pub only_if: OnlyIf,
+}
+
+/// Whether an object is written depends on what is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OnlyIf {
+    /// It does not.
+    #[default]
+    Always,
+    /// Only if nothing is there.
+    Absent,
+    /// Only if what is there has this entity tag.
+    Tag(String),
+}
+
+impl PutTerms {
+    /// Headers that S3 wants signed, sorted.
+    pub(crate) fn signed(&self, has_checksum: bool) -> Vec<(&'static str, String)> {
+        let Some(sha256) = &self.sha256 else { return Vec::new() };
+        let checksum = binary(sha256).filter(|_| has_checksum).map(|sum| STANDARD.encode(sum));
+        let checksum = checksum.map(|sum| ("x-amz-checksum-sha256", sum));
+        checksum.into_iter().chain([(SHA256_META, sha256.clone())]).collect()
+    }
+
+    /// Other headers, but for the condition.
+    pub(crate) fn headers(&self) -> Vec<(HeaderName, String)> {
+        let both = [(CONTENT_TYPE, self.content_type), (CACHE_CONTROL, self.cache_control)];
+        both.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned()))).collect()
+    }
+}
+
+fn binary(digits: &str) -> Option<Vec<u8>> {
+    let digits = digits.as_bytes();
+    let value = |digit: u8| char::from(digit).to_digit(16);
+    let pair = |pair: &[u8]| Some((value(pair[0])? * 16 + value(pair[1])?) as u8);
+    (digits.len() % 2 == 0).then(|| digits.chunks(2).map(pair).collect())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_is_sent_in_both_forms() {
+        let terms = PutTerms { sha256: Some("00ff10".to_owned()), ..PutTerms::default() };
+        let both =
+            [("x-amz-checksum-sha256", "AP8Q".to_owned()), (SHA256_META, "00ff10".to_owned())];
+        assert_eq!(terms.signed(true), both);
+        assert_eq!(terms.signed(false), both[1..]);
+        assert!(PutTerms::default().signed(true).is_empty());
+        assert_eq!((binary("0"), binary("0x")), (None, None));
+    }
+}

@@ -1,0 +1,156 @@
+//! Signed addresses (AWS Signature Version 4). Whoever has one may do what it says for a quarter of an hour, so none is ever logged.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::Url;
+use rusty_s3::{Bucket, Credentials, Map, Method};
+
+use crate::S3Error;
+use crate::address::Address;
+use crate::credentials::credentials;
+
+/// How long a signed address works: longer than any try takes, and than clocks usually differ.
+const SIGNED_FOR: Duration = Duration::from_secs(900);
+
+/// A folder in a bucket, and who asks.
+pub struct S3Signer {
+    bucket: Bucket,
+    prefix: String,
+    credentials: Option<Credentials>,
+}
+
+/// What the environment says, where that is not empty.
+pub(crate) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Where requests go for the bucket at `address`. No credentials are read.
+///
+/// # Errors
+/// If it is not the address of a bucket.
+pub fn bucket_url(address: &str) -> Result<Url, S3Error> {
+    Ok(Address::parse(address, environment)?.bucket.base_url().clone())
+}
+
+impl S3Signer {
+    /// The folder that `address` names; [`S3Bucket::open`](crate::S3Bucket::open) says how.
+    ///
+    /// # Errors
+    /// If it is not such an address, or the credentials cannot be read.
+    pub fn open(address: &str) -> Result<Self, S3Error> {
+        Self::open_with(address, environment)
+    }
+
+    pub(crate) fn open_with(
+        address: &str,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, S3Error> {
+        let Address { bucket, prefix } = Address::parse(address, &variable)?;
+        let credentials = credentials(&variable)
+            .map_err(|why| S3Error::Refused(format!("{address}: no credentials: {why}")))?;
+        Ok(Self { bucket, prefix, credentials })
+    }
+
+    /// Where the object `key` is read. `None` if no object can have that name.
+    pub fn get(&self, key: &str) -> Option<Url> {
+        self.sign(Method::Get, key, &[], &[])
+    }
+
+    /// The address of a request. `query` is sorted by name. `headers` are sent with it, in lower case and sorted.
+    pub(crate) fn sign(
+        &self,
+        method: Method,
+        key: &str,
+        query: &[(&str, &str)],
+        headers: &[(&str, &str)],
+    ) -> Option<Url> {
+        let object = format!("{}{key}", self.prefix);
+        // Joining to the bucket's address would resolve these, or lead to another host.
+        let is_odd =
+            object.starts_with('/') || object.split('/').any(|part| matches!(part, "." | ".."));
+        let url = self.bucket.object_url(&object).ok().filter(|_| !is_odd && !key.is_empty())?;
+        Some(self.signed(method, url, query, headers))
+    }
+
+    /// The address of a request about the bucket itself.
+    pub(crate) fn sign_bucket(&self, query: &[(&str, &str)]) -> Url {
+        self.signed(Method::Get, self.bucket.base_url().clone(), query, &[])
+    }
+
+    fn signed(
+        &self,
+        method: Method,
+        mut url: Url,
+        query: &[(&str, &str)],
+        headers: &[(&str, &str)],
+    ) -> Url {
+        let map = |pairs: &[(&str, &str)]| {
+            let mut map = Map::new();
+            pairs
+                .iter()
+                .for_each(|(name, value)| map.insert((*name).to_owned(), (*value).to_owned()));
+            map
+        };
+        let (query, headers) = (map(query), map(headers));
+        let Some(who) = &self.credentials else {
+            if !query.is_empty() {
+                url.query_pairs_mut().extend_pairs(query.iter());
+            }
+            return url;
+        };
+        rusty_s3::signing::sign(
+            &Timestamp::now(),
+            method,
+            url,
+            who.key(),
+            who.secret(),
+            who.token(),
+            self.bucket.region(),
+            SIGNED_FOR.as_secs(),
+            query.iter(),
+            headers.iter(),
+        )
+    }
+
+    /// The object's name for people.
+    pub(crate) fn name(&self, key: &str) -> String {
+        format!("s3://{}/{}{key}", self.bucket.name(), self.prefix)
+    }
+
+    /// The object's whole name in the bucket.
+    pub(crate) fn object(&self, key: &str) -> String {
+        format!("{}{key}", self.prefix)
+    }
+
+    /// The region that requests are signed for.
+    pub fn region(&self) -> &str {
+        self.bucket.region()
+    }
+
+    /// Whether requests are signed at all.
+    pub fn has_credentials(&self) -> bool {
+        self.credentials.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_leads_out_of_the_bucket() {
+        let signer = S3Signer::open_with("s3://films/hd?endpoint=http://127.0.0.1:1", |_| None);
+        let signer = signer.expect("an address");
+        assert_eq!(
+            signer.get("a//b c").expect("a name").as_str(),
+            "http://127.0.0.1:1/films/hd/a//b%20c"
+        );
+        for odd in ["", "../x", "a/../../x", "a/./b", "."] {
+            assert!(signer.get(odd).is_none(), "{odd}");
+        }
+        let top =
+            S3Signer::open_with("s3://films?endpoint=http://127.0.0.1:1", |_| None).expect("one");
+        assert!(top.get("/x").is_none() && top.get("//evil/x").is_none());
+    }
+}
