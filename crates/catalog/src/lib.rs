@@ -20,6 +20,7 @@
 //!
 //! Read first: `rule.rs`, then `record.rs`.
 
+mod bucket;
 mod complete;
 mod copies;
 mod error;
@@ -39,6 +40,7 @@ mod url;
 mod verify;
 mod workshop;
 
+pub use bucket::{document_key, object_key};
 pub use complete::{Completed, complete};
 pub use copies::{MARK, Mark, Promoted, copies, edition, is_copy};
 pub use error::CatalogError;

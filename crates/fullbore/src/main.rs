@@ -14,6 +14,7 @@ mod library;
 mod load;
 mod node;
 mod promote;
+mod publish;
 mod serve;
 mod sign;
 mod status;
@@ -43,6 +44,7 @@ enum Verb {
     Library(library::Library),
     Load(load::Load),
     Node(node::Node),
+    Publish(publish::Publish),
     Serve(serve::Serve),
     Sign(sign::Sign),
     Swarm(Box<swarm::Swarm>),
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Verb::Library(library) => library.run(),
         Verb::Load(load) => load.run(),
         Verb::Node(node) => node.run(),
+        Verb::Publish(publish) => publish.run(),
         Verb::Serve(serve) => serve.run(),
         Verb::Sign(sign) => sign.run(),
         Verb::Swarm(swarm) => swarm.run(),

@@ -1,5 +1,6 @@
 //! A fleet of real processes on loopback: a gateway, nodes with their servers, and viewers who really play, while things break.
 
+mod bucket;
 mod filling;
 mod gateways;
 mod guide;

@@ -10,6 +10,7 @@ mod announcing;
 mod changes;
 mod first_start;
 mod forgetting;
+mod in_bucket;
 mod keys;
 mod placing;
 mod popularity;
@@ -32,6 +33,7 @@ use tokio::sync::watch;
 pub use changes::By;
 pub use first_start::NewFleet;
 pub(crate) use first_start::draw_token;
+pub use in_bucket::read_title_in_bucket;
 pub use publish::{Publication, read_title};
 pub use start::{GatewayError, GatewayOptions};
 

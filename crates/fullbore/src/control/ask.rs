@@ -8,6 +8,7 @@ use std::str::FromStr;
 use catalog::TitlePath;
 use clap::{Args, Subcommand, ValueEnum};
 use control::client::{ApiClient, OperatorAccess};
+use control::gateway::{self, Publication};
 use fleet::{Announced, Name, Prefix};
 use serde_json::{Value, json};
 
@@ -147,12 +148,14 @@ pub(super) enum Ask {
         at: At,
     },
     /// Publish a title of a library: check every file, then have nodes hold it and viewers get it
+    ///
+    /// A title that "fullbore publish" has put into a bucket needs --origin alone: its record and manifests are read there.
     Publish {
         /// Path of the title in the library
         title: String,
-        /// The library's folder on this machine
-        #[arg(long, value_name = "DIR")]
-        library: PathBuf,
+        /// The library's folder on this machine [default: the one that --origin names]
+        #[arg(long, value_name = "DIR", required_unless_present = "origin")]
+        library: Option<PathBuf>,
         /// Where nodes copy the library from: file:///FOLDER or s3://BUCKET/PREFIX [default: the folder of --library]
         #[arg(long, value_name = "URL")]
         origin: Option<String>,
@@ -416,7 +419,7 @@ impl Ask {
     async fn run_for_viewers(self) -> Result<(), Failed> {
         match self {
             Self::Publish { title, library, origin, now, at } => {
-                publish(&title, &library, origin, now, &at).await
+                publish(&title, library, origin, now, &at).await
             }
             Self::Withdraw { title, reason, at } => {
                 let body = json!({ "title": title, "reason": reason });
@@ -469,28 +472,38 @@ impl Ask {
 
 async fn publish(
     title: &str,
-    library: &std::path::Path,
+    library: Option<PathBuf>,
     origin: Option<String>,
     now: bool,
     at: &At,
 ) -> Result<(), Failed> {
     let path = TitlePath::new(title).map_err(|error| Failed(2, error.to_string()))?;
     let client = at.client()?;
-    let origin = match origin {
-        Some(origin) => origin,
-        None => {
-            let whole = library.canonicalize();
-            let whole =
-                whole.map_err(|error| Failed(1, format!("{}: {error}", library.display())))?;
-            format!("file://{}", whole.display())
-        }
-    };
-    let publication = control::gateway::read_title(library, &path, origin);
-    let mut publication = publication.map_err(|why| Failed(1, why))?;
+    let mut publication = read_title(&path, library, origin).await?;
     publication.at_once = now;
     let answer = client.post("/api/v1/titles/publish", &publication.to_json()).await?;
     at.print(&answer, report::published);
     Ok(())
+}
+
+/// Reads a title where it is: in a library on this machine, or else at its origin.
+async fn read_title(
+    path: &TitlePath,
+    library: Option<PathBuf>,
+    origin: Option<String>,
+) -> Result<Publication, Failed> {
+    let at_origin = origin.as_deref().and_then(|origin| origin.strip_prefix("file://"));
+    let read = match (library.or(at_origin.map(PathBuf::from)), origin) {
+        (Some(library), Some(origin)) => gateway::read_title(&library, path, origin),
+        (Some(library), None) => {
+            let whole = library.canonicalize();
+            let whole =
+                whole.map_err(|error| Failed(1, format!("{}: {error}", library.display())))?;
+            gateway::read_title(&library, path, format!("file://{}", whole.display()))
+        }
+        (None, origin) => gateway::read_title_in_bucket(&origin.unwrap_or_default(), path).await,
+    };
+    read.map_err(|why| Failed(1, why))
 }
 
 async fn plan(apply: bool, everything: bool, moves: u16, at: &At) -> Result<(), Failed> {

@@ -239,7 +239,7 @@ impl Holder {
         }
         let mut sources = self.peer_sources(peers, wanted);
         if may_go_out {
-            let from = origin(&wanted.origin, title);
+            let from = origin(&wanted.origin, title, &wanted.version);
             sources.push(TitleSource { distance: Distance::Origin, node: None, from });
         }
         sources

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use catalog::{BLOCK_BYTES, FileRecord, TitlePath};
+use bytes::Bytes;
+use catalog::{BLOCK_BYTES, FileRecord, TitlePath, document_key, object_key};
+use fleet::Digest;
 use s3::{S3Bucket, S3Error};
 use tokio::runtime::Runtime;
 
@@ -27,13 +29,17 @@ pub(crate) trait Origin {
     fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError>;
 }
 
-/// The origin of the title at `title`, whose library's root is `root`: `file:///srv/library`, `s3://bucket/prefix`.
-pub(crate) fn origin(root: &str, title: &TitlePath) -> Result<Box<dyn Origin>, HoldingError> {
+/// The origin of a version of the title at `title`, whose library's root is `root`: `file:///srv/library`, `s3://bucket/prefix`.
+pub(crate) fn origin(
+    root: &str,
+    title: &TitlePath,
+    version: &Digest,
+) -> Result<Box<dyn Origin>, HoldingError> {
     match root.split_once("://") {
         Some(("file", path)) if path.starts_with('/') => {
             Ok(Box::new(FolderOrigin::open(&title.folder(Path::new(path)))?))
         }
-        Some(("s3", _)) => Ok(Box::new(S3Origin::open(root, title)?)),
+        Some(("s3", _)) => Ok(Box::new(S3Origin::open(root, title, version)?)),
         _ => Err(HoldingError::Origin(format!(
             "cannot copy from {root:?}: an origin is file:///FOLDER or s3://BUCKET/PREFIX"
         ))),
@@ -103,23 +109,39 @@ impl Origin for FolderOrigin {
 /// A bucket of S3. Its credentials are in the agent's environment.
 struct S3Origin {
     bucket: S3Bucket,
-    /// The title's folder in the bucket's.
-    folder: String,
+    title: TitlePath,
+    version: String,
     /// The copier waits for each answer: it needs no more than one thread.
     runtime: Runtime,
 }
 
 impl S3Origin {
-    fn open(root: &str, title: &TitlePath) -> Result<Self, HoldingError> {
+    fn open(root: &str, title: &TitlePath, version: &Digest) -> Result<Self, HoldingError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.map_err(|error| HoldingError::Origin(format!("cannot reach S3: {error}")))?;
         let bucket = S3Bucket::open(root)?;
-        Ok(Self { bucket, folder: title.as_str().to_owned(), runtime })
+        Ok(Self { bucket, title: title.clone(), version: version.to_string(), runtime })
     }
 
-    fn key(&self, path: &str) -> String {
-        format!("{}/{path}", self.folder)
+    /// Reads the file at `path` under one of its names. A document of a version has one of its own, unless somebody has copied a library into the
+    /// bucket. A store may say that we must not read what is not there.
+    fn read_named(
+        &self,
+        path: &str,
+        read: impl AsyncFn(&str) -> Result<Bytes, S3Error>,
+    ) -> Result<Bytes, HoldingError> {
+        let plain = object_key(&self.title, path);
+        let read = async {
+            if path.contains('/') {
+                return read(&plain).await;
+            }
+            match read(&document_key(&self.version, path)).await {
+                Err(S3Error::Absent(_) | S3Error::Refused(_)) => read(&plain).await,
+                read => read,
+            }
+        };
+        Ok(self.runtime.block_on(read)?)
     }
 }
 
@@ -137,10 +159,11 @@ impl Origin for S3Origin {
         count: usize,
         into: &mut BlockBuffer,
     ) -> Result<(), HoldingError> {
-        let key = self.key(path);
-        let bytes = self.runtime.block_on(self.bucket.get_range(&key, offset, count))?;
+        let bytes =
+            self.read_named(path, async |key| self.bucket.get_range(key, offset, count).await)?;
         if bytes.len() != count {
-            return Err(HoldingError::Origin(format!("{key} is too short at the origin")));
+            let title = &self.title;
+            return Err(HoldingError::Origin(format!("{title}/{path} is too short at the origin")));
         }
         into.first_mut(count).copy_from_slice(&bytes);
         Ok(())
@@ -148,6 +171,7 @@ impl Origin for S3Origin {
 
     fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError> {
         let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        Ok(self.runtime.block_on(self.bucket.get(&self.key(path), bytes_max))?.to_vec())
+        let read = self.read_named(path, async |key| self.bucket.get(key, bytes_max).await);
+        Ok(read?.to_vec())
     }
 }

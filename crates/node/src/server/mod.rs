@@ -217,6 +217,10 @@ impl ServerProcess {
         }
         // It is the agent that systemd waits for.
         command.env_remove("NOTIFY_SOCKET");
+        // It is the agent that reads the origin.
+        for name in s3::CREDENTIALS {
+            command.env_remove(name);
+        }
         Ok(command)
     }
 
