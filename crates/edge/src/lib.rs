@@ -14,6 +14,7 @@
 //! Read first: [`contract`], then [`fetcher`].
 
 pub mod contract;
+pub mod credentials;
 pub mod fetcher;
 pub mod keeper;
 pub mod line;

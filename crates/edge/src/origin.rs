@@ -1,34 +1,39 @@
-//! Requests to the origin.
+//! Requests to the origin: a web server, or a bucket of S3, for which they are signed.
 
 use crate::contract::Trouble;
 use crate::policy::Terms;
 use crate::policy::{content_range, strong_etag, terms, unsatisfied};
 use reqwest::header::{
-    ACCEPT_ENCODING, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH, RANGE, USER_AGENT,
+    ACCEPT_ENCODING, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH, RANGE, USER_AGENT, VARY,
 };
 use reqwest::{Client, Response, StatusCode, Url};
-use s3::with_causes;
+use s3::{S3Refusal, S3Signer, with_causes};
 use std::ops::Range;
 use std::time::Duration;
 
 /// Longer than any connect that succeeds: the second try of a lost packet comes after one second, the third after three.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// Where an origin is: a scheme, a host, and a path in front of all others.
+/// Where an origin is: a scheme, a host, and a path in front of all others. For a bucket the second is its own address,
+/// `s3://BUCKET/PREFIX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OriginAddress(Url);
+pub struct OriginAddress(Url, Option<String>);
 
 impl OriginAddress {
-    /// Parses an address such as `https://origin.example/films`.
+    /// Parses an address such as `https://origin.example/films` or `s3://films/hd`. No credentials are read.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(
-                "{text:?} is not the address of an origin: {why}; write one such as https://origin.example/films"
+                "{text:?} is not the address of an origin: {why}; write one such as https://origin.example/films or s3://films/hd"
             )
         };
+        if text.starts_with("s3://") {
+            let url = s3::bucket_url(text).map_err(|error| wrong(&error.to_string()))?;
+            return Ok(Self(url, Some(text.to_owned())));
+        }
         let mut url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong("only http and https are spoken"));
@@ -41,7 +46,7 @@ impl OriginAddress {
         }
         let base = url.path().trim_end_matches('/').to_owned();
         url.set_path(&base);
-        Ok(Self(url))
+        Ok(Self(url, None))
     }
 
     /// The address of `path`, which is [`escaped`].
@@ -56,7 +61,10 @@ impl OriginAddress {
 
 impl std::fmt::Display for OriginAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+        match &self.1 {
+            Some(bucket) => bucket.fmt(f),
+            None => self.0.fmt(f),
+        }
     }
 }
 
@@ -76,6 +84,18 @@ pub fn escaped(path: &[u8]) -> String {
         }
     }
     text
+}
+
+/// The name of the object that `path` means, which is [`escaped`]. Names of objects are text.
+fn key_of(path: &str) -> Option<String> {
+    let mut parts = path.strip_prefix('/')?.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// Why an answer cannot be used, and what to tell the operator.
@@ -102,6 +122,8 @@ pub(crate) enum Verdict {
 pub(crate) struct Origin {
     http: Client,
     address: OriginAddress,
+    /// Signs requests to a bucket, with the credentials of this process.
+    signer: Option<S3Signer>,
 }
 
 impl Origin {
@@ -114,7 +136,9 @@ impl Origin {
             .no_proxy()
             .build()
             .map_err(|error| with_causes(&error))?;
-        Ok(Self { http, address })
+        let signer = address.1.as_deref().map(S3Signer::open).transpose();
+        let signer = signer.map_err(|error| error.to_string())?;
+        Ok(Self { http, address, signer })
     }
 
     /// Asks for `range` of what is at `path`, in whatever version, but only if that is not `known`.
@@ -172,7 +196,11 @@ impl Origin {
         range: Option<&Range<u64>>,
         condition: Option<(HeaderName, &str)>,
     ) -> Result<Response, Refused> {
-        let url = self.address.of(path).ok_or_else(|| {
+        let url = match &self.signer {
+            Some(signer) => key_of(path).and_then(|key| signer.get(&key)),
+            None => self.address.of(path),
+        };
+        let url = url.ok_or_else(|| {
             (Trouble::NotFound, format!("{path}: no request can name that at the origin"))
         })?;
         let mut request = self
@@ -186,7 +214,16 @@ impl Origin {
         if let Some((name, etag)) = condition.clone() {
             request = request.header(name, etag);
         }
-        let answer = request.send().await.map_err(|error| broken(path, error))?;
+        let mut answer = request.send().await.map_err(|error| broken(path, error))?;
+        if let Some(signer) = &self.signer {
+            // What varies at a bucket are headers for browsers. An object's bytes never do.
+            answer.headers_mut().remove(VARY);
+            let is_of_version = condition.as_ref().is_some_and(|(name, _)| name == IF_MATCH);
+            let status = answer.status().as_u16();
+            if matches!(status, 301 | 307 | 400 | 403) || status == 404 && !is_of_version {
+                return Err(refused_by_bucket(path, answer, signer).await);
+            }
+        }
         let said =
             |why: Trouble| Err((why, format!("{path}: the origin said {}", answer.status())));
         match answer.status().as_u16() {
@@ -201,6 +238,16 @@ impl Origin {
             _ => said(Trouble::Wrong),
         }
     }
+}
+
+/// What it means that a bucket sends nothing. What is wrong with credentials, region or clock is the operator's business: viewers are not told
+/// that there is no such film.
+async fn refused_by_bucket(path: &str, answer: Response, signer: &S3Signer) -> Refused {
+    let is_of_object = matches!(answer.status(), StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
+    let refusal = S3Refusal::read(answer).await;
+    let is_absent = is_of_object && !refusal.is_about_all(signer);
+    let why = if is_absent { Trouble::NotFound } else { Trouble::Wrong };
+    (why, format!("{path}: {}", refusal.words(signer)))
 }
 
 /// Checks the header of an answer against the question: what follows, and of which object.
@@ -262,6 +309,20 @@ mod tests {
         for text in ["a", "ftp://a", "http://", "http://u@a", "http://a?b", "http://a#b"] {
             assert!(OriginAddress::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_bucket_is_an_origin_whose_objects_have_the_paths_as_names() {
+        let text = "s3://films/hd?endpoint=http://127.0.0.1:1";
+        assert_eq!(OriginAddress::parse(text).unwrap().to_string(), text);
+        for text in ["s3://", "s3://films?port=1"] {
+            assert!(OriginAddress::parse(text).is_err(), "{text}");
+        }
+        for key in ["a/b c?d#e%2f", "ö", ""] {
+            assert_eq!(key_of(&escaped(key.as_bytes())).as_deref(), Some(key));
+        }
+        assert_eq!(key_of(&escaped(b"a\xff")), None, "no text");
+        assert_eq!((key_of("/a%2"), key_of("/a%zz"), key_of("a")), (None, None, None));
     }
 
     #[test]

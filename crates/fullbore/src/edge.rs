@@ -2,7 +2,7 @@
 
 use clap::Args;
 use edge::fetcher::{self, HelperOptions};
-use edge::{OriginAddress, keeper};
+use edge::{OriginAddress, credentials, keeper};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -31,7 +31,7 @@ pub(crate) struct Edge {
 impl Edge {
     /// Runs until the server is gone.
     pub(crate) fn run(self) -> ExitCode {
-        let done = if self.keep { keeper::keep(self.helper()) } else { self.help() };
+        let done = if self.keep { self.keep() } else { self.help() };
         match done {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -39,6 +39,12 @@ impl Edge {
                 ExitCode::FAILURE
             }
         }
+    }
+
+    fn keep(&self) -> std::io::Result<()> {
+        let mut helper = self.helper();
+        credentials::take(&mut helper)?;
+        keeper::keep(helper)
     }
 
     fn helper(&self) -> Command {

@@ -31,7 +31,7 @@ pub(crate) struct Serve {
     /// A directory of the library, as DIR; can be repeated
     #[arg(long, value_name = "DIR", conflicts_with = "dir")]
     library: Vec<PathBuf>,
-    /// Address of an HTTP origin: makes the server a caching edge in front of it, instead of serving DIR
+    /// Address of an HTTP origin, or s3://BUCKET/PREFIX: makes the server a caching edge in front of it, instead of serving DIR
     #[arg(long, value_name = "URL", requires = "cache", conflicts_with_all = ["dir", "library"])]
     origin: Option<String>,
     /// Where a caching edge keeps what it fetched
@@ -164,6 +164,14 @@ impl Serve {
                 return fail(1, &error.to_string());
             }
             config.library = vec![library];
+        }
+        if let Some(origin) = &config.edge.origin {
+            if let Err(error) = edge::credentials::shed(origin) {
+                return fail(
+                    1,
+                    &format!("cannot start anew without credentials in the environment: {error}"),
+                );
+            }
         }
         // Before any thread starts, because threads inherit the handling of signals. Not earlier: until here a signal simply ends us.
         let signals = match appliance::signals::signals() {

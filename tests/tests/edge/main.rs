@@ -1,10 +1,13 @@
-//! `fullbore serve --origin URL --cache DIR`: a caching edge in front of an HTTP origin.
+//! `fullbore serve --origin URL --cache DIR`: a caching edge in front of an HTTP origin or a bucket.
 //!
 //! The real program stands in front of an origin that does what the test tells it ([`origin`]).
 
+mod bucket;
 mod changes;
 mod faults;
 mod origin;
+#[path = "../../../crates/s3/tests/s3_server/mod.rs"]
+mod s3_server;
 mod serving;
 
 use fullbore_tests::{Launch, Server};
@@ -20,11 +23,15 @@ fn edge(origin: &Origin, cache: &Path, words: &str) -> Server {
 }
 
 fn launch(origin: &Origin, cache: &Path) -> Launch {
+    launch_at(&origin.url(), cache)
+}
+
+fn launch_at(origin: &str, cache: &Path) -> Launch {
     let config = "[edge]\nsilent_seconds = 1.0\n";
     Launch::bare()
         .config(config)
         .arguments("--origin")
-        .argument(origin.url())
+        .argument(origin)
         .arguments("--cache")
         .argument(cache)
 }

@@ -3,6 +3,7 @@
 use super::link::EdgeLink;
 use crate::config::Config;
 use crate::start_error::StartError;
+use edge::credentials::HandedOn;
 use edge::line;
 use rustix::fs::{FlockOperation, flock, statvfs};
 use std::fs::{self, File, OpenOptions};
@@ -36,6 +37,8 @@ impl Starting {
             gib => (gib * f64::from(1 << 30)) as u64,
         };
         let (ours, theirs) = line::pair().map_err(StartError::NoDescriptors)?;
+        let helper = |why| StartError::Helper { why };
+        let credentials = HandedOn::here().map_err(StartError::NoDescriptors)?;
         // Whatever lies at this program's path by now, the helper is the same program as the server.
         Command::new("/proc/self/exe")
             .args(["edge", "--origin", origin, "--bytes", &bytes_max.to_string()])
@@ -43,9 +46,10 @@ impl Starting {
             .arg("--cache")
             .arg(cache)
             .stdin(Stdio::from(theirs))
-            .stdout(Stdio::null())
+            .stdout(credentials.output().map_err(StartError::NoDescriptors)?)
             .spawn()
-            .map_err(|why| StartError::Helper { why })?;
+            .map_err(helper)?;
+        credentials.wait().map_err(helper)?;
         Ok(Some(Self { socket: ours, lock }))
     }
 

@@ -1,0 +1,169 @@
+//! An edge in front of a bucket, on a real S3 server that checks signatures.
+
+use crate::s3_server::S3Server;
+use crate::{MIB, launch_at};
+use fullbore_tests::{FILM, Launch, Plain, Server, bytes, eventually, make_title, program};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use tempfile::{TempDir, tempdir};
+use tokio::runtime::Runtime;
+
+/// A server of the bucket `films`, and the folder in which its objects are.
+struct Bucket {
+    folder: TempDir,
+    server: S3Server,
+    /// The server lives in it.
+    _runtime: Runtime,
+}
+
+impl Bucket {
+    fn start() -> Self {
+        let folder = tempdir().unwrap();
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(2).enable_all().build().unwrap();
+        let server = runtime.block_on(S3Server::start(folder.path()));
+        Self { folder, server, _runtime: runtime }
+    }
+
+    fn put(&self, key: &str, length: usize, seed: u64) -> Vec<u8> {
+        let (place, bytes) = (self.folder.path().join("films/hd").join(key), bytes(length, seed));
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::write(place, &bytes).unwrap();
+        bytes
+    }
+
+    fn launch(&self, cache: &Path) -> Launch {
+        let endpoint = self.variable("AWS_ENDPOINT_URL");
+        launch_at(&format!("s3://films/hd?endpoint={endpoint}"), cache).arguments("--tls off")
+    }
+
+    fn variable(&self, name: &str) -> String {
+        self.server.variable(name).unwrap()
+    }
+
+    fn edge(&self, cache: &Path) -> Server {
+        let names = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
+        let launch = names
+            .iter()
+            .fold(self.launch(cache), |launch, name| launch.variable(name, self.variable(name)));
+        launch.start()
+    }
+}
+
+/// The processes below `parent`, with the words that started them.
+fn below(parent: u32) -> Vec<(u32, String)> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let children = children.unwrap_or_default();
+    let mut found = Vec::new();
+    for child in children.split_whitespace().map(|number| number.parse().unwrap()) {
+        let words = fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        found.push((child, String::from_utf8_lossy(&words).replace('\0', " ")));
+        found.extend(below(child));
+    }
+    found
+}
+
+/// Whether `wanted` is anywhere in the writable memory of a process, or in what it was started with.
+fn knows(process: u32, wanted: &[u8]) -> bool {
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    let memory = fs::File::open(format!("/proc/{process}/mem")).unwrap();
+    let mut areas = maps.lines().filter_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).unwrap();
+        // Buffers that are larger hold what viewers are sent.
+        let length = number(to) - number(from);
+        (rest.starts_with("rw") && length <= 16 << 20).then(|| (number(from), length as usize))
+    });
+    areas.any(|(from, length)| {
+        let mut bytes = vec![0; length];
+        // Some areas belong to devices.
+        let is_read = memory.read_exact_at(&mut bytes, from).is_ok();
+        is_read && bytes.windows(wanted.len()).any(|window| window == wanted)
+    })
+}
+
+#[test]
+fn a_bucket_is_an_origin_and_only_the_helper_knows_the_credentials() {
+    let (bucket, cache) = (Bucket::start(), tempdir().unwrap());
+    let film = bucket.put("a b/film.mp4", 3 * MIB + 7, 1);
+    let server = bucket.edge(cache.path());
+    let fetch = |path: &str| Plain::connect(server.address).fetch(path);
+    assert!(fetch("/a%20b/film.mp4").body == film, "cold");
+    bucket.server.be_deaf(true);
+    assert!(fetch("/a%20b/film.mp4").body == film, "warm, without the origin");
+    bucket.server.be_deaf(false);
+    assert_eq!(fetch("/a%20b/none.mp4").status, 404);
+    assert_eq!(fetch("/../../films/x").status, 404);
+
+    let secret = bucket.variable("AWS_SECRET_ACCESS_KEY");
+    assert!(!knows(server.process_id(), secret.as_bytes()), "the server knows the secret");
+    let all = below(server.process_id());
+    assert!(!all.is_empty(), "no helper");
+    assert!(all.iter().any(|(helper, _)| knows(*helper, secret.as_bytes())), "{all:?}");
+    assert!(all.iter().all(|(_, words)| !words.contains(&secret)), "{all:?}");
+    let said = server.said();
+    assert!(!said.contains(&secret) && !said.contains("X-Amz"), "{said}");
+}
+
+#[test]
+fn what_publish_has_put_there_plays() {
+    let (bucket, library, cache) = (Bucket::start(), tempdir().unwrap(), tempdir().unwrap());
+    let film = bytes(3 * MIB, 1);
+    fs::create_dir_all(library.path().join("a b")).unwrap();
+    let version = make_title(&library.path().join("a b"), &film).unwrap();
+    let mut publish = Command::new(program());
+    publish.args(["publish", "a b", "--to", "s3://films/hd", "--library"]).arg(library.path());
+    for name in ["AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+        publish.env(name, bucket.variable(name));
+    }
+    let ran = publish.output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let said = String::from_utf8(ran.stdout).unwrap();
+    assert!(said.starts_with("published: a b at s3://films/hd (3.1 MB in 4 files)"), "{said}");
+    let server = bucket.edge(cache.path());
+    let fetch = |path: &str| Plain::connect(server.address).fetch(path);
+    let master = String::from_utf8(fetch("/a%20b/master.m3u8").body).unwrap();
+    assert!(master.contains(&format!("{version}/{FILM}")), "{master}");
+    assert!(fetch(&format!("/a%20b/{version}/{FILM}")).body == film);
+    assert_eq!(fetch("/.versions/x/title.json").status, 404, "hidden names are not served");
+}
+
+#[test]
+fn an_object_that_is_replaced_is_served_anew_and_never_mixed() {
+    let (bucket, cache) = (Bucket::start(), tempdir().unwrap());
+    let first = bucket.put("film.mp4", 2 * MIB, 1);
+    let server = bucket.edge(cache.path());
+    let mut viewer = Plain::connect(server.address);
+    let part = viewer.fetch_with("/film.mp4", "Range: bytes=0-9\r\n");
+    assert_eq!((part.status, &part.body[..]), (206, &first[..10]));
+    let second = bucket.put("film.mp4", 2 * MIB + 1, 2);
+    // The second block is asked for under the first version's tag, which is there no more.
+    let mut viewer = Plain::connect(server.address);
+    let part = viewer.fetch_with("/film.mp4", "Range: bytes=1048576-1048585\r\n");
+    assert_eq!((part.status, &part.body[..]), (206, &second[MIB..MIB + 10]));
+    assert!(Plain::connect(server.address).fetch("/film.mp4").body == second);
+}
+
+#[test]
+fn wrong_credentials_are_the_operators_business() {
+    let (bucket, cache) = (Bucket::start(), tempdir().unwrap());
+    bucket.put("film.mp4", 1000, 1);
+    let file = cache.path().join("credentials");
+    fs::write(&file, "[edge]\naws_access_key_id = AKIDTEST\naws_secret_access_key = wrong\n")
+        .unwrap();
+    let folder = cache.path().join("cache");
+    let server = bucket
+        .launch(&folder)
+        .variable("AWS_SHARED_CREDENTIALS_FILE", &file)
+        .variable("AWS_PROFILE", "edge")
+        .start();
+    assert_eq!(Plain::connect(server.address).fetch("/film.mp4").status, 502);
+    server.wait_for_counter("edge_failures_total{reason=\"origin_wrong\"}", 1);
+    eventually("a line that says what to do", || {
+        server.said().contains("correct AWS_ACCESS_KEY_ID").then_some(())
+    });
+    assert!(!server.said().contains("wrong\""), "{}", server.said());
+}
