@@ -8,6 +8,7 @@ use crate::config::{Config, Disk, Switch};
 use delivery::KernelOffload;
 use reactor::lease;
 use reactor::residency::{View, cached_pages};
+use reactor::{Reactor, RingOptions};
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -112,6 +113,20 @@ impl Access {
         }
         lacks
     }
+}
+
+/// Everything that could be missing for files of `library`, whatever the configuration: for a look at a machine before it serves.
+pub fn all_lacks(library: &Path) -> Vec<Lack> {
+    let mut config = Config::default();
+    // Over TLS the default route asks for less.
+    config.tls.enabled = false;
+    let offload = KernelOffload { seals: false, changes_keys: false, sends_files: true };
+    Access::tried_on(library).lacks(&config, offload)
+}
+
+/// Why the kernel makes no ring for this process; `None` if it does.
+pub fn ring_refused() -> Option<io::Error> {
+    Reactor::new(RingOptions::default()).err()
 }
 
 /// The remedy for files of other users.

@@ -5,6 +5,7 @@
 mod bad_value;
 mod bench;
 mod control;
+mod doctor;
 mod edge;
 mod fleet;
 mod folders;
@@ -36,6 +37,7 @@ struct Command {
 enum Verb {
     Bench(bench::Bench),
     Control(Box<control::Control>),
+    Doctor(doctor::Doctor),
     #[command(hide = true)]
     Edge(edge::Edge),
     Fleet(fleet::Fleet),
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
     match Command::parse().verb {
         Verb::Bench(bench) => bench.run(),
         Verb::Control(control) => control.run(),
+        Verb::Doctor(doctor) => doctor.run(),
         Verb::Edge(edge) => edge.run(),
         Verb::Fleet(fleet) => fleet.run(),
         Verb::Ingest(ingest) => ingest.run(),

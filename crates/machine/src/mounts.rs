@@ -11,6 +11,10 @@ pub struct Mount {
     pub point: PathBuf,
     /// What is mounted: for a filesystem on a disk, the path of the disk's device file.
     pub source: PathBuf,
+    /// The filesystem: `ext4`, `xfs`.
+    pub kind: String,
+    /// Options of this mount, then those of the filesystem.
+    pub options: Vec<String>,
 }
 
 impl Topology {
@@ -30,9 +34,13 @@ impl Topology {
 /// `36 35 98:0 /mnt1 /mnt/2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
 fn parse(line: &str) -> Option<Mount> {
     let (place, filesystem) = line.split_once(" - ")?;
-    let point = place.split(' ').nth(4)?;
-    let source = filesystem.split(' ').nth(1)?;
-    Some(Mount { point: unescaped(point), source: unescaped(source) })
+    let mut place = place.split(' ').skip(4);
+    let (point, of_mount) = (place.next()?, place.next().unwrap_or_default());
+    let mut filesystem = filesystem.split(' ');
+    let (kind, source) = (filesystem.next()?.to_owned(), filesystem.next()?);
+    let options = of_mount.split(',').chain(filesystem.next().unwrap_or_default().split(','));
+    let options = options.filter(|option| !option.is_empty()).map(str::to_owned).collect();
+    Some(Mount { point: unescaped(point), source: unescaped(source), kind, options })
 }
 
 /// Blanks, line ends and backslashes are written as `\` and three octal digits.

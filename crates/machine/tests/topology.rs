@@ -294,7 +294,8 @@ fn mounts_are_the_one_around_a_folder_and_those_below() {
     );
     let points = |folder: &str| {
         let mounts = tree.topology().mounts_of(Path::new(folder));
-        let each = |Mount { point, source }| format!("{}={}", point.display(), source.display());
+        let each =
+            |Mount { point, source, .. }| format!("{}={}", point.display(), source.display());
         mounts.into_iter().map(each).collect::<Vec<_>>()
     };
     assert_eq!(
@@ -304,6 +305,9 @@ fn mounts_are_the_one_around_a_folder_and_those_below() {
     assert_eq!(points("/srv/live"), ["/srv=/dev/nvme0n1"]);
     assert_eq!(points("/home"), ["/=/dev/vda1"]);
     assert_eq!(points("/srv").len(), 3);
+    let own = tree.topology().mounts_of(Path::new("/srv")).remove(0);
+    assert_eq!(own.kind, "xfs");
+    assert_eq!(own.options, ["rw", "noatime", "rw"]);
 }
 
 #[test]

@@ -9,7 +9,8 @@ use crate::tree::File;
 /// A crate's folder, and what it may use. From the top down: a crate stands above the crates it uses. disk, crypt and
 /// net do not know each other.
 const ARROWS: &str = "
-    fullbore: appliance bench catalog control crypt edge fleet http identity library load machine node player publish simulation smallfile swarm token
+    fullbore:  appliance bench catalog control crypt doctor edge fleet http identity library load machine node player publish \
+               simulation smallfile swarm token
     bench:     control crypt disk fleet identity load machine net player reactor steering swarm
     control:   answers catalog crypt fleet identity placement popularity s3 smallfile steering telemetry token web
     node:      answers catalog crypt fleet identity machine s3 smallfile steering token
@@ -23,6 +24,7 @@ const ARROWS: &str = "
     appliance: catalog crypt delivery disk edge http library machine net qoe reactor smallfile stack tcp telemetry token web
     swarm:     load player reactor telemetry
     load:      crypt machine net player reactor telemetry
+    doctor:    machine
     edge:      s3
     publish:   catalog http s3
     delivery:  crypt disk http machine net reactor stack tcp telemetry

@@ -159,7 +159,7 @@ fn mounted(topology: &Topology, folder: &Path) -> Vec<(PathBuf, Option<PathBuf>)
     let (around, below): (Vec<_>, Vec<_>) =
         topology.mounts_of(folder).into_iter().partition(|mount| folder.starts_with(&mount.point));
     let own = (folder.to_owned(), around.into_iter().next().map(|mount| mount.source));
-    let below = below.into_iter().map(|Mount { point, source }| (point, Some(source)));
+    let below = below.into_iter().map(|Mount { point, source, .. }| (point, Some(source)));
     std::iter::once(own).chain(below).collect()
 }
 

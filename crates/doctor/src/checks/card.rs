@@ -1,0 +1,206 @@
+//! What network cards do by themselves, their rings, when they interrupt, and the size of packets.
+
+use crate::ethtool::CardSettings;
+use crate::finding::{Area, Cost, Finding};
+use crate::source;
+use crate::visit::Visit;
+
+/// Descriptors. At 100 Gb/s, 1024 full packets arrive or leave in 120 µs.
+const RING_MIN: u32 = 1024;
+
+pub(crate) fn check(visit: &mut Visit<'_>) {
+    for card in physical(visit) {
+        packet_size(visit, &card);
+        match visit.evidence.ethtool.settings(&card) {
+            Ok(settings) => {
+                offloads(visit, &card, &settings);
+                rings(visit, &card, &settings);
+                interrupts(visit, &card, &settings);
+                pause(visit, &card, &settings);
+            }
+            Err(error) => visit.refused("settings of network cards", &error, &card),
+        }
+    }
+}
+
+/// Interfaces that are devices, and up: not what exists in software alone.
+pub(crate) fn physical(visit: &mut Visit<'_>) -> Vec<String> {
+    let names = visit.tree.names("sys/class/net");
+    let is_device =
+        |visit: &Visit<'_>, name: &str| visit.tree.has(format!("sys/class/net/{name}/device"));
+    let cards: Vec<_> = names.into_iter().filter(|name| is_device(visit, name)).collect();
+    let is_up = |card: &String| {
+        let path = format!("sys/class/net/{card}/operstate");
+        visit.needed("states of network cards", &path).is_some_and(|state| state == "up")
+    };
+    cards.into_iter().filter(is_up).collect()
+}
+
+/// A fault of one card.
+pub(crate) fn fault(
+    card: &str,
+    name: &'static str,
+    [found, wanted]: [String; 2],
+    cost: Cost,
+    [mend, check]: [&str; 2],
+) -> Finding {
+    let area = Area::Card;
+    let (mend, check) = (mend.to_owned(), check.to_owned());
+    Finding { area, name, on: vec![card.to_owned()], found, wanted, cost, mend, check }
+}
+
+fn offloads(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
+    const CHECK: &str = "ethtool -k CARD";
+    let Some(features) = &settings.features else {
+        return visit.unknown("features of network cards", "its driver does not say", card);
+    };
+    let is_off = |name: &str| !features.on.contains(name);
+    let off = |what: &str, feature: &str| {
+        let can = if features.switchable.contains(feature) { "" } else { ", and the card cannot" };
+        [format!("{what} is off{can}"), "on".to_owned()]
+    };
+    if is_off("tx-tcp-segmentation") {
+        visit.found(fault(
+            card,
+            "tso",
+            off("cutting large segments (TSO)", "tx-tcp-segmentation"),
+            Cost::percent(
+                70.0,
+                "of what a CPU carries: 2.1 Gb/s for each percent instead of 7.1; 82% beside nothing at all that cuts (docs/notes/performance.md, gso)",
+                source::GALLATIN_2022,
+            ),
+            ["ethtool -K CARD sg on tx on tso on; a card or a virtual card that can, if it stays off", CHECK],
+        ));
+    }
+    if is_off("tx-scatter-gather") {
+        visit.found(fault(
+            card,
+            "scatter-gather",
+            off("sending from several places (scatter-gather)", "tx-scatter-gather"),
+            Cost::unmeasured("the kernel copies each packet once more, and TSO needs it"),
+            ["ethtool -K CARD sg on", CHECK],
+        ));
+    }
+    if is_off("rx-gro") {
+        visit.found(fault(
+            card,
+            "gro",
+            off("joining received packets (GRO)", "rx-gro"),
+            Cost::percent(
+                7.0,
+                "of what a CPU carries: each acknowledgement goes through TCP alone",
+                source::PERFORMANCE,
+            ),
+            ["ethtool -K CARD gro on", CHECK],
+        ));
+    }
+    let is_member = visit.tree.has(format!("sys/class/net/{card}/master/bonding"));
+    if is_member && !is_off("tls-hw-tx-offload") {
+        visit.found(fault(
+            card,
+            "tls-offload-in-bond",
+            ["a card of a bond may encrypt (tls-hw-tx-offload)".into(), "off while it is in a bond".into()],
+            Cost {
+                worth: crate::finding::Worth::Safety,
+                what: "when the card that encrypts is set down, the rest of a film may leave in clear text: seen on Linux 6.1 and 7.3 with a card made of software; it concerns --route kernel with TLS 1.2".into(),
+                source: source::OFFLOAD,
+            },
+            ["ethtool -K CARD tls-hw-tx-offload off", CHECK],
+        ));
+    }
+}
+
+fn rings(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
+    let Some(rings) = settings.rings else { return };
+    let is_short = |now: u32, most: u32| now < RING_MIN.min(most);
+    if !is_short(rings.receive, rings.receive_max) && !is_short(rings.send, rings.send_max) {
+        return;
+    }
+    visit.found(fault(
+        card,
+        "rings",
+        [
+            format!(
+                "rings of {} descriptors for receiving and {} for sending; {} and {} are possible",
+                rings.receive, rings.send, rings.receive_max, rings.send_max
+            ),
+            format!("{RING_MIN} or more, as far as possible"),
+        ],
+        Cost::unmeasured("packets are dropped in bursts, which viewers see as retransmissions"),
+        [
+            "ethtool -G CARD rx N tx N",
+            "ethtool -g CARD; ethtool -S CARD: what counts drops and missed packets does not grow",
+        ],
+    ));
+}
+
+fn interrupts(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
+    let Some(coalescing) = settings.coalescing else { return };
+    if coalescing.is_adaptive || coalescing.receive_us > 0 {
+        return;
+    }
+    visit.found(fault(
+        card,
+        "coalescing",
+        [
+            "an interrupt for each received packet".into(),
+            "a wait of some microseconds, or adaptive".into(),
+        ],
+        Cost::unmeasured("each acknowledgement interrupts a CPU"),
+        ["ethtool -C CARD adaptive-rx on; or ethtool -C CARD rx-usecs 16", "ethtool -c CARD"],
+    ));
+}
+
+fn pause(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
+    let Some(pause) = settings.pause.filter(|pause| pause.heeds || pause.sends) else { return };
+    let how = match (pause.heeds, pause.sends) {
+        (true, true) => "heeds and sends pause frames",
+        (true, false) => "heeds pause frames",
+        _ => "sends pause frames",
+    };
+    visit.found(fault(
+        card,
+        "pause",
+        [how.into(), "no pause frames".into()],
+        Cost::unmeasured(
+            "a pause stops all viewers of the card, where TCP slows down those of one full queue",
+        ),
+        [
+            "ethtool -A CARD rx off tx off, unless your network is made lossless on purpose",
+            "ethtool -a CARD",
+        ],
+    ));
+}
+
+fn packet_size(visit: &mut Visit<'_>, card: &str) {
+    const WHAT: &str = "packet sizes";
+    /// Of IPv4 and TCP with timestamps; of Ethernet with preamble and gap.
+    const HEADS: [f64; 2] = [52.0, 38.0];
+    let path = format!("sys/class/net/{card}/mtu");
+    let Some(mtu) = visit.number::<u32>(WHAT, &path) else { return };
+    if !(68..=1 << 16).contains(&mtu) {
+        visit.understood(WHAT, &path, None::<()>);
+        return;
+    }
+    if mtu >= 1500 {
+        return;
+    }
+    let carried = |mtu: f64| (mtu - HEADS[0]) / (mtu + HEADS[1]);
+    visit.found(fault(
+        card,
+        "mtu",
+        [
+            format!("packets of at most {mtu} bytes"),
+            "1500, or more if the whole way takes it".into(),
+        ],
+        Cost::percent(
+            100.0 * (1.0 - carried(mtu.into()) / carried(1500.0)),
+            format!(
+                "of the link; and {:.1} times as many packets",
+                1448.0 / (f64::from(mtu) - HEADS[0]).max(1.0)
+            ),
+            source::ARITHMETIC,
+        ),
+        ["ip link set CARD mtu 1500", "ip link show CARD"],
+    ));
+}

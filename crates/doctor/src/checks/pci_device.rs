@@ -1,0 +1,233 @@
+//! PCIe devices that serve films, their links, their place and their registers (PCI Express Base Specification, 7.5.3;
+//! kernel documentation: ABI, sysfs-bus-pci).
+
+use crate::tree::Tree;
+use crate::visit::Visit;
+use std::path::{Path, PathBuf};
+
+pub(crate) const DEVICES: &str = "sys/bus/pci/devices";
+
+/// What ordinary users may read of a device's registers.
+const PUBLIC_BYTES: usize = 64;
+
+/// Capabilities are chained; a longer chain goes round in a circle.
+const CAPABILITIES_MAX: usize = 48;
+
+/// What a device is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Disk,
+    Card,
+}
+
+/// A disk's controller, or a function of a network card.
+#[derive(Clone, Debug)]
+pub(crate) struct PciDevice {
+    /// Domain, bus, device and function: `0000:41:00.0`.
+    pub(crate) address: String,
+    pub(crate) kind: Kind,
+    /// The bridges above, the nearest first; the last one is the root port.
+    pub(crate) ports: Vec<String>,
+    /// The root complex: `pci0000:40`.
+    pub(crate) root: String,
+    pub(crate) node: Option<u32>,
+}
+
+impl PciDevice {
+    /// Functions of one card share its slot.
+    pub(crate) fn slot(&self) -> &str {
+        self.address.split('.').next().unwrap_or_default()
+    }
+}
+
+/// The devices, by address. What cannot be read leaves one out; see [`are_all`].
+pub(crate) fn all(visit: &mut Visit<'_>) -> Vec<PciDevice> {
+    let mut devices = Vec::new();
+    for address in visit.tree.names(DEVICES) {
+        let kind = match class(visit, &address) {
+            Some(0x0108) => Kind::Disk,
+            Some(class) if class >> 8 == 0x02 => Kind::Card,
+            _ => continue,
+        };
+        devices.extend(device(&visit.tree, address, kind));
+    }
+    devices
+}
+
+/// Whether the kinds of all devices are known, so that they can be counted.
+pub(crate) fn are_all(visit: &mut Visit<'_>) -> bool {
+    let names = visit.tree.names(DEVICES);
+    names.iter().all(|address| class(visit, address).is_some())
+}
+
+/// `0x010802`: class, subclass and interface; the first two of them.
+fn class(visit: &mut Visit<'_>, address: &str) -> Option<u32> {
+    const WHAT: &str = "kinds of PCIe devices";
+    let path = format!("{DEVICES}/{address}/class");
+    let text = visit.needed(WHAT, &path)?;
+    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 6);
+    let class = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    visit.understood(WHAT, &path, class.map(|class| class >> 8))
+}
+
+fn device(tree: &Tree, address: String, kind: Kind) -> Option<PciDevice> {
+    let folder = tree.real(format!("{DEVICES}/{address}"))?;
+    let above: Vec<_> = folder.ancestors().skip(1).map_while(named).collect();
+    let root = above.iter().position(|name| name.starts_with("pci"))?;
+    let node = tree.text(format!("{DEVICES}/{address}/numa_node")).ok();
+    Some(PciDevice {
+        address,
+        kind,
+        root: above[root].clone(),
+        ports: above[..root].to_vec(),
+        node: node.and_then(|node| node.parse().ok()),
+    })
+}
+
+fn named(folder: &Path) -> Option<String> {
+    Some(PathBuf::from(folder).file_name()?.to_string_lossy().into_owned())
+}
+
+/// How a link was trained.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TrainedLink {
+    /// Billions of transfers per second and lane.
+    pub(crate) speed_gt: f64,
+    pub(crate) lanes: u32,
+}
+
+impl TrainedLink {
+    /// Gb/s in one direction: up to 5 GT/s a byte takes 10 bits on the wire, then 128 bits take 130.
+    pub(crate) fn gbps(self) -> f64 {
+        let coded = if self.speed_gt <= 5.0 { 0.8 } else { 128.0 / 130.0 };
+        self.speed_gt * coded * f64::from(self.lanes)
+    }
+
+    pub(crate) fn describe(self) -> String {
+        format!("x{} at {} GT/s ({:.0} Gb/s)", self.lanes, self.speed_gt, self.gbps())
+    }
+}
+
+/// A link as it is (`current`) or as it could be (`max`); `None` for a device without one.
+pub(crate) fn link(visit: &mut Visit<'_>, address: &str, which: &str) -> Option<TrainedLink> {
+    let path = |what: &str| format!("{DEVICES}/{address}/{which}_link_{what}");
+    let speed = visit.optional("PCIe links", &path("speed"))?;
+    let lanes = visit.optional("PCIe links", &path("width"))?;
+    let speed_gt = speed.split(' ').next().and_then(|speed| speed.parse::<f64>().ok());
+    let speed_gt = speed_gt.filter(|speed| (1.0..=1024.0).contains(speed));
+    // Of a link that is down, or a device that does not tell, the kernel says 0 or 255.
+    let lanes = lanes.parse::<u32>().ok().filter(|lanes| (1..=32).contains(lanes));
+    let link = speed_gt.zip(lanes).map(|(speed_gt, lanes)| TrainedLink { speed_gt, lanes });
+    visit.understood("PCIe links", &path("speed"), link)
+}
+
+/// Some registers of a PCIe device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Registers {
+    pub(crate) relaxed_ordering: bool,
+    /// `None` if the device cannot have more than 32 reads in flight.
+    pub(crate) extended_tags: Option<bool>,
+    pub(crate) payload_bytes: u32,
+    pub(crate) payload_bytes_max: u32,
+    pub(crate) read_request_bytes: u32,
+}
+
+/// A device's registers; `None` if they cannot be read, or it is not a PCIe device.
+pub(crate) fn registers(visit: &mut Visit<'_>, address: &str) -> Option<Registers> {
+    const WHAT: &str = "PCIe registers";
+    let path = format!("{DEVICES}/{address}/config");
+    match visit.tree.bytes(&path) {
+        Ok(config) if config.len() <= PUBLIC_BYTES => {
+            visit.unknown(WHAT, "the kernel shows them to root alone: run it as root", address);
+            None
+        }
+        Ok(config) => match parse(&config) {
+            Ok(registers) => registers,
+            Err(Misread) => {
+                visit.unknown(WHAT, "what the kernel says makes no sense", address);
+                None
+            }
+        },
+        Err(error) => {
+            visit.refused(WHAT, &error, address);
+            None
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Misread;
+
+/// The registers in a configuration space; `Ok(None)` if the device has none of PCIe.
+fn parse(config: &[u8]) -> Result<Option<Registers>, Misread> {
+    /// The PCI Express capability.
+    const EXPRESS: u8 = 0x10;
+    let byte = |at: usize| config.get(at).copied().ok_or(Misread);
+    let has_capabilities = byte(0x06)? & 0x10 != 0;
+    let mut at = if has_capabilities { usize::from(byte(0x34)? & !3) } else { 0 };
+    for _ in 0..CAPABILITIES_MAX {
+        if at == 0 {
+            return Ok(None);
+        }
+        if byte(at)? == EXPRESS {
+            let capability =
+                u32::from_le_bytes([byte(at + 4)?, byte(at + 5)?, byte(at + 6)?, byte(at + 7)?]);
+            let control = u16::from_le_bytes([byte(at + 8)?, byte(at + 9)?]);
+            return express(capability, control).map(Some);
+        }
+        at = usize::from(byte(at + 1)? & !3);
+    }
+    Err(Misread)
+}
+
+/// From the device's capabilities and its control register.
+fn express(capability: u32, control: u16) -> Result<Registers, Misread> {
+    // 6 and 7 are reserved.
+    let size = |code: u32| if code <= 5 { Ok(128 << code) } else { Err(Misread) };
+    let control = u32::from(control);
+    Ok(Registers {
+        relaxed_ordering: control & 1 << 4 != 0,
+        extended_tags: (capability & 1 << 5 != 0).then_some(control & 1 << 8 != 0),
+        payload_bytes: size(control >> 5 & 7)?,
+        payload_bytes_max: size(capability & 7)?,
+        read_request_bytes: size(control >> 12 & 7)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_found_behind_other_capabilities() {
+        let mut config = vec![0; 256];
+        config[0x06] = 0x10;
+        config[0x34] = 0x40;
+        (config[0x40], config[0x41]) = (0x01, 0x60);
+        config[0x60] = 0x10;
+        // Can send 512 bytes and has extended tags; sends 256, asks for 4096, relaxed ordering.
+        config[0x64] = 0x22;
+        config[0x68..0x6a].copy_from_slice(&0x5130_u16.to_le_bytes());
+        let expected = Registers {
+            relaxed_ordering: true,
+            extended_tags: Some(true),
+            payload_bytes: 256,
+            payload_bytes_max: 512,
+            read_request_bytes: 4096,
+        };
+        assert_eq!(parse(&config), Ok(Some(expected)));
+        config[0x06] = 0;
+        assert_eq!(parse(&config), Ok(None), "no capabilities");
+        config[0x06] = 0x10;
+        (config[0x60], config[0x61]) = (0x05, 0x40);
+        assert_eq!(parse(&config), Err(Misread), "a circle");
+        assert_eq!(parse(&[0xff; 256]), Err(Misread), "the device does not answer");
+        assert_eq!(parse(&[0xff; 3]), Err(Misread));
+    }
+
+    #[test]
+    fn a_link_carries_what_its_coding_leaves() {
+        let gbps = |speed_gt, lanes| TrainedLink { speed_gt, lanes }.gbps().round();
+        assert_eq!([gbps(2.5, 4), gbps(8.0, 4), gbps(16.0, 16)], [8.0, 32.0, 252.0]);
+    }
+}

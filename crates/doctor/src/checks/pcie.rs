@@ -1,0 +1,128 @@
+//! How PCIe devices are set: ordering, tags, sizes of packets, and the IOMMU between them and memory.
+
+use super::pci_device::{self, DEVICES, Kind, PciDevice, Registers};
+use crate::finding::{Area, Cost, Finding};
+use crate::source;
+use crate::visit::Visit;
+
+/// Headers, sequence number and checksum of a packet on the link, with 64-bit addresses.
+const PACKET_HEAD_BYTES: f64 = 24.0;
+
+/// A read for less than this leaves a long link idle between requests.
+const READ_REQUEST_BYTES_MIN: u32 = 512;
+
+pub(crate) fn check(visit: &mut Visit<'_>) {
+    for device in pci_device::all(visit) {
+        iommu(visit, &device);
+        // The registers of a virtual function say nothing: its physical one decides.
+        if visit.tree.has(format!("{DEVICES}/{}/physfn", device.address)) {
+            continue;
+        }
+        let Some(registers) = pci_device::registers(visit, &device.address) else { continue };
+        ordering_and_tags(visit, &device, registers);
+        payload(visit, &device, registers);
+        read_request(visit, &device, registers);
+    }
+}
+
+fn ordering_and_tags(visit: &mut Visit<'_>, device: &PciDevice, registers: Registers) {
+    if device.kind == Kind::Card && !registers.relaxed_ordering {
+        visit.found(Finding {
+            area: Area::Pcie,
+            name: "relaxed-ordering",
+            on: vec![device.address.clone()],
+            found: "relaxed ordering is off".into(),
+            wanted: "on".into(),
+            cost: Cost::percent(
+                22.0,
+                "each read of the card waits for the writes before it: 125 Gb/s a card without, 160 with",
+                source::GALLATIN_2021,
+            ),
+            mend: "firmware setup: \"PCIe Relaxed Ordering\" enabled; until the next boot: setpci -s DEVICE CAP_EXP+8.w=0x10:0x10".into(),
+            check: "lspci -s DEVICE -vv shows RlxdOrd+ in DevCtl".into(),
+        });
+    }
+    if registers.extended_tags == Some(false) {
+        visit.found(Finding {
+            area: Area::Pcie,
+            name: "extended-tags",
+            on: vec![device.address.clone()],
+            found: "extended tags are off: 32 reads in flight".into(),
+            wanted: "on: 256 reads in flight".into(),
+            cost: Cost::percent(
+                25.0,
+                "reads wait for a free tag: 240 Gb/s without, 320 with",
+                source::GALLATIN_2021,
+            ),
+            mend: "firmware setup: \"PCIe Extended Tags\" (or \"10-bit tags\") enabled; until the next boot: setpci -s DEVICE CAP_EXP+8.w=0x100:0x100".into(),
+            check: "lspci -s DEVICE -vv shows ExtTag+ in DevCtl".into(),
+        });
+    }
+}
+
+/// A packet must fit every bridge on its way, so the least of them counts.
+fn payload(visit: &mut Visit<'_>, device: &PciDevice, registers: Registers) {
+    let mut possible = registers.payload_bytes_max;
+    for port in &device.ports {
+        let Some(above) = pci_device::registers(visit, port) else { return };
+        possible = possible.min(above.payload_bytes_max);
+    }
+    let now = registers.payload_bytes;
+    if now >= possible {
+        return;
+    }
+    let carried = |bytes: u32| f64::from(bytes) / (f64::from(bytes) + PACKET_HEAD_BYTES);
+    visit.found(Finding {
+        area: Area::Pcie,
+        name: "max-payload",
+        on: vec![device.address.clone()],
+        found: format!("packets of {now} bytes"),
+        wanted: format!("{possible} bytes: the device and the bridges above it take them"),
+        cost: Cost::percent(
+            100.0 * (1.0 - carried(now) / carried(possible)),
+            "of the link, which heads of packets take; nothing while the link is not the limit",
+            source::ARITHMETIC,
+        ),
+        mend: "boot with pci=pcie_bus_perf, or firmware setup: \"Max Payload Size\" to the largest"
+            .into(),
+        check: "lspci -s DEVICE -vv shows MaxPayload in DevCtl".into(),
+    });
+}
+
+fn read_request(visit: &mut Visit<'_>, device: &PciDevice, registers: Registers) {
+    let now = registers.read_request_bytes;
+    if now >= READ_REQUEST_BYTES_MIN {
+        return;
+    }
+    visit.found(Finding {
+        area: Area::Pcie,
+        name: "max-read-request",
+        on: vec![device.address.clone()],
+        found: format!("reads of at most {now} bytes"),
+        wanted: format!("{READ_REQUEST_BYTES_MIN} bytes or more"),
+        cost: Cost::unmeasured("as many reads in flight bring fewer bytes"),
+        mend: "firmware setup: \"Max Read Request\" to 4096; until the next boot: setpci -s DEVICE CAP_EXP+8.w=0x5000:0x7000".into(),
+        check: "lspci -s DEVICE -vv shows MaxReadReq in DevCtl".into(),
+    });
+}
+
+fn iommu(visit: &mut Visit<'_>, device: &PciDevice) {
+    let path = format!("{DEVICES}/{}/iommu_group/type", device.address);
+    let Some(mode) = visit.optional("modes of the IOMMU", &path) else { return };
+    match mode.as_str() {
+        "identity" | "DMA-FQ" => {}
+        "DMA" => visit.found(Finding {
+            area: Area::Pcie,
+            name: "iommu-strict",
+            on: vec![device.address.clone()],
+            found: "the IOMMU forgets each mapping at once (strict)".into(),
+            wanted: "pass-through, or lazy".into(),
+            cost: Cost::unmeasured("processor time for each buffer that a device is given"),
+            mend: "boot with iommu=pt; or with iommu.strict=0 to keep devices confined".into(),
+            check: format!("cat /{DEVICES}/DEVICE/iommu_group/type shows identity or DMA-FQ"),
+        }),
+        _ => {
+            visit.understood("modes of the IOMMU", &path, None::<()>);
+        }
+    }
+}

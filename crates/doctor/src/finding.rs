@@ -1,0 +1,138 @@
+//! What a check found, and what it could not read.
+
+use std::cmp::Ordering;
+
+/// A part of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Area {
+    /// How devices are connected, and on which node they are.
+    Pcie,
+    /// NVMe disks.
+    Nvme,
+    /// The filesystem of the library.
+    Filesystem,
+    /// Network cards and bonds.
+    Card,
+    /// Processors.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// The kernel's settings.
+    Kernel,
+    /// Limits of this process, and what it may do with the library.
+    Rights,
+}
+
+impl Area {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pcie => "pcie",
+            Self::Nvme => "nvme",
+            Self::Filesystem => "filesystem",
+            Self::Card => "card",
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Kernel => "kernel",
+            Self::Rights => "rights",
+        }
+    }
+}
+
+/// How much is at stake.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Worth {
+    /// Films may leave unprotected.
+    Safety,
+    /// At most this part of what the machine could serve, in percent.
+    Percent(f64),
+    /// Nobody has measured it.
+    Unmeasured,
+}
+
+impl Worth {
+    /// Above this the program's exit code is 1.
+    const LARGE_PERCENT: f64 = 10.0;
+
+    /// Whether it should not wait.
+    pub fn is_large(self) -> bool {
+        match self {
+            Self::Safety => true,
+            Self::Percent(percent) => percent > Self::LARGE_PERCENT,
+            Self::Unmeasured => false,
+        }
+    }
+
+    /// The most first.
+    pub(crate) fn order(self, other: Self) -> Ordering {
+        let rank = |worth| match worth {
+            Self::Safety => f64::INFINITY,
+            Self::Percent(percent) => percent,
+            Self::Unmeasured => -1.0,
+        };
+        rank(other).total_cmp(&rank(self))
+    }
+}
+
+/// What a fault may cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// How much, at most.
+    pub worth: Worth,
+    /// What is lost, and under which conditions.
+    pub what: String,
+    /// Where the figure comes from; empty if there is none.
+    pub source: &'static str,
+}
+
+impl Cost {
+    /// A part of what the machine could serve, with the source of that figure.
+    pub fn percent(percent: f64, what: impl Into<String>, source: &'static str) -> Self {
+        Self { worth: Worth::Percent(percent), what: what.into(), source }
+    }
+
+    /// A cost that nobody has measured.
+    pub fn unmeasured(what: impl Into<String>) -> Self {
+        Self { worth: Worth::Unmeasured, what: what.into(), source: "" }
+    }
+}
+
+/// A fault.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The part of the machine.
+    pub area: Area,
+    /// Its name, the same on every machine.
+    pub name: &'static str,
+    /// The devices or files that have it; none if the whole machine has.
+    pub on: Vec<String>,
+    /// What was found.
+    pub found: String,
+    /// What it should be.
+    pub wanted: String,
+    /// What it may cost.
+    pub cost: Cost,
+    /// How to mend it: a command, or a setting of the firmware.
+    pub mend: String,
+    /// How to see that it is mended.
+    pub check: String,
+}
+
+impl Finding {
+    /// Whether `other` is the same fault of another device.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        let of = |finding: &Self| (finding.name, finding.found.clone(), finding.wanted.clone());
+        !self.on.is_empty() && of(self) == of(other)
+    }
+}
+
+/// What could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// What it would have said.
+    pub what: &'static str,
+    /// Why it is unknown.
+    pub why: String,
+    /// The files or devices.
+    pub of: Vec<String>,
+}

@@ -1,0 +1,317 @@
+//! Each fault, by what makes it out of the healthy sample.
+
+use crate::sample::{SET, Sample};
+use fullbore_doctor::{Area, Cost, Finding, Worth};
+
+type Fault = (&'static str, fn(&mut Sample));
+
+const FAULTS: &[Fault] = &[
+    // PCIe
+    ("relaxed-ordering", |s| s.registers("0000:03:00.0", 0x22, SET & !0x10)),
+    ("extended-tags", |s| s.registers("0000:01:00.0", 0x22, SET & !0x100)),
+    ("max-payload", |s| s.registers("0000:01:00.0", 0x22, SET & !0xe0)),
+    ("max-read-request", |s| s.registers("0000:83:00.0", 0x22, SET & !0x7000)),
+    ("iommu-strict", |s| s.change(&s.of_device("0000:03:00.0", "iommu_group/type"), "DMA\n")),
+    ("disk-link", |s| s.change(&s.of_device("0000:01:00.0", "current_link_width"), "2\n")),
+    ("disk-link", |s| {
+        s.change(&s.of_device("0000:81:00.0", "current_link_speed"), "8.0 GT/s PCIe\n")
+    }),
+    ("card-link", |s| s.change(&s.of_device("0000:03:00.0", "current_link_width"), "8\n")),
+    ("disks-share-port", |s| {
+        s.move_device(
+            "pci0000:00/0000:00:02.0/0000:02:00.0",
+            "pci0000:00/0000:00:01.0/0000:02:00.0",
+        )
+    }),
+    ("device-node", |s| s.change(&s.of_device("0000:03:00.0", "numa_node"), "-1\n")),
+    ("uneven-disks", |s| {
+        for disk in ["0000:81:00.0", "0000:82:00.0"] {
+            s.change(&s.of_device(disk, "numa_node"), "0\n");
+        }
+    }),
+    ("cards-on-some-nodes", |s| {
+        s.change(&s.of_device("0000:83:00.0", "numa_node"), "0\n");
+        (44..48).for_each(|irq| s.change(&format!("proc/irq/{irq}/smp_affinity_list"), "2\n"));
+    }),
+    // NVMe
+    ("scheduler", |s| {
+        s.change(&s.of_disk("nvme0n1", "queue/scheduler"), "none [mq-deadline] kyber\n")
+    }),
+    ("queues", |s| {
+        (1..8).for_each(|queue| s.remove(&s.of_disk("nvme1n1", &format!("mq/{queue}/cpu_list"))))
+    }),
+    ("block-size", |s| s.change(&s.of_disk("nvme0n1", "queue/logical_block_size"), "512\n")),
+    ("temperature", |s| {
+        s.change(
+            &s.of_disk("nvme0n1", "../hwmon0/temp1_input").replace("nvme0n1/../", ""),
+            "82850\n",
+        )
+    }),
+    // The filesystem
+    ("filesystem", |s| {
+        s.change("proc/self/mountinfo", "1 0 0:40 / / rw,relatime - overlay overlay rw\n")
+    }),
+    ("data-journal", |s| {
+        s.change(
+            "proc/self/mountinfo",
+            "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw,data=journal\n",
+        )
+    }),
+    ("strictatime", |s| {
+        s.change("proc/self/mountinfo", "1 0 8:1 / / rw,strictatime - ext4 /dev/sda1 rw\n")
+    }),
+    // Cards
+    ("tso", |s| {
+        s.card_is(|card| drop(card.features.as_mut().unwrap().on.remove("tx-tcp-segmentation")))
+    }),
+    ("scatter-gather", |s| {
+        s.card_is(|card| drop(card.features.as_mut().unwrap().on.remove("tx-scatter-gather")))
+    }),
+    ("gro", |s| s.card_is(|card| drop(card.features.as_mut().unwrap().on.remove("rx-gro")))),
+    ("tls-offload-in-bond", |s| {
+        s.card_is(|card| {
+            drop(card.features.as_mut().unwrap().on.insert("tls-hw-tx-offload".into()))
+        })
+    }),
+    ("rings", |s| s.card_is(|card| card.rings.as_mut().unwrap().receive = 256)),
+    ("coalescing", |s| {
+        s.card_is(|card| {
+            let coalescing = card.coalescing.as_mut().unwrap();
+            (coalescing.receive_us, coalescing.is_adaptive) = (0, false);
+        });
+    }),
+    ("pause", |s| s.card_is(|card| card.pause.as_mut().unwrap().heeds = true)),
+    ("mtu", |s| s.change(&s.of_card("eth0", "mtu"), "1280\n")),
+    ("channels", |s| {
+        s.card_is(|card| {
+            card.channels.as_mut().unwrap().receive = 1;
+            card.spread = Some(vec![0; 128]);
+        });
+    }),
+    ("rss", |s| s.card_is(|card| card.spread = Some((0..128).map(|entry| entry % 2).collect()))),
+    ("interrupts-elsewhere", |s| {
+        (40..44).for_each(|irq| s.change(&format!("proc/irq/{irq}/smp_affinity_list"), "4-7\n"))
+    }),
+    ("xps", |s| {
+        (0..4).for_each(|queue| {
+            s.change(&s.of_card("eth0", &format!("queues/tx-{queue}/xps_cpus")), "00\n")
+        })
+    }),
+    ("bond-mode", |s| s.change(&s.of_card("bond0", "bonding/mode"), "active-backup 1\n")),
+    ("bond-mode", |s| s.change(&s.of_card("bond0", "bonding/mode"), "balance-rr 0\n")),
+    ("bond-hash", |s| s.change(&s.of_card("bond0", "bonding/xmit_hash_policy"), "layer2 0\n")),
+    ("bond-hash", |s| s.change(&s.of_card("bond0", "bonding/xmit_hash_policy"), "layer2+3 2\n")),
+    ("bond-member-down", |s| s.change(&s.of_card("eth1", "operstate"), "down\n")),
+    // Processors
+    ("aes", |s| {
+        s.change("proc/cpuinfo", "processor\t: 0\nmodel name\t: A processor\nflags\t\t: fpu\n")
+    }),
+    ("vector-aes", |s| {
+        s.change("proc/cpuinfo", "processor\t: 0\nmodel name\t: A processor\nflags\t\t: fpu aes avx512f avx512bw avx512vl\n")
+    }),
+    ("offline", |s| s.change("sys/devices/system/cpu/present", "0-15\n")),
+    ("cpus-allowed", |s| {
+        s.change("proc/thread-self/status", "Cpus_allowed_list:\t0-3\nCapEff:\t0000000000000000\n")
+    }),
+    ("cpu-quota", |s| s.set("sys/fs/cgroup/cpu.max", "400000 100000\n")),
+    ("smt", |s| s.change("sys/devices/system/cpu/smt/control", "off\n")),
+    ("governor", |s| {
+        s.change("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n")
+    }),
+    ("governor", |s| {
+        s.change("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "ondemand\n")
+    }),
+    ("clock-limit", |s| {
+        s.change("sys/devices/system/cpu/cpu1/cpufreq/scaling_max_freq", "2000000\n")
+    }),
+    ("deep-sleep", |s| s.change("sys/devices/system/cpu/cpu0/cpuidle/state2/latency", "890\n")),
+    ("clock", |s| {
+        s.change("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n")
+    }),
+    ("mitigation", |s| {
+        s.change("sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n")
+    }),
+    // Memory
+    ("large-pages", |s| {
+        s.change("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n")
+    }),
+    ("pressure", |s| s.remove("proc/pressure/memory")),
+    ("memory-limit", |s| s.set("sys/fs/cgroup/memory.max", "8589934592\n")),
+    ("uneven-memory", |s| {
+        s.change("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal:   32000000 kB\n")
+    }),
+    ("zone-reclaim", |s| s.change("proc/sys/vm/zone_reclaim_mode", "0\n")),
+    ("numa-balancing", |s| s.change("proc/sys/kernel/numa_balancing", "1\n")),
+    ("memory-speed", |s| s.modules(&[("P0 CHANNEL A", 32, 4000), ("P1 CHANNEL A", 32, 4000)])),
+    ("memory-channels", |s| s.modules(&[("P0 CHANNEL A", 32, 4800), ("P0 CHANNEL B", 0, 4800)])),
+    // The kernel
+    ("version", |s| s.change("proc/sys/kernel/osrelease", "5.10.0-1-amd64\n")),
+    ("io-uring", |s| s.change("proc/sys/kernel/io_uring_disabled", "2\n")),
+    ("io-uring", |s| s.ring_refused = Some("Operation not permitted".into())),
+    ("tls", |s| s.remove("proc/net/tls_stat")),
+    ("congestion-control", |s| s.change("proc/sys/net/ipv4/tcp_congestion_control", "reno\n")),
+    ("fq", |s| s.change("proc/sys/net/core/default_qdisc", "pfifo_fast\n")),
+    ("somaxconn", |s| s.change("proc/sys/net/core/somaxconn", "128\n")),
+    ("tcp-wmem", |s| s.change("proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t212992\n")),
+    ("tcp-mem", |s| s.change("proc/sys/net/ipv4/tcp_mem", "3000\t4000\t6000\n")),
+    ("leases", |s| s.change("proc/sys/fs/leases-enable", "0\n")),
+    ("lease-break-time", |s| s.change("proc/sys/fs/lease-break-time", "1\n")),
+    // Rights
+    ("nofile", |s| limits(s, "Max open files", "1024 4096 files")),
+    ("memlock", |s| limits(s, "Max locked memory", "8388608 8388608 bytes")),
+    ("read-leases", |s| s.refused.push(refused())),
+];
+
+fn limits(sample: &mut Sample, name: &str, text: &str) {
+    let path = "proc/self/limits";
+    let old = String::from_utf8(sample.files[path].clone()).unwrap();
+    let line = |line: &str| match line.starts_with(name) {
+        true => format!("{name} {text}\n"),
+        false => format!("{line}\n"),
+    };
+    sample.change(path, &old.lines().map(line).collect::<String>());
+}
+
+fn refused() -> Finding {
+    Finding {
+        area: Area::Rights,
+        name: "read-leases",
+        on: Vec::new(),
+        found: "no".into(),
+        wanted: "yes".into(),
+        cost: Cost::percent(60.0, "much", "a note"),
+        mend: "be the owner".into(),
+        check: "look".into(),
+    }
+}
+
+fn names(sample: &Sample) -> Vec<&'static str> {
+    sample.examine().findings.iter().map(|finding| finding.name).collect()
+}
+
+fn only(change: fn(&mut Sample)) -> Finding {
+    let mut sample = Sample::healthy();
+    change(&mut sample);
+    let mut findings = sample.examine().findings;
+    assert_eq!(findings.len(), 1, "{findings:#?}");
+    findings.remove(0)
+}
+
+fn percent(finding: &Finding) -> f64 {
+    match finding.cost.worth {
+        Worth::Percent(percent) => percent,
+        worth => panic!("{worth:?}"),
+    }
+}
+
+#[test]
+fn a_healthy_machine_has_no_fault_and_tells_everything() {
+    let diagnosis = Sample::healthy().examine();
+    assert_eq!(diagnosis.findings, []);
+    assert_eq!(diagnosis.unread, []);
+    assert!(!diagnosis.is_large());
+    assert!(diagnosis.describe().contains("Nothing to change"), "{}", diagnosis.describe());
+}
+
+#[test]
+fn each_fault_is_found_and_nothing_else() {
+    for (name, change) in FAULTS {
+        let mut sample = Sample::healthy();
+        change(&mut sample);
+        assert_eq!(names(&sample), [*name]);
+    }
+}
+
+#[test]
+fn each_fault_says_what_it_may_cost_who_says_so_and_what_to_do() {
+    for (name, change) in FAULTS {
+        let finding = only(*change);
+        let texts =
+            [&finding.found, &finding.wanted, &finding.mend, &finding.check, &finding.cost.what];
+        assert!(texts.iter().all(|text| !text.is_empty()), "{name}: {finding:?}");
+        assert_ne!(finding.found, finding.wanted);
+        match finding.cost.worth {
+            Worth::Percent(percent) => {
+                assert!((0.0..=100.0).contains(&percent), "{name}: {percent}");
+                assert_ne!(finding.cost.source, "", "{name}: a figure has a source");
+            }
+            Worth::Safety => assert_eq!(*name, "tls-offload-in-bond"),
+            Worth::Unmeasured => {}
+        }
+    }
+}
+
+#[test]
+fn costs_by_arithmetic_are_those_of_what_was_found() {
+    let near = |change: fn(&mut Sample), expected: f64| {
+        let percent = percent(&only(change));
+        assert!((percent - expected).abs() < 0.5, "{percent} is not {expected}");
+    };
+    // 128 of 152 bytes instead of 512 of 536.
+    near(|s| s.registers("0000:01:00.0", 0x22, SET & !0xe0), 11.8);
+    near(|s| s.set("sys/fs/cgroup/cpu.max", "400000 100000\n"), 50.0);
+    near(|s| s.change("sys/devices/system/cpu/present", "0-15\n"), 50.0);
+    near(|s| s.change("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"), 57.1);
+    near(|s| s.change(&s.of_card("eth1", "operstate"), "down\n"), 50.0);
+    near(|s| s.modules(&[("P0 CHANNEL A", 32, 4000), ("P1 CHANNEL A", 32, 4000)]), 16.7);
+    // Three disks of 63 Gb/s are left to a network of 200.
+    near(
+        |s| {
+            s.move_device(
+                "pci0000:00/0000:00:02.0/0000:02:00.0",
+                "pci0000:00/0000:00:01.0/0000:02:00.0",
+            )
+        },
+        5.5,
+    );
+}
+
+#[test]
+fn disks_with_slow_links_cost_nothing_while_the_network_is_slower() {
+    let one = only(|s| s.change(&s.of_device("0000:01:00.0", "current_link_width"), "2\n"));
+    assert_eq!(one.cost.worth, Worth::Unmeasured);
+    assert!(one.cost.what.contains("the network has 200"), "{one:?}");
+    let all = only(|s| {
+        for disk in ["0000:01:00.0", "0000:02:00.0", "0000:81:00.0", "0000:82:00.0"] {
+            s.change(&s.of_device(disk, "current_link_width"), "2\n");
+        }
+    });
+    assert_eq!(all.on.len(), 4, "one fault of four disks");
+    assert!((percent(&all) - 37.0).abs() < 0.5, "{all:?}");
+}
+
+#[test]
+fn the_most_costly_comes_first_and_decides_the_exit_code() {
+    let mut sample = Sample::healthy();
+    sample.change("proc/sys/net/core/somaxconn", "128\n");
+    sample.card_is(|card| drop(card.features.as_mut().unwrap().on.remove("rx-gro")));
+    assert!(!sample.examine().is_large(), "7% and what nobody has measured");
+    sample.change("proc/sys/kernel/io_uring_disabled", "2\n");
+    sample.card_is(|card| {
+        drop(card.features.as_mut().unwrap().on.insert("tls-hw-tx-offload".into()))
+    });
+    sample.registers("0000:03:00.0", 0x22, SET & !0x10);
+    let expected = ["tls-offload-in-bond", "io-uring", "relaxed-ordering", "gro", "somaxconn"];
+    assert_eq!(names(&sample), expected);
+    let diagnosis = sample.examine();
+    assert!(diagnosis.is_large());
+    let json = diagnosis.to_json();
+    assert_eq!(json["costs_more_than_10_percent"], true);
+    let row = |index: usize| &json["findings"][index]["cost"];
+    assert_eq!((&row(0)["safety"], &row(0)["percent"]), (&true.into(), &serde_json::Value::Null));
+    assert_eq!(row(2)["percent"], 22.0);
+    let text = diagnosis.describe();
+    let places: Vec<_> =
+        expected.iter().map(|name| text.find(&format!(" {name}")).unwrap()).collect();
+    assert!(places.is_sorted(), "{text}");
+}
+
+#[test]
+fn the_same_fault_of_several_devices_is_one() {
+    let both = only(|s| {
+        for card in ["0000:03:00.0", "0000:83:00.0"] {
+            s.registers(card, 0x22, SET & !0x10);
+        }
+    });
+    assert_eq!(both.on, ["0000:03:00.0", "0000:83:00.0"]);
+}

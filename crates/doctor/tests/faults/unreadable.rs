@@ -1,0 +1,99 @@
+//! What is missing, absurd or refused is unknown: never a fault, and never a crash.
+
+use crate::sample::Sample;
+use fullbore_doctor::Diagnosis;
+use std::fs;
+use std::path::Path;
+
+/// Where nothing is the answer: a kernel that lacks something has no file for it, and a device that does not know its node
+/// says nothing, or -1.
+const NOTHING_SAYS_SOMETHING: [(&str, &str); 3] = [
+    ("proc/net/tls_stat", "tls"),
+    ("proc/pressure/memory", "pressure"),
+    ("/numa_node", "device-node"),
+];
+
+/// What no file should say.
+const NONSENSE: [&[u8]; 6] = [
+    b"",
+    b"\0\xff: -1 kB\n:\n[]",
+    b"-1\n",
+    b"99999999999999999999\n",
+    &[0xff; 300],
+    b"[[]] 0x 0-4294967295,,, / \\999 - x\n",
+];
+
+fn invents_nothing(path: &str, how: &str, diagnosis: &Diagnosis) {
+    for finding in &diagnosis.findings {
+        let is_known = |(end, name): &(&str, &str)| path.ends_with(end) && *name == finding.name;
+        assert!(NOTHING_SAYS_SOMETHING.iter().any(is_known), "{path} {how}: {finding:#?}");
+    }
+    // It can also be told.
+    assert!(diagnosis.describe().ends_with('\n') && diagnosis.to_json().is_object());
+}
+
+fn write(root: &Path, path: &str, text: &[u8]) {
+    fs::write(root.join(path), text).unwrap();
+}
+
+#[test]
+fn files_that_are_missing_or_absurd_or_refused_are_unknown() {
+    let sample = Sample::healthy();
+    let root = sample.written();
+    for (path, text) in &sample.files {
+        fs::remove_file(root.path().join(path)).unwrap();
+        invents_nothing(path, "missing", &sample.examine_at(root.path()));
+        // Reading a folder fails with another error than that there is nothing, as does a file that is refused.
+        fs::create_dir(root.path().join(path)).unwrap();
+        invents_nothing(path, "refused", &sample.examine_at(root.path()));
+        fs::remove_dir(root.path().join(path)).unwrap();
+        for nonsense in NONSENSE {
+            write(root.path(), path, nonsense);
+            invents_nothing(
+                path,
+                &String::from_utf8_lossy(nonsense),
+                &sample.examine_at(root.path()),
+            );
+        }
+        write(root.path(), path, text);
+    }
+    assert_eq!(sample.examine_at(root.path()).findings, [], "all is as it was");
+}
+
+#[test]
+fn a_machine_that_tells_nothing_has_no_fault_and_much_that_is_unknown() {
+    let diagnosis = Sample::empty().examine();
+    assert_eq!(diagnosis.findings, []);
+    let what: Vec<_> = diagnosis.unread.iter().map(|unread| unread.what).collect();
+    for expected in
+        ["the filesystem of the library", "lists of CPUs", "the kernel's version", "memory modules"]
+    {
+        assert!(what.contains(&expected), "{what:?}");
+    }
+    assert!(diagnosis.describe().contains("Not known:"));
+}
+
+#[test]
+fn what_only_root_may_read_is_said_with_the_remedy() {
+    let mut sample = Sample::healthy();
+    let config = sample.of_device("0000:03:00.0", "config");
+    sample.files.get_mut(&config).unwrap().truncate(64);
+    let diagnosis = sample.examine();
+    assert_eq!(diagnosis.findings, []);
+    let unread = &diagnosis.unread[0];
+    assert_eq!((unread.what, &unread.of[..]), ("PCIe registers", &["0000:03:00.0".to_owned()][..]));
+    assert!(unread.why.contains("run it as root"));
+}
+
+#[test]
+fn cards_that_tell_nothing_are_unknown() {
+    let mut sample = Sample::healthy();
+    sample.card_is(|card| *card = Default::default());
+    let diagnosis = sample.examine();
+    assert_eq!(diagnosis.findings, []);
+    assert!(diagnosis.unread.iter().any(|unread| unread.of == ["eth0"]), "{diagnosis:?}");
+    sample.cards = None;
+    let diagnosis = sample.examine();
+    assert_eq!(diagnosis.findings, []);
+    assert!(diagnosis.unread.iter().any(|unread| unread.of == ["eth0", "eth1"]), "{diagnosis:?}");
+}

@@ -1,0 +1,91 @@
+//! `fullbore doctor`: what to change about this machine.
+
+use crate::{say, tell};
+use ::doctor::ethtool::KernelEthtool;
+use ::doctor::{Area, Cost, Evidence, Finding, examine};
+use appliance::access::{self, Lack};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Say what to change about this machine, the most costly first
+///
+/// Reads how processors, memory, PCIe devices, disks, network cards and the kernel are set, and tries what the server needs
+/// on some files of DIR. Changes nothing and measures nothing. Each item has what was found, what it should be, what it may
+/// cost and who says so, how to mend it and how to check. What cannot be read is listed at the end; root can read more.
+///
+/// The exit code is 1 if something may cost more than 10%, else 0.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  sudo fullbore doctor /srv/video\n  sudo -u USER fullbore doctor /srv/video   # what that user may do\n  \
+    fullbore doctor --json | jq '.findings[].name'\n\ndocs/doctor.md explains each item."
+)]
+pub(crate) struct Doctor {
+    /// The library: a directory of videos, or one for each disk
+    dir: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Doctor {
+    /// Examines this machine.
+    pub(crate) fn run(self) -> ExitCode {
+        let folders: Result<Vec<_>, _> = self.dir.iter().map(|folder| real(folder)).collect();
+        let library = match folders {
+            Ok(library) => library,
+            Err(why) => {
+                tell(&why);
+                return ExitCode::from(2);
+            }
+        };
+        let lacks = library.iter().flat_map(|folder| access::all_lacks(folder));
+        let diagnosis = examine(Evidence {
+            root: Path::new("/"),
+            ethtool: &KernelEthtool,
+            library: &library,
+            ring_refused: access::ring_refused().map(|error| error.to_string()),
+            refused: lacks.map(refused).collect(),
+        });
+        if self.json {
+            say(&format!("{:#}\n", diagnosis.to_json()));
+        } else {
+            say(&diagnosis.describe());
+        }
+        ExitCode::from(u8::from(diagnosis.is_large()))
+    }
+}
+
+/// A folder without links, as the kernel names it in its list of mounts.
+fn real(folder: &Path) -> Result<PathBuf, String> {
+    let cannot = |why: String| {
+        format!("cannot look at {}: {why}; name the folder of your library", folder.display())
+    };
+    let real = folder.canonicalize().map_err(|error| cannot(error.to_string()))?;
+    if real.is_dir() { Ok(real) } else { Err(cannot("not a folder".into())) }
+}
+
+/// What a server would report at its start. Only the cost of missing leases has been measured.
+fn refused(lack: Lack) -> Finding {
+    let Lack { what, why, cost, remedy } = lack;
+    let (name, cost) = match what {
+        "read leases" => {
+            let what = format!(
+                "of what a core carries over plain HTTP, nothing over TLS on the default route: {cost}"
+            );
+            ("read-leases", Cost::percent(60.0, what, "docs/notes/leases.md"))
+        }
+        "page cache" => ("page-cache", Cost::unmeasured(cost)),
+        _ => ("cachestat", Cost::unmeasured(cost)),
+    };
+    Finding {
+        area: Area::Rights,
+        name,
+        on: Vec::new(),
+        found: why,
+        wanted: format!("the server may use {what}"),
+        cost,
+        mend: remedy.to_owned(),
+        check: "start the server: no line begins with \"lacking\"".into(),
+    }
+}
