@@ -1,0 +1,89 @@
+//! `fullbore doctor` on the machine that the tests run on, whatever that is.
+
+use fullbore_tests::{program, tool};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn doctor(arguments: &[&str], library: Option<&Path>) -> Output {
+    let mut command = Command::new(program());
+    command.arg("doctor").args(arguments).args(library);
+    command.output().unwrap()
+}
+
+fn library() -> tempfile::TempDir {
+    let library = tempfile::tempdir().unwrap();
+    fs::write(library.path().join("film.mp4"), "film").unwrap();
+    library
+}
+
+fn names(json: &Value) -> Vec<&str> {
+    let findings = json["findings"].as_array().unwrap();
+    findings.iter().map(|finding| finding["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn text_and_json_say_the_same_and_the_exit_code_is_theirs() {
+    let library = library();
+    let output = doctor(&["--json"], Some(library.path()));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["version"], &json["kind"]), (&1.into(), &"doctor".into()));
+    let is_large = json["costs_more_than_10_percent"].as_bool().unwrap();
+    assert_eq!(output.status.code(), Some(i32::from(is_large)), "{json:#}");
+    let text = doctor(&[], Some(library.path()));
+    assert_eq!(text.status.code(), Some(i32::from(is_large)));
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.starts_with("machine   "), "{text}");
+    for name in names(&json) {
+        assert!(text.contains(&format!(" {name}")), "{name} is not in {text}");
+    }
+    let costs = json["findings"].as_array().unwrap().iter().filter_map(|finding| finding["cost"]["percent"].as_f64());
+    assert!(costs.collect::<Vec<_>>().is_sorted_by(|one, other| one >= other), "{json:#}");
+}
+
+#[test]
+fn a_library_that_is_not_there_is_wrong_usage() {
+    let library = library();
+    for path in [library.path().join("nothing"), library.path().join("film.mp4")] {
+        let output = doctor(&[], Some(&path));
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("name the folder of your library"), "{said}");
+    }
+    assert_eq!(doctor(&["--cure"], None).status.code(), Some(2));
+}
+
+#[test]
+fn without_a_library_it_says_what_it_did_not_look_at() {
+    let output = doctor(&["--json"], None);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let unknown = json["unknown"].as_array().unwrap();
+    let why = unknown.iter().map(|unknown| unknown["why"].as_str().unwrap());
+    assert_eq!(why.filter(|why| why.contains("name the library")).count(), 1, "{json:#}");
+}
+
+#[test]
+fn another_users_films_cannot_be_leased_without_the_capability() {
+    if !rustix::process::geteuid().is_root() {
+        return tool::skip("another user's files: run as root");
+    }
+    if !tool::are_here(&[("setpriv", "util-linux")]) {
+        return;
+    }
+    let library = library();
+    // The program may lie where only root may look.
+    let copy = library.path().join(".fullbore");
+    fs::copy(program(), &copy).unwrap();
+    fs::set_permissions(library.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |user: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(user).arg(&copy).args(["doctor", "--json"]).arg(library.path());
+        serde_json::from_slice::<Value>(&command.output().unwrap().stdout).unwrap()
+    };
+    let other = run(&["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    assert!(names(&other).contains(&"read-leases"), "{other:#}");
+    let owner = run(&["--reuid=0"]);
+    assert!(!names(&owner).contains(&"read-leases"), "{owner:#}");
+}
