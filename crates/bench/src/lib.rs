@@ -16,6 +16,7 @@ pub mod heartbeats;
 mod library;
 pub mod limit;
 mod machine_json;
+pub mod measure;
 pub mod namespace;
 mod populated;
 pub mod report;

@@ -1,18 +1,22 @@
 //! `fullbore doctor`: what to change about this machine.
 
 use crate::{say, tell};
+use ::bench::measure::{self, Measurements};
 use ::doctor::ethtool::KernelEthtool;
 use ::doctor::{Area, Cost, Evidence, Finding, examine};
+use ::load::interrupt::{self, Interrupt};
 use appliance::access::{self, Lack};
 use clap::Args;
+use serde_json::Value;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Say what to change about this machine, the most costly first
 ///
 /// Reads how processors, memory, PCIe devices, disks, network cards and the kernel are set, and tries what the server needs
-/// on some files of DIR. Changes nothing and measures nothing. Each item has what was found, what it should be, what it may
-/// cost and who says so, how to mend it and how to check. What cannot be read is listed at the end; root can read more.
+/// on some files of DIR. Changes nothing. Each item has what was found, what it should be, what it may cost and who says so,
+/// how to mend it and how to check. What cannot be read is listed at the end; root can read more.
 ///
 /// The exit code is 1 if something may cost more than 10%, else 0.
 #[derive(Args)]
@@ -23,6 +27,12 @@ use std::process::ExitCode;
 pub(crate) struct Doctor {
     /// The library: a directory of videos, or one for each disk
     dir: Vec<PathBuf>,
+    /// Measure memory, the disks of DIR, encryption and sending, too: takes a minute of an otherwise idle machine, and only reads
+    #[arg(long)]
+    measure: bool,
+    /// How long --measure takes, about; the longer, the steadier the figures
+    #[arg(long, value_name = "S", requires = "measure", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=3600))]
+    seconds: u16,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -47,13 +57,34 @@ impl Doctor {
             ring_refused: access::ring_refused().map(|error| error.to_string()),
             refused: lacks.map(refused).collect(),
         });
-        if self.json {
-            say(&format!("{:#}\n", diagnosis.to_json()));
-        } else {
+        if !self.json {
             say(&diagnosis.describe());
         }
-        ExitCode::from(u8::from(diagnosis.is_large()))
+        let measured = match self.measure.then(|| measured(&library, self.seconds)).transpose() {
+            Ok(measured) => measured,
+            Err(error) => {
+                tell(&format!("cannot measure: {error}"));
+                return ExitCode::FAILURE;
+            }
+        };
+        if self.json {
+            let mut json = diagnosis.to_json();
+            json["measured"] = measured.as_ref().map_or(Value::Null, Measurements::to_json);
+            say(&format!("{json:#}\n"));
+        } else if let Some(measured) = &measured {
+            say(&format!("\n{}", measured.describe()));
+        }
+        match measured {
+            Some(Measurements { interrupted: true, .. }) => interrupt::EXIT_CODE.into(),
+            _ => ExitCode::from(u8::from(diagnosis.is_large())),
+        }
     }
+}
+
+fn measured(library: &[PathBuf], seconds: u16) -> io::Result<Measurements> {
+    let interrupt = Interrupt::on_signal()?;
+    let progress = |what: &str| eprintln!("measuring {what}");
+    Ok(measure::run(library, seconds, &interrupt, progress))
 }
 
 /// A folder without links, as the kernel names it in its list of mounts.

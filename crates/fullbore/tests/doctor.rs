@@ -39,7 +39,11 @@ fn text_and_json_say_the_same_and_the_exit_code_is_theirs() {
     for name in names(&json) {
         assert!(text.contains(&format!(" {name}")), "{name} is not in {text}");
     }
-    let costs = json["findings"].as_array().unwrap().iter().filter_map(|finding| finding["cost"]["percent"].as_f64());
+    let costs = json["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|finding| finding["cost"]["percent"].as_f64());
     assert!(costs.collect::<Vec<_>>().is_sorted_by(|one, other| one >= other), "{json:#}");
 }
 
@@ -86,4 +90,40 @@ fn another_users_films_cannot_be_leased_without_the_capability() {
     assert!(names(&other).contains(&"read-leases"), "{other:#}");
     let owner = run(&["--reuid=0"]);
     assert!(!names(&owner).contains(&"read-leases"), "{owner:#}");
+}
+
+/// No test asserts a time or a speed: every figure is there, and is one.
+#[test]
+fn what_is_measured_has_a_figure_for_each_part_of_the_machine() {
+    // Beside the program: the system's temporary folder may be in memory.
+    let library = tempfile::tempdir_in(program().parent().unwrap()).unwrap();
+    fs::write(library.path().join("film.mp4"), vec![7; 4 << 20]).unwrap();
+    let output = doctor(&["--json", "--measure", "--seconds", "1"], Some(library.path()));
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let measured = &json["measured"];
+    let is_figure = |value: &Value| value.as_f64().is_some_and(|figure| figure > 0.0);
+    let figures = |list: &str, name: &str| {
+        let rows = measured[list].as_array().unwrap();
+        assert!(rows.iter().all(|row| is_figure(&row[name])), "{measured:#}");
+        rows.len()
+    };
+    assert!(figures("memory", "gbytes_per_second") > 0, "{measured:#}");
+    let has_two_cores = std::thread::available_parallelism().map_or(1, usize::from) > 1;
+    assert_eq!(figures("parts", "gbps"), if has_two_cores { 3 } else { 0 }, "{measured:#}");
+    let troubles = measured["not_measured"].to_string();
+    assert_eq!(
+        figures("disks", "gbps"),
+        usize::from(!troubles.contains("page cache")),
+        "{measured:#}"
+    );
+    assert_eq!(measured["interrupted"], false);
+    let without = doctor(&["--json"], None);
+    let json: Value = serde_json::from_slice(&without.stdout).unwrap();
+    assert_eq!(json["measured"], Value::Null);
+    assert_eq!(
+        doctor(&["--seconds", "1"], None).status.code(),
+        Some(2),
+        "--seconds is for --measure"
+    );
 }

@@ -9,7 +9,7 @@
 
 mod chain;
 mod outcome;
-mod parts;
+pub(crate) mod parts;
 mod sockets;
 
 pub use outcome::Outcome;
