@@ -50,7 +50,7 @@ fn locked(visit: &mut Visit<'_>) {
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     let Some(mask) = visit.understood(WHAT, "proc/thread-self/status", mask) else { return };
-    if mask >> MAY_LOCK & 1 == 1 {
+    if (mask >> MAY_LOCK) & 1 == 1 {
         return;
     }
     visit.found(Finding {

@@ -186,11 +186,11 @@ fn express(capability: u32, control: u16) -> Result<Registers, Misread> {
     let size = |code: u32| if code <= 5 { Ok(128 << code) } else { Err(Misread) };
     let control = u32::from(control);
     Ok(Registers {
-        relaxed_ordering: control & 1 << 4 != 0,
-        extended_tags: (capability & 1 << 5 != 0).then_some(control & 1 << 8 != 0),
-        payload_bytes: size(control >> 5 & 7)?,
+        relaxed_ordering: control & (1 << 4) != 0,
+        extended_tags: (capability & (1 << 5) != 0).then_some(control & (1 << 8) != 0),
+        payload_bytes: size((control >> 5) & 7)?,
         payload_bytes_max: size(capability & 7)?,
-        read_request_bytes: size(control >> 12 & 7)?,
+        read_request_bytes: size((control >> 12) & 7)?,
     })
 }
 

@@ -115,7 +115,7 @@ fn root_complexes(visit: &mut Visit<'_>, node: u32, disks: &[&PciDevice], device
         wanted: "spread over the node's root complexes".into(),
         cost: Cost {
             source: source::GALLATIN_2022,
-            ..Cost::unmeasured("links between sockets are chosen by root complex: 15, 4 and 2 GB/s on three links at 500 Gb/s, and 670 Gb/s once they were evenly used; it matters on several sockets from some hundred Gb/s")
+            ..Cost::unmeasured("links between sockets are chosen by root complex: 15, 4 and 2 GB/s on three links at 500 Gb/s, and 670 Gb/s with a placement that used them more evenly; it matters on several sockets from some hundred Gb/s")
         },
         mend: "move disks to slots of other root complexes (the board's manual has a diagram)".into(),
         check: "lspci -tv".into(),
