@@ -97,3 +97,15 @@ fn cards_that_tell_nothing_are_unknown() {
     assert_eq!(diagnosis.findings, []);
     assert!(diagnosis.unread.iter().any(|unread| unread.of == ["eth0", "eth1"]), "{diagnosis:?}");
 }
+
+#[test]
+fn what_a_hypervisor_shows_of_registers_is_not_believed() {
+    let mut sample = Sample::healthy();
+    sample.registers("0000:03:00.0", 0x22, 0);
+    assert!(!sample.examine().findings.is_empty());
+    let text = String::from_utf8(sample.files["proc/cpuinfo"].clone()).unwrap();
+    sample.change("proc/cpuinfo", &text.replace("fpu", "fpu hypervisor"));
+    let diagnosis = sample.examine();
+    assert_eq!(diagnosis.findings, []);
+    assert!(diagnosis.unread[0].why.contains("virtual machine"), "{diagnosis:?}");
+}
