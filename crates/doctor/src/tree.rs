@@ -42,9 +42,4 @@ impl Tree {
     pub(crate) fn real(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
         fs::canonicalize(self.0.join(path)).ok()
     }
-
-    /// The last name of where `path` leads: links to drivers and devices say their names this way.
-    pub(crate) fn real_name(&self, path: impl AsRef<Path>) -> Option<String> {
-        Some(self.real(path)?.file_name()?.to_string_lossy().into_owned())
-    }
 }

@@ -86,6 +86,15 @@ impl Sample {
         change(self.cards.as_mut().unwrap().get_mut("eth0").unwrap());
     }
 
+    /// Switches a feature of the first card.
+    pub(crate) fn feature_is(&mut self, name: &str, is_on: bool) {
+        self.card_is(|card| {
+            let on = &mut card.features.as_mut().unwrap().on;
+            on.remove(name);
+            on.extend(is_on.then(|| name.to_owned()));
+        });
+    }
+
     /// Plugs a device into another port.
     pub(crate) fn move_device(&mut self, from: &str, to: &str) {
         let [from, to] = [from, to].map(|path| format!("sys/devices/{path}"));
