@@ -29,8 +29,13 @@ fn scheduler(visit: &mut Visit<'_>, disk: &str) {
         return;
     }
     let Some(chosen) = visit.chosen("disk schedulers", &path) else { return };
-    if chosen == "none" {
-        return;
+    match chosen.as_str() {
+        "none" => return,
+        "mq-deadline" | "kyber" | "bfq" => {}
+        _ => {
+            visit.understood("disk schedulers", &path, None::<()>);
+            return;
+        }
     }
     visit.found(Finding {
         area: Area::Nvme,
