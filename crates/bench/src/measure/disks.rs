@@ -166,8 +166,9 @@ mod tests {
     use super::*;
 
     fn library(files: &[(&str, usize)]) -> tempfile::TempDir {
-        // Beside the build and not in the system's temporary folder, which may be in memory and then has no way past itself.
-        let library = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        // Beside the program and not in the system's temporary folder, which may be in memory and then has no way past itself.
+        let program = std::env::current_exe().unwrap();
+        let library = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
         for (name, bytes) in files {
             let path = library.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
