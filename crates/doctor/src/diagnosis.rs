@@ -93,16 +93,22 @@ fn write_finding(text: &mut String, number: usize, finding: &Finding) -> std::fm
 fn describe_worth(worth: Worth) -> String {
     match worth {
         Worth::Safety => "may leave films unprotected".to_owned(),
+        Worth::Percent(percent) if percent < 1.0 => "less than 1%".to_owned(),
         Worth::Percent(percent) => format!("up to {percent:.0}%"),
         Worth::Unmeasured => "not measured".to_owned(),
     }
 }
 
 fn describe_cost(cost: &Cost) -> String {
-    match cost.source {
-        "" => cost.what.clone(),
-        source => format!("{} [{source}]", cost.what),
-    }
+    let Cost { worth, what, source } = cost;
+    let what = match worth {
+        // "up to 42% of what a core carries"
+        Worth::Percent(_) if what.starts_with("of ") => {
+            format!("{} {what}", describe_worth(*worth))
+        }
+        _ => what.clone(),
+    };
+    if source.is_empty() { what } else { format!("{what} [{source}]") }
 }
 
 fn some_of(names: &[String]) -> String {

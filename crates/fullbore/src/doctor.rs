@@ -22,7 +22,8 @@ use std::process::ExitCode;
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  sudo fullbore doctor /srv/video\n  sudo -u USER fullbore doctor /srv/video   # what that user may do\n  \
-    fullbore doctor --json | jq '.findings[].name'\n\ndocs/doctor.md explains each item."
+    fullbore doctor --json | jq '.findings[].name'\n\n\
+    docs/doctor.md explains each item."
 )]
 pub(crate) struct Doctor {
     /// The library: a directory of videos, or one for each disk

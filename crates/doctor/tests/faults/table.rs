@@ -234,6 +234,19 @@ fn each_fault_says_what_it_may_cost_who_says_so_and_what_to_do() {
 }
 
 #[test]
+fn half_of_the_vector_instructions_have_no_measured_worth() {
+    let flags = |s: &mut Sample, flags: &str| {
+        let text = format!("processor\t: 0\nmodel name\t: A processor\nflags\t\t: {flags}\n");
+        s.change("proc/cpuinfo", &text);
+    };
+    let mut sample = Sample::healthy();
+    flags(&mut sample, "fpu aes vaes");
+    assert_eq!(sample.examine().findings[0].cost.worth, Worth::Unmeasured);
+    flags(&mut sample, "fpu aes");
+    assert_eq!(sample.examine().findings[0].cost.worth, Worth::Percent(42.0));
+}
+
+#[test]
 fn costs_by_arithmetic_are_those_of_what_was_found() {
     let near = |change: fn(&mut Sample), expected: f64| {
         let percent = percent(&only(change));
