@@ -28,10 +28,10 @@ use std::process::ExitCode;
 pub(crate) struct Doctor {
     /// The library: a directory of videos, or one for each disk
     dir: Vec<PathBuf>,
-    /// Measure memory, the disks of DIR, encryption and sending, too: takes a minute of an otherwise idle machine, and only reads
+    /// Measure memory, the disks of DIR, encryption and sending, too: takes up to a minute of an otherwise idle machine, and only reads
     #[arg(long)]
     measure: bool,
-    /// How long --measure takes, about; the longer, the steadier the figures
+    /// How long --measure takes, at most; the longer, the steadier the figures
     #[arg(long, value_name = "S", requires = "measure", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=3600))]
     seconds: u16,
     /// Print JSON

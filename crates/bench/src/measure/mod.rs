@@ -1,4 +1,4 @@
-//! What the hardware delivers, in about a minute: memory by node and across, the library's disks alone and together, sealing,
+//! What the hardware delivers, in a minute at most: memory by node and across, the library's disks alone and together, sealing,
 //! and sending over loopback. Reads the library and writes nothing to it.
 //!
 //! `bench limit` says what a server makes of a core. This says what all cores and disks have, which is what bounds a large
@@ -50,7 +50,7 @@ pub struct Measurements {
     pub interrupted: bool,
 }
 
-/// Measures for about `seconds`, and tells `progress` what comes next.
+/// Measures for `seconds` at most, preparations aside, and tells `progress` what comes next.
 pub fn run(
     library: &[PathBuf],
     seconds: u16,
