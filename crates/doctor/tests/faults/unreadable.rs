@@ -38,8 +38,8 @@ fn write(root: &Path, path: &str, text: &[u8]) {
 }
 
 /// Each of the files that `is_chosen` names is taken away, refused, and made to say each of `nonsense`.
-fn spoil(is_chosen: impl FnMut(&str) -> bool, nonsense: &[&[u8]]) {
-    let (sample, mut is_chosen) = (Sample::healthy(), is_chosen);
+fn spoil(mut is_chosen: impl FnMut(&str) -> bool, nonsense: &[&[u8]]) {
+    let sample = Sample::healthy();
     let root = sample.written();
     for (path, text) in sample.files.iter().filter(|(path, _)| is_chosen(path)) {
         fs::remove_file(root.path().join(path)).unwrap();
