@@ -15,6 +15,7 @@ mod html;
 mod model;
 mod number;
 mod page;
+mod plan_page;
 mod scale;
 mod section;
 mod source;
@@ -26,7 +27,9 @@ mod swarm_page;
 mod tests;
 mod verdict;
 
+pub use chart::foretold::Foretold;
 pub use day_page::day_page;
+pub use plan_page::{foretold_chart, plan_page};
 pub use source::Skipped;
 pub use steps::{Extent, run_all};
 pub use swarm_page::swarm_page;

@@ -5,6 +5,8 @@
 pub(crate) mod amounts;
 pub(crate) mod bars;
 pub(crate) mod course;
+pub(crate) mod flows;
+pub(crate) mod foretold;
 pub(crate) mod hours;
 pub(crate) mod ladder;
 pub(crate) mod limit;

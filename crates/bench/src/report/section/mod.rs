@@ -8,6 +8,7 @@ pub(crate) mod limit;
 pub(crate) mod load;
 pub(crate) mod machine;
 pub(crate) mod method;
+pub(crate) mod plan;
 pub(crate) mod start;
 pub(crate) mod swarm;
 pub(crate) mod versus;
