@@ -9,7 +9,7 @@ use crate::tree::File;
 /// A crate's folder, and what it may use. From the top down: a crate stands above the crates it uses. disk, crypt and
 /// net do not know each other.
 const ARROWS: &str = "
-    fullbore:  appliance bench catalog control crypt doctor edge fleet http identity library load machine node player publish \
+    fullbore:  appliance bench capacity catalog control crypt doctor edge fleet http identity library load machine node player publish \
                simulation smallfile swarm token
     bench:     control crypt disk fleet identity load machine net player reactor steering swarm
     control:   answers catalog crypt fleet identity placement popularity s3 smallfile steering telemetry token web
@@ -38,6 +38,7 @@ const ARROWS: &str = "
     player:
     library:   catalog
     qoe:       catalog telemetry
+    capacity:
     catalog:
     machine:
     middlebox:

@@ -1,0 +1,113 @@
+//! What moving and sealing a byte costs, and how much of a part's rate can be used. docs/plan.md has the table with sources.
+
+use serde_json::Value;
+
+/// Costs of one kind of machine. Rates are Gb/s of one core that does nothing else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostTable {
+    /// Share of a core's time that can be used before viewers notice.
+    pub cpu_busy_max: f64,
+    /// Share of STREAM's rate that serving reaches.
+    pub memory_usable: f64,
+    /// Share of a port's rate at which nothing is dropped.
+    pub port_usable: f64,
+    /// Share of a PCIe link that is left by headers of packets.
+    pub bus_usable: f64,
+    /// Share of a link between nodes.
+    pub fabric_usable: f64,
+    /// Share of a disk's rate.
+    pub disk_usable: f64,
+    /// Share of what goes through the server's small buffers that stays in the last-level cache.
+    pub buffers_cached: f64,
+    /// Whether sealing writes by ordinary stores, which read each line of memory before they write it.
+    pub ordinary_stores: bool,
+    /// Reading past the page cache.
+    pub read_cold: Option<f64>,
+    /// Copying out of the page cache.
+    pub read_warm: Option<f64>,
+    /// Sealing out of a buffer in the cache.
+    pub seal: Option<f64>,
+    /// Sealing out of memory.
+    pub seal_hot: Option<f64>,
+    /// The kernel's sealing.
+    pub seal_kernel: Option<f64>,
+    /// Sending from a buffer.
+    pub send: Option<f64>,
+    /// Sending out of the page cache.
+    pub sendfile: Option<f64>,
+    /// Processor time of a full TLS handshake.
+    pub handshake_ms: f64,
+    /// Processor time of serving a paced viewer once more, beside the bytes.
+    pub pull_us: f64,
+    /// What a paced viewer gets each time.
+    pub pull_kib: f64,
+    /// What a card reads at a time.
+    pub bus_read_bytes: f64,
+    /// How long such a read takes.
+    pub bus_read_ns: f64,
+}
+
+impl CostTable {
+    /// Where the text of the plan and the guide do not say otherwise. Processor costs are of one EPYC core (Zen 4), bench over loopback; shares
+    /// are what Netflix's machines reached (`published`).
+    pub const USUAL: Self = Self {
+        cpu_busy_max: 0.85,
+        memory_usable: 0.80,
+        port_usable: 0.95,
+        // 256 bytes of payload with 26 of headers and framing.
+        bus_usable: 0.90,
+        fabric_usable: 0.62,
+        // An estimate: content is never spread quite evenly over disks.
+        disk_usable: 0.90,
+        // Marinos and others measured nearly half the memory reads for a server that works this way.
+        buffers_cached: 0.5,
+        ordinary_stores: false,
+        read_cold: Some(190.0),
+        read_warm: Some(93.0),
+        seal: Some(87.0),
+        seal_hot: Some(60.0),
+        // A library without vector AES; kernels do not have it either.
+        seal_kernel: Some(33.0),
+        send: Some(37.0),
+        sendfile: Some(37.0),
+        handshake_ms: 0.1,
+        pull_us: 13.0,
+        pull_kib: 64.0,
+        bus_read_bytes: 512.0,
+        bus_read_ns: 1092.0,
+    };
+
+    /// With the processor's costs from what `fullbore bench limit --json` writes. Parts that it lacks keep their cost; their names are returned.
+    ///
+    /// # Errors
+    /// If it is not such a file. The text says what it is and what to do.
+    pub fn with_limit(self, limit: &Value) -> Result<(Self, Vec<&'static str>), String> {
+        if limit["kind"] != "limit" || limit["version"] != 1 {
+            return Err("it is not what `fullbore bench limit --json FILE` of this release writes"
+                .to_owned());
+        }
+        let parts = limit["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let rate = |name: &str| {
+            let part = parts.iter().find(|part| part["name"] == name)?;
+            part["gbps"].as_f64().filter(|gbps| gbps.is_finite() && *gbps > 0.0)
+        };
+        let mut costs = self;
+        let mut missing = Vec::new();
+        let mut take = |name: &'static str, cost: &mut Option<f64>| match rate(name) {
+            Some(gbps) => *cost = Some(gbps),
+            None => missing.push(name),
+        };
+        take("seal aes128-gcm", &mut costs.seal);
+        take("seal from hot set", &mut costs.seal_hot);
+        take("read warm", &mut costs.read_warm);
+        take("read direct", &mut costs.read_cold);
+        take("send", &mut costs.send);
+        take("sendfile", &mut costs.sendfile);
+        if missing.len() == 6 {
+            return Err(
+                "it has no part's rate: was the bench interrupted? Measure again".to_owned()
+            );
+        }
+        Ok((costs, missing))
+    }
+}
