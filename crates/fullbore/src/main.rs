@@ -14,6 +14,7 @@ mod join;
 mod library;
 mod load;
 mod node;
+mod plan;
 mod promote;
 mod publish;
 mod serve;
@@ -46,6 +47,7 @@ enum Verb {
     Library(library::Library),
     Load(load::Load),
     Node(node::Node),
+    Plan(plan::Plan),
     Publish(publish::Publish),
     Serve(serve::Serve),
     Sign(sign::Sign),
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Verb::Library(library) => library.run(),
         Verb::Load(load) => load.run(),
         Verb::Node(node) => node.run(),
+        Verb::Plan(plan) => plan.run(),
         Verb::Publish(publish) => publish.run(),
         Verb::Serve(serve) => serve.run(),
         Verb::Sign(sign) => sign.run(),

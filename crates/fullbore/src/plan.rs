@@ -1,0 +1,142 @@
+//! `fullbore plan`: what a machine will serve, before it is bought.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use capacity::{Capacity, CostTable, SealedBy, Specified, read_machine};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::{say, tell};
+
+/// A description of a machine has some kilobytes; figures of a bench have some tens.
+const FILE_BYTES_MAX: u32 = 1 << 20;
+
+/// Say what a machine will serve, and what is scarce first
+///
+/// MACHINE.toml describes cores, memory, disks, network cards, and what they shall do. Prints the rate, how much of each
+/// part is used, what a change would bring, and the arithmetic. Measures nothing. docs/plan.md has the keys;
+/// docs/machines/ has machines to begin with. Exit code 1: a file cannot be read or written; 2: it describes no machine.
+#[derive(Args)]
+pub(crate) struct Plan {
+    /// Description of the machine
+    #[arg(value_name = "MACHINE.toml")]
+    machine: PathBuf,
+    /// Who seals TLS, instead of what the description says
+    #[arg(long, value_enum)]
+    tls: Option<Tls>,
+    /// Print the plan as JSON
+    #[arg(long)]
+    json: bool,
+    /// Only check the description: print one line
+    #[arg(long, conflicts_with_all = ["json", "html"])]
+    check: bool,
+    /// Write a page with charts to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Take the processor's costs from what `fullbore bench limit --json FILE` wrote on one like it
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Tls {
+    Software,
+    Card,
+    None,
+}
+
+/// What is wrong, and the exit code for it.
+type Wrong = (String, u8);
+
+impl Plan {
+    /// Plans and reports.
+    pub(crate) fn run(self) -> ExitCode {
+        match self.done() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err((told, code)) => {
+                tell(&told);
+                ExitCode::from(code)
+            }
+        }
+    }
+
+    fn done(&self) -> Result<(), Wrong> {
+        let text = text(&self.machine)?;
+        let named = |error| (format!("{}: {error}", self.machine.display()), 2);
+        let tls = self.tls.map(|tls| match tls {
+            Tls::Software => SealedBy::Software,
+            Tls::Card => SealedBy::Card,
+            Tls::None => SealedBy::None,
+        });
+        let specified = read_machine(&text).and_then(|specified| specified.with_tls(tls));
+        let Specified { hardware, demand, costs } = specified.map_err(named)?;
+        let costs = self.costs.as_deref().map_or(Ok(costs), |path| with_costs(costs, path))?;
+        let plan = capacity::plan(&hardware, &demand, &costs);
+        if self.check {
+            say(&format!("{} is fine. {}\n", self.machine.display(), plan.headline()));
+            return Ok(());
+        }
+        if let Some(path) = &self.html {
+            let page =
+                ::bench::report::plan_page(&json(&plan)).expect("these are a plan's figures");
+            let written = std::fs::write(path, page);
+            written.map_err(|error| {
+                (format!("cannot write {}: {error} (choose another file)", path.display()), 1)
+            })?;
+        }
+        if self.json {
+            let text = serde_json::to_string_pretty(&json(&plan)).expect("a plan is plain JSON");
+            say(&(text + "\n"));
+        } else {
+            say(&plan.describe());
+        }
+        Ok(())
+    }
+}
+
+/// With what readers need beside the figures: who is scarce, and all of it in words.
+fn json(plan: &Capacity) -> Value {
+    let mut value = serde_json::to_value(plan).expect("a plan is plain JSON");
+    for (limit, said) in
+        plan.limits.iter().zip(value["limits"].as_array_mut().into_iter().flatten())
+    {
+        said["title"] = limit.title().into();
+        said["used"] = plan.used(limit).into();
+    }
+    value["scarce"] = serde_json::to_value(plan.scarce().scarce).expect("a name");
+    value["headline"] = plan.headline().into();
+    value["way"] = plan.way().into();
+    value["text"] = plan.describe().into();
+    value
+}
+
+fn text(path: &Path) -> Result<String, Wrong> {
+    let cannot = |error| {
+        (format!("cannot read {}: {error} (docs/plan.md says what to write)", path.display()), 1)
+    };
+    smallfile::read_text(path, FILE_BYTES_MAX).map_err(cannot)
+}
+
+fn with_costs(costs: CostTable, path: &Path) -> Result<CostTable, Wrong> {
+    let wrong = |why: String| {
+        (
+            format!(
+                "cannot take costs from {}: {why} (run `fullbore bench limit --json FILE`)",
+                path.display()
+            ),
+            2,
+        )
+    };
+    let figures: Value =
+        serde_json::from_str(&text(path)?).map_err(|error| wrong(error.to_string()))?;
+    let (costs, missing) = costs.with_limit(&figures).map_err(wrong)?;
+    if !missing.is_empty() {
+        tell(&format!(
+            "{} lacks {}: their usual costs are taken",
+            path.display(),
+            missing.join(", ")
+        ));
+    }
+    Ok(costs)
+}
