@@ -23,12 +23,12 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/reactor/src/timer.rs", "submitting to the ring"),
     // Tests: what a hostile or unlucky world does, and networks of their own.
     ("crates/appliance/tests/sandbox.rs", "system calls that must be refused"),
-    ("crates/appliance/tests/serving/support/failing_disk.rs", "mounts"),
     ("crates/appliance/tests/serving/support/mapped_writer.rs", "a file mapped for writing"),
     ("crates/fullbore/tests/bypass/support/", "raw sockets"),
     ("crates/stack/benches/frames.rs", "an allocator that counts"),
     ("crates/stack/tests/frames/", "bpf(2), capset(2)"),
     ("crates/tcp/tests/flood.rs", "an allocator that counts"),
+    ("tests/src/failing_disk.rs", "an ioctl of ext4"),
     ("tests/src/namespace.rs", "network namespaces"),
 ];
 

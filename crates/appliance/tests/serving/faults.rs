@@ -2,11 +2,11 @@
 //! bytes of the file with which the response began. Other viewers are not affected, and the next request gets the present file.
 
 use crate::support::content::Content;
-use crate::support::failing_disk::FailingDisk;
 use crate::support::mapped_writer::MappedWriter;
 use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use fullbore_appliance::config::{Disk, Route};
+use fullbore_tests::FailingDisk;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::{File, FileTimes, Permissions};
 use std::io;

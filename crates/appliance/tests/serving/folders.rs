@@ -1,11 +1,10 @@
 //! A library of several folders, each a disk: a disk that dies takes its own titles with it, and nothing else.
 
 use crate::support::content::Content;
-use crate::support::failing_disk::FailingDisk;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response};
 use fullbore_appliance::config::Disk;
-use fullbore_tests::{FILM, Plain, make_title, tool};
+use fullbore_tests::{FILM, FailingDisk, Plain, make_title, tool};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -6,13 +6,13 @@
 //! `FULLBORE_SEED` repeats a run's choices.
 
 use crate::support::content::Content;
-use crate::support::failing_disk::FailingDisk;
 use crate::support::own_disk::OwnDisk;
 use crate::support::random::Random;
 use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use fullbore_appliance::Config;
 use fullbore_appliance::config::{Placement, Route, SiloPlan};
+use fullbore_tests::FailingDisk;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,8 +1,6 @@
-//! A server in this process, viewers, files with known bytes, a disk that fails on request, and a program that writes
-//! unnoticed.
+//! A server in this process, viewers, files with known bytes, and a program that writes unnoticed.
 
 pub(crate) mod content;
-pub(crate) mod failing_disk;
 pub(crate) mod mapped_writer;
 pub(crate) mod own_disk;
 pub(crate) mod random;

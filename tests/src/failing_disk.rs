@@ -1,28 +1,32 @@
 //! A real filesystem that fails on request: ext4 on a loop device, shut down while it is being read.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use rustix::ioctl::{Setter, ioctl};
 use tempfile::TempDir;
 
 const IMAGE_BYTES: u64 = 24 << 20;
 
 /// `EXT4_IOC_SHUTDOWN` (linux/fs/ext4/ext4.h): after it, every read and every open gives EIO, as after a lost disk.
-const SHUTDOWN: libc::c_ulong = 0x8004_587d;
+const SHUTDOWN: rustix::ioctl::Opcode = 0x8004_587d;
 /// Without writing the journal out.
-static NO_LOG_FLUSH: u32 = 2;
+const NO_LOG_FLUSH: u32 = 2;
 
 /// A mounted filesystem of its own.
-pub(crate) struct FailingDisk {
+pub struct FailingDisk {
     mounted: PathBuf,
     image: PathBuf,
     _dir: TempDir,
 }
 
 impl FailingDisk {
-    /// Makes and mounts one on the directory `at`; says what is missing if that cannot be done here.
-    pub(crate) fn mount(at: &Path) -> Result<Self, String> {
+    /// Makes and mounts one on the directory `at`.
+    ///
+    /// # Errors
+    /// What is missing, if that cannot be done here.
+    pub fn mount(at: &Path) -> Result<Self, String> {
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
         let image = dir.path().join("image");
         let made = File::create(&image).and_then(|file| file.set_len(IMAGE_BYTES));
@@ -34,22 +38,31 @@ impl FailingDisk {
     }
 
     /// Mounts it, for the first time or after it has failed.
-    pub(crate) fn mount_again(&self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// What mount says.
+    pub fn mount_again(&self) -> Result<(), String> {
         let mut mount = Command::new("mount");
         mount.args(["-o", "loop"]).arg(&self.image).arg(&self.mounted);
         run(&mut mount, "needs root, loop devices and apt install mount")
     }
 
     /// From now on, every access to it returns EIO.
-    pub(crate) fn fail(&self) {
-        let root = File::open(&self.mounted).unwrap();
-        // SAFETY: this request reads one u32, and this one lives as long as the program.
-        let result = unsafe { libc::ioctl(root.as_raw_fd(), SHUTDOWN, &raw const NO_LOG_FLUSH) };
-        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    ///
+    /// # Panics
+    /// If it cannot be made to.
+    pub fn fail(&self) {
+        let root = File::open(&self.mounted).expect("it is mounted");
+        // SAFETY: this request reads one u32, and returns nothing.
+        let done = unsafe { ioctl(&root, Setter::<SHUTDOWN, u32>::new(NO_LOG_FLUSH)) };
+        done.expect("ext4 shuts down");
     }
 
     /// Unmounts it, although a server may still have files of it open.
-    pub(crate) fn unmount(&self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// What umount says.
+    pub fn unmount(&self) -> Result<(), String> {
         run(
             Command::new("umount").arg("-l").arg(&self.mounted),
             "umount must work where mount does",
