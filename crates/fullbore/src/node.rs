@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use crypt::client::Trust;
 use identity::Credentials;
 use node::beating::{self, BeatingOptions};
 use node::bird::{self, BirdOptions};
@@ -210,6 +211,7 @@ impl Node {
             ceiling_bits_per_second: self.ceiling(membership),
             snapshot_keys: membership.keys.snapshots.clone(),
             viewer_keys: membership.keys.tokens.clone(),
+            trust: Trust::System,
             program: program.map_err(|error| format!("cannot find this program: {error}"))?,
             serve_flags: self.serve.clone(),
         })

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crypt::client::Trust;
 use fleet::{
     Condition, Digest, HeartbeatAnswer, Load, Name, PublicKey, PublishedTitle, State, WatchReport,
 };
@@ -17,7 +18,7 @@ use tokio::sync::watch;
 
 use crate::bird::{BirdReading, BirdStatus};
 use crate::condition::{ControlLoop, observe::observe};
-use crate::holding::{FillWindow, Holder, HoldingOptions, HoldingStatus, lock};
+use crate::holding::{FillWindow, Holder, HoldingOptions, HoldingStatus, lock, wall_clock};
 use crate::kept;
 use crate::server::{Found, ServerOptions, ServerProcess, admin};
 use crate::stop::Bell;
@@ -54,6 +55,8 @@ pub struct AgentOptions {
     pub snapshot_keys: Vec<PublicKey>,
     /// The fleet's public keys for signed URLs, as `fullbore serve` reads them; empty if it signs none.
     pub viewer_keys: String,
+    /// Whose certificates it takes for other nodes'.
+    pub trust: Trust,
     /// The program that serves, and its flags.
     pub program: PathBuf,
     /// See above.
@@ -160,12 +163,14 @@ impl Agent {
             fill_wait: options.fill_wait,
             scrub: options.scrub,
             evict_after: options.evict_after,
+            clock: wall_clock,
+            trust: options.trust.clone(),
         };
         let holder = Arc::new(Holder::open(holding).map_err(failed(&options.libraries[0]))?);
         let serving = ServerOptions {
             program: options.program.clone(),
             state: state.clone(),
-            libraries: options.libraries.clone(),
+            libraries: holder.folders_left(),
             flags: options.serve_flags.clone(),
             keys: state.join(VIEWER_KEYS),
         };
@@ -331,6 +336,7 @@ impl Agent {
             let status = admin.and_then(|address| admin::status(address).ok());
             let observed = observe(admin, status.as_ref(), self.holder.free_bytes());
             self.holder.note_viewers(observed.viewers());
+            self.server.serve_folders(self.holder.folders_left());
             lock(&self.control).handle(observed, self.started.elapsed());
             status.iter().for_each(|status| self.holder.note_wanted(status));
             self.note_watched(status.as_ref().map(ServerTitles::of));

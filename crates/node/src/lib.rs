@@ -28,7 +28,7 @@ pub use box_state::BoxState;
 pub use ceiling::ceiling_of_links;
 pub use holding::{
     FillCounts, FillStatus, FillWindow, FillWindowError, Holder, HoldingOptions, HoldingStatus,
-    OpenFiles, PeerFault,
+    OpenFiles, PeerFault, ScrubStatus, wall_clock,
 };
 pub use server::{Found, ServerOptions, ServerProcess};
 

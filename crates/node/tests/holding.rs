@@ -161,6 +161,9 @@ fn a_byte_that_flips_while_the_box_is_up_is_found_and_mended() {
     });
     assert_eq!(fs::read(folders.film("film")).unwrap(), film(11));
     assert_eq!(one.holder.status().copied_bytes - before, BLOCK as u64);
+    let scrub = one.holder.status().scrub;
+    assert_eq!(scrub.damaged_titles, 1, "it is counted once");
+    assert!(scrub.read_bytes > 0);
 }
 
 #[test]

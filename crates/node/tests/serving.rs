@@ -37,6 +37,7 @@ fn options(root: &Path) -> AgentOptions {
         ceiling_bits_per_second: 0,
         snapshot_keys: Vec::new(),
         viewer_keys: String::new(),
+        trust: crypt::client::Trust::System,
         program: fullbore_tests::program().to_owned(),
         serve_flags: flags.split(' ').map(str::to_owned).collect(),
     }

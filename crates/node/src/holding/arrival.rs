@@ -2,7 +2,8 @@
 //!
 //! A map beside the hidden folder says which blocks were compared and written ([`BlockMap`]), so a copy that was cut goes on from where it was,
 //! wherever that is. What lies there without being on the map is read, and only blocks that do not match the record are fetched: so a damaged
-//! title, which was moved there, is mended with the blocks that it lacks. In any case each file is read back from the disk at its end.
+//! title, which was moved there, is mended with the blocks that it lacks. A block is compared before it is written, and each file is on the disk
+//! before the title appears. A file of which an earlier attempt has noted blocks is read back: a power failure may have kept the map alone.
 
 use std::collections::HashSet;
 use std::fs::{self, File, FileTimes};
@@ -322,8 +323,8 @@ impl Filling<'_> {
             let times = FileTimes::new().set_modified(date);
             open.file().set_times(times).attempt("date", &path)?;
         }
-        // What the disk gives back is what counts.
-        if fetched_bytes > 0 || believed || file.bytes == 0 {
+        // Of what an earlier attempt has noted, only the disk can tell.
+        if believed || file.bytes == 0 {
             check::check_whole(place, file, buffer, self.arrival.gate)?;
         }
         Ok(fetched_bytes)

@@ -2,8 +2,8 @@
 //!
 //! The first line is the version; a digit for each block of all its files follows, in the record's order: `1` for one that is there. A digit is
 //! written after its block, so whenever the agent is killed, what the map says is so. After a power failure the disk may have kept a digit and not
-//! its block. Therefore the map only saves reading and fetching: every file is read back and compared before the title is published, and the map
-//! is thrown away if one does not match.
+//! its block. Therefore the map only saves fetching: a file of which an earlier attempt has noted blocks is read back and compared before the title
+//! is published, and the map is thrown away if it does not match.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -17,7 +17,7 @@ use super::room;
 use super::sources::Sources;
 use super::stamp::stamp;
 use super::table::{Held, Verified};
-use super::{Holder, lock, unix_seconds};
+use super::{Holder, lock};
 
 /// The longest wait for something to do.
 const IDLE: Duration = Duration::from_secs(1);
@@ -153,6 +153,11 @@ impl Holder {
     ) -> Result<(), HoldingError> {
         let title = title_path(path)?;
         let library = self.library_of(&title);
+        if library.as_os_str().is_empty() {
+            return Err(HoldingError::Library(
+                "no folder of the library can be used: mount or replace its disk, then start the agent again".to_owned(),
+            ));
+        }
         let generation = self.generation.load(Ordering::Relaxed);
         let is_wanted = || {
             let is_as_it_was = self.generation.load(Ordering::Relaxed) == generation;
@@ -180,7 +185,7 @@ impl Holder {
             kept_free_bytes: room::kept_free_bytes(&library),
             gate: &|bytes| self.copy_gate(bytes, &is_wanted),
         };
-        let brought = arrival.bring();
+        let brought = arrival.bring().inspect_err(|why| self.note_disk(&library, why));
         self.fill.end();
         let arrived = brought.map_err(|why| match why {
             // Only the disk knew that it is full.
@@ -207,12 +212,12 @@ impl Holder {
                 path: path.to_owned(),
                 folder: old.folder,
                 version: old.sha256.parse().ok(),
-                unix_seconds: unix_seconds(),
+                unix_seconds: self.unix_seconds(),
             });
         }
         let place = std::fs::File::open(folder).attempt("open", folder)?;
         let stamp = stamp(place, &record).attempt("look at", folder)?;
-        let verified = Verified { stamp, unix_seconds: unix_seconds() };
+        let verified = Verified { stamp, unix_seconds: self.unix_seconds() };
         let version = version(&record)?;
         let (library, bytes) = (library.to_owned(), record.bytes());
         let held = Held { version, library, bytes, verified: Some(verified), has_changed: false };
@@ -268,12 +273,16 @@ impl Holder {
                 self.table.take(path);
                 return Ok(());
             }
-            Err(why) => return self.hide(path, &held.library, &format!("title.json: {why}")),
+            Err(why) => {
+                self.scrub.note_damage();
+                return self.hide(path, &held.library, &format!("title.json: {why}"));
+            }
         };
         let look = || std::fs::File::open(&folder).and_then(|place| stamp(place, &record)).ok();
         let before = look();
         match check::check(&folder, &record, gate) {
             Err(HoldingError::Damaged { path: file, why }) if folder.exists() && is_present() => {
+                self.scrub.note_damage();
                 self.hide(path, &held.library, &format!("{file} {why}"))?;
                 self.end_viewers(path, &held.library, &file);
                 Ok(())
@@ -285,7 +294,7 @@ impl Holder {
                 let stamp = before.filter(|before| look() == Some(*before));
                 // Written to while it was read: it is read again.
                 let Some(stamp) = stamp else { return Err(HoldingError::Busy) };
-                let verified = Some(Verified { stamp, unix_seconds: unix_seconds() });
+                let verified = Some(Verified { stamp, unix_seconds: self.unix_seconds() });
                 if is_present() {
                     self.table.put(path, Held { verified, has_changed: false, ..held.clone() });
                 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use catalog::CatalogError;
 
+use super::disks;
 use super::sources::PeerFault;
 
 /// Why a title could not be copied, checked or removed. Its text says what to do.
@@ -37,6 +38,8 @@ pub(crate) enum HoldingError {
     Busy,
     /// The library could not be used.
     Library(String),
+    /// Its disk has failed.
+    Disk(String),
 }
 
 impl Display for HoldingError {
@@ -48,7 +51,9 @@ impl Display for HoldingError {
                 "the disk is full: {needed_bytes} bytes are needed and {free_bytes} are free (withdraw titles, or add room; the copy goes on by itself)"
             ),
             Self::Peer(fault) => write!(f, "a node that holds it was refused: {}", fault.as_str()),
-            Self::Origin(why) | Self::Title(why) | Self::Library(why) => f.write_str(why),
+            Self::Origin(why) | Self::Title(why) | Self::Library(why) | Self::Disk(why) => {
+                f.write_str(why)
+            }
             Self::Damaged { path, why } => write!(f, "{path} {why}"),
             Self::Busy => f.write_str("another fullbore is at work on it"),
         }
@@ -61,6 +66,9 @@ impl From<CatalogError> for HoldingError {
     fn from(error: CatalogError) -> Self {
         match error {
             CatalogError::Busy(_) => Self::Busy,
+            CatalogError::Io { ref source, .. } if disks::is_failure(source) => {
+                Self::Disk(error.to_string())
+            }
             other => Self::Library(other.to_string()),
         }
     }
@@ -77,7 +85,14 @@ impl<T> Attempt<T> for io::Result<T> {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 HoldingError::Full { needed_bytes: 0, free_bytes: 0 }
             }
-            _ => HoldingError::Library(format!("cannot {what} {}: {error}", path.display())),
+            _ => {
+                let why = format!("cannot {what} {}: {error}", path.display());
+                if disks::is_failure(&error) {
+                    HoldingError::Disk(why)
+                } else {
+                    HoldingError::Library(why)
+                }
+            }
         })
     }
 }

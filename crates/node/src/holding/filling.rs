@@ -19,7 +19,7 @@ use super::peer::{self, PeerClient, PeerOrigin};
 use super::sources::{Distance, FillCounts, Ledger, TitleSource};
 use super::turns::Turns;
 use super::window::Windows;
-use super::{Holder, lock, unix_seconds};
+use super::{Holder, lock};
 
 /// What a fill without a bound counts as when it gives way to viewers, and when nobody knows how fast it is: a link of 10 Gb/s.
 const UNBOUND_BYTES_PER_SECOND: u64 = 1_250_000_000;
@@ -27,6 +27,8 @@ const UNBOUND_BYTES_PER_SECOND: u64 = 1_250_000_000;
 const SPEED_WINDOW: Duration = Duration::from_secs(10);
 /// A title may take so many times as long as its bytes at the full rate before the next node goes out for it.
 const PATIENCE_FACTOR: f64 = 2.0;
+/// Ten years: longer than any title takes, and short enough to count with.
+const PATIENCE_SECONDS_MAX: f64 = 3e8;
 
 /// What filling needs to know.
 pub(super) struct Fill {
@@ -112,9 +114,10 @@ impl Holder {
         &self.fill.grants
     }
 
-    /// Takes what viewers of the box get, once a second: filling gives way to them.
+    /// Takes what viewers of the box get, once a second: filling and reading again give way to them.
     pub(crate) fn note_viewers(&self, viewers: Option<Viewers>) {
         let now = self.started.elapsed();
+        self.scrub.note_viewers(viewers, now);
         let mut brought = lock(&self.fill.brought);
         brought.push_back((now, self.fill.all_bytes()));
         while brought.len() > 2 && brought[1].0 + SPEED_WINDOW <= now {
@@ -137,7 +140,7 @@ impl Holder {
 
     /// Whether the windows let this title be brought now.
     pub(super) fn is_time_for(&self, wanted: &PublishedTitle) -> bool {
-        self.fill.windows.is_open(unix_seconds()) || self.is_wanted_at_once(wanted)
+        self.fill.windows.is_open(self.unix_seconds()) || self.is_wanted_at_once(wanted)
     }
 
     /// Whether something may be brought now: then room may be made for it, too.
@@ -171,7 +174,7 @@ impl Holder {
             missing.iter().map(|one| (one.path.as_str(), one.version)).collect();
         lock(&self.fill.turns).keep(|held| waited.contains(&(held.path.as_str(), held.version)));
         let patience = self.patience(missing);
-        let is_open = self.fill.windows.is_open(unix_seconds());
+        let is_open = self.fill.windows.is_open(self.unix_seconds());
         let can = |wanted: &&&PublishedTitle| {
             may(&wanted.path)
                 && (is_open || self.is_wanted_at_once(wanted))
@@ -187,8 +190,8 @@ impl Holder {
             bound => bound,
         };
         let bytes = missing.iter().map(|wanted| wanted.bytes).max().unwrap_or(0);
-        self.options.fill_wait
-            + Duration::from_secs_f64(PATIENCE_FACTOR * bytes as f64 / rate as f64)
+        let seconds = PATIENCE_FACTOR * bytes as f64 / rate as f64;
+        self.options.fill_wait + Duration::from_secs_f64(seconds.min(PATIENCE_SECONDS_MAX))
     }
 
     fn may_go_out(&self, wanted: &PublishedTitle, patience: Duration) -> bool {
@@ -247,7 +250,7 @@ impl Holder {
 
     fn peer_sources(&self, peers: Vec<peer::Peer>, wanted: &PublishedTitle) -> Vec<TitleSource> {
         let Some(first) = peers.first() else { return Vec::new() };
-        let client = match PeerClient::new(&first.base) {
+        let client = match PeerClient::new(&first.base, &self.options.trust) {
             Ok(client) => Arc::new(client),
             Err(why) => {
                 crate::tell(&format!("titles cannot be copied from other nodes: {why}"));
@@ -283,10 +286,11 @@ impl Holder {
             Some((path, done, all)) => (Some(path), done, all),
             None => (None, 0, 0),
         };
-        let all: u64 = missing.iter().map(|wanted| wanted.bytes).sum();
+        // Whoever published a title may have said anything.
+        let all = missing.iter().fold(0, |sum: u64, wanted| sum.saturating_add(wanted.bytes));
         let missing_bytes = all.saturating_sub(done_bytes);
         let bytes_per_second = self.fill.bytes_per_second();
-        let now = unix_seconds();
+        let now = self.unix_seconds();
         let is_open = self.fill.windows.is_open(now);
         // While it waits for its window, its bound is all that is known.
         let rate = if is_open { bytes_per_second } else { self.options.copy_bytes_per_second };

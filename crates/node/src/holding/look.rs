@@ -35,7 +35,8 @@ impl Holder {
     /// If a folder of the library cannot be listed. The table is as it was then.
     pub(super) fn look(&self, changed: Changed) -> io::Result<()> {
         let mut entries = Vec::new();
-        for library in &self.options.libraries {
+        let libraries = self.libraries();
+        for library in &libraries {
             let of_library = catalog::list(library)?.into_iter();
             entries.extend(of_library.map(|entry| (library.clone(), entry)));
         }
@@ -51,13 +52,14 @@ impl Holder {
             }
             listed.insert(path);
         }
-        for (path, _) in self.table.titles() {
-            if !listed.contains(&path) {
+        for (path, held) in self.table.titles() {
+            // What is in a folder that is away says nothing yet.
+            if !listed.contains(&path) && libraries.contains(&held.library) {
                 self.table.take(&path);
             }
         }
         let inside = Path::new(ARRIVING).join(RECORD);
-        for library in &self.options.libraries {
+        for library in &libraries {
             let mut found = Vec::new();
             find_hidden(library, "", DEPTH_MAX, &inside, &mut found);
             lock(&self.hidden).extend(found);
@@ -111,6 +113,14 @@ impl Holder {
     /// # Errors
     /// If it cannot be moved.
     pub(super) fn hide(&self, path: &str, library: &Path, why: &str) -> Result<(), HoldingError> {
+        self.move_away(path, library).inspect_err(|failed| self.note_disk(library, failed))?;
+        lock(&self.hidden).insert(path.to_owned());
+        crate::tell(&format!("{path} is not served until it is verified: {why}"));
+        self.copier.ring();
+        Ok(())
+    }
+
+    fn move_away(&self, path: &str, library: &Path) -> Result<(), HoldingError> {
         let title = title_path(path)?;
         let above = title.above(library);
         let workshop = Workshop::lock(&above, title.name())?;
@@ -125,9 +135,6 @@ impl Holder {
         catalog::sync(&above)?;
         workshop.leave();
         self.table.take(path);
-        lock(&self.hidden).insert(path.to_owned());
-        crate::tell(&format!("{path} is not served until it is verified: {why}"));
-        self.copier.ring();
         Ok(())
     }
 
@@ -146,9 +153,9 @@ impl Holder {
         }
     }
 
-    /// The folder of the library for a title: where its first name is already, else where there is the most room.
+    /// The folder of the library for a title: where its first name is already, else where there is the most room. Empty if none can be used.
     pub(super) fn library_of(&self, title: &TitlePath) -> PathBuf {
-        let libraries = &self.options.libraries;
+        let libraries = self.libraries();
         let top = title.as_str().split('/').next().unwrap_or_default();
         let hidden = TitleName::new(top).map(|name| Workshop::folder_name(&name));
         let has = |library: &&PathBuf| {

@@ -18,6 +18,7 @@ mod block_file;
 mod block_map;
 mod check;
 mod copying;
+mod disks;
 mod error;
 mod eviction;
 mod filling;
@@ -27,6 +28,7 @@ mod look;
 mod origin;
 mod pace;
 mod peer;
+mod peer_head;
 mod removal;
 mod room;
 mod scrub;
@@ -35,6 +37,7 @@ mod stamp;
 mod table;
 mod turns;
 mod window;
+mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
@@ -44,18 +47,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crypt::client::Trust;
 use fleet::{Desired, HeldTitle, Inventory, Name, PublishedTitle, Receipt, ReceiptState};
 use serde::Serialize;
 
 use crate::kept;
 use crate::stop::Bell;
 use copying::Trouble;
+use disks::Disks;
 use eviction::Evictions;
 use filling::Fill;
 pub use filling::FillStatus;
 pub(crate) use giving_way::Viewers;
 use pace::Pace;
 use removal::ReplacedVersion;
+use scrub::Scrub;
+pub use scrub::ScrubStatus;
 pub use sources::{FillCounts, PeerFault};
 use table::Table;
 use window::Windows;
@@ -83,6 +90,10 @@ pub struct HoldingOptions {
     pub scrub: Duration,
     /// A title that the plan names for other nodes is kept for so long after viewers were told to leave.
     pub evict_after: Duration,
+    /// The clock on the wall, in seconds since 1970 ([`wall_clock`]): it may jump, and tests make it jump.
+    pub clock: fn() -> u64,
+    /// Whose certificates it takes for other nodes': what viewers trust, so those that this machine trusts, but for tests.
+    pub trust: Trust,
 }
 
 /// Tells which files the server has open: device and inode of each.
@@ -91,6 +102,7 @@ pub type OpenFiles = Box<dyn Fn() -> io::Result<HashSet<(u64, u64)>> + Send + Sy
 /// Holds titles.
 pub struct Holder {
     options: HoldingOptions,
+    disks: Disks,
     table: Table,
     desired: Mutex<Arc<Desired>>,
     /// Rises with each change of `desired`.
@@ -105,13 +117,14 @@ pub struct Holder {
     replaced: Mutex<Vec<ReplacedVersion>>,
     evictions: Evictions,
     copy_pace: Mutex<Pace>,
-    scrub_pace: Mutex<Pace>,
     copied_bytes: AtomicU64,
     fill: Fill,
+    scrub: Scrub,
     started: Instant,
     copier: Bell,
     remover: Bell,
     scrubber: Bell,
+    watcher: Bell,
 }
 
 /// What an operator wants to know of it.
@@ -129,10 +142,14 @@ pub struct HoldingStatus {
     pub leaving: Vec<String>,
     /// Titles that cannot be copied or verified, and why.
     pub troubles: BTreeMap<String, String>,
+    /// Folders of the library that are lost, and why.
+    pub lost_folders: BTreeMap<PathBuf, String>,
     /// Bytes copied since the start.
     pub copied_bytes: u64,
     /// How filling goes.
     pub fill: FillStatus,
+    /// What reading again has found.
+    pub scrub: ScrubStatus,
     /// A wrong byte is found within this time.
     pub scrub_seconds: u64,
     /// The time since the title that waits longest was last verified.
@@ -141,6 +158,11 @@ pub struct HoldingStatus {
 
 pub(crate) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The clock on the wall: seconds since 1970.
+pub fn wall_clock() -> u64 {
+    unix_seconds()
 }
 
 /// Since 1970.
@@ -154,15 +176,14 @@ impl Holder {
     /// # Errors
     /// If the state folder or a folder of the library cannot be used.
     pub fn open(options: HoldingOptions) -> io::Result<Self> {
-        for library in &options.libraries {
-            std::fs::create_dir_all(library)?;
-        }
+        let disks = Disks::open(&options.libraries, &options.state)?;
         let table = Table::new(options.node.clone(), options.state.join("verified"))?;
         let desired: Desired = kept::read_json(&options.state.join(DESIRED)).unwrap_or_default();
         let receipts: Vec<Receipt> =
             kept::read_json(&options.state.join(RECEIPTS)).unwrap_or_default();
         let replaced = kept::read_json(&options.state.join(REPLACED)).unwrap_or_default();
         let holder = Self {
+            disks,
             table,
             desired: Mutex::new(Arc::new(desired)),
             generation: AtomicU64::new(0),
@@ -173,13 +194,14 @@ impl Holder {
             replaced: Mutex::new(replaced),
             evictions: Evictions::default(),
             copy_pace: Mutex::new(Pace::new(options.copy_bytes_per_second)),
-            scrub_pace: Mutex::new(Pace::new(0)),
             copied_bytes: AtomicU64::new(0),
             fill: Fill::new(Windows(options.windows.clone())),
+            scrub: Scrub::default(),
             started: Instant::now(),
             copier: Bell::default(),
             remover: Bell::default(),
             scrubber: Bell::default(),
+            watcher: Bell::default(),
             options,
         };
         holder.withdraw_all();
@@ -200,12 +222,19 @@ impl Holder {
             spawn("copy", Self::keep_copying)?,
             spawn("remove", Self::keep_removing)?,
             spawn("scrub", Self::keep_scrubbing)?,
+            spawn("disks", Self::keep_watching_disks)?,
         ])
     }
 
     /// Ends the threads, in the middle of a copy if need be.
     pub fn stop(&self) {
-        [&self.copier, &self.remover, &self.scrubber].into_iter().for_each(Bell::stop);
+        let all = [&self.copier, &self.remover, &self.scrubber, &self.watcher];
+        all.into_iter().for_each(Bell::stop);
+    }
+
+    /// By the clock on the wall. What has to last or to be waited for goes by `started`, which no clock's jump moves.
+    fn unix_seconds(&self) -> u64 {
+        (self.options.clock)()
     }
 
     /// The complete, verified versions.
@@ -280,13 +309,13 @@ impl Holder {
         let of_own = |library: &&PathBuf| {
             rustix::fs::stat(library.as_path()).is_ok_and(|stat| disks.insert(stat.st_dev))
         };
-        self.options.libraries.iter().filter(of_own).map(free).sum()
+        self.libraries().iter().filter(of_own).map(free).sum()
     }
 
     /// What an operator wants to know.
     pub fn status(&self) -> HoldingStatus {
         let titles = self.table.titles();
-        let now = unix_seconds();
+        let now = self.unix_seconds();
         let verified = titles.iter().filter_map(|(_, held)| held.verified);
         let oldest = verified.map(|one| now.saturating_sub(one.unix_seconds)).max();
         let desired = self.desired();
@@ -301,8 +330,10 @@ impl Holder {
                 .iter()
                 .map(|(path, trouble)| (path.clone(), trouble.why.clone()))
                 .collect(),
+            lost_folders: self.disks.lost(),
             copied_bytes: self.copied_bytes.load(Ordering::Relaxed),
             fill: self.fill_status(),
+            scrub: self.scrub.status(),
             scrub_seconds: self.options.scrub.as_secs(),
             oldest_verified_seconds: oldest.unwrap_or(0),
         }

@@ -4,31 +4,23 @@
 //! another names may be anything; no proxy is asked. What it sends is compared block by block by whoever asked for it.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use catalog::{FileRecord, encode_path};
-use crypt::client::Trust;
+use crypt::client::{ClientOptions, ClientTls, Trust};
 use fleet::{HeldTitle, Name, PublishedTitle, State};
-use reqwest::header::{CONTENT_RANGE, RANGE};
-use reqwest::redirect::Policy;
-use reqwest::{Client, Response, StatusCode};
-use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::{ClientConfig, RootCertStore};
 use steering::Fleet;
-use tokio::runtime::Runtime;
-use tokio::time::timeout;
 
 use super::block_file::BlockBuffer;
 use super::error::HoldingError;
 use super::grants::Grants;
+use super::lock;
 use super::origin::Origin;
+use super::peer_head::{HEAD_BYTES_MAX, Head, Unfit, Wanted};
 use super::sources::PeerFault;
+use super::wire::{Deadline, Wire};
 
-/// How long to wait for a connection.
-const CONNECT_MAX: Duration = Duration::from_secs(3);
-/// How long nothing may come.
-const SILENT_MAX: Duration = Duration::from_secs(10);
 /// How long a block may take: slower than 1.1 Mb/s, and another source is better.
 const BLOCK_MAX: Duration = Duration::from_secs(30);
 /// So many nodes are asked in one attempt.
@@ -92,42 +84,44 @@ pub(crate) fn peers(
     found.into_iter().take(PEERS_MAX).map(peer).collect()
 }
 
-/// What asks nodes.
+/// What asks nodes. It keeps the connection to the last one.
 pub(crate) struct PeerClient {
-    client: Client,
-    /// The copier waits for each answer: it needs no more than one thread.
-    runtime: Runtime,
+    tls: Option<ClientTls>,
+    kept: Mutex<Option<(String, Wire)>>,
 }
 
 impl PeerClient {
     /// For nodes with addresses like this one. By TLS, it trusts whom this machine trusts: nodes show viewers' certificates.
-    pub(crate) fn new(address: &str) -> Result<Self, String> {
-        let tls = match address.starts_with("https:") {
-            true => {
-                crypt::client_config(&Trust::System, None).map_err(|error| error.to_string())?
-            }
-            false => without_tls()?,
-        };
-        let client = Client::builder()
-            .use_preconfigured_tls(tls)
-            .no_proxy()
-            .redirect(Policy::none())
-            .connect_timeout(CONNECT_MAX)
-            .pool_max_idle_per_host(1)
-            .build()
-            .map_err(|error| error.to_string())?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        Ok(Self { client, runtime: runtime.map_err(|error| error.to_string())? })
+    pub(crate) fn new(address: &str, trust: &Trust) -> Result<Self, String> {
+        let options = ClientOptions { trust: trust.clone(), ..ClientOptions::default() };
+        let tls = address.starts_with("https:").then(|| ClientTls::load(&options));
+        let tls = tls.transpose().map_err(|error| error.to_string())?;
+        Ok(Self { tls, kept: Mutex::default() })
+    }
+
+    /// The kept connection, if it leads there.
+    fn kept(&self, base: &str) -> Option<Wire> {
+        let kept = lock(&self.kept).take();
+        kept.filter(|(to, _)| to == base).map(|(_, wire)| wire)
+    }
+
+    fn keep(&self, base: &str, wire: Wire) {
+        *lock(&self.kept) = Some((base.to_owned(), wire));
+    }
+
+    fn connect(&self, base: &str, deadline: Deadline) -> Result<Wire, PeerFault> {
+        let (host, port) = authority(base)
+            .rsplit_once(':')
+            .and_then(|(host, port)| Some((host, port.parse().ok()?)))
+            .ok_or(PeerFault::Unreachable)?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        Wire::connect(host, port, self.tls.as_ref(), deadline)
     }
 }
 
-/// The library wants a configuration for plain HTTP, too: it trusts nobody.
-fn without_tls() -> Result<ClientConfig, String> {
-    let provider = Arc::new(default_provider());
-    let versions =
-        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = versions.map_err(|error| error.to_string())?;
-    Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+/// `HOST:PORT` of `http://HOST:PORT`.
+fn authority(base: &str) -> &str {
+    base.split_once("://").map_or(base, |(_, authority)| authority)
 }
 
 /// One node as the source of one title.
@@ -144,20 +138,14 @@ impl From<PeerFault> for HoldingError {
     }
 }
 
-/// A part of a file, or all of one whose length is not known.
-enum Wanted {
-    Part { from: u64, count: usize, of: u64 },
-    All { bytes_max: usize },
-}
-
 impl PeerOrigin {
-    fn address(&self, path: &str) -> String {
+    /// As it is in a request.
+    fn target(&self, path: &str) -> String {
         let path = encode_path(Path::new(&format!("{}/{path}", self.title.path)));
-        let path = match self.grants.token(&self.title) {
+        match self.grants.token(&self.title) {
             Some(token) => token::url_path(&token, &path),
             None => format!("/{path}"),
-        };
-        format!("{}{path}", self.peer.base)
+        }
     }
 
     /// Hands over what comes, piece by piece, and refuses anything but what was asked for.
@@ -167,55 +155,66 @@ impl PeerOrigin {
         wanted: &Wanted,
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<(), PeerFault> {
-        let request = self.client.client.get(self.address(path));
-        let (request, bytes_max) = match wanted {
-            Wanted::Part { from, count, .. } => {
-                let last = from + *count as u64 - 1;
-                (request.header(RANGE, format!("bytes={from}-{last}")), *count)
-            }
-            Wanted::All { bytes_max } => (request, *bytes_max),
-        };
-        let fetching = async {
-            let sent = timeout(SILENT_MAX, request.send()).await.map_err(|_| PeerFault::Stalled)?;
-            let mut response = sent.map_err(|error| fault(&error))?;
-            check_head(&response, wanted)?;
-            let mut left = bytes_max;
-            loop {
-                let chunk = timeout(SILENT_MAX, response.chunk()).await;
-                let chunk =
-                    chunk.map_err(|_| PeerFault::Stalled)?.map_err(|error| fault(&error))?;
-                let Some(chunk) = chunk else { break };
-                left = left.checked_sub(chunk.len()).ok_or(PeerFault::Length)?;
-                take(&chunk);
-            }
-            match wanted {
-                Wanted::Part { .. } if left > 0 => Err(PeerFault::Length),
-                _ => Ok(()),
-            }
-        };
-        let whole = self.client.runtime.block_on(async { timeout(BLOCK_MAX, fetching).await });
-        whole.map_err(|_| PeerFault::Slow)?
-    }
-}
-
-fn fault(error: &reqwest::Error) -> PeerFault {
-    if error.is_connect() { PeerFault::Unreachable } else { PeerFault::Reset }
-}
-
-fn check_head(response: &Response, wanted: &Wanted) -> Result<(), PeerFault> {
-    let status = response.status();
-    if status.is_redirection() {
-        return Err(PeerFault::Redirected);
-    }
-    match wanted {
-        Wanted::All { .. } if status == StatusCode::OK => Ok(()),
-        Wanted::Part { from, count, of } if status == StatusCode::PARTIAL_CONTENT => {
+        let deadline = Deadline::after(BLOCK_MAX);
+        let base = &self.peer.base;
+        let mut request =
+            format!("GET {} HTTP/1.1\r\nHost: {}\r\n", self.target(path), authority(base));
+        if let Wanted::Part { from, count, .. } = wanted {
             let last = from + *count as u64 - 1;
-            let said = response.headers().get(CONTENT_RANGE).map(|said| said.as_bytes());
-            let is_it = said == Some(format!("bytes {from}-{last}/{of}").as_bytes());
-            if is_it { Ok(()) } else { Err(PeerFault::Length) }
+            request.push_str(&format!("Range: bytes={from}-{last}\r\n"));
         }
-        _ => Err(PeerFault::Status),
+        request.push_str("\r\n");
+        let ask = |mut wire: Wire| -> Result<(Wire, Head), PeerFault> {
+            wire.send(request.as_bytes())?;
+            let head = read_head(&mut wire, deadline)?;
+            Ok((wire, head))
+        };
+        let kept = self.client.kept(base).map(ask);
+        let (mut wire, head) = match kept {
+            // The node has closed it meanwhile.
+            None | Some(Err(PeerFault::Reset)) => ask(self.client.connect(base, deadline)?)?,
+            Some(asked) => asked?,
+        };
+        let mut left = head.check(wanted)?;
+        while left > 0 {
+            let chunk = wire.next(deadline)?;
+            let count = chunk.len().min(left);
+            take(&chunk[..count]);
+            wire.take(count);
+            left -= count;
+        }
+        if !wire.is_drained() {
+            return Err(PeerFault::Length);
+        }
+        self.client.keep(base, wire);
+        Ok(())
+    }
+}
+
+impl From<Unfit> for PeerFault {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Redirected => Self::Redirected,
+            Unfit::Status => Self::Status,
+            Unfit::Length => Self::Length,
+        }
+    }
+}
+
+/// Waits for a head. What follows stays on the wire.
+fn read_head(wire: &mut Wire, deadline: Deadline) -> Result<Head, PeerFault> {
+    let mut head = Vec::new();
+    loop {
+        let seen = head.len();
+        head.extend_from_slice(wire.next(deadline)?);
+        if let Some(end) = Head::end(&head, seen) {
+            wire.take(end - seen);
+            return Head::parse(&head[..end]).ok_or(PeerFault::Status);
+        }
+        wire.take(head.len() - seen);
+        if head.len() > HEAD_BYTES_MAX {
+            return Err(PeerFault::Status);
+        }
     }
 }
 

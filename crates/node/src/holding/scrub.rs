@@ -1,26 +1,103 @@
 //! The thread that reads every title again within a stated time, so that a byte that decays on the disk is found.
 //!
 //! A title is due half that time after it was last verified, and what is due is read at twice the rate that all titles need. So the time holds
-//! however titles are spread over it.
+//! however titles are spread over it, unless viewers need the disks: reading gives way to them as a fill does ([`GivingWay`]).
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use catalog::Workshop;
 use rustix::fs::OFlags;
+use serde::Serialize;
 
 use super::arrival::ARRIVING;
 use super::error::HoldingError;
+use super::giving_way::{GivingWay, Viewers};
 use super::look::title_path;
+use super::pace::Pace;
 use super::table::Held;
-use super::{Holder, lock, unix_seconds};
+use super::{Holder, lock};
 
 /// Slower than this is not worth waiting for, and no disk notices it.
 const BYTES_PER_SECOND_MIN: u64 = 1 << 20;
 /// The longest wait for a title to be due.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// What reading again needs to know.
+#[derive(Debug)]
+pub(super) struct Scrub {
+    pace: Mutex<Pace>,
+    /// What all titles need, if viewers leave it.
+    bytes_per_second: AtomicU64,
+    is_reading: AtomicBool,
+    giving_way: Mutex<GivingWay>,
+    read_bytes: AtomicU64,
+    damaged_titles: AtomicU64,
+}
+
+/// What reading again has found since the start.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScrubStatus {
+    /// Bytes that were read again.
+    pub read_bytes: u64,
+    /// The share of its rate that it takes: less than 1 while it gives way to viewers.
+    pub share: f64,
+    /// Titles in the library that were found damaged, by reading again or because their files had changed.
+    pub damaged_titles: u64,
+}
+
+impl Default for Scrub {
+    fn default() -> Self {
+        let (bytes_per_second, is_reading, giving_way, read_bytes, damaged_titles) =
+            Default::default();
+        let pace = Mutex::new(Pace::new(0));
+        Self { pace, bytes_per_second, is_reading, giving_way, read_bytes, damaged_titles }
+    }
+}
+
+impl Scrub {
+    /// A title in the inventory was found damaged.
+    pub(super) fn note_damage(&self) {
+        self.damaged_titles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes what viewers of the box get, once a second.
+    pub(super) fn note_viewers(&self, viewers: Option<Viewers>, now: Duration) {
+        let is_reading = self.is_reading.load(Ordering::Relaxed);
+        lock(&self.giving_way).handle(viewers, is_reading, now);
+        self.set_pace();
+    }
+
+    fn set_pace(&self) {
+        let whole = self.bytes_per_second.load(Ordering::Relaxed) as f64;
+        // 0 would be no bound.
+        let share = (whole * lock(&self.giving_way).share()) as u64;
+        lock(&self.pace).set(share.max(1));
+    }
+
+    /// A title is read, at most so fast.
+    fn begin(&self, bytes_per_second: u64) {
+        self.bytes_per_second.store(bytes_per_second, Ordering::Relaxed);
+        self.is_reading.store(true, Ordering::Relaxed);
+        self.set_pace();
+    }
+
+    fn end(&self) {
+        self.is_reading.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn status(&self) -> ScrubStatus {
+        ScrubStatus {
+            read_bytes: self.read_bytes.load(Ordering::Relaxed),
+            share: lock(&self.giving_way).share(),
+            damaged_titles: self.damaged_titles.load(Ordering::Relaxed),
+        }
+    }
+}
 
 impl Holder {
     /// The thread's life.
@@ -32,8 +109,10 @@ impl Holder {
             };
             let scrub_seconds = self.options.scrub.as_secs_f64().max(1e-3);
             let rate = (2.0 * self.table.bytes() as f64 / scrub_seconds) as u64;
-            lock(&self.scrub_pace).set(rate.max(BYTES_PER_SECOND_MIN));
-            match self.verify(&path, &held, &|bytes| self.scrub_gate(bytes)) {
+            self.scrub.begin(rate.max(BYTES_PER_SECOND_MIN));
+            let verified = self.verify(&path, &held, &|bytes| self.scrub_gate(bytes));
+            self.scrub.end();
+            match verified {
                 Ok(()) | Err(HoldingError::Cancelled) => {}
                 Err(why) => {
                     crate::tell(&format!("{path} cannot be verified: {why}"));
@@ -45,7 +124,7 @@ impl Holder {
 
     /// The title that waits longest, if it is due.
     fn next_to_scrub(&self) -> Option<(String, Held)> {
-        let now = unix_seconds();
+        let now = self.unix_seconds();
         let age = |held: &Held| match held.verified {
             // A time that is yet to come says nothing: the clock was set back.
             Some(verified) if verified.unix_seconds <= now => now - verified.unix_seconds,
@@ -60,10 +139,11 @@ impl Holder {
     }
 
     fn scrub_gate(&self, bytes: u64) -> Result<(), HoldingError> {
-        let wait = lock(&self.scrub_pace).take(bytes, self.started.elapsed());
+        let wait = lock(&self.scrub.pace).take(bytes, self.started.elapsed());
         if !wait.is_zero() {
             self.scrubber.pause(wait);
         }
+        self.scrub.read_bytes.fetch_add(bytes, Ordering::Relaxed);
         match self.scrubber.is_stopped() {
             true => Err(HoldingError::Cancelled),
             false => Ok(()),
@@ -84,5 +164,36 @@ impl Holder {
         {
             crate::tell(&format!("cannot touch {}: {error}", place.display()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_again_takes_less_of_the_disks_while_viewers_wait_longer_for_it() {
+        let scrub = Scrub::default();
+        scrub.begin(16 << 20);
+        let mut viewers = Viewers::default();
+        let mut pass = |seconds: std::ops::Range<u64>, wait: f64| {
+            for second in seconds {
+                viewers.first_bytes += 100;
+                viewers.first_byte_seconds += 100.0 * wait;
+                scrub.note_viewers(Some(viewers), Duration::from_secs(second));
+            }
+        };
+        let takes = |at: u64| {
+            let mut pace = *lock(&scrub.pace);
+            let now = Duration::from_secs(at);
+            pace.take(16 << 20, now);
+            pace.take(0, now).as_secs()
+        };
+        pass(0..60, 0.010);
+        assert_eq!((scrub.status().share, takes(60)), (1.0, 1));
+        pass(60..90, 0.100);
+        assert_eq!((scrub.status().share, takes(90)), (1.0 / 16.0, 16));
+        pass(90..200, 0.010);
+        assert_eq!((scrub.status().share, takes(200)), (1.0, 1));
     }
 }

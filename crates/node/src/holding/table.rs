@@ -135,6 +135,11 @@ impl Table {
         self.change(|titles| drop(titles.remove(path)));
     }
 
+    /// Takes all titles of a folder of the library out of the table. What is kept of them stays.
+    pub(crate) fn lose(&self, library: &Path) {
+        self.change(|titles| titles.retain(|_, held| held.library != library));
+    }
+
     /// Notes that the title's files no longer look as they did.
     pub(crate) fn note_change(&self, path: &str) {
         if let Some(held) = self.lock().titles.get_mut(path) {

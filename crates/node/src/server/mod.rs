@@ -61,6 +61,10 @@ pub struct ServerProcess {
     found: Mutex<Found>,
     /// Who the server is, once that is known; `None` inside means that none runs.
     identity: Mutex<Option<Option<Identity>>>,
+    /// The folders that it is to serve.
+    libraries: Mutex<Vec<PathBuf>>,
+    /// It serves others than these, so it is to end and start again.
+    is_outdated: AtomicBool,
 }
 
 /// What the server said when it was ready.
@@ -79,8 +83,20 @@ impl ServerProcess {
     /// If the server's state folder cannot be made.
     pub fn new(options: ServerOptions) -> io::Result<Self> {
         fs::create_dir_all(state(&options.state))?;
-        let (bell, is_up, found, identity) = Default::default();
-        Ok(Self { options, bell, is_up, found, identity })
+        let (bell, is_up, found, identity, is_outdated) = Default::default();
+        let libraries = Mutex::new(options.libraries.clone());
+        Ok(Self { options, bell, is_up, found, identity, libraries, is_outdated })
+    }
+
+    /// From now on it is to serve these folders. If they are others than before, it drains and starts again.
+    pub fn serve_folders(&self, folders: Vec<PathBuf>) {
+        let mut libraries = lock(&self.libraries);
+        // A server without any would not start, and one that runs says what is wrong.
+        if folders.is_empty() || *libraries == folders {
+            return;
+        }
+        *libraries = folders;
+        self.is_outdated.store(true, Ordering::Relaxed);
     }
 
     /// Finds the server or starts it, and looks after it.
@@ -131,6 +147,10 @@ impl ServerProcess {
             if self.bell.is_stopped() {
                 return;
             }
+            if self.is_outdated.swap(false, Ordering::Relaxed) {
+                crate::tell("the server starts again without the folders that are lost");
+                continue;
+            }
             backoff = if begun.elapsed() > WELL { BACKOFF } else { backoff };
             crate::tell(&format!(
                 "the server has ended (see {}); it is started again in {backoff:?}",
@@ -152,10 +172,13 @@ impl ServerProcess {
         };
         if let Some((process, identity)) = by_note.or_else(by_line) {
             crate::tell(&format!("found the server again: process {}", identity.pid));
+            let is_outdated = identity.libraries() != *lock(&self.libraries);
+            self.is_outdated.store(is_outdated, Ordering::Relaxed);
             kept::write_json(&self.place(NOTE), &identity)?;
             *lock(&self.identity) = Some(Some(identity));
             return Ok((process, None));
         }
+        self.is_outdated.store(false, Ordering::Relaxed);
         let mut child = self.command()?.spawn()?;
         let gone = || io::Error::other("it ended at once");
         // Too large a number for a process is no process.
@@ -177,7 +200,7 @@ impl ServerProcess {
             if lock(&self.found).admin.is_none() {
                 *lock(&self.found) = said(&self.place(SAID));
             }
-            if self.bell.is_stopped() {
+            if self.bell.is_stopped() || self.is_outdated.load(Ordering::Relaxed) {
                 self.end(process);
                 break;
             }
@@ -227,7 +250,7 @@ impl ServerProcess {
     fn arguments(&self) -> io::Result<Vec<OsString>> {
         let options = &self.options;
         let mut arguments: Vec<OsString> = vec!["serve".into()];
-        for library in &options.libraries {
+        for library in lock(&self.libraries).iter() {
             arguments.extend(["--library".into(), library.into()]);
         }
         arguments.extend(["--state".into(), state(&options.state).into()]);

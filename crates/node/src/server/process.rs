@@ -1,9 +1,11 @@
 //! A process that may be another than it was: known by its number, its time of start and its program.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -71,13 +73,27 @@ impl Identity {
         let numbers = fs::read_dir("/proc").ok()?.flatten();
         let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let is_it = |identity: &Self| {
-            let line = fs::read(format!("/proc/{}/cmdline", identity.pid)).unwrap_or_default();
-            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            let words = identity.words();
             let names_state =
                 words.windows(2).any(|two| two[0] == b"--state" && two[1] == state.as_bytes());
-            identity.program == program && words.get(1) == Some(&&b"serve"[..]) && names_state
+            let serves = words.get(1).is_some_and(|word| word == b"serve");
+            identity.program == program && serves && names_state
         };
         numbers.filter_map(Self::of).find(is_it)
+    }
+
+    /// The folders that the agent which started it has named: `fullbore serve --library A --library B ...`.
+    pub(crate) fn libraries(&self) -> Vec<PathBuf> {
+        let words = self.words();
+        let pairs = words.get(2..).unwrap_or_default().chunks_exact(2);
+        let pairs = pairs.take_while(|pair| pair[0] == b"--library");
+        pairs.map(|pair| PathBuf::from(OsString::from_vec(pair[1].clone()))).collect()
+    }
+
+    /// Its command line.
+    fn words(&self) -> Vec<Vec<u8>> {
+        let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        line.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
     }
 }
 

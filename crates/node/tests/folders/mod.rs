@@ -73,6 +73,8 @@ impl Folders {
             fill_wait: Duration::ZERO,
             scrub: Duration::from_secs(3600),
             evict_after: Duration::ZERO,
+            clock: fullbore_node::wall_clock,
+            trust: crypt::client::Trust::System,
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,6 +35,18 @@ pub(crate) enum Manner {
     Lacks,
     /// Sends half, and then nothing.
     Stalls,
+    /// Sends a byte now and then.
+    Trickles,
+    /// Resets the connection in the middle.
+    Resets,
+    /// Says that the file has another length.
+    OtherLength,
+    /// Does not say which part it sends.
+    NoPart,
+    /// Has another record of the title.
+    OtherRecord,
+    /// Is not there.
+    Away,
 }
 
 /// A node. It ends with the test.
@@ -57,13 +69,22 @@ pub(crate) struct Peers {
     pub(crate) nodes: Vec<PeerNode>,
     port: u16,
     network: u8,
+    scheme: &'static str,
 }
 
 impl Peers {
     /// `network` tells tests apart that run at the same time.
     pub(crate) fn new(network: u8) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self { nodes: Vec::new(), port, network }
+        Self { nodes: Vec::new(), port, network, scheme: "http" }
+    }
+
+    /// One node of the cluster `c1`, which is a real server with TLS.
+    pub(crate) fn real(address: SocketAddr) -> Self {
+        let (sent_bytes, is_over) = Default::default();
+        let host = address.ip().to_string();
+        let node = PeerNode { name: "n2", cluster: "c1", host, sent_bytes, is_over };
+        Self { nodes: vec![node], port: address.port(), network: 0, scheme: "https" }
     }
 
     /// Adds a node that has the library `folder`.
@@ -75,7 +96,9 @@ impl Peers {
         manner: Manner,
     ) {
         let host = format!("127.41.{}.{}", self.network, self.nodes.len() + 1);
-        let listener = TcpListener::bind((host.as_str(), self.port)).unwrap();
+        // Nobody listens behind a listener of another port.
+        let port = if manner == Manner::Away { 0 } else { self.port };
+        let listener = TcpListener::bind((host.as_str(), port)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let (sent_bytes, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (sent, over, folder) = (sent_bytes.clone(), is_over.clone(), folder.to_owned());
@@ -129,7 +152,7 @@ impl Peers {
             number: 1,
             made_unix_millis: 1,
             policy: SteeringPolicy {
-                scheme: "http".to_owned(),
+                scheme: self.scheme.to_owned(),
                 port: self.port,
                 ..SteeringPolicy::default()
             },
@@ -183,27 +206,23 @@ fn answer(
 ) -> std::io::Result<bool> {
     let path = head.split(' ').nth(1).unwrap().trim_start_matches('/');
     let place: PathBuf = folder.join(path.replace("%20", " "));
-    let Ok(bytes) = fs::read(&place) else {
-        stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
-        return Ok(true);
-    };
+    let Ok(bytes) = fs::read(&place) else { return say(stream, "404 Not Found", "") };
     let range = head.lines().find_map(|line| {
         let (name, value) = line.split_once(": ")?;
         name.eq_ignore_ascii_case("range").then(|| value.strip_prefix("bytes=").unwrap())
     });
     let Some((from, last)) = range.and_then(|range| range.split_once('-')) else {
-        let length = bytes.len();
-        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n")?;
-        stream.write_all(&bytes)?;
-        sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        return Ok(true);
+        return answer_whole(stream, bytes, manner, sent);
     };
     let (from, last): (usize, usize) = (from.parse().unwrap(), last.parse().unwrap());
     let mut part = bytes[from..=last].to_vec();
-    let (mut said, mut length) = (from, Some(part.len()));
-    let mut status = "206 Partial Content";
+    let (mut said, mut length, mut all) = (from, Some(part.len()), bytes.len());
+    let (mut says_part, mut status) = (true, "206 Partial Content");
     match manner {
-        Manner::Honest | Manner::Stalls | Manner::Ends => {}
+        Manner::Honest | Manner::Stalls | Manner::Ends | Manner::Trickles | Manner::Resets => {}
+        Manner::OtherRecord | Manner::Away => {}
+        Manner::OtherLength => all += 1,
+        Manner::NoPart => says_part = false,
         Manner::Lies => *part.last_mut().unwrap() ^= 1,
         Manner::OtherPart => said += 1,
         Manner::Whole => {
@@ -214,28 +233,60 @@ fn answer(
             part.push(0);
             length = None;
         }
-        Manner::Redirects => {
-            // To itself: the path exists there, so whoever follows gets it.
-            write!(stream, "HTTP/1.1 302 Found\r\nLocation: /{path}\r\nContent-Length: 0\r\n\r\n")?;
-            return Ok(true);
-        }
-        Manner::Lacks => {
-            stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
-            return Ok(true);
-        }
+        // To itself: the path exists there, so whoever follows gets it.
+        Manner::Redirects => return say(stream, "302 Found", &format!("Location: /{path}\r\n")),
+        Manner::Lacks => return say(stream, "404 Not Found", ""),
     }
     let length = length.map_or_else(
         || "Connection: close".to_owned(),
         |length| format!("Content-Length: {length}"),
     );
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Range: bytes {said}-{last}/{}\r\n{length}\r\n\r\n",
-        bytes.len()
-    )?;
-    let whole = !matches!(manner, Manner::Stalls | Manner::Ends);
+    let range = format!("Content-Range: bytes {said}-{last}/{all}\r\n");
+    let range = if says_part { range.as_str() } else { "" };
+    write!(stream, "HTTP/1.1 {status}\r\n{range}{length}\r\n\r\n")?;
+    send(stream, &part, manner, sent)
+}
+
+/// A response without a body.
+fn say(stream: &mut TcpStream, status: &str, more: &str) -> std::io::Result<bool> {
+    write!(stream, "HTTP/1.1 {status}\r\n{more}Content-Length: 0\r\n\r\n")?;
+    Ok(true)
+}
+
+fn answer_whole(
+    stream: &mut TcpStream,
+    mut bytes: Vec<u8>,
+    manner: Manner,
+    sent: &AtomicU64,
+) -> std::io::Result<bool> {
+    if manner == Manner::OtherRecord {
+        *bytes.last_mut().unwrap() ^= 1;
+    }
+    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", bytes.len())?;
+    stream.write_all(&bytes)?;
+    sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    Ok(true)
+}
+
+/// Sends a part, or as much of it as is this node's manner.
+fn send(
+    stream: &mut TcpStream,
+    part: &[u8],
+    manner: Manner,
+    sent: &AtomicU64,
+) -> std::io::Result<bool> {
+    let whole =
+        !matches!(manner, Manner::Stalls | Manner::Ends | Manner::Trickles | Manner::Resets);
     let count = if whole { part.len() } else { part.len() / 2 };
     stream.write_all(&part[..count])?;
     sent.fetch_add(count as u64, Ordering::Relaxed);
+    for byte in part[count..].iter().filter(|_| manner == Manner::Trickles) {
+        stream.write_all(&[*byte])?;
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    if manner == Manner::Resets {
+        // A connection that closes at once, with what it has not sent, is reset.
+        rustix::net::sockopt::set_socket_linger(&*stream, Some(Duration::ZERO))?;
+    }
     Ok(whole && manner != Manner::TooMuch)
 }

@@ -1,0 +1,225 @@
+//! The folders of the library, each of which may be a disk: one that fails takes its own titles with it, and nothing else.
+//!
+//! A folder is lost if its path leads elsewhere than at the start, or nowhere, or it cannot be listed, for [`PATIENCE`]; or at once if something
+//! could not be written to it because of the disk: what cannot be written to can neither be mended nor withdrawn. From then on the box does not hold
+//! what was there, so the fleet sends viewers elsewhere, and the titles are missing: they are brought again, to the folders that are left. The server
+//! starts anew without the folder, because otherwise it would look for them there. Somebody has to replace the disk some day, and then start the
+//! agent again; until then, nothing waits for that.
+//!
+//! A mount point without its disk must not pass for an empty library, or titles would fill the disk of the system. So it is kept which folders had a
+//! disk of their own, and nothing is brought to a folder that is not the one of the start.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::error::HoldingError;
+use super::{Holder, lock};
+use crate::kept;
+
+/// How often the folders are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a folder must be away: one that is mounted again at once was never lost.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// What is kept of the folders.
+const FOLDERS: &str = "folders.json";
+/// What a disk says that has failed, or that its filesystem has given up. A full disk is none of these.
+const FAILED: [Errno; 5] = [Errno::IO, Errno::ROFS, Errno::NXIO, Errno::NODEV, Errno::UCLEAN];
+
+/// Which folder a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    device: u64,
+    inode: u64,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(super) struct Disks {
+    /// As they were at the start.
+    folders: Vec<(PathBuf, Place)>,
+    /// Which are lost, and why.
+    lost: Mutex<BTreeMap<PathBuf, String>>,
+}
+
+/// Whether an error is a failed disk's.
+pub(super) fn is_failure(error: &io::Error) -> bool {
+    FAILED.iter().any(|failed| error.raw_os_error() == Some(failed.raw_os_error()))
+}
+
+fn look(path: &Path) -> io::Result<Place> {
+    let found = rustix::fs::stat(path)?;
+    // A disk that has failed may still know the folder by name.
+    fs::read_dir(path)?.next().transpose()?;
+    Ok(Place { device: found.st_dev, inode: found.st_ino })
+}
+
+impl Disks {
+    /// Looks at the folders, and makes those that are new.
+    ///
+    /// # Errors
+    /// If none can be used, or what is known of them cannot be kept.
+    pub(super) fn open(libraries: &[PathBuf], state: &Path) -> io::Result<Self> {
+        let noted = state.join(FOLDERS);
+        let mut own_disk: BTreeMap<PathBuf, bool> = kept::read_json(&noted).unwrap_or_default();
+        let root = rustix::fs::stat("/").map_or(0, |root| root.st_dev);
+        let mut disks = Self { folders: Vec::new(), lost: Mutex::default() };
+        let mut first = None;
+        for library in libraries {
+            let had_disk = own_disk.get(library) == Some(&true);
+            let made = if had_disk { Ok(()) } else { fs::create_dir_all(library) };
+            let found = made.and_then(|()| look(library)).and_then(|place| {
+                let is_mounted = !had_disk || place.device != root;
+                let bare = || {
+                    io::Error::other(
+                        "its disk is not mounted (if it has none any more, remove folders.json)",
+                    )
+                };
+                is_mounted.then_some(place).ok_or_else(bare)
+            });
+            match found {
+                Ok(place) => {
+                    own_disk.insert(library.clone(), place.device != root);
+                    disks.folders.push((library.clone(), place));
+                }
+                Err(error) => {
+                    tell_lost(library, &error.to_string());
+                    lock(&disks.lost).insert(library.clone(), error.to_string());
+                    first = first.or(Some(error));
+                }
+            }
+        }
+        if disks.folders.is_empty() {
+            return Err(first.unwrap_or_else(|| io::ErrorKind::NotFound.into()));
+        }
+        kept::write_json(&noted, &own_disk)?;
+        Ok(disks)
+    }
+
+    /// The folders that can be used now.
+    pub(super) fn usable(&self) -> Vec<PathBuf> {
+        let troubles = self.troubles();
+        self.left().into_iter().filter(|path| !troubles.contains_key(path)).collect()
+    }
+
+    /// The folders that are not lost, in their order.
+    pub(super) fn left(&self) -> Vec<PathBuf> {
+        let lost = lock(&self.lost);
+        let all = self.folders.iter().map(|(path, _)| path);
+        all.filter(|path| !lost.contains_key(*path)).cloned().collect()
+    }
+
+    /// Which are lost, and why.
+    pub(super) fn lost(&self) -> BTreeMap<PathBuf, String> {
+        lock(&self.lost).clone()
+    }
+
+    /// What is wrong with the folders that are not lost yet.
+    fn troubles(&self) -> BTreeMap<PathBuf, String> {
+        let trouble = |(path, place): &(PathBuf, Place)| match look(path) {
+            Ok(now) if now == *place => None,
+            Ok(_) => Some("another folder than at the start is there".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        let left = self.left();
+        let all = self.folders.iter().filter(|(path, _)| left.contains(path));
+        all.filter_map(|one| Some((one.0.clone(), trouble(one)?))).collect()
+    }
+}
+
+fn tell_lost(library: &Path, why: &str) {
+    crate::tell(&format!(
+        "the folder {} of the library is lost: {why}; its titles are brought again by other folders and other nodes (replace its disk, then start \
+         the agent again)",
+        library.display()
+    ));
+}
+
+impl Holder {
+    /// The folders of the library that can be used now.
+    pub(super) fn libraries(&self) -> Vec<PathBuf> {
+        self.disks.usable()
+    }
+
+    /// The folders that are not lost: those that the server is to serve.
+    pub(crate) fn folders_left(&self) -> Vec<PathBuf> {
+        self.disks.left()
+    }
+
+    /// The thread's life.
+    pub(super) fn keep_watching_disks(&self) {
+        let mut since: BTreeMap<PathBuf, Instant> = BTreeMap::new();
+        while !self.watcher.is_stopped() {
+            let troubles = self.disks.troubles();
+            since.retain(|path, _| troubles.contains_key(path));
+            for (path, why) in troubles {
+                if since.entry(path.clone()).or_insert_with(Instant::now).elapsed() >= PATIENCE {
+                    self.lose(&path, &why);
+                }
+            }
+            self.watcher.pause(LOOK);
+        }
+    }
+
+    /// Something could not be done in a folder of the library. If that was the disk's fault, the folder is lost.
+    pub(super) fn note_disk(&self, library: &Path, why: &HoldingError) {
+        if let HoldingError::Disk(why) = why {
+            self.lose(library, why);
+        }
+    }
+
+    /// From now on the box holds nothing that is in this folder. What was noted of its titles is kept for the day on which it is back.
+    fn lose(&self, library: &Path, why: &str) {
+        if lock(&self.disks.lost).insert(library.to_owned(), why.to_owned()).is_some() {
+            return;
+        }
+        tell_lost(library, why);
+        self.table.lose(library);
+        self.copier.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_point_without_its_disk_is_no_library_and_a_new_folder_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (state, one, other) =
+            (folder.path().join("state"), folder.path().join("one"), folder.path().join("other"));
+        fs::create_dir(&state).unwrap();
+        let both = [one.clone(), other.clone()];
+        let disks = Disks::open(&both, &state).unwrap();
+        assert_eq!(disks.usable(), both);
+        // An earlier run has seen a disk there.
+        let root = rustix::fs::stat("/").unwrap().st_dev;
+        let has_disk = rustix::fs::stat(&one).unwrap().st_dev != root;
+        kept::write_json(&state.join(FOLDERS), &BTreeMap::from([(&one, true)])).unwrap();
+        let disks = Disks::open(&both, &state).unwrap();
+        assert_eq!(disks.left().contains(&one), has_disk, "on the disk of the system");
+        fs::remove_dir(&one).unwrap();
+        let disks = Disks::open(&both, &state).unwrap();
+        assert_eq!(disks.left(), [other.clone()]);
+        assert!(disks.lost().contains_key(&one) && !one.exists(), "nobody makes it anew");
+        let alone = Disks::open(std::slice::from_ref(&one), &state);
+        assert_eq!(alone.unwrap_err().kind(), io::ErrorKind::NotFound);
+        // A folder that another one has taken the place of is used by nobody, and not lost yet.
+        fs::rename(&other, folder.path().join("away")).unwrap();
+        fs::create_dir(&other).unwrap();
+        assert!(disks.usable().is_empty() && disks.left() == [other]);
+        assert_eq!(disks.troubles().len(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_has_not_failed() {
+        let of = |errno: Errno| io::Error::from(errno);
+        assert!(is_failure(&of(Errno::IO)) && is_failure(&of(Errno::ROFS)));
+        assert!(!is_failure(&of(Errno::NOSPC)) && !is_failure(&of(Errno::NOENT)));
+    }
+}

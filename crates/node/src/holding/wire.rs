@@ -1,0 +1,194 @@
+//! A connection to another node: what it sends, piece by piece, over TLS or not.
+//!
+//! The agent's other connections are a library's. This one carries a window's whole rate, so records are opened where the kernel has put them, and
+//! what is in them is copied once: to where it is compared and written from. It blocks, because the copier has nothing else to do meanwhile.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use crypt::client::{ClientHandshake, ClientProgress, ClientTls};
+use crypt::{
+    CONTROL_RECORD_BYTES_MAX, Content, Opened, Opener, PLAINTEXT_MAX, RECORD_BYTES_MAX, Sealer,
+};
+
+use super::sources::PeerFault;
+
+/// How long to wait for a connection.
+const CONNECT_MAX: Duration = Duration::from_secs(3);
+/// How long nothing may come.
+const SILENT_MAX: Duration = Duration::from_secs(10);
+/// What is taken from the kernel at once, at most.
+const BUFFER_BYTES: usize = 512 << 10;
+const _: () = assert!(BUFFER_BYTES > 2 * RECORD_BYTES_MAX);
+
+/// What opens and seals a connection's records.
+struct Ends {
+    sealer: Sealer,
+    opener: Opener,
+}
+
+/// The connection.
+pub(crate) struct Wire {
+    stream: TcpStream,
+    ends: Option<Box<Ends>>,
+    buffer: Vec<u8>,
+    /// What has come and was not opened, in the buffer.
+    raw: Range<usize>,
+    /// What was opened and not taken, before that.
+    ready: Range<usize>,
+}
+
+/// Until when something may last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Instant);
+
+impl Deadline {
+    pub(crate) fn after(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+
+    /// How long to wait for the next bytes; none if it has passed.
+    fn patience(self) -> Option<Duration> {
+        let left = self.0.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then(|| left.clamp(Duration::from_millis(1), SILENT_MAX))
+    }
+}
+
+impl Wire {
+    /// Connects to `host`, by TLS if `tls` says how. A node whose certificate is not trusted cannot be reached.
+    pub(crate) fn connect(
+        host: &str,
+        port: u16,
+        tls: Option<&ClientTls>,
+        deadline: Deadline,
+    ) -> Result<Self, PeerFault> {
+        let mut addresses = (host, port).to_socket_addrs().map_err(|_| PeerFault::Unreachable)?;
+        let stream = addresses.find_map(|at| TcpStream::connect_timeout(&at, CONNECT_MAX).ok());
+        let stream = stream.ok_or(PeerFault::Unreachable)?;
+        let options =
+            stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(SILENT_MAX)));
+        options.map_err(|_| PeerFault::Unreachable)?;
+        let buffer = vec![0; BUFFER_BYTES];
+        let mut own = Self { stream, ends: None, buffer, raw: 0..0, ready: 0..0 };
+        if let Some(tls) = tls {
+            own.ends = Some(Box::new(own.shake_hands(tls, host, deadline)?));
+        }
+        Ok(own)
+    }
+
+    fn shake_hands(
+        &mut self,
+        tls: &ClientTls,
+        host: &str,
+        deadline: Deadline,
+    ) -> Result<Ends, PeerFault> {
+        let refused = |_| PeerFault::Unreachable;
+        let mut handshake = ClientHandshake::new(tls, host).map_err(refused)?;
+        let mut output = Vec::new();
+        loop {
+            let advanced = handshake.advance(&self.buffer[self.raw.clone()], &mut output);
+            // An alert says why, to whom it concerns.
+            let sent = self.stream.write_all(&output);
+            let (consumed, progress) = advanced.map_err(refused)?;
+            sent.map_err(|_| PeerFault::Reset)?;
+            output.clear();
+            self.raw.start += consumed;
+            match progress {
+                ClientProgress::NeedsInput => self.receive(deadline)?,
+                ClientProgress::Done(done) => {
+                    return Ok(Ends { sealer: done.sealer, opener: done.opener });
+                }
+            }
+        }
+    }
+
+    /// Sends all of `bytes`.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), PeerFault> {
+        let sent = match &mut self.ends {
+            None => self.stream.write_all(bytes),
+            Some(ends) => {
+                let records = bytes.len().div_ceil(PLAINTEXT_MAX);
+                let mut sealed = vec![0; bytes.len() + records * ends.sealer.record_overhead()];
+                let count = ends.sealer.seal(bytes, &mut sealed).map_err(|_| PeerFault::Reset)?;
+                self.stream.write_all(&sealed[..count])
+            }
+        };
+        sent.map_err(|_| PeerFault::Reset)
+    }
+
+    /// What has come next: at least a byte. It stays until it is [taken](Self::take).
+    pub(crate) fn next(&mut self, deadline: Deadline) -> Result<&[u8], PeerFault> {
+        while self.ready.is_empty() {
+            if !self.open()? {
+                self.receive(deadline)?;
+            }
+        }
+        Ok(&self.buffer[self.ready.clone()])
+    }
+
+    /// Takes so many bytes of what [`Self::next`] has returned.
+    pub(crate) fn take(&mut self, count: usize) {
+        self.ready.start = self.ready.end.min(self.ready.start + count);
+    }
+
+    /// Whether nothing has come that was not taken.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.ready.is_empty() && self.raw.is_empty()
+    }
+
+    /// Opens a record, if a whole one is there. Returns whether there was one.
+    fn open(&mut self) -> Result<bool, PeerFault> {
+        let Some(ends) = &mut self.ends else {
+            self.ready = self.raw.clone();
+            self.raw = self.raw.end..self.raw.end;
+            return Ok(!self.ready.is_empty());
+        };
+        let at = self.raw.start;
+        let opened = ends.opener.open(&mut self.buffer[self.raw.clone()]);
+        let Opened::Record { consumed_bytes, content } = opened.map_err(|_| PeerFault::Reset)?
+        else {
+            return Ok(false);
+        };
+        self.raw.start += consumed_bytes;
+        match content {
+            Content::Data(data) => self.ready = at + data.start..at + data.end,
+            Content::CloseNotify | Content::Alert { .. } => return Err(PeerFault::Reset),
+            Content::KeyUpdate { peer_requests_answer: true } => {
+                let mut answer = [0; CONTROL_RECORD_BYTES_MAX];
+                let count = ends.sealer.seal_key_update(false, &mut answer);
+                let count = count.map_err(|_| PeerFault::Reset)?;
+                self.stream.write_all(&answer[..count]).map_err(|_| PeerFault::Reset)?;
+            }
+            Content::KeyUpdate { .. } | Content::Tickets(_) | Content::Ignored => {}
+        }
+        Ok(true)
+    }
+
+    /// Waits for more bytes.
+    fn receive(&mut self, deadline: Deadline) -> Result<(), PeerFault> {
+        // At most a part of a record.
+        self.buffer.copy_within(self.raw.clone(), 0);
+        self.raw = 0..self.raw.len();
+        loop {
+            let patience = deadline.patience().ok_or(PeerFault::Slow)?;
+            self.stream.set_read_timeout(Some(patience)).map_err(|_| PeerFault::Reset)?;
+            match self.stream.read(&mut self.buffer[self.raw.end..]) {
+                Ok(0) => return Err(PeerFault::Reset),
+                Ok(count) => {
+                    self.raw.end += count;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    let is_over = deadline.patience().is_none();
+                    return Err(if is_over { PeerFault::Slow } else { PeerFault::Stalled });
+                }
+                Err(_) => return Err(PeerFault::Reset),
+            }
+        }
+    }
+}
