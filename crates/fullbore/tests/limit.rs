@@ -1,4 +1,4 @@
-//! `bench limit`: all parts exist, and the sums are those of the figures beside them. No test asserts a time.
+//! `bench limit` and `bench fill-beside`: all parts exist, and the sums are those of the figures beside them. No test asserts a time.
 
 use fullbore_tests::{program, tool};
 use serde_json::Value;
@@ -42,9 +42,45 @@ fn the_ceiling_is_the_sum_of_the_parts_beside_it() {
         let server = figure(&chain["server"]["gbps_per_cpu_second"]);
         assert!((server / ceiling - figure(&chain["share_of_ceiling"])).abs() < 1e-6, "{chain}");
     }
+    let fill = &limit["fill"];
+    let seconds: f64 = fill["chain"].as_array().unwrap().iter().map(|name| 1.0 / rate(name)).sum();
+    assert!((figure(&fill["ceiling_gbps"]) * seconds - 1.0).abs() < 1e-6, "{fill}");
+    let share = figure(&fill["gbps_per_cpu_second"]) / figure(&fill["ceiling_gbps"]);
+    assert!((share - figure(&fill["share_of_ceiling"])).abs() < 1e-6, "{fill}");
     assert_eq!(limit["workload"], "tls-warm");
     assert!(limit["bound_by"].as_str().unwrap().contains("bound by"));
     assert!(limit.get("counters_unavailable").is_some());
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("of at most") && said.contains("seal aes128-gcm"), "{said}");
+}
+
+#[test]
+fn viewers_are_measured_beside_a_fill_and_without() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        tool::skip("viewers beside a fill: they need two cores");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("beside.json");
+    let size = ["--viewers", "10", "--library", "32", "--fill-rate", "40", "--seconds", "0.5"];
+    let output = Command::new(program())
+        .args(["bench", "fill-beside", "--rounds", "1", "--json"])
+        .arg(&file)
+        .args(size)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let beside: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!((&beside["version"], &beside["kind"]), (&1.into(), &"fill-beside".into()));
+    let round = &beside["rounds"][0];
+    for side in ["without", "with"] {
+        let waits = &round[side];
+        assert!(figure(&waits["p50_ms"]) <= figure(&waits["p99_ms"]), "{beside}");
+        assert!(figure(&waits["requests"]) > 0.0, "{beside}");
+    }
+    let ratio = figure(&round["with"]["p99_ms"]) / figure(&round["without"]["p99_ms"]);
+    assert!((ratio - figure(&beside["p99_ratio"])).abs() < 1e-6, "{beside}");
+    assert!(figure(&beside["fill_gbps"]) > 0.0 && figure(&round["share"]) <= 1.0, "{beside}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("beside a fill") && said.contains("times that without"), "{said}");
 }

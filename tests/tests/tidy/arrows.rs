@@ -11,7 +11,7 @@ use crate::tree::File;
 const ARROWS: &str = "
     fullbore:  appliance bench capacity catalog control crypt doctor edge fleet http identity library load machine node player publish \
                simulation smallfile swarm token
-    bench:     control crypt disk fleet identity load machine net player reactor steering swarm
+    bench:     catalog control crypt disk fleet identity load machine net node player reactor steering swarm
     control:   answers catalog crypt fleet identity placement popularity s3 smallfile steering telemetry token web
     node:      answers catalog crypt fleet identity machine s3 smallfile steering token
     answers:   catalog fleet steering token

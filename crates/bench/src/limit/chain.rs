@@ -17,6 +17,9 @@ pub(crate) const CHAINS: [Chain; 3] = [
     Chain { workload: Workload::HttpWarm, parts: &[Part::ReadWarm, Part::Send] },
 ];
 
+/// What a byte that is brought from another node passes through: what anybody would have to do who wants it checked and kept.
+pub(crate) const FILL: [Part; 3] = [Part::Open, Part::Sha256, Part::WriteDirect];
+
 /// The ceiling of consecutive parts, in the unit of their rates: the time for a byte is the sum of its times.
 pub(crate) fn ceiling(rates: &[f64]) -> f64 {
     1.0 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>()

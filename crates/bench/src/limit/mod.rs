@@ -5,27 +5,36 @@
 //! so the chain's ceiling is 1 / (1/read + 1/seal + 1/send). The nearer the server comes to it, the less the server
 //! adds.
 //!
+//! Bringing titles is measured the same way: opening records, SHA-256 and writing alone, beside a box that copies a title over TLS.
+//!
 //! Read `parts` for how each part is measured, `chain` for the sums.
 
 mod chain;
+mod fill;
+mod fill_parts;
 mod outcome;
 pub(crate) mod parts;
 mod sockets;
 
 pub use outcome::Outcome;
 
+use crate::fill::source::Source;
 use crate::library::Library;
 use crate::stats::Summary;
 use crate::versus::side::{Given, Side};
 use crate::versus::turn::Task;
 use crate::versus::workload::FILES;
-use crate::versus::{Client, Network, OURS, SERVER_CPU, client_cpus, fullbore};
+use crate::versus::{Client, Network, OURS, SERVER_CPU, Workload, client_cpus, fullbore};
 use chain::CHAINS;
 use load::interrupt::Interrupt;
+pub(crate) use parts::pin;
 use parts::{Part, Rate, Stage};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// The film that is brought in each turn: a second or so, and in memory at its source.
+const FILM_BYTES_MAX: u64 = 512 << 20;
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -76,9 +85,19 @@ pub fn run(
     for chain in &CHAINS {
         servers.push(Side::start(&fullbore(chain.workload, &[], OURS)?, &given)?);
     }
+    let film_bytes = (options.library_bytes / 4).min(FILM_BYTES_MAX);
+    let source = Source::make(&scratch.path().join("source"), film_bytes, interrupt)?;
+    // The box has the core of the parts, and its source another one.
+    let of_source = Given { library: &source.root, cpu: Some(client_cpus[0]), ..given };
+    let sender = Side::start(&fullbore(Workload::TlsWarm, &[], OURS)?, &of_source)?;
     let mut outcome = Outcome::new();
     for round in 1..=options.rounds {
         let measured = measure(&stage, &mut servers, &client_cpus, interrupt, &mut outcome);
+        let measured = measured.and_then(|()| {
+            let rate = fill::measure(&stage, &source, round, sender.address, interrupt)?;
+            outcome.add_fill(rate);
+            Ok(())
+        });
         match measured {
             Err(error) if interrupt.is_asked() => {
                 progress(format!("interrupted ({error}): the figures cover the rounds so far"));

@@ -1,7 +1,7 @@
 //! The results of parts and servers, what the parts' sum allows, and what that says about this machine.
 
 use super::Rates;
-use super::chain::{CHAINS, Chain, ceiling, shares};
+use super::chain::{CHAINS, Chain, FILL, ceiling, shares};
 use super::parts::{Part, Rate};
 use crate::counters;
 use crate::machine_json::machine_json;
@@ -17,6 +17,7 @@ use std::fmt::Write;
 pub struct Outcome {
     parts: BTreeMap<Part, Vec<Rate>>,
     servers: Vec<(Workload, Vec<f64>)>,
+    fills: Vec<Rate>,
     /// The speed of the fastest network card, if it is known.
     nic_gbps: Option<f64>,
     /// The user ended it early.
@@ -49,6 +50,7 @@ impl Outcome {
         Self {
             parts: BTreeMap::new(),
             servers: CHAINS.iter().map(|chain| (chain.workload, Vec::new())).collect(),
+            fills: Vec::new(),
             nic_gbps: nic_gbps(),
             interrupted: false,
         }
@@ -61,6 +63,29 @@ impl Outcome {
     pub(super) fn add_server(&mut self, workload: Workload, gbps_per_cpu_second: f64) {
         let server = self.servers.iter_mut().find(|(known, _)| *known == workload);
         server.expect("there is one for each chain").1.push(gbps_per_cpu_second);
+    }
+
+    pub(super) fn add_fill(&mut self, rate: Rate) {
+        self.fills.push(rate);
+    }
+
+    /// What a fill reaches, and what its parts' sum allows.
+    fn fill(&self) -> Option<(Rates, f64)> {
+        let of = |part: Part| Some(self.rates(part)?.per_cpu.median);
+        let parts: Vec<_> = FILL.into_iter().map(of).collect::<Option<_>>()?;
+        Some((Rates::of(&self.fills)?, ceiling(&parts)))
+    }
+
+    fn fill_json(&self) -> Option<Value> {
+        let (Rates { per_cpu, wall }, ceiling) = self.fill()?;
+        Some(json!({
+            "chain": FILL.map(Part::name),
+            "ceiling_gbps": ceiling,
+            "gbps_per_cpu_second": per_cpu.median,
+            "deviation": per_cpu.deviation,
+            "wall_gbps": wall.median,
+            "share_of_ceiling": per_cpu.median / ceiling,
+        }))
     }
 
     fn rates(&self, part: Part) -> Option<Rates> {
@@ -147,6 +172,18 @@ impl Outcome {
                 100.0 * link.share()
             )?;
         }
+        if let Some((Rates { per_cpu, wall }, ceiling)) = self.fill() {
+            writeln!(
+                text,
+                "  {:16} {:7.1} +- {:<5.1} of at most {ceiling:.1} ({}): {:.0}%, {:.1} Gb/s by the clock",
+                "fill over tls",
+                per_cpu.median,
+                per_cpu.deviation,
+                FILL.map(Part::name).join(" + "),
+                100.0 * per_cpu.median / ceiling,
+                wall.median
+            )?;
+        }
         if let Some(verdict) = self.verdict() {
             writeln!(text, "{verdict}")?;
         }
@@ -181,6 +218,7 @@ impl Outcome {
             "interrupted": self.interrupted,
             "parts": parts,
             "chains": chains,
+            "fill": self.fill_json(),
             "pipeline_gbps": self.rates(Part::Pipeline).map(|rates| rates.per_cpu.median),
             "nic_gbps": self.nic_gbps,
             "bound_by": self.verdict(),

@@ -1,9 +1,10 @@
 //! Each part alone: on the server's core, with the server's sizes, in CPU seconds of its thread.
 
+use super::fill_parts::skip_records;
 use super::sockets::Sink;
 use crate::library::Library;
 use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
-use crypt::{Handshake, PLAINTEXT_MAX, Progress, Sealer, Suite, Tls, TlsOptions, Versions};
+use crypt::{Handshake, Opener, PLAINTEXT_MAX, Progress, Sealer, Suite, Tls, TlsOptions, Versions};
 use disk::{Heat, Policy, Reader, Way};
 use reactor::{Pool, PoolOptions, Reactor, RingOptions, sleep, spawn, tasks_live, yield_now};
 use std::cell::Cell;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How much the server brings at once for a viewer who takes everything (`net.window_bytes_max`).
-const WINDOW_BYTES: usize = 512 << 10;
+pub(super) const WINDOW_BYTES: usize = 512 << 10;
 
 /// Number of connections, as for the server in the same run.
 const CONNECTIONS: usize = 8;
@@ -27,7 +28,7 @@ const READS_IN_FLIGHT: usize = 16;
 /// Windows that together, 512 MiB, are larger than almost any processor's caches.
 const UNCACHED_WINDOWS: usize = 1024;
 
-/// A part of serving.
+/// A part of serving, or of filling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     SealAes128,
@@ -40,6 +41,9 @@ pub(crate) enum Part {
     Send,
     Sendfile,
     Pipeline,
+    Open,
+    Sha256,
+    WriteDirect,
 }
 
 /// The result of a turn.
@@ -50,8 +54,18 @@ pub(crate) struct Rate {
     pub(crate) gbps: f64,
 }
 
+impl Rate {
+    pub(crate) fn of(bytes: usize, wall: Duration, cpu: Duration) -> Self {
+        let gigabits = bytes as f64 * 8e-9;
+        Self {
+            gbps_per_cpu_second: gigabits / cpu.as_secs_f64(),
+            gbps: gigabits / wall.as_secs_f64(),
+        }
+    }
+}
+
 impl Part {
-    pub(crate) const ALL: [Part; 10] = [
+    pub(crate) const ALL: [Part; 13] = [
         Self::SealAes128,
         Self::SealAes256,
         Self::SealChaCha20,
@@ -62,6 +76,9 @@ impl Part {
         Self::Send,
         Self::Sendfile,
         Self::Pipeline,
+        Self::Open,
+        Self::Sha256,
+        Self::WriteDirect,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -76,6 +93,9 @@ impl Part {
             Self::Send => "send",
             Self::Sendfile => "sendfile",
             Self::Pipeline => "pipeline",
+            Self::Open => "open aes128-gcm",
+            Self::Sha256 => "sha-256",
+            Self::WriteDirect => "write direct",
         }
     }
 
@@ -102,6 +122,11 @@ impl Part {
             Self::Pipeline => {
                 "read warm, seal, send in a bare loop: the chain without a server around it"
             }
+            Self::Open => {
+                "TLS 1.3 records of 16 KiB, AES-128-GCM, opened in place, as a fill gets them"
+            }
+            Self::Sha256 => "blocks of 4 MiB in memory, as a fill compares them",
+            Self::WriteDirect => "blocks of 4 MiB to disk past the page cache, one after the other",
         }
     }
 }
@@ -144,12 +169,15 @@ impl Stage {
                 Part::Send => stage.send(),
                 Part::Sendfile => stage.sendfile(),
                 Part::Pipeline => stage.pipeline(),
+                Part::Open => stage.open(),
+                Part::Sha256 => Ok(stage.sha256()),
+                Part::WriteDirect => stage.write_direct(),
             }
         })?;
         turn.join().expect("a part does not panic")
     }
 
-    fn timer(&self) -> Timer {
+    pub(super) fn timer(&self) -> Timer {
         Timer::start(Duration::from_secs_f64(self.seconds))
     }
 
@@ -172,6 +200,11 @@ impl Stage {
 
     /// A sealer like the server's, from a handshake in memory.
     fn sealer(&self, suite: Suite) -> io::Result<Sealer> {
+        Ok(self.ends(suite)?.0)
+    }
+
+    /// The server's sealer and its client's opener.
+    pub(super) fn ends(&self, suite: Suite) -> io::Result<(Sealer, Opener)> {
         let options = TlsOptions::new(self.scratch.join("state"));
         let server = Tls::load(options).map_err(io::Error::other)?;
         let options = ClientOptions {
@@ -184,19 +217,25 @@ impl Stage {
         let mut client = ClientHandshake::new(&client, "localhost").map_err(io::Error::other)?;
         let mut server = Handshake::new(&server).map_err(io::Error::other)?;
         let (mut from_client, mut from_server) = (Vec::new(), Vec::new());
-        let mut client_is_done = false;
+        let mut opener = None;
         loop {
-            if !client_is_done {
+            if opener.is_none() {
                 let advanced = client.advance(&from_server, &mut from_client);
                 let (consumed, progress) = advanced.map_err(io::Error::other)?;
                 from_server.drain(..consumed);
-                client_is_done = matches!(progress, ClientProgress::Done(_));
+                if let ClientProgress::Done(established) = progress {
+                    opener = Some(established.opener);
+                }
             }
             let advanced = server.advance(&from_client, &mut from_server);
             let (consumed, progress) = advanced.map_err(io::Error::other)?;
             from_client.drain(..consumed);
             if let Progress::Done(established) = progress {
-                return Ok(established.sealer);
+                let mut opener =
+                    opener.ok_or_else(|| io::Error::other("the client is not done"))?;
+                // Tickets.
+                skip_records(&mut opener, &mut from_server)?;
+                return Ok((established.sealer, opener));
             }
         }
     }
@@ -361,7 +400,7 @@ impl Cursor {
 
 /// A turn's clocks: wall clock and this thread's CPU time.
 #[derive(Clone)]
-struct Timer {
+pub(super) struct Timer {
     began: Instant,
     began_cpu: Duration,
     length: Duration,
@@ -372,21 +411,17 @@ impl Timer {
         Self { began: Instant::now(), began_cpu: thread_time(), length }
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.began.elapsed() >= self.length
     }
 
-    fn rate(&self, bytes: usize) -> Rate {
+    pub(super) fn rate(&self, bytes: usize) -> Rate {
         let (wall, cpu) = (self.began.elapsed(), thread_time().saturating_sub(self.began_cpu));
-        let gigabits = bytes as f64 * 8e-9;
-        Rate {
-            gbps_per_cpu_second: gigabits / cpu.as_secs_f64(),
-            gbps: gigabits / wall.as_secs_f64(),
-        }
+        Rate::of(bytes, wall, cpu)
     }
 }
 
-fn thread_time() -> Duration {
+pub(super) fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     // Neither clock is ever negative.
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -402,6 +437,6 @@ pub(crate) fn pin(cpu: u32) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &cpus)?)
 }
 
-fn sealed_bytes(sealer: &Sealer) -> usize {
+pub(super) fn sealed_bytes(sealer: &Sealer) -> usize {
     WINDOW_BYTES + WINDOW_BYTES.div_ceil(PLAINTEXT_MAX) * sealer.record_overhead()
 }

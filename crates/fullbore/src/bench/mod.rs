@@ -1,6 +1,7 @@
 //! `fullbore bench`: how fast this server is on this machine, and what bounds it. Each kind has a file.
 
 mod ablate;
+mod fill_beside;
 mod gateway;
 mod heartbeats;
 mod limit;
@@ -24,6 +25,7 @@ pub(crate) struct Bench {
 #[derive(Subcommand)]
 enum Kind {
     Ablate(ablate::Ablate),
+    FillBeside(fill_beside::FillBeside),
     Gateway(gateway::Gateway),
     Heartbeats(heartbeats::Heartbeats),
     #[command(hide = true)]
@@ -40,6 +42,7 @@ impl Bench {
     pub(crate) fn run(self) -> ExitCode {
         let done = match self.kind {
             Kind::Ablate(ablate) => ablate.run(),
+            Kind::FillBeside(beside) => beside.run(),
             Kind::Gateway(gateway) => gateway.run(),
             Kind::Heartbeats(heartbeats) => heartbeats.run(),
             Kind::Hello(hello) => hello.run(),

@@ -1,0 +1,67 @@
+//! `fullbore bench fill-beside`.
+
+use ::bench::fill::{self, Options};
+use ::load::interrupt::{self, Interrupt};
+use clap::Args;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Measure what viewers of a box wait while it brings a title at its full rate
+///
+/// A box with its agent and server is on the first core. Viewers request ranges from memory, each at its rate, with and without a title that comes
+/// from another server over TLS, in turn. Prints the time to the first byte for both. Needs two cores, room for the film twice, and an otherwise idle
+/// machine.
+#[derive(Args)]
+pub(super) struct FillBeside {
+    /// Number of turns with a fill, and without
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Seconds per turn
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Number of viewers
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    viewers: u16,
+    /// Rate at which each viewer plays, in Mb/s
+    #[arg(long, value_name = "MBPS", default_value_t = 8.0)]
+    rate: f64,
+    /// Rate at which the title comes, in Mb/s: that of `fullbore node --fill-rate`
+    #[arg(long, value_name = "MBPS", default_value_t = 800.0)]
+    fill_rate: f64,
+    /// Size of what viewers watch, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    library: u64,
+    /// Directory to make the libraries in
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Write the figures to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl FillBeside {
+    pub(super) fn run(self) -> io::Result<ExitCode> {
+        let bits = |megabits: f64| (megabits.clamp(0.1, 100_000.0) * 1e6) as u64;
+        let options = Options {
+            rounds: self.rounds.into(),
+            seconds: self.seconds.clamp(0.5, 600.0),
+            viewers: self.viewers.into(),
+            viewer_bits_per_second: bits(self.rate),
+            fill_bits_per_second: bits(self.fill_rate),
+            library_bytes: self.library.max(16) << 20,
+            scratch: self.scratch,
+        };
+        let interrupt = Interrupt::on_signal()?;
+        match fill::run(&options, &interrupt, |line| eprintln!("{line}")) {
+            Err(_) if interrupt.is_asked() => Ok(interrupt::EXIT_CODE.into()),
+            outcome => {
+                let outcome = outcome?;
+                print!("{}", outcome.describe());
+                super::write_json(self.json.as_deref(), &outcome.to_json())?;
+                let interrupted = outcome.interrupted;
+                Ok(if interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })
+            }
+        }
+    }
+}
