@@ -1,5 +1,6 @@
 //! A whole fleet, ended when dropped.
 
+use crate::stores::Stores;
 use fullbore_tests::{Namespace, Said, Signal, SmallDisk, film, program, until, within};
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
@@ -73,13 +74,15 @@ pub(crate) struct Machine {
     network: Option<Arc<Namespace>>,
     /// For its agent.
     flags: Vec<String>,
+    /// What its agent has in its environment.
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Machine {
     fn start_agent(&self, flags: &[&str]) -> Running {
         let mut command = Command::new(program());
         command.arg("node").arg("--state").arg(&self.state).arg("--library").arg(&self.library);
-        command.args(flags).args(&self.flags);
+        command.args(flags).args(&self.flags).envs(self.variables.iter().cloned());
         if let Some(url) = &self.answers {
             command.args(["--answers", url.trim_start_matches("http://")]);
         }
@@ -166,12 +169,17 @@ pub(crate) struct Seat {
     public: u16,
     admin: u16,
     machines: u16,
+    /// More flags, and what it has in its environment.
+    flags: Vec<String>,
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Seat {
-    fn new(name: &'static str, host: &str) -> Self {
+    fn new(name: &'static str, host: &str, stores: Option<&Stores>) -> Self {
         let [public, admin, machines] = [(); 3].map(|()| free_port());
-        Self { name, host: host.to_owned(), public, admin, machines }
+        let (flags, variables) =
+            stores.map(|stores| (stores.flags(), stores.variables())).unwrap_or_default();
+        Self { name, host: host.to_owned(), public, admin, machines, flags, variables }
     }
 
     /// Where it answers viewers, without a slash at the end.
@@ -197,6 +205,7 @@ impl Seat {
         command.args(["--public", &format!("{}:{}", self.host, self.public)]);
         command.args(["--machines", &format!("{}:{}", self.host, self.machines)]);
         command.args(["--admin", &format!("127.0.0.1:{}", self.admin)]).args(more);
+        command.args(&self.flags).envs(self.variables.iter().cloned());
         let gateway = Running::start(&mut command);
         gateway.stdout.wait_for("ready ");
         gateway
@@ -219,6 +228,8 @@ pub(crate) struct Extras<'e> {
     pub(crate) agent_flags: &'e [&'e str],
     /// The disk of each node's library, which is large otherwise.
     pub(crate) disk_kibibytes: Option<usize>,
+    /// What the fleet keeps its state in, if not in the gateway's folder.
+    pub(crate) stores: Option<&'e Stores>,
 }
 
 /// A gateway, its store and its nodes. The film `film` is published, and all nodes hold it.
@@ -254,7 +265,8 @@ impl Fleet {
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         film::make_with_record(&folder.path().join("origin"), segments);
-        let seat = Seat::new("g1", extras.networks.map_or("127.0.0.1", |(gateway, _)| gateway));
+        let host = extras.networks.map_or("127.0.0.1", |(gateway, _)| gateway);
+        let seat = Seat::new("g1", host, extras.stores);
         let node_port = free_port();
         let more: &[&str] = if extras.signed { &["--signed"] } else { &[] };
         let gateway = seat.start(&folder.path().join("gateway"), node_port, more);
@@ -303,7 +315,9 @@ impl Fleet {
         }
         let (port, name, flags) = (self.node_port, name.to_owned(), self.agent_flags.clone());
         let answers = self.answers_port.map(|port| format!("http://{host}:{port}"));
-        let machine = Machine { name, host, state, library, port, answers, network, flags };
+        let variables = self.seat.variables.clone();
+        let machine =
+            Machine { name, host, state, library, port, answers, network, flags, variables };
         self.nodes.push(Node { agent: machine.start_agent(&[]), machine });
     }
 
@@ -327,13 +341,15 @@ impl Fleet {
     pub(crate) fn start_second(&self, seat: &Seat, store: Option<&str>) -> Running {
         let below = |name: &str| self.path("gateway").join(name).display().to_string();
         let (own, objects) = (below("store"), below("objects"));
-        let more = ["--store", store.unwrap_or(&own), "--objects", &objects];
-        seat.start(&self.path(seat.name), self.node_port, &more)
+        let own = ["--store", store.unwrap_or(&own), "--objects", &objects];
+        let more: &[&str] = if seat.flags.is_empty() { &own } else { &[] };
+        seat.start(&self.path(seat.name), self.node_port, more)
     }
 
     /// Where a second gateway may listen.
     pub(crate) fn second_seat(&self) -> Seat {
-        Seat::new("g2", &self.seat.host)
+        let (flags, variables) = (self.seat.flags.clone(), self.seat.variables.clone());
+        Seat { flags, variables, ..Seat::new("g2", &self.seat.host, None) }
     }
 
     /// Runs `fullbore control` with `--json`, and returns what it printed.

@@ -8,10 +8,14 @@ mod house;
 mod keys;
 mod networks;
 mod newcomer;
+mod night;
 mod nodes;
 mod operate;
 mod paths;
 mod placing;
 mod popularity;
 mod routing;
+#[path = "../../../crates/s3/tests/s3_server/mod.rs"]
+mod s3_server;
 mod secured;
+mod stores;

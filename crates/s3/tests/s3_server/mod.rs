@@ -24,11 +24,18 @@ pub(crate) struct S3Server {
 impl S3Server {
     /// Serves `folder`.
     pub(crate) async fn start(folder: &Path) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Self::start_on(listener, folder).await
+    }
+
+    /// As [`Self::start`], with a listener of the caller's.
+    pub(crate) async fn start_on(listener: std::net::TcpListener, folder: &Path) -> Self {
         std::fs::create_dir_all(folder.join("films")).expect("a folder for the bucket");
         let mut service = S3ServiceBuilder::new(s3s_fs::FileSystem::new(folder).expect("a folder"));
         service.set_auth(SimpleAuth::from_single(KEY, SECRET));
         let service = service.build().into_shared();
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        listener.set_nonblocking(true).expect("a socket");
+        let listener = TcpListener::from_std(listener).expect("a listener");
         let endpoint = format!("http://{}", listener.local_addr().expect("its own address"));
         let deaf = Arc::new(AtomicBool::new(false));
         let closing = Arc::new(Notify::new());

@@ -1,0 +1,98 @@
+//! A night of a whole fleet: six nodes in three sites, in networks of their own, two gateways, etcd and an S3 server. What was published by day
+//! is on every node before the window closes, and has left the origin once for each cluster.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::filling::{Shelf, brought, bytes, counted, settle};
+use crate::house::{Extras, Fleet};
+use crate::networks::{GATEWAY, Town};
+use crate::stores::Stores;
+use fullbore_tests::{until, within};
+
+/// Which site each node is at: two at each of three.
+const SITES: [usize; 6] = [0, 0, 1, 1, 2, 2];
+const NAMES: [&str; 6] = ["a", "a", "b", "b", "c", "c"];
+
+/// What a window of ten minutes is given: 8 Mb/s, which no machine notices, and small titles for 90% of that. What has arrived last is known to the
+/// others after some twenty seconds.
+const RATE_BITS_PER_SECOND: u64 = 8_000_000;
+const WINDOW_MINUTES: u64 = 10;
+const TITLE_BLOCKS: usize = 1;
+const SHARE_PERCENT: u64 = 90;
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// A time of day, as windows are written.
+fn clock(unix_seconds: u64) -> String {
+    let minute = unix_seconds / 60 % (24 * 60);
+    format!("{:02}:{:02}", minute / 60, minute % 60)
+}
+
+#[test]
+#[ignore = "a window of ten minutes and gigabytes: ./run fleet-lab"]
+fn every_cluster_has_its_copies_before_the_window_closes_and_the_origin_sends_one_to_each() {
+    let town = Town::if_possible(3, 0).expect("namespaces and tc");
+    let hosts = town.hosts(&SITES);
+    let home = std::sync::Arc::clone(&town.gateway);
+    home.inside(|| {
+        let Some(stores) = Stores::start(GATEWAY) else { return };
+        let networks = Some((GATEWAY, &hosts[..]));
+        let extras = Extras { networks, stores: Some(&stores), ..Extras::default() };
+        let mut fleet = Fleet::with(&NAMES, 10, &extras);
+        let _second = fleet.start_second(&fleet.second_seat(), None);
+        settle(&fleet);
+        let shelf = Shelf::of(&fleet, Some(&stores));
+        fill_in_a_window(&mut fleet, &shelf);
+    });
+}
+
+fn fill_in_a_window(fleet: &mut Fleet, shelf: &Shelf) {
+    // Publishing takes a part of the minutes before it opens.
+    let opens = (unix_seconds() / 60 + 3) * 60;
+    let closes = opens + 60 * WINDOW_MINUTES;
+    let window = format!("{}-{} UTC", clock(opens), clock(closes));
+    let rate = RATE_BITS_PER_SECOND.to_string();
+    for node in &mut fleet.nodes {
+        node.restart_agent(&["--window", &window, "--fill-rate", &rate]);
+    }
+    let room = RATE_BITS_PER_SECOND / 8 * 60 * WINDOW_MINUTES * SHARE_PERCENT / 100;
+    let (mut cost, mut titles) = (0, Vec::new());
+    while cost < room {
+        let title = format!("title-{:02}", titles.len());
+        let seed = u8::try_from(titles.len()).unwrap();
+        cost += shelf.publish(fleet, &title, &bytes(TITLE_BLOCKS, seed), &[]);
+        titles.push(title);
+    }
+    assert!(unix_seconds() < opens, "publishing took longer than it was given: the run is void");
+    assert!(fleet.nodes.iter().all(|node| brought(node) == 0), "before the window");
+    let patience = Duration::from_secs(closes.saturating_sub(unix_seconds()));
+    let is_there = |title: &String| fleet.holders(title) == fleet.nodes.len();
+    let mut left = titles.iter().filter(|title| !is_there(title)).collect::<Vec<_>>();
+    within(patience, "every node to hold every title before the window closes", || {
+        // The last ones are the last to come.
+        while left.last().is_some_and(|title| is_there(title)) {
+            left.pop();
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        left.is_empty().then_some(())
+    });
+    let seconds = unix_seconds() - opens;
+    let percent = 100 * cost * 8 / (seconds * RATE_BITS_PER_SECOND);
+    eprintln!(
+        "{} titles, {cost} bytes on each node in {seconds} s: {percent}% of the rate",
+        titles.len()
+    );
+    until("the agents to have counted", || fleet.nodes.iter().all(|node| brought(node) >= cost));
+    for pair in fleet.nodes.chunks(2) {
+        let sum = |what: &str| pair.iter().map(|node| counted(node, what)).sum::<u64>();
+        let (origin, others) = (sum("origin_bytes"), sum("fleet_bytes"));
+        eprintln!(
+            "cluster of {}: {origin} bytes from the origin, {others} from other clusters",
+            pair[0].name
+        );
+        assert!(origin + others <= cost + cost / 20, "{origin} and {others} of {cost}");
+    }
+    assert!(percent >= SHARE_PERCENT, "{percent}%");
+}
