@@ -2,6 +2,18 @@
 
 export type State = "joining" | "serving" | "draining" | "drained" | "lost" | "revoked";
 
+/** What a node still has to bring, by its own word. */
+export interface Fill {
+  title: string | null;
+  done_bytes: number;
+  title_bytes: number;
+  missing_titles: number;
+  missing_bytes: number;
+  bytes_per_second: number;
+  is_open: boolean;
+  done_unix_seconds: number | null;
+}
+
 export interface Node {
   name: string;
   site: string;
@@ -28,6 +40,8 @@ export interface Node {
   titles: number;
   missing: number;
   receipts_waiting: number;
+  /** Absent from gateways of older releases; null if it has everything. */
+  fill?: Fill | null;
 }
 
 export interface Move {

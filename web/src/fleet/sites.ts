@@ -2,6 +2,7 @@
 
 import { bytes, count, digits, duration, text } from "../dashboard/format";
 import { node, say } from "../dashboard/node";
+import { brings } from "./fill";
 import type { History } from "./history";
 import { Spark } from "./history";
 import type { Fleet, Node } from "./shape";
@@ -49,6 +50,8 @@ function remarks(of: Node, nowMs: number): string[] {
   if (of.clock_off_millis !== null && Math.abs(of.clock_off_millis) > CLOCK_OFF_MS) {
     said.push(`its clock is ${digits(Math.abs(of.clock_off_millis) / 1000)} s ${of.clock_off_millis > 0 ? "ahead" : "behind"}`);
   }
+  const fill = brings(of, nowMs);
+  if (fill !== null) said.push(fill);
   return said;
 }
 

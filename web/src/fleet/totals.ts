@@ -1,7 +1,8 @@
 // The figures at the top.
 
-import { count, digits, gbps, ratio, text } from "../dashboard/format";
+import { bitsOf, count, digits, gbps, ratio, text } from "../dashboard/format";
 import { node, say } from "../dashboard/node";
+import { filling } from "./fill";
 import type { Fleet } from "./shape";
 
 class Total {
@@ -28,10 +29,11 @@ export class Totals {
   private readonly sent = new Total("Sent");
   private readonly viewers = new Total("Connections");
   private readonly choices = new Total("First choices");
+  private readonly fill = new Total("Brought");
   private before: Fleet | undefined;
 
   constructor() {
-    this.element.append(...[this.nodes, this.sent, this.viewers, this.choices].map(({ element }) => element));
+    this.element.append(...[this.nodes, this.sent, this.viewers, this.choices, this.fill].map(({ element }) => element));
   }
 
   tell(now: Fleet): void {
@@ -47,6 +49,9 @@ export class Totals {
     const sites = new Set(serving.map(({ site }) => site)).size;
     this.viewers.tell(text(count(sum((node) => node.connections))), "", `at ${sites} site${sites === 1 ? "" : "s"}${other > 0 ? `; ${other} not serving` : ""}`);
     this.tellChoices(now);
+    const { bytesPerSecond, more } = filling(now);
+    const brought = bitsOf(bytesPerSecond);
+    this.fill.tell(brought.number, brought.unit, more);
   }
 
   /** Of the decisions since the last event, or since the start if there was none. */
