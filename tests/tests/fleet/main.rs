@@ -15,6 +15,7 @@ mod paths;
 mod placing;
 mod popularity;
 mod routing;
+#[allow(dead_code, reason = "the store's own tests use the rest")]
 #[path = "../../../crates/s3/tests/s3_server/mod.rs"]
 mod s3_server;
 mod secured;
