@@ -41,7 +41,10 @@ impl Plain {
     }
 
     /// As [`Self::ask`], with header `lines`, each with its line end.
-    fn ask_with(&mut self, path: &str, lines: &str) {
+    ///
+    /// # Panics
+    /// If the connection is gone.
+    pub fn ask_with(&mut self, path: &str, lines: &str) {
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n");
         self.stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
     }
@@ -88,6 +91,14 @@ impl Plain {
     /// If there is no answer.
     pub fn fetch_with(&mut self, path: &str, lines: &str) -> Response {
         self.ask_with(path, lines);
+        self.answer()
+    }
+
+    /// Reads the answer to what was asked.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn answer(&mut self) -> Response {
         let (status, head, length) = self.head();
         let body = self.body(length);
         Response { status, head, body }

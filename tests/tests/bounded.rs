@@ -1,8 +1,6 @@
 //! How much memory many slow or talkative viewers can make the server hold: the real program, measured from outside.
 
-use fullbore_tests::tool;
-use fullbore_tests::{Launch, Plain, Server, eventually};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use fullbore_tests::{Launch, Plain, Server, eventually, may_open};
 use serde_json::Value;
 use std::fs;
 use std::fs::OpenOptions;
@@ -15,18 +13,6 @@ const VIEWERS: usize = 1000;
 
 /// As many titles as the list may have.
 const TITLES: usize = 1000;
-
-/// Raises the limit so that this process may open `count` more descriptors. Reports it if that is impossible.
-fn may_open(count: usize) -> bool {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let wanted = (count + 200) as u64;
-    if maximum.is_some_and(|maximum| maximum < wanted) {
-        tool::skip(&format!("this takes {wanted} descriptors: ulimit -Hn {wanted}"));
-        return false;
-    }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).unwrap();
-    true
-}
 
 fn status(server: &Server) -> Value {
     serde_json::from_str(&server.admin_page("/status.json").1).unwrap()

@@ -474,6 +474,9 @@ impl Worker {
             for (reason, count) in edge.link().failures() {
                 numbers.set(Family::EdgeFailures, reason, count);
             }
+            for (reason, count) in edge.link().retries() {
+                numbers.set(Family::EdgeRetries, reason, count);
+            }
         }
         numbers.worker_cpu_seconds_total.set(thread_cpu_microseconds());
     }

@@ -11,6 +11,8 @@
 //! - A block is announced after its bytes and its hash are written. After a restart it is announced only if the bytes still have that hash.
 //! - Requests go to the configured host only: no redirects, no proxies. They carry nothing of a viewer's request but the path.
 //!
+//! - The helper may open its cache and what resolving names needs, and may connect to its origin's port (`sandbox`).
+//!
 //! Read first: [`contract`], then [`fetcher`].
 
 pub mod contract;
@@ -19,7 +21,8 @@ pub mod fetcher;
 pub mod keeper;
 pub mod line;
 mod origin;
-mod policy;
+pub mod policy;
+mod sandbox;
 mod store;
 
 pub use origin::{OriginAddress, escaped};

@@ -8,6 +8,7 @@ use reqwest::header::{
 };
 use reqwest::{Client, Response, StatusCode, Url};
 use s3::{S3Refusal, S3Signer, with_causes};
+use std::net::IpAddr;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -47,6 +48,17 @@ impl OriginAddress {
         let base = url.path().trim_end_matches('/').to_owned();
         url.set_path(&base);
         Ok(Self(url, None))
+    }
+
+    /// The port that is connected to.
+    pub(crate) fn port(&self) -> u16 {
+        self.0.port_or_known_default().expect("http and https have one")
+    }
+
+    /// Whether its host is a name, which has to be resolved.
+    pub(crate) fn is_named(&self) -> bool {
+        let host = self.0.host_str().unwrap_or_default();
+        host.trim_matches(['[', ']']).parse::<IpAddr>().is_err()
     }
 
     /// The address of `path`, which is [`escaped`].
@@ -190,6 +202,18 @@ impl Origin {
         }
     }
 
+    /// Asks for all of what is at `path`, whatever the origin says about keeping it.
+    pub(crate) async fn whole(&self, path: &str) -> Result<Response, Refused> {
+        let answer = self.ask(path, None, None).await?;
+        match answer.status() {
+            StatusCode::OK => Ok(answer),
+            status => {
+                let said = format!("{path}: the origin said {status}, which was not asked for");
+                Err((Trouble::Wrong, said))
+            }
+        }
+    }
+
     async fn ask(
         &self,
         path: &str,
@@ -306,6 +330,13 @@ mod tests {
         assert_eq!(of("https://a:1/x/", "/b").as_deref(), Some("https://a:1/x/b"));
         assert_eq!(of("http://a/x", "/../b"), None, "it leads elsewhere");
         assert_eq!(of("http://a/x", "//evil/b").as_deref(), Some("http://a/x//evil/b"));
+        let parts = |text: &str| {
+            let address = OriginAddress::parse(text).unwrap();
+            (address.port(), address.is_named())
+        };
+        assert_eq!(parts("https://a.example/x"), (443, true));
+        assert_eq!(parts("http://192.0.2.1"), (80, false));
+        assert_eq!(parts("http://[2001:db8::1]:8080"), (8080, false));
         for text in ["a", "ftp://a", "http://", "http://u@a", "http://a?b", "http://a#b"] {
             assert!(OriginAddress::parse(text).is_err(), "{text}");
         }

@@ -3,11 +3,12 @@
 //! The edge's requests are all alike: no cookies, no authorisation, `Accept-Encoding: identity`. So the answer to one viewer is the answer to
 //! all, unless the origin says that it depends on something.
 
-use crate::contract::Trouble;
+use crate::contract::{Trouble, is_plain, is_strong_tag};
 use reqwest::header::{
     AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES,
-    HeaderMap, HeaderName, LAST_MODIFIED, SET_COOKIE, VARY,
+    LAST_MODIFIED, SET_COOKIE, VARY,
 };
+pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// How long an answer is fresh if the origin does not say. Asking again costs one small request for a film that did not change.
@@ -17,28 +18,32 @@ const FRESH_UNSAID: Duration = Duration::from_secs(10);
 const STALE_UNSAID: Duration = Duration::from_secs(24 * 3600);
 
 /// What is older than this is asked for again, whatever the origin says.
-const FRESH_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-
-/// Longer values are not passed on.
-const VALUE_BYTES_MAX: usize = 512;
+pub const FRESH_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What is kept of an answer's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
-    pub(crate) etag: String,
-    pub(crate) content_type: Option<String>,
-    pub(crate) modified: Option<u64>,
-    pub(crate) cache_control: Option<String>,
+pub struct Terms {
+    /// The strong entity tag, with quotes.
+    pub etag: String,
+    /// The media type.
+    pub content_type: Option<String>,
+    /// When it was modified last, in seconds since 1970.
+    pub modified: Option<u64>,
+    /// `Cache-Control`, all lines of it.
+    pub cache_control: Option<String>,
     /// How old the answer was when it came.
-    pub(crate) age: Duration,
+    pub age: Duration,
     /// For how long it may be served from when it came.
-    pub(crate) fresh: Duration,
+    pub fresh: Duration,
     /// For how long after that, if the origin is gone.
-    pub(crate) stale: Duration,
+    pub stale: Duration,
 }
 
-/// What the header of a 200 or 206 allows, or why nothing of the answer may be kept.
-pub(crate) fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
+/// What the header of a 200 or 206 allows.
+///
+/// # Errors
+/// Why nothing of the answer may be kept.
+pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
     let refused = |why| Err((Trouble::Uncacheable, why));
     let directives = Directives::of(header);
     if directives.has("no-store") || directives.has("private") {
@@ -54,8 +59,7 @@ pub(crate) fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)
     if varies {
         return refused("it varies with the request (Vary)");
     }
-    let coding = text(header, CONTENT_ENCODING);
-    if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
+    if is_coded(header) {
         return refused("it is compressed, although that was not asked for");
     }
     let Some(etag) = strong_etag(header) else { return refused("it has no strong ETag") };
@@ -67,20 +71,29 @@ pub(crate) fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)
         None if must_ask.iter().any(|name| directives.has(name)) => Duration::ZERO,
         None => STALE_UNSAID,
     };
-    let modified = text(header, LAST_MODIFIED).and_then(|date| unix_seconds(&date));
-    let content_type = text(header, CONTENT_TYPE);
+    let (content_type, modified) = passed_on(header);
     Ok(Terms { etag, content_type, modified, cache_control: directives.whole, age, fresh, stale })
+}
+
+/// Whether the body is compressed, although the edge asks for `identity`.
+pub(crate) fn is_coded(header: &HeaderMap) -> bool {
+    let mut codings = header.get_all(CONTENT_ENCODING).iter();
+    !codings.all(|coding| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
+}
+
+/// What one viewer is told of an answer that is passed through: its media type and its date.
+pub(crate) fn passed_on(header: &HeaderMap) -> (Option<String>, Option<u64>) {
+    let modified = text(header, LAST_MODIFIED).and_then(|date| unix_seconds(&date));
+    (text(header, CONTENT_TYPE), modified)
 }
 
 /// The entity tag, if it is strong.
 pub(crate) fn strong_etag(header: &HeaderMap) -> Option<String> {
-    let etag = text(header, ETAG)?;
-    let inner = etag.strip_prefix('"')?.strip_suffix('"')?;
-    (!inner.contains(['"', ' '])).then(|| etag.clone())
+    text(header, ETAG).filter(|etag| is_strong_tag(etag))
 }
 
 /// The first byte, the one after the last, and the whole length, from `bytes 0-9/100`.
-pub(crate) fn content_range(header: &HeaderMap) -> Option<(u64, u64, u64)> {
+pub fn content_range(header: &HeaderMap) -> Option<(u64, u64, u64)> {
     let value = text(header, CONTENT_RANGE)?;
     let (range, size) = value.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -89,7 +102,7 @@ pub(crate) fn content_range(header: &HeaderMap) -> Option<(u64, u64, u64)> {
 }
 
 /// The whole length, from the `bytes */100` of a range that does not exist.
-pub(crate) fn unsatisfied(header: &HeaderMap) -> Option<u64> {
+pub fn unsatisfied(header: &HeaderMap) -> Option<u64> {
     number(text(header, CONTENT_RANGE)?.strip_prefix("bytes */")?)
 }
 
@@ -168,14 +181,9 @@ fn text(header: &HeaderMap, name: HeaderName) -> Option<String> {
     (values.next().is_none() && is_plain(value)).then(|| value.to_owned())
 }
 
-fn is_plain(value: &str) -> bool {
-    value.len() <= VALUE_BYTES_MAX && value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reqwest::header::HeaderValue;
 
     fn header(lines: &[&str]) -> HeaderMap {
         let mut header = HeaderMap::new();
@@ -212,6 +220,8 @@ mod tests {
         ] {
             assert_eq!(of(&[line]), Err(Trouble::Uncacheable), "{line}");
         }
+        let twice = ["Content-Encoding: gzip", "Content-Encoding: br"];
+        assert_eq!(of(&twice), Err(Trouble::Uncacheable));
         assert!(of(&["Vary: accept-encoding", "Content-Encoding: identity"]).is_ok());
     }
 

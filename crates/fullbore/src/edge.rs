@@ -23,6 +23,9 @@ pub(crate) struct Edge {
     /// An origin that is silent for longer counts as gone
     #[arg(long, value_name = "SECONDS")]
     silent: f64,
+    /// Give up nothing
+    #[arg(long)]
+    no_sandbox: bool,
     /// Start another process that does this, and start it again when it dies
     #[arg(long)]
     keep: bool,
@@ -48,17 +51,20 @@ impl Edge {
     }
 
     fn helper(&self) -> Command {
-        let Self { origin, cache, bytes, silent, .. } = self;
+        let Self { origin, cache, bytes, silent, no_sandbox, .. } = self;
         let mut command = Command::new("/proc/self/exe");
         command.args(["edge", "--origin", &origin.to_string(), "--bytes", &bytes.to_string()]);
         command.args(["--silent", &silent.to_string(), "--cache"]).arg(cache);
+        command.args(no_sandbox.then_some("--no-sandbox"));
         command
     }
 
     fn help(self) -> std::io::Result<()> {
         let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
         let silent_max = Duration::from_secs_f64(self.silent);
-        let Self { origin, cache, bytes, .. } = self;
-        fetcher::run(HelperOptions { origin, cache, bytes_max: bytes, silent_max }, socket)
+        let Self { origin, cache, bytes: bytes_max, no_sandbox, .. } = self;
+        let is_confined = !no_sandbox;
+        let options = HelperOptions { origin, cache, bytes_max, silent_max, is_confined };
+        fetcher::run(options, socket)
     }
 }

@@ -50,4 +50,5 @@ families! {
     FramesRefused frames_refused_total by reason "Frames refused, by reason (bypass).";
     EdgeLookups edge_lookups_total by result "Files looked up by a caching edge, by result.";
     EdgeFailures edge_failures_total by reason "What a caching edge could not fetch or keep, by reason.";
+    EdgeRetries edge_retries_total by reason "Requests of a caching edge to its origin that were made again, by reason.";
 }

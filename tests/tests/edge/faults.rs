@@ -56,30 +56,6 @@ fn whatever_an_origin_does_wrong_is_told_and_counted_and_others_are_served() {
 }
 
 #[test]
-fn what_must_not_be_kept_is_refused() {
-    let (origin, cache) = (Origin::start(), tempdir().unwrap());
-    let server = edge(&origin, cache.path(), "");
-    for (number, lines) in [
-        "Cache-Control: no-store\r\n",
-        "Cache-Control: private\r\n",
-        "Set-Cookie: a=b\r\n",
-        "Vary: Cookie\r\n",
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let path = format!("/a{number}");
-        origin.put(&path, number as u64, 1000, lines);
-        assert_eq!(Plain::connect(server.address).fetch(&path).status, 502, "{lines}");
-    }
-    origin.put("/weak", 9, 1000, LASTING);
-    origin.change("/weak", |object| object.etag = "W/\"v9\"".into());
-    assert_eq!(Plain::connect(server.address).fetch("/weak").status, 502);
-    let objects = std::fs::read_dir(cache.path().join("objects")).unwrap().count();
-    assert_eq!(objects, 0, "something was kept");
-}
-
-#[test]
 fn while_the_origin_is_gone_what_is_stale_is_served_unless_it_may_not_be() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let film = origin.put("/film", 1, 1000, "Cache-Control: max-age=0\r\n");
@@ -94,6 +70,33 @@ fn while_the_origin_is_gone_what_is_stale_is_served_unless_it_may_not_be() {
     assert!(server.counter("edge_lookups_total{result=\"stale\"}") > 0);
     origin.behave(Manner::Status(404, String::new()));
     eventually("the film to be gone", || (fetch("/film").status == 404).then_some(()));
+}
+
+#[test]
+fn what_is_stale_is_served_no_longer_than_the_origin_allows() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    origin.put("/film", 1, 1000, "Cache-Control: max-age=0, stale-if-error=1\r\n");
+    let server = edge(&origin, cache.path(), "");
+    let status = || Plain::connect(server.address).fetch("/film").status;
+    assert_eq!(status(), 200);
+    origin.behave(Manner::Gone);
+    eventually("it to be too old", || (status() == 502).then_some(()));
+    origin.behave(Manner::Good);
+    eventually("it to be had again", || (status() == 200).then_some(()));
+}
+
+#[test]
+fn what_was_missing_is_asked_for_again_soon() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let fetch = || Plain::connect(server.address).fetch("/segment-7.m4s");
+    assert_eq!(fetch().status, 404);
+    let segment = origin.put("/segment-7.m4s", 1, 1000, LASTING);
+    let got = eventually("the segment", || {
+        let answer = fetch();
+        (answer.status == 200).then_some(answer.body)
+    });
+    assert!(got == *segment);
 }
 
 #[test]

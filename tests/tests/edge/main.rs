@@ -5,10 +5,13 @@
 mod bucket;
 mod changes;
 mod faults;
+mod flaky;
 mod origin;
+mod passing;
 #[path = "../../../crates/s3/tests/s3_server/mod.rs"]
 mod s3_server;
 mod serving;
+mod signed;
 
 use fullbore_tests::{Launch, Server};
 use origin::Origin;

@@ -17,6 +17,12 @@ pub(crate) struct Object {
     pub(crate) lines: String,
 }
 
+impl Object {
+    fn counted(self, number: usize) -> Self {
+        Self { bytes: Arc::new(number.to_string().into_bytes()), ..self }
+    }
+}
+
 /// How an origin misbehaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
@@ -40,6 +46,28 @@ pub(crate) enum Manner {
     Unconditional,
     /// It closes each connection without a word.
     Gone,
+    /// It says no length, and no tag.
+    Chunked,
+    /// It sends other bytes to each request: their number.
+    Counted,
+    /// One request in so many fails, each in another way.
+    Flaky(usize),
+}
+
+/// What fails in turn: resets, errors, redirects, stalls before and within a body, bodies that end early, other ranges, wrong lengths.
+fn fault(number: usize) -> Manner {
+    let elsewhere = "Location: http://127.0.0.1:1/secret\r\n".to_owned();
+    match number % 9 {
+        0 => Manner::Gone,
+        1 => Manner::Status(500, String::new()),
+        2 => Manner::Breaks(300_000),
+        3 => Manner::OtherRange,
+        4 => Manner::Stalls(0),
+        5 => Manner::Status(302, elsewhere),
+        6 => Manner::LongerThanSaid,
+        7 => Manner::Stalls(1_500_000),
+        _ => Manner::Status(503, String::new()),
+    }
 }
 
 /// A request that it got.
@@ -57,7 +85,22 @@ struct State {
     objects: HashMap<String, Object>,
     manner: Option<Manner>,
     seen: Vec<Seen>,
+    failed: usize,
     delay: Duration,
+}
+
+impl State {
+    /// What to do about the request that was seen last.
+    fn manner(&mut self) -> Manner {
+        match self.manner.clone().unwrap_or(Manner::Good) {
+            Manner::Flaky(one_in) if self.seen.len() % one_in == one_in / 2 => {
+                self.failed += 1;
+                fault(self.failed)
+            }
+            Manner::Flaky(_) => Manner::Good,
+            manner => manner,
+        }
+    }
 }
 
 /// A running origin. It ends with the test.
@@ -122,6 +165,11 @@ impl Origin {
         self.state().seen.clone()
     }
 
+    /// How many requests it failed on purpose.
+    pub(crate) fn failed(&self) -> usize {
+        self.state().failed
+    }
+
     fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
         stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream.try_clone()?);
@@ -134,13 +182,18 @@ impl Origin {
                 }
             }
             let seen = seen(&head);
-            let (object, manner, delay) = {
+            let (number, object, manner, delay) = {
                 let mut state = self.state();
                 state.seen.push(seen.clone());
-                let manner = state.manner.clone().unwrap_or(Manner::Good);
-                (state.objects.get(&seen.path).cloned(), manner, state.delay)
+                let number = state.seen.len();
+                let manner = state.manner();
+                (number, state.objects.get(&seen.path).cloned(), manner, state.delay)
             };
             std::thread::sleep(delay);
+            let object = match manner {
+                Manner::Counted => object.map(|object| object.counted(number)),
+                _ => object,
+            };
             if manner == Manner::Gone || !answer(&mut stream, &seen, object, manner)? {
                 return Ok(());
             }
@@ -190,6 +243,12 @@ fn answer(
     let range = seen.range.filter(|_| manner != Manner::NoRanges);
     if range.is_some_and(|(first, _)| first >= size) {
         return plain(&format!("416 Range Not Satisfiable\r\nContent-Range: bytes */{size}"));
+    }
+    if manner == Manner::Chunked {
+        write!(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{lines}\r\n")?;
+        write!(stream, "{:x}\r\n", bytes.len())?;
+        stream.write_all(&bytes)?;
+        return stream.write_all(b"\r\n0\r\n\r\n").map(|()| true);
     }
     let (mut first, end) = range.map_or((0, size), |(first, last)| (first, size.min(last + 1)));
     if manner == Manner::OtherRange {

@@ -2,7 +2,7 @@
 
 use crate::origin::Origin;
 use crate::{MIB, edge, launch};
-use fullbore_tests::{Plain, Server, Signal, eventually, tool, until};
+use fullbore_tests::{Launch, Plain, Server, Signal, eventually, may_open, tool, until};
 use std::time::Duration;
 use tempfile::tempdir;
 
@@ -75,17 +75,35 @@ fn a_small_range_costs_the_origin_one_block_and_each_later_block_is_pinned_to_th
     assert_eq!(asked_once(&origin), (2 * MIB as u64, true));
 }
 
+/// Everybody asks before anybody reads, some for the whole film, the others for parts all over it.
 #[test]
-fn a_stampede_asks_the_origin_for_each_block_once() {
+fn a_stampede_of_a_thousand_viewers_asks_the_origin_for_each_block_once() {
+    const VIEWERS: usize = 1000;
+    const WHOLE: usize = 10;
+    const PART: usize = 40_000;
+    if !may_open(VIEWERS) {
+        return;
+    }
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let bytes = origin.put("/film", 1, 10 * MIB + 1, LASTING);
-    origin.delay(Duration::from_millis(20));
+    origin.delay(Duration::from_millis(100));
     let server = edge(&origin, cache.path(), "--workers 2");
-    std::thread::scope(|scope| {
-        for _ in 0..50 {
-            scope.spawn(|| assert!(Plain::connect(server.address).fetch("/film").body == *bytes));
-        }
-    });
+    let start = |viewer: usize| viewer * 7_919_777 % (bytes.len() - PART);
+    let ask = |viewer: usize| {
+        let mut asking = Plain::connect(server.address);
+        let range = format!("Range: bytes={}-{}\r\n", start(viewer), start(viewer) + PART - 1);
+        asking.ask_with("/film", if viewer < WHOLE { "" } else { &range });
+        asking
+    };
+    let viewers: Vec<_> = (0..VIEWERS).map(ask).collect();
+    for (viewer, mut asked) in viewers.into_iter().enumerate() {
+        let answer = asked.answer();
+        let expected = match viewer < WHOLE {
+            true => &bytes[..],
+            false => &bytes[start(viewer)..start(viewer) + PART],
+        };
+        assert!(answer.body == expected, "{viewer}: {}", answer.head);
+    }
     assert_eq!(asked_once(&origin), (bytes.len() as u64, true), "{:?}", ranges(&origin));
     server.wait_for_news();
     assert_eq!(server.sum("edge_fetched_bytes_total"), bytes.len() as u64);
@@ -116,6 +134,34 @@ fn children(parent: u32) -> Vec<u32> {
         stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<u32>().ok()
     };
     numbers.filter(|number| parent_of(number) == Some(parent)).collect()
+}
+
+#[test]
+fn the_helper_runs_with_the_least_privilege() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let bytes = origin.put("/film", 1, 1000, LASTING);
+    let status = |server: &Server| {
+        assert!(Plain::connect(server.address).fetch("/film").body == *bytes);
+        std::fs::read_to_string(format!("/proc/{}/status", helper(server))).unwrap()
+    };
+    // By its name, so that the helper has to resolve it.
+    let named = origin.url().replace("127.0.0.1", "localhost");
+    let launch = |words: &str| {
+        let launch = Launch::bare().arguments("--tls off --origin").argument(&named);
+        launch.arguments("--cache").argument(cache.path()).arguments(words).start()
+    };
+    let server = launch("");
+    let confined = status(&server);
+    for line in ["NoNewPrivs:\t1\n", "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n"] {
+        assert!(confined.contains(line), "{line} is not in {confined}");
+    }
+    server.finish();
+    let server = launch("--no-sandbox");
+    let privileges = |status: &str| {
+        status.lines().find(|line| line.starts_with("NoNewPrivs")).map(str::to_owned)
+    };
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    assert_eq!(privileges(&status(&server)), privileges(&own), "--no-sandbox reaches it");
 }
 
 /// The helper of a server: the only child of its only child.

@@ -1,5 +1,6 @@
 //! What all workers know of the origin's objects, as the helper tells it.
 
+use super::passing::{Passing, Ticket};
 use disk::arriving::NOBODY;
 use disk::{ARRIVAL_BYTES, ArrivedBlocks};
 use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, EdgeTold, Trouble};
@@ -31,6 +32,12 @@ pub(crate) struct Live {
     is_ended: AtomicBool,
 }
 
+impl Live {
+    pub(super) fn new(number: u64, file: OwnedFd, arrived: ArrivedBlocks) -> Self {
+        Self { number, file, arrived: Arc::new(arrived), is_ended: AtomicBool::new(false) }
+    }
+}
+
 /// What the origin last said of an object.
 pub(crate) struct Cached {
     pub(super) live: Arc<Live>,
@@ -39,6 +46,11 @@ pub(crate) struct Cached {
 }
 
 impl Cached {
+    /// What the origin says now.
+    pub(super) fn new(live: Arc<Live>, described: Described) -> Self {
+        Self { live, described, at: Instant::now() }
+    }
+
     /// Whether it may be served without another question.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
         let fresh = Duration::from_millis(self.described.fresh_ms);
@@ -73,6 +85,9 @@ struct Table {
     is_gone: bool,
 }
 
+/// How often something happened, by reason.
+type Counts = BTreeMap<&'static str, u64>;
+
 /// What workers share.
 pub(crate) struct EdgeLink {
     table: Mutex<Table>,
@@ -81,7 +96,9 @@ pub(crate) struct EdgeLink {
     woken: Mutex<Vec<Option<Woken>>>,
     objects_max: usize,
     fetched_bytes: AtomicU64,
-    failures: Mutex<BTreeMap<&'static str, u64>>,
+    failures: Mutex<Counts>,
+    retries: Mutex<Counts>,
+    passing: Passing,
     told: Mutex<Option<Instant>>,
     /// Keeps other servers off the cache for as long as this one runs.
     _lock: File,
@@ -106,6 +123,8 @@ impl EdgeLink {
             objects_max,
             fetched_bytes: AtomicU64::new(0),
             failures: Mutex::default(),
+            retries: Mutex::default(),
+            passing: Passing::default(),
             told: Mutex::default(),
             _lock: lock,
         });
@@ -120,7 +139,12 @@ impl EdgeLink {
         let mut buffer = Vec::new();
         loop {
             match line::receive(socket, &mut buffer) {
-                Ok(Some((told, file))) => self.take(told, file),
+                Ok(Some((told, file))) => match told.check() {
+                    Ok(()) => self.take(told, file),
+                    Err(why) => {
+                        self.complain(&format!("the edge's helper is not believed: it said {why}"));
+                    }
+                },
                 Ok(None) => break,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     self.complain(&format!("the edge's helper cannot be understood: {error}"));
@@ -136,6 +160,7 @@ impl EdgeLink {
         table.is_gone = true;
         table.live().for_each(|live| live.arrived.end(NOBODY));
         drop(table);
+        self.passing.forget();
         self.remotes.iter().for_each(Remote::wake);
         self.complain(
             "the edge's helper and its keeper are gone: what is cached is served, and nothing is fetched; restart the server",
@@ -148,6 +173,8 @@ impl EdgeLink {
                 let mut table = self.table();
                 table.asked.clear();
                 table.live().for_each(|live| live.arrived.forget_asked());
+                drop(table);
+                self.passing.forget();
             }
             EdgeTold::Object(described) => self.take_object(described, file),
             EdgeTold::Refused { path, why, for_ms, said } => {
@@ -166,6 +193,12 @@ impl EdgeLink {
                 }
                 self.count_failure(why, &said);
             }
+            EdgeTold::Passed { ticket, described } => self.passing.take(ticket, described, file),
+            EdgeTold::NotPassed { ticket, why, said } => {
+                self.passing.refuse(ticket, why);
+                self.count_failure(why, &said);
+            }
+            EdgeTold::TriedAgain { why } => count(&self.retries, why),
             EdgeTold::Ended { object, why } => {
                 let mut table = self.table();
                 if let Some(live) = table.live.remove(&object).and_then(|live| live.upgrade()) {
@@ -186,9 +219,8 @@ impl EdgeLink {
         let live = match (known, file) {
             (Some(known), _) => known,
             (None, Some(file)) => {
-                let arrived = Arc::new(ArrivedBlocks::new(described.size));
                 let number = described.object;
-                let live = Live { number, file, arrived, is_ended: AtomicBool::new(false) };
+                let live = Live::new(number, file, ArrivedBlocks::new(described.size));
                 let live = Arc::new(live);
                 table.live.insert(number, Arc::downgrade(&live));
                 live
@@ -199,9 +231,10 @@ impl EdgeLink {
                 return;
             }
         };
-        let (path, at) = (described.path.clone(), Instant::now());
-        let what = Ok(Arc::new(Cached { live, described, at }));
-        table.put(path, Answer { what, at, until: at });
+        let path = described.path.clone();
+        let cached = Cached::new(live, described);
+        let at = cached.at;
+        table.put(path, Answer { what: Ok(Arc::new(cached)), at, until: at });
         table.bound(self.objects_max);
     }
 
@@ -239,6 +272,17 @@ impl EdgeLink {
         self.ask(EdgeAsk::Bring { object, first, end });
     }
 
+    /// Has what is at `path` fetched for one viewer.
+    pub(super) fn pass(&self, path: String) -> Result<Ticket<'_>, Trouble> {
+        let ticket = self.passing.begin()?;
+        // After the ticket: so either this or whoever notes that the helper is gone sees the other.
+        if self.table().is_gone {
+            return Err(Trouble::Unreachable);
+        }
+        self.ask(EdgeAsk::Pass { path, ticket: ticket.number });
+        Ok(ticket)
+    }
+
     /// Viewers use these objects.
     pub(super) fn note_used(&self, objects: Vec<u64>) {
         self.ask(EdgeAsk::Used { objects });
@@ -261,14 +305,17 @@ impl EdgeLink {
     }
 
     /// What could not be fetched or kept, by reason.
-    pub(crate) fn failures(&self) -> BTreeMap<&'static str, u64> {
+    pub(crate) fn failures(&self) -> Counts {
         self.failures.lock().expect("no holder of this lock can panic").clone()
     }
 
+    /// Requests to the origin that were made again, by reason.
+    pub(crate) fn retries(&self) -> Counts {
+        self.retries.lock().expect("no holder of this lock can panic").clone()
+    }
+
     fn count_failure(&self, why: Trouble, said: &str) {
-        let mut failures = self.failures.lock().expect("no holder of this lock can panic");
-        *failures.entry(why.as_str()).or_default() += 1;
-        drop(failures);
+        count(&self.failures, why);
         if why != Trouble::NotFound {
             self.complain(said);
         }
@@ -327,6 +374,11 @@ impl Table {
         self.answers.retain(|_, answer| answer.what.is_err() || answer.at > oldest);
         self.live.retain(|_, live| live.strong_count() > 0);
     }
+}
+
+fn count(counts: &Mutex<Counts>, why: Trouble) {
+    let mut counts = counts.lock().expect("no holder of this lock can panic");
+    *counts.entry(why.as_str()).or_default() += 1;
 }
 
 /// The thread that asks the helper, and waits where that is slow.

@@ -1,12 +1,14 @@
 //! A worker's files of a caching edge.
 
-use super::link::{Cached, EdgeLink};
+use super::link::{Cached, EdgeLink, Live};
+use super::passing::ForOne;
 use disk::{Arriving, File, Waiters};
 use edge::contract::Trouble;
 use edge::escaped;
 use reactor::{Woken, timeout_at};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -95,6 +97,32 @@ impl LocalEdge {
         Ok((file, cached, lookup))
     }
 
+    /// What is at `path`, fetched for this viewer alone. The file ends with its last user.
+    pub(crate) async fn pass(&self, path: &[u8]) -> Result<(Rc<File>, Arc<Cached>), Trouble> {
+        let (ticket, since) = (self.link.pass(escaped(path))?, Instant::now());
+        let ForOne { cached, taken } = loop {
+            if let Some(answer) = ticket.answer() {
+                break answer?;
+            }
+            if timeout_at(since + ANSWER_MAX, self.waiters.changed()).await.is_err() {
+                return Err(Trouble::TimedOut);
+            }
+        };
+        // All of it is there, so nothing is ever asked for; the file holds its room on the disk by this.
+        let ask = move |_| {
+            let _held = &taken;
+        };
+        Ok((self.opened(&cached.live, ask)?, cached))
+    }
+
+    fn opened(&self, live: &Live, ask: impl Fn(Range<u64>) + 'static) -> Result<Rc<File>, Trouble> {
+        let arriving = Arriving::new(Arc::clone(&live.arrived), ask, Rc::clone(&self.waiters));
+        // Out of descriptors: the same as a cache without room.
+        let descriptor = live.file.try_clone().map_err(|_| Trouble::Full)?;
+        let file = File::arriving(descriptor, live.number, arriving);
+        file.map(Rc::new).map_err(|_| Trouble::Disk)
+    }
+
     /// The open file of an object. It stays open under its path.
     fn file(&self, path: &[u8], cached: &Arc<Cached>) -> Result<Rc<File>, Trouble> {
         let (mut open, now) = (self.open.borrow_mut(), reactor::now());
@@ -113,11 +141,7 @@ impl LocalEdge {
         let live = &cached.live;
         let (link, number) = (Arc::clone(&self.link), live.number);
         let ask = move |blocks| link.bring(number, blocks);
-        let arriving = Arriving::new(Arc::clone(&live.arrived), ask, Rc::clone(&self.waiters));
-        // Out of descriptors: the same as a cache without room.
-        let descriptor = live.file.try_clone().map_err(|_| Trouble::Full)?;
-        let file = File::arriving(descriptor, number, arriving).map_err(|_| Trouble::Disk)?;
-        let file = Rc::new(file);
+        let file = self.opened(live, ask)?;
         if open.len() >= self.open_max && !open.contains_key(path) {
             forget_oldest(&mut open);
         }

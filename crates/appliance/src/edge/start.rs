@@ -43,6 +43,7 @@ impl Starting {
         Command::new("/proc/self/exe")
             .args(["edge", "--origin", origin, "--bytes", &bytes_max.to_string()])
             .args(["--silent", &config.edge.silent_seconds.to_string(), "--keep"])
+            .args((!config.sandbox).then_some("--no-sandbox"))
             .arg("--cache")
             .arg(cache)
             .stdin(Stdio::from(theirs))

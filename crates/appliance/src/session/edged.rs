@@ -27,6 +27,14 @@ pub(super) async fn plan(
                 return (response, Some(file));
             }
             Err(Trouble::Changed | Trouble::Evicted) if tries < TRIES => tries += 1,
+            // Boxed, so that those whose film is kept do not pay for it.
+            Err(Trouble::Uncacheable) => match Box::pin(pass(worker, edge, request, path)).await {
+                Ok((response, file)) => {
+                    note_experience(worker, request, path, response.status);
+                    return (response, Some(file));
+                }
+                Err(trouble) => break trouble,
+            },
             Err(trouble) => break trouble,
         }
     };
@@ -52,6 +60,18 @@ async fn find(
     }
     worker.numbers.count(telemetry::Family::EdgeLookups, lookup);
     Ok((response, file))
+}
+
+/// What must not be kept is fetched for this viewer alone.
+async fn pass(
+    worker: &Worker,
+    edge: &LocalEdge,
+    request: &Request,
+    path: &[u8],
+) -> Result<(Response, Rc<File>), Trouble> {
+    let (file, cached) = edge.pass(path).await?;
+    worker.numbers.count(telemetry::Family::EdgeLookups, "passed");
+    Ok((respond(worker, request, &cached, path), file))
 }
 
 fn respond(worker: &Worker, request: &Request, cached: &Cached, path: &[u8]) -> Response {

@@ -1,7 +1,7 @@
 //! What is at a path: asks the origin, if what is known is not fresh.
 
 use super::{Helper, OBJECT_BYTES, refused_for, shortened};
-use crate::contract::{BLOCK_BYTES, Described, EdgeTold, Trouble};
+use crate::contract::{BLOCK_BYTES, Described, EdgeTold, OBJECT_BYTES_MAX, Trouble};
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{Terms, terms};
 use crate::store::Stored;
@@ -74,7 +74,7 @@ impl Helper {
                 format!("{path}: the origin said 304, which was not asked for"),
             )),
             (Err((Trouble::Unreachable | Trouble::TimedOut, _)), Some(known))
-                if may_be_stale(&known) =>
+                if stale_left(&known) > Duration::ZERO =>
             {
                 Ok(Answer { is_stale: true, ..Answer::of(known) })
             }
@@ -102,7 +102,7 @@ impl Helper {
             }
             self.end(&known, Trouble::Changed);
         }
-        let bytes_max = self.room().bytes_max();
+        let bytes_max = self.room().bytes_max().min(OBJECT_BYTES_MAX);
         if found.size > bytes_max {
             let said = format!("{path}: its {} bytes are more than the cache has", found.size);
             return Err((Trouble::TooLarge, said));
@@ -157,14 +157,15 @@ fn fresh_left(object: &Stored) -> Duration {
     said.terms.fresh.saturating_sub(said.at.elapsed())
 }
 
-fn may_be_stale(object: &Stored) -> bool {
+/// For how long it may still be served while the origin is gone.
+fn stale_left(object: &Stored) -> Duration {
     let said = object.said();
-    said.at.elapsed() < said.terms.fresh.saturating_add(said.terms.stale)
+    said.terms.fresh.saturating_add(said.terms.stale).saturating_sub(said.at.elapsed())
 }
 
 fn described(object: &Stored, is_stale: bool) -> Described {
     let said = object.said();
-    let fresh = if is_stale { RETRY } else { fresh_left(object) };
+    let fresh = if is_stale { RETRY.min(stale_left(object)) } else { fresh_left(object) };
     Described {
         path: object.path.clone(),
         object: object.number,

@@ -11,10 +11,6 @@ use std::time::Duration;
 use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How often an origin that cannot be reached, or breaks off, is asked again: an origin of which one request in a hundred fails then fails
-/// one viewer in a million.
-const TRIES: u32 = 3;
-
 /// Before the next try; twice as long before the one after.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -37,7 +33,7 @@ impl Helper {
             }
         }
         for run in fetch {
-            tokio::spawn(Arc::clone(&self).fetch(Arc::clone(&object), run));
+            tokio::spawn(Arc::clone(&self).fetch(Arc::clone(&object), run, 0));
         }
     }
 
@@ -54,16 +50,16 @@ impl Helper {
             if self.is_over(&object, &refused, rest.clone()) {
                 return;
             }
-            match refused.0.may_pass() {
-                true => self.fetch(object, rest).await,
-                false => self.failed(&object, rest, refused),
+            if refused.0.tries() == 1 {
+                return self.failed(&object, rest, refused);
             }
+            self.try_later(refused.0, 1).await;
+            self.fetch(object, rest, 1).await;
         }
     }
 
-    /// Fetches blocks, which are marked as being fetched.
-    async fn fetch(self: Arc<Self>, object: Arc<Stored>, mut run: Range<u64>) {
-        let mut tries = 1;
+    /// Fetches blocks, which are marked as being fetched. `tries` have failed before; what brings a block further does not count as one.
+    async fn fetch(self: Arc<Self>, object: Arc<Stored>, mut run: Range<u64>, mut tries: u32) {
         while !run.is_empty() {
             let mut done_to = run.start;
             let brought = self.fetch_once(&object, &run, &mut done_to).await;
@@ -74,11 +70,24 @@ impl Helper {
                 return;
             }
             tries = if is_further { 1 } else { tries + 1 };
-            if !refused.0.may_pass() || tries > TRIES {
+            if tries >= refused.0.tries() {
                 return self.failed(&object, run, refused);
             }
-            sleep(PAUSE * tries).await;
+            self.try_later(refused.0, tries).await;
         }
+    }
+
+    /// Says that there will be another try, and waits for its time.
+    async fn try_later(&self, why: Trouble, tries: u32) {
+        if why == Trouble::Unreachable && self.confined.is_outdated() {
+            eprintln!(
+                "fullbore: the edge's helper can no longer read what names are resolved by, because it was replaced"
+            );
+            // Its keeper starts another one, which can. Until then nothing could be fetched anyway.
+            std::process::exit(1);
+        }
+        self.tell(EdgeTold::TriedAgain { why });
+        sleep(PAUSE * tries).await;
     }
 
     async fn fetch_once(
@@ -189,7 +198,7 @@ impl Helper {
         is_over
     }
 
-    /// Asks the origin, and asks again if it cannot be reached.
+    /// Asks the origin, and asks again if that may help. One that is silent is asked once here: the viewer has nothing yet, and should hear why.
     pub(super) async fn try_again<T, F: Future<Output = Result<T, Refused>>>(
         &self,
         ask: impl Fn() -> F,
@@ -200,10 +209,12 @@ impl Helper {
             let asked = ask().await;
             drop(slot);
             match asked {
-                Err((why, _)) if why.may_pass() && tries < TRIES => tries += 1,
+                Err((why, _)) if why != Trouble::TimedOut && tries < why.tries() => {
+                    self.try_later(why, tries).await;
+                    tries += 1;
+                }
                 asked => return asked,
             }
-            sleep(PAUSE * tries).await;
         }
     }
 }

@@ -2,10 +2,12 @@
 
 mod answering;
 mod fetching;
+mod passing;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::line;
 use crate::origin::{Origin, OriginAddress};
+use crate::sandbox::{self, Confined, Needed};
 use crate::store::{Room, Store, Stored};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -39,6 +41,8 @@ pub struct HelperOptions {
     pub bytes_max: u64,
     /// An origin that is silent for longer counts as gone.
     pub silent_max: Duration,
+    /// Whether the helper gives up what it does not need.
+    pub is_confined: bool,
 }
 
 /// Everything that the tasks share.
@@ -49,7 +53,9 @@ struct Helper {
     known: Mutex<Known>,
     room: Mutex<Room>,
     slots: Semaphore,
+    passing: Semaphore,
     silent_max: Duration,
+    confined: Confined,
 }
 
 /// A message on its way to the server, with a descriptor if it has one.
@@ -69,10 +75,16 @@ struct Known {
 /// If the cache cannot be used, or the system has no threads or descriptors left.
 pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     ignore_signals()?;
-    rustix::thread::set_no_new_privs(true)?;
-    let HelperOptions { origin, cache, bytes_max, silent_max } = options;
+    let HelperOptions { origin, cache, bytes_max, silent_max, is_confined } = options;
+    let (port, resolves) = (origin.port(), origin.is_named());
     let origin = Origin::new(origin, silent_max).map_err(io::Error::other)?;
     let (store, objects) = Store::open(&cache)?;
+    // What is needed only once is open, and there is no other thread yet.
+    let needed = Needed { objects: store.folder(), port, resolves };
+    let confined = if is_confined { sandbox::confine(&needed) } else { Confined::not() };
+    if let Some(lacks) = &confined.lacks {
+        eprintln!("fullbore: the edge's helper: {lacks}");
+    }
     let (told, telling) = channel();
     let mut room = Room::new(bytes_max);
     let mut known = Known::default();
@@ -80,8 +92,10 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
         room.begin(object.number, object.stored_bytes() + OBJECT_BYTES, Instant::now());
         known.add(Arc::new(object));
     }
-    let (known, room, slots) = (Mutex::new(known), Mutex::new(room), Semaphore::new(REQUESTS_MAX));
-    let helper = Arc::new(Helper { origin, store, told, known, room, slots, silent_max });
+    let (known, room) = (Mutex::new(known), Mutex::new(room));
+    let (slots, passing) = (Semaphore::new(REQUESTS_MAX), Semaphore::new(passing::AT_ONCE_MAX));
+    let helper = Helper { origin, store, told, known, room, slots, passing, silent_max, confined };
+    let helper = Arc::new(helper);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let out = socket.try_clone()?;
@@ -134,6 +148,9 @@ impl Helper {
             }
             EdgeAsk::Bring { object, first, end } => {
                 runtime.spawn(helper.bring(object, first..end));
+            }
+            EdgeAsk::Pass { path, ticket } => {
+                runtime.spawn(helper.pass(path, ticket));
             }
             EdgeAsk::Used { objects } => {
                 let (now, mut room) = (Instant::now(), helper.room());

@@ -24,6 +24,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
+/// The ending of a file whose name is removed at once. One that is found was left by a crash between the two.
+const PASSING: &str = "passing";
+
 /// One version of one object.
 pub(crate) struct Stored {
     pub(crate) number: u64,
@@ -64,8 +67,13 @@ impl Store {
         let mut objects = Vec::new();
         for entry in fs::read_dir(&folder)? {
             let path = entry?.path();
-            if path.extension().is_some() {
-                continue;
+            match path.extension() {
+                Some(extension) if extension == PASSING => {
+                    fs::remove_file(&path)?;
+                    continue;
+                }
+                Some(_) => continue,
+                None => {}
             }
             match Stored::read(&folder, &path) {
                 Some(object) => objects.push(object),
@@ -76,6 +84,20 @@ impl Store {
             }
         }
         Ok((Self { folder }, objects))
+    }
+
+    /// Where objects are.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A file without a name, for what is not kept: to write to, and to read from. The disk has its room back when nobody has it open.
+    pub(crate) fn nameless(&self) -> io::Result<(File, File)> {
+        let name = self.folder.join(format!("{:016x}.{PASSING}", fastrand::u64(..)));
+        let written = options().write(true).create_new(true).open(&name)?;
+        let read = File::open(&name);
+        fs::remove_file(&name)?;
+        Ok((written, read?))
     }
 
     /// A new object without blocks.
@@ -302,7 +324,10 @@ mod tests {
         fs::write(torn.name().with_extension("record"), "{\"path\":").unwrap();
         let lone = store.create("/c", 10, terms()).unwrap();
         fs::remove_file(lone.name().with_extension("record")).unwrap();
+        let left = folder.path().join("objects/1.passing");
+        fs::write(&left, "for nobody any more").unwrap();
         assert!(Store::open(folder.path()).unwrap().1.is_empty());
+        assert!(!left.exists());
         assert!(!shorter.name().exists() && !torn.name().exists() && !lone.name().exists());
     }
 

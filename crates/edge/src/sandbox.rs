@@ -1,0 +1,215 @@
+//! Least privilege for the helper: of all processes of an edge, it alone reads what strangers send, so it gives up the most. docs/sandbox.md says
+//! what that means for the operator.
+//!
+//! Once its cache is open and its certificates are read, it may open files of the cache and those by which names are resolved, and may connect
+//! by TCP to its origin's port, and to that of name servers. It may execute nothing, listen nowhere, and signal nobody. None of this is fatal if
+//! the kernel lacks it.
+//!
+//! Landlock knows files by inode. A resolver's file that is replaced later can no longer be read; [`Confined::is_outdated`] notices, and the next
+//! helper is granted the new one.
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
+};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_no_new_privs};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The newest Landlock that these rules were designed for. An older kernel enforces the part that it knows.
+const NEWEST: ABI = ABI::V9;
+
+/// What the C library reads to resolve a name, and the modules that it loads for that (nss(5)).
+const RESOLVING: [&str; 13] = [
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/host.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/etc/ld.so.cache",
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/run/systemd/resolve",
+    "/run/nscd",
+];
+
+/// Of name servers, for answers that do not fit into a datagram.
+const DNS_PORT: u16 = 53;
+
+/// What the helper still needs.
+pub(crate) struct Needed<'a> {
+    /// Where objects are kept.
+    pub(crate) objects: &'a Path,
+    /// The origin's port.
+    pub(crate) port: u16,
+    /// Whether the origin's host is a name.
+    pub(crate) resolves: bool,
+}
+
+/// A helper that is confined, as far as the kernel can.
+pub(crate) struct Confined {
+    /// What it could read when it was confined.
+    readable: Vec<PathBuf>,
+    /// What could not be given up.
+    pub(crate) lacks: Option<String>,
+}
+
+/// Confines this thread and those that it starts from now on. This cannot be undone.
+pub(crate) fn confine(needed: &Needed<'_>) -> Confined {
+    let readable = if needed.resolves { RESOLVING.map(PathBuf::from).to_vec() } else { Vec::new() };
+    confine_to(needed, readable)
+}
+
+fn confine_to(needed: &Needed<'_>, mut readable: Vec<PathBuf>) -> Confined {
+    readable.retain(|path| File::open(path).is_ok());
+    let privileges = set_no_new_privs(true).map_err(io::Error::from).err();
+    let privileges = privileges.map(|error| format!("new privileges are possible ({error})"));
+    let files = match restrict(needed, &readable) {
+        Ok(lack) => lack,
+        Err(error) => Some(format!("files and connections are not confined ({error})")),
+    };
+    // Last, so that a folder that only root can reach is still granted.
+    let kept = give_up_capabilities(needed.objects).err();
+    let kept = kept.map(|error| format!("capabilities are kept ({error})"));
+    let lacks: Vec<_> = [privileges, files, kept].into_iter().flatten().collect();
+    Confined { readable, lacks: (!lacks.is_empty()).then(|| lacks.join(", ")) }
+}
+
+impl Confined {
+    /// Nothing is confined.
+    pub(crate) fn not() -> Self {
+        Self { readable: Vec::new(), lacks: None }
+    }
+
+    /// Whether something that names are resolved by was replaced, so that it can no longer be read.
+    pub(crate) fn is_outdated(&self) -> bool {
+        let is_denied = |path: &PathBuf| {
+            File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        };
+        self.readable.iter().any(is_denied)
+    }
+}
+
+/// Returns what the kernel cannot confine.
+fn restrict(needed: &Needed<'_>, readable: &[PathBuf]) -> Result<Option<String>, RulesetError> {
+    let keep = make_bitflags!(AccessFs::{
+        ReadFile | ReadDir | WriteFile | Truncate | MakeReg | RemoveFile
+    });
+    let rights = |path: &Path| -> BitFlags<AccessFs> {
+        match path.is_dir() {
+            // Some resolvers are asked over a socket there.
+            true => make_bitflags!(AccessFs::{ReadFile | ReadDir | ResolveUnix}),
+            false => AccessFs::ReadFile.into(),
+        }
+    };
+    let granted = readable.iter().map(|path| (path.as_path(), rights(path)));
+    let granted = granted.chain([(needed.objects, keep)]).filter_map(|(path, rights)| {
+        let path = PathFd::new(path).ok()?;
+        Some(Ok::<_, RulesetError>(PathBeneath::new(path, rights)))
+    });
+    let ports = [Some(needed.port), needed.resolves.then_some(DNS_PORT)];
+    let ports = ports.into_iter().flatten();
+    let ports = ports.map(|port| Ok::<_, RulesetError>(NetPort::new(port, AccessNet::ConnectTcp)));
+    let status = Ruleset::default()
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?
+        .add_rules(granted)?
+        .add_rules(ports)?
+        .restrict_self()?;
+    Ok(match (status.ruleset, status.landlock) {
+        (RulesetStatus::NotEnforced, _) => {
+            Some("files and connections are not confined (this kernel's Landlock is off)".into())
+        }
+        (_, LandlockStatus::Available { effective_abi, .. }) if effective_abi < ABI::V4 => {
+            Some("connections are not confined (this needs Linux 6.7)".into())
+        }
+        _ => None,
+    })
+}
+
+/// Gives up every capability but the one without which another user's cache could not be written.
+fn give_up_capabilities(objects: &Path) -> io::Result<()> {
+    let is_own = fs::metadata(objects)?.uid() == rustix::process::geteuid().as_raw();
+    let kept = if is_own { CapabilitySet::empty() } else { CapabilitySet::DAC_OVERRIDE };
+    let mut sets = capabilities(None)?;
+    sets.effective &= kept;
+    sets.permitted &= kept;
+    sets.inheritable = CapabilitySet::empty();
+    Ok(set_capabilities(None, sets)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind::PermissionDenied;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Barrier;
+    use tempfile::tempdir;
+
+    /// Runs `work` in a thread of its own, which alone is confined.
+    fn apart(work: impl FnOnce() + Send) {
+        std::thread::scope(|scope| scope.spawn(work).join()).unwrap();
+    }
+
+    #[test]
+    fn a_confined_helper_reaches_its_cache_and_its_origin_and_nothing_else() {
+        let (objects, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
+        let secret = elsewhere.path().join("secret");
+        fs::write(&secret, "x").unwrap();
+        let (origin, other) =
+            (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let address = origin.local_addr().unwrap();
+        apart(|| {
+            let objects = objects.path();
+            let confined = confine(&Needed { objects, port: address.port(), resolves: false });
+            if let Some(lacks) = confined.lacks {
+                eprintln!("skipped: {lacks}");
+                return;
+            }
+            let mut file = File::create_new(objects.join("a")).unwrap();
+            io::Write::write_all(&mut file, b"bytes").unwrap();
+            file.set_len(3).unwrap();
+            assert_eq!(fs::read(objects.join("a")).unwrap(), b"byt");
+            fs::remove_file(objects.join("a")).unwrap();
+            let denied = |tried: io::Result<()>| tried.unwrap_err().kind() == PermissionDenied;
+            assert!(denied(File::open(&secret).map(drop)) && denied(fs::write(&secret, "y")));
+            assert!(denied(File::open("/etc/passwd").map(drop)));
+            assert!(denied(std::process::Command::new("true").status().map(drop)));
+            TcpStream::connect(address).unwrap();
+            assert!(denied(TcpStream::connect(other.local_addr().unwrap()).map(drop)));
+            assert!(denied(TcpListener::bind("127.0.0.1:0").map(drop)));
+            assert_eq!(capabilities(None).unwrap().effective, CapabilitySet::empty());
+        });
+    }
+
+    #[test]
+    fn a_resolvers_file_that_was_replaced_is_noticed() {
+        let (objects, etc) = (tempdir().unwrap(), tempdir().unwrap());
+        let (resolver, missing) = (etc.path().join("resolv.conf"), etc.path().join("hosts"));
+        fs::write(&resolver, "nameserver 192.0.2.1").unwrap();
+        let (confined, replaced) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|scope| {
+            let helper = scope.spawn(|| {
+                let needed = Needed { objects: objects.path(), port: 80, resolves: false };
+                let helper = confine_to(&needed, vec![resolver.clone(), missing.clone()]);
+                let before = helper.is_outdated();
+                confined.wait();
+                replaced.wait();
+                (before, helper.is_outdated(), helper.lacks)
+            });
+            confined.wait();
+            fs::write(etc.path().join("new"), "nameserver 192.0.2.2").unwrap();
+            fs::rename(etc.path().join("new"), &resolver).unwrap();
+            replaced.wait();
+            let (before, after, lacks) = helper.join().unwrap();
+            assert!(!before && (after || lacks.is_some()), "{after} {lacks:?}");
+        });
+    }
+}
