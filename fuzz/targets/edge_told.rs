@@ -1,0 +1,51 @@
+//! What the server of a caching edge and its helper say to each other: any bytes. The helper reads what strangers send, so the server must not trust
+//! it either.
+//!
+//! Must hold: no panic; what passes its check is within its bounds, fits into one line of a header, and is the same after it was written and read
+//! again; a map of an object's blocks can be made, and takes any numbers of blocks.
+
+#![no_main]
+
+use disk::ArrivedBlocks;
+use edge::contract::{Described, EdgeAsk, EdgeTold, OBJECT_BYTES_MAX};
+use libfuzzer_sys::fuzz_target;
+
+/// Larger objects have larger maps, and nothing else.
+const MAPPED_BYTES_MAX: u64 = 1 << 36;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(ask) = serde_json::from_slice::<EdgeAsk>(bytes) {
+        let written = serde_json::to_vec(&ask).expect("it is plain JSON");
+        assert_eq!(serde_json::from_slice::<EdgeAsk>(&written).expect("what was written"), ask);
+    }
+    let Ok(told) = serde_json::from_slice::<EdgeTold>(bytes) else { return };
+    if told.check().is_err() {
+        return;
+    }
+    let written = serde_json::to_vec(&told).expect("it is plain JSON");
+    assert_eq!(serde_json::from_slice::<EdgeTold>(&written).expect("what was written"), told);
+    match told {
+        EdgeTold::Object(described) | EdgeTold::Passed { described, .. } => check(&described),
+        EdgeTold::There { first, end, .. } | EdgeTold::Failed { first, end, .. } => {
+            let arrived = ArrivedBlocks::new(1 << 24);
+            arrived.note_failed(first..end, 0);
+            arrived.note(first..end);
+            assert_eq!(arrived.is_whole(), first == 0 && end >= 16);
+        }
+        _ => {}
+    }
+});
+
+fn check(described: &Described) {
+    assert!(described.size <= OBJECT_BYTES_MAX);
+    assert!(described.etag.len() >= 2 && described.etag.starts_with('"'));
+    let lines = [&described.content_type, &described.cache_control];
+    for line in lines.into_iter().flatten().chain([&described.etag]) {
+        assert!(line.len() <= 512 && !line.contains(['\r', '\n', '\0']), "{line:?}");
+    }
+    if described.size <= MAPPED_BYTES_MAX {
+        let arrived = ArrivedBlocks::new(described.size);
+        arrived.note(0..u64::MAX);
+        assert!(arrived.is_whole());
+    }
+}
