@@ -11,6 +11,7 @@
 pub mod ablate;
 mod accounting;
 mod counters;
+pub mod edge;
 pub mod fill;
 pub mod gateway;
 pub mod heartbeats;

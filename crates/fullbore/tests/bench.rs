@@ -568,6 +568,40 @@ fn a_bench_that_is_killed_takes_its_servers_with_it() {
 }
 
 #[test]
+fn caching_edges_take_turns_with_empty_and_with_full_caches() {
+    if !has("nginx", "-v") {
+        tool::skip("caching edges: apt install nginx-light, or ./run bench edge once");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("outcome.json");
+    let work = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program());
+    command.args(["bench", "edge", "--rounds", "1", "--seconds", "0.5", "--library", "16"]);
+    command.arg("--scratch").arg(work.path()).arg("--json").arg(&file);
+    let _alone = alone();
+    let output = command.output().unwrap();
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{told}{said}");
+    assert!(told.contains("ratio fullbore edge / fullbore serve"), "{told}");
+    let outcome = outcome(&file);
+    assert_eq!((&outcome["kind"], &outcome["tls"]), (&"edge".into(), &true.into()));
+    let states = [("cold", &["fullbore edge", "nginx"][..]), ("warm", &ALL_EDGES[..])];
+    for (part, (state, names)) in outcome["parts"].as_array().unwrap().iter().zip(states) {
+        assert_eq!(part["state"], state);
+        let sides = part["sides"].as_array().unwrap();
+        assert!(sides.iter().map(|side| side["name"].as_str().unwrap()).eq(names.iter().copied()));
+        assert!(sides.iter().all(|side| side["median"].as_f64().unwrap() > 0.0), "{part:#}");
+        let ratios = part["ratios"].as_array().unwrap();
+        assert_eq!(ratios.len(), names.len() - 1);
+        assert!(ratios.iter().all(|ratio| ratio["ratio"].as_f64().unwrap() > 0.0), "{part:#}");
+    }
+    assert_nothing_left(work.path());
+}
+
+const ALL_EDGES: [&str; 3] = ["fullbore edge", "nginx", "fullbore serve"];
+
+#[test]
 fn the_start_is_measured_to_the_first_byte() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("outcome.json");

@@ -14,7 +14,7 @@ mod dashboards;
 mod film;
 mod network;
 mod outcome;
-mod peer;
+pub(crate) mod peer;
 pub(crate) mod process;
 pub(crate) mod side;
 mod table;

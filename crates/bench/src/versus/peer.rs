@@ -114,7 +114,6 @@ pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> 
 }
 
 fn nginx(workload: Workload) -> Recipe {
-    let tls = if workload.has_tls() { include_str!("../../peers/nginx-tls.conf") } else { "" };
     let disk = match workload {
         Workload::TlsCold | Workload::HttpCold => include_str!("../../peers/nginx-cold.conf"),
         Workload::Mixed | Workload::HttpMixed | Workload::HttpBeside => {
@@ -122,10 +121,16 @@ fn nginx(workload: Workload) -> Recipe {
         }
         _ => include_str!("../../peers/nginx-warm.conf"),
     };
+    nginx_with(workload.has_tls(), disk, "")
+}
+
+/// nginx, with further lines of its `http` and its `server` block.
+pub(crate) fn nginx_with(has_tls: bool, http: &str, server: &str) -> Recipe {
+    let tls = if has_tls { include_str!("../../peers/nginx-tls.conf") } else { "" };
     let config = include_str!("../../peers/nginx.conf")
-        .replace("@TLS@", tls)
-        .replace("@DISK@", disk)
-        .replace("@SSL@", if workload.has_tls() { " ssl" } else { "" })
+        .replace("@TLS@", &format!("{tls}{server}"))
+        .replace("@DISK@", http)
+        .replace("@SSL@", if has_tls { " ssl" } else { "" })
         .replace("@USER@", as_root("user root;"));
     Recipe {
         name: "nginx".to_owned(),
@@ -190,7 +195,7 @@ fn other(command: &str, config: Option<&Path>, name: Option<&str>) -> io::Result
 }
 
 /// Words at spaces; quotes keep a word together.
-fn words(line: &str) -> Vec<String> {
+pub(crate) fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;

@@ -146,7 +146,10 @@ impl Task<'_> {
     }
 
     /// Compares every byte of some dozens of ranges with the library.
-    fn check(&self, side: &Side, interrupt: &Interrupt) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If one is wrong, or too few come.
+    pub(crate) fn check(&self, side: &Side, interrupt: &Interrupt) -> io::Result<()> {
         let against = Against::Directory(self.library.root.clone());
         let options = Options {
             targets: self.targets(side)?,
@@ -187,7 +190,8 @@ impl Task<'_> {
         })
     }
 
-    fn targets(&self, side: &Side) -> io::Result<Vec<Url>> {
+    /// All files of the library, on this side.
+    pub(crate) fn targets(&self, side: &Side) -> io::Result<Vec<Url>> {
         let origin = self.origin(side);
         let url = |file| format!("{origin}/{}", file_name(file));
         (0..FILES).map(|file| url(file).parse().map_err(io::Error::other)).collect()
@@ -336,7 +340,11 @@ impl Task<'_> {
     }
 }
 
-pub(super) fn expect_clean(outcome: &Outcome) -> io::Result<()> {
+/// Checks that every answer was as it should be.
+///
+/// # Errors
+/// The first that was not.
+pub(crate) fn expect_clean(outcome: &Outcome) -> io::Result<()> {
     if outcome.is_clean() {
         return Ok(());
     }

@@ -1,6 +1,7 @@
 //! `fullbore bench`: how fast this server is on this machine, and what bounds it. Each kind has a file.
 
 mod ablate;
+mod edge;
 mod fill_beside;
 mod gateway;
 mod heartbeats;
@@ -25,6 +26,7 @@ pub(crate) struct Bench {
 #[derive(Subcommand)]
 enum Kind {
     Ablate(ablate::Ablate),
+    Edge(edge::EdgeBench),
     FillBeside(fill_beside::FillBeside),
     Gateway(gateway::Gateway),
     Heartbeats(heartbeats::Heartbeats),
@@ -42,6 +44,7 @@ impl Bench {
     pub(crate) fn run(self) -> ExitCode {
         let done = match self.kind {
             Kind::Ablate(ablate) => ablate.run(),
+            Kind::Edge(edge) => edge.run(),
             Kind::FillBeside(beside) => beside.run(),
             Kind::Gateway(gateway) => gateway.run(),
             Kind::Heartbeats(heartbeats) => heartbeats.run(),

@@ -1,0 +1,164 @@
+//! Caching edges beside each other: this program's, and nginx with `proxy_cache` and `slice`, before the same origin and with the same clients;
+//! and this program serving the library itself, which is what an edge can reach at best.
+//!
+//! Cold turns begin with an empty cache and end when nine tenths of the library have been sent, so next to nothing of it was sent twice. They are
+//! compared by the CPU seconds of all the server's processes, its helper's among them. Then every cache is filled, and warm turns are as those of
+//! `versus`. The origin is a `fullbore serve` on a core of the clients.
+
+mod outcome;
+mod turns;
+
+pub use outcome::Outcome;
+
+use crate::library::Library;
+use crate::versus::peer::{Recipe, nginx_with, words};
+use crate::versus::side::{Given, Side};
+use crate::versus::turn::Task;
+use crate::versus::workload::FILES;
+use crate::versus::{Client, Network, SERVER_CPU, Workload, client_cpus, fullbore};
+use load::interrupt::Interrupt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use turns::{Cache, Runner};
+
+/// Three servers have their own copy of the library in memory at the same time.
+const COPIES: u64 = 3;
+
+/// Default size of the library: many turns of read-ahead, and quick to create and to fetch.
+const LIBRARY_BYTES: u64 = 1 << 30;
+
+/// How to compare.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether viewers come over TLS.
+    pub has_tls: bool,
+    /// Viewers at once.
+    pub connections: usize,
+    /// Turns per server, cold and warm.
+    pub rounds: usize,
+    /// Measured seconds per warm turn.
+    pub seconds: f64,
+    /// Bytes of the library; `None` makes it 1 GiB, or an eighth of the memory.
+    pub library_bytes: Option<u64>,
+    /// Where to create the library and the caches; else the system's temporary directory.
+    pub scratch: Option<PathBuf>,
+}
+
+/// Compares the edges, and reports each turn to `progress`.
+///
+/// # Errors
+/// If a server does not start, answers wrongly or fails: then nothing is compared. An interrupt is not an error: the outcome then has the turns
+/// so far.
+pub fn run(
+    options: &Options,
+    interrupt: &Interrupt,
+    mut progress: impl FnMut(String),
+) -> io::Result<Outcome> {
+    let scratch = match &options.scratch {
+        Some(directory) => tempfile::tempdir_in(directory)?,
+        None => tempfile::tempdir()?,
+    };
+    let bytes = library_bytes(options)?;
+    progress(format!("creating a library of {} MiB", bytes >> 20));
+    let library = Library::make(&scratch.path().join("library"), FILES, bytes, interrupt)?;
+    let library = Arc::new(library);
+    let client_cpus = client_cpus()?;
+    let given = Given {
+        library: &library.root,
+        scratch: scratch.path(),
+        cpu: Some(SERVER_CPU),
+        network: &Network::Loopback,
+        interrupt,
+    };
+    let origin = Side::start(&origin()?, &Given { cpu: client_cpus.last().copied(), ..given })?;
+    let caches = caches(options, origin.address, scratch.path())?;
+    let task = Task {
+        workload: if options.has_tls { Workload::TlsWarm } else { Workload::HttpWarm },
+        client: Client::default(),
+        library: &library,
+        scratch: scratch.path(),
+        connections: options.connections,
+        seconds: options.seconds,
+        rate_bits_per_second: 1,
+        hit_share: 0.0,
+        server_cpu: SERVER_CPU,
+        client_cpus,
+        counts_core: false,
+        guess: None,
+    };
+    let mut runner = Runner::start(caches, given, task)?;
+    let mut outcome = Outcome::new(options, bytes, runner.sides());
+    let played = runner.play(options.rounds, &mut outcome, &mut progress);
+    outcome.interrupted = played.is_err() && interrupt.is_asked();
+    match played {
+        Err(error) if !outcome.interrupted => Err(error),
+        _ => Ok(outcome),
+    }
+}
+
+/// The size of the library.
+///
+/// # Errors
+/// If three copies of it do not stay in memory.
+fn library_bytes(options: &Options) -> io::Result<u64> {
+    let machine = machine::Machine::probe();
+    let memory_bytes = machine.memory_limit_bytes.or(machine.memory_bytes).unwrap_or(u64::MAX);
+    let bytes = options.library_bytes.unwrap_or(LIBRARY_BYTES.min(memory_bytes / 8));
+    if COPIES * bytes > memory_bytes / 2 {
+        return Err(io::Error::other(format!(
+            "{COPIES} copies of a library of {} MiB do not stay in memory here ({} MiB): choose a smaller one with --library",
+            bytes >> 20,
+            memory_bytes >> 20
+        )));
+    }
+    Ok(bytes)
+}
+
+/// The servers in the order in which they are compared. Ours comes first, because it makes the certificate that all use.
+fn caches(options: &Options, origin: SocketAddr, scratch: &Path) -> io::Result<Vec<Cache>> {
+    let workload = if options.has_tls { Workload::TlsWarm } else { Workload::HttpWarm };
+    let http = include_str!("../../peers/nginx-edge.conf").replace("@ORIGIN@", &origin.to_string());
+    let server = include_str!("../../peers/nginx-edge-server.conf");
+    Ok(vec![
+        Cache { recipe: edge(options.has_tls, origin)?, folder: Some(scratch.join("edge-cache")) },
+        Cache {
+            recipe: nginx_with(options.has_tls, &http, server),
+            folder: Some(scratch.join("nginx-cache")),
+        },
+        Cache { recipe: fullbore(workload, &[], "fullbore serve")?, folder: None },
+    ])
+}
+
+/// This program as an edge.
+fn edge(has_tls: bool, origin: SocketAddr) -> io::Result<Recipe> {
+    let tls = if has_tls { "on" } else { "off" };
+    let line = format!(
+        "serve --origin http://{origin} --cache @SCRATCH@/edge-cache --state @SCRATCH@/state \
+         --listen @ADDRESS@:0 --admin 127.0.0.1:0 --workers 1 --tls {tls}"
+    );
+    own("fullbore edge", &line, None)
+}
+
+/// The origin that all edges fetch from. It lets them keep what they fetch for longer than the bench runs.
+fn origin() -> io::Result<Recipe> {
+    let line = "serve @LIBRARY@ --state @SCRATCH@/origin --listen @ADDRESS@:0 --admin 127.0.0.1:0 \
+                --workers 1 --tls off --config @CONFIG@";
+    own("origin", line, Some("[http]\ncache_control = \"max-age=86400\"\n"))
+}
+
+fn own(name: &str, line: &str, config: Option<&str>) -> io::Result<Recipe> {
+    let mut command = words(line);
+    command.insert(0, std::env::current_exe()?.to_string_lossy().into_owned());
+    Ok(Recipe {
+        name: name.to_owned(),
+        command,
+        config: config.map(str::to_owned),
+        files: Vec::new(),
+        version: Some("--version"),
+        advice: "run the same `fullbore serve` by hand to see why",
+        says_ready: true,
+        has_own_tcp: false,
+    })
+}

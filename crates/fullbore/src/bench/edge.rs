@@ -1,0 +1,66 @@
+//! `fullbore bench edge`.
+
+use ::bench::edge::{Options, run};
+use ::load::interrupt::{self, Interrupt};
+use clap::Args;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Compare caching edges: this program's, nginx with proxy_cache and slice, and plain serve
+///
+/// All have the same origin and the same clients, and take turns: first with empty caches, then with full ones. They are compared by their work per
+/// CPU second, helper processes included. Before each warm turn and after each cold one, the bench checks the server's bytes. Needs two cores,
+/// nginx, and an otherwise idle machine.
+#[derive(Args)]
+pub(super) struct EdgeBench {
+    /// Serve viewers over plain HTTP instead of TLS 1.3
+    #[arg(long)]
+    plain: bool,
+    /// Number of connections
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    connections: u16,
+    /// Turns per server, with empty and with full caches
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Seconds measured per turn with full caches
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// Size of the library in MiB, in sixteen files; each cache is as large [default: 1024, or an eighth of the memory]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
+    library: Option<u64>,
+    /// Directory to make the library and the caches in
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Write the figures to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl EdgeBench {
+    pub(super) fn run(self) -> io::Result<ExitCode> {
+        let interrupt = Interrupt::on_signal()?;
+        let options = Options {
+            has_tls: !self.plain,
+            connections: self.connections.into(),
+            rounds: self.rounds.into(),
+            seconds: self.seconds.clamp(0.1, 600.0),
+            library_bytes: self.library.map(|mib| mib << 20),
+            scratch: self.scratch,
+        };
+        let outcome = run(&options, &interrupt, |line| {
+            // If the reader of standard error is gone, the comparison continues.
+            let _ = writeln!(io::stderr(), "{line}");
+        });
+        let outcome = match outcome {
+            Err(_) if interrupt.is_asked() => {
+                eprintln!("fullbore: interrupted before the first turn");
+                return Ok(interrupt::EXIT_CODE.into());
+            }
+            outcome => outcome?,
+        };
+        print!("{}", outcome.describe());
+        super::write_json(self.json.as_deref(), &outcome.to_json())?;
+        Ok(if outcome.interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })
+    }
+}
