@@ -132,6 +132,7 @@ fn a_server_serves_again_what_came_again_after_its_disk_was_lost() {
         windows,
         fill_wait: std::time::Duration::ZERO,
         scrub: std::time::Duration::from_secs(3600),
+        evict_after: std::time::Duration::ZERO,
         report: std::time::Duration::from_secs(60),
         ceiling_bits_per_second: 0,
         snapshot_keys: Vec::new(),

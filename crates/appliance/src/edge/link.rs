@@ -138,7 +138,7 @@ impl EdgeLink {
     fn listen(&self, socket: &OwnedFd) {
         let mut buffer = Vec::new();
         loop {
-            match line::receive(socket, &mut buffer) {
+            match line::receive::<EdgeTold>(socket, &mut buffer) {
                 Ok(Some((told, file))) => match told.check() {
                     Ok(()) => self.take(told, file),
                     Err(why) => {

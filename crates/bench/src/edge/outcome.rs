@@ -190,7 +190,7 @@ impl Outcome {
             "machine": machine_json(),
             "unit": UNIT,
             "better": "higher",
-            "parts": [State::Cold, State::Warm].map(|state| self.part(state)),
+            "parts": ([State::Cold, State::Warm].map(|state| self.part(state))),
         })
     }
 

@@ -82,6 +82,7 @@ impl WatchedBox {
             windows: Vec::new(),
             fill_wait: Duration::ZERO,
             scrub: Duration::from_secs(7 * 86_400),
+            evict_after: Duration::ZERO,
             report: Duration::from_secs(60),
             ceiling_bits_per_second: 0,
             snapshot_keys: Vec::new(),

@@ -40,6 +40,7 @@ impl EmptyBox {
             windows: Vec::new(),
             fill_wait: Duration::ZERO,
             scrub: Duration::from_secs(7 * 86_400),
+            evict_after: Duration::ZERO,
             clock: wall_clock,
             // The server has just made its certificate.
             trust: Trust::Anyone,
