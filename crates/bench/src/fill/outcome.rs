@@ -6,6 +6,9 @@ use crate::stats::Summary;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
+/// Picks the waits of one kind out of a round.
+type WaitsOf = fn(&Round) -> Waits;
+
 /// Milliseconds to the first byte.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waits {
@@ -80,7 +83,7 @@ impl Outcome {
             self.options.viewer_bits_per_second / 1000,
             self.rounds.len()
         )?;
-        let sides: [(&str, fn(&Round) -> Waits); 2] =
+        let sides: [(&str, WaitsOf); 2] =
             [("without a fill", |round| round.without), ("beside a fill", |round| round.with)];
         for (name, side) in sides {
             let p50 = self.of(|round| side(round).p50_ms);

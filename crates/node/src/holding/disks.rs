@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(disks.left().contains(&one), has_disk, "on the disk of the system");
         fs::remove_dir(&one).unwrap();
         let disks = Disks::open(&both, &state).unwrap();
-        assert_eq!(disks.left(), [other.clone()]);
+        assert_eq!(disks.left(), std::slice::from_ref(&other));
         assert!(disks.lost().contains_key(&one) && !one.exists(), "nobody makes it anew");
         let alone = Disks::open(std::slice::from_ref(&one), &state);
         assert_eq!(alone.unwrap_err().kind(), io::ErrorKind::NotFound);
