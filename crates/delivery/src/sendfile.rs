@@ -151,11 +151,9 @@ impl<'a> Sendfile<'a> {
     }
 
     async fn await_pull(&mut self, link: &Link, leased: &Leased) -> Result<(), End> {
-        // What is corked behind a full queue leaves with what TCP asks for next. It asks however little is left: being writable is a state
-        // here, not an event.
-        if self.room != RoomInTcp::Full {
-            self.uncork(link);
-        }
+        // Also if the queue is full: over loopback a packet that is not full may have 64 KiB, more than may wait unsent. TCP would then never ask
+        // for the bytes that fill it.
+        self.uncork(link);
         if link.resources.room.is_short() || !link.asks_soon(&mut self.limit).await {
             self.give_up();
             while link.resources.room.is_short() {
