@@ -4,7 +4,6 @@ use crate::arriving::Arriving;
 use crate::error::{OpenError, ReadError};
 use crate::heat::mix;
 use crate::hold::Hold;
-use crate::lately::Lately;
 use crate::seen;
 use crate::stamp::Stamp;
 use reactor::Fd;
@@ -33,8 +32,6 @@ pub struct File {
     /// Which of its worker's banks its bytes are read into; looked up at its first read.
     bank: OnceCell<usize>,
     hold: Hold,
-    /// When this was last the version that was opened.
-    unchanged: Lately,
     /// Says which parts are there, if the file is being brought.
     arriving: Option<Arriving>,
 }
@@ -96,7 +93,6 @@ impl File {
             view: OnceCell::new(),
             bank: OnceCell::new(),
             hold,
-            unchanged: Lately::default(),
             arriving: None,
         })
     }
@@ -292,20 +288,6 @@ impl File {
             return Ok(());
         }
         self.judge(now, stat.st_nlink == 0)
-    }
-
-    /// As [`Self::check_unchanged`]. If the file is held still, its bytes cannot have changed, so that the answer may be a tenth of a second old:
-    /// that is how long a file that was removed is still sent.
-    ///
-    /// # Errors
-    /// What has happened to the file.
-    pub fn check_unchanged_lately(&self) -> Result<(), ReadError> {
-        if self.hold.is_taken() && self.unchanged.is_good() && self.hold.is_local(&self.fd) {
-            return Ok(());
-        }
-        self.check_unchanged()?;
-        self.unchanged.note();
-        Ok(())
     }
 
     /// Why a read came short. A change of the file is the better explanation, if there was one.

@@ -15,7 +15,7 @@
 
 use crate::lately::Lately;
 use reactor::{Fd, lease};
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// How long a refusal counts: a program may be writing now and finish soon.
@@ -33,8 +33,6 @@ pub(crate) struct Hold {
     is_lent: Cell<bool>,
     /// When the lease stood and nobody waited for it.
     stood: Lately,
-    /// Whether the file is on one of [`LOCAL_FILESYSTEMS`].
-    is_local: OnceCell<bool>,
 }
 
 #[derive(Clone, Copy)]
@@ -55,7 +53,6 @@ impl Hold {
             lease: Cell::new(Lease::Untried),
             is_lent: Cell::new(false),
             stood: Lately::default(),
-            is_local: OnceCell::new(),
         }
     }
 
@@ -112,12 +109,7 @@ impl Hold {
 
     /// Whether nobody can have written to the file since the lease was taken, whatever its times show.
     pub(crate) fn vouches_for_bytes(&self, fd: &Fd) -> bool {
-        self.is_taken() && lease::is_held(fd.borrowed()) && self.is_local(fd)
-    }
-
-    /// Whether nobody can write to the file behind this kernel's back.
-    pub(crate) fn is_local(&self, fd: &Fd) -> bool {
-        *self.is_local.get_or_init(|| is_local(fd))
+        self.is_taken() && lease::is_held(fd.borrowed()) && is_local(fd)
     }
 
     /// From now on the kernel may refer to the file's pages by itself.
