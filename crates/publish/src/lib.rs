@@ -8,12 +8,12 @@
 //! 4. the record in the title's folder. From now on the title is published.
 //!
 //! Whatever ends a publisher, and wherever, the next one goes on: objects that are there with the right length and SHA-256 are not sent again, and
-//! of large objects, parts that have arrived are not ([`object`]).
+//! of large objects, parts that have arrived are not (`object`).
 //!
 //! Several at once: what they write in steps 1 and 2 is named by its content, so they write the same. Of two versions of one title, one wins step 4,
 //! because the record is written only if it is still the one that was read before (`If-Match`, `If-None-Match`); the other publisher says that it
 //! lost. A store that ignores such conditions keeps the record that came last. Afterwards each of them looks whether the manifests in the title's
-//! folder are those of the record that is there, and mends them, until they are ([`record`]).
+//! folder are those of the record that is there, and mends them, until they are (`record`).
 //!
 //! Every block is compared with its SHA-256 before it is sent, so damaged titles are not published.
 //!
