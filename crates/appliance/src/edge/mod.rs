@@ -2,7 +2,8 @@
 //!
 //! Two threads talk to the helper, one in each direction ([`link`]). What they learn is in one table for all workers. A worker has open files of
 //! its own ([`local`]), so a request for what is there and fresh takes no lock, and its bytes go the same way as those of a library's file.
-//! Sessions wait for what is not there; the worker is woken when there is news. What must not be kept is fetched for each session alone ([`passing`]).
+//! Sessions wait for what is not there; the worker is woken when there is news. What must not be kept is fetched for each session alone
+//! ([`passing`]).
 
 mod link;
 mod local;
