@@ -40,20 +40,8 @@ pub(crate) struct Sendfile<'a> {
     bringing: Bringing,
     misses: Misses,
     is_corked: bool,
-    room: RoomInTcp,
     can: Abilities,
     limit: UnsentLimit,
-}
-
-/// Whether TCP takes bytes, as far as it has said.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum RoomInTcp {
-    /// It has just asked for more.
-    Asked,
-    /// It has taken all that it was offered.
-    Unknown,
-    /// It has taken a part of what it was offered.
-    Full,
 }
 
 /// Bytes offered to TCP, bytes that it took, and whether they came from the disk's node: from the disk for this viewer, or from a hot set
@@ -77,17 +65,7 @@ impl<'a> Sendfile<'a> {
         let bringing = Bringing::new(link.resources.bring_budget.clone());
         let (ahead, misses) = (Ahead::default(), Misses::default());
         let limit = UnsentLimit::new(link, reach);
-        Self {
-            outgoing,
-            at: 0,
-            ahead,
-            bringing,
-            misses,
-            is_corked: false,
-            room: RoomInTcp::Unknown,
-            can,
-            limit,
-        }
+        Self { outgoing, at: 0, ahead, bringing, misses, is_corked: false, can, limit }
     }
 
     /// Call it when the whole response was taken.
@@ -108,7 +86,7 @@ impl<'a> Sendfile<'a> {
             self.uncork(link);
             return Ok(None);
         };
-        if link.resources.room.is_short() || !self.has_room(link) {
+        if link.resources.room.is_short() || !link.socket.is_writable() {
             self.await_pull(link, leased).await?;
         }
         // A head goes with the beginning of its body, which would otherwise be one turn late.
@@ -141,18 +119,7 @@ impl<'a> Sendfile<'a> {
         Ok(Some(taken))
     }
 
-    /// Asks TCP only if it has not said already.
-    fn has_room(&self, link: &Link) -> bool {
-        match self.room {
-            RoomInTcp::Asked => true,
-            RoomInTcp::Unknown => link.socket.is_writable(),
-            RoomInTcp::Full => false,
-        }
-    }
-
     async fn await_pull(&mut self, link: &Link, leased: &Leased) -> Result<(), End> {
-        // Also if the queue is full: over loopback a packet that is not full may have 64 KiB, more than may wait unsent. TCP would then never ask
-        // for the bytes that fill it.
         self.uncork(link);
         if link.resources.room.is_short() || !link.asks_soon(&mut self.limit).await {
             self.give_up();
@@ -164,7 +131,6 @@ impl<'a> Sendfile<'a> {
             leased.watch_while(deadline, || link.socket.writable()).await?;
             self.limit.woken(link);
         }
-        self.room = RoomInTcp::Asked;
         Ok(())
     }
 
@@ -186,17 +152,13 @@ impl<'a> Sendfile<'a> {
     /// Adjusts the next window's size to what TCP took.
     async fn learn(&mut self, link: &mut Link, offered: usize, taken: usize) -> Result<(), End> {
         let numbers = &link.resources.numbers;
-        let had_asked = self.room == RoomInTcp::Asked;
         if taken == offered {
-            self.room = RoomInTcp::Unknown;
             link.window.taken_whole();
         } else {
-            self.room = RoomInTcp::Full;
             numbers.windows_taken_in_part_total.add(1);
             link.window.taken_in_part(taken);
         }
-        // It has asked for more and takes none: the kernel is out of memory for sockets.
-        if taken == 0 && had_asked {
+        if taken == 0 {
             link.back_off().await?;
         }
         Ok(())
