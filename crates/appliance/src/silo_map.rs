@@ -151,12 +151,6 @@ impl SiloMap {
         own.map(|disk| disk.device).collect()
     }
 
-    /// The disks that have to move their heads, by the number of their files' device.
-    pub(crate) fn hard_disks(&self) -> Vec<u64> {
-        let hard = self.disks.iter().filter(|disk| disk.rotates);
-        hard.map(|disk| disk.device).collect()
-    }
-
     /// The silos.
     pub(crate) fn silos(&self) -> &[Members] {
         &self.silos

@@ -506,7 +506,7 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
         buffers::pools(config, sizes.buffer_bytes, &nodes, shared.takes_buffers_early)?;
     let seconds = Duration::from_secs_f64;
     Ok(Resources {
-        reader: reader(config, place, read_buffers).with_hard_disks(shared.silo_map.hard_disks()),
+        reader: reader(config, place, read_buffers),
         send_buffers,
         room: Room::new(Arc::clone(&shared.headroom), shared.workers),
         numbers: Arc::clone(numbers),

@@ -37,7 +37,7 @@ impl Leased {
     /// # Errors
     /// [`ReadError::Recalled`].
     pub(crate) fn check(&self) -> Result<(), End> {
-        let recalled = self.0.as_ref().is_some_and(|file| file.was_recalled());
+        let recalled = self.0.as_ref().is_some_and(|file| file.is_recalled());
         if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
     }
 

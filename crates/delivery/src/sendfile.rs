@@ -191,10 +191,7 @@ impl<'a> Sendfile<'a> {
             }
             // The next windows may not be cached either: a viewer who has waited for the disk once is kept ahead of it.
             if resources.tactics.reads_ahead && self.bringing.has_asked_for(&there) {
-                match resources.reader.reads_in_large_parts(file) {
-                    true => self.bringing.ask_ahead_at_once(file, window, end),
-                    false => self.bringing.ask_ahead(file, window, end),
-                }
+                self.bringing.ask_ahead(file, window, end);
             }
             return Ok(How::FromPageCache(there));
         }

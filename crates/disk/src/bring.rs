@@ -143,14 +143,6 @@ impl Bringing {
         brought
     }
 
-    /// As [`Self::ask_ahead`], but asks for nothing while there is something asked for beyond `range`: a hard disk then reads all windows
-    /// ahead in one go, instead of coming back for each.
-    pub fn ask_ahead_at_once(&mut self, file: &File, range: &Range<u64>, end: u64) {
-        if self.asked_range().end <= range.end {
-            self.ask_ahead(file, range, end);
-        }
-    }
-
     /// Asks for a few more windows of the same size after `range`, up to `end`, if the budget allows. Does not wait.
     pub fn ask_ahead(&mut self, file: &File, range: &Range<u64>, end: u64) {
         let window_bytes = range.end - range.start;
@@ -214,21 +206,16 @@ impl Bringing {
 
 /// Holds its share of the budget until the disk has brought the end of `range`.
 async fn ask_for(file: Fd, range: Range<u64>, _share: Rc<Share>) {
-    will_need(file.clone(), range.clone()).await;
-    // If this fails, the session that sends these bytes gets the error from its own reads.
-    let _ = op::touch(&file, range.end - 1).await;
-}
-
-/// Asks the kernel to bring `range`, which is done when the disk has been asked.
-pub(crate) async fn will_need(file: Fd, range: Range<u64>) {
     let pieces = range.clone().step_by(PIECE_BYTES as usize);
     let asked: Vec<_> = pieces
         .map(|start| op::will_need(&file, start, PIECE_BYTES.min(range.end - start) as u32))
         .collect();
     for asking in asked {
-        // If the kernel does not take the advice, reading brings the bytes all the same.
+        // If the kernel does not take the advice, touching brings the bytes all the same.
         let _ = asking.await;
     }
+    // If this fails, the session that sends these bytes gets the error from its own reads.
+    let _ = op::touch(&file, range.end - 1).await;
 }
 
 async fn touch_missing(file: &File, range: Range<u64>) -> Result<bool, ReadError> {

@@ -179,11 +179,6 @@ impl File {
         self.hold.is_recalled(&self.fd)
     }
 
-    /// As [`Self::is_recalled`], as it was a tenth of a second ago at most.
-    pub fn was_recalled(&self) -> bool {
-        self.hold.was_recalled(&self.fd)
-    }
-
     /// Gives the lease back if a program waits to write, unless the kernel still refers to the file's pages. Returns
     /// whether a program waited.
     pub(crate) fn give_way(&self) -> bool {

@@ -13,7 +13,6 @@
 //! The kernel refuses leases on files of other users (without `CAP_LEASE`), on filesystems without leases, and while a
 //! program has the file open for writing. Then only the file's times show a change (see [`crate::stamp`]).
 
-use crate::lately::Lately;
 use reactor::{Fd, lease};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -31,8 +30,6 @@ pub(crate) struct Hold {
     lease: Cell<Lease>,
     /// The kernel may refer to the file's pages by itself.
     is_lent: Cell<bool>,
-    /// When the lease stood and nobody waited for it.
-    stood: Lately,
 }
 
 #[derive(Clone, Copy)]
@@ -49,11 +46,7 @@ enum Lease {
 
 impl Hold {
     pub(crate) fn new() -> Self {
-        Self {
-            lease: Cell::new(Lease::Untried),
-            is_lent: Cell::new(false),
-            stood: Lately::default(),
-        }
+        Self { lease: Cell::new(Lease::Untried), is_lent: Cell::new(false) }
     }
 
     /// Takes the lease, unless that was tried a moment ago. Returns whether the lease is new.
@@ -93,18 +86,6 @@ impl Hold {
     /// Whether a program waits to write to the file, or did.
     pub(crate) fn is_recalled(&self, fd: &Fd) -> bool {
         self.is_given_back() || self.is_taken() && !lease::is_held(fd.borrowed())
-    }
-
-    /// As [`Self::is_recalled`], as it was a moment ago.
-    pub(crate) fn was_recalled(&self, fd: &Fd) -> bool {
-        if self.is_taken() && self.stood.is_good() {
-            return false;
-        }
-        let is_recalled = self.is_recalled(fd);
-        if !is_recalled {
-            self.stood.note();
-        }
-        is_recalled
     }
 
     /// Whether nobody can have written to the file since the lease was taken, whatever its times show.

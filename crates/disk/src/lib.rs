@@ -22,7 +22,6 @@ pub mod heat;
 mod hold;
 pub mod hot;
 pub mod inode;
-mod lately;
 pub mod misses;
 pub mod read;
 mod root;

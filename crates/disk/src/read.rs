@@ -4,7 +4,7 @@ use crate::error::ReadError;
 use crate::file::File;
 use crate::heat::Heat;
 use crate::hot::{BLOCK_BYTES, Hot, HotPart, LocalHotSet};
-use reactor::{Buffer, Fd, Pool, op, spawn};
+use reactor::{Buffer, Fd, Pool, op};
 use rustix::io::ReadWriteFlags;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -17,10 +17,6 @@ const RWF_DONTCACHE: i32 = 0x80;
 
 /// The alignment of direct reads, in memory and in the file: no disk in use has larger logical blocks.
 pub const DIRECT_ALIGNMENT: usize = 4096;
-
-/// What a hard disk is asked for at once: the rest of a block of this size. Its heads take some 8 ms to get there, and it reads 2 MiB in as much time
-/// (250 MB/s). A viewer's window alone, 64 to 512 KiB, would leave it moving heads most of the time.
-const HARD_DISK_BLOCK_BYTES: u64 = 2 << 20;
 
 /// How bytes are read from the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +71,6 @@ pub struct Reader {
     banks: Vec<Bank>,
     /// Disks whose files use one of the others, by device number.
     banks_of_disks: Vec<(u64, usize)>,
-    /// Disks whose heads have to move, by device number.
-    hard_disks: Vec<u64>,
     policy: Policy,
     heat: Heat,
     /// Devices whose filesystem refused `RWF_DONTCACHE`.
@@ -154,31 +148,9 @@ impl Deref for Plain {
 impl Reader {
     /// Reads into buffers of `pool`.
     pub fn new(pool: Pool, policy: Policy, heat: Heat) -> Self {
-        let (banks_of_disks, hard_disks, no_once, stats) = Default::default();
+        let (banks_of_disks, no_once, stats) = Default::default();
         let banks = vec![Bank { pool, hot_set: None }];
-        Self { banks, banks_of_disks, hard_disks, policy, heat, no_once, stats }
-    }
-
-    /// Reads files on these disks in large parts, through the page cache. Disks are given by device number (`st_dev`).
-    pub fn with_hard_disks(mut self, disks: Vec<u64>) -> Self {
-        self.hard_disks = disks;
-        self
-    }
-
-    /// Whether a file is on a disk whose heads have to move, and the policy leaves it to us how to read it.
-    pub fn reads_in_large_parts(&self, file: &File) -> bool {
-        self.policy == Policy::Auto && self.hard_disks.contains(&file.stamp().device)
-    }
-
-    /// Asks a hard disk for the rest of the block in which `range` ends, so that the windows after it are there when they are due.
-    fn ask_for_block(&self, file: &File, range: &Range<u64>) {
-        let end = range.end.next_multiple_of(HARD_DISK_BLOCK_BYTES).min(file.size());
-        let rest = range.end..end;
-        if rest.is_empty() || !file.has_arrived(&rest) || file.is_there(&rest) {
-            return;
-        }
-        file.asks_disk(&rest);
-        spawn(crate::bring::will_need(file.fd().clone(), rest));
+        Self { banks, banks_of_disks, policy, heat, no_once, stats }
     }
 
     /// Reads from `hot_set` first, and notes requests there, so that it fills with popular parts of films.
@@ -355,9 +327,6 @@ impl Reader {
         let mut window = Window { buffer, range: 0..bytes };
         let from_disk = resident < bytes;
         if from_disk {
-            if way == Way::Cached && self.reads_in_large_parts(file) {
-                self.ask_for_block(file, &range);
-            }
             let read = self.read_from_disk(file, way, window, range.start, resident).await;
             window = read.map_err(|error| match error {
                 ReadError::Truncated => file.why_short(),
@@ -473,8 +442,7 @@ impl Reader {
         match self.policy {
             Policy::Always(way) => way,
             Policy::Auto | Policy::Heat
-                if self.heat.touch(stamp.device, stamp.inode, range.clone())
-                    || self.reads_in_large_parts(file) =>
+                if self.heat.touch(stamp.device, stamp.inode, range.clone()) =>
             {
                 Way::Cached
             }

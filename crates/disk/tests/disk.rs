@@ -6,7 +6,6 @@ use std::fs;
 use std::future::Future;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::Duration;
 
 fn on_a_reactor<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
     Reactor::new(RingOptions::default()).unwrap().run(future).unwrap()
@@ -80,42 +79,6 @@ fn what_was_asked_for_lately_is_cached_and_what_was_not_is_read_past_the_cache()
         // The second one brings it into the cache. It counts as resident if the kernel's read-ahead has it there at once.
         assert_eq!((cached % 65_536, cached + resident), (0, 131_072));
         assert!(resident >= 65_536, "the third one is out of the cache");
-    });
-}
-
-#[test]
-fn a_hard_disk_is_asked_for_the_rest_of_the_block_and_another_one_for_the_window() {
-    on_a_reactor(async {
-        const BLOCK: usize = 2 << 20;
-        for rotates in [true, false] {
-            let folder = tempfile::tempdir().unwrap();
-            let expected = content(BLOCK + 300_000);
-            let file = cold_file(folder.path(), &expected);
-            let size = file.size();
-            if file.first_missing(0..size).is_none_or(|missing| missing > 0) {
-                println!("here, what is cached is unknown, or the page cache is the disk");
-                return;
-            }
-            let disks = if rotates { vec![file.stamp().device] } else { Vec::new() };
-            let reader = reader(Policy::Auto).with_hard_disks(disks);
-            let plain = reader.read(&file, 100..65_536).await.unwrap();
-            assert!(*plain == expected[100..65_536]);
-            let there = || file.first_missing(0..size).unwrap();
-            if rotates {
-                for _ in 0..1000 {
-                    if there() >= BLOCK as u64 {
-                        break;
-                    }
-                    reactor::sleep(Duration::from_millis(10)).await;
-                }
-                assert_eq!(there(), BLOCK as u64, "all of the block, and nothing of the next");
-                assert_eq!(reader.stats.direct_bytes.get(), 0);
-                let rest = reader.read(&file, 65_536..131_072).await.unwrap();
-                assert!(*rest == expected[65_536..131_072] && !rest.is_from_disk());
-            } else {
-                assert_eq!((there(), reader.stats.direct_bytes.get()), (0, 65_436));
-            }
-        }
     });
 }
 

@@ -1,4 +1,4 @@
-//! The node of a disk, and what kind of disk it is, from /sys/dev/block (kernel documentation: ABI, sysfs-dev, sysfs-block).
+//! The node of a disk, from /sys/dev/block (kernel documentation: ABI, sysfs-dev, sysfs-block).
 
 use crate::root::Root;
 use crate::topology::{LAYERS_MAX, Topology, agreed, node_above};
@@ -15,17 +15,6 @@ impl Topology {
     pub fn name_of_disk(&self, device: u64) -> Option<String> {
         let folder = self.folder_of_disk(device)?;
         Some(folder.file_name()?.to_string_lossy().into_owned())
-    }
-
-    /// Whether a disk under a filesystem has to move its heads, as hard disks do. `device` is as for [`Self::node_of_disk`]. False if the kernel
-    /// does not say.
-    pub fn rotates(&self, device: u64) -> bool {
-        let rotates = |folder: std::path::PathBuf| {
-            let disk =
-                if self.root.has(folder.join("partition")) { folder.parent()? } else { &folder };
-            self.root.read_value::<u8>(disk.join("queue/rotational"))
-        };
-        self.folder_of_disk(device).and_then(rotates) == Some(1)
     }
 
     fn folder_of_disk(&self, device: u64) -> Option<std::path::PathBuf> {

@@ -137,19 +137,6 @@ fn a_disk_is_on_the_node_of_what_it_is_plugged_into() {
 }
 
 #[test]
-fn a_hard_disk_says_so_and_so_does_its_partition() {
-    let tree = Tree::new();
-    let (hard, flash) = (tree.disk("8:0", "sda", "0"), tree.disk("8:16", "sdb", "0"));
-    tree.file(&format!("{hard}/queue/rotational"), "1\n");
-    tree.file(&format!("{flash}/queue/rotational"), "0\n");
-    tree.file(&format!("{hard}/sda1/partition"), "1\n");
-    tree.link("sys/dev/block/8:1", &format!("{hard}/sda1"));
-    let topology = tree.topology();
-    let rotates = |minor| topology.rotates(device(8, minor));
-    assert_eq!([0, 1, 16, 99].map(rotates), [true, true, false, false]);
-}
-
-#[test]
 fn what_lies_on_several_disks_is_on_a_node_only_if_they_agree() {
     let tree = Tree::new();
     let disks = [

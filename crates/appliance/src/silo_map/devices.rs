@@ -16,8 +16,6 @@ pub(crate) struct DiskPlace {
     pub(crate) device: u64,
     /// Its silo, if that is known.
     pub(crate) silo: Option<usize>,
-    /// Whether it has to move its heads.
-    pub(crate) rotates: bool,
     /// The kernel's name for it, if it is a block device.
     name: Option<String>,
     /// The folder of the library under which it is seen.
@@ -91,8 +89,7 @@ pub(super) fn disks(
         let block = block_device(device, source.as_deref());
         let node = topology.node_of_disk(block);
         let silo = node.and_then(|node| silo_of(config, node, &mut nearest));
-        let (name, rotates) = (topology.name_of_disk(block), topology.rotates(block));
-        disks.push(DiskPlace { device, silo, rotates, name, folder });
+        disks.push(DiskPlace { device, silo, name: topology.name_of_disk(block), folder });
     }
     (disks, misfits)
 }
@@ -150,8 +147,7 @@ fn planned_disk(
     let source = mounted(topology, &real).into_iter().next().and_then(|(_, source)| source);
     let block = block_device(found.dev(), source.as_deref());
     let (name, folder) = (topology.name_of_disk(block), folder.to_owned());
-    let rotates = topology.rotates(block);
-    Ok(DiskPlace { device: found.dev(), silo: Some(silo), rotates, name, folder })
+    Ok(DiskPlace { device: found.dev(), silo: Some(silo), name, folder })
 }
 
 /// A folder and the mount points below it, each with what is mounted there.
