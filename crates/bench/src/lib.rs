@@ -22,6 +22,7 @@ pub mod measure;
 pub mod namespace;
 mod populated;
 pub mod report;
+mod scratch;
 mod search;
 pub mod start;
 mod stats;

@@ -119,6 +119,18 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// A fault that the whole machine has.
+    pub(crate) fn of_machine(
+        area: Area,
+        name: &'static str,
+        [found, wanted]: [String; 2],
+        cost: Cost,
+        [mend, check]: [&str; 2],
+    ) -> Self {
+        let (mend, check) = (mend.to_owned(), check.to_owned());
+        Self { area, name, on: Vec::new(), found, wanted, cost, mend, check }
+    }
+
     /// Whether `other` is the same fault of another device.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         let of = |finding: &Self| (finding.name, finding.found.clone(), finding.wanted.clone());

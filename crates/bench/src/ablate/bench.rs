@@ -69,10 +69,7 @@ pub struct Options {
 /// A switch that does not exist; a server that does not start; a library that cannot be created.
 pub fn run(options: &Options, progress: impl FnMut(String)) -> io::Result<Outcome> {
     let ablations = chosen(&options.switches).map_err(io::Error::other)?;
-    let scratch = match &options.scratch {
-        Some(directory) => tempfile::tempdir_in(directory)?,
-        None => tempfile::tempdir()?,
-    };
+    let scratch = crate::scratch::folder(options.scratch.as_ref())?;
     let interrupt = Interrupt::on_signal()?;
     // If the limit cannot be raised, fewer viewers fit.
     let _ = machine::raise_nofile();

@@ -56,10 +56,7 @@ pub fn run(
     interrupt: &Interrupt,
     mut progress: impl FnMut(String),
 ) -> io::Result<Outcome> {
-    let scratch = match &options.scratch {
-        Some(directory) => tempfile::tempdir_in(directory)?,
-        None => tempfile::tempdir()?,
-    };
+    let scratch = crate::scratch::folder(options.scratch.as_ref())?;
     let bytes = library_bytes(options)?;
     progress(format!("creating a library of {} MiB", bytes >> 20));
     let library = Library::make(&scratch.path().join("library"), FILES, bytes, interrupt)?;

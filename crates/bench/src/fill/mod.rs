@@ -132,10 +132,7 @@ pub fn run(
     interrupt: &Interrupt,
     mut progress: impl FnMut(String),
 ) -> io::Result<Outcome> {
-    let scratch = match &options.scratch {
-        Some(directory) => tempfile::tempdir_in(directory)?,
-        None => tempfile::tempdir()?,
-    };
+    let scratch = crate::scratch::folder(options.scratch.as_ref())?;
     let root = scratch.path().join("box");
     let watched = options.library_bytes;
     let seconds = options.seconds + FILM_MARGIN.as_secs_f64();

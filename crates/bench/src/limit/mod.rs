@@ -58,10 +58,7 @@ pub fn run(
     interrupt: &Interrupt,
     mut progress: impl FnMut(String),
 ) -> io::Result<Outcome> {
-    let scratch = match &options.scratch {
-        Some(directory) => tempfile::tempdir_in(directory)?,
-        None => tempfile::tempdir()?,
-    };
+    let scratch = crate::scratch::folder(options.scratch.as_ref())?;
     progress(format!("creating a library of {} MiB", options.library_bytes >> 20));
     let library =
         Library::make(&scratch.path().join("library"), FILES, options.library_bytes, interrupt)?;

@@ -264,10 +264,7 @@ impl Scratch {
     /// # Errors
     /// If it cannot be made.
     pub(crate) fn make(parent: Option<&PathBuf>) -> io::Result<Self> {
-        let folder = match parent {
-            Some(parent) => tempfile::tempdir_in(parent)?,
-            None => tempfile::tempdir()?,
-        };
+        let folder = crate::scratch::folder(parent)?;
         Ok(Self { folder })
     }
 

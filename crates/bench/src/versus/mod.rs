@@ -101,10 +101,7 @@ pub fn run(
         ));
     }
     check_client(options)?;
-    let scratch = match &options.scratch {
-        Some(directory) => tempfile::tempdir_in(directory)?,
-        None => tempfile::tempdir()?,
-    };
+    let scratch = crate::scratch::folder(options.scratch.as_ref())?;
     let library_bytes = library_bytes(options)?;
     progress(format!("creating a library of {} MiB", library_bytes >> 20));
     let library = Library::make(&scratch.path().join("library"), FILES, library_bytes, interrupt)?;

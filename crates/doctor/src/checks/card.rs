@@ -40,13 +40,12 @@ pub(crate) fn physical(visit: &mut Visit<'_>) -> Vec<String> {
 pub(crate) fn fault(
     card: &str,
     name: &'static str,
-    [found, wanted]: [String; 2],
+    found_and_wanted: [String; 2],
     cost: Cost,
-    [mend, check]: [&str; 2],
+    mend_and_check: [&str; 2],
 ) -> Finding {
-    let area = Area::Card;
-    let (mend, check) = (mend.to_owned(), check.to_owned());
-    Finding { area, name, on: vec![card.to_owned()], found, wanted, cost, mend, check }
+    let fault = Finding::of_machine(Area::Card, name, found_and_wanted, cost, mend_and_check);
+    Finding { on: vec![card.to_owned()], ..fault }
 }
 
 fn offloads(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {

@@ -15,16 +15,6 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     threads(visit);
 }
 
-fn fault(
-    name: &'static str,
-    [found, wanted]: [String; 2],
-    cost: Cost,
-    [mend, check]: [&str; 2],
-) -> Finding {
-    let (mend, check) = (mend.to_owned(), check.to_owned());
-    Finding { area: Area::Cpu, name, on: Vec::new(), found, wanted, cost, mend, check }
-}
-
 /// The server's library of ciphers uses all of these where they are; so being there is being used.
 fn encryption(visit: &mut Visit<'_>) {
     const CHECK: &str = "lscpu shows aes, vaes and avx512vl among its flags";
@@ -41,7 +31,8 @@ fn encryption(visit: &mut Visit<'_>) {
         {
             return;
         }
-        visit.found(fault(
+        visit.found(Finding::of_machine(
+            Area::Cpu,
             "aes",
             ["no AES in hardware".into(), "AES".into()],
             Cost::percent(
@@ -61,14 +52,20 @@ fn vector_aes(has_vaes: bool, [mend, check]: [&str; 2]) -> Finding {
     let wanted = "VAES and AVX-512 (F, BW, VL)".to_owned();
     if has_vaes {
         let cost = Cost::unmeasured("encryption works on half as many blocks at once");
-        return fault("vector-aes", ["no AVX-512".into(), wanted], cost, [mend, check]);
+        return Finding::of_machine(
+            Area::Cpu,
+            "vector-aes",
+            ["no AVX-512".into(), wanted],
+            cost,
+            [mend, check],
+        );
     }
     let cost = Cost::percent(
         42.0,
         "of what a core carries over TLS from memory: 0.58 of it without VAES and AVX-512",
         source::PERFORMANCE,
     );
-    fault("vector-aes", ["no VAES".into(), wanted], cost, [mend, check])
+    Finding::of_machine(Area::Cpu, "vector-aes", ["no VAES".into(), wanted], cost, [mend, check])
 }
 
 /// `fpu` is in each list of x86-64, `fp` in each of aarch64.
@@ -92,7 +89,8 @@ fn offline(visit: &mut Visit<'_>) {
         return;
     }
     let part = 1.0 - online.len() as f64 / present.len() as f64;
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Cpu,
         "offline",
         [format!("{} of {} CPUs are online", online.len(), present.len()), "all of them".into()],
         Cost::percent(100.0 * part, "of the processor", source::ARITHMETIC),
@@ -112,7 +110,8 @@ fn allowed(visit: &mut Visit<'_>) {
         return;
     }
     let part = 1.0 - allowed.len() as f64 / online.len() as f64;
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Cpu,
         "cpus-allowed",
         [format!("this process may use {} of {} CPUs", allowed.len(), online.len()), "all of them".into()],
         Cost::percent(100.0 * part, "of the processor, if the server runs under the same restriction", source::ARITHMETIC),
@@ -123,7 +122,8 @@ fn allowed(visit: &mut Visit<'_>) {
 fn quota(visit: &mut Visit<'_>) {
     let cpus = visit.machine.cpus.len() as f64;
     let Some(quota) = visit.machine.cpu_quota.filter(|quota| *quota < cpus) else { return };
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Cpu,
         "cpu-quota",
         [format!("control groups allow {quota:.1} CPUs' worth of time of {cpus}"), "no limit".into()],
         Cost::percent(
@@ -140,7 +140,8 @@ fn threads(visit: &mut Visit<'_>) {
         return;
     };
     match control.as_str() {
-        "off" | "forceoff" => visit.found(fault(
+        "off" | "forceoff" => visit.found(Finding::of_machine(
+            Area::Cpu,
             "smt",
             ["hyper-threads are switched off".into(), "on".into()],
             Cost::unmeasured("two threads fill the waits of one another for memory; little where memory is the limit"),

@@ -36,16 +36,6 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     channels(visit, &slots);
 }
 
-fn fault(
-    name: &'static str,
-    [found, wanted]: [String; 2],
-    cost: Cost,
-    [mend, check]: [&str; 2],
-) -> Finding {
-    let (mend, check) = (mend.to_owned(), check.to_owned());
-    Finding { area: Area::Memory, name, on: Vec::new(), found, wanted, cost, mend, check }
-}
-
 fn speed(visit: &mut Visit<'_>, slots: &[Slot]) {
     let is_speed = |mt: u32| (100..100_000).contains(&mt);
     let known: Vec<_> =
@@ -54,7 +44,8 @@ fn speed(visit: &mut Visit<'_>, slots: &[Slot]) {
         return visit.unknown("speed of memory modules", "the firmware does not say", TABLE);
     }
     let Some(slow) = known.iter().find(|slot| slot.set_mt < slot.speed_mt) else { return };
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Memory,
         "memory-speed",
         [format!("modules for {} MT/s run at {}", slow.speed_mt, slow.set_mt), format!("{} MT/s", slow.speed_mt)],
         Cost::percent(
@@ -80,7 +71,8 @@ fn channels(visit: &mut Visit<'_>, slots: &[Slot]) {
     if count == used.len() {
         return;
     }
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Memory,
         "memory-channels",
         [format!("{count} of {} channels have a module", used.len()), "a module in each".into()],
         Cost::percent(

@@ -31,16 +31,6 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     leases(visit);
 }
 
-fn fault(
-    name: &'static str,
-    [found, wanted]: [String; 2],
-    cost: Cost,
-    [mend, check]: [&str; 2],
-) -> Finding {
-    let (mend, check) = (mend.to_owned(), check.to_owned());
-    Finding { area: Area::Kernel, name, on: Vec::new(), found, wanted, cost, mend, check }
-}
-
 fn version(visit: &mut Visit<'_>) {
     const PATH: &str = "proc/sys/kernel/osrelease";
     if visit.needed("the kernel's version", PATH).is_none() {
@@ -51,7 +41,8 @@ fn version(visit: &mut Visit<'_>) {
     if kernel >= OLDEST {
         return;
     }
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Kernel,
         "version",
         [format!("Linux {kernel}"), format!("Linux {OLDEST} or newer")],
         Cost::percent(100.0, "the server does not start", source::NEEDED),
@@ -70,14 +61,16 @@ fn ring(visit: &mut Visit<'_>) {
         "proc/sys/kernel/io_uring_disabled",
     );
     if let Some(mode @ (1 | 2)) = disabled {
-        visit.found(fault(
+        visit.found(Finding::of_machine(
+            Area::Kernel,
             "io-uring",
             [format!("io_uring is switched off ({mode})"), "on (0)".into()],
             lost(),
             MEND,
         ));
     } else if let Some(why) = visit.evidence.ring_refused.clone() {
-        visit.found(fault(
+        visit.found(Finding::of_machine(
+            Area::Kernel,
             "io-uring",
             [format!("the kernel refuses io_uring: {why}"), "a ring".into()],
             lost(),
@@ -91,7 +84,8 @@ fn tls(visit: &mut Visit<'_>) {
     if visit.machine.kernel_tls || visit.machine.kernel.is_none() {
         return;
     }
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Kernel,
         "tls",
         [
             "the kernel has no TLS, or its module is not loaded".into(),
@@ -114,7 +108,8 @@ fn congestion(visit: &mut Visit<'_>) {
     };
     match control.as_str() {
         "bbr" => pacing(visit),
-        "reno" => visit.found(fault(
+        "reno" => visit.found(Finding::of_machine(
+            Area::Kernel,
             "congestion-control",
             ["reno".into(), "bbr, or cubic".into()],
             Cost::unmeasured("viewers far away, or with losses, get a lower rate"),
@@ -130,7 +125,8 @@ fn pacing(visit: &mut Visit<'_>) {
     if !["pfifo_fast", "fq_codel", "pfifo", "sfq", "cake", "noqueue"].contains(&queue.as_str()) {
         return;
     }
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Kernel,
         "fq",
         [format!("bbr without fq: new interfaces get {queue}"), "fq".into()],
         Cost {
@@ -149,7 +145,8 @@ fn backlog(visit: &mut Visit<'_>) {
     if most >= BACKLOG {
         return;
     }
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Kernel,
         "somaxconn",
         [
             format!("at most {most} connections wait to be accepted"),
@@ -180,7 +177,8 @@ fn send_buffer(visit: &mut Visit<'_>) {
     }
     // Half of it is room for bytes on their way; the rest is what the kernel needs around them.
     let megabits = most as f64 / 2.0 * 8.0 / 0.1 / 1e6;
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Kernel,
         "tcp-wmem",
         [
             format!("at most {most} bytes unacknowledged for each connection"),
@@ -204,7 +202,8 @@ fn tcp_memory(visit: &mut Visit<'_>) {
         return;
     }
     let mib = |bytes: u64| bytes >> 20;
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Kernel,
         "tcp-mem",
         [
             format!("TCP may use {} MiB of {}", mib(bytes), mib(memory)),
@@ -221,7 +220,8 @@ fn tcp_memory(visit: &mut Visit<'_>) {
 fn leases(visit: &mut Visit<'_>) {
     const WHAT: &str = "leases";
     if let Some(0) = visit.optional_number::<u64>(WHAT, "proc/sys/fs/leases-enable") {
-        visit.found(fault(
+        visit.found(Finding::of_machine(
+            Area::Kernel,
             "leases",
             ["the kernel gives no leases on files".into(), "fs.leases-enable = 1".into()],
             Cost::percent(
@@ -241,7 +241,8 @@ fn leases(visit: &mut Visit<'_>) {
     if seconds >= BREAK_SECONDS {
         return;
     }
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Kernel,
         "lease-break-time",
         [format!("a lease is taken away after {seconds} s"), format!("{BREAK_SECONDS} s or more; the default is 45")],
         Cost::unmeasured("a film that is overwritten while it is served over plain HTTP may be sent mixed, if the server cannot end its connections in that time"),

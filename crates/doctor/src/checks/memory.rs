@@ -19,23 +19,14 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     }
 }
 
-fn fault(
-    name: &'static str,
-    [found, wanted]: [String; 2],
-    cost: Cost,
-    [mend, check]: [&str; 2],
-) -> Finding {
-    let (mend, check) = (mend.to_owned(), check.to_owned());
-    Finding { area: Area::Memory, name, on: Vec::new(), found, wanted, cost, mend, check }
-}
-
 fn large_pages(visit: &mut Visit<'_>) {
     const WHAT: &str = "large pages";
     let path = "sys/kernel/mm/transparent_hugepage/enabled";
     let Some(chosen) = visit.chosen(WHAT, path) else { return };
     match chosen.as_str() {
         "always" | "madvise" => {}
-        "never" => visit.found(fault(
+        "never" => visit.found(Finding::of_machine(
+            Area::Memory,
             "large-pages",
             ["transparent large pages are switched off".into(), "madvise".into()],
             Cost::percent(
@@ -56,7 +47,8 @@ fn pressure(visit: &mut Visit<'_>) {
     if visit.tree.has("proc/pressure/memory") || !visit.tree.has("proc/meminfo") {
         return;
     }
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Memory,
         "pressure",
         [
             "the kernel does not tell how long programs wait for memory (PSI)".into(),
@@ -76,7 +68,8 @@ fn limit(visit: &mut Visit<'_>) {
         return;
     }
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Memory,
         "memory-limit",
         [
             format!("control groups allow {:.1} GiB of {:.1}", gib(limit), gib(all)),
@@ -114,7 +107,8 @@ fn sizes(visit: &mut Visit<'_>, nodes: &[(u32, Vec<u32>)]) {
     }
     let gib = |kib: &u64| format!("{:.0}", *kib as f64 / f64::from(1 << 20));
     let sizes: Vec<_> = by_node.values().map(gib).collect();
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Memory,
         "uneven-memory",
         [format!("GiB by node: {}", sizes.join(", ")), "as much on each node".into()],
         Cost::unmeasured("CPUs of nodes with little memory read that of others, and its bandwidth is there once instead of for each node"),
@@ -125,7 +119,8 @@ fn sizes(visit: &mut Visit<'_>, nodes: &[(u32, Vec<u32>)]) {
 fn reclaim(visit: &mut Visit<'_>) {
     let path = "proc/sys/vm/zone_reclaim_mode";
     let Some(0) = visit.optional_number::<u32>("reclaiming of memory", path) else { return };
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Memory,
         "zone-reclaim",
         [
             "a full node takes the memory of others before it evicts its own page cache".into(),
@@ -148,7 +143,8 @@ fn balancing(visit: &mut Visit<'_>) {
     if mode & 1 == 0 {
         return;
     }
-    visit.found(fault(
+    visit.found(Finding::of_machine(
+        Area::Memory,
         "numa-balancing",
         [
             "the kernel moves pages to the node that uses them".into(),
