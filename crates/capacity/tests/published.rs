@@ -33,7 +33,7 @@ fn what_is_scarce_is_named_for_all_rows_but_one() {
 }
 
 #[test]
-fn calibrated_rows_come_out_as_they_went_in_and_inputs_are_never_counted() {
+fn calibrated_rows_come_out_as_they_went_in_and_inputs_say_why_they_are_inputs() {
     for row in rows() {
         match row.used_for {
             RowUse::Calibrates => {
@@ -82,11 +82,11 @@ fn a_byte_is_moved_8_4_or_2_times() {
     assert_eq!(bytes_moved(&kernel(SealedBy::Software)), 4.0);
     assert_eq!(bytes_moved(&kernel(SealedBy::Card)), 2.0);
     assert_eq!(bytes_moved(&kernel(SealedBy::None)), 2.0);
-    // What is in memory needs no disk; a third sealed in software is a third of the way between.
+    // What is in memory needs no disk; half sealed in software is half of the way between.
     let hit = Demand { hit_share: 1.0, ..kernel(SealedBy::Card) };
     assert_eq!(bytes_moved(&hit), 1.0);
-    let third = Demand { software_share: 0.5, ..kernel(SealedBy::Card) };
-    assert_eq!(bytes_moved(&third), 3.0);
+    let half = Demand { software_share: 0.5, ..kernel(SealedBy::Card) };
+    assert_eq!(bytes_moved(&half), 3.0);
 }
 
 #[test]
@@ -104,6 +104,6 @@ fn crossings_are_4_1_1_25_and_0() {
     assert_eq!(of(&on_two, SealedBy::Software, Network), (2.0, 1.25));
     assert_eq!(of(&on_two, SealedBy::Card, Network), (2.0, 1.25));
     assert_eq!(of(&everywhere, SealedBy::Software, Disk), (0.0, 0.0));
-    // "The same, memory at the disk": what the disks need no longer crosses; remapped cards still do.
+    // All at the disk: what disks write no longer crosses; cards on other nodes still do.
     assert_eq!(of(&on_two, SealedBy::Card, Disk), (1.0, 0.5));
 }

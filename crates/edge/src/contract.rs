@@ -132,7 +132,7 @@ impl EdgeTold {
     pub fn check(&self) -> Result<(), &'static str> {
         match self {
             Self::Object(described) | Self::Passed { described, .. } => described.check(),
-            Self::Refused { path, .. } if !is_path(path) => Err("a path that is none"),
+            Self::Refused { path, .. } if !is_path(path) => Err("an invalid path"),
             Self::Refused { for_ms, .. } if *for_ms > REFUSED_MS_MAX => {
                 Err("a refusal for longer than a day")
             }
@@ -170,7 +170,7 @@ impl Described {
     fn check(&self) -> Result<(), &'static str> {
         let mut values = [&self.content_type, &self.cache_control].into_iter().flatten();
         if !is_path(&self.path) {
-            Err("a path that is none")
+            Err("an invalid path")
         } else if self.size > OBJECT_BYTES_MAX {
             Err("an object of more than 16 TiB")
         } else if !is_strong_tag(&self.etag) {

@@ -150,6 +150,11 @@ impl Origin {
             .map_err(|error| with_causes(&error))?;
         let signer = address.1.as_deref().map(S3Signer::open).transpose();
         let signer = signer.map_err(|error| error.to_string())?;
+        if signer.as_ref().is_some_and(|signer| !signer.has_credentials()) {
+            eprintln!(
+                "fullbore: the edge's helper found no credentials, so only a public bucket will answer: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            );
+        }
         Ok(Self { http, address, signer })
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Edge {
     /// An origin that is silent for longer counts as gone
     #[arg(long, value_name = "SECONDS")]
     silent: f64,
-    /// Give up nothing
+    /// Don't confine the helper
     #[arg(long)]
     no_sandbox: bool,
     /// Start another process that does this, and start it again when it dies

@@ -34,7 +34,7 @@ pub(crate) struct Publish {
     /// The bucket, and the folder in it for the library
     #[arg(long, value_name = "s3://BUCKET/PREFIX")]
     to: String,
-    /// How long the store may be away, or ask to slow down, before it is given up, such as 30s
+    /// How long to keep retrying while the store is unreachable or asks to slow down, such as 30s
     #[arg(long, value_name = "TIME", default_value = "2m")]
     patience: Time,
     /// Print JSON to standard output

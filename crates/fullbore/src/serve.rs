@@ -169,7 +169,9 @@ impl Serve {
             if let Err(error) = edge::credentials::shed(origin) {
                 return fail(
                     1,
-                    &format!("cannot start anew without credentials in the environment: {error}"),
+                    &format!(
+                        "cannot restart the server with the AWS_* credentials removed from its environment: {error}"
+                    ),
                 );
             }
         }

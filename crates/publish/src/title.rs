@@ -106,12 +106,9 @@ fn check_form(record: &Record, title: &TitlePath) -> Result<(), String> {
 }
 
 fn read_document(folder: &Path, path: &str) -> Result<Bytes, String> {
-    let read = std::fs::read(folder.join(path));
+    let read = smallfile::read(&folder.join(path), DOCUMENT_BYTES_MAX as u32);
     let bytes = read.map_err(|error| format!("{path} cannot be read: {error}"))?;
-    match bytes.len() <= DOCUMENT_BYTES_MAX {
-        true => Ok(bytes.into()),
-        false => Err(format!("{path} is longer than any manifest")),
-    }
+    Ok(Bytes::copy_from_slice(&bytes))
 }
 
 fn manifest(folder: &Path, record: &Record, path: &str) -> Result<Document, String> {

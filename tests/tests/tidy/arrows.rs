@@ -26,7 +26,7 @@ const ARROWS: &str = "
     load:      crypt machine net player reactor telemetry
     doctor:    machine
     edge:      s3
-    publish:   catalog http s3
+    publish:   catalog http s3 smallfile
     delivery:  crypt disk http machine net reactor stack tcp telemetry
     stack:     reactor tcp
     disk:      reactor

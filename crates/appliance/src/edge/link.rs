@@ -142,7 +142,9 @@ impl EdgeLink {
                 Ok(Some((told, file))) => match told.check() {
                     Ok(()) => self.take(told, file),
                     Err(why) => {
-                        self.complain(&format!("the edge's helper is not believed: it said {why}"));
+                        self.complain(&format!(
+                            "ignored a message from the edge's helper: it contains {why}"
+                        ));
                     }
                 },
                 Ok(None) => break,
@@ -217,7 +219,7 @@ impl EdgeLink {
         let mut table = self.table();
         let known = table.live.get(&described.object).and_then(Weak::upgrade);
         let live = match (known, file) {
-            (Some(known), _) => known,
+            (Some(known), _) if known.arrived.size() == described.size => known,
             (None, Some(file)) => {
                 let number = described.object;
                 let live = Live::new(number, file, ArrivedBlocks::new(described.size));
@@ -225,8 +227,8 @@ impl EdgeLink {
                 table.live.insert(number, Arc::downgrade(&live));
                 live
             }
-            // Out of descriptors: the kernel has dropped it.
-            (None, None) => {
+            // Out of descriptors, so the kernel has dropped it; or the number of another object.
+            (Some(_), _) | (None, None) => {
                 table.refuse(described.path, Trouble::Full, Duration::from_secs(1));
                 return;
             }

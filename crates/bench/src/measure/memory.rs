@@ -10,7 +10,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// All arrays together are this many times as large as a last-level cache, and at least that large.
+/// All arrays together are this many times as large as all last-level caches of the CPUs that copy (a node may have several), and at
+/// least that large.
 const CACHES: u64 = 4;
 const BYTES_MIN: u64 = 256 << 20;
 
@@ -88,7 +89,9 @@ pub(crate) fn copied(pair: &NodePair, seconds: f64) -> io::Result<f64> {
 
 /// Bytes of one array of one thread, which has two.
 fn array_bytes(threads: usize) -> usize {
-    let cache = Machine::probe().caches.last().map_or(0, |cache| cache.bytes);
+    let nodes = Machine::probe().nodes;
+    let share = nodes.iter().filter_map(machine::Node::last_level_bytes_per_cpu).max().unwrap_or(0);
+    let cache = share * threads as u64;
     let available = MemoryPressure::open().available_bytes().unwrap_or(BYTES_MIN);
     let all = (CACHES * cache).max(BYTES_MIN).min(available / AVAILABLE_PART);
     let each = usize::try_from(all).unwrap_or(usize::MAX) / threads.max(1) / 2;

@@ -184,8 +184,12 @@ impl Gateway {
 
     /// Adds which titles nodes hold, if they follow a plan.
     pub(super) async fn with_plan(&self, mut world: World, plan: Option<&PlanRecord>) -> World {
-        let had = std::mem::take(&mut *lock(&self.manifests));
-        let Some(plan) = plan else { return world };
+        let Some(plan) = plan else {
+            lock(&self.manifests).clear();
+            return world;
+        };
+        // They stay while others are read: whoever asks for a plan meanwhile needs them.
+        let had = lock(&self.manifests).clone();
         let digests = plan.manifests.as_deref().unwrap_or_default();
         let mut read = BTreeMap::new();
         for digest in digests {

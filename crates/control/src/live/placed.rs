@@ -110,7 +110,10 @@ impl PlacedTitles {
 
     /// The nodes that shall hold a title.
     pub fn holders(&self, title: u32) -> impl Iterator<Item = &Name> {
-        self.nodes.keys().filter(move |node| self.copy(node, title).is_some())
+        let has = move |node: &PlacedNode| {
+            node.copies.binary_search_by_key(&title, |copy| copy.title).is_ok()
+        };
+        self.nodes.iter().filter(move |(_, node)| has(node)).map(|(name, _)| name)
     }
 
     /// Titles that no node shall hold: they were published since, or found no room.

@@ -80,11 +80,12 @@ pub(super) fn may_evict(core: &Core, name: &Name, held: &HeldTitle) -> bool {
     let published = world.titles[title as usize].held();
     let is_there =
         |holder: &&Name| core.state_of(holder) == State::Serving && holds(core, holder, &published);
-    let there: Vec<&Name> = placed.holders(title).filter(is_there).collect();
+    let holders: Vec<&Name> = placed.holders(title).collect();
+    let there: Vec<&Name> = holders.iter().copied().filter(is_there).collect();
     let is_near = |holder: &&Name| {
         world.nodes.get(*holder).is_some_and(|other| other.place.site == node.place.site)
     };
-    let wants_near = placed.holders(title).any(|holder| is_near(&holder));
+    let wants_near = holders.iter().any(is_near);
     there.len() as u32 >= copies_kept(placed, title) && (!wants_near || there.iter().any(is_near))
 }
 

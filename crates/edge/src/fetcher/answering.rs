@@ -4,7 +4,7 @@ use super::{Helper, OBJECT_BYTES, refused_for, shortened};
 use crate::contract::{BLOCK_BYTES, Described, EdgeTold, OBJECT_BYTES_MAX, Trouble};
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{Terms, terms};
-use crate::store::Stored;
+use crate::store::{Stored, trouble};
 use reqwest::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -109,9 +109,7 @@ impl Helper {
         }
         let created = self.store.create(path, found.size, found.terms.clone());
         let object = created.map(Arc::new).map_err(|error| {
-            let is_full = error.kind() == std::io::ErrorKind::StorageFull;
-            let why = if is_full { Trouble::Full } else { Trouble::Disk };
-            (why, format!("{path}: the cache cannot take it: {error}"))
+            (trouble(&error), format!("{path}: the cache cannot take it: {error}"))
         })?;
         // Before anybody knows of the object: who asks for these blocks gets them from here.
         let blocks = found.range.start / BLOCK_BYTES..found.range.end.div_ceil(BLOCK_BYTES);

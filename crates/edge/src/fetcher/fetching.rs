@@ -81,7 +81,7 @@ impl Helper {
     async fn try_later(&self, why: Trouble, tries: u32) {
         if why == Trouble::Unreachable && self.confined.is_outdated() {
             eprintln!(
-                "fullbore: the edge's helper can no longer read what names are resolved by, because it was replaced"
+                "fullbore: the edge's helper can no longer read a name-resolution file (such as /etc/resolv.conf) because it was replaced; restarting the helper"
             );
             // Its keeper starts another one, which can. Until then nothing could be fetched anyway.
             std::process::exit(1);

@@ -8,8 +8,8 @@ use super::{Helper, shortened};
 use crate::contract::{Described, EdgeTold, Trouble};
 use crate::origin::{Refused, broken};
 use crate::policy::{is_coded, passed_on};
+use crate::store::trouble;
 use std::fs::File;
-use std::io::ErrorKind::{QuotaExceeded, StorageFull};
 use std::io::{Error, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -25,7 +25,12 @@ pub(super) const AT_ONCE_MAX: usize = 16;
 impl Helper {
     /// Fetches what is at `path` for one viewer.
     pub(super) async fn pass(self: Arc<Self>, path: String, ticket: u64) {
-        let turn = self.passing.acquire().await;
+        // Whoever has waited for longer may be gone; those behind him are not.
+        let deadline = Instant::now() + 3 * self.silent_max;
+        let Ok(turn) = timeout_at(deadline, self.passing.acquire()).await else {
+            let said = shortened(&format!("{path}: too much is passed through at once"));
+            return self.tell(EdgeTold::NotPassed { ticket, why: Trouble::Full, said });
+        };
         let passed = self.try_again(|| self.fetch_for_one(&path)).await;
         drop(turn);
         match passed {
@@ -52,11 +57,9 @@ impl Helper {
             return refused(too_large);
         }
         let cannot = |error: Error| {
-            let is_full = matches!(error.kind(), StorageFull | QuotaExceeded);
-            let why = if is_full { Trouble::Full } else { Trouble::Disk };
-            (why, format!("{path}: the cache's disk cannot take it: {error}"))
+            (trouble(&error), format!("{path}: the cache's disk cannot take it: {error}"))
         };
-        let (mut written, read) = self.store.nameless().map_err(cannot)?;
+        let (mut written, read) = block_in_place(|| self.store.nameless()).map_err(cannot)?;
         let (content_type, modified) = passed_on(answer.headers());
         let (mut size, deadline) = (0, Instant::now() + 3 * self.silent_max);
         loop {

@@ -134,6 +134,14 @@ fn options() -> OpenOptions {
     options
 }
 
+/// What it means that the cache's disk refuses something.
+pub(crate) fn trouble(error: &io::Error) -> Trouble {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Trouble::Full,
+        _ => Trouble::Disk,
+    }
+}
+
 impl Stored {
     fn read(folder: &Path, name: &Path) -> Option<Self> {
         let number = u64::from_str_radix(name.file_name()?.to_str()?, 16).ok()?;
@@ -226,24 +234,21 @@ impl Stored {
 
     /// Writes a block that came from the origin. From then on it is there.
     pub(crate) fn write(&self, block: u64, bytes: &[u8]) -> Result<(), Trouble> {
-        let trouble = |error: io::Error| match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Trouble::Full,
-            _ => Trouble::Disk,
-        };
+        let refused = |error: io::Error| trouble(&error);
         let hash = digest(&SHA256, bytes);
         let hash: Hash = hash.as_ref().try_into().expect("SHA-256 has 32 bytes");
-        let file = options().write(true).open(self.name()).map_err(trouble)?;
-        file.write_all_at(bytes, block * BLOCK_BYTES).map_err(trouble)?;
+        let file = options().write(true).open(self.name()).map_err(refused)?;
+        file.write_all_at(bytes, block * BLOCK_BYTES).map_err(refused)?;
         let state = &mut *self.state();
         if state.is_ended {
             return Err(Trouble::Evicted);
         }
         if state.record.is_none() {
             let record = self.name().with_extension("record");
-            state.record = Some(record::open(&record).map_err(trouble)?);
+            state.record = Some(record::open(&record).map_err(refused)?);
         }
         let record = state.record.as_ref().expect("it was opened");
-        record::append(record, block, &hash).map_err(trouble)?;
+        record::append(record, block, &hash).map_err(refused)?;
         state.recorded.insert(block, hash);
         state.blocks.note(block);
         Ok(())

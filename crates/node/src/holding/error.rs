@@ -38,7 +38,7 @@ pub(crate) enum HoldingError {
     Busy,
     /// The library could not be used.
     Library(String),
-    /// Its disk has failed.
+    /// The disk under the library failed.
     Disk(String),
 }
 

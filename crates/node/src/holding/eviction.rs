@@ -16,6 +16,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use catalog::Workshop;
@@ -43,6 +44,8 @@ pub(super) struct Evictions {
     leaving: Mutex<BTreeMap<String, Duration>>,
     /// What the server sent of titles in the last hour, on average: Gb/s.
     wanted: Mutex<HashMap<String, f64>>,
+    /// How many titles gateways were asked about: from there the next ones have their turn.
+    asked: AtomicUsize,
     /// Why a title could not be removed, as it was told last.
     told: Mutex<String>,
     open_files: Mutex<Option<OpenFiles>>,
@@ -81,8 +84,29 @@ impl Holder {
         *lock(&self.evictions.wanted) = wanted.collect();
     }
 
-    /// What it holds and was not told to hold, the least wanted first: it asks gateways whether it may remove them.
+    /// What it asks gateways about now, of what it holds and was not told to hold: whether it may remove them.
     pub fn evictable(&self) -> Vec<HeldTitle> {
+        let all = self.unplanned();
+        if all.len() <= EVICTIONS_MAX {
+            return all;
+        }
+        // Leave for those that go has to be renewed. The others take turns: some of them may get none for a long time.
+        let leaving = self.evictions.leaving();
+        let (mut asked, mut rest): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|held| leaving.contains(&held.path));
+        asked.truncate(EVICTIONS_MAX / 2);
+        let from = self.evictions.asked.fetch_add(EVICTIONS_MAX / 2, Ordering::Relaxed);
+        if !rest.is_empty() {
+            let from = from % rest.len();
+            rest.rotate_left(from);
+        }
+        let room = EVICTIONS_MAX - asked.len();
+        asked.extend(rest.into_iter().take(room));
+        asked
+    }
+
+    /// What it holds and was not told to hold, the least wanted first.
+    fn unplanned(&self) -> Vec<HeldTitle> {
         let desired = self.desired();
         // Nobody has told it anything yet, or it brings nothing now.
         if (desired.epoch, desired.revision) == (0, 0) || !self.may_fill_now() {
@@ -104,7 +128,6 @@ impl Holder {
         held.sort_by(|one, other| {
             rate(one).total_cmp(&rate(other)).then_with(|| one.path.cmp(&other.path))
         });
-        held.truncate(EVICTIONS_MAX);
         held
     }
 
@@ -123,11 +146,19 @@ impl Holder {
         for path in due {
             match self.evict_one(&path) {
                 Ok(true) => {
-                    crate::tell(&format!("{path} is removed: the fleet keeps it elsewhere"));
+                    crate::tell(&format!("evicted {path}: other nodes hold it"));
+                    // Removing takes time: withdrawals go first, and the next title needs leave that still holds.
+                    self.remover.ring();
+                    return;
                 }
                 // Somebody watches it, or works on it.
                 Ok(false) | Err(HoldingError::Busy) => {}
-                Err(why) => self.tell_once(format!("{path} cannot be removed: {why}")),
+                Err(why) => {
+                    if let Some(held) = self.table.title(&path) {
+                        self.note_disk(&held.library, &why);
+                    }
+                    self.tell_once(format!("{path} cannot be removed: {why}"));
+                }
             }
         }
     }
@@ -152,7 +183,7 @@ impl Holder {
             return Vec::new();
         }
         let may: BTreeSet<String> =
-            self.evictable().into_iter().filter(has_leave).map(|held| held.path).collect();
+            self.unplanned().into_iter().filter(has_leave).map(|held| held.path).collect();
         leaving.retain(|path, _| may.contains(path));
         for path in &may {
             leaving.entry(path.clone()).or_insert(now);

@@ -149,7 +149,7 @@ impl Holder {
         let waits = |held: &HeldTitle| {
             desired.titles.iter().any(|title| title.held() == *held && self.is_missing(title))
         };
-        self.fill.windows.is_open((self.options.clock)()) || desired.at_once.iter().any(waits)
+        self.fill.windows.is_open(self.unix_seconds()) || desired.at_once.iter().any(waits)
     }
 
     /// Whether the fleet has a title at this path, and its published version.

@@ -206,13 +206,14 @@ fn read_head(wire: &mut Wire, deadline: Deadline) -> Result<Head, PeerFault> {
     let mut head = Vec::new();
     loop {
         let seen = head.len();
-        head.extend_from_slice(wire.next(deadline)?);
+        let next = wire.next(deadline)?;
+        head.extend_from_slice(&next[..next.len().min(HEAD_BYTES_MAX - seen)]);
         if let Some(end) = Head::end(&head, seen) {
             wire.take(end - seen);
             return Head::parse(&head[..end]).ok_or(PeerFault::Status);
         }
         wire.take(head.len() - seen);
-        if head.len() > HEAD_BYTES_MAX {
+        if head.len() == HEAD_BYTES_MAX {
             return Err(PeerFault::Status);
         }
     }

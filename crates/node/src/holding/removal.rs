@@ -113,9 +113,19 @@ impl Holder {
     /// Removes a version of a title, wherever it is: in its place, hidden, or kept because it was replaced.
     fn withdraw(&self, withdrawn: &HeldTitle) -> Result<ReceiptState, HoldingError> {
         let title = title_path(&withdrawn.path)?;
-        let mut was_there = false;
+        let (mut was_there, mut failed) = (false, None);
+        // One disk that fails must not save the copy on another one.
         for library in &self.options.libraries {
-            was_there |= self.withdraw_from(library, &title, withdrawn)?;
+            match self.withdraw_from(library, &title, withdrawn) {
+                Ok(is_there) => was_there |= is_there,
+                Err(why) => {
+                    self.note_disk(library, &why);
+                    failed = failed.or(Some(why));
+                }
+            }
+        }
+        if let Some(why) = failed {
+            return Err(why);
         }
         if !was_there {
             return Ok(ReceiptState::Absent);

@@ -65,7 +65,10 @@ impl Wire {
         deadline: Deadline,
     ) -> Result<Self, PeerFault> {
         let mut addresses = (host, port).to_socket_addrs().map_err(|_| PeerFault::Unreachable)?;
-        let stream = addresses.find_map(|at| TcpStream::connect_timeout(&at, CONNECT_MAX).ok());
+        let stream = addresses.find_map(|at| {
+            let patience = deadline.patience()?.min(CONNECT_MAX);
+            TcpStream::connect_timeout(&at, patience).ok()
+        });
         let stream = stream.ok_or(PeerFault::Unreachable)?;
         let options =
             stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(SILENT_MAX)));

@@ -148,7 +148,7 @@ impl ServerProcess {
                 return;
             }
             if self.is_outdated.swap(false, Ordering::Relaxed) {
-                crate::tell("the server starts again without the folders that are lost");
+                crate::tell("restarting the server without the lost folders");
                 continue;
             }
             backoff = if begun.elapsed() > WELL { BACKOFF } else { backoff };
@@ -179,6 +179,8 @@ impl ServerProcess {
             return Ok((process, None));
         }
         self.is_outdated.store(false, Ordering::Relaxed);
+        // From here on one may run that is not known yet.
+        *lock(&self.identity) = None;
         let mut child = self.command()?.spawn()?;
         let gone = || io::Error::other("it ended at once");
         // Too large a number for a process is no process.
