@@ -48,13 +48,13 @@ pub struct CostTable {
 }
 
 impl CostTable {
-    /// Where the text of the plan and the guide do not say otherwise. Processor costs are of one EPYC core (Zen 4), bench over loopback; shares
-    /// are what Netflix's machines reached (`published`).
+    /// The defaults. Processor costs are estimates on the low side: no kept run has these figures. Most shares are what Netflix's machines
+    /// reached (`published`).
     pub const USUAL: Self = Self {
         cpu_busy_max: 0.85,
         memory_usable: 0.80,
         port_usable: 0.95,
-        // 256 bytes of payload with 26 of headers and framing.
+        // 256 bytes of payload with 24 of headers and framing are 91%; flow control takes the rest, by estimate.
         bus_usable: 0.90,
         fabric_usable: 0.62,
         // An estimate: content is never spread quite evenly over disks.
@@ -73,6 +73,7 @@ impl CostTable {
         handshake_ms: 0.1,
         pull_us: 13.0,
         pull_kib: 64.0,
+        // Assumed: the usual largest read request. `bus_read_ns` was computed with it.
         bus_read_bytes: 512.0,
         bus_read_ns: 1092.0,
     };

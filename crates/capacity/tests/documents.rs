@@ -56,7 +56,7 @@ fn verdict(all: &[PublishedRow]) -> String {
     let right = said.iter().filter(|right| **right).count();
     format!(
         "**{near} of {} predicted rows ({:.0}%) are within {:.0}%.** Of the {} for which it is published what was scarce, the model names it for {right}. \
-         {} parameters were taken from other rows.\n",
+         {} parameters were taken from other measurements.\n",
         predicted.len(),
         near as f64 / predicted.len() as f64 * 100.0,
         ERROR_MAX * 100.0,

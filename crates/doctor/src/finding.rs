@@ -77,7 +77,7 @@ impl Worth {
 /// What a fault may cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// How much, at most.
+    /// How much.
     pub worth: Worth,
     /// What is lost, and under which conditions.
     pub what: String,

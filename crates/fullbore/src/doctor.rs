@@ -105,7 +105,7 @@ fn refused(lack: Lack) -> Finding {
             let what = format!(
                 "of what a core carries over plain HTTP, nothing over TLS on the default route: {cost}"
             );
-            ("read-leases", Cost::percent(60.0, what, "docs/notes/leases.md"))
+            ("read-leases", Cost::percent(65.0, what, "docs/notes/leases.md"))
         }
         "page cache" => ("page-cache", Cost::unmeasured(cost)),
         _ => ("cachestat", Cost::unmeasured(cost)),

@@ -225,7 +225,7 @@ fn leases(visit: &mut Visit<'_>) {
             "leases",
             ["the kernel gives no leases on files".into(), "fs.leases-enable = 1".into()],
             Cost::percent(
-                60.0,
+                65.0,
                 "of what a core carries over plain HTTP; nothing over TLS on the default route",
                 source::LEASES,
             ),
