@@ -147,15 +147,18 @@ impl Player {
     /// The next request to send, if there is one. Ask until there is none.
     pub fn poll_request(&mut self, now: Time) -> Option<Request> {
         let now = self.pass(now);
-        if self.is_over() || !self.pace.allows(now) {
+        if !self.pace.allows(now) {
             return None;
         }
         let mut request = None;
-        // A turn of the playhead may give a track that was already asked something to fetch.
+        // A turn of the playhead may give a track that was already asked something to fetch, or end the film.
         for _ in 0..TURNS_MAX {
+            if self.is_over() {
+                break;
+            }
             self.has_changed = false;
             request = self.next_request(now);
-            if request.is_some() || !self.has_changed || self.is_over() {
+            if request.is_some() || !self.has_changed {
                 break;
             }
             self.pass(now);

@@ -219,7 +219,8 @@ proptest! {
         let end = crowd.now;
         crowd.player.leave(end);
         crowd.poll();
-        prop_assert!(crowd.open.is_empty() && crowd.player.poll_timeout().is_none());
+        let timeout = crowd.player.poll_timeout();
+        prop_assert!(crowd.open.is_empty() && timeout.is_none(), "{:?}, {timeout:?}", crowd.open);
     }
 }
 
