@@ -11,7 +11,7 @@ mod turns;
 pub use outcome::Outcome;
 
 use crate::library::Library;
-use crate::versus::peer::{Recipe, nginx_with, words};
+use crate::versus::peer::{Recipe, nginx_with, own_program, words};
 use crate::versus::side::{Given, Side};
 use crate::versus::turn::Task;
 use crate::versus::workload::FILES;
@@ -135,27 +135,13 @@ fn edge(has_tls: bool, origin: SocketAddr) -> io::Result<Recipe> {
         "serve --origin http://{origin} --cache @SCRATCH@/edge-cache --state @SCRATCH@/state \
          --listen @ADDRESS@:0 --admin 127.0.0.1:0 --workers 1 --tls {tls}"
     );
-    own("fullbore edge", &line, None)
+    own_program("fullbore edge", words(&line))
 }
 
 /// The origin that all edges fetch from. It lets them keep what they fetch for longer than the bench runs.
 fn origin() -> io::Result<Recipe> {
     let line = "serve @LIBRARY@ --state @SCRATCH@/origin --listen @ADDRESS@:0 --admin 127.0.0.1:0 \
                 --workers 1 --tls off --config @CONFIG@";
-    own("origin", line, Some("[http]\ncache_control = \"max-age=86400\"\n"))
-}
-
-fn own(name: &str, line: &str, config: Option<&str>) -> io::Result<Recipe> {
-    let mut command = words(line);
-    command.insert(0, std::env::current_exe()?.to_string_lossy().into_owned());
-    Ok(Recipe {
-        name: name.to_owned(),
-        command,
-        config: config.map(str::to_owned),
-        files: Vec::new(),
-        version: Some("--version"),
-        advice: "run the same `fullbore serve` by hand to see why",
-        says_ready: true,
-        has_own_tcp: false,
-    })
+    let config = "[http]\ncache_control = \"max-age=86400\"\n";
+    Ok(Recipe { config: Some(config.to_owned()), ..own_program("origin", words(line))? })
 }

@@ -84,7 +84,6 @@ impl Peer {
 
 /// This program as a server.
 pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> io::Result<Recipe> {
-    let program = std::env::current_exe()?.to_string_lossy().into_owned();
     let tls = if workload.has_tls() { "on" } else { "off" };
     let disk = if workload.hot_files() == 0 { "direct" } else { "auto" };
     let has_own_tcp = arguments.join("=").contains("--route=bypass");
@@ -93,7 +92,6 @@ pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> 
     let mut command = words(&format!(
         "serve @LIBRARY@ --state @SCRATCH@/state --listen @ADDRESS@:{port} --workers 1 --tls {tls} --disk {disk}"
     ));
-    command.insert(0, program);
     if !arguments.iter().any(|argument| argument.starts_with("--admin")) {
         command.extend(words("--admin 127.0.0.1:0"));
     }
@@ -101,6 +99,12 @@ pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> 
         command.extend(words("--config @CONFIG@"));
     }
     command.extend_from_slice(arguments);
+    Ok(Recipe { has_own_tcp, ..own_program(name, command)? })
+}
+
+/// This program, told to do `command`.
+pub(crate) fn own_program(name: &str, mut command: Vec<String>) -> io::Result<Recipe> {
+    command.insert(0, std::env::current_exe()?.to_string_lossy().into_owned());
     Ok(Recipe {
         name: name.to_owned(),
         command,
@@ -109,7 +113,7 @@ pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> 
         version: Some("--version"),
         advice: "run the same `fullbore serve` by hand to see why",
         says_ready: true,
-        has_own_tcp,
+        has_own_tcp: false,
     })
 }
 
