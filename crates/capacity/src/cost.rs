@@ -78,16 +78,21 @@ impl CostTable {
         bus_read_ns: 1092.0,
     };
 
-    /// With the processor's costs from what `fullbore bench limit --json` writes. Parts that it lacks keep their cost; their names are returned.
+    /// With the processor's costs from what `fullbore bench limit --json` or `fullbore doctor --measure --json` writes. Parts that it lacks keep
+    /// their cost; their names are returned.
     ///
     /// # Errors
     /// If it is not such a file. The text says what it is and what to do.
-    pub fn with_limit(self, limit: &Value) -> Result<(Self, Vec<&'static str>), String> {
-        if limit["kind"] != "limit" || limit["version"] != 1 {
-            return Err("it is not what `fullbore bench limit --json FILE` of this release writes"
-                .to_owned());
-        }
-        let parts = limit["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    pub fn with_measured(self, figures: &Value) -> Result<(Self, Vec<&'static str>), String> {
+        let parts = match (figures["kind"].as_str(), figures["version"].as_u64()) {
+            (Some("limit"), Some(1)) => &figures["parts"],
+            (Some("doctor"), Some(1)) if figures["measured"].is_null() => {
+                return Err("the doctor had not measured anything: add --measure".to_owned());
+            }
+            (Some("doctor"), Some(1)) => &figures["measured"]["parts"],
+            _ => return Err("it is not what a bench of this release writes".to_owned()),
+        };
+        let parts = parts.as_array().map(Vec::as_slice).unwrap_or_default();
         let rate = |name: &str| {
             let part = parts.iter().find(|part| part["name"] == name)?;
             part["gbps"].as_f64().filter(|gbps| gbps.is_finite() && *gbps > 0.0)
@@ -106,7 +111,7 @@ impl CostTable {
         take("sendfile", &mut costs.sendfile);
         if missing.len() == 6 {
             return Err(
-                "it has no part's rate: was the bench interrupted? Measure again".to_owned()
+                "it has no part's rate: was the measurement interrupted? Measure again".to_owned()
             );
         }
         Ok((costs, missing))

@@ -31,7 +31,7 @@ pub use geography::{Crossing, crossing};
 pub use hardware::{Bus, DiskGroup, Fabric, Hardware, NetworkCard, NumaNode};
 pub use input::{Specified, read_machine};
 pub use keys::BadMachine;
-pub use moves::{ByteMove, Spot, moves};
+pub use moves::{ByteMove, MemoryAccess, Spot, moves};
 pub use scarce::{PartLimit, Scarce};
 pub use solve::{Capacity, NodeFlow, plan};
 pub use whatif::WhatIf;

@@ -23,6 +23,16 @@ pub enum Spot {
     Card,
 }
 
+/// What is done to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryAccess {
+    /// It is read.
+    Read,
+    /// It is written.
+    Write,
+}
+
 /// One move, for each byte served.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ByteMove {
@@ -30,33 +40,29 @@ pub struct ByteMove {
     pub what: &'static str,
     /// Who moves.
     pub by: Spot,
+    /// Whether that reads or writes.
+    pub access: MemoryAccess,
     /// The memory.
     pub memory: Spot,
     /// Bytes moved for a byte served; less than 1 if some find their byte in a cache or in memory.
     pub bytes: f64,
 }
 
-impl ByteMove {
-    /// Whether it writes memory; otherwise it reads it.
-    pub fn is_write(&self) -> bool {
-        self.what.contains(" writes ") || self.what.ends_with("written")
-    }
-}
-
 /// All moves of a byte, in order.
 pub fn moves(demand: &Demand, costs: &CostTable) -> Vec<ByteMove> {
+    use MemoryAccess::{Read, Write};
     let mut moves = Vec::new();
-    let mut add = |what, by, memory, bytes: f64| {
+    let mut add = |what, by, access, memory, bytes: f64| {
         if bytes > 0.0 {
-            moves.push(ByteMove { what, by, memory, bytes });
+            moves.push(ByteMove { what, by, access, memory, bytes });
         }
     };
     let miss = 1.0 - demand.hit_share;
-    add("disk writes memory", Spot::Disk, Spot::Pages, miss);
+    add("disk writes memory", Spot::Disk, Write, Spot::Pages, miss);
     match demand.route {
         PlannedRoute::Kernel => {
             let software = demand.sealed_in_software();
-            add("CPU reads to seal", Spot::Cpu, Spot::Pages, software);
+            add("CPU reads to seal", Spot::Cpu, Read, Spot::Pages, software);
             seal_writes(&mut add, costs, software);
         }
         PlannedRoute::Userspace => {
@@ -64,25 +70,25 @@ pub fn moves(demand: &Demand, costs: &CostTable) -> Vec<ByteMove> {
             let uncached = 1.0 - costs.buffers_cached;
             let seals = demand.tls == SealedBy::Software;
             let what = if seals { "CPU reads to seal" } else { "CPU copies from the page cache" };
-            add(what, Spot::Cpu, Spot::Pages, demand.hit_share + miss * uncached);
+            add(what, Spot::Cpu, Read, Spot::Pages, demand.hit_share + miss * uncached);
             if seals {
                 seal_writes(&mut add, costs, uncached);
             } else {
-                add("CPU writes the send buffer", Spot::Cpu, Spot::Buffers, uncached);
+                add("CPU writes the send buffer", Spot::Cpu, Write, Spot::Buffers, uncached);
             }
-            add("kernel reads the send buffer", Spot::Cpu, Spot::Buffers, uncached);
-            add("kernel writes the socket", Spot::Cpu, Spot::Buffers, 1.0);
+            add("kernel reads the send buffer", Spot::Cpu, Read, Spot::Buffers, uncached);
+            add("kernel writes the socket", Spot::Cpu, Write, Spot::Buffers, 1.0);
         }
         PlannedRoute::Copies => {
-            add("copied out: read", Spot::Cpu, Spot::Pages, 1.0);
-            add("copied out: written", Spot::Cpu, Spot::Buffers, 1.0);
-            add("copied again: read", Spot::Cpu, Spot::Buffers, demand.extra_copies);
-            add("copied again: written", Spot::Cpu, Spot::Buffers, demand.extra_copies);
+            add("copied out: read", Spot::Cpu, Read, Spot::Pages, 1.0);
+            add("copied out: written", Spot::Cpu, Write, Spot::Buffers, 1.0);
+            add("copied again: read", Spot::Cpu, Read, Spot::Buffers, demand.extra_copies);
+            add("copied again: written", Spot::Cpu, Write, Spot::Buffers, demand.extra_copies);
             let software = demand.sealed_in_software();
-            add("CPU reads to seal", Spot::Cpu, Spot::Buffers, software);
+            add("CPU reads to seal", Spot::Cpu, Read, Spot::Buffers, software);
             seal_writes(&mut add, costs, software);
-            add("copied in: read", Spot::Cpu, Spot::Buffers, 1.0);
-            add("copied in: written", Spot::Cpu, Spot::Buffers, 1.0);
+            add("copied in: read", Spot::Cpu, Read, Spot::Buffers, 1.0);
+            add("copied in: written", Spot::Cpu, Write, Spot::Buffers, 1.0);
         }
     }
     let left = match (demand.route, demand.tls) {
@@ -91,14 +97,19 @@ pub fn moves(demand: &Demand, costs: &CostTable) -> Vec<ByteMove> {
         _ => Spot::Buffers,
     };
     let records = if left == Spot::Pages { demand.sealed_in_software() } else { 1.0 };
-    add("card reads the file's pages", Spot::Card, Spot::Pages, 1.0 - records);
-    add("card reads what is sent", Spot::Card, Spot::Buffers, records);
+    add("card reads the file's pages", Spot::Card, Read, Spot::Pages, 1.0 - records);
+    add("card reads what is sent", Spot::Card, Read, Spot::Buffers, records);
     moves
 }
 
-fn seal_writes(add: &mut impl FnMut(&'static str, Spot, Spot, f64), costs: &CostTable, bytes: f64) {
+fn seal_writes(
+    add: &mut impl FnMut(&'static str, Spot, MemoryAccess, Spot, f64),
+    costs: &CostTable,
+    bytes: f64,
+) {
+    use MemoryAccess::{Read, Write};
     if costs.ordinary_stores {
-        add("CPU reads lines that it will overwrite", Spot::Cpu, Spot::Buffers, bytes);
+        add("CPU reads lines that it will overwrite", Spot::Cpu, Read, Spot::Buffers, bytes);
     }
-    add("CPU writes the records", Spot::Cpu, Spot::Buffers, bytes);
+    add("CPU writes the records", Spot::Cpu, Write, Spot::Buffers, bytes);
 }

@@ -4,7 +4,7 @@ use crate::cost::CostTable;
 use crate::demand::Demand;
 use crate::geography::{Crossing, Geography};
 use crate::hardware::Hardware;
-use crate::moves::{self, ByteMove, Spot};
+use crate::moves::{self, ByteMove, MemoryAccess, Spot};
 use crate::scarce::{BITS, PartLimit, Situation};
 use crate::whatif::{self, WhatIf};
 use serde::Serialize;
@@ -127,8 +127,8 @@ fn flow(situation: &Situation<'_>, node: usize, gbps: f64, seconds: f64) -> Node
     let disks: f64 =
         hardware.disks.iter().filter(|group| group.node == node).map(|group| group.count).sum();
     let home = geography.home[node];
-    let by_cpu = |writes: bool| -> f64 {
-        let cpu = moves.iter().filter(|one| one.by == Spot::Cpu && one.is_write() == writes);
+    let by_cpu = |access: MemoryAccess| -> f64 {
+        let cpu = moves.iter().filter(|one| one.by == Spot::Cpu && one.access == access);
         cpu.map(|one| one.bytes).sum::<f64>() * home * gbps / BITS
     };
     let cards = hardware.cards.iter().zip(geography.egress()).filter(|(card, _)| card.node == node);
@@ -143,8 +143,8 @@ fn flow(situation: &Situation<'_>, node: usize, gbps: f64, seconds: f64) -> Node
         disks,
         memory_gbytes_per_second: situation.moved_on()[node] * gbps / BITS,
         memory_usable_gbytes_per_second: here.memory_gbytes_per_second * costs.memory_usable,
-        cpu_reads_gbytes_per_second: by_cpu(false),
-        cpu_writes_gbytes_per_second: by_cpu(true),
+        cpu_reads_gbytes_per_second: by_cpu(MemoryAccess::Read),
+        cpu_writes_gbytes_per_second: by_cpu(MemoryAccess::Write),
         cores_busy: gbps * seconds * home
             + situation.handshake_cores() * here.cores / hardware.cores(),
         cores: here.cores,

@@ -1,6 +1,7 @@
 //! The machines that ship, and files that are wrong.
 
 use fullbore_capacity::{Scarce, SealedBy, read_machine};
+use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -184,7 +185,7 @@ fn costs_of_a_processor_come_from_what_the_bench_wrote() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference-run/json/limit.json");
     let limit: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    let (costs, missing) = fullbore_capacity::CostTable::USUAL.with_limit(&limit).unwrap();
+    let (costs, missing) = fullbore_capacity::CostTable::USUAL.with_measured(&limit).unwrap();
     assert_eq!(missing, ["seal from hot set"]);
     assert_eq!(costs.seal, limit["parts"][0]["gbps"].as_f64());
     // What a core does by this model beside what the same run measured of the server.
@@ -204,10 +205,18 @@ fn costs_of_a_processor_come_from_what_the_bench_wrote() {
             "{workload}: {planned} beside {measured}"
         );
     }
-    for wrong in
-        [serde_json::json!({}), serde_json::json!({ "kind": "limit", "version": 1, "parts": [] })]
-    {
-        assert!(fullbore_capacity::CostTable::USUAL.with_limit(&wrong).is_err());
+    // The doctor measures fewer parts, under the same names.
+    let doctor =
+        json!({ "kind": "doctor", "version": 1, "measured": { "parts": [limit["parts"][0]] } });
+    let (costs, missing) = fullbore_capacity::CostTable::USUAL.with_measured(&doctor).unwrap();
+    assert_eq!((costs.seal, missing.len()), (limit["parts"][0]["gbps"].as_f64(), 5));
+    for (wrong, why) in [
+        (json!({}), "not what a bench"),
+        (json!({ "kind": "limit", "version": 1, "parts": [] }), "interrupted"),
+        (json!({ "kind": "doctor", "version": 1, "measured": null }), "add --measure"),
+    ] {
+        let error = fullbore_capacity::CostTable::USUAL.with_measured(&wrong).unwrap_err();
+        assert!(error.contains(why), "{error}");
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Plan {
     /// Write a page with charts to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Take the processor's costs from what `fullbore bench limit --json FILE` wrote on one like it
+    /// Take the processor's costs from what `bench limit --json FILE` or `doctor --measure --json` wrote on one like it
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
 }
@@ -122,7 +122,7 @@ fn with_costs(costs: CostTable, path: &Path) -> Result<CostTable, Wrong> {
     let wrong = |why: String| {
         (
             format!(
-                "cannot take costs from {}: {why} (run `fullbore bench limit --json FILE`)",
+                "cannot take costs from {}: {why} (run `fullbore bench limit --json FILE`, or `fullbore doctor --measure --json >FILE`)",
                 path.display()
             ),
             2,
@@ -130,7 +130,7 @@ fn with_costs(costs: CostTable, path: &Path) -> Result<CostTable, Wrong> {
     };
     let figures: Value =
         serde_json::from_str(&text(path)?).map_err(|error| wrong(error.to_string()))?;
-    let (costs, missing) = costs.with_limit(&figures).map_err(wrong)?;
+    let (costs, missing) = costs.with_measured(&figures).map_err(wrong)?;
     if !missing.is_empty() {
         tell(&format!(
             "{} lacks {}: their usual costs are taken",
