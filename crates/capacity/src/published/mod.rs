@@ -3,9 +3,9 @@
 //! Sources: Drew Gallatin, "Serving Netflix Video at 400Gb/s on FreeBSD" (EuroBSDCon 2021) and "The 'other' FreeBSD optimizations used by Netflix
 //! to serve video at 800Gb/s from a single server" (EuroBSDCon 2022); Alistair Crooks on Open Connect (2017).
 //!
-//! Rules: a parameter comes from a row that is not predicted, or from a figure that is no row (190 of a card, 375 at 53% CPU). A row in which one mechanism was switched off, and the only row of a platform, are
-//! inputs and never count as predictions. There are more predictions than parameters. Misses stay in the table. docs/notes/plan.md is
-//! written from this.
+//! Rules: a parameter comes from a row that is not predicted, or from a figure that is no row (190 of a card, 375 at 53% CPU). A row in which
+//! one mechanism was switched off, and the only row of a platform, are inputs and never count as predictions. There are more predictions than
+//! parameters. Misses stay in the table. docs/notes/plan.md is written from this.
 
 mod machines;
 mod rows;
