@@ -80,7 +80,11 @@ fn of_workers(server: &Server, name: &str) -> Vec<u64> {
 }
 
 /// A worker that strace holds up at each of its waits, until dropped.
-struct HeldUp(Child);
+struct HeldUp {
+    strace: Child,
+    /// Where the kernel says what the worker does.
+    status: PathBuf,
+}
 
 impl HeldUp {
     /// `how` is strace's: `delay_enter` or `delay_exit`, in microseconds.
@@ -93,20 +97,33 @@ impl HeldUp {
         let inject = format!("inject=io_uring_enter:{how}");
         let words = ["-qq", "-o", "/dev/null", "-e", "trace=io_uring_enter", "-e", &inject, "-p"];
         let id = thread.file_name().unwrap();
-        let held = Self(Command::new("strace").args(words).arg(id).spawn().unwrap());
+        let strace = Command::new("strace").args(words).arg(id).spawn().unwrap();
+        let held = Self { strace, status: thread.join("status") };
         eventually("strace to hold the worker up", || {
-            let status = std::fs::read_to_string(thread.join("status")).unwrap();
-            (!status.contains("TracerPid:\t0\n")).then_some(())
+            (!held.status().contains("TracerPid:\t0\n")).then_some(())
         });
         held
+    }
+
+    fn status(&self) -> String {
+        std::fs::read_to_string(&self.status).unwrap()
+    }
+
+    /// Waits until the worker stands before a wait for long. When strace has just come, it may have something to do before.
+    fn stand(&self) {
+        let stands = || {
+            std::thread::sleep(Duration::from_millis(50));
+            self.status().contains("State:\tt")
+        };
+        eventually("the worker to stand still", || (0..5).all(|_| stands()).then_some(()));
     }
 }
 
 impl Drop for HeldUp {
     fn drop(&mut self) {
         // Strace lets go of the worker, unless it has ended already.
-        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
-        let _ = self.0.wait();
+        let _ = kill_process(Pid::from_child(&self.strace), Signal::TERM);
+        let _ = self.strace.wait();
     }
 }
 
@@ -188,6 +205,7 @@ fn a_worker_that_hangs_keeps_no_connection_of_another_waiting() {
     let server = library.serve(&words);
     let mut viewer = at_first_silo(&server);
     let hanging = HeldUp::new(&server, 1, "delay_enter=4000000");
+    hanging.stand();
     let asked_at = Instant::now();
     let response = viewer.fetch("/d1/film.mp4");
     let waited = asked_at.elapsed();
