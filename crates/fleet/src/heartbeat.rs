@@ -36,6 +36,9 @@ pub struct Heartbeat {
     /// What it still has to bring; `None` if it has everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<FillProgress>,
+    /// What its windows and its rate let it bring within a day; `None` if its rate is not bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill_bytes_per_day: Option<u64>,
 }
 
 /// What a node still has to bring, and how far that is.

@@ -24,6 +24,10 @@ pub trait BoxState: Send + Sync + 'static {
     fn fill(&self) -> Option<FillProgress> {
         None
     }
+    /// What it can bring within a day; `None` if that has no bound.
+    fn fill_bytes_per_day(&self) -> Option<u64> {
+        None
+    }
     /// What it wants leave to copy from other nodes now.
     fn wanted_grant(&self) -> Option<HeldTitle> {
         None
@@ -78,6 +82,10 @@ impl BoxState for Agent {
 
     fn fill(&self) -> Option<FillProgress> {
         self.holder().fill_progress()
+    }
+
+    fn fill_bytes_per_day(&self) -> Option<u64> {
+        self.holder().fill_bytes_per_day()
     }
 
     fn wanted_grant(&self) -> Option<HeldTitle> {

@@ -155,6 +155,7 @@ impl Node {
             snapshot: self.snapshot,
             receipts: Vec::new(),
             fill: None,
+            fill_bytes_per_day: None,
         };
         let body = serde_json::to_vec(&beat)?;
         let began = Instant::now();

@@ -44,6 +44,7 @@ pub(super) struct Heard {
     /// How far its clock is ahead of the gateway's.
     pub(super) clock_ahead_millis: i64,
     pub(super) fill: Option<FillProgress>,
+    pub(super) fill_bytes_per_day: Option<u64>,
 }
 
 impl LiveNode {
@@ -70,6 +71,7 @@ impl LiveNode {
             condition: beat.condition,
             load: beat.load,
             fill: beat.fill,
+            fill_bytes_per_day: beat.fill_bytes_per_day,
             clock_ahead_millis: i64::try_from(ahead).unwrap_or(if ahead < 0 {
                 i64::MIN
             } else {

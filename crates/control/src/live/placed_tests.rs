@@ -10,7 +10,7 @@ use fleet::{
 use placement::{ClusterManifest, ManifestTitle, Why};
 
 use super::placed::PlacedTitles;
-use super::plan_basis::Absent;
+use super::plan_basis::{Absent, parts};
 use super::tests::title;
 use super::upkeep::ABSENT_MAX;
 use super::view::{CopyMove, WhyHeld};
@@ -107,6 +107,15 @@ impl Fleet {
     }
 
     fn beat(&mut self, node: &str, now: u64) -> HeartbeatAnswer {
+        self.beat_and_say(node, None, now)
+    }
+
+    fn beat_and_say(
+        &mut self,
+        node: &str,
+        fill_bytes_per_day: Option<u64>,
+        now: u64,
+    ) -> HeartbeatAnswer {
         self.sequence += 1;
         let beat = Heartbeat {
             version: 1,
@@ -120,6 +129,7 @@ impl Fleet {
             snapshot: 0,
             receipts: Vec::new(),
             fill: None,
+            fill_bytes_per_day,
         };
         self.core.handle_heartbeat(&name(node), beat, at(now)).expect("it is heard")
     }
@@ -265,4 +275,14 @@ fn new_titles_and_nodes_and_those_gone_for_long_have_to_be_put_right() {
     fleet.change(|world| world.nodes.get_mut(&name("b1")).expect("b1").drain = Some(drained), 700);
     fleet.without("b2", away + 40, away + 60);
     assert_eq!(fleet.core.upkeep(at(away + 60)), Some(upkeep), "b1 has time yet");
+}
+
+#[test]
+fn a_plan_knows_what_the_windows_of_a_node_let_it_bring() {
+    let mut fleet = Fleet::new();
+    fleet.beat_and_say("a1", Some(7), 1);
+    let basis = parts(&fleet.core, Absent::LeaveOut, at(2)).basis(at(2));
+    let bounds = basis.input.nodes.iter().map(|node| (node.name.as_str(), node.fill_bytes_max));
+    let bounds: Vec<_> = bounds.filter(|(_, bytes)| bytes.is_some()).collect();
+    assert_eq!(bounds, [("a1", Some(7))]);
 }

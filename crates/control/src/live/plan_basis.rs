@@ -205,7 +205,7 @@ fn placed_node(
         kind: wanted.kind,
         room_bytes,
         ceiling_bits_per_second: live.ceiling_bits_per_second(wanted),
-        fill_bytes_max: None,
+        fill_bytes_max: live.heard.as_ref().and_then(|heard| heard.fill_bytes_per_day),
         holds,
     })
 }

@@ -91,6 +91,7 @@ fn beat(at: usize, sequence: u64) -> Heartbeat {
         snapshot: 0,
         receipts: Vec::new(),
         fill: None,
+        fill_bytes_per_day: None,
     }
 }
 

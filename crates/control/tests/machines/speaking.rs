@@ -29,6 +29,7 @@ fn beat(node: &str, sequence: u64) -> Heartbeat {
         snapshot: 0,
         receipts: vec![],
         fill: None,
+        fill_bytes_per_day: None,
     }
 }
 

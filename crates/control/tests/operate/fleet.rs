@@ -249,6 +249,7 @@ impl Running {
             snapshot: 0,
             receipts: Vec::new(),
             fill: None,
+            fill_bytes_per_day: None,
         };
         let live = self.gateway.live();
         let answer = live.handle_heartbeat(&name(node), beat, now).expect("it is heard");

@@ -229,6 +229,7 @@ impl Shared {
             snapshot: line.snapshot.load(Relaxed),
             receipts: self.state.receipts(),
             fill: self.state.fill(),
+            fill_bytes_per_day: self.state.fill_bytes_per_day(),
         };
         // A gateway that takes longer is as good as silent.
         self.gateway().post(&line.address, "heartbeat", &beat, self.options.interval).await

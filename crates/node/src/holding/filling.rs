@@ -307,6 +307,16 @@ impl Holder {
         })
     }
 
+    /// What its windows and its rate let it bring within a day; `None` if its rate is not bounded. Viewers may take of that.
+    pub fn fill_bytes_per_day(&self) -> Option<u64> {
+        const DAY_SECONDS: u64 = 24 * 60 * 60;
+        let seconds = self.fill.windows.open_seconds(self.unix_seconds(), DAY_SECONDS);
+        match self.options.copy_bytes_per_second {
+            0 => None,
+            rate => Some(rate.saturating_mul(seconds)),
+        }
+    }
+
     pub(super) fn fill_status(&self) -> FillStatus {
         FillStatus {
             progress: self.fill_progress(),

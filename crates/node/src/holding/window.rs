@@ -116,6 +116,29 @@ impl Windows {
         all.map(|(start, _)| start).filter(|start| *start > now).min()
     }
 
+    /// How many of the next `ahead` seconds a window is open.
+    pub(crate) fn open_seconds(&self, mut now: u64, ahead: u64) -> u64 {
+        if self.0.is_empty() {
+            return ahead;
+        }
+        let end = now.saturating_add(ahead);
+        let mut open = 0;
+        for _ in 0..STEPS_MAX {
+            let next = match self.closes(now) {
+                Some(closes) => {
+                    open += closes.min(end) - now;
+                    Some(closes)
+                }
+                None => self.opens(now),
+            };
+            match next.filter(|next| *next < end) {
+                Some(next) => now = next,
+                None => break,
+            }
+        }
+        open
+    }
+
     /// When `seconds` of open windows have passed, if that is within some years.
     pub(crate) fn after(&self, mut now: u64, mut seconds: u64) -> Option<u64> {
         if self.0.is_empty() {
@@ -206,6 +229,23 @@ mod tests {
         assert_eq!(after("2026-05-05T05:00:00Z", 4), at("2026-05-07T04:00:00Z"));
         assert_eq!(Windows::default().after(100, 23), Some(123));
         assert_eq!(one.after(at("2026-05-05T05:00:00Z"), u64::MAX / 2), None);
+    }
+
+    #[test]
+    fn a_day_has_so_many_seconds_of_windows() {
+        const DAY: u64 = 86_400;
+        assert_eq!(windows(&[]).open_seconds(at("2026-06-01T00:00:00Z"), DAY), DAY);
+        let one = windows(&["02:00-04:00 UTC"]);
+        for now in ["2026-06-01T00:00:00Z", "2026-06-01T03:00:00Z", "2026-06-01T04:00:00Z"] {
+            assert_eq!(one.open_seconds(at(now), DAY), 7200, "{now}");
+        }
+        assert_eq!(one.open_seconds(at("2026-06-01T03:00:00Z"), 1800), 1800);
+        // These are one window of three hours.
+        let two = windows(&["23:00-01:00 UTC", "00:30-02:00 UTC"]);
+        assert_eq!(two.open_seconds(at("2026-06-01T12:00:00Z"), DAY), 3 * 3600);
+        // The night in which the hour between two and three is left out.
+        let short = windows(&["01:00-04:00 Europe/Berlin"]);
+        assert_eq!(short.open_seconds(at("2026-03-28T12:00:00Z"), DAY), 2 * 3600);
     }
 
     #[test]
