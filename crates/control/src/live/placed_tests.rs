@@ -212,6 +212,9 @@ fn a_copy_may_go_when_enough_of_those_that_keep_it_hold_it_and_serve() {
     };
     assert_eq!(told("a1"), (Some(WhyHeld::Floor), None));
     assert_eq!(told("a2"), (None, Some(CopyMove::Goes)));
+    // What has no place in the plan stays where it is.
+    let there = fleet.core.title_at_nodes("u").expect("published").1;
+    assert!(there.iter().all(|one| one.holds && one.moves.is_none()));
     // One of them lacks it, and then has another version.
     fleet.holds("c1", &["u"]);
     assert!(!fleet.may_evict("a2", "t"));

@@ -424,13 +424,14 @@ fn why(core: &Core, name: &Name, path: &str) -> Option<WhyHeld> {
     }
 }
 
-/// Whether a copy comes or goes. A node that the plan does not have yet keeps what it holds.
-fn moves(core: &Core, name: &Name, why: Option<WhyHeld>, is_held: bool) -> Option<CopyMove> {
-    match (why, is_held) {
+/// Whether a copy comes or goes. A node that the plan does not have yet keeps what it holds, and so does every node what has no place in the plan.
+fn moves(core: &Core, name: &Name, path: &str, is_held: bool) -> Option<CopyMove> {
+    match (why(core, name, path), is_held) {
         (Some(_), false) => Some(CopyMove::Comes),
         (None, true) => {
-            let is_placed = core.world.placed.as_ref().is_some_and(|placed| placed.has(name));
-            is_placed.then_some(CopyMove::Goes)
+            let placed = core.world.placed.as_ref().filter(|placed| placed.has(name))?;
+            let title = core.world.place_of(path)?;
+            (placed.copies(title) > 0).then_some(CopyMove::Goes)
         }
         _ => None,
     }
@@ -448,14 +449,13 @@ pub(super) fn title_at_nodes(core: &Core, path: &str) -> Option<(TitleState, Vec
     };
     let at_node = |(name, wanted): (&Name, &WantedNode)| {
         let is_held = published.as_ref().is_some_and(|held| holds(core, name, held));
-        let why = why(core, name, path);
         TitleAtNode {
             node: name.clone(),
             site: wanted.place.site.clone(),
             state: core.state_of(name),
             holds: is_held,
-            why,
-            moves: moves(core, name, why, is_held),
+            why: why(core, name, path),
+            moves: moves(core, name, path, is_held),
             receipt: withdrawn
                 .iter()
                 .map(|held| receipt(core, name, held))
