@@ -12,6 +12,7 @@ mod first_start;
 mod forgetting;
 mod in_bucket;
 mod keys;
+mod manifests;
 mod placing;
 mod popularity;
 mod publish;
@@ -27,7 +28,6 @@ use answers::session::SessionKey;
 use axum::body::Bytes;
 use fleet::{Announced, Digest, Name};
 use identity::{Authority, RefusalLog};
-use placement::ClusterManifest;
 use tokio::sync::watch;
 
 pub use changes::By;
@@ -46,6 +46,7 @@ use crate::state_folder::StateFolder;
 use crate::store::records::PrivateBytes;
 use crate::store::{Election, Engine, Objects, StoreError};
 use crate::token_keys::Signer;
+use manifests::KnownManifests;
 
 /// A running gateway. Everything it does is done by its methods; what listens on sockets is in `serve.rs`.
 pub struct Gateway {
@@ -62,7 +63,7 @@ pub struct Gateway {
     /// What sites' files announce, by the files' digests: they are not read again at each change of the store.
     files: Mutex<BTreeMap<Digest, Arc<[Announced]>>>,
     /// The manifests of the plan: likewise.
-    manifests: Mutex<BTreeMap<Digest, Arc<ClusterManifest>>>,
+    manifests: Mutex<KnownManifests>,
     /// How often titles are placed anew by what is watched, once there is a plan; `None`: when an operator says so.
     plan_every: Option<Duration>,
     authority: Arc<Authority>,

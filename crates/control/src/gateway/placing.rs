@@ -14,6 +14,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::changes::By;
+use super::manifests::KnownManifests;
 use super::{Gateway, lock};
 use crate::api::ApiError;
 use crate::live::{Absent, PlacedTitles, World};
@@ -87,7 +88,7 @@ impl Gateway {
         );
         let record = stored.map(|stored| stored.record).unwrap_or_default();
         let named: BTreeSet<Digest> = record.manifests.iter().flatten().copied().collect();
-        if !named.iter().eq(lock(&self.manifests).keys()) {
+        if !named.iter().eq(lock(&self.manifests).digests()) {
             return Err(ApiError::Unavailable(
                 "this gateway has not read all of the present plan yet: try again in a minute, or undo it (fullbore control plan --everything)"
                     .to_owned(),
@@ -182,10 +183,10 @@ impl Gateway {
         Ok(())
     }
 
-    /// Adds which titles nodes hold, if they follow a plan.
+    /// Adds which titles nodes hold, if they follow a plan. Clusters whose manifest cannot be read hold what they held by the last one that could.
     pub(super) async fn with_plan(&self, mut world: World, plan: Option<&PlanRecord>) -> World {
         let Some(plan) = plan else {
-            lock(&self.manifests).clear();
+            *lock(&self.manifests) = KnownManifests::default();
             return world;
         };
         // They stay while others are read: whoever asks for a plan meanwhile needs them.
@@ -199,11 +200,12 @@ impl Gateway {
             };
             read.extend(manifest.map(|manifest| (*digest, manifest)));
         }
-        let manifests: Vec<_> = read.values().cloned().collect();
         let is_whole = read.len() == digests.len();
-        *lock(&self.manifests) = read;
+        let known = had.replaced(read, is_whole);
+        let followed = known.followed();
+        *lock(&self.manifests) = known;
         let placed =
-            PlacedTitles::new(&manifests, &world.titles, is_whole, plan.planned_unix_seconds);
+            PlacedTitles::new(&followed, &world.titles, is_whole, plan.planned_unix_seconds);
         world.placed = Some(Arc::new(placed));
         world
     }

@@ -426,6 +426,11 @@ impl Core {
         Some(self.world.desired_of(name, &self.desired.0))
     }
 
+    /// Whether this gateway knows what a node shall hold. Of a plan that it has read only in part it may not.
+    pub fn knows_wishes_of(&self, name: &Name) -> bool {
+        self.world.placed.as_ref().is_none_or(|placed| placed.knows(name))
+    }
+
     /// With a plan, what is summed for a node is small: a node asks for its list with each heartbeat that tells it something new.
     fn desired_digest(&self, name: &Name) -> Digest {
         let (_, everything) = &self.desired;

@@ -231,6 +231,11 @@ impl Live {
         self.core().desired_of(node)
     }
 
+    /// [`Core::knows_wishes_of`].
+    pub fn knows_wishes_of(&self, node: &Name) -> bool {
+        self.core().knows_wishes_of(node)
+    }
+
     /// [`Core::wants_gone`].
     pub fn wants_gone(&self, node: &Name) -> bool {
         self.core().wants_gone(node)

@@ -43,6 +43,7 @@ impl Default for PlacedNode {
 
 impl PlacedTitles {
     /// By manifests, of `titles`, which are sorted by path. What is no longer published is left out. `is_whole`: these are all manifests of the plan.
+    /// The first manifest that has a node speaks for it.
     pub fn new(
         manifests: &[Arc<ClusterManifest>],
         titles: &[PublishedTitle],
@@ -51,14 +52,14 @@ impl PlacedTitles {
     ) -> Self {
         let mut nodes: BTreeMap<Name, PlacedNode> = BTreeMap::new();
         for manifest in manifests {
-            for name in &manifest.nodes {
-                nodes.entry(name.clone()).or_default();
-            }
+            let own: Vec<bool> =
+                manifest.nodes.iter().map(|name| is_new(&mut nodes, name)).collect();
             for title in &manifest.titles {
                 let place = titles.binary_search_by(|known| known.path.cmp(&title.path));
                 let Ok(place) = place else { continue };
                 for (at, why) in title.on.iter().zip(&title.why) {
-                    let Some(name) = manifest.nodes.get(*at as usize) else { continue };
+                    let at = *at as usize;
+                    let Some(name) = manifest.nodes.get(at).filter(|_| own[at]) else { continue };
                     // A fleet has fewer than 2^32 titles.
                     let copy = PlacedCopy { title: place as u32, why: *why };
                     nodes.entry(name.clone()).or_default().copies.push(copy);
@@ -79,6 +80,11 @@ impl PlacedTitles {
     /// Whether every manifest of the plan is known.
     pub fn is_whole(&self) -> bool {
         self.is_whole
+    }
+
+    /// Whether it is known what the plan has for a node, if only that it has nothing.
+    pub fn knows(&self, node: &Name) -> bool {
+        self.is_whole || self.has(node)
     }
 
     /// Whether the plan has this node. One that it has not keeps what it holds until the plan has it.
@@ -132,4 +138,13 @@ impl PlacedTitles {
         let own = self.nodes.get(node).map(|node| node.digest.to_string()).unwrap_or_default();
         Digest::of(format!("{everything} {own}").as_bytes())
     }
+}
+
+/// Gives a node a place, unless it has one.
+fn is_new(nodes: &mut BTreeMap<Name, PlacedNode>, name: &Name) -> bool {
+    let is_new = !nodes.contains_key(name);
+    if is_new {
+        nodes.insert(name.clone(), PlacedNode::default());
+    }
+    is_new
 }

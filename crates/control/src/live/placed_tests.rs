@@ -249,6 +249,35 @@ fn a_site_keeps_its_copy_until_its_successor_there_has_arrived() {
     assert!(!fleet.may_evict("a1", "t"), "this gateway does not know all of the plan");
 }
 
+/// Else a node would be told to hold nothing.
+#[test]
+fn what_a_node_shall_hold_is_not_known_while_its_part_of_the_plan_is_not() {
+    let mut fleet = Fleet::new();
+    assert!(fleet.core.knows_wishes_of(&name("a1")), "everything, without a plan");
+    fleet.plan(&[("t", &["a1", "b1"])], 1);
+    assert!(fleet.core.knows_wishes_of(&name("a1")) && fleet.core.knows_wishes_of(&name("new")));
+    let manifest = |own: &str, on: &[&str]| {
+        let entry = |path: &&str| ManifestTitle {
+            path: (*path).to_owned(),
+            on: vec![0],
+            why: vec![Why::Floor],
+        };
+        Arc::new(ClusterManifest {
+            version: 1,
+            site: name("a"),
+            cluster: name(own),
+            nodes: vec![name("a1")],
+            titles: on.iter().map(entry).collect(),
+        })
+    };
+    // The node was in another cluster by the plan before, of which only that part is known.
+    let both = [manifest("now", &["u"]), manifest("before", &["t", "u"])];
+    let part = PlacedTitles::new(&both, &fleet.world.titles, false, 7);
+    fleet.change(|world| world.placed = Some(Arc::new(part)), 2);
+    assert_eq!(fleet.desired("a1"), ["u"]);
+    assert!(fleet.core.knows_wishes_of(&name("a1")) && !fleet.core.knows_wishes_of(&name("b1")));
+}
+
 #[test]
 fn new_titles_and_nodes_and_those_gone_for_long_have_to_be_put_right() {
     let mut fleet = Fleet::new();

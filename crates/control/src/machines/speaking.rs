@@ -170,7 +170,12 @@ pub(super) async fn desired((State(desk), ConnectInfo(caller)): Asked) -> Respon
             let text = "a backup was restored, and this gateway first asks nodes what was withdrawn since: ask again in a few seconds";
             return Err(MachineRefusal::new(RefusalReason::Unavailable, text));
         }
-        let desired = desk.machines.live.desired_of(&peer.node);
+        if !live.knows_wishes_of(&peer.node) {
+            // A node that was told so little would take it for all: it keeps what it was told before, or hears it from another gateway.
+            let text = "not known yet: this gateway has not read all of the plan, and asks its objects again twice a minute";
+            return Err(MachineRefusal::new(RefusalReason::Unavailable, text));
+        }
+        let desired = live.desired_of(&peer.node);
         let desired = desired.ok_or_else(|| MachineRefusal::from(RefusalReason::UnknownNode))?;
         serde_json::to_vec(&*desired)
             .map_err(|error| MachineRefusal::new(RefusalReason::Unavailable, error.to_string()))

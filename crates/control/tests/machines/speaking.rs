@@ -142,6 +142,12 @@ async fn a_node_gets_leave_to_copy_what_it_shall_hold_for_ten_minutes_and_nothin
     let world = World { placed: Some(Arc::new(placed)), ..(*before).clone() };
     gateway.live.set_world(Arc::new(world), Clock::start().now());
     assert_eq!(refused(ask(&held).await.unwrap()).await, is(404, RefusalReason::NotFound));
+    // Of a plan that this gateway has read only in part it says nothing: the node would take it for all.
+    let placed = PlacedTitles::new(&[], &before.titles, false, 1);
+    let world = World { placed: Some(Arc::new(placed)), ..(*before).clone() };
+    gateway.live.set_world(Arc::new(world), Clock::start().now());
+    let desired = node.get(format!("{}/machine/v1/desired", gateway.url)).send().await.unwrap();
+    assert_eq!(refused(desired).await, is(503, RefusalReason::Unavailable));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fleet::{HeldTitle, Name};
+use fleet::{Digest, HeldTitle, Name};
 use fullbore_control::gateway::read_title;
 use fullbore_control::store::backup::{Tombstones, back_up, restore};
 use fullbore_control::store::records::{PlanRecord, StoreRecord, load};
@@ -156,6 +156,34 @@ async fn a_plan_outlives_its_gateway_its_leader_and_its_store() {
     assert_eq!(told(&fleet).1, before);
     let record = load::<PlanRecord>(fleet.gateway.engine(), "").await.expect("read");
     assert_eq!(json!(record.expect("it is there").record.planned_unix_seconds), planned);
+    fleet.stop().await;
+}
+
+/// An object that cannot be had may not empty the wishes of a cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_whose_manifest_cannot_be_read_are_told_what_they_were_told_before() {
+    let folder = folder();
+    let fleet = fleet_of_four(folder.path()).await;
+    fleet.done("/api/v1/plan/apply", json!({})).await;
+    let (revision, before) = told(&fleet);
+    let manifests = (0..4u8).map(|own| Digest::of(&[own])).collect();
+    let record = PlanRecord { manifests: Some(manifests), planned_unix_seconds: 7 };
+    let write = record.put("").expect("a record");
+    fleet.gateway.engine().commit(&[], &[write]).await.expect("kept");
+    eventually(|| (told(&fleet).0 > revision).then_some(())).await;
+    assert_eq!(told(&fleet).1, before);
+    let knows = |fleet: &Running| {
+        NODES.iter().filter(|(node, _)| fleet.gateway.live().knows_wishes_of(&name(node))).count()
+    };
+    assert_eq!(knows(&fleet), 4);
+    let (status, answer) = fleet.post("/api/v1/plan/apply", json!({})).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{answer}");
+    // After a start nothing is known of it, and nodes are told just that.
+    fleet.stop().await;
+    let fleet = Running::start(folder.path()).await;
+    assert_eq!(knows(&fleet), 0);
+    fleet.done("/api/v1/plan/undo", json!({})).await;
+    assert_eq!(knows(&fleet), 4);
     fleet.stop().await;
 }
 
