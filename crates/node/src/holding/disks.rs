@@ -6,10 +6,13 @@
 //! starts anew without the folder, because otherwise it would look for them there. Somebody has to replace the disk some day, and then start the
 //! agent again; until then, nothing waits for that.
 //!
+//! A disk may also hang. Then whoever looks at it waits, for ever perhaps; so only the threads that work on titles do, and one that looks each second.
+//! What others ask is answered by what that one saw last.
+//!
 //! A mount point without its disk must not pass for an empty library, or titles would fill the disk of the system. So it is kept which folders had a
 //! disk of their own, and nothing is brought to a folder that is not the one of the start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +22,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::error::HoldingError;
-use super::{Holder, lock};
+use super::{Holder, lock, room};
 use crate::kept;
 
 /// How often the folders are looked at.
@@ -39,12 +42,14 @@ struct Place {
 }
 
 /// All of them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Disks {
     /// As they were at the start.
     folders: Vec<(PathBuf, Place)>,
     /// Which are lost, and why.
     lost: Mutex<BTreeMap<PathBuf, String>>,
+    /// Free room on those that could be used when they were looked at last.
+    free_bytes: Mutex<BTreeMap<PathBuf, u64>>,
 }
 
 /// Whether an error is a failed disk's.
@@ -68,7 +73,7 @@ impl Disks {
         let noted = state.join(FOLDERS);
         let mut own_disk: BTreeMap<PathBuf, bool> = kept::read_json(&noted).unwrap_or_default();
         let root = rustix::fs::stat("/").map_or(0, |root| root.st_dev);
-        let mut disks = Self { folders: Vec::new(), lost: Mutex::default() };
+        let mut disks = Self::default();
         let mut first = None;
         for library in libraries {
             let had_disk = own_disk.get(library) == Some(&true);
@@ -98,6 +103,7 @@ impl Disks {
             return Err(first.unwrap_or_else(|| io::ErrorKind::NotFound.into()));
         }
         kept::write_json(&noted, &own_disk)?;
+        disks.measure(&BTreeMap::new());
         Ok(disks)
     }
 
@@ -117,6 +123,27 @@ impl Disks {
     /// Which are lost, and why.
     pub(super) fn lost(&self) -> BTreeMap<PathBuf, String> {
         lock(&self.lost).clone()
+    }
+
+    /// Free room for titles, as it was when the folders were looked at last: no disk that hangs is waited for.
+    pub(super) fn free_bytes(&self) -> u64 {
+        let (left, free_bytes) = (self.left(), lock(&self.free_bytes));
+        // Folders of one disk share its room.
+        let mut devices = BTreeSet::new();
+        let usable = self.folders.iter().filter(|(path, _)| left.contains(path));
+        let found = usable.filter_map(|(path, place)| Some((*free_bytes.get(path)?, place.device)));
+        found.filter(|(_, device)| devices.insert(*device)).map(|(bytes, _)| bytes).sum()
+    }
+
+    /// Notes the free room of the folders that are not lost and have no trouble.
+    fn measure(&self, troubles: &BTreeMap<PathBuf, String>) {
+        let usable = self.left().into_iter().filter(|path| !troubles.contains_key(path));
+        let free = |path: PathBuf| {
+            let free = room::free_bytes(&path).saturating_sub(room::kept_free_bytes(&path));
+            (path, free)
+        };
+        let measured = usable.map(free).collect();
+        *lock(&self.free_bytes) = measured;
     }
 
     /// What is wrong with the folders that are not lost yet.
@@ -156,6 +183,7 @@ impl Holder {
         let mut since: BTreeMap<PathBuf, Instant> = BTreeMap::new();
         while !self.watcher.is_stopped() {
             let troubles = self.disks.troubles();
+            self.disks.measure(&troubles);
             since.retain(|path, _| troubles.contains_key(path));
             for (path, why) in troubles {
                 if since.entry(path.clone()).or_insert_with(Instant::now).elapsed() >= PATIENCE {
@@ -214,6 +242,22 @@ mod tests {
         fs::create_dir(&other).unwrap();
         assert!(disks.usable().is_empty() && disks.left() == [other]);
         assert_eq!(disks.troubles().len(), 1);
+    }
+
+    /// The agent asks each second, and may not wait for a disk that hangs.
+    #[test]
+    fn free_room_is_told_without_a_look_at_the_disks() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        let disks = Disks::open(&[one.clone(), other.clone()], folder.path()).unwrap();
+        let free_bytes = disks.free_bytes();
+        assert!(free_bytes > 0 && free_bytes <= room::free_bytes(&one), "they share a disk");
+        for path in [&one, &other] {
+            fs::remove_dir(path).unwrap();
+        }
+        assert_eq!(disks.free_bytes(), free_bytes, "nobody has looked");
+        disks.measure(&disks.troubles());
+        assert_eq!(disks.free_bytes(), 0);
     }
 
     #[test]

@@ -301,15 +301,7 @@ impl Holder {
 
     /// Free room for titles.
     pub fn free_bytes(&self) -> u64 {
-        let free = |library: &PathBuf| {
-            room::free_bytes(library).saturating_sub(room::kept_free_bytes(library))
-        };
-        // Folders of one disk share its room.
-        let mut disks = BTreeSet::new();
-        let of_own = |library: &&PathBuf| {
-            rustix::fs::stat(library.as_path()).is_ok_and(|stat| disks.insert(stat.st_dev))
-        };
-        self.libraries().iter().filter(of_own).map(free).sum()
+        self.disks.free_bytes()
     }
 
     /// What an operator wants to know.
