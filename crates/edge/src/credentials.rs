@@ -2,20 +2,22 @@
 //!
 //! The operator may give them to the server's command in its environment. A program cannot forget its environment: the kernel has put it into its
 //! memory. So before the server does anything it starts itself anew, in the same process, without them ([`shed`]). They go along in a nameless
-//! file, as standard input, which the server hands to the keeper unread ([`HandedOn`]). The keeper takes them out, so that the file is empty
-//! ([`take`]), and gives them to each helper that it starts. The server waits for that before it serves anybody.
+//! file, open under a number of its own: nothing that the operator names, such as a configuration on standard input, can be that file. The server
+//! never reads it ([`HandedOn`]). The keeper, to which it is open as well, takes them out, so that the file is empty ([`take`]), and gives them to
+//! each helper that it starts. The server waits for that before it serves anybody.
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use s3::CREDENTIALS;
-use std::fs::File;
-use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Says to the server, and then to the keeper, that there are credentials.
+/// Says to the server, and then to the keeper, under which number the credentials are open.
 const VARIABLE: &str = "FULLBORE_EDGE_CREDENTIALS";
 
 /// A keeper does this first. The rest is for a busy machine.
@@ -32,7 +34,8 @@ pub fn shed(origin: &str) -> io::Result<()> {
     if !origin.starts_with("s3://") || there.is_empty() {
         return Ok(());
     }
-    let mut file = File::from(memfd_create("credentials", MemfdFlags::CLOEXEC)?);
+    // Open in the program that follows, and in the keeper that it starts.
+    let mut file = File::from(memfd_create("credentials", MemfdFlags::empty())?);
     for (name, value) in there {
         // No variable has a NUL in it.
         write!(file, "{name}={value}\0")?;
@@ -43,41 +46,42 @@ pub fn shed(origin: &str) -> io::Result<()> {
     for name in CREDENTIALS {
         anew.env_remove(name);
     }
-    Err(anew.env(VARIABLE, "stdin").stdin(Stdio::from(file)).exec())
+    Err(anew.env(VARIABLE, file.as_raw_fd().to_string()).exec())
+}
+
+/// The file of credentials, by the name under which it is open here; `None` if there are none.
+fn handed_on() -> io::Result<Option<PathBuf>> {
+    let Some(number) = std::env::var_os(VARIABLE) else { return Ok(None) };
+    let number: Option<u32> = number.to_str().and_then(|number| number.parse().ok());
+    let place = number.map(|number| PathBuf::from(format!("/proc/self/fd/{number}")));
+    place.map(Some).ok_or_else(|| io::Error::other(format!("{VARIABLE} is set to no descriptor")))
 }
 
 /// Credentials on their way from the server to the keeper, of which the server sees no byte; most often there are none.
-pub struct HandedOn(Option<OwnedFd>);
+pub struct HandedOn(Option<PathBuf>);
 
 impl HandedOn {
     /// What [`shed`] has left.
     ///
     /// # Errors
-    /// If there are no descriptors left.
+    /// If somebody else has set the variable that names them.
     pub fn here() -> io::Result<Self> {
-        let is_here = std::env::var_os(VARIABLE).is_some();
-        is_here.then(|| io::stdin().as_fd().try_clone_to_owned()).transpose().map(Self)
+        handed_on().map(Self)
     }
 
-    /// As the keeper's standard output, on which it has nothing to say.
+    /// Waits until `keeper` has them.
     ///
     /// # Errors
-    /// As [`Self::here`].
-    pub fn output(&self) -> io::Result<Stdio> {
-        match &self.0 {
-            Some(file) => Ok(file.try_clone()?.into()),
-            None => Ok(Stdio::null()),
-        }
-    }
-
-    /// Waits until the keeper has them.
-    ///
-    /// # Errors
-    /// If it does not take them.
-    pub fn wait(self) -> io::Result<()> {
-        let Some(file) = self.0.map(File::from) else { return Ok(()) };
+    /// If it does not take them, or ends.
+    pub fn wait(self, keeper: &mut Child) -> io::Result<()> {
+        let Some(place) = self.0 else { return Ok(()) };
         let began = Instant::now();
-        while file.metadata()?.len() > 0 {
+        while fs::metadata(&place)?.len() > 0 {
+            if let Some(ended) = keeper.try_wait()? {
+                return Err(io::Error::other(format!(
+                    "it ended at once ({ended}); what it said before says why"
+                )));
+            }
             if began.elapsed() > TAKEN_WITHIN {
                 return Err(io::Error::other("it did not take the origin's credentials"));
             }
@@ -92,16 +96,29 @@ impl HandedOn {
 /// # Errors
 /// If they cannot be read.
 pub fn take(helper: &mut Command) -> io::Result<()> {
-    helper.stdout(Stdio::null());
-    if std::env::var_os(VARIABLE).is_none() {
-        return Ok(());
-    }
-    let mut file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let Some(place) = handed_on()? else { return Ok(()) };
+    let mut file = OpenOptions::new().read(true).write(true).open(place)?;
     let mut text = String::new();
-    file.rewind()?;
     file.read_to_string(&mut text)?;
     file.set_len(0)?;
     let pairs = text.split('\0').filter_map(|pair| pair.split_once('='));
     helper.envs(pairs).env_remove(VARIABLE);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keeper_that_ends_with_the_credentials_untaken_is_not_waited_for() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut keeper = Command::new("false").spawn().unwrap();
+        let taken = HandedOn(Some(file.path().to_owned()));
+        taken.wait(&mut keeper).unwrap();
+        file.write_all(b"AWS_ACCESS_KEY_ID=a\0").unwrap();
+        let untaken = HandedOn(Some(file.path().to_owned()));
+        let error = untaken.wait(&mut keeper).unwrap_err().to_string();
+        assert!(error.contains("it ended at once (exit status: 1)"), "{error}");
+    }
 }

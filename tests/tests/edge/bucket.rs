@@ -108,6 +108,26 @@ fn a_bucket_is_an_origin_and_only_the_helper_knows_the_credentials() {
     assert!(!said.contains(&secret) && !said.contains("X-Amz"), "{said}");
 }
 
+/// Credentials once came along as standard input, so that they were read as the configuration, and a line of them was in the error.
+#[test]
+fn a_configuration_on_standard_input_is_read_as_such_beside_credentials() {
+    let (bucket, cache, folder) = (Bucket::start(), tempdir().unwrap(), tempdir().unwrap());
+    let film = bucket.put("film.mp4", 1000, 1);
+    let endpoint = bucket.variable("AWS_ENDPOINT_URL");
+    let config = folder.path().join("edge.toml");
+    let origin = format!("[edge]\norigin = \"s3://films/hd?endpoint={endpoint}\"\n");
+    fs::write(&config, format!("{origin}cache = {:?}\n", cache.path())).unwrap();
+    let script = folder.path().join("script");
+    let text = format!("exec \"$@\" --config /dev/stdin <{}\n", config.display());
+    fs::write(&script, text).unwrap();
+    let names = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
+    let launch = Launch::bare().under(&format!("sh {}", script.display())).arguments("--tls off");
+    let launch =
+        names.iter().fold(launch, |launch, name| launch.variable(name, bucket.variable(name)));
+    let server = launch.start();
+    assert!(Plain::connect(server.address).fetch("/film.mp4").body == film);
+}
+
 #[test]
 fn what_publish_has_put_there_plays() {
     let (bucket, library, cache) = (Bucket::start(), tempdir().unwrap(), tempdir().unwrap());

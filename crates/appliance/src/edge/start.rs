@@ -38,19 +38,20 @@ impl Starting {
         };
         let (ours, theirs) = line::pair().map_err(StartError::NoDescriptors)?;
         let helper = |why| StartError::Helper { why };
-        let credentials = HandedOn::here().map_err(StartError::NoDescriptors)?;
+        let credentials = HandedOn::here().map_err(helper)?;
         // Whatever lies at this program's path by now, the helper is the same program as the server.
-        Command::new("/proc/self/exe")
+        let mut keeper = Command::new("/proc/self/exe")
             .args(["edge", "--origin", origin, "--bytes", &bytes_max.to_string()])
             .args(["--silent", &config.edge.silent_seconds.to_string(), "--keep"])
             .args((!config.sandbox).then_some("--no-sandbox"))
             .arg("--cache")
             .arg(cache)
             .stdin(Stdio::from(theirs))
-            .stdout(credentials.output().map_err(StartError::NoDescriptors)?)
+            // On which it has nothing to say.
+            .stdout(Stdio::null())
             .spawn()
             .map_err(helper)?;
-        credentials.wait().map_err(helper)?;
+        credentials.wait(&mut keeper).map_err(helper)?;
         Ok(Some(Self { socket: ours, lock }))
     }
 
