@@ -76,6 +76,12 @@ fn objects_without_a_version_or_a_length_are_passed_too_unless_they_are_large() 
     assert_eq!(viewer.fetch("/coded").status, 502, "it would be taken for something else");
     origin.put("/huge", 4, (16 << 20) + 1, "Cache-Control: no-store\r\n");
     assert_eq!(viewer.fetch("/huge").status, 502);
+    // For ten seconds that is known, and the origin does not send it again in vain.
+    let asked = origin.seen().len();
+    for _ in 0..3 {
+        assert_eq!(viewer.fetch("/huge").status, 502);
+    }
+    assert_eq!(origin.seen().len(), asked, "{:?}", &origin.seen()[asked..]);
     let live = origin.put("/live", 5, 3000, "");
     origin.behave(Manner::Chunked);
     assert!(viewer.fetch("/live").body == *live);

@@ -9,6 +9,7 @@ use crate::line;
 use crate::origin::{Origin, OriginAddress};
 use crate::sandbox::{self, Confined, Needed};
 use crate::store::{Room, Store, Stored};
+use passing::Unpassable;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -54,6 +55,7 @@ struct Helper {
     room: Mutex<Room>,
     slots: Semaphore,
     passing: Semaphore,
+    unpassable: Unpassable,
     silent_max: Duration,
     confined: Confined,
 }
@@ -94,8 +96,19 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     }
     let (known, room) = (Mutex::new(known), Mutex::new(room));
     let (slots, passing) = (Semaphore::new(REQUESTS_MAX), Semaphore::new(passing::AT_ONCE_MAX));
-    let helper = Helper { origin, store, told, known, room, slots, passing, silent_max, confined };
-    let helper = Arc::new(helper);
+    let unpassable = Unpassable::default();
+    let helper = Arc::new(Helper {
+        origin,
+        store,
+        told,
+        known,
+        room,
+        slots,
+        passing,
+        unpassable,
+        silent_max,
+        confined,
+    });
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let out = socket.try_clone()?;

@@ -4,15 +4,16 @@
 //! nothing, and no cookie of it is passed on. It is fetched whole before the viewer gets its first byte, because nothing names its version: were
 //! it fetched in ranges, two versions could mix.
 
-use super::{Helper, shortened};
+use super::{Helper, refused_for, shortened};
 use crate::contract::{Described, EdgeTold, Trouble};
 use crate::origin::{Refused, broken};
 use crate::policy::{is_coded, passed_on};
 use crate::store::trouble;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Error, Write};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, timeout_at};
 
@@ -21,6 +22,34 @@ const BYTES_MAX: u64 = 16 << 20;
 
 /// At the same time: of the requests to the origin, a quarter.
 pub(super) const AT_ONCE_MAX: usize = 16;
+
+/// The most answers of which it is remembered that they cannot be passed. Of those beyond, each viewer makes the origin send another in vain.
+const UNPASSABLE_MAX: usize = 1000;
+
+/// Answers that cannot be passed either, by path: until when that is believed, and why it is so.
+#[derive(Default)]
+pub(super) struct Unpassable(Mutex<HashMap<String, (Instant, String)>>);
+
+impl Unpassable {
+    fn why(&self, path: &str) -> Option<String> {
+        let known = self.known();
+        let (until, said) = known.get(path)?;
+        (Instant::now() < *until).then(|| said.clone())
+    }
+
+    fn note(&self, path: &str, said: &str) {
+        let (mut known, now) = (self.known(), Instant::now());
+        known.retain(|_, (until, _)| now < *until);
+        if known.len() < UNPASSABLE_MAX {
+            let until = now + refused_for(Trouble::Uncacheable);
+            known.insert(path.to_owned(), (until, said.to_owned()));
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, (Instant, String)>> {
+        self.0.lock().expect("no holder of this lock can panic")
+    }
+}
 
 impl Helper {
     /// Fetches what is at `path` for one viewer.
@@ -31,7 +60,7 @@ impl Helper {
             let said = shortened(&format!("{path}: too much is passed through at once"));
             return self.tell(EdgeTold::NotPassed { ticket, why: Trouble::Full, said });
         };
-        let passed = self.try_again(|| self.fetch_for_one(&path)).await;
+        let passed = self.passed(&path).await;
         drop(turn);
         match passed {
             Ok((described, file)) => {
@@ -42,6 +71,17 @@ impl Helper {
                 self.tell(EdgeTold::NotPassed { ticket, why, said: shortened(&said) });
             }
         }
+    }
+
+    async fn passed(&self, path: &str) -> Result<(Described, File), Refused> {
+        if let Some(said) = self.unpassable.why(path) {
+            return Err((Trouble::Uncacheable, said));
+        }
+        let passed = self.try_again(|| self.fetch_for_one(path)).await;
+        if let Err((Trouble::Uncacheable, said)) = &passed {
+            self.unpassable.note(path, said);
+        }
+        passed
     }
 
     async fn fetch_for_one(&self, path: &str) -> Result<(Described, File), Refused> {
