@@ -100,14 +100,7 @@ pub fn escaped(path: &[u8]) -> String {
 
 /// The name of the object that `path` means, which is [`escaped`]. Names of objects are text.
 fn key_of(path: &str) -> Option<String> {
-    let mut parts = path.strip_prefix('/')?.split('%');
-    let mut bytes = parts.next()?.as_bytes().to_vec();
-    for part in parts {
-        let (digits, rest) = part.split_at_checked(2)?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        bytes.extend_from_slice(rest.as_bytes());
-    }
-    String::from_utf8(bytes).ok()
+    String::from_utf8(http::percent_decoded(path.strip_prefix('/')?.as_bytes())?).ok()
 }
 
 /// Why an answer cannot be used, and what to tell the operator.

@@ -25,7 +25,7 @@ const ARROWS: &str = "
     swarm:     load player reactor telemetry
     load:      crypt machine net player reactor telemetry
     doctor:    machine
-    edge:      s3
+    edge:      http s3
     publish:   catalog http s3 smallfile
     delivery:  crypt disk http machine net reactor stack tcp telemetry
     stack:     reactor tcp
