@@ -66,23 +66,21 @@ impl Work {
         let terms = PutTerms { only_if, ..document_terms(RECORD, &record.sha256) };
         let key = object_key(&self.title, RECORD);
         let put = self.patiently(|| self.to.put_with(&key, record.bytes.clone(), &terms)).await;
-        self.meter.sent(record.bytes.len() as u64);
         match put {
             // Perhaps it was this very publisher, whose answer got lost.
             Err(S3Error::Changed(_)) => {
-                match self.published().await?.is_some_and(|there| is_ours(&there)) {
-                    true => Ok(()),
-                    false => {
-                        self.settle().await?;
-                        Err(PublishError::Overtaken(format!(
-                            "another publisher has put another version of {} there meanwhile, and it stands: run the same command again to replace it",
-                            self.title
-                        )))
-                    }
+                if !self.published().await?.as_ref().is_some_and(is_ours) {
+                    self.settle().await?;
+                    return Err(PublishError::Overtaken(format!(
+                        "another publisher has put another version of {} there meanwhile, and it stands: run the same command again to replace it",
+                        self.title
+                    )));
                 }
             }
-            done => Ok(done?),
+            done => done?,
         }
+        self.meter.sent(record.bytes.len() as u64);
+        Ok(())
     }
 
     /// Sees to it that the manifests in the title's folder are those of its record. Several publishers may have written them in any order; each

@@ -3,7 +3,7 @@
 use std::fs;
 
 use catalog::{RECORD, Record, TitlePath, document_key};
-use fullbore_publish::PublishError;
+use fullbore_publish::{Progress, PublishError};
 use s3::S3Bucket;
 use std::time::Duration;
 
@@ -101,8 +101,11 @@ async fn a_publisher_that_was_overtaken_says_so_and_a_store_without_conditions_t
         let is_record = asked == "PUT /films/hd/films/a b/title.json";
         is_record.then(|| Fault::Says(412, "", crate::store::error("PreconditionFailed")))
     });
-    let ended = run(one.path(), told(&store)).await.expect_err("it is too late");
+    let (ended, progress) = run_with(one.path(), title(), told(&store), Duration::ZERO).await;
+    let ended = ended.expect_err("it is too late");
     assert!(ended.to_string().contains("run the same command again to replace it"), "{ended}");
+    let is_all = |one: &Progress| matches!(one, Progress::Done { done_bytes, all_bytes } if done_bytes == all_bytes);
+    assert!(!progress.iter().any(is_all), "its record is not there: {progress:?}");
     let mut refused = 0;
     store.rule(move |asked| {
         refused += usize::from(asked.starts_with("PUT"));
