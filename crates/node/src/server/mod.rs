@@ -59,12 +59,23 @@ pub struct ServerProcess {
     bell: Bell,
     is_up: AtomicBool,
     found: Mutex<Found>,
-    /// Who the server is, once that is known; `None` inside means that none runs.
-    identity: Mutex<Option<Option<Identity>>>,
+    runs: Mutex<Runs>,
     /// The folders that it is to serve.
     libraries: Mutex<Vec<PathBuf>>,
     /// It serves others than these, so it is to end and start again.
     is_outdated: AtomicBool,
+}
+
+/// Whether a server runs.
+#[derive(Clone, Debug, Default)]
+enum Runs {
+    /// Nobody knows: one of an earlier agent may, or one that has just been started.
+    #[default]
+    Unknown,
+    /// None does.
+    No,
+    /// This one does.
+    Yes(Identity),
 }
 
 /// What the server said when it was ready.
@@ -83,9 +94,9 @@ impl ServerProcess {
     /// If the server's state folder cannot be made.
     pub fn new(options: ServerOptions) -> io::Result<Self> {
         fs::create_dir_all(state(&options.state))?;
-        let (bell, is_up, found, identity, is_outdated) = Default::default();
+        let (bell, is_up, found, runs, is_outdated) = Default::default();
         let libraries = Mutex::new(options.libraries.clone());
-        Ok(Self { options, bell, is_up, found, identity, libraries, is_outdated })
+        Ok(Self { options, bell, is_up, found, runs, libraries, is_outdated })
     }
 
     /// From now on it is to serve these folders. If they are others than before, it drains and starts again.
@@ -128,11 +139,11 @@ impl ServerProcess {
     /// # Errors
     /// If that cannot be told.
     pub fn open_files(&self) -> io::Result<HashSet<(u64, u64)>> {
-        let identity = lock(&self.identity).clone();
-        match identity {
-            None => Err(io::Error::other("nobody has looked for the server yet")),
-            Some(None) => Ok(HashSet::new()),
-            Some(Some(identity)) => identity.open_files(),
+        let runs = lock(&self.runs).clone();
+        match runs {
+            Runs::Unknown => Err(io::Error::other("nobody has looked for the server yet")),
+            Runs::No => Ok(HashSet::new()),
+            Runs::Yes(identity) => identity.open_files(),
         }
     }
 
@@ -175,12 +186,12 @@ impl ServerProcess {
             let is_outdated = identity.libraries() != *lock(&self.libraries);
             self.is_outdated.store(is_outdated, Ordering::Relaxed);
             kept::write_json(&self.place(NOTE), &identity)?;
-            *lock(&self.identity) = Some(Some(identity));
+            *lock(&self.runs) = Runs::Yes(identity);
             return Ok((process, None));
         }
         self.is_outdated.store(false, Ordering::Relaxed);
         // From here on one may run that is not known yet.
-        *lock(&self.identity) = None;
+        *lock(&self.runs) = Runs::Unknown;
         let mut child = self.command()?.spawn()?;
         let gone = || io::Error::other("it ended at once");
         // Too large a number for a process is no process.
@@ -191,7 +202,7 @@ impl ServerProcess {
             return Err(gone());
         };
         kept::write_json(&self.place(NOTE), &identity)?;
-        *lock(&self.identity) = Some(Some(identity));
+        *lock(&self.runs) = Runs::Yes(identity);
         Ok((process, Some(child)))
     }
 
@@ -209,7 +220,7 @@ impl ServerProcess {
         }
         self.is_up.store(false, Ordering::Relaxed);
         *lock(&self.found) = Found::default();
-        *lock(&self.identity) = Some(None);
+        *lock(&self.runs) = Runs::No;
         if let Some(mut child) = child {
             // It has ended: this only takes its number out of the table.
             let _ = child.wait();
