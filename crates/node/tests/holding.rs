@@ -3,6 +3,7 @@
 mod folders;
 
 use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fleet::{Desired, Digest, HeldTitle, ReceiptState};
@@ -268,11 +269,16 @@ fn a_copy_that_is_under_way_ends_when_its_title_is_withdrawn() {
     until("nothing to be left", || fs::read_dir(folders.library()).unwrap().next().is_none());
 }
 
+/// Seconds that a box's clock on the wall is ahead.
+static AHEAD_SECONDS: AtomicU64 = AtomicU64::new(0);
+
 #[test]
-fn a_newer_version_replaces_the_older_one_whose_viewers_keep_theirs() {
+fn a_newer_version_replaces_the_older_one_whose_viewers_keep_theirs_for_a_day() {
     let folders = Folders::default();
     let old = folders.publish("film", &film(17));
-    let one = folders.open().start();
+    let mut options = folders.options();
+    options.clock = || fullbore_node::wall_clock() + AHEAD_SECONDS.load(Ordering::Relaxed);
+    let one = folders.open_with(options).start();
     one.desire(&[&old], &[]);
     until("the title to arrive", || one.holds(&old));
     let old_film = folders.film("film");
@@ -280,13 +286,20 @@ fn a_newer_version_replaces_the_older_one_whose_viewers_keep_theirs() {
     one.desire(&[&new], &[]);
     until("the new version to arrive", || one.holds(&new));
     assert!(!one.holds(&old));
-    assert_eq!(fs::read(folders.film("film")).unwrap(), film(18));
+    let new_film = folders.film("film");
+    assert_eq!(fs::read(&new_film).unwrap(), film(18));
     assert_eq!(fs::read(&old_film).unwrap(), film(17));
     // A withdrawal of the old version takes its files, too.
     one.desire(&[&new], &[old.held()]);
     until("the receipt", || !one.holder.receipts().is_empty());
     assert_eq!(one.holder.receipts()[0].state, ReceiptState::Removed);
     assert!(!old_film.exists() && one.holds(&new));
+    let newest = folders.publish("film", &film(19));
+    one.desire(&[&newest], &[]);
+    until("the newest version to arrive", || one.holds(&newest));
+    assert!(new_film.exists());
+    AHEAD_SECONDS.store(catalog::REPLACED_KEPT_SECONDS, Ordering::Relaxed);
+    until("the one before to be gone", || !new_film.exists());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::error::{Attempt, HoldingError};
 use super::removal::ReplacedVersion;
 use super::stamp::stamp;
 use super::table::Held;
-use super::{Holder, lock, unix_seconds};
+use super::{Holder, lock};
 
 /// What to do with a title whose files no longer look as they did when it was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl Holder {
                 path: path.to_owned(),
                 folder: name,
                 version: None,
-                unix_seconds: unix_seconds(),
+                unix_seconds: self.unix_seconds(),
             });
         }
     }

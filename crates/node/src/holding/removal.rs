@@ -15,7 +15,7 @@ use super::error::{Attempt, HoldingError};
 use super::eviction::REMOVED;
 use super::look::{Changed, title_path};
 use super::stamp::stamp;
-use super::{Holder, RECEIPTS, REPLACED, lock, unix_seconds};
+use super::{Holder, RECEIPTS, REPLACED, lock};
 use crate::kept;
 
 /// How often what failed is tried again.
@@ -47,7 +47,7 @@ impl Holder {
         let (mut watch_at, mut list_at) = (Instant::now() + WATCH, Instant::now() + LIST);
         while !self.remover.is_stopped() {
             self.withdraw_all();
-            self.expire_replaced(unix_seconds());
+            self.expire_replaced(self.unix_seconds());
             self.evict();
             let begun = Instant::now();
             if begun >= watch_at {
