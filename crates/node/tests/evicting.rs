@@ -7,17 +7,17 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use fleet::{HeldTitle, PublishedTitle};
 use folders::{Box, Folders, film, published};
 use fullbore_tests::until;
 use peers::Peers;
 
-/// What a server has open.
+/// What a server has open, and how often that was asked.
 #[derive(Clone, Default)]
-struct Server(Arc<Mutex<HashSet<(u64, u64)>>>);
+struct Server(Arc<Mutex<HashSet<(u64, u64)>>>, Arc<AtomicUsize>);
 
 impl Server {
     fn opens(&self, file: &Path) {
@@ -30,13 +30,19 @@ impl Server {
     }
 
     fn beside(&self, one: &Box) {
-        let open = self.clone();
-        one.holder.watch_server(std::boxed::Box::new(move || Ok(open.0.lock().unwrap().clone())));
+        let own = self.clone();
+        one.holder.watch_server(std::boxed::Box::new(move || {
+            own.1.fetch_add(1, Ordering::Relaxed);
+            Ok(own.0.lock().unwrap().clone())
+        }));
+    }
+
+    /// What follows from one answer is done when it is asked again.
+    fn is_asked_twice(&self) {
+        let before = self.1.load(Ordering::Relaxed);
+        until("the server to be asked twice", || self.1.load(Ordering::Relaxed) >= before + 2);
     }
 }
-
-/// Long enough for the thread that removes to have looked.
-const LOOKS: Duration = Duration::from_millis(1300);
 
 /// A box that holds two titles of the fleet, of which it is told to hold the second from then on, and one of its own.
 fn told_to_hold_one(folders: &Folders) -> (Box, PublishedTitle, PublishedTitle) {
@@ -60,19 +66,18 @@ fn a_copy_goes_with_leave_alone_and_when_nobody_has_a_file_of_it_open() {
     let server = Server::default();
     server.beside(&one);
     assert_eq!(one.holder.evictable(), [title.held()], "and nothing that is not the fleet's");
-    std::thread::sleep(LOOKS);
-    assert!(one.holds(&title), "nobody gave leave");
     server.opens(&folders.film("film"));
     one.holder.handle_eviction_leave(vec![title.held()]);
     until("gateways to hear that it goes", || !one.holds(&title));
     assert_eq!(one.holder.status().leaving, ["film"]);
-    std::thread::sleep(LOOKS);
+    server.is_asked_twice();
     assert_eq!(fs::read(folders.film("film")).unwrap(), film(1), "somebody watches it");
     // The plan changes its mind.
     one.desire(&[&title, &kept], &[]);
     until("it to be told again", || one.holds(&title));
     assert_eq!(one.holder.status().copied_bytes, 2 * film(1).len() as u64 + small(&folders));
-    one.desire(&[&kept], &[]);
+    // Neither is to be here any more, and leave is for one of them.
+    one.desire(&[], &[]);
     server.closes_all();
     one.holder.handle_eviction_leave(vec![title.held()]);
     until("it to be gone", || !folders.library().join("film").exists());
@@ -95,16 +100,18 @@ fn small(folders: &Folders) -> u64 {
 }
 
 #[test]
-fn leave_ends_and_nothing_goes_while_nobody_knows_what_the_server_has_open() {
+fn nothing_goes_while_nobody_knows_what_the_server_has_open() {
     let folders = Folders::default();
     let (one, title, _) = told_to_hold_one(&folders);
+    let server = Server::default();
+    let asked = Arc::clone(&server.1);
+    one.holder.watch_server(std::boxed::Box::new(move || {
+        asked.fetch_add(1, Ordering::Relaxed);
+        Err(std::io::Error::other("it has ended"))
+    }));
     one.holder.handle_eviction_leave(vec![title.held()]);
-    until("gateways to hear that it goes", || !one.holds(&title));
-    std::thread::sleep(LOOKS);
-    assert!(folders.library().join("film").exists());
-    one.holder.watch_server(std::boxed::Box::new(|| Err(std::io::Error::other("it has ended"))));
-    std::thread::sleep(LOOKS);
-    assert!(folders.library().join("film").exists());
+    server.is_asked_twice();
+    assert!(!one.holds(&title) && folders.library().join("film").exists());
 }
 
 #[test]

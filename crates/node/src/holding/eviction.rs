@@ -57,6 +57,20 @@ impl Evictions {
         lock(&self.leaving).keys().cloned().collect()
     }
 
+    /// A gateway gives leave.
+    fn note_leave(&self, held: Vec<HeldTitle>, now: Duration) {
+        let mut leaves = lock(&self.leaves);
+        leaves.retain(|_, given| now.saturating_sub(*given) <= LEAVE_HOLDS);
+        leaves.extend(held.into_iter().map(|held| (held, now)));
+    }
+
+    /// Titles of which leave still holds.
+    fn with_leave(&self, now: Duration) -> BTreeSet<HeldTitle> {
+        let leaves = lock(&self.leaves);
+        let holds = leaves.iter().filter(|(_, given)| now.saturating_sub(**given) <= LEAVE_HOLDS);
+        holds.map(|(held, _)| held.clone()).collect()
+    }
+
     /// Whether the server has one of these open.
     fn is_open(&self, files: &HashSet<(u64, u64)>) -> Result<bool, HoldingError> {
         let cannot_tell = |why: &str| {
@@ -133,10 +147,7 @@ impl Holder {
 
     /// A gateway says that these may go.
     pub fn handle_eviction_leave(&self, held: Vec<HeldTitle>) {
-        let now = self.started.elapsed();
-        let mut leaves = lock(&self.evictions.leaves);
-        leaves.retain(|_, given| now.saturating_sub(*given) <= LEAVE_HOLDS);
-        leaves.extend(held.into_iter().map(|held| (held, now)));
+        self.evictions.note_leave(held, self.started.elapsed());
     }
 
     /// Lets go what may go, and removes what has gone long enough ago.
@@ -175,15 +186,12 @@ impl Holder {
     /// Keeps the inventory without what may go. Returns what viewers had time enough to leave.
     fn let_go(&self, now: Duration) -> Vec<String> {
         let mut leaving = lock(&self.evictions.leaving);
-        let leaves = lock(&self.evictions.leaves).clone();
-        let has_leave = |held: &HeldTitle| {
-            leaves.get(held).is_some_and(|given| now.saturating_sub(*given) <= LEAVE_HOLDS)
-        };
+        let leaves = self.evictions.with_leave(now);
         if leaves.is_empty() && leaving.is_empty() {
             return Vec::new();
         }
-        let may: BTreeSet<String> =
-            self.unplanned().into_iter().filter(has_leave).map(|held| held.path).collect();
+        let unplanned = self.unplanned().into_iter().filter(|held| leaves.contains(held));
+        let may: BTreeSet<String> = unplanned.map(|held| held.path).collect();
         leaving.retain(|path, _| may.contains(path));
         for path in &may {
             leaving.entry(path.clone()).or_insert(now);
@@ -285,4 +293,31 @@ fn files_below(folder: &Path) -> io::Result<HashSet<(u64, u64)>> {
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet::Digest;
+
+    use super::*;
+
+    #[test]
+    fn leave_ends_after_half_a_minute_unless_it_is_given_again() {
+        let held = |path: &str| HeldTitle { path: path.to_owned(), version: Digest::of(b"x") };
+        let (evictions, second) = (Evictions::default(), Duration::from_secs);
+        evictions.note_leave(vec![held("a"), held("b")], second(5));
+        evictions.note_leave(vec![held("b")], second(20));
+        assert_eq!(evictions.with_leave(second(35)), [held("a"), held("b")].into());
+        assert_eq!(evictions.with_leave(second(36)), [held("b")].into());
+        assert!(evictions.with_leave(second(51)).is_empty());
+    }
+
+    #[test]
+    fn what_nobody_looks_at_may_be_open() {
+        let evictions = Evictions::default();
+        assert!(evictions.is_open(&HashSet::from([(1, 2)])).is_err());
+        *lock(&evictions.open_files) = Some(Box::new(|| Ok(HashSet::from([(1, 2)]))));
+        assert!(matches!(evictions.is_open(&HashSet::from([(1, 2)])), Ok(true)));
+        assert!(matches!(evictions.is_open(&HashSet::from([(1, 3)])), Ok(false)));
+    }
 }
