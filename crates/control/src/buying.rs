@@ -72,9 +72,9 @@ fn room(of: &SiteOutlook) -> Option<BuyHint> {
     let text = format!(
         "Room binds at {}: of {} a day that its viewers are expected to watch, {} come from other sites. {} more room there would hold that.",
         of.site,
-        told(of.watched_bytes),
-        told(lost),
-        told(of.lacking_bytes)
+        bytes_in_words(of.watched_bytes),
+        bytes_in_words(lost),
+        bytes_in_words(of.lacking_bytes)
     );
     Some(BuyHint { binds: Binding::Room, site: Some(of.site.clone()), lost, text })
 }
@@ -97,7 +97,7 @@ fn ceiling(of: &SiteOutlook) -> Option<BuyHint> {
 }
 
 /// Bytes as people read them.
-fn told(bytes: u64) -> String {
+pub fn bytes_in_words(bytes: u64) -> String {
     let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
     let fits = units.iter().find(|(_, unit)| bytes as f64 >= *unit);
     fits.map_or_else(

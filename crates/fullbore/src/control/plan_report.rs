@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use control::buying::bytes_in_words;
 use serde_json::Value;
 
-use super::report::{bytes, str_of, table};
+use super::report::{str_of, table};
 
 /// `is_asked`: it was to be carried out.
 pub(super) fn plan(answer: &Value, is_asked: bool) -> String {
@@ -16,13 +17,13 @@ pub(super) fn plan(answer: &Value, is_asked: bool) -> String {
     let _ = writeln!(
         text,
         "Of {} a day, {before} is watched at sites that hold the title now, and {after} {} by this plan",
-        bytes(watched),
+        bytes_in_words(watched),
         if is_asked { "will be" } else { "would be" }
     );
     let _ = writeln!(
         text,
         "To bring: {} ({})",
-        bytes(answer["moved_bytes"].as_u64().unwrap_or(0)),
+        bytes_in_words(answer["moved_bytes"].as_u64().unwrap_or(0)),
         by_why(&answer["moves"])
     );
     for (name, what) in [("pins_unmet", "pins ask"), ("floors_unmet", "the floor asks")] {
@@ -73,7 +74,7 @@ fn percent(permille: &Value) -> String {
 fn by_why(moves: &Value) -> String {
     let of = |why: &str| {
         let copies = moves[why]["copies"].as_u64().filter(|copies| *copies > 0)?;
-        let size = bytes(moves[why]["bytes"].as_u64().unwrap_or(0));
+        let size = bytes_in_words(moves[why]["bytes"].as_u64().unwrap_or(0));
         Some(format!("{copies} copies for {why}, {size}"))
     };
     let told: Vec<_> = ["pin", "floor", "demand"].into_iter().filter_map(of).collect();
@@ -92,7 +93,7 @@ fn outlook(answer: &Value) -> String {
         [
             str_of(region, "region").to_owned(),
             whole("starts").to_string(),
-            bytes(whole("bytes")),
+            bytes_in_words(whole("bytes")),
             percent(&region["changed_permille"]),
             percent(&region["day_permille"]),
             whole("new_titles").to_string(),
@@ -111,9 +112,9 @@ fn clusters(answer: &Value) -> String {
             str_of(cluster, "cluster").to_owned(),
             cluster["titles"].as_u64().unwrap_or(0).to_string(),
             sum("brought", "copies").to_string(),
-            bytes(sum("brought", "bytes")),
+            bytes_in_words(sum("brought", "bytes")),
             sum("dropped", "copies").to_string(),
-            bytes(sum("dropped", "bytes")),
+            bytes_in_words(sum("dropped", "bytes")),
         ]
     }));
     format!("\n{}\n", table(&rows))
@@ -130,9 +131,9 @@ fn first_moves(answer: &Value) -> String {
         [
             str_of(step, "node").to_owned(),
             str_of(step, "title").to_owned(),
-            bytes(step["bytes"].as_u64().unwrap_or(0)),
+            bytes_in_words(step["bytes"].as_u64().unwrap_or(0)),
             str_of(step, "why").to_owned(),
-            bytes(step["watched_bytes"].as_u64().unwrap_or(0)),
+            bytes_in_words(step["watched_bytes"].as_u64().unwrap_or(0)),
         ]
     }));
     format!("{}\n", table(&rows))

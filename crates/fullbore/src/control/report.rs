@@ -1,5 +1,6 @@
 //! What a gateway answered, in words.
 
+use control::buying::bytes_in_words;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -181,20 +182,10 @@ fn watched(answer: &Value) -> String {
         [
             str_of(region, "region").to_owned(),
             whole("starts_a_day").to_string(),
-            bytes(whole("bytes_a_day")),
+            bytes_in_words(whole("bytes_a_day")),
         ]
     }));
     format!("\n{}", table(&rows))
-}
-
-/// Bytes as people read them.
-pub(super) fn bytes(bytes: u64) -> String {
-    let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
-    let fits = units.iter().find(|(_, unit)| bytes as f64 >= *unit);
-    fits.map_or_else(
-        || format!("{bytes} B"),
-        |(name, unit)| format!("{:.1} {name}", bytes as f64 / unit),
-    )
 }
 
 /// What is outside the allow-list, in a sentence, if anything is.
