@@ -6,7 +6,7 @@
 //! starts anew without the folder, because otherwise it would look for them there. Somebody has to replace the disk some day, and then start the
 //! agent again; until then, nothing waits for that.
 //!
-//! A disk may also hang. Then whoever looks at it waits, for ever perhaps; so only the threads that work on titles do, and one that looks each second.
+//! A disk may also hang. Then whoever looks at it waits, for ever perhaps: only the threads that work on titles do, and one that looks each second.
 //! What others ask is answered by what that one saw last.
 //!
 //! A mount point without its disk must not pass for an empty library, or titles would fill the disk of the system. So it is kept which folders had a
