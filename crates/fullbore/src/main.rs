@@ -4,6 +4,7 @@
 
 mod bad_value;
 mod bench;
+mod completions;
 mod control;
 mod doctor;
 mod edge;
@@ -13,6 +14,7 @@ mod ingest;
 mod join;
 mod library;
 mod load;
+mod man;
 mod node;
 mod plan;
 mod promote;
@@ -22,13 +24,16 @@ mod sign;
 mod status;
 mod swarm;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 
+/// The version, and the commit if it is known (build.rs).
+const VERSION: &str = env!("FULLBORE_VERSION");
+
 /// Serves video libraries over HTTPS at the speed of the machine.
 #[derive(Parser)]
-#[command(version, propagate_version = true)]
+#[command(version = VERSION, propagate_version = true)]
 struct Command {
     #[command(subcommand)]
     verb: Verb,
@@ -37,6 +42,7 @@ struct Command {
 #[derive(Subcommand)]
 enum Verb {
     Bench(bench::Bench),
+    Completions(completions::Completions),
     Control(Box<control::Control>),
     Doctor(doctor::Doctor),
     #[command(hide = true)]
@@ -46,6 +52,7 @@ enum Verb {
     Join(join::Join),
     Library(library::Library),
     Load(load::Load),
+    Man(man::Man),
     Node(node::Node),
     Plan(plan::Plan),
     Publish(publish::Publish),
@@ -70,6 +77,7 @@ fn main() -> ExitCode {
     // clap itself reports wrong usage, with exit code 2.
     match Command::parse().verb {
         Verb::Bench(bench) => bench.run(),
+        Verb::Completions(completions) => completions.run(&Command::command()),
         Verb::Control(control) => control.run(),
         Verb::Doctor(doctor) => doctor.run(),
         Verb::Edge(edge) => edge.run(),
@@ -78,6 +86,7 @@ fn main() -> ExitCode {
         Verb::Join(join) => join.run(),
         Verb::Library(library) => library.run(),
         Verb::Load(load) => load.run(),
+        Verb::Man(man) => man.run(Command::command()),
         Verb::Node(node) => node.run(),
         Verb::Plan(plan) => plan.run(),
         Verb::Publish(publish) => publish.run(),
@@ -89,10 +98,21 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use super::{Command, VERSION};
     use clap::CommandFactory;
 
     #[test]
     fn each_subcommand_is_defined_without_a_contradiction() {
-        super::Command::command().debug_assert();
+        Command::command().debug_assert();
+    }
+
+    #[test]
+    fn the_version_has_the_commit_if_it_is_known_and_nothing_else() {
+        assert_eq!(Command::command().render_version(), format!("fullbore {VERSION}\n"));
+        let rest = VERSION.strip_prefix(env!("CARGO_PKG_VERSION")).unwrap();
+        let commit = rest.strip_prefix(" (commit ").and_then(|rest| rest.strip_suffix(')'));
+        let is_commit =
+            |text: &str| text.len() >= 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        assert!(rest.is_empty() || commit.is_some_and(is_commit), "{VERSION}");
     }
 }

@@ -1,0 +1,97 @@
+//! `fullbore completions`: what a shell needs to complete command lines, from the definitions that `--help` shows.
+
+use clap::{Args, Command, ValueEnum};
+use clap_complete::Shell;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Print completions for a shell
+///
+/// Put them where your shell looks for them. Fullbore's package for Debian has them already.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  fullbore completions bash >~/.local/share/bash-completion/completions/fullbore\n  \
+    fullbore completions fish >~/.config/fish/completions/fullbore.fish\n  \
+    fullbore completions zsh >/usr/local/share/zsh/site-functions/_fullbore"
+)]
+pub(crate) struct Completions {
+    /// Which shell
+    shell: KnownShell,
+}
+
+/// The shells for which completions are tried.
+#[derive(Clone, Copy, ValueEnum)]
+enum KnownShell {
+    Bash,
+    Fish,
+    Zsh,
+}
+
+impl Completions {
+    /// Prints them.
+    pub(crate) fn run(self, program: &Command) -> ExitCode {
+        let script = script(self.shell, program);
+        // A package may be made of this: part of it must not pass for all of it.
+        match std::io::stdout().write_all(&script) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                crate::tell(&format!("cannot print completions: {error}"));
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn script(shell: KnownShell, program: &Command) -> Vec<u8> {
+    let shell = match shell {
+        KnownShell::Bash => Shell::Bash,
+        KnownShell::Fish => Shell::Fish,
+        KnownShell::Zsh => Shell::Zsh,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut shown(program), "fullbore", &mut script);
+    script
+}
+
+/// A command without the subcommands that `--help` hides: clap_complete would offer them.
+fn shown(command: &Command) -> Command {
+    if !command.has_subcommands() {
+        return command.clone();
+    }
+    // clap wants names that stay. There are few, and the program ends after this.
+    let name: &'static str = command.get_name().to_owned().leak();
+    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(shown);
+    Command::new(name)
+        .about(command.get_about().cloned().unwrap_or_default())
+        .version(crate::VERSION)
+        .args(command.get_arguments().cloned())
+        .subcommands(verbs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn text(shell: KnownShell) -> String {
+        String::from_utf8(script(shell, &crate::Command::command())).unwrap()
+    }
+
+    #[test]
+    fn completions_offer_what_help_shows() {
+        for shell in [KnownShell::Bash, KnownShell::Fish, KnownShell::Zsh] {
+            let text = text(shell);
+            for word in ["doctor", "ingest", "access-log", "memory-at-disk", "fill-beside"] {
+                assert!(text.contains(word), "{word} is not in\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn completions_do_not_offer_what_help_hides() {
+        let fish = text(KnownShell::Fish);
+        assert!(fish.contains("-a \"swarm\"") && fish.contains("-a \"heartbeats\""), "{fish}");
+        assert!(!fish.contains("-a \"edge\" -d 'Fetch"), "{fish}");
+        assert!(!fish.contains("-a \"hello\""), "{fish}");
+    }
+}
