@@ -1,0 +1,222 @@
+# shellcheck shell=bash
+# Packages: a .deb made with dpkg's own tools, and a tarball of the same. ./run sources this file, which uses its say, fail, need and build.
+#
+# Both hold one tree (package_tree), laid out for /usr or for /usr/local. Everything in it comes from the repository or from the program
+# itself, its version among it, and all times are the commit's: two packings of one program have the same bytes. check.bash tries them.
+# shellcheck source=packaging/check.bash
+. packaging/check.bash
+
+PACKAGE_NEEDS=(dpkg-deb=dpkg dpkg-shlibdeps=dpkg-dev strip=binutils xz=xz-utils gzip=gzip git=git)
+
+# Set by package_facts.
+PACKAGE_VERSION=""      # as Debian orders versions, without Debian's revision
+PACKAGE_TIME=""         # of the commit, in seconds since 1970
+PACKAGE_ARCHITECTURE="" # Debian's name for it
+
+package_help() {
+  cat <<'TEXT'
+usage: ./run package [--program FILE] [--out DIR] [--revision N] [--quick] [--check]
+
+Makes fullbore_VERSION_ARCHITECTURE.deb and fullbore-VERSION-MACHINE-linux-gnu.tar.xz in DIR (target/package), and prints where they are.
+
+  --program FILE   pack this program instead of a release build
+  --revision N     Debian's revision: which packing of this version it is (1)
+  --quick          compress little
+  --check          then try them: bytes, contents, units; and as root, installing, serving, upgrading, removing and purging
+TEXT
+}
+
+package_main() {
+  local program="" out=$PWD/target/package revision=1 quick="" check=""
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --program) program=$(cd "$CALLED_FROM" && realpath -e "${2:?}") || exit 2; shift ;;
+      --out) out=$(cd "$CALLED_FROM" && realpath -m "${2:?}"); shift ;;
+      --revision) revision=${2:?}; shift ;;
+      --quick) quick=yes ;;
+      --check) check=yes ;;
+      --help | -h) package_help; return ;;
+      *) package_help >&2; exit 2 ;;
+    esac
+    shift
+  done
+  need packing "${PACKAGE_NEEDS[@]}"
+  need_rust
+  if [ -z "$program" ]; then
+    [ -z "$(git status --porcelain 2>/dev/null)" ] || say "there are changes that are in no commit: the package's version does not tell"
+    program=$(build)
+  fi
+  package_facts "$program"
+  if [ -n "$check" ]; then package_check "$program" "$out"; return; fi
+  package_pack "$program" "$out" "$revision" "$quick"
+}
+
+# The program says which version and commit it is, so that the package cannot say something else. Until a version is released (tag vVERSION),
+# each commit is a step towards it: the later commit is the newer package, and the release is newer than all of them.
+package_facts() { # PROGRAM
+  local said number commit
+  said=$("$1" --version) || fail "$1 does not run here: a package is made on the machine's own kind, because the program writes its manual"
+  number=$(sed -n 's/^fullbore \([0-9.]*\).*/\1/p' <<<"$said")
+  commit=$(sed -n 's/.*(commit \([0-9a-f]*\))$/\1/p' <<<"$said")
+  [ -n "$number" ] || fail "$1 says no version, but: $said"
+  PACKAGE_ARCHITECTURE=$(dpkg --print-architecture)
+  PACKAGE_VERSION=$number
+  PACKAGE_TIME=${SOURCE_DATE_EPOCH:-$([ -z "$commit" ] || git show -s --format=%ct "$commit" 2>/dev/null || true)}
+  [ -n "$PACKAGE_TIME" ] || fail "$said: its commit is not known here; set SOURCE_DATE_EPOCH to the time that files shall have, in seconds since 1970"
+  if [ -n "$commit" ] && ! git describe --exact-match --match "v$number" "$commit" >/dev/null 2>&1; then
+    PACKAGE_VERSION+=~git$(date -u -d "@$PACKAGE_TIME" +%Y%m%d.%H%M%S).$commit
+  fi
+}
+
+package_pack() { # PROGRAM OUT REVISION QUICK: prints where the files are
+  local scratch
+  umask 022
+  scratch=$(mktemp -d)
+  mkdir -p "$2"
+  strip --strip-debug -o "$scratch/program" "$1" # names of functions stay, for what a crash prints
+  "$1" man "$scratch/man"
+  package_licences >"$scratch/licences"
+  package_deb "$scratch" "$2" "$3" "$4"
+  package_tarball "$scratch" "$2" "$4"
+  rm -r "$scratch"
+}
+
+# --- the tree ------------------------------------------------------------------------------------------------------------------
+
+package_tree() { # SCRATCH PREFIX TREE: makes TREE, to be laid below PREFIX
+  local page shell unit doc=$3/share/doc/fullbore zsh=vendor-completions
+  [ "$2" = /usr ] || zsh=site-functions
+  install -D "$1/program" "$3/bin/fullbore"
+  install -D -m 644 packaging/deb/sysusers.conf "$3/lib/sysusers.d/fullbore.conf"
+  mkdir -p "$3/lib/systemd/system" "$3/share/man/man1"
+  for unit in fullbore fullbore-node fullbore-gateway; do
+    package_unit "packaging/$unit.service" "$2" >"$3/lib/systemd/system/$unit.service"
+  done
+  for page in "$1"/man/*; do gzip -9n <"$page" >"$3/share/man/man1/$(basename "$page").gz"; done
+  for shell in bash-completion/completions/fullbore fish/vendor_completions.d/fullbore.fish "zsh/$zsh/_fullbore"; do
+    mkdir -p "$3/share/${shell%/*}"
+    "$1/program" completions "$(sed 's/[-/].*//' <<<"$shell")" >"$3/share/$shell"
+  done
+  mkdir -p "$doc/examples/monitoring" "$doc/docs"
+  install -m 644 packaging/deb/copyright "$doc/"
+  install -m 644 docs/*.md "$doc/docs/"
+  install -m 644 packaging/monitoring/* "$doc/examples/monitoring/"
+  package_unit packaging/certificate.conf "$2" >"$doc/examples/certificate.conf"
+  gzip -9n <CHANGELOG.md >"$doc/changelog.gz"
+  gzip -9n <"$1/licences" >"$doc/third-party-licences.gz"
+}
+
+# The units are for a program that a person put into /usr/local/bin. Installed, the server has a configuration file and a user of its own.
+# That user is the node's, too: systemd would give a dynamic user of this name the same rights, but keep its state elsewhere.
+package_unit() { # FILE PREFIX
+  local unit
+  unit=$(sed -e "s|/usr/local/bin/fullbore|$2/bin/fullbore|" \
+    -e 's|fullbore serve /srv/video --listen \[::\]:443|fullbore serve --config /etc/fullbore/fullbore.toml|' \
+    -e 's|^# For a library on several disks.*|# The configuration says what is served, and on which address.|' "$1")
+  case $1 in
+    */fullbore.service)
+      unit=$(sed -e 's|^DynamicUser=yes$|User=fullbore|' -e 's|^# A user that exists only while the service runs,|# A user of its own,|' <<<"$unit")
+      grep -q '^User=fullbore$' <<<"$unit" || fail "$1: DynamicUser=yes is not in it, which the package replaces"
+      ;;
+  esac
+  grep -q "^ExecStart=$2/bin/fullbore " <<<"$unit" || fail "$1: it does not start /usr/local/bin/fullbore, which the package replaces"
+  case $1 in
+    */fullbore.service | */certificate.conf)
+      grep -q '^ExecStart=.* --config /etc/fullbore/fullbore.toml ' <<<"$unit" || fail "$1: its command is not the one that the package replaces"
+      ;;
+  esac
+  printf '%s\n' "$unit"
+}
+
+# What the program contains of others: names, versions and licences, and each licence's text once.
+package_licences() {
+  local crates file sum registry=${CARGO_HOME:-$HOME/.cargo}/registry/src files=() name
+  local -A users=() text=()
+  crates=$(cargo tree --locked -p fullbore -e normal,no-proc-macro --prefix none -f '{p}|{l}' | sed 's/ (\*)//' | grep -v ' (/' | sort -u)
+  printf 'Fullbore contains these crates, under these licences. The texts follow, each with those that came with it.\n\n'
+  sed 's/ v/ /; s/|/: /' <<<"$crates"
+  while read -r name; do
+    files+=("$registry"/*/"$name"/{LICENSE,LICENCE,COPYING,NOTICE,COPYRIGHT}*)
+  done < <(sed 's/ v\([^ |]*\).*/-\1/' <<<"$crates")
+  for name in hls.js dashjs uplot; do files+=(web/node_modules/"$name"/LICENSE*); done
+  while read -r sum file; do
+    name=${file%/*}
+    users[$sum]+=" ${name##*/}"
+    text[$sum]=$file
+  done < <(for file in "${files[@]}"; do if [ -f "$file" ]; then sha256sum "$file"; fi; done)
+  for sum in $(printf '%s\n' "${!text[@]}" | sort); do
+    printf '\n%s\nOf%s:\n\n' "$(printf '=%.0s' {1..80})" "${users[$sum]}"
+    cat "${text[$sum]}"
+  done
+}
+
+# --- the packages --------------------------------------------------------------------------------------------------------------
+
+package_deb() { # SCRATCH OUT REVISION QUICK
+  local root=$1/deb file=$2/fullbore_$PACKAGE_VERSION-${3}_$PACKAGE_ARCHITECTURE.deb compression=(-Zxz)
+  [ -z "$4" ] || compression=(-Zgzip -z1)
+  mkdir -p "$root/DEBIAN"
+  package_tree "$1" /usr "$root/usr"
+  install -D -m 644 packaging/fullbore.toml "$root/etc/fullbore/fullbore.toml"
+  package_debian_changelog "$3" | gzip -9n >"$root/usr/share/doc/fullbore/changelog.Debian.gz"
+  install packaging/deb/{postinst,prerm,postrm} "$root/DEBIAN/"
+  echo /etc/fullbore/fullbore.toml >"$root/DEBIAN/conffiles"
+  (cd "$root" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
+  package_control "$1" "$3" >"$root/DEBIAN/control"
+  find "$root" -exec touch -h -d "@$PACKAGE_TIME" {} +
+  SOURCE_DATE_EPOCH=$PACKAGE_TIME dpkg-deb --root-owner-group "${compression[@]}" --build "$root" "$file" >/dev/null
+  printf '%s\n' "$file"
+}
+
+package_maintainer() { printf 'The Fullbore maintainers <%s>' "${DEBEMAIL:-root@localhost}"; }
+
+package_debian_changelog() { # REVISION
+  printf 'fullbore (%s-%s) unstable; urgency=medium\n\n  * Made by ./run package. changelog.gz says what changed.\n\n' "$PACKAGE_VERSION" "$1"
+  printf ' -- %s  %s\n' "$(package_maintainer)" "$(date -u -R -d "@$PACKAGE_TIME")"
+}
+
+# Debian's tools know which versions of its libraries have what the program asks of them.
+package_libraries() { # PROGRAM
+  local folder
+  folder=$(mktemp -d)
+  mkdir "$folder/debian"
+  printf 'Source: fullbore\n\nPackage: fullbore\nArchitecture: any\n' >"$folder/debian/control"
+  (cd "$folder" && dpkg-shlibdeps -O "$1" 2>"$folder/said") | sed -n 's/^shlibs:Depends=//p' | grep . || { cat "$folder/said" >&2; return 1; }
+  rm -r "$folder"
+}
+
+package_control() { # SCRATCH REVISION
+  local libraries
+  libraries=$(package_libraries "$1/program") || fail "dpkg-shlibdeps does not say which libraries the program needs"
+  cat <<TEXT
+Package: fullbore
+Version: $PACKAGE_VERSION-$2
+Architecture: $PACKAGE_ARCHITECTURE
+Maintainer: $(package_maintainer)
+Installed-Size: $(find "$1/deb/usr" "$1/deb/etc" -type f -printf '%s\n' | awk '{ kib += int(($1 + 1023) / 1024) } END { print kib }')
+Depends: $libraries, systemd | systemd-standalone-sysusers | systemd-sysusers
+Suggests: ffmpeg
+Section: video
+Priority: optional
+Description: video server: a library over HTTPS at the speed of the machine
+ Fullbore serves films on the disks of your machines to browsers and players
+ (HLS, DASH, plain MP4), with one thread per core over io_uring. It makes
+ titles of video files (with ffmpeg), has a shelf, a player and a dashboard,
+ and runs on one machine or as a fleet of nodes and gateways.
+ .
+ Linux 6.1 or later is needed. No service is started before you say what to
+ serve: see /etc/fullbore/fullbore.toml.
+TEXT
+}
+
+package_tarball() { # SCRATCH OUT QUICK
+  local name top level=-6
+  name=fullbore-$PACKAGE_VERSION-$(uname -m)-linux-gnu
+  top=$1/tarball/$name
+  [ -z "$3" ] || level=-0
+  package_tree "$1" /usr/local "$top"
+  install -m 644 packaging/fullbore.toml "$top/share/doc/fullbore/examples/"
+  tar -C "$1/tarball" --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mtime="@$PACKAGE_TIME" -cf "$1/tar" "$name"
+  xz -T1 "$level" <"$1/tar" >"$2/$name.tar.xz"
+  printf '%s\n' "$2/$name.tar.xz"
+}
