@@ -32,7 +32,8 @@ pub enum LimitReached {
 #[derive(Debug)]
 pub struct Pass {
     admission: Rc<Admission>,
-    address: IpAddr,
+    /// None as long as nobody knows whose the connection is.
+    address: Option<IpAddr>,
 }
 
 impl Admission {
@@ -68,26 +69,56 @@ impl Admission {
         self.take(address, share(self.connections_max), share(self.per_address_max))
     }
 
+    /// Takes a place for a connection whose address is not known yet: [`Pass::name`] counts it with its address.
+    ///
+    /// # Errors
+    /// [`LimitReached::Worker`].
+    pub fn admit_unnamed(self: &Rc<Self>) -> Result<Pass, LimitReached> {
+        self.take_place(self.connections_max)
+    }
+
     fn take(
         self: &Rc<Self>,
         address: IpAddr,
         connections_max: usize,
         per_address_max: usize,
     ) -> Result<Pass, LimitReached> {
+        let mut pass = self.take_place(connections_max)?;
+        pass.name_within(address, per_address_max)?;
+        Ok(pass)
+    }
+
+    fn take_place(self: &Rc<Self>, connections_max: usize) -> Result<Pass, LimitReached> {
         if self.connections.get() >= connections_max {
             return Err(LimitReached::Worker);
         }
+        self.connections.set(self.connections.get() + 1);
+        Ok(Pass { admission: Rc::clone(self), address: None })
+    }
+}
+
+impl Pass {
+    /// Counts the connection as one of `address`, once.
+    ///
+    /// # Errors
+    /// [`LimitReached::Address`].
+    pub fn name(&mut self, address: IpAddr) -> Result<(), LimitReached> {
+        self.name_within(address, self.admission.per_address_max)
+    }
+
+    fn name_within(&mut self, address: IpAddr, per_address_max: usize) -> Result<(), LimitReached> {
+        assert!(self.address.is_none(), "a connection is named once");
         let address = network(address);
         if per_address_max > 0 {
-            let mut by_address = self.by_address.borrow_mut();
+            let mut by_address = self.admission.by_address.borrow_mut();
             let count = by_address.entry(address).or_default();
             if *count as usize >= per_address_max {
                 return Err(LimitReached::Address);
             }
             *count += 1;
         }
-        self.connections.set(self.connections.get() + 1);
-        Ok(Pass { admission: Rc::clone(self), address })
+        self.address = Some(address);
+        Ok(())
     }
 }
 
@@ -95,11 +126,12 @@ impl Drop for Pass {
     fn drop(&mut self) {
         let admission = &self.admission;
         admission.connections.set(admission.connections.get() - 1);
+        let Some(address) = &self.address else { return };
         let mut by_address = admission.by_address.borrow_mut();
-        if let Some(count) = by_address.get_mut(&self.address) {
+        if let Some(count) = by_address.get_mut(address) {
             *count -= 1;
             if *count == 0 {
-                by_address.remove(&self.address);
+                by_address.remove(address);
             }
         }
     }
@@ -151,6 +183,23 @@ mod tests {
             LimitReached::Address
         );
         assert!(admission.admit(IpAddr::from([127, 0, 0, 2])).is_ok());
+    }
+
+    #[test]
+    fn a_connection_that_is_named_later_counts_with_its_address_from_then_on() {
+        let admission = Admission::new(3, 1);
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let (mut first, mut second) =
+            (admission.admit_unnamed().unwrap(), admission.admit_unnamed().unwrap());
+        first.name(address).unwrap();
+        assert_eq!(second.name(address).unwrap_err(), LimitReached::Address);
+        let _third = admission.admit_unnamed().unwrap();
+        assert_eq!(admission.admit_unnamed().unwrap_err(), LimitReached::Worker);
+        drop(second);
+        assert_eq!(admission.admit(address).unwrap_err(), LimitReached::Address);
+        drop(first);
+        let _again = admission.admit(address).unwrap();
+        assert_eq!(admission.connections(), 2);
     }
 
     #[test]
