@@ -2,23 +2,26 @@
 
 pub mod bypass;
 mod edge;
+mod entrance;
 mod error;
 mod folders;
 mod memory;
+mod signing;
 pub mod silos;
 
 pub use error::ConfigError;
 
 pub use self::edge::EdgeConfig;
+pub use self::entrance::{AccessConfig, ProxyProtocol};
 use crate::own_files;
 pub use crate::switch::Switch;
 pub use bypass::Bypass;
 pub use memory::{LargePages, Memory};
+pub use signing::Signing;
 pub use silos::{Placement, SiloError, SiloPlan};
 
 use crate::admin_hosts::is_host_name;
 use disk::{Policy, Way};
-use http::LibraryPath;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::ops::RangeBounds;
@@ -71,6 +74,10 @@ pub struct Config {
     pub http: Http,
     /// Sockets.
     pub net: Net,
+    /// Proxies that say whose connection they pass on.
+    pub proxy_protocol: ProxyProtocol,
+    /// Addresses that may connect, and that may not.
+    pub access: AccessConfig,
     /// The caching edge.
     pub edge: EdgeConfig,
     /// The bypass route.
@@ -108,6 +115,8 @@ impl Default for Config {
             signing: Signing::default(),
             http: Http::default(),
             net: Net::default(),
+            proxy_protocol: ProxyProtocol::default(),
+            access: AccessConfig::default(),
             edge: EdgeConfig::default(),
             bypass: Bypass::default(),
             memory: Memory::default(),
@@ -219,44 +228,6 @@ impl From<Versions> for crypt::Versions {
             Versions::Both => Self::Both,
             Versions::Tls13 => Self::Tls13,
             Versions::Tls12 => Self::Tls12,
-        }
-    }
-}
-
-/// Signed URLs: who may request what, and until when.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Signing {
-    /// Files with keys; their order does not matter for checking. If empty, nothing needs a token.
-    pub keys: Vec<PathBuf>,
-    /// What needs a token: paths of files, or of folders with everything below them, as on disk. `/` is the whole library.
-    pub required: Vec<String>,
-    /// Whether the files may be without keys. Then nothing needs a token until one of them gets a key.
-    pub may_be_empty: bool,
-}
-
-impl Default for Signing {
-    fn default() -> Self {
-        Self { keys: Vec::new(), required: vec!["/".into()], may_be_empty: false }
-    }
-}
-
-impl Signing {
-    fn check(&self) -> Result<(), ConfigError> {
-        if self.keys.is_empty() && self.required != Self::default().required {
-            return Err(ConfigError::RequiredWithoutKeys);
-        }
-        if self.required.is_empty() {
-            return Err(ConfigError::NothingRequired);
-        }
-        let nameless = |path: &&String| LibraryPath::as_written(path.as_bytes()).is_none();
-        match self.required.iter().find(nameless) {
-            None => Ok(()),
-            Some(path) => Err(ConfigError::not_of_kind(
-                "signing.required",
-                path,
-                "paths as in the library, such as \"films\" or \"films/a.mp4\"",
-            )),
         }
     }
 }
@@ -423,6 +394,7 @@ impl Config {
         let key_records_max = self.tls.key_records_max;
         within("tls.key_records_max", key_records_max, 64..=1 << 24, "64 to 16777216")?;
         self.signing.check()?;
+        self.proxy_protocol.check()?;
         self.memory.check()?;
         self.check_bypass()?;
         self.edge.check(self.route)?;

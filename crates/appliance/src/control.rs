@@ -1,5 +1,6 @@
 //! How the main thread controls workers: the only state that both write.
 
+use crate::address_lists::AddressLists;
 use crypt::Tls;
 use disk::Inode;
 use reactor::Remote;
@@ -12,6 +13,7 @@ pub struct Control {
     drain: AtomicBool,
     tls: Mutex<Option<Tls>>,
     keys: Mutex<Option<Arc<KeyRing>>>,
+    lists: Mutex<Option<Arc<AddressLists>>>,
     withheld: Mutex<Option<Arc<[Inode]>>>,
     remote: Remote,
 }
@@ -23,6 +25,7 @@ impl Control {
             drain: AtomicBool::new(false),
             tls: Mutex::new(None),
             keys: Mutex::new(None),
+            lists: Mutex::new(None),
             withheld: Mutex::new(None),
             remote,
         }
@@ -46,6 +49,12 @@ impl Control {
         self.remote.wake();
     }
 
+    /// Gives the worker the lists of addresses for its next connections.
+    pub(crate) fn renew_lists(&self, lists: Arc<AddressLists>) {
+        *self.lists.lock().expect("no holder of this lock can panic") = Some(lists);
+        self.remote.wake();
+    }
+
     /// Gives the worker the files that it must not serve.
     pub fn withhold(&self, inodes: Arc<[Inode]>) {
         *self.withheld.lock().expect("no holder of this lock can panic") = Some(inodes);
@@ -60,6 +69,11 @@ impl Control {
     /// New keys; each set is returned once.
     pub(crate) fn take_keys(&self) -> Option<Arc<KeyRing>> {
         self.keys.lock().expect("no holder of this lock can panic").take()
+    }
+
+    /// New lists of addresses; each pair is returned once.
+    pub(crate) fn take_lists(&self) -> Option<Arc<AddressLists>> {
+        self.lists.lock().expect("no holder of this lock can panic").take()
     }
 
     /// Files that must not be served; each list is returned once.

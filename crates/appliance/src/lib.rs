@@ -8,6 +8,7 @@
 
 pub mod access;
 pub mod access_log;
+mod address_lists;
 pub mod admin;
 pub mod admin_hosts;
 pub mod answering;
@@ -25,6 +26,7 @@ pub mod experience;
 mod folders;
 pub mod gate;
 mod hot_memory;
+mod introduction;
 mod listen;
 pub mod live;
 mod moves;
@@ -49,6 +51,7 @@ pub mod tls_stat;
 mod ways_in;
 pub mod worker;
 
+pub use address_lists::AddressListError;
 pub use config::{Config, ConfigError};
 pub use listen::ListenError;
 pub use server::Server;

@@ -1,6 +1,7 @@
 //! What a server opens before it has threads: whatever takes files, addresses or privileges that it gives up afterwards.
 
 use crate::access_log;
+use crate::address_lists::AddressLists;
 use crate::bypass;
 use crate::config::{Config, Route, Switch};
 use crate::edge::Starting;
@@ -61,6 +62,8 @@ pub(crate) struct Handed {
     pub(crate) ways_in: Vec<WayIn>,
     /// The keys of signed URLs. Only the workers and their renewal keep them, so that a key that is taken away is gone.
     pub(crate) keys: Option<Arc<KeyRing>>,
+    /// Which addresses may connect. As with keys, a list that is replaced is gone.
+    pub(crate) lists: Arc<AddressLists>,
     /// Where the access log is written.
     pub(crate) log_out: Option<Box<dyn io::Write + Send>>,
     /// The files that must not be served.
@@ -85,6 +88,7 @@ impl Opened {
         let folders = Folders::open(&config)?;
         let tls = load_tls(&config)?;
         let keys = load_keys(&config)?;
+        let lists = Arc::new(AddressLists::read(&config.access)?);
         let offload = offload::choose(&config)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
         let workers = count_workers(&config, &machine)?;
@@ -112,7 +116,9 @@ impl Opened {
             large_pages: ReservedPages::open(),
             config,
         };
-        Ok((opened, Handed { ways_in, keys, log_out, own_files, admin_listener, sources, edge }))
+        let handed =
+            Handed { ways_in, keys, lists, log_out, own_files, admin_listener, sources, edge };
+        Ok((opened, handed))
     }
 
     /// Gives up what serving does not need, if the sandbox is on, for this thread and those that it starts from now on.
@@ -165,7 +171,7 @@ impl Opened {
         pins.map_err(|why| StartError::Thread { which: "pins", why })
     }
 
-    /// What all workers have in common, except for what is known of an origin.
+    /// What all workers have in common, except for what is known of an origin and the lists of addresses.
     ///
     /// # Errors
     /// If the kernel has no random numbers or no descriptors.
@@ -182,6 +188,7 @@ impl Opened {
             config: Arc::clone(&self.config),
             tls: self.tls.clone(),
             keys,
+            lists: Arc::default(),
             experience: make_salt(&self.config)?.map(|salt| (salt, epoch)),
             shelf,
             offload: self.offload,
@@ -199,7 +206,7 @@ impl Opened {
     }
 }
 
-/// Checks everything in `config` that can be checked without starting: settings, library, silos, certificates, keys.
+/// Checks everything in `config` that can be checked without starting: settings, library, silos, certificates, keys, lists of addresses.
 ///
 /// # Errors
 /// One line: what, and what to do about it.
@@ -213,6 +220,7 @@ pub(crate) fn check(config: &Config) -> Result<(), StartError> {
         SiloMap::new(config, &machine, &Topology::open(), &folders, workers)?.check_folders()?;
     }
     load_keys(config)?;
+    AddressLists::read(&config.access)?;
     load_tls(config).map(|_| ())
 }
 

@@ -1,4 +1,4 @@
-//! The server's own files: keys, the access log, the configuration. They are never served.
+//! The server's own files: keys, lists of addresses, the access log, the configuration. They are never served.
 //!
 //! Two checks ensure that. A server does not start if a viewer could request one of them by its name ([`check`]). And workers
 //! do not serve them by any other name, such as a hard link or a path below a bind mount ([`OwnFiles`]). Certificates are
@@ -40,6 +40,10 @@ fn own_files(config: &Config) -> Vec<OwnFile> {
         let advice =
             "move it elsewhere, such as to /etc/fullbore, and name it there in signing.keys";
         files.push(keep(path, "a key of signed URLs", advice));
+    }
+    for path in config.access.files() {
+        let advice = "move it elsewhere, such as to /etc/fullbore, and name it there in [access]";
+        files.push(keep(path, "a list of addresses", advice));
     }
     let self_signed_key = crypt::self_signed_key(&config.state);
     let makes_one = config.tls.enabled && config.tls.certificates.is_empty();
@@ -175,11 +179,14 @@ mod tests {
         let mut tls = config.clone();
         tls.tls.enabled = true;
         tls.tls.certificates = vec![Certificate { cert: inside.clone(), key: inside.clone() }];
+        let mut lists = config.clone();
+        lists.access.deny = vec![inside.clone()];
         let log = Config { access_log: Some(inside.clone()), ..config.clone() };
         let file = Config { file: Some(inside.clone()), ..config.clone() };
         for (config, what) in [
             (signing, "signed URLs"),
             (tls, "private key"),
+            (lists, "list of addresses"),
             (log, "access log"),
             (file, "configuration"),
         ] {

@@ -1,9 +1,10 @@
-//! Reloads files while the server runs: certificates and the keys of signed URLs, on request (SIGHUP) and when their files change. In the same
-//! rhythm it checks which files must not be served, and tells the operator what is wrong with the library's folders.
+//! Reloads files while the server runs: certificates, the keys of signed URLs and the lists of addresses, on request (SIGHUP) and when their files
+//! change. In the same rhythm it checks which files must not be served, and tells the operator what is wrong with the library's folders.
 //!
 //! This has a thread of its own, because reading waits for disks: a network filesystem that hangs must not keep the main
 //! thread from noticing a signal to stop. A file that cannot be used is reported once, and what was loaded before stays in use.
 
+use crate::address_lists::AddressLists;
 use crate::config::Config;
 use crate::control::Control;
 use crate::folders::Folders;
@@ -26,6 +27,8 @@ pub(crate) struct Renewal {
     pub(crate) tls: Option<Tls>,
     /// The keys of signed URLs in use.
     pub(crate) keys: Option<Arc<KeyRing>>,
+    /// The lists of addresses in use.
+    pub(crate) lists: Arc<AddressLists>,
     /// The files that must not be served.
     pub(crate) own_files: OwnFiles,
     /// What is wrong with the library's folders, for the operator.
@@ -36,6 +39,8 @@ pub(crate) struct Renewal {
     pub(crate) complaint: String,
     /// The last complaint about keys, likewise.
     pub(crate) keys_complaint: String,
+    /// The last complaint about lists of addresses, likewise.
+    pub(crate) lists_complaint: String,
 }
 
 impl Renewal {
@@ -56,12 +61,17 @@ impl Renewal {
                 Ok(()) => {
                     self.complaint.clear();
                     self.keys_complaint.clear();
+                    self.lists_complaint.clear();
                     self.renew_keys("on request");
+                    self.renew_lists("on request");
                     self.renew_certificates("on request");
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if self.keys.as_ref().is_some_and(|keys| keys.changed_on_disk()) {
                         self.renew_keys("because they changed on disk");
+                    }
+                    if self.lists.changed_on_disk() {
+                        self.renew_lists("because they changed on disk");
                     }
                     if self.tls.as_ref().is_some_and(Tls::changed_on_disk) {
                         self.renew_certificates("because they changed on disk");
@@ -118,6 +128,29 @@ impl Renewal {
                 eprintln!("fullbore: keys of signed URLs reloaded {why}");
             }
             Err(error) => self.complain_of_keys(error.to_string()),
+        }
+    }
+
+    /// Reloads the lists of addresses, if there are any; connections that are open stay so.
+    fn renew_lists(&mut self, why: &str) {
+        if self.config.access.files().next().is_none() {
+            return;
+        }
+        match AddressLists::read(&self.config.access) {
+            Ok(lists) => {
+                self.lists = Arc::new(lists);
+                let lists = &self.lists;
+                self.controls.iter().for_each(|control| control.renew_lists(Arc::clone(lists)));
+                self.lists_complaint.clear();
+                eprintln!("fullbore: lists of addresses reloaded {why}: {lists}");
+            }
+            Err(error) => {
+                let complaint = error.to_string();
+                if complaint != self.lists_complaint {
+                    eprintln!("fullbore: {complaint}; the lists already loaded stay in use");
+                    self.lists_complaint = complaint;
+                }
+            }
         }
     }
 

@@ -102,7 +102,8 @@ impl Server {
     pub fn start(config: Config) -> Result<Self, StartError> {
         opened::check_settings(&config)?;
         let (opened, handed) = Opened::open(config)?;
-        let Handed { ways_in, keys, log_out, own_files, admin_listener, sources, edge } = handed;
+        let Handed { ways_in, keys, lists, log_out, own_files, admin_listener, sources, edge } =
+            handed;
         // Before the threads, because Landlock covers the calling thread and those that it starts.
         let mut sandbox = opened.confine_files();
         let Writers { access_log, access, shelf, edge } = Writers::start(&opened, log_out, edge)?;
@@ -112,7 +113,7 @@ impl Server {
         let epoch = Instant::now();
         let pins = opened.start_pins(&silos)?;
         let shared = opened.shared(keys.clone(), &own_files, shelf, pins, epoch, memory_bound)?;
-        let shared = Shared { edge, ..shared };
+        let shared = Shared { edge, lists: Arc::clone(&lists), ..shared };
         let memory_bytes = opened.memory_bytes();
         let Crew { numbers, audiences, ended, ready: Ready { ring, refused_node } } =
             start_workers(&mut silos, shared, memory_bytes, access_log, ways_in)?;
@@ -128,11 +129,13 @@ impl Server {
             config: Arc::clone(&opened.config),
             tls: opened.tls.clone(),
             keys,
+            lists,
             own_files,
             folders: Arc::clone(&opened.folders),
             controls: workers.map(|worker| Arc::clone(&worker.control)).collect(),
             complaint: String::new(),
             keys_complaint: String::new(),
+            lists_complaint: String::new(),
         };
         opened.confine_calls(&mut sandbox);
         Ok(Self {
@@ -226,6 +229,7 @@ impl Server {
             };
             lines.push(format!("signing   a token is required for {required}, {how}"));
         }
+        lines.extend(self.describe_entrance());
         if !off.is_empty() {
             let names: Vec<_> = Switch::ALL
                 .iter()
@@ -235,6 +239,18 @@ impl Server {
             lines.push(format!("off       {}", names.join(", ")));
         }
         lines
+    }
+
+    /// From whom it believes whose a connection is, and who may connect.
+    fn describe_entrance(&self) -> impl Iterator<Item = String> {
+        let Config { proxy_protocol, access, .. } = &*self.opened.config;
+        let from = proxy_protocol.from.join(", ");
+        let proxies = (!from.is_empty()).then(|| {
+            format!("proxies   {from}: each connection must begin with a PROXY v2 header")
+        });
+        let renewal = self.renewal.as_ref().filter(|_| access.files().next().is_some());
+        let lists = renewal.map(|renewal| format!("access    {}", renewal.lists));
+        proxies.into_iter().chain(lists)
     }
 
     fn describe_route(&self) -> String {
@@ -270,7 +286,7 @@ impl Server {
     }
 
     /// Serves until a signal ends it. SIGTERM or SIGINT drains, a second one ends the server at once, and SIGHUP reloads the
-    /// certificates and the keys of signed URLs.
+    /// certificates, the keys of signed URLs and the lists of addresses.
     ///
     /// # Errors
     /// If a worker failed, or viewers had to be cut off.

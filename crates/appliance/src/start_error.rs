@@ -1,5 +1,6 @@
 //! Why a server does not start, and why a running one ends abnormally. Each error is one line for people that says what to do.
 
+use crate::address_lists::AddressListError;
 use crate::bypass::OpenError;
 use crate::config::{ConfigError, SiloError};
 use crate::listen::ListenError;
@@ -37,6 +38,8 @@ pub enum StartError {
     Tls(crypt::ConfigError),
     /// The keys of signed URLs cannot be used.
     SigningKeys(token::KeyError),
+    /// A list of addresses cannot be used.
+    AddressList(AddressListError),
     /// The cache's folder cannot be used.
     Cache {
         /// Which folder.
@@ -123,6 +126,7 @@ impl fmt::Display for StartError {
             ),
             Self::Tls(error) => error.fmt(f),
             Self::SigningKeys(error) => error.fmt(f),
+            Self::AddressList(error) => error.fmt(f),
             Self::KernelRoute(error) => error.fmt(f),
             Self::BypassRoute(error) => error.fmt(f),
             Self::AccessLog { file, why } => {
@@ -169,6 +173,7 @@ impl std::error::Error for StartError {
             Self::Config(error) => Some(error),
             Self::Tls(error) => Some(error),
             Self::SigningKeys(error) => Some(error),
+            Self::AddressList(error) => Some(error),
             Self::KernelRoute(error) => Some(error),
             Self::BypassRoute(error) => Some(error),
             Self::Listen(error) => Some(error),
@@ -206,6 +211,7 @@ from! {
     ConfigError => Config,
     crypt::ConfigError => Tls,
     token::KeyError => SigningKeys,
+    AddressListError => AddressList,
     NoKernelRoute => KernelRoute,
     OpenError => BypassRoute,
     ListenError => Listen,

@@ -1,6 +1,7 @@
 //! A core's life: one thread, one ring, one listener, its own buffers, files and counters.
 
 use crate::access_log::AccessLog;
+use crate::address_lists::AddressLists;
 use crate::answering::Answering;
 use crate::audience::Audience;
 use crate::buffers;
@@ -13,6 +14,7 @@ use crate::experience::Experience;
 use crate::folders::{Folders, Tables};
 use crate::gate::Gate;
 use crate::hot_memory::Keeper;
+use crate::introduction;
 use crate::listen::unsent_bytes_min;
 use crate::moves::{Inboxes, Moves, Reason, Refused};
 use crate::pins::{Pinner, Pins};
@@ -24,10 +26,10 @@ use crypt::Tls;
 use delivery::in_memory::InMemory;
 use delivery::own_tcp::{self, OwnTcp};
 use delivery::room::{Entering, Room};
-use delivery::{Carrier, DeliveryLimits, KernelOffload, Patience, Resources, Tactics};
+use delivery::{Carrier, DeliveryLimits, End, KernelOffload, Patience, Resources, Tactics};
 use disk::{Files, Heat, Inode, LocalHotSet, Policy, Reader, Way};
 use machine::{Headroom, MemoryPressure};
-use net::{Admission, LimitReached, Pass, Socket};
+use net::{Admission, LimitReached, Pass, Prefixes, Socket};
 use qoe::Salt;
 use reactor::op::Incoming;
 use reactor::{Fd, Pool, Woken, sleep, spawn};
@@ -74,6 +76,10 @@ pub struct Entrance {
     /// Whether we take the keys over from the handshake; otherwise the handshake's state stays and seals.
     pub hands_keys_out: bool,
     admission: Rc<Admission>,
+    /// Where connections come from that say whose they are.
+    proxies: Prefixes,
+    /// Which addresses may connect.
+    pub(crate) lists: RefCell<Arc<AddressLists>>,
     /// Our own TCP, on the bypass route.
     own_tcp: Option<Rc<OwnTcp>>,
 }
@@ -135,6 +141,8 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Tls>,
     /// Keys of signed URLs, if there are any.
     pub(crate) keys: Option<Arc<KeyRing>>,
+    /// Which addresses may connect.
+    pub(crate) lists: Arc<AddressLists>,
     /// For players' reports: the salt and the start of time; none if reports are switched off.
     pub(crate) experience: Option<(Salt, Instant)>,
     /// The list of titles for the pages; none without pages.
@@ -191,6 +199,8 @@ impl Worker {
                     config.limits.connections_max,
                     config.limits.connections_per_address_max,
                 ),
+                proxies: config.proxy_protocol.prefixes(),
+                lists: RefCell::new(shared.lists),
                 own_tcp: own_tcp.map(OwnTcp::new),
             },
             library: Library {
@@ -266,6 +276,9 @@ impl Worker {
             if let (Some(gate), Some(keys)) = (&worker.library.gate, control.take_keys()) {
                 gate.renew(keys);
             }
+            if let Some(lists) = control.take_lists() {
+                *worker.entrance.lists.borrow_mut() = lists;
+            }
             if let Some(inodes) = control.take_withheld() {
                 worker.library.files.withhold(inodes);
             }
@@ -330,7 +343,7 @@ impl Worker {
                     let socket = Socket::from(connection);
                     match socket.peer() {
                         Ok(peer) => self.welcome(socket, peer),
-                        Err(_) => self.numbers.count(Family::ConnectionsRefused, "peer_gone"),
+                        Err(_) => self.count_refused("peer_gone"),
                     }
                 }
                 Err(error) => match error.raw_os_error() {
@@ -347,15 +360,45 @@ impl Worker {
         }
     }
 
-    /// Starts a session for a new connection, if there is room.
+    /// Starts a session for a new connection, if its address may connect and there is room. A proxy's connection says first whose it is.
     pub fn welcome<C: Carrier + 'static>(self: &Rc<Self>, socket: C, peer: SocketAddr) {
-        match self.admit(|admission| admission.admit(peer.ip())) {
-            Ok((pass, entering)) => {
-                self.numbers.connections_accepted_total.add(1);
-                spawn(session::run(Rc::clone(self), socket, peer, pass, entering));
-            }
-            Err(reason) => self.numbers.count(Family::ConnectionsRefused, reason),
+        let address = peer.ip();
+        if self.entrance.proxies.contains(address) {
+            return match self.admit(Admission::admit_unnamed) {
+                Ok((pass, entering)) => {
+                    spawn(introduction::run(Rc::clone(self), socket, peer, pass, entering));
+                }
+                Err(reason) => self.count_refused(reason),
+            };
         }
+        let may_connect = self.entrance.lists.borrow().check(address);
+        match may_connect.and_then(|()| self.admit(|admission| admission.admit(address))) {
+            Ok((pass, entering)) => self.begin(socket, peer, pass, entering),
+            Err(reason) => self.count_refused(reason),
+        }
+    }
+
+    /// Starts a session of a viewer who has a place.
+    pub(crate) fn begin<C: Carrier + 'static>(
+        self: &Rc<Self>,
+        socket: C,
+        peer: SocketAddr,
+        pass: Pass,
+        entering: Entering,
+    ) {
+        self.numbers.connections_accepted_total.add(1);
+        spawn(session::run(Rc::clone(self), socket, peer, pass, entering));
+    }
+
+    /// Counts a connection that is closed unserved.
+    pub(crate) fn count_refused(&self, reason: Reason) {
+        self.numbers.count(Family::ConnectionsRefused, reason);
+    }
+
+    /// Counts a connection that its peer closed before it sent anything.
+    pub(crate) fn count_silent(&self) {
+        self.numbers.connections_accepted_total.add(1);
+        self.numbers.count(Family::Ends, End::PeerClosed.as_str());
     }
 
     /// Carries on a connection of another worker, if there is room.

@@ -41,6 +41,13 @@ pub enum ConfigError {
         /// What to write.
         wanted: &'static str,
     },
+    /// A prefix in `proxy_protocol.from` goes on behind its length.
+    PrefixGoesOn {
+        /// As it is written.
+        text: String,
+        /// What it may have been meant to be.
+        meant: String,
+    },
     /// The library's folders cannot be served together.
     Folders(FoldersError),
     /// `signing.required` without `signing.keys`.
@@ -113,6 +120,10 @@ impl fmt::Display for ConfigError {
             Self::NotOfKind { setting, value, wanted } => {
                 write!(f, "{setting} has {value:?}; write {wanted}")
             }
+            Self::PrefixGoesOn { text, meant } => write!(
+                f,
+                "proxy_protocol.from has {text:?}, whose address has bits behind the prefix: write {meant:?}"
+            ),
             Self::Folders(error) => error.fmt(f),
             Self::RequiredWithoutKeys => f.write_str(
                 "signing.required is set without signing.keys, so nothing would need a token; \

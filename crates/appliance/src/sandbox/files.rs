@@ -73,8 +73,8 @@ fn grants(
             grants.extend(folders.map(|folder| (folder, read)));
         }
     }
-    for keys in &config.signing.keys {
-        grants.extend(folders_of(keys).map(|folder| (folder, read)));
+    for renewed in config.signing.keys.iter().chain(config.access.files()) {
+        grants.extend(folders_of(renewed).map(|folder| (folder, read)));
     }
     // So that a panic can print the names of functions.
     grants.extend(std::env::current_exe().ok().map(|path| (path, AccessFs::ReadFile.into())));
@@ -185,11 +185,15 @@ mod tests {
     }
 
     #[test]
-    fn signing_keys_may_be_read_again() {
+    fn signing_keys_and_lists_of_addresses_may_be_read_again() {
         let mut config = Config::default();
         config.signing.keys = vec!["/secrets/url.key".into()];
-        let given = rights(&config, Path::new("/secrets"));
-        assert_eq!(given, AccessFs::ReadFile | AccessFs::ReadDir);
+        config.access.allow = vec!["/viewers/allow".into()];
+        config.access.deny = vec!["/lists/deny".into()];
+        for folder in ["/secrets", "/viewers", "/lists"] {
+            let given = rights(&config, Path::new(folder));
+            assert_eq!(given, AccessFs::ReadFile | AccessFs::ReadDir, "{folder}");
+        }
     }
 
     #[test]

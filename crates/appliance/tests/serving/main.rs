@@ -2,6 +2,7 @@
 //!
 //! [`bytes`]: viewers get exactly the file. [`bad_input`]: each kind of misbehaviour gets its response and its counter.
 //! [`dashboard`]: the live figures, once a second.
+//! [`entrance`]: proxies say whose a connection is, and lists who may connect.
 //! [`faults`]: a file or a disk that fails under a response ends it, and no wrong byte is sent.
 //! [`folders`]: a disk that dies takes its own titles with it, and nothing else.
 //! [`hot_set`]: popular parts of films come from memory.
@@ -10,12 +11,14 @@
 //! [`pages`]: the server's own pages.
 //! [`pins`]: pinned titles are in memory before anybody requests them.
 //! [`quick_viewers`]: the kernel may hold more unsent bytes for viewers who take them fast.
+//! [`reloaded_lists`]: lists of addresses change while the server runs.
 //! [`slow_readers`]: data sent from memory exists only once, and is bounded.
 //! [`switches`]: none of this depends on an optimisation.
 
 mod bad_input;
 mod bytes;
 mod dashboard;
+mod entrance;
 mod faults;
 mod folders;
 mod hot_set;
@@ -24,6 +27,7 @@ mod moves;
 mod pages;
 mod pins;
 mod quick_viewers;
+mod reloaded_lists;
 mod slow_readers;
 mod support;
 mod switches;

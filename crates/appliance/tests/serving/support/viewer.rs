@@ -89,7 +89,11 @@ impl Viewer {
         }
         socket.set_tcp_nodelay(true).unwrap();
         socket.connect(&address.into())?;
-        let stream = TcpStream::from(socket);
+        Self::over(TcpStream::from(socket), protocol)
+    }
+
+    /// A viewer on a connection that is open already.
+    pub(crate) fn over(stream: TcpStream, protocol: Protocol) -> io::Result<Self> {
         // A test must fail rather than hang.
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();

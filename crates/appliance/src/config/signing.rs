@@ -1,0 +1,44 @@
+//! Signed URLs: keys, and what needs a token.
+
+use super::ConfigError;
+use http::LibraryPath;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Signed URLs: who may request what, and until when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Signing {
+    /// Files with keys; their order does not matter for checking. If empty, nothing needs a token.
+    pub keys: Vec<PathBuf>,
+    /// What needs a token: paths of files, or of folders with everything below them, as on disk. `/` is the whole library.
+    pub required: Vec<String>,
+    /// Whether the files may be without keys. Then nothing needs a token until one of them gets a key.
+    pub may_be_empty: bool,
+}
+
+impl Default for Signing {
+    fn default() -> Self {
+        Self { keys: Vec::new(), required: vec!["/".into()], may_be_empty: false }
+    }
+}
+
+impl Signing {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if self.keys.is_empty() && self.required != Self::default().required {
+            return Err(ConfigError::RequiredWithoutKeys);
+        }
+        if self.required.is_empty() {
+            return Err(ConfigError::NothingRequired);
+        }
+        let nameless = |path: &&String| LibraryPath::as_written(path.as_bytes()).is_none();
+        match self.required.iter().find(nameless) {
+            None => Ok(()),
+            Some(path) => Err(ConfigError::not_of_kind(
+                "signing.required",
+                path,
+                "paths as in the library, such as \"films\" or \"films/a.mp4\"",
+            )),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A proxy introduces a connection: it says whose it is, by the header of the PROXY protocol, before anything else is read.
+//!
+//! Only connections from the configured proxies come here. Each of them must begin with a header. The wait for it costs a place among the
+//! worker's connections, but none of an address, because nobody knows the address yet. A header is read to its last byte and not further, so what
+//! follows is a connection like any other. A connection that closes before it has sent a byte is a proxy's check whether the port is open.
+
+use crate::worker::Worker;
+use delivery::Carrier;
+use delivery::room::Entering;
+use net::proxy_protocol::{self, PREFACE_BYTES};
+use net::{Introduced, Introduction, Pass};
+use reactor::timeout_at;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// Why a connection is not served.
+enum Turned {
+    /// Away, and the counter's label says why.
+    Away(&'static str),
+    /// It was closed without a byte.
+    Silent,
+}
+
+/// Reads the header of a connection from `proxy`. If all is well, the connection is served from then on as if the viewer had made it.
+pub(crate) async fn run<C: Carrier + 'static>(
+    worker: Rc<Worker>,
+    socket: C,
+    proxy: SocketAddr,
+    mut pass: Pass,
+    entering: Entering,
+) {
+    match introduced(&worker, &socket).await.and_then(|who| name(&worker, who, proxy, &mut pass)) {
+        Ok(peer) => worker.begin(socket, peer, pass, entering),
+        Err(Turned::Away(reason)) => worker.count_refused(reason),
+        Err(Turned::Silent) => worker.count_silent(),
+    }
+}
+
+async fn introduced<C: Carrier>(worker: &Worker, socket: &C) -> Result<Introduced, Turned> {
+    let deadline = Instant::now() + worker.answering.timeouts.head;
+    let reading = pin!(timeout_at(deadline, read(socket)));
+    match worker.drain.unless_begun(reading).await {
+        None => Err(Turned::Away("draining")),
+        Some(Err(_)) => Err(Turned::Away("proxy_timeout")),
+        Some(Ok(introduced)) => introduced,
+    }
+}
+
+/// Reads the header, in as many pieces as it comes in.
+async fn read<C: Carrier>(socket: &C) -> Result<Introduced, Turned> {
+    let mut header = vec![0; PREFACE_BYTES];
+    let mut known = 0;
+    loop {
+        match socket.receive(&mut header[known..]) {
+            Ok(Some(0)) | Err(_) if known == 0 => return Err(Turned::Silent),
+            Ok(Some(0)) | Err(_) => return Err(Turned::Away("proxy_cut_off")),
+            Ok(None) => socket.readable().await,
+            Ok(Some(bytes)) => {
+                known += bytes;
+                match proxy_protocol::parse(&header[..known]) {
+                    Ok(Introduction::Complete { introduced, .. }) => return Ok(introduced),
+                    Ok(Introduction::Partial { needed }) => header.resize(needed, 0),
+                    Err(fault) => return Err(Turned::Away(fault.as_str())),
+                }
+            }
+        }
+    }
+}
+
+/// The viewer's address, if a viewer there may connect, and there is a place for one more.
+fn name(
+    worker: &Worker,
+    introduced: Introduced,
+    proxy: SocketAddr,
+    pass: &mut Pass,
+) -> Result<SocketAddr, Turned> {
+    let peer = match introduced {
+        // The operator trusts the proxy, and a list of viewers need not name it.
+        Introduced::Proxy => proxy,
+        Introduced::Viewer(viewer) => {
+            worker.entrance.lists.borrow().check(viewer.ip()).map_err(Turned::Away)?;
+            viewer
+        }
+    };
+    pass.name(peer.ip()).map_err(|_| Turned::Away("address_full"))?;
+    Ok(peer)
+}
