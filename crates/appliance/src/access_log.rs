@@ -157,6 +157,7 @@ impl Entry<'_> {
         // Cut after the redaction, because half a token would not be recognised as one.
         let target = self.request.map(|request| redact::target(request.target()));
         let target = within("target", target, ADDRESS_BYTES_MAX);
+        let host = within("host", self.field(Field::Host), FIELD_BYTES_MAX);
         let range = within("range", self.field(Field::Range), FIELD_BYTES_MAX);
         let user_agent = within("user_agent", self.field(Field::UserAgent), FIELD_BYTES_MAX);
         let referer = self.request.and_then(|request| request.field(Field::Referer));
@@ -166,6 +167,7 @@ impl Entry<'_> {
             "peer": self.peer.ip().to_string(),
             "tls": self.tls,
             "method": self.request.map(|request| request.method.as_str()),
+            "host": host,
             "target": target,
             "status": self.status,
             "response_bytes": self.response_bytes,

@@ -76,6 +76,7 @@ fn ordinary_lines_are_whole() {
     let Ok(Parse::Complete { request, .. }) = parse(head, &Limits::default()) else { panic!() };
     let line = entry(&request).to_json();
     assert_eq!((&line["target"], &line["user_agent"]), (&json!("/a?b"), &json!("curl/8")));
+    assert_eq!(line["host"], json!("h"));
     assert_eq!(line["cut"], serde_json::Value::Null);
 }
 

@@ -172,7 +172,7 @@ impl Iterator for Blocks<'_> {
                 }
                 continue;
             };
-            match lines.next() {
+            match lines.next_block() {
                 Ok(Some(_)) if self.left == 0 => {
                     return Some(Err(ListFault::TooMany.of(lines.file)));
                 }
@@ -204,7 +204,7 @@ impl<'f> Lines<'f> {
     }
 
     /// The next line that has a prefix; `None` at the end.
-    fn next(&mut self) -> Result<Option<AddressBlock>, ListFault> {
+    fn next_block(&mut self) -> Result<Option<AddressBlock>, ListFault> {
         loop {
             self.line.clear();
             let mut line = self.reader.by_ref().take(LINE_BYTES_MAX + 1);

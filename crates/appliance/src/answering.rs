@@ -24,6 +24,8 @@ pub struct Answering {
     pub limits: http::Limits,
     /// How long viewers may take.
     pub timeouts: Timeouts,
+    /// Whether viewers are told if the server is well.
+    pub(crate) tells_health: bool,
     cache_control: String,
     cors: http::Cors,
     date: Cell<HttpDate>,
@@ -45,6 +47,7 @@ impl Answering {
                 head: seconds(config.timeouts.head_seconds),
                 idle: seconds(config.timeouts.idle_seconds),
             },
+            tells_health: config.http.healthz,
             cache_control: config.http.cache_control.clone(),
             cors: if config.http.cors { http::Cors::AnyOrigin } else { http::Cors::SameOrigin },
             date: Cell::new(date_now()),

@@ -243,11 +243,13 @@ pub struct Http {
     pub cors: bool,
     /// Whether the server counts what players report about their viewers' experience (CMCD).
     pub cmcd: bool,
+    /// Whether viewers, or a load balancer that connects as they do, are told at `/healthz` whether the server is well.
+    pub healthz: bool,
 }
 
 impl Default for Http {
     fn default() -> Self {
-        Self { cache_control: "no-cache".into(), cors: true, cmcd: true }
+        Self { cache_control: "no-cache".into(), cors: true, cmcd: true, healthz: false }
     }
 }
 

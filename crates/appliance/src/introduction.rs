@@ -31,7 +31,8 @@ pub(crate) async fn run<C: Carrier + 'static>(
     mut pass: Pass,
     entering: Entering,
 ) {
-    match introduced(&worker, &socket).await.and_then(|who| name(&worker, who, proxy, &mut pass)) {
+    let introduced = introduced(&worker, &socket).await;
+    match introduced.and_then(|who| name(&worker, who, proxy, &mut pass)) {
         Ok(peer) => worker.begin(socket, peer, pass, entering),
         Err(Turned::Away(reason)) => worker.count_refused(reason),
         Err(Turned::Silent) => worker.count_silent(),

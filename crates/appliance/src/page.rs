@@ -62,6 +62,18 @@ pub fn reserved(
     }
 }
 
+/// The answer to a health check of a server that is well.
+pub fn well(request: &Request, context: &Context<'_>) -> Response {
+    let body = vec![Part::Static(b"ok\n")];
+    let page = Page {
+        content_type: "text/plain; charset=utf-8",
+        cache_control: "no-store",
+        body,
+        ..part(None)
+    };
+    respond_page(request, page, context)
+}
+
 /// Whether the address without its query ends with a slash.
 fn is_folder(request: &Request) -> bool {
     let path = request.target().split(|byte| *byte == b'?').next();

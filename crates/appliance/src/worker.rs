@@ -11,7 +11,7 @@ use crate::control::Control;
 use crate::drain::Drain;
 use crate::edge::{EdgeLink, LocalEdge};
 use crate::experience::Experience;
-use crate::folders::{Folders, Tables};
+use crate::folders::{Folders, Health, Tables};
 use crate::gate::Gate;
 use crate::hot_memory::Keeper;
 use crate::introduction;
@@ -99,6 +99,11 @@ pub struct Library {
 }
 
 impl Library {
+    /// Whether it cannot be served.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self.folders.health(), Health::Lost(_))
+    }
+
     /// Notes that a file of `folder` could not be read.
     pub(crate) fn note_failure(&self, folder: Option<u16>) {
         self.folders.note_failure(folder);

@@ -120,6 +120,9 @@ async fn plan(
     if !request.method.reads() {
         return (refused(worker, Refusal::MethodNotAllowed, Some(request)), None);
     }
+    if worker.answering.tells_health && is_for_health(request) {
+        return (health(worker, request), None);
+    }
     let resource = match admit(worker, request, client, verified) {
         Ok(resource) => resource,
         Err(fault) => {
@@ -151,6 +154,19 @@ async fn plan(
         Some(edge) => edged::plan(worker, edge, request, path.as_bytes()).await,
         None => plan_file(worker, request, path, opened).await,
     }
+}
+
+/// A load balancer has no token, so this comes before the gate.
+fn is_for_health(request: &Request) -> bool {
+    matches!(&request.resource, Resource::File(path) if path.as_bytes() == b"healthz")
+}
+
+/// As the admin listener's, but without the reason, which names folders.
+fn health(worker: &Worker, request: &Request) -> Response {
+    if worker.drain.has_begun() || worker.library.is_lost() {
+        return refused_as(worker, "unhealthy", Refusal::Unavailable, Some(request));
+    }
+    worker.with_context(|context| page::well(request, context))
 }
 
 /// The response to a request for the library's file at `path`.

@@ -1,9 +1,9 @@
-//! Who may come in: proxies that say whose connection they pass on, and lists of addresses.
+//! Who may come in: proxies that say whose connection they pass on, lists of addresses, and health checks.
 //!
 //! Clients bind addresses of 127.0.0.0/8, which all are this machine's: a proxy and a stranger differ by nothing else.
 
 use crate::support::content::Content;
-use crate::support::served::Served;
+use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use fullbore_appliance::{Config, Server};
 use socket2::{Domain, Socket, Type};
@@ -92,10 +92,7 @@ fn logged(log: &Path, count: usize) -> Vec<String> {
         });
         lines.collect()
     };
-    crate::support::served::await_that(
-        || read().len() >= count,
-        || format!("{:?} lines of {count}", read()),
-    );
+    await_that(|| read().len() >= count, || format!("{:?} lines of {count}", read()));
     read()
 }
 
@@ -295,4 +292,36 @@ fn a_list_that_cannot_be_used_is_named_at_the_start_and_by_check() {
     }
     std::fs::write(&deny, "192.0.2.0/24\n").unwrap();
     Server::check(&config).unwrap();
+}
+
+#[test]
+fn healthz_is_answered_on_the_viewers_port_if_asked_for() {
+    let room = tempfile::tempdir().unwrap();
+    let (folder, key) = (room.path().join("library"), room.path().join("url.key"));
+    std::fs::create_dir(&folder).unwrap();
+    Content::new(1, 1000).write(&folder.join("a.mp4")).unwrap();
+    token::make_key_file(&key).unwrap();
+    let start = |healthz: bool| {
+        Served::start(&folder, Protocol::Tls13, |config| {
+            config.http.healthz = healthz;
+            config.signing.keys = vec![key.clone()];
+        })
+    };
+    let quiet = start(false);
+    assert_eq!(quiet.viewer().ask("/healthz").status, 403);
+    quiet.stop();
+    let served = start(true);
+    let mut viewer = served.viewer();
+    let well = viewer.ask("/healthz");
+    assert_eq!((well.status, &well.body[..]), (200, &b"ok\n"[..]));
+    assert_eq!(well.field("Cache-Control"), Some("no-store"));
+    assert_eq!(viewer.ask("/a.mp4").status, 403, "a film needs its token");
+    std::fs::rename(&folder, room.path().join("away")).unwrap();
+    await_that(|| viewer.ask("/healthz").status == 503, || "the library is not lost".into());
+    let lost = viewer.ask("/healthz");
+    assert!(!String::from_utf8_lossy(&lost.body).contains(folder.to_str().unwrap()));
+    assert!(served.count(Family::Refusals, "unhealthy") > 0);
+    std::fs::rename(room.path().join("away"), &folder).unwrap();
+    await_that(|| viewer.ask("/healthz").status == 200, || "the library is still lost".into());
+    served.stop();
 }
