@@ -69,7 +69,7 @@ impl FromStr for AddressBlock {
     }
 }
 
-/// A number of digits alone, which `parse` would allow a sign.
+/// A number in digits alone: `parse` would also take a sign.
 fn number(text: &str) -> Option<u8> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }

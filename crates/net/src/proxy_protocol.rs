@@ -2,8 +2,8 @@
 //!
 //! The specification is HAProxy's `proxy-protocol.txt`, section 2.2. A connection begins with the header, and what follows is the viewer's. This
 //! reads bytes that were received, and does no I/O. It refuses version 1, whatever is not TCP over IPv4 or IPv6, and headers longer than
-//! [`HEADER_BYTES_MAX`]. Additions behind the addresses (TLVs) are skipped. Nothing may be guessed: a header from somebody who is not trusted
-//! must not get here, and a trusted proxy's connection without a header must not be served.
+//! [`HEADER_BYTES_MAX`]. Additions behind the addresses (TLVs) are skipped. The caller must read headers from trusted proxies alone, and must not
+//! serve a trusted proxy's connection that has none.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
