@@ -485,6 +485,8 @@ impl Worker {
         numbers.read_once_bytes_total.set(stats.once_bytes.get());
         numbers.read_direct_bytes_total.set(stats.direct_bytes.get());
         numbers.read_refused_total.set(stats.refused.get());
+        numbers.disk_reads_total.set(stats.disk_reads.get());
+        numbers.disk_read_seconds_total.set(stats.disk_read_micros.get());
         numbers.read_hot_bytes_total.set(stats.hot_bytes.get());
         let filled = reader.hot_sets().map(|hot_set| hot_set.filled_bytes.get());
         numbers.hot_filled_bytes_total.set(filled.sum());

@@ -201,8 +201,10 @@ impl<'a> Sendfile<'a> {
         let way = self.misses.record(&resources.reader, file, window);
         if way == Way::Cached && held(resources, file) {
             self.uncork(link);
-            if self.bringing.bring(file, window.clone(), end, resources.tactics.reads_ahead).await?
-            {
+            let (began, ahead) = (Instant::now(), resources.tactics.reads_ahead);
+            let brought = self.bringing.bring(file, window.clone(), end, ahead).await;
+            resources.reader.count_disk_read(began.elapsed());
+            if brought? {
                 return Ok(How::FromPageCache(window.clone()));
             }
             resources.numbers.windows_not_brought_total.add(1);

@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::io::IoSliceMut;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// `RWF_DONTCACHE` (Linux 6.14): read through the page cache, and drop the pages afterwards.
 const RWF_DONTCACHE: i32 = 0x80;
@@ -57,6 +58,10 @@ pub struct ReadStats {
     pub hot_bytes: Cell<u64>,
     /// How often a filesystem refused a way, so that the next best was taken.
     pub refused: Cell<u64>,
+    /// Windows that came from disk, or could not be read, and how long that took, together.
+    pub disk_reads: Cell<u64>,
+    /// As above.
+    pub disk_read_micros: Cell<u64>,
 }
 
 /// What bytes are read into: buffers, and the hot set in the same memory.
@@ -411,11 +416,20 @@ impl Reader {
         resident: usize,
     ) -> Result<Window, ReadError> {
         file.asks_disk(&(start..start + window.len() as u64));
-        match way {
+        let began = Instant::now();
+        let read = match way {
             Way::Direct => self.read_direct(file, window, start).await,
             Way::Once => self.read_once(file, window, start).await,
             Way::Cached => self.read_cached(file, window, start, resident).await,
-        }
+        };
+        self.count_disk_read(began.elapsed());
+        read
+    }
+
+    /// Counts a window that came from disk, or did not, after `took`.
+    pub fn count_disk_read(&self, took: Duration) {
+        count(&self.stats.disk_reads, 1);
+        count(&self.stats.disk_read_micros, took.as_micros() as usize);
     }
 
     /// What is in the page cache is read from there, and so is what was requested lately; the rest is read past it.

@@ -108,6 +108,8 @@ numbers! {
     Counter read_once_bytes_total "Bytes read from disk with RWF_DONTCACHE.";
     Counter read_direct_bytes_total "Bytes read from disk with O_DIRECT.";
     Counter read_refused_total "Reads that fell back to another mode, because the filesystem refused O_DIRECT or RWF_DONTCACHE.";
+    Counter disk_reads_total "Windows that came from disk, or could not be read.";
+    Counter disk_read_seconds_total in Millionths "Time that windows took to come from disk, together.";
     Counter sendfile_bytes_total "Bytes of files that the kernel sent directly from its page cache.";
     Counter brought_bytes_total "Bytes read from disk into the page cache so that the kernel could send them.";
     Gauge bringing_bytes "Bytes being read into the page cache for the kernel to send, and bytes there that it has not sent yet.";

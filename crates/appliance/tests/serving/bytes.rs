@@ -338,6 +338,8 @@ struct Trials {
     take_backs: u64,
     records_made_again: u64,
     read: [u64; 4],
+    /// How many, and the microseconds that they took.
+    disk_reads: [u64; 2],
     sent_by_the_kernel: u64,
     brought: u64,
 }
@@ -354,6 +356,8 @@ impl Trials {
         self.read[1] += served.number(|n| &n.read_cached_bytes_total);
         self.read[2] += served.number(|n| &n.read_once_bytes_total);
         self.read[3] += served.number(|n| &n.read_direct_bytes_total);
+        self.disk_reads[0] += served.number(|n| &n.disk_reads_total);
+        self.disk_reads[1] += served.number(|n| &n.disk_read_seconds_total);
     }
 }
 
@@ -385,6 +389,7 @@ fn serve_random_cases(protocol: Protocol, route: Route) -> Trials {
     println!("{trials:?}");
     assert!(trials.cases >= (POLICIES.len() * TUNINGS) as i64 * CASES_PER_SERVER);
     assert!(trials.windows_taken_in_part > 100, "sends were hardly ever partial");
+    assert!(trials.disk_reads.iter().all(|count| *count > 0), "{trials:?}");
     if route == Route::Kernel {
         let all = trials.sent_by_the_kernel > 0 && trials.brought > 0;
         assert!(all && trials.read[2..].iter().all(|bytes| *bytes > 0), "{trials:?}");

@@ -23,8 +23,6 @@ pub(crate) struct Observed {
     pub(crate) server: Option<ServerCounters>,
     /// The share of the last ten seconds in which everything that could run waited for memory, in percent (PSI, `full`).
     pub(crate) memory_percent: f64,
-    /// The same for disks.
-    pub(crate) disk_percent: f64,
     /// How often the processors were slowed down for heat, since the machine started.
     pub(crate) throttled_total: u64,
     /// CPU time of the machine since it started: busy, and all.
@@ -60,6 +58,10 @@ pub(crate) struct ServerCounters {
     pub(crate) first_bytes: u64,
     /// As above.
     pub(crate) first_byte_seconds: f64,
+    /// Windows that came from disk, and how long that took.
+    pub(crate) disk_reads: u64,
+    /// As above.
+    pub(crate) disk_read_seconds: f64,
 }
 
 impl Observed {
@@ -69,7 +71,8 @@ impl Observed {
         Some(Viewers {
             first_bytes: server.first_bytes,
             first_byte_seconds: server.first_byte_seconds,
-            disk_percent: self.disk_percent,
+            disk_reads: server.disk_reads,
+            disk_read_seconds: server.disk_read_seconds,
         })
     }
 }
@@ -108,8 +111,10 @@ const FULL_PERMILLE: u16 = 950;
 const ROOMY_PERMILLE: u16 = 850;
 /// Waiting for memory, in percent.
 const MEMORY_PERCENT: (f64, f64) = (20.0, 10.0);
-/// Waiting for disks. A box that serves what is not in memory always waits for disks a little.
-const DISK_PERCENT: (f64, f64) = (80.0, 50.0);
+/// The mean time of reading a window from disk within [`WINDOW`], and the reads that make a mean. A viewer has the window before it meanwhile:
+/// 512 KiB last half a second at 8 Mb/s. PSI does not tell whether disks are slow: kernels count a ring that waits for connections, too.
+const READ_SECONDS: (f64, f64) = (0.25, 0.1);
+const READS_MIN: u64 = 20;
 /// Errors of disks within [`WINDOW`]. A single one may be a single bad sector, which the scrub mends.
 const DISK_ERRORS: u64 = 3;
 /// Share of the time in stalls within [`WINDOW`], and the sessions that must report: one viewer's bad line is not the box's fault.
@@ -183,7 +188,8 @@ impl ControlLoop {
                 is_lost || self.growth(|server| server.disk_errors) >= DISK_ERRORS
             }
             NotMe::Pressure => {
-                above(now.memory_percent, MEMORY_PERCENT) || above(now.disk_percent, DISK_PERCENT)
+                let read = self.read_seconds().unwrap_or(0.0);
+                above(now.memory_percent, MEMORY_PERCENT) || above(read, READ_SECONDS)
             }
             NotMe::AcceptPaused => self.growth(|server| server.accept_pauses) > 0,
             NotMe::ViewersStall => self.stalled().is_some_and(|share| above(share, STALLED)),
@@ -213,6 +219,14 @@ impl ControlLoop {
 
     fn growth(&self, of: impl Fn(&ServerCounters) -> u64) -> u64 {
         self.ends().map_or(0, |(first, last, _)| of(last).saturating_sub(of(first)))
+    }
+
+    /// How long a window takes to come from disk, if enough do.
+    fn read_seconds(&self) -> Option<f64> {
+        let (first, last, _) = self.ends()?;
+        let reads = last.disk_reads.saturating_sub(first.disk_reads);
+        let took = last.disk_read_seconds - first.disk_read_seconds;
+        (reads >= READS_MIN).then(|| took / reads as f64)
     }
 
     /// The share of the time in stalls, if enough players report.

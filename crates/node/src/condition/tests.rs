@@ -145,11 +145,21 @@ fn pressure_counts_if_it_lasts_and_heat_while_the_processor_is_throttled() {
     one.run(9, |one| one.rest.memory_percent = 50.0);
     one.run(5, |one| one.rest.memory_percent = 0.0);
     assert_eq!(one.says(), []);
-    one.run(12, |one| one.rest.disk_percent = 90.0);
+    let read = |reads, seconds_each: f64| {
+        move |one: &mut Box| {
+            one.server.disk_reads += reads;
+            one.server.disk_read_seconds += reads as f64 * seconds_each;
+        }
+    };
+    one.run(60, read(1, 3.0));
+    assert_eq!(one.says(), [], "a few reads are no mean");
+    one.run(60, read(100, 0.2));
+    assert_eq!(one.says(), [], "viewers have the window before");
+    one.run(25, read(100, 0.4));
     assert_eq!(one.says(), [NotMe::Pressure]);
-    one.run(60, |one| one.rest.disk_percent = 60.0);
+    one.run(60, read(100, 0.15));
     assert_eq!(one.says(), [NotMe::Pressure], "it is not over yet");
-    one.run(31, |one| one.rest.disk_percent = 10.0);
+    one.run(45, read(100, 0.05));
     assert_eq!(one.says(), []);
     one.run(5, |one| one.rest.throttled_total += 1);
     assert_eq!(one.says(), [NotMe::Hot]);

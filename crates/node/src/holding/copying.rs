@@ -240,6 +240,7 @@ impl Holder {
 
     /// Waits until a block may be copied, and says whether to go on.
     fn copy_gate(&self, bytes: u64, is_wanted: &dyn Fn() -> bool) -> Result<(), HoldingError> {
+        self.fill.let_viewers_run_first();
         let wait = lock(&self.copy_pace).take(bytes, self.started.elapsed());
         if !wait.is_zero() {
             self.copier.pause(wait);

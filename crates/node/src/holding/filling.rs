@@ -4,6 +4,7 @@
 //! whoever's turn it is ([`Turns`]) asks other nodes and the origin. What is damaged is mended at any time, from wherever it can be had.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use super::giving_way::{GivingWay, Viewers};
 use super::grants::Grants;
 use super::origin::origin;
 use super::peer::{self, PeerClient, PeerOrigin};
+use super::run_last::run_last;
 use super::sources::{Distance, FillCounts, Ledger, TitleSource};
 use super::turns::Turns;
 use super::window::Windows;
@@ -38,6 +40,8 @@ pub(super) struct Fill {
     turns: Mutex<Turns>,
     fleet: Mutex<Option<Arc<Known>>>,
     giving_way: Mutex<GivingWay>,
+    /// Whether the box has viewers now.
+    is_watched: AtomicBool,
     /// The title that is brought now, how much of it is there, and all of it.
     current: Mutex<Option<(String, u64, u64)>>,
     /// When how many bytes had been brought.
@@ -53,8 +57,16 @@ struct Known {
 
 impl Fill {
     pub(super) fn new(windows: Windows) -> Self {
-        let (ledger, grants, turns, fleet, giving_way, current, brought) = Default::default();
-        Self { ledger, grants, windows, turns, fleet, giving_way, current, brought }
+        let (ledger, grants, turns, fleet, giving_way, is_watched, current, brought) =
+            Default::default();
+        Self { ledger, grants, windows, turns, fleet, giving_way, is_watched, current, brought }
+    }
+
+    /// The calling thread brings or reads titles: if the box has viewers, it runs after them from now on.
+    pub(super) fn let_viewers_run_first(&self) {
+        if self.is_watched.load(Ordering::Relaxed) {
+            run_last();
+        }
     }
 
     /// Notes how much of a title is there.
@@ -128,6 +140,7 @@ impl Holder {
         let mut giving_way = lock(&self.fill.giving_way);
         let before = giving_way.share();
         giving_way.handle(viewers, is_filling, now);
+        self.fill.is_watched.store(giving_way.has_viewers(), Ordering::Relaxed);
         let share = giving_way.share();
         if share != before {
             let whole = match self.options.copy_bytes_per_second {

@@ -1,7 +1,6 @@
 //! How much of its rate a fill takes: less when viewers of the box begin to wait.
 //!
-//! Two things tell: the mean time to the first byte of the server's responses, and the share of time in which everything waits for a disk. Either
-//! being bad halves the share at once, and again after [`SETTLE`] if that was not enough. When both have been well for [`WELL`], the share grows
+//! Two things tell: the mean time to the first byte of the server's responses, and the mean time that its reads from disk take. Either being bad halves the share at once, and again after [`SETTLE`] if that was not enough. When both have been well for [`WELL`], the share grows
 //! by a sixteenth each second. It never falls below a sixteenth: a fill that stops for good is of no use to viewers either.
 //!
 //! The mean is compared with what the box's viewers get without the fill: what they got last while it brought nothing, or a sixteenth. If that is
@@ -19,20 +18,22 @@ pub(crate) struct Viewers {
     pub(crate) first_bytes: u64,
     /// How long their viewers waited for it, all together.
     pub(crate) first_byte_seconds: f64,
-    /// The share of the last ten seconds in which everything waited for disks, in percent.
-    pub(crate) disk_percent: f64,
+    /// Windows that came from disk.
+    pub(crate) disk_reads: u64,
+    /// How long that took, all together.
+    pub(crate) disk_read_seconds: f64,
 }
 
 /// The time over which means are taken.
 const WINDOW: Duration = Duration::from_secs(5);
-/// So many responses in that time make a mean. A guess: fewer are one viewer's.
-const RESPONSES_MIN: u64 = 20;
+/// So many responses, or reads, in that time make a mean. A guess: fewer are one viewer's.
+const COUNT_MIN: u64 = 20;
 /// Viewers wait when the mean is above that without a fill by this. The bound is the fleet's for first bytes beside a fill.
 const WORSE: f64 = 1.2;
 /// No wait below this counts. A guess: less than what a network adds, so nobody notices.
 const NOTICED_SECONDS: f64 = 0.002;
-/// Disks are slow from here on: half of what makes a box say that it wants no viewers (`condition::DISK_PERCENT`).
-const DISK_PERCENT: f64 = 40.0;
+/// Reads are slow from here on: half of what makes a box say that it wants no viewers (`condition::READ_SECONDS`).
+const READ_SECONDS: f64 = 0.125;
 /// How long it counts what viewers got without the fill, and how long it takes to find out anew: the first half of that time empties [`WINDOW`].
 const QUIET_COUNTS: Duration = Duration::from_secs(600);
 const PROBE: Duration = Duration::from_secs(10);
@@ -84,12 +85,14 @@ impl GivingWay {
             true => self.quiet_since.or(Some(now)),
             false => None,
         };
-        let mean = self.mean();
-        if let Some(mean) = mean {
-            self.compare(mean, is_filling, now);
+        let wait = self.wait();
+        if let Some(wait) = wait {
+            self.compare(wait, is_filling, now);
         }
+        let read = self.mean(|one| (one.disk_reads, one.disk_read_seconds));
         if self.probes_until.is_none() {
-            match mean.is_some_and(|mean| self.is_bad(mean, viewers.disk_percent)) {
+            let waits = wait.is_some_and(|wait| self.is_bad(wait));
+            match waits || read.is_some_and(|read| read > READ_SECONDS) {
                 true => self.shrink(now),
                 false => self.grow(now),
             }
@@ -105,12 +108,22 @@ impl GivingWay {
         if self.probes_until.is_some() { 1 } else { self.sixteenths }
     }
 
-    /// The mean wait of the last seconds, if there were enough responses.
-    fn mean(&self) -> Option<f64> {
+    /// Whether there is somebody to give way to.
+    pub(crate) fn has_viewers(&self) -> bool {
+        self.wait().is_some()
+    }
+
+    /// The mean time to the first byte.
+    fn wait(&self) -> Option<f64> {
+        self.mean(|one| (one.first_bytes, one.first_byte_seconds))
+    }
+
+    /// The mean of the last seconds of what is counted `of` viewers, if there was enough of it.
+    fn mean(&self, of: impl Fn(&Viewers) -> (u64, f64)) -> Option<f64> {
         let ((_, first), (_, last)) = (self.seen.front()?, self.seen.back()?);
-        let count = last.first_bytes - first.first_bytes;
-        let waited = last.first_byte_seconds - first.first_byte_seconds;
-        (count >= RESPONSES_MIN).then(|| waited / count as f64)
+        let ((count_before, before), (count, seconds)) = (of(first), of(last));
+        let count = count.saturating_sub(count_before);
+        (count >= COUNT_MIN).then(|| (seconds - before) / count as f64)
     }
 
     /// Notes the mean if it is one without a fill, or sees to it that there soon is one.
@@ -126,9 +139,9 @@ impl GivingWay {
         }
     }
 
-    fn is_bad(&self, mean: f64, disk_percent: f64) -> bool {
+    fn is_bad(&self, wait: f64) -> bool {
         let bound = self.quiet.map_or(f64::INFINITY, |(_, quiet)| quiet * WORSE);
-        mean > bound.max(NOTICED_SECONDS) || disk_percent >= DISK_PERCENT
+        wait > bound.max(NOTICED_SECONDS)
     }
 
     fn shrink(&mut self, now: Duration) {
@@ -191,7 +204,9 @@ mod tests {
         // A sixtieth of the time goes into finding out.
         assert!(one.run(6000, 100, |_| 0.010).0 > 0.97);
         assert!(one.run(6000, 100, |share| 0.0001 + 0.001 * share).0 > 0.97, "too short to notice");
+        assert!(one.control.has_viewers());
         assert!(one.run(6000, 1, |_| 3.0).0 > 0.97, "too few to be a mean");
+        assert!(!one.control.has_viewers());
     }
 
     #[test]
@@ -229,12 +244,19 @@ mod tests {
     }
 
     #[test]
-    fn disks_that_everything_waits_for_count_only_while_somebody_watches() {
+    fn reads_that_take_long_count_though_first_bytes_come_soon() {
         let mut one = Box::new();
-        one.counted.disk_percent = 60.0;
-        assert_eq!(one.run(60, 0, |_| 0.0).0, 1.0, "the fill waits for itself");
-        one.run(60, 100, |_| 0.010);
-        assert!(one.share() < 0.2);
+        one.run(40, 100, |_| 0.001);
+        for (reads, seconds_each, shares) in
+            [(100, 0.1, 1.0..1.1), (1, 3.0, 1.0..1.1), (100, 0.2, 0.0..0.2), (100, 0.1, 1.0..1.1)]
+        {
+            for _ in 0..60 {
+                one.counted.disk_reads += reads;
+                one.counted.disk_read_seconds += reads as f64 * seconds_each;
+                one.run(1, 100, |_| 0.001);
+            }
+            assert!(shares.contains(&one.share()), "{reads} of {seconds_each} s: {}", one.share());
+        }
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod peer;
 mod peer_head;
 mod removal;
 mod room;
+mod run_last;
 mod scrub;
 mod sources;
 mod stamp;

@@ -139,6 +139,7 @@ impl Holder {
     }
 
     fn scrub_gate(&self, bytes: u64) -> Result<(), HoldingError> {
+        self.fill.let_viewers_run_first();
         let wait = lock(&self.scrub.pace).take(bytes, self.started.elapsed());
         if !wait.is_zero() {
             self.scrubber.pause(wait);
