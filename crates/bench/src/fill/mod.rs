@@ -11,6 +11,7 @@ pub use outcome::Outcome;
 
 use crate::library::{Library, file_name};
 use crate::limit::pin;
+use crate::versus::peer::Recipe;
 use crate::versus::side::{Given, Side};
 use crate::versus::workload::{FILES, client_options};
 use crate::versus::{Network, OURS, SERVER_CPU, Workload, client_cpus, fullbore};
@@ -148,7 +149,7 @@ pub fn run(
         network: &Network::Loopback,
         interrupt,
     };
-    let sender = Side::start(&fullbore(Workload::TlsWarm, &[], OURS)?, &given)?;
+    let sender = Side::start(&sender()?, &given)?;
     let one = WatchedBox::start(&root, options.fill_bits_per_second, interrupt)?;
     let bench =
         Bench { options, library, source, sender: sender.address, one, client_cpus, interrupt };
@@ -165,6 +166,14 @@ pub fn run(
         progress(format!("round {number} of {}", options.rounds));
     }
     Ok(outcome)
+}
+
+/// The server that the box copies from. In a fleet it has a machine of its own. Here it shares the viewers' cores, so it leaves them to the viewers:
+/// otherwise what they measure would be how long it keeps them from looking at their sockets.
+fn sender() -> io::Result<Recipe> {
+    let own = fullbore(Workload::TlsWarm, &[], OURS)?;
+    let command = ["chrt", "--idle", "0"].map(str::to_owned).into_iter().chain(own.command);
+    Ok(Recipe { command: command.collect(), version: None, ..own })
 }
 
 /// All that a round needs.
