@@ -1,7 +1,8 @@
 //! How much of its rate a fill takes: less when viewers of the box begin to wait.
 //!
-//! Two things tell: the mean time to the first byte of the server's responses, and the mean time that its reads from disk take. Either being bad halves the share at once, and again after [`SETTLE`] if that was not enough. When both have been well for [`WELL`], the share grows
-//! by a sixteenth each second. It never falls below a sixteenth: a fill that stops for good is of no use to viewers either.
+//! Two things tell: the mean time to the first byte of the server's responses, and the mean time that its reads from disk take. Either being bad
+//! halves the share at once, and again after [`SETTLE`] if that was not enough. When both have been well for [`WELL`], the share grows by a
+//! sixteenth each second. It never falls below a sixteenth: a fill that stops for good is of no use to viewers either.
 //!
 //! The mean is compared with what the box's viewers get without the fill: what they got last while it brought nothing, or a sixteenth. If that is
 //! long ago, the fill takes a sixteenth for some seconds to find out. With few responses there is nobody to give way to.
