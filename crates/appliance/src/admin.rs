@@ -6,6 +6,7 @@
 //! and must not be cached.
 
 use crate::access::Lack;
+use crate::acme::{self, AcmeLink};
 use crate::admin_hosts::AdminHosts;
 use crate::audience::Audience;
 use crate::config::Config;
@@ -68,6 +69,8 @@ pub struct Chosen {
     pub(crate) silo_map: Arc<SiloMap>,
     /// What is missing that would make it faster.
     pub lacks: Vec<Lack>,
+    /// The helper that gets certificates, if there is one.
+    pub(crate) acme: Option<Arc<AcmeLink>>,
 }
 
 /// The admin listener's thread, which lives as long as the process. Dropping this stops the listener, so that the next server
@@ -96,6 +99,7 @@ struct State {
     lacks: Vec<Lack>,
     /// The kernel's TLS counters at the start; none if the kernel does not seal.
     tls_stat: Option<TlsStat>,
+    acme: Option<Arc<AcmeLink>>,
 }
 
 impl Admin {
@@ -111,7 +115,7 @@ impl Admin {
         started: Instant,
         sources: live::Sources,
     ) -> io::Result<Self> {
-        let Chosen { offload, folders, silo_map, lacks } = chosen;
+        let Chosen { offload, folders, silo_map, lacks, acme } = chosen;
         let draining = AtomicBool::new(false);
         let (numbers, audiences) =
             workers.into_iter().map(|worker| (worker.numbers, worker.audience)).unzip();
@@ -129,6 +133,7 @@ impl Admin {
             silo_map,
             lacks,
             tls_stat: offload.seals.then(TlsStat::now),
+            acme,
         });
         let served = Arc::clone(&state);
         let own_listener = listener.try_clone()?;
@@ -425,7 +430,8 @@ const METRICS: [Metric; 8] = [
 
 /// Every metric that `/metrics` can contain.
 pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
-    telemetry::metrics().chain(&METRICS).chain(&tls_stat::METRICS).chain(qoe::metrics())
+    let own = METRICS.iter().chain(&tls_stat::METRICS).chain(&acme::METRICS);
+    telemetry::metrics().chain(own).chain(qoe::metrics())
 }
 
 fn metrics(state: &State, live: &Live) -> String {
@@ -444,6 +450,9 @@ fn metrics(state: &State, live: &Live) -> String {
     out.labelled(&REQUESTS_REFUSED, requests_refused(state));
     if let Some(stat) = &state.tls_stat {
         stat.expose(&mut out);
+    }
+    if let Some(acme) = &state.acme {
+        acme.expose(&mut out);
     }
     out.into_text()
 }
@@ -464,6 +473,7 @@ fn status(state: &State, live: &Live) -> String {
         "library_trouble": state.folders.health().trouble(),
         "rss_bytes": resident_bytes(),
         "route": offload::route_name(state.offload, state.config.route),
+        "acme": state.acme.as_ref().map(|acme| acme.json()),
         "kernel_tls": state.tls_stat.as_ref().map(TlsStat::json),
         "disk": state.config.disk,
         "silo": state.silo_map.placement(),

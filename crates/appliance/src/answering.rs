@@ -28,6 +28,7 @@ pub struct Answering {
     pub(crate) tells_health: bool,
     cache_control: String,
     cors: http::Cors,
+    hsts_seconds: u64,
     date: Cell<HttpDate>,
     boundaries: Boundaries,
 }
@@ -50,6 +51,7 @@ impl Answering {
             tells_health: config.http.healthz,
             cache_control: config.http.cache_control.clone(),
             cors: if config.http.cors { http::Cors::AnyOrigin } else { http::Cors::SameOrigin },
+            hsts_seconds: if config.tls.enabled { config.tls.hsts_seconds } else { 0 },
             date: Cell::new(date_now()),
             boundaries: Boundaries::default(),
         }
@@ -70,6 +72,7 @@ impl Answering {
         f(&http::Context {
             cache_control: &self.cache_control,
             cors: self.cors,
+            hsts_seconds: self.hsts_seconds,
             boundary: self.boundaries.next(),
             closing,
             ..http::Context::new(&date, &self.limits)

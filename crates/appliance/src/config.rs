@@ -1,5 +1,6 @@
 //! The configuration: a TOML file, defaults under it, command-line flags over it.
 
+mod acme;
 pub mod bypass;
 mod edge;
 mod entrance;
@@ -11,6 +12,7 @@ pub mod silos;
 
 pub use error::ConfigError;
 
+pub use self::acme::AcmeConfig;
 pub use self::edge::EdgeConfig;
 pub use self::entrance::{AccessConfig, ProxyProtocol};
 use crate::own_files;
@@ -187,6 +189,11 @@ pub struct Tls {
     pub versions: Versions,
     /// Records of TLS 1.3 per key before rekeying.
     pub key_records_max: u64,
+    /// For how many seconds browsers shall use nothing but HTTPS with this host (HSTS); 0 says nothing about it.
+    pub hsts_seconds: u64,
+    /// A certificate that the server gets by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acme: Option<AcmeConfig>,
 }
 
 impl Default for Tls {
@@ -194,7 +201,7 @@ impl Default for Tls {
         // 2^24 of AES-GCM (RFC 8446 section 5.5 allows 2^24.5).
         let key_records_max = 1 << 24;
         let (certificates, versions) = (Vec::new(), Versions::Both);
-        Self { enabled: true, certificates, versions, key_records_max }
+        Self { enabled: true, certificates, versions, key_records_max, hsts_seconds: 0, acme: None }
     }
 }
 
@@ -395,12 +402,16 @@ impl Config {
         within("workers", self.workers, 0..=1024, "0 (one per core) to 1024")?;
         let key_records_max = self.tls.key_records_max;
         within("tls.key_records_max", key_records_max, 64..=1 << 24, "64 to 16777216")?;
+        // Longer than two years is longer than browsers' lists ask for.
+        let allowed = "0 (off) to 63072000 (two years)";
+        within("tls.hsts_seconds", self.tls.hsts_seconds, 0..=63_072_000, allowed)?;
         self.signing.check()?;
         self.proxy_protocol.check()?;
         self.memory.check()?;
         self.check_bypass()?;
         self.edge.check(self.route)?;
         silos::check(self).map_err(ConfigError::Silos)?;
+        self.tls.acme.as_ref().map_or(Ok(()), |acme| acme.check(&self.tls, self.listen))?;
         if !self.tls.enabled && !self.tls.certificates.is_empty() {
             return Err(ConfigError::CertificatesWithoutTls);
         }

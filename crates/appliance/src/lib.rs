@@ -8,6 +8,7 @@
 
 pub mod access;
 pub mod access_log;
+mod acme;
 mod address_lists;
 pub mod admin;
 pub mod admin_hosts;

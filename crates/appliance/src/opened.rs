@@ -1,6 +1,7 @@
 //! What a server opens before it has threads: whatever takes files, addresses or privileges that it gives up afterwards.
 
 use crate::access_log;
+use crate::acme::StartingAcme;
 use crate::address_lists::AddressLists;
 use crate::bypass;
 use crate::config::{Config, Route, Switch};
@@ -73,6 +74,8 @@ pub(crate) struct Handed {
     pub(crate) sources: live::Sources,
     /// The helper of a caching edge, if this is one.
     pub(crate) edge: Option<Starting>,
+    /// The helper that gets certificates, if this server has one.
+    pub(crate) acme: Option<StartingAcme>,
 }
 
 impl Opened {
@@ -84,6 +87,7 @@ impl Opened {
         let config = Arc::new(config);
         let machine = Machine::probe();
         let edge = Starting::of(&config)?;
+        let acme = StartingAcme::of(&config)?;
         raise_limits();
         let folders = Folders::open(&config)?;
         let tls = load_tls(&config)?;
@@ -116,8 +120,17 @@ impl Opened {
             large_pages: ReservedPages::open(),
             config,
         };
-        let handed =
-            Handed { ways_in, keys, lists, log_out, own_files, admin_listener, sources, edge };
+        let handed = Handed {
+            ways_in,
+            keys,
+            lists,
+            log_out,
+            own_files,
+            admin_listener,
+            sources,
+            edge,
+            acme,
+        };
         Ok((opened, handed))
     }
 
@@ -259,6 +272,7 @@ fn load_tls(config: &Config) -> Result<Option<Tls>, StartError> {
             .iter()
             .map(|pair| (pair.cert.clone(), pair.key.clone()))
             .collect(),
+        issued: config.tls.acme.as_ref().map(|_| acme::files::certificate_file(&config.state)),
         state_dir: config.state.clone(),
         versions: config.tls.versions.into(),
         tickets: config.is_on(Switch::Tickets),

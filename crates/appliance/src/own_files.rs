@@ -52,6 +52,18 @@ fn own_files(config: &Config) -> Vec<OwnFile> {
         let advice = "choose a state directory outside the library with --state DIR";
         files.push(keep(&self_signed_key, "the self-signed certificate's private key", advice));
     }
+    for (path, what) in [
+        (acme::files::certificate_file(&config.state), "the private key of a certificate by ACME"),
+        (
+            acme::files::account_file(&config.state),
+            "the key of an account with a certificate authority",
+        ),
+    ] {
+        if config.tls.acme.is_some() || path.exists() {
+            let advice = "choose a state directory outside the library with --state DIR";
+            files.push(keep(&path, what, advice));
+        }
+    }
     if let Some(path) = config.access_log.as_deref().filter(|path| path.as_os_str() != "-") {
         let advice = "write it elsewhere, such as to /var/log/fullbore, with --access-log FILE";
         files.push(keep(path, "the access log", advice));

@@ -2,6 +2,7 @@
 
 use crate::access::{Access, Lack};
 use crate::access_log::AccessLog;
+use crate::acme::{AcmeLink, StartingAcme};
 use crate::admin::{self, Admin};
 use crate::audience::Audience;
 use crate::config::{Config, Switch};
@@ -65,6 +66,7 @@ struct Writers {
     access: Access,
     shelf: Option<Shelf>,
     edge: Option<Arc<EdgeLink>>,
+    acme: Option<Arc<AcmeLink>>,
 }
 
 impl Writers {
@@ -73,6 +75,7 @@ impl Writers {
         opened: &Opened,
         log_out: Option<Box<dyn io::Write + Send>>,
         edge: Option<Starting>,
+        acme: Option<StartingAcme>,
     ) -> Result<Self, StartError> {
         let Opened { config, folders, .. } = opened;
         let start = move || {
@@ -87,7 +90,8 @@ impl Writers {
             let shelf = shelf.map_err(cannot("shelf"))?;
             let edge = edge.map(|edge| edge.start(opened.workers, config.limits.open_files_max));
             let edge = edge.transpose().map_err(cannot("edge"))?;
-            Ok(Self { access_log, access, shelf, edge })
+            let acme = acme.map(StartingAcme::start).transpose().map_err(cannot("acme"))?;
+            Ok(Self { access_log, access, shelf, edge, acme })
         };
         std::thread::scope(|scope| scope.spawn(start).join())
             .unwrap_or(Err(StartError::ThreadPanicked))
@@ -102,11 +106,21 @@ impl Server {
     pub fn start(config: Config) -> Result<Self, StartError> {
         opened::check_settings(&config)?;
         let (opened, handed) = Opened::open(config)?;
-        let Handed { ways_in, keys, lists, log_out, own_files, admin_listener, sources, edge } =
-            handed;
+        let Handed {
+            ways_in,
+            keys,
+            lists,
+            log_out,
+            own_files,
+            admin_listener,
+            sources,
+            edge,
+            acme,
+        } = handed;
         // Before the threads, because Landlock covers the calling thread and those that it starts.
         let mut sandbox = opened.confine_files();
-        let Writers { access_log, access, shelf, edge } = Writers::start(&opened, log_out, edge)?;
+        let Writers { access_log, access, shelf, edge, acme } =
+            Writers::start(&opened, log_out, edge, acme)?;
         let lacks = access.lacks(&opened.config, opened.offload);
         let memory_bound = tightest(&opened.headroom);
         let mut silos = opened.make_silos(memory_bound)?;
@@ -121,7 +135,7 @@ impl Server {
         let of_hot_sets = take_refused_node();
         let refused_node = refused_node.or(of_hot_sets);
         let watched = watched(&numbers, audiences);
-        let chosen = chosen(&opened, lacks.clone());
+        let chosen = chosen(&opened, lacks.clone(), acme);
         let admin = Admin::start(admin_listener, watched, &opened.config, chosen, epoch, sources);
         let admin = admin.map_err(StartError::Admin)?;
         let workers = silos.iter().flat_map(Silo::workers);
@@ -209,6 +223,10 @@ impl Server {
         if let Some(tls) = &self.opened.tls {
             let origin = match tls.origin() {
                 Origin::Given => "given".to_owned(),
+                Origin::Issued { path } => format!("by ACME, kept in {}", path.display()),
+                Origin::SelfSigned { .. } if self.opened.config.tls.acme.is_some() => {
+                    "self-signed, until the one by ACME is there".to_owned()
+                }
                 Origin::SelfSigned { path } => format!("self-signed, kept in {}", path.display()),
             };
             lines.push(format!(
@@ -389,12 +407,13 @@ fn watched(numbers: &[Arc<Numbers>], audiences: Vec<Arc<Audience>>) -> Vec<admin
     watched.map(|(numbers, audience)| admin::Watched { numbers, audience }).collect()
 }
 
-fn chosen(opened: &Opened, lacks: Vec<Lack>) -> admin::Chosen {
+fn chosen(opened: &Opened, lacks: Vec<Lack>, acme: Option<Arc<AcmeLink>>) -> admin::Chosen {
     admin::Chosen {
         offload: opened.offload,
         folders: Arc::clone(&opened.folders),
         silo_map: Arc::clone(&opened.silo_map),
         lacks,
+        acme,
     }
 }
 

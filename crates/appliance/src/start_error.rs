@@ -7,6 +7,7 @@ use crate::listen::ListenError;
 use crate::offload::NoKernelRoute;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Why a server did not start.
@@ -49,6 +50,25 @@ pub enum StartError {
     },
     /// The helper of a caching edge cannot be started.
     Helper {
+        /// Why not.
+        why: io::Error,
+    },
+    /// The helper that gets certificates cannot be started.
+    AcmeHelper {
+        /// Why not.
+        why: io::Error,
+    },
+    /// A file or folder that getting certificates needs cannot be used.
+    AcmeFile {
+        /// Which one.
+        file: PathBuf,
+        /// Why not.
+        why: io::Error,
+    },
+    /// The address for the questions of a certificate authority cannot be listened on.
+    AcmeAddress {
+        /// Which address.
+        address: SocketAddr,
         /// Why not.
         why: io::Error,
     },
@@ -112,6 +132,13 @@ impl fmt::Display for StartError {
                 write!(f, "cannot use the cache {}: {why}", cache.display())
             }
             Self::Helper { why } => write!(f, "cannot start the caching edge's helper: {why}"),
+            Self::AcmeHelper { why } => {
+                write!(f, "cannot start the helper for certificates (tls.acme): {why}")
+            }
+            Self::AcmeFile { file, why } => {
+                write!(f, "[tls.acme] needs {}, which cannot be used: {why}", file.display())
+            }
+            Self::AcmeAddress { address, why } => no_challenges(f, *address, why),
             Self::NoLibrary => f.write_str("no library was given: name its directory"),
             Self::LibraryNotAFolder(library) => {
                 write!(f, "{} is not a directory: give the library's directory", library.display())
@@ -167,6 +194,16 @@ impl fmt::Display for StartError {
     }
 }
 
+/// Nobody could answer a certificate authority.
+fn no_challenges(f: &mut fmt::Formatter<'_>, address: SocketAddr, why: &io::Error) -> fmt::Result {
+    write!(
+        f,
+        "cannot listen on {address} for the questions of the certificate authority: {why}; it always connects to port 80 of the domain. \
+         Let the service open ports below 1024 (CAP_NET_BIND_SERVICE) and stop other web servers, or forward port 80 to another \
+         one (in [tls.acme]: listen = \"[::]:8080\"), or prove the names in DNS (dns_hook = \"/etc/fullbore/dns-hook\")"
+    )
+}
+
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -182,6 +219,9 @@ impl std::error::Error for StartError {
             | Self::AccessLog { why, .. }
             | Self::Cache { why, .. }
             | Self::Helper { why }
+            | Self::AcmeHelper { why }
+            | Self::AcmeFile { why, .. }
+            | Self::AcmeAddress { why, .. }
             | Self::Thread { why, .. }
             | Self::Worker { why, .. }
             | Self::NoDescriptors(why)

@@ -15,7 +15,7 @@ use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion, versi
 use smallfile::FileStamp;
 
 use crate::error::ConfigError;
-use crate::identity::{self, Identities, Loaded, Origin};
+use crate::identity::{self, Damaged, Identities, Loaded, Origin};
 use crate::secrets::CaptureLog;
 use crate::self_signed;
 use crate::tickets::{self, Ticketer};
@@ -48,6 +48,9 @@ pub struct TlsOptions {
     /// PEM files: certificate chain and private key. The first pair is for clients that name no host, or one that no
     /// certificate covers. If there is none, a self-signed certificate is made and kept.
     pub certificates: Vec<(PathBuf, PathBuf)>,
+    /// A PEM file with both a chain and its key, which somebody else makes and replaces. As soon as it is there it takes the place of the
+    /// self-signed certificate.
+    pub issued: Option<PathBuf>,
     /// Where the self-signed certificate is kept. Not touched if certificates are given.
     pub state_dir: PathBuf,
     /// TLS versions to speak.
@@ -61,6 +64,7 @@ impl TlsOptions {
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
         Self {
             certificates: Vec::new(),
+            issued: None,
             state_dir: state_dir.into(),
             versions: Versions::Both,
             tickets: true,
@@ -91,7 +95,7 @@ impl Tls {
     /// and says what to do.
     pub fn load(options: TlsOptions) -> Result<Self, ConfigError> {
         let ticketer = if options.tickets { Some(tickets::ticketer()?) } else { None };
-        Self::build(options, ticketer)
+        Self::build(options, ticketer, Damaged::PassOver)
     }
 
     /// Reads the same files again into a new object, for new connections; existing ones are not affected. Tickets
@@ -100,12 +104,16 @@ impl Tls {
     /// # Errors
     /// As [`Self::load`]. Keep using the object you have.
     pub fn reload(&self) -> Result<Self, ConfigError> {
-        Self::build(self.shared.options.clone(), self.shared.ticketer.clone())
+        Self::build(self.shared.options.clone(), self.shared.ticketer.clone(), Damaged::Refuse)
     }
 
-    fn build(options: TlsOptions, ticketer: Option<Ticketer>) -> Result<Self, ConfigError> {
+    fn build(
+        options: TlsOptions,
+        ticketer: Option<Ticketer>,
+        damaged: Damaged,
+    ) -> Result<Self, ConfigError> {
         let provider = Arc::new(crypto_provider(has_aes()));
-        let loaded = identity::load(&options.certificates, &options.state_dir, &provider)?;
+        let loaded = identity::load(&options, damaged, &provider)?;
         let Loaded { identities, origin, stamps } = loaded;
         let identities = Arc::new(identities);
         let config = server_config(provider, &options, Arc::clone(&identities), ticketer.as_ref())?;

@@ -16,6 +16,7 @@ use rustls::sign::CertifiedKey;
 use smallfile::FileStamp;
 use zeroize::Zeroizing;
 
+use crate::config::TlsOptions;
 use crate::error::ConfigError;
 use crate::self_signed;
 
@@ -24,6 +25,11 @@ use crate::self_signed;
 pub enum Origin {
     /// The operator gave it.
     Given,
+    /// It is somebody else's business to have one issued, and it is there.
+    Issued {
+        /// The file with the chain and its key.
+        path: PathBuf,
+    },
     /// None was given: one was made here and kept.
     SelfSigned {
         /// The certificate, for `curl --cacert` and the like.
@@ -92,21 +98,41 @@ pub(crate) struct Loaded {
     pub(crate) stamps: Vec<FileStamp>,
 }
 
-/// Loads `pairs` of (chain, key) files. Without any, loads the self-signed pair in `state_dir`, which is made if
-/// needed.
+/// What to do with an issued certificate that is there and cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Damaged {
+    /// Begin without it: whoever has it issued makes a new one.
+    PassOver,
+    /// Say so: a good one is in use.
+    Refuse,
+}
+
+/// Loads what the operator gave; else what was issued; else the self-signed pair in the state directory, which is made if needed.
 pub(crate) fn load(
-    pairs: &[(PathBuf, PathBuf)],
-    state_dir: &Path,
+    options: &TlsOptions,
+    damaged: Damaged,
     provider: &CryptoProvider,
 ) -> Result<Loaded, ConfigError> {
-    if let Some((first, others)) = pairs.split_first() {
+    if let Some((first, others)) = options.certificates.split_first() {
         return load_given(first, others, provider);
     }
-    let certified = load_self_signed(state_dir, provider)?;
-    let (chain, key) = self_signed::paths(state_dir);
+    let mut stamps: Vec<_> = options.issued.iter().cloned().map(FileStamp::take).collect();
+    if let Some(path) = &options.issued {
+        match load_pair(path, path, provider) {
+            Ok(issued) => {
+                let (identities, origin) =
+                    (Identities::new(issued, []), Origin::Issued { path: path.clone() });
+                return Ok(Loaded { identities, origin, stamps });
+            }
+            Err(error) if damaged == Damaged::Refuse && path.exists() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let certified = load_self_signed(&options.state_dir, provider)?;
+    let (chain, key) = self_signed::paths(&options.state_dir);
     let origin = Origin::SelfSigned { path: chain.clone() };
     // It may have been made just now, so it is stamped afterwards.
-    let stamps = [chain, key].map(FileStamp::take).into();
+    stamps.extend([chain, key].map(FileStamp::take));
     Ok(Loaded { identities: Identities::new(certified, []), origin, stamps })
 }
 
@@ -145,8 +171,12 @@ pub(crate) fn load_pair(
     key: &Path,
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, ConfigError> {
-    let certificates = load_chain(chain)?;
-    let private_key = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| match error {
+    // If both are in one file it is read once, so that they are of one time.
+    let chain_text = read(chain)?;
+    let key_text = if chain == key { None } else { Some(read(key)?) };
+    let certificates = parse_chain(chain, &chain_text)?;
+    let key_text = key_text.as_ref().unwrap_or(&chain_text);
+    let private_key = PrivateKeyDer::from_pem_slice(key_text).map_err(|error| match error {
         pem::Error::NoItemsFound => ConfigError::at(key, "holds no private key", ADVICE_KEY),
         error => no_pem(key, &error),
     })?;
@@ -167,9 +197,8 @@ const ADVICE_CHAIN: &str = "give a PEM file with the server's certificate first,
 const ADVICE_KEY: &str = "give a PEM file with an unencrypted ECDSA, RSA or Ed25519 key";
 const ADVICE_READ: &str = "check the path, and that this user may read it";
 
-fn load_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    let text = read(path)?;
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+fn parse_chain(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     let chain = chain.map_err(|error| no_pem(path, &error))?;
     if chain.is_empty() {
         Err(ConfigError::at(path, "holds no certificate", ADVICE_CHAIN))

@@ -48,4 +48,4 @@ pub use record::{
 pub use retained::Retained;
 pub use seal::Sealer;
 pub use secrets::{Suite, Version};
-pub use self_signed::self_signed_key;
+pub use self_signed::{self_signed_key, self_signed_pair};

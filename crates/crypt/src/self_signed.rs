@@ -11,7 +11,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256};
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+};
 use rustls::pki_types::{CertificateDer, UnixTime};
 
 use crate::error::ConfigError;
@@ -20,6 +23,7 @@ const CERTIFICATE_FILE: &str = "self-signed-cert.pem";
 const KEY_FILE: &str = "self-signed-key.pem";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Browsers accept 398 days at most.
 const VALID: Duration = Duration::from_secs(365 * DAY.as_secs());
 /// For viewers whose clock is behind ours.
 const BACKDATED: Duration = DAY;
@@ -32,6 +36,12 @@ const ADVICE_STATE_DIR: &str =
 /// Path of the private key of the self-signed certificate in `state_dir`.
 pub fn self_signed_key(state_dir: &Path) -> PathBuf {
     paths(state_dir).1
+}
+
+/// Paths of the self-signed certificate in `state_dir` and of its private key.
+pub fn self_signed_pair(state_dir: &Path) -> [PathBuf; 2] {
+    let (certificate, key) = paths(state_dir);
+    [certificate, key]
 }
 
 /// Paths of the pair in a state directory: certificate, key.
@@ -88,6 +98,10 @@ fn parameters(now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
     parameters.not_after = epoch + now + VALID - BACKDATED;
     parameters.distinguished_name = DistinguishedName::new();
     parameters.distinguished_name.push(DnType::CommonName, "Fullbore self-signed");
+    // What the makers of browsers ask of a server's certificate: it is for servers, and signs no others.
+    parameters.is_ca = IsCa::ExplicitNoCa;
+    parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     Ok(parameters)
 }
 
@@ -139,6 +153,20 @@ mod tests {
         assert!(is_fresh(&made_at(DAY * 333)));
         assert!(!is_fresh(&made_at(DAY * 335)));
         assert!(!is_fresh(&made_at(DAY * 400)));
+    }
+
+    #[test]
+    fn browsers_find_what_they_ask_of_a_certificate() {
+        use x509_parser::prelude::{FromDer, X509Certificate};
+        let der = made_at(Duration::ZERO);
+        let (_, certificate) = X509Certificate::from_der(&der).unwrap();
+        assert!(!certificate.basic_constraints().unwrap().unwrap().value.ca);
+        let usage = certificate.extended_key_usage().unwrap().unwrap().value;
+        assert!(usage.server_auth && !usage.client_auth && !usage.any);
+        assert!(certificate.key_usage().unwrap().unwrap().value.digital_signature());
+        let validity = certificate.validity();
+        let life = validity.not_after.timestamp() - validity.not_before.timestamp();
+        assert!(life <= 397 * DAY.as_secs() as i64);
     }
 
     #[test]

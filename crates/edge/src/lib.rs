@@ -22,7 +22,7 @@ pub mod keeper;
 pub mod line;
 mod origin;
 pub mod policy;
-mod sandbox;
+pub mod sandbox;
 mod store;
 
 pub use origin::{OriginAddress, escaped};

@@ -1,5 +1,5 @@
-//! Least privilege for the helper: of all processes of an edge, it alone reads what strangers send, so it gives up the most. docs/sandbox.md says
-//! what that means for the operator.
+//! Least privilege for a helper: of all processes of an edge, it alone reads what strangers send, so it gives up the most. So does the helper that
+//! gets certificates. docs/sandbox.md says what that means for the operator.
 //!
 //! Once its cache is open and its certificates are read, it may open files of the cache and those by which names are resolved, and may connect
 //! by TCP to its origin's port, and to that of name servers. It may execute nothing, listen nowhere, and signal nobody. None of this is fatal if
@@ -41,31 +41,33 @@ const RESOLVING: [&str; 13] = [
 /// Of name servers, for answers that do not fit into a datagram.
 const DNS_PORT: u16 = 53;
 
-/// What the helper still needs.
-pub(crate) struct Needed<'a> {
-    /// Where objects are kept.
-    pub(crate) objects: &'a Path,
-    /// The origin's port.
-    pub(crate) port: u16,
-    /// Whether the origin's host is a name.
-    pub(crate) resolves: bool,
+/// What a helper still needs.
+pub struct HelperNeeds<'a> {
+    /// Where it keeps what it has.
+    pub folders: &'a [&'a Path],
+    /// The port that it connects to.
+    pub port: u16,
+    /// Whether the host there is a name.
+    pub resolves: bool,
+    /// The port that it listens on.
+    pub listens: Option<u16>,
 }
 
 /// A helper that is confined, as far as the kernel can.
-pub(crate) struct Confined {
+pub struct Confined {
     /// What it could read when it was confined.
     readable: Vec<PathBuf>,
     /// What could not be given up.
-    pub(crate) lacks: Option<String>,
+    pub lacks: Option<String>,
 }
 
 /// Confines this thread and those that it starts from now on. This cannot be undone.
-pub(crate) fn confine(needed: &Needed<'_>) -> Confined {
+pub fn confine(needed: &HelperNeeds<'_>) -> Confined {
     let readable = if needed.resolves { RESOLVING.map(PathBuf::from).to_vec() } else { Vec::new() };
     confine_to(needed, readable)
 }
 
-fn confine_to(needed: &Needed<'_>, mut readable: Vec<PathBuf>) -> Confined {
+fn confine_to(needed: &HelperNeeds<'_>, mut readable: Vec<PathBuf>) -> Confined {
     readable.retain(|path| File::open(path).is_ok());
     let privileges = set_no_new_privs(true).map_err(io::Error::from).err();
     let privileges = privileges.map(|error| format!("new privileges are possible ({error})"));
@@ -74,7 +76,7 @@ fn confine_to(needed: &Needed<'_>, mut readable: Vec<PathBuf>) -> Confined {
         Err(error) => Some(format!("files and connections are not confined ({error})")),
     };
     // Last, so that a folder that only root can reach is still granted.
-    let kept = give_up_capabilities(needed.objects).err();
+    let kept = give_up_capabilities(needed).err();
     let kept = kept.map(|error| format!("capabilities are kept ({error})"));
     let lacks: Vec<_> = [privileges, files, kept].into_iter().flatten().collect();
     Confined { readable, lacks: (!lacks.is_empty()).then(|| lacks.join(", ")) }
@@ -82,12 +84,12 @@ fn confine_to(needed: &Needed<'_>, mut readable: Vec<PathBuf>) -> Confined {
 
 impl Confined {
     /// Nothing is confined.
-    pub(crate) fn not() -> Self {
+    pub fn not() -> Self {
         Self { readable: Vec::new(), lacks: None }
     }
 
     /// Whether something that names are resolved by was replaced, so that it can no longer be read.
-    pub(crate) fn is_outdated(&self) -> bool {
+    pub fn is_outdated(&self) -> bool {
         let is_denied = |path: &PathBuf| {
             File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
         };
@@ -96,7 +98,10 @@ impl Confined {
 }
 
 /// Returns what the kernel cannot confine.
-fn restrict(needed: &Needed<'_>, readable: &[PathBuf]) -> Result<Option<String>, RulesetError> {
+fn restrict(
+    needed: &HelperNeeds<'_>,
+    readable: &[PathBuf],
+) -> Result<Option<String>, RulesetError> {
     let keep = make_bitflags!(AccessFs::{
         ReadFile | ReadDir | WriteFile | Truncate | MakeReg | RemoveFile
     });
@@ -108,13 +113,15 @@ fn restrict(needed: &Needed<'_>, readable: &[PathBuf]) -> Result<Option<String>,
         }
     };
     let granted = readable.iter().map(|path| (path.as_path(), rights(path)));
-    let granted = granted.chain([(needed.objects, keep)]).filter_map(|(path, rights)| {
+    let folders = needed.folders.iter().map(|folder| (*folder, keep));
+    let granted = granted.chain(folders).filter_map(|(path, rights)| {
         let path = PathFd::new(path).ok()?;
         Some(Ok::<_, RulesetError>(PathBeneath::new(path, rights)))
     });
     let ports = [Some(needed.port), needed.resolves.then_some(DNS_PORT)];
-    let ports = ports.into_iter().flatten();
-    let ports = ports.map(|port| Ok::<_, RulesetError>(NetPort::new(port, AccessNet::ConnectTcp)));
+    let ports = ports.into_iter().flatten().map(|port| NetPort::new(port, AccessNet::ConnectTcp));
+    let own = needed.listens.map(|port| NetPort::new(port, AccessNet::BindTcp));
+    let ports = ports.chain(own).map(Ok::<_, RulesetError>);
     let status = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::from_all(NEWEST))?
@@ -134,10 +141,17 @@ fn restrict(needed: &Needed<'_>, readable: &[PathBuf]) -> Result<Option<String>,
     })
 }
 
-/// Gives up every capability but the one without which another user's cache could not be written.
-fn give_up_capabilities(objects: &Path) -> io::Result<()> {
-    let is_own = fs::metadata(objects)?.uid() == rustix::process::geteuid().as_raw();
-    let kept = if is_own { CapabilitySet::empty() } else { CapabilitySet::DAC_OVERRIDE };
+/// Gives up every capability but those without which another user's folder could not be written, or a low port not be listened on.
+fn give_up_capabilities(needed: &HelperNeeds<'_>) -> io::Result<()> {
+    let mut kept = CapabilitySet::empty();
+    for folder in needed.folders {
+        if fs::metadata(folder)?.uid() != rustix::process::geteuid().as_raw() {
+            kept |= CapabilitySet::DAC_OVERRIDE;
+        }
+    }
+    if needed.listens.is_some_and(|port| port < 1024) {
+        kept |= CapabilitySet::NET_BIND_SERVICE;
+    }
     let mut sets = capabilities(None)?;
     sets.effective &= kept;
     sets.permitted &= kept;
@@ -168,7 +182,9 @@ mod tests {
         let address = origin.local_addr().unwrap();
         let lacks = apart(|| {
             let objects = objects.path();
-            let confined = confine(&Needed { objects, port: address.port(), resolves: false });
+            let port = address.port();
+            let needed = HelperNeeds { folders: &[objects], port, resolves: false, listens: None };
+            let confined = confine(&needed);
             if confined.lacks.is_some() {
                 return confined.lacks;
             }
@@ -200,7 +216,9 @@ mod tests {
         let (confined, replaced) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|scope| {
             let helper = scope.spawn(|| {
-                let needed = Needed { objects: objects.path(), port: 80, resolves: false };
+                let folders = [objects.path()];
+                let needed =
+                    HelperNeeds { folders: &folders, port: 80, resolves: false, listens: None };
                 let helper = confine_to(&needed, vec![resolver.clone(), missing.clone()]);
                 let before = helper.is_outdated();
                 confined.wait();

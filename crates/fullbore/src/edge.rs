@@ -47,7 +47,7 @@ impl Edge {
     fn keep(&self) -> std::io::Result<()> {
         let mut helper = self.helper();
         credentials::take(&mut helper)?;
-        keeper::keep(helper)
+        keeper::keep("the edge's", helper, keeper::EDGE_PAUSE_MAX)
     }
 
     fn helper(&self) -> Command {

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
 
+mod acme;
 mod bad_value;
 mod bench;
 mod completions;
@@ -41,6 +42,8 @@ struct Command {
 
 #[derive(Subcommand)]
 enum Verb {
+    #[command(hide = true)]
+    Acme(acme::Acme),
     Bench(bench::Bench),
     Completions(completions::Completions),
     Control(Box<control::Control>),
@@ -76,6 +79,7 @@ fn tell(what: &str) {
 fn main() -> ExitCode {
     // clap itself reports wrong usage, with exit code 2.
     match Command::parse().verb {
+        Verb::Acme(acme) => acme.run(),
         Verb::Bench(bench) => bench.run(),
         Verb::Completions(completions) => completions.run(&Command::command()),
         Verb::Control(control) => control.run(),

@@ -29,6 +29,8 @@ pub struct Context<'a> {
     pub cache_control: &'a str,
     /// Whether pages of other origins may read answers.
     pub cors: Cors,
+    /// For how many seconds browsers shall use nothing but HTTPS with this host (RFC 6797); 0 says nothing about it. Give none over plain HTTP.
+    pub hsts_seconds: u64,
     /// Becomes the boundary of a multipart answer. Give each answer its own, from a random source that nobody can
     /// predict. An attacker who can predict it could store a file that contains it, and confuse a client that asks for
     /// several ranges.
@@ -47,6 +49,7 @@ impl<'a> Context<'a> {
             server: "fullbore",
             cache_control: "no-cache",
             cors: Cors::SameOrigin,
+            hsts_seconds: 0,
             boundary: 0,
             closing: false,
         }
@@ -129,6 +132,10 @@ impl Head {
         head.bytes.extend_from_slice(status_line(status).as_bytes());
         head.field("Server", context.server.as_bytes());
         head.field("Date", context.date.as_bytes());
+        if context.hsts_seconds > 0 {
+            let value = format!("max-age={}", context.hsts_seconds);
+            head.field("Strict-Transport-Security", value.as_bytes());
+        }
         match request {
             _ if !keep_alive => head.field("Connection", b"close"),
             // RFC 9112 section 9.3: only 1.1 persists by itself.

@@ -9,7 +9,7 @@ use crate::tree::File;
 /// A crate's folder, and what it may use. From the top down: a crate stands above the crates it uses. disk, crypt and
 /// net do not know each other.
 const ARROWS: &str = "
-    fullbore:  appliance bench capacity catalog control crypt doctor edge fleet http identity library load machine node player publish \
+    fullbore:  acme appliance bench capacity catalog control crypt doctor edge fleet http identity library load machine node player publish \
                simulation smallfile swarm token
     bench:     catalog control crypt disk fleet identity load machine net node player reactor steering swarm
     control:   answers catalog crypt fleet identity placement popularity s3 smallfile steering telemetry token web
@@ -21,10 +21,11 @@ const ARROWS: &str = "
     steering:  fleet
     popularity: fleet
     fleet:     catalog
-    appliance: catalog crypt delivery disk edge http library machine net qoe reactor smallfile stack tcp telemetry token web
+    appliance: acme catalog crypt delivery disk edge http library machine net qoe reactor smallfile stack tcp telemetry token web
     swarm:     load player reactor telemetry
     load:      crypt machine net player reactor telemetry
     doctor:    machine
+    acme:      edge http s3 smallfile
     edge:      http s3
     publish:   catalog http s3 smallfile
     delivery:  crypt disk http machine net reactor stack tcp telemetry

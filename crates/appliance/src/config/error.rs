@@ -56,6 +56,10 @@ pub enum ConfigError {
     NothingRequired,
     /// Certificates without TLS.
     CertificatesWithoutTls,
+    /// A certificate by ACME without TLS.
+    AcmeWithoutTls,
+    /// A certificate by ACME besides one that is given.
+    AcmeWithCertificates,
     /// The bypass route needs the keys that `--off handout` leaves in rustls.
     BypassWithoutKeys,
     /// The bypass route cannot use port 0, because no kernel chooses its port.
@@ -135,6 +139,12 @@ impl fmt::Display for ConfigError {
             Self::CertificatesWithoutTls => {
                 f.write_str("TLS is off, but certificates are given: remove one of these settings")
             }
+            Self::AcmeWithoutTls => f.write_str(
+                "TLS is off, but [tls.acme] asks for a certificate: remove that section, or leave TLS on",
+            ),
+            Self::AcmeWithCertificates => f.write_str(
+                "[tls.acme] asks for a certificate, but one is given: remove that section, or --cert and --key ([[tls.certificates]])",
+            ),
             Self::BypassWithoutKeys => f.write_str(
                 "--off handout leaves the TLS keys in rustls, and the bypass route needs them: choose --route userspace",
             ),

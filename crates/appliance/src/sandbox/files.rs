@@ -62,7 +62,12 @@ fn grants(
 ) -> Vec<(PathBuf, Rights)> {
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let mut grants: Vec<_> = library.iter().map(|folder| (folder.to_owned(), read)).collect();
-    if config.tls.enabled && config.tls.certificates.is_empty() {
+    if config.tls.enabled && config.tls.acme.is_some() {
+        // The helper replaces the certificate. Until there is one, a reload reads the self-signed pair again, which was made before.
+        grants.push((acme::files::certificate_folder(&config.state), read));
+        let pair = crypt::self_signed_pair(&config.state);
+        grants.extend(pair.map(|file| (file, AccessFs::ReadFile.into())));
+    } else if config.tls.enabled && config.tls.certificates.is_empty() {
         // The self-signed pair is renewed before it expires: the new one is written beside the old one and renamed.
         let remake = make_bitflags!(AccessFs::{ReadFile | WriteFile | MakeReg | RemoveFile});
         grants.push((config.state.clone(), remake));
@@ -165,6 +170,21 @@ mod tests {
         assert_eq!(rights(&given, &given.state), Rights::EMPTY);
         let plain = Config { tls: Tls { enabled: false, ..Tls::default() }, ..ours };
         assert_eq!(rights(&plain, &plain.state), Rights::EMPTY);
+    }
+
+    #[test]
+    fn with_a_helper_for_certificates_nothing_is_writable_and_the_account_is_out_of_reach() {
+        let mut config = Config { state: "/state".into(), ..Config::default() };
+        config.tls = toml::from_str("[acme]\ndomains = [\"a.example\"]").unwrap();
+        let grants = grants(&config, &["/library".into()], None);
+        assert!(grants.iter().all(|(_, rights)| !rights.contains(AccessFs::WriteFile)));
+        assert!(grants.iter().all(|(granted, _)| granted != Path::new("/state")));
+        let account = acme::files::account_file(&config.state);
+        assert!(grants.iter().all(|(granted, _)| !account.starts_with(granted)));
+        let folder = Path::new("/state/acme");
+        assert_eq!(rights(&config, folder), AccessFs::ReadFile | AccessFs::ReadDir);
+        let key = Path::new("/state/self-signed-key.pem");
+        assert_eq!(rights(&config, key), Rights::from(AccessFs::ReadFile));
     }
 
     #[test]

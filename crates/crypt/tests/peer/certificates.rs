@@ -110,6 +110,35 @@ fn replaced_certificate_is_noticed_and_reloaded() {
 }
 
 #[test]
+fn issued_certificate_takes_the_place_of_the_self_signed_one_as_soon_as_it_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let issued = dir.path().join("issued.pem");
+    let options = || TlsOptions { issued: Some(issued.clone()), ..options(&dir, vec![]) };
+    let issue = |name: &str| {
+        let (chain, key) = write_pair(&dir, name, &[name]);
+        fs::write(&chain, [fs::read(&chain).unwrap(), fs::read(key).unwrap()].concat()).unwrap();
+        fs::rename(chain, &issued).unwrap();
+    };
+    let tls = Tls::load(options()).unwrap();
+    assert!(matches!(tls.origin(), Origin::SelfSigned { .. }) && !tls.changed_on_disk());
+    assert!(matches!(tls.reload().unwrap().origin(), Origin::SelfSigned { .. }));
+    issue("a.example");
+    assert!(tls.changed_on_disk());
+    let first = tls.reload().unwrap();
+    assert_eq!(first.origin(), &Origin::Issued { path: issued.clone() });
+    assert!(!first.changed_on_disk());
+    issue("b.example");
+    assert!(first.changed_on_disk());
+    let second = first.reload().unwrap();
+    assert_ne!(second.fingerprint_sha256(), first.fingerprint_sha256());
+    // One that is damaged does not displace what is in use. A start does without it.
+    fs::write(&issued, "not a certificate").unwrap();
+    let error = second.reload().err().unwrap().to_string();
+    assert!(error.contains(&issued.display().to_string()), "{error}");
+    assert!(matches!(Tls::load(options()).unwrap().origin(), Origin::SelfSigned { .. }));
+}
+
+#[test]
 fn key_of_another_certificate_is_refused_when_loaded() {
     let dir = tempfile::tempdir().unwrap();
     let one = write_pair(&dir, "one", &["localhost"]);

@@ -5,16 +5,16 @@ mod fetching;
 mod passing;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
+use crate::keeper::ignore_signals;
 use crate::line;
 use crate::origin::{Origin, OriginAddress};
-use crate::sandbox::{self, Confined, Needed};
+use crate::sandbox::{self, Confined, HelperNeeds};
 use crate::store::{Room, Store, Stored};
 use passing::Unpassable;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     let origin = Origin::new(origin, silent_max).map_err(io::Error::other)?;
     let (store, objects) = Store::open(&cache)?;
     // What is needed only once is open, and there is no other thread yet.
-    let needed = Needed { objects: store.folder(), port, resolves };
+    let needed = HelperNeeds { folders: &[store.folder()], port, resolves, listens: None };
     let confined = if is_confined { sandbox::confine(&needed) } else { Confined::not() };
     if let Some(lacks) = &confined.lacks {
         eprintln!("fullbore: the edge's helper: {lacks}");
@@ -120,16 +120,6 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     }
     // What is under way is of no use to anybody.
     runtime.shutdown_background();
-    Ok(())
-}
-
-/// Signals that end the server come to its whole group. The helper goes on until the server is gone: viewers may finish.
-pub(crate) fn ignore_signals() -> io::Result<()> {
-    for signal in
-        [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
-    {
-        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
-    }
     Ok(())
 }
 

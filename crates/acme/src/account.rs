@@ -1,0 +1,63 @@
+//! The account at the authority. Its key is made once, and kept.
+
+use crate::files::{account_file, write_whole};
+use crate::http_client::AcmeHttp;
+use crate::obtain::NotObtained;
+use crate::{AcmeOptions, AcmeTrouble};
+use instant_acme::{Account, AccountCredentials, NewAccount};
+use serde::{Deserialize, Serialize};
+use std::io;
+use zeroize::Zeroizing;
+
+/// An account file has less than 1 KB.
+const BYTES_MAX: u32 = 64 << 10;
+
+/// What is kept of an account.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// The authority that it is with.
+    directory: String,
+    credentials: AccountCredentials,
+}
+
+/// The account that is kept, if it is with the configured authority; else a new one.
+///
+/// # Errors
+/// If the authority has none for us, or it cannot be kept.
+pub(crate) async fn open(options: &AcmeOptions, http: &AcmeHttp) -> Result<Account, NotObtained> {
+    let builder = Account::builder_with_http(Box::new(http.clone()));
+    if let Some(kept) = read(options).filter(|kept| kept.directory == options.directory) {
+        return Ok(builder.from_credentials(kept.credentials).await?);
+    }
+    let contact = options.contact.as_ref().map(|address| format!("mailto:{address}"));
+    let contact: Vec<_> = contact.as_deref().into_iter().collect();
+    let wanted = NewAccount {
+        contact: &contact,
+        // Whoever configures an authority agrees to its terms: docs/serve.md says so.
+        terms_of_service_agreed: true,
+        only_return_existing: false,
+    };
+    let directory = options.directory.clone();
+    let (account, credentials) = builder.create(&wanted, directory.clone(), None).await?;
+    let path = account_file(&options.state);
+    serde_json::to_vec(&Kept { directory, credentials })
+        .map_err(io::Error::other)
+        .and_then(|text| write_whole(&path, &Zeroizing::new(text)))
+        .map_err(|error| {
+            let said = format!("cannot keep the account in {}: {error}", path.display());
+            NotObtained::Told(AcmeTrouble::Disk, said)
+        })?;
+    Ok(account)
+}
+
+/// One that cannot be read is replaced: nothing is lost by that but a key that nobody else needs.
+fn read(options: &AcmeOptions) -> Option<Kept> {
+    let text = smallfile::read(&account_file(&options.state), BYTES_MAX).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Forgets an account that the authority does not know any more.
+pub(crate) fn forget(options: &AcmeOptions) {
+    // If it stays, the next order fails in the same way, and says so.
+    let _ = std::fs::remove_file(account_file(&options.state));
+}

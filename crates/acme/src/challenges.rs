@@ -1,0 +1,228 @@
+//! Answers the authority's challenges: over HTTP (RFC 8555 section 8.3) on a port of our own, and in DNS (section 8.4) by the operator's hook.
+//!
+//! The port is open to everybody. It answers one request on each connection, to the tokens of the present order only; everything else gets 404, or
+//! is sent on to HTTPS if the operator wants that.
+
+use crate::hook::{self, HookVerb, TxtRecord};
+use crate::obtain::NotObtained;
+use http::{Field, Limits, Parse, Request};
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+/// Where the authority looks for an answer.
+const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
+
+/// Connections at once: an authority looks from a handful of places.
+const CONNECTIONS_MAX: usize = 256;
+
+/// For a whole conversation.
+const CONVERSATION_MAX: Duration = Duration::from_secs(10);
+
+/// Tokens and their answers, while an order is under way.
+#[derive(Clone, Default)]
+pub(crate) struct Answers(Arc<Mutex<HashMap<String, String>>>);
+
+impl Answers {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.0.lock().expect("no holder of this lock can panic")
+    }
+
+    fn of(&self, token: &[u8]) -> Option<String> {
+        self.all().get(std::str::from_utf8(token).ok()?).cloned()
+    }
+}
+
+/// An answer that the authority may look for.
+pub(crate) enum Challenged {
+    /// At the path of this token.
+    Http { token: String, answer: String },
+    /// In this record.
+    Dns(TxtRecord),
+}
+
+/// Makes answers findable, and takes them away again.
+pub(crate) struct Challenges {
+    pub(crate) answers: Answers,
+    pub(crate) hook: Option<PathBuf>,
+}
+
+impl Challenges {
+    /// Whether the authority is to look into DNS.
+    pub(crate) fn is_by_dns(&self) -> bool {
+        self.hook.is_some()
+    }
+
+    pub(crate) async fn present(&self, challenged: &Challenged) -> Result<(), NotObtained> {
+        match (challenged, &self.hook) {
+            (Challenged::Dns(record), Some(hook)) => {
+                hook::run(hook, HookVerb::Present, record).await
+            }
+            (Challenged::Http { token, answer }, _) => {
+                self.answers.all().insert(token.clone(), answer.clone());
+                Ok(())
+            }
+            (Challenged::Dns(_), None) => Ok(()),
+        }
+    }
+
+    /// Returns why a record is still there.
+    pub(crate) async fn withdraw(&self, challenged: &Challenged) -> Result<(), NotObtained> {
+        match (challenged, &self.hook) {
+            (Challenged::Dns(record), Some(hook)) => {
+                hook::run(hook, HookVerb::Cleanup, record).await
+            }
+            (Challenged::Http { token, .. }, _) => {
+                self.answers.all().remove(token);
+                Ok(())
+            }
+            (Challenged::Dns(_), None) => Ok(()),
+        }
+    }
+}
+
+/// Answers on `listener` for ever. With a port, everything else is sent on to HTTPS there.
+pub(crate) async fn serve(listener: TcpListener, answers: Answers, https_port: Option<u16>) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let slot = Arc::clone(&slots).acquire_owned().await;
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let answers = answers.clone();
+                tokio::spawn(async move {
+                    let _slot = slot;
+                    // Whoever is gone or too slow gets no answer.
+                    let _ = timeout(CONVERSATION_MAX, converse(stream, &answers, https_port)).await;
+                });
+            }
+            // Out of descriptors: some will be closed.
+            Err(_) => sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn converse(
+    mut stream: TcpStream,
+    answers: &Answers,
+    https_port: Option<u16>,
+) -> io::Result<()> {
+    let limits = Limits::default();
+    let mut input = Vec::new();
+    let answer = loop {
+        match http::parse(&input, &limits) {
+            Ok(Parse::Complete { request, .. }) => break answer(&request, answers, https_port),
+            Ok(Parse::Partial) => {}
+            Err(_) => break plain("400 Bad Request", b"", b"This is no request of HTTP.\n"),
+        }
+        let before = input.len();
+        stream.read_buf(&mut input).await?;
+        if input.len() == before {
+            return Ok(());
+        }
+    };
+    stream.write_all(&answer).await?;
+    stream.shutdown().await?;
+    // Closing with unread bytes would take the answer back.
+    let mut rest = [0; 1024];
+    while stream.read(&mut rest).await? > 0 {}
+    Ok(())
+}
+
+fn answer(request: &Request, answers: &Answers, https_port: Option<u16>) -> Vec<u8> {
+    if !request.method.reads() {
+        return plain(
+            "405 Method Not Allowed",
+            b"Allow: GET, HEAD\r\n",
+            b"Only GET is answered.\n",
+        );
+    }
+    let token = request.target().strip_prefix(PREFIX);
+    if let Some(answer) = token.and_then(|token| answers.of(token)) {
+        return plain("200 OK", b"", answer.as_bytes());
+    }
+    match https_port.filter(|_| token.is_none()).and_then(|port| secure_place(request, port)) {
+        Some(place) => {
+            let location = [b"Location: ", &place[..], b"\r\n"].concat();
+            plain("308 Permanent Redirect", &location, b"Go on over HTTPS.\n")
+        }
+        None => plain("404 Not Found", b"", b"There is nothing here.\n"),
+    }
+}
+
+/// The same place over HTTPS, if the request says which host it is for.
+fn secure_place(request: &Request, port: u16) -> Option<Vec<u8>> {
+    let host = std::str::from_utf8(request.field(Field::Host)?).ok()?;
+    let name = match host.rsplit_once(':') {
+        Some((name, digits)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
+    let target = request.target();
+    if name.is_empty() || !name.bytes().all(is_name) || !target.starts_with(b"/") {
+        return None;
+    }
+    let port = if port == 443 { String::new() } else { format!(":{port}") };
+    Some([format!("https://{name}{port}").as_bytes(), target].concat())
+}
+
+/// A whole answer, with more header `lines`, each with its end.
+fn plain(status: &str, lines: &[u8], body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n",
+        body.len()
+    );
+    [head.as_bytes(), lines, b"\r\n", body].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer_to(head: &str, https_port: Option<u16>) -> String {
+        let answers = Answers::default();
+        answers.all().insert("tok-en_1".into(), "tok-en_1.thumb".into());
+        let Ok(Parse::Complete { request, .. }) = http::parse(head.as_bytes(), &Limits::default())
+        else {
+            panic!("{head}")
+        };
+        String::from_utf8(answer(&request, &answers, https_port)).unwrap()
+    }
+
+    fn get(target: &str, host: &str) -> String {
+        format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n")
+    }
+
+    #[test]
+    fn only_the_tokens_of_the_order_are_answered() {
+        let found = answer_to(&get("/.well-known/acme-challenge/tok-en_1", "a.example"), None);
+        assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
+        assert!(found.ends_with("\r\n\r\ntok-en_1.thumb"), "{found}");
+        for target in ["/", "/film.mp4", "/.well-known/acme-challenge/", "/tok-en_1"] {
+            assert!(answer_to(&get(target, "a.example"), None).starts_with("HTTP/1.1 404"));
+        }
+        let posted = "POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n";
+        assert!(answer_to(posted, Some(443)).starts_with("HTTP/1.1 405"));
+    }
+
+    #[test]
+    fn the_rest_is_sent_on_to_the_same_place_over_https_if_asked() {
+        let place = |target: &str, host: &str, port| {
+            let answer = answer_to(&get(target, host), Some(port));
+            let location = answer.lines().find_map(|line| line.strip_prefix("Location: "));
+            location.map(str::to_owned)
+        };
+        let of = |text: &str| Some(text.to_owned());
+        assert_eq!(place("/a?b=%20c", "a.example", 443), of("https://a.example/a?b=%20c"));
+        assert_eq!(place("/", "a.example:80", 8443), of("https://a.example:8443/"));
+        assert_eq!(place("/", "[::1]:80", 443), of("https://[::1]/"));
+        assert_eq!(place("/.well-known/acme-challenge/other", "a.example", 443), None);
+        // The authority's question is answered before that.
+        assert_eq!(place("/.well-known/acme-challenge/tok-en_1", "a.example", 443), None);
+    }
+}

@@ -1,0 +1,403 @@
+//! The helper's life: gets the certificate, and renews it, until the server is gone.
+
+use crate::challenges::{self, Answers, Challenges};
+use crate::files::{self, HeldCertificate};
+use crate::http_client::AcmeHttp;
+use crate::obtain::{NotObtained, Obtained, obtain};
+use crate::schedule::{NextStep, Schedule};
+use crate::{AcmeNews, AcmeTold, AcmeTrouble, account};
+use edge::sandbox::{self, Confined, HelperNeeds};
+use edge::{keeper, line};
+use instant_acme::{Account, CertificateIdentifier, Error};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
+
+/// For a whole order: two hooks that take long for each of some names, and an authority that does.
+const ORDER_MAX: Duration = Duration::from_secs(3600);
+
+/// How long the helper sleeps at most. The clock of the schedule may be set, and a machine may sleep longer than its timers know.
+const SLEEP_MAX_SECONDS: u64 = 60;
+
+/// Names in one line for the operator.
+const NAMES_TOLD_MAX: usize = 5;
+
+/// How a helper is started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcmeOptions {
+    /// The names to be certified, in lower case.
+    pub domains: Vec<String>,
+    /// An address of mail for the authority.
+    pub contact: Option<String>,
+    /// The authority's directory.
+    pub directory: String,
+    /// The certificates by which the authority's own is trusted, PEM; by default, those that the system trusts.
+    pub roots: Option<PathBuf>,
+    /// Where the authority looks for answers over HTTP.
+    pub listen: SocketAddr,
+    /// Where to send everybody else: the port of HTTPS.
+    pub https_port: Option<u16>,
+    /// The program that makes records in DNS, if that is how the names are proved.
+    pub dns_hook: Option<PathBuf>,
+    /// The server's state folder.
+    pub state: PathBuf,
+    /// Whether the helper gives up what it does not need. With a hook, which may need anything, it can't.
+    pub is_confined: bool,
+}
+
+impl AcmeOptions {
+    /// Whether there is something to answer over HTTP.
+    pub fn needs_port(&self) -> bool {
+        self.dns_hook.is_none() || self.https_port.is_some()
+    }
+
+    /// The names as in a sentence.
+    fn names(&self) -> String {
+        in_a_sentence(self.domains.iter())
+    }
+}
+
+struct Helper {
+    options: AcmeOptions,
+    socket: OwnedFd,
+    schedule: Schedule,
+    held: Option<HeldCertificate>,
+    /// What an operator should know at the beginning.
+    at_first: String,
+    http: AcmeHttp,
+    challenges: Challenges,
+    account: Option<Account>,
+    /// Whether the authority wants to know which certificate is replaced.
+    is_replaceable: bool,
+    is_listening: bool,
+    confined: Confined,
+}
+
+/// Keeps a certificate for the server at the other end of `socket`, until it is gone. Then the process ends.
+///
+/// # Errors
+/// If the state folder cannot be used, or the system has no threads or descriptors left.
+pub fn run(options: AcmeOptions, socket: OwnedFd) -> io::Result<()> {
+    keeper::ignore_signals()?;
+    let heard = socket.try_clone()?;
+    std::thread::Builder::new().name("watch".into()).spawn(move || end_with_server(&heard))?;
+    files::make_folders(&options.state)?;
+    // Whichever server comes next waits here for the one before it.
+    let _lock = files::lock(&options.state)?;
+    let http = AcmeHttp::new(&options.directory, options.roots.as_deref());
+    let http = http.map_err(io::Error::other)?;
+    // What is needed only once is open, and the one thread beside this only waits.
+    let confined = confine(&options);
+    if let Some(lacks) = &confined.lacks {
+        eprintln!("fullbore: the helper for certificates: {lacks}");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(Helper::new(options, socket, http, confined).live())
+}
+
+fn confine(options: &AcmeOptions) -> Confined {
+    let directory = reqwest::Url::parse(&options.directory).ok().filter(|_| options.is_confined);
+    let port = directory.as_ref().and_then(reqwest::Url::port_or_known_default);
+    let (Some(directory), Some(port)) = (directory, port) else { return Confined::not() };
+    let host = directory.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    sandbox::confine(&HelperNeeds {
+        folders: &[
+            &files::certificate_folder(&options.state),
+            &files::account_folder(&options.state),
+        ],
+        port,
+        resolves: host.parse::<IpAddr>().is_err(),
+        listens: options.needs_port().then_some(options.listen.port()),
+    })
+}
+
+/// The server says nothing, but its end of the socket goes with it.
+fn end_with_server(socket: &OwnedFd) {
+    let mut buffer = Vec::new();
+    while let Ok(Some(_)) = line::receive::<serde_json::Value>(socket, &mut buffer) {}
+    // What is under way is of no use to anybody: files are replaced whole.
+    std::process::exit(0);
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+impl Helper {
+    fn new(options: AcmeOptions, socket: OwnedFd, http: AcmeHttp, confined: Confined) -> Self {
+        let asking =
+            format!("asking {} for a certificate for {}", options.directory, options.names());
+        let meanwhile = "until it is there, viewers get a self-signed one";
+        let (held, at_first) = match files::read_certificate(&options.state) {
+            Ok(Some(held)) if covers(&held.names, &options.domains) => (Some(held), String::new()),
+            Ok(Some(held)) => {
+                let names = in_a_sentence(held.names.iter());
+                (None, format!("{asking}; the one in use is for {names}"))
+            }
+            Ok(None) => (None, format!("{asking}; {meanwhile}")),
+            Err(error) => {
+                let file = files::certificate_file(&options.state);
+                (None, format!("{asking}, because {} cannot be used: {error}", file.display()))
+            }
+        };
+        let lifetime = held.as_ref().map(|held| held.lifetime);
+        let challenges = Challenges { answers: Answers::default(), hook: options.dns_hook.clone() };
+        Self {
+            schedule: Schedule::new(lifetime, now(), fastrand::f64()),
+            options,
+            socket,
+            held,
+            at_first,
+            http,
+            challenges,
+            account: None,
+            is_replaceable: false,
+            is_listening: false,
+            confined,
+        }
+    }
+
+    async fn live(mut self) -> io::Result<()> {
+        let at_first = std::mem::take(&mut self.at_first);
+        self.tell(AcmeNews::Planned, &at_first)?;
+        loop {
+            let at = now();
+            match self.schedule.next(at) {
+                NextStep::Order => self.order().await?,
+                NextStep::AskWindow => self.ask_window().await?,
+                NextStep::WaitUntil(then) => {
+                    // For those who are sent on to HTTPS. An order says what is wrong with the address.
+                    let _ = self.listen().await;
+                    let seconds = then.saturating_sub(at).clamp(1, SLEEP_MAX_SECONDS);
+                    sleep(Duration::from_secs(seconds)).await;
+                }
+            }
+        }
+    }
+
+    fn tell(&self, news: AcmeNews, said: &str) -> io::Result<()> {
+        let (ends, due) = (self.schedule.ends(), self.schedule.due());
+        let told = AcmeTold { news, ends, due, said: said.to_owned() };
+        line::send(&self.socket, &told, None)
+    }
+
+    /// Listens for the authority, if that is needed and not done yet.
+    async fn listen(&mut self) -> Result<(), NotObtained> {
+        if self.is_listening || !self.options.needs_port() {
+            return Ok(());
+        }
+        let address = self.options.listen;
+        let listener = TcpListener::bind(address).await.map_err(|error| {
+            let said = format!("cannot listen on {address} for the authority's questions: {error}");
+            NotObtained::Told(AcmeTrouble::Listen, said)
+        })?;
+        let answers = self.challenges.answers.clone();
+        tokio::spawn(challenges::serve(listener, answers, self.options.https_port));
+        self.is_listening = true;
+        Ok(())
+    }
+
+    /// The account, from the last time or from its file or new.
+    async fn account(&mut self) -> Result<Account, NotObtained> {
+        if let Some(account) = &self.account {
+            return Ok(account.clone());
+        }
+        let account = account::open(&self.options, &self.http).await?;
+        self.account = Some(account.clone());
+        Ok(account)
+    }
+
+    async fn order(&mut self) -> io::Result<()> {
+        let late = || {
+            let said = "an order took longer than an hour".to_owned();
+            Err(NotObtained::Told(AcmeTrouble::Unreachable, said))
+        };
+        let done = timeout(ORDER_MAX, self.try_order()).await.unwrap_or_else(|_| late());
+        match done {
+            Ok(held) => self.note_obtained(held),
+            Err(error) => {
+                let last = self.http.take_last();
+                let (why, said) = error.judge(last);
+                if why == AcmeTrouble::Account {
+                    account::forget(&self.options);
+                }
+                // The next order begins with nothing that may be the reason.
+                (self.account, self.is_replaceable) = (None, false);
+                let retry_after = last.retry_after.filter(|_| last.status >= 400);
+                self.note_failed(why, &said, retry_after)?;
+                match why == AcmeTrouble::Unreachable && self.confined.is_outdated() {
+                    // The next helper may read what names are resolved by now.
+                    true => Err(io::Error::other("a file that names are resolved by was replaced")),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    async fn try_order(&mut self) -> Result<HeldCertificate, NotObtained> {
+        self.listen().await?;
+        let account = self.account().await?;
+        let replaced = self.held.as_ref().filter(|_| self.is_replaceable);
+        let replaced = replaced.and_then(|held| CertificateIdentifier::try_from(&held.der).ok());
+        let replaced = replaced.map(CertificateIdentifier::into_owned);
+        let obtained = obtain(&account, &self.options, &self.challenges, replaced).await?;
+        let Obtained { chain, key, left } = obtained;
+        let held = files::keep_certificate(&self.options.state, &chain, &key).map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::InvalidData => AcmeTrouble::Malformed,
+                _ => AcmeTrouble::Disk,
+            };
+            NotObtained::Told(why, format!("cannot keep the new certificate: {error}"))
+        })?;
+        if let Some(NotObtained::Told(_, said)) = left {
+            let said = format!("a record is left in DNS: {}", AcmeTold::shortened(&said));
+            // If the server is gone, this process ends anyway.
+            let _ = self.tell(AcmeNews::Planned, &said);
+        }
+        Ok(held)
+    }
+
+    fn note_obtained(&mut self, held: HeldCertificate) -> io::Result<()> {
+        let (at, lifetime) = (now(), held.lifetime);
+        self.schedule.on_obtained(at, lifetime);
+        self.is_replaceable = false;
+        self.held = Some(held);
+        let names = self.options.names();
+        let (until, due) = (date(lifetime.ends), date(self.schedule.due()));
+        let said = format!(
+            "there is a new certificate for {names}, until {until}; the next one is due on {due}"
+        );
+        self.tell(AcmeNews::Obtained, &said)?;
+        if lifetime.contains(at) {
+            return Ok(());
+        }
+        let said = format!(
+            "it is {} by this machine's clock, but the new certificate is valid from {} to {until}: set the clock",
+            date(at),
+            date(lifetime.begins)
+        );
+        self.note_failed(AcmeTrouble::Clock, &said, None)
+    }
+
+    fn note_failed(
+        &mut self,
+        why: AcmeTrouble,
+        said: &str,
+        retry_after: Option<u64>,
+    ) -> io::Result<()> {
+        let at = now();
+        self.schedule.on_failed(at, why, retry_after);
+        let again = in_words(self.schedule.ordered_at().saturating_sub(at));
+        let meanwhile = match self.schedule.ends() {
+            Some(ends) => format!("the certificate in use ends on {}", date(ends)),
+            None => "viewers get the one from before, or a self-signed one".to_owned(),
+        };
+        let (names, said) = (self.options.names(), AcmeTold::shortened(said));
+        let said =
+            format!("no new certificate for {names}: {said}; next try in {again}; {meanwhile}");
+        self.tell(AcmeNews::Failed(why), &said)
+    }
+
+    /// Asks the authority when to renew. If it does not say, the usual time stays.
+    async fn ask_window(&mut self) -> io::Result<()> {
+        let asked = self.try_ask_window().await;
+        let at = now();
+        match asked {
+            Ok((window, again_in, reason)) => {
+                self.is_replaceable = true;
+                self.schedule.on_window(at, Some(window), Some(again_in));
+                let said = match self.schedule.due() <= at {
+                    true => format!("the authority wants the certificate replaced now {reason}"),
+                    false => String::new(),
+                };
+                self.tell(AcmeNews::Planned, said.trim_end())
+            }
+            Err(NotObtained::Authority(Error::Unsupported(_))) => {
+                self.schedule.on_window(at, None, Some(24 * 3600));
+                Ok(())
+            }
+            Err(_) => {
+                self.account = None;
+                self.schedule.on_window(at, None, None);
+                Ok(())
+            }
+        }
+    }
+
+    /// The window, in how many seconds to ask again, and where the reason is explained.
+    async fn try_ask_window(&mut self) -> Result<((u64, u64), u64, String), NotObtained> {
+        let account = self.account().await?;
+        let unnamed = || Error::Unsupported("a certificate without an authority's key");
+        let held = self.held.as_ref().ok_or_else(unnamed)?;
+        let name = CertificateIdentifier::try_from(&held.der).map_err(|_| unnamed())?;
+        let (info, again_in) = account.renewal_info(&name).await?;
+        let seconds = |at: i64| u64::try_from(at).unwrap_or(0);
+        let window = &info.suggested_window;
+        let window = (seconds(window.start.unix_timestamp()), seconds(window.end.unix_timestamp()));
+        let reason = info.explanation_url.map(|url| format!("({})", AcmeTold::shortened(&url)));
+        Ok((window, again_in.as_secs(), reason.unwrap_or_default()))
+    }
+}
+
+/// The first of many names stand for the rest.
+fn in_a_sentence<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
+    let more = names.len().saturating_sub(NAMES_TOLD_MAX);
+    let told: Vec<_> = names.take(NAMES_TOLD_MAX).map(String::as_str).collect();
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    told.join(", ") + &more
+}
+
+fn covers(names: &BTreeSet<String>, domains: &[String]) -> bool {
+    domains.iter().all(|domain| names.contains(domain))
+}
+
+fn date(seconds: u64) -> String {
+    // The last second of the year 9999: no date of HTTP is later.
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds.min(253_402_300_799)))
+}
+
+fn in_words(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_said_as_people_say_them() {
+        let said = [59, 60, 300, 7200, 100_000, 200_000].map(in_words);
+        assert_eq!(said, ["59 s", "60 s", "5 min", "2 h", "27 h", "2 days"]);
+        assert_eq!(date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        date(u64::MAX);
+    }
+
+    #[test]
+    fn many_names_are_told_by_the_first_ones() {
+        let names = |count: usize| (0..count).map(|name| name.to_string()).collect::<Vec<_>>();
+        assert_eq!(in_a_sentence(names(2).iter()), "0, 1");
+        assert_eq!(in_a_sentence(names(5).iter()), "0, 1, 2, 3, 4");
+        assert_eq!(in_a_sentence(names(100).iter()), "0, 1, 2, 3, 4 and 95 more");
+    }
+
+    #[test]
+    fn a_certificate_will_do_if_it_has_every_name() {
+        let names = ["a.example", "*.b.example"].map(str::to_owned);
+        let held: BTreeSet<_> = names.iter().cloned().collect();
+        assert!(covers(&held, &names) && covers(&held, &names[..1]));
+        assert!(!covers(&held, &["c.example".to_owned()]));
+        assert!(!covers(&held, &["x.b.example".to_owned()]));
+    }
+}

@@ -1,0 +1,180 @@
+//! What the helper has told: how often it failed, and how long the certificate lasts.
+
+use acme::{AcmeNews, AcmeTold, AcmeTrouble};
+use edge::line;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+use telemetry::{Exposition, Kind, Metric};
+
+const FAILURES: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_acme_failures_total",
+    "Certificates that could not be had by ACME, by reason.",
+)
+.by("reason");
+
+const OBTAINED: Metric =
+    Metric::new(Kind::Counter, "fullbore_acme_certificates_total", "Certificates had by ACME.");
+
+const LEFT: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_acme_certificate_left_seconds",
+    "Time until the certificate by ACME ends; 0 if there is none.",
+);
+
+const OVERDUE: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_acme_overdue_seconds",
+    "For how long a new certificate by ACME has been due; 0 if none is.",
+);
+
+/// The metrics of a server that gets its certificate by ACME.
+pub(crate) const METRICS: [Metric; 4] = [FAILURES, OBTAINED, LEFT, OVERDUE];
+
+/// What has been told so far.
+#[derive(Default)]
+struct Heard {
+    /// By the label of the reason.
+    failures: BTreeMap<&'static str, u64>,
+    obtained: u64,
+    ends: Option<u64>,
+    due: Option<u64>,
+}
+
+/// Listens to the helper.
+pub(crate) struct AcmeLink {
+    heard: Mutex<Heard>,
+}
+
+impl AcmeLink {
+    /// Starts the thread that listens to the helper at the other end of `socket`.
+    pub(super) fn start(socket: OwnedFd) -> io::Result<Arc<Self>> {
+        let failures = AcmeTrouble::ALL.map(|why| (why.as_str(), 0)).into();
+        let link = Arc::new(Self { heard: Mutex::new(Heard { failures, ..Heard::default() }) });
+        let listener = Arc::clone(&link);
+        let thread = std::thread::Builder::new().name("acme".into());
+        thread.spawn(move || listener.listen(&socket))?;
+        Ok(link)
+    }
+
+    fn listen(&self, socket: &OwnedFd) {
+        let mut buffer = Vec::new();
+        loop {
+            match line::receive::<AcmeTold>(socket, &mut buffer) {
+                Ok(Some((told, _))) => self.take(&told),
+                Ok(None) => break,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    complain(&format!("the helper for certificates cannot be understood: {error}"));
+                }
+                Err(error) => {
+                    complain(&format!("the helper for certificates cannot be heard: {error}"));
+                    break;
+                }
+            }
+        }
+        complain(
+            "the helper for certificates and its keeper are gone: the certificate in use stays, and is not renewed; restart the server",
+        );
+    }
+
+    fn take(&self, told: &AcmeTold) {
+        let mut heard = self.heard();
+        (heard.ends, heard.due) = (told.ends, Some(told.due));
+        match told.news {
+            AcmeNews::Planned => {}
+            AcmeNews::Obtained => heard.obtained += 1,
+            AcmeNews::Failed(why) => *heard.failures.entry(why.as_str()).or_default() += 1,
+        }
+        drop(heard);
+        if !told.said.is_empty() {
+            complain(&told.said);
+        }
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().expect("no holder of this lock can panic")
+    }
+
+    /// Adds its metrics to `out`.
+    pub(crate) fn expose(&self, out: &mut Exposition) {
+        let heard = self.heard();
+        out.labelled(&FAILURES, heard.failures.iter().map(|(why, count)| (*why, *count)));
+        out.one(&OBTAINED, heard.obtained);
+        out.one(&LEFT, heard.left_seconds());
+        out.one(&OVERDUE, heard.overdue_seconds());
+    }
+
+    /// The same, for `/status.json`.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let heard = self.heard();
+        serde_json::json!({
+            FAILURES.key(): heard.failures,
+            OBTAINED.key(): heard.obtained,
+            LEFT.key(): heard.left_seconds(),
+            OVERDUE.key(): heard.overdue_seconds(),
+        })
+    }
+}
+
+impl Heard {
+    fn left_seconds(&self) -> u64 {
+        self.ends.map_or(0, |ends| ends.saturating_sub(now()))
+    }
+
+    fn overdue_seconds(&self) -> u64 {
+        self.due.map_or(0, |due| now().saturating_sub(due))
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// The authority's words may be in it.
+fn complain(what: &str) {
+    eprintln!("fullbore: {}", library::shown(what));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exposed(link: &AcmeLink) -> String {
+        let mut out = Exposition::default();
+        link.expose(&mut out);
+        out.into_text()
+    }
+
+    #[test]
+    fn what_the_helper_tells_is_counted() {
+        let now = now();
+        let (ours, theirs) = line::pair().unwrap();
+        let link = AcmeLink::start(ours).unwrap();
+        assert!(exposed(&link).contains("fullbore_acme_failures_total{reason=\"rejected\"} 0"));
+        let told = |news, ends, due| AcmeTold { news, ends, due, said: String::new() };
+        for message in [
+            told(AcmeNews::Failed(AcmeTrouble::Rejected), None, now - 1000),
+            told(AcmeNews::Failed(AcmeTrouble::Rejected), None, now - 1000),
+        ] {
+            line::send(&theirs, &message, None).unwrap();
+        }
+        fullbore_tests::until("two failures", || {
+            exposed(&link).contains("fullbore_acme_failures_total{reason=\"rejected\"} 2")
+        });
+        let value = |name: &str| {
+            let text = exposed(&link);
+            let line = text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+            line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()
+        };
+        assert!((1000..1100).contains(&value("fullbore_acme_overdue_seconds")));
+        assert_eq!(value("fullbore_acme_certificate_left_seconds"), 0);
+        line::send(&theirs, &told(AcmeNews::Obtained, Some(now + 9000), now + 6000), None).unwrap();
+        fullbore_tests::until("a certificate", || value("fullbore_acme_certificates_total") == 1);
+        assert_eq!(value("fullbore_acme_overdue_seconds"), 0);
+        assert!((8900..=9000).contains(&value("fullbore_acme_certificate_left_seconds")));
+    }
+}

@@ -1,0 +1,90 @@
+//! Starts the helper, while the server may still start programs.
+
+use super::link::AcmeLink;
+use crate::config::Config;
+use crate::start_error::StartError;
+use acme::files;
+use edge::line;
+use rustix::fs::Access;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A helper whose server has ended needs some milliseconds to end.
+const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(1);
+
+/// A helper that was started, before there is a thread to listen to it.
+pub(crate) struct StartingAcme(OwnedFd);
+
+impl StartingAcme {
+    /// Starts the helper, if `config` asks for a certificate.
+    ///
+    /// # Errors
+    /// If the state folder, a named file or the address for challenges cannot be used, or no program can be started.
+    pub(crate) fn of(config: &Config) -> Result<Option<Self>, StartError> {
+        let Some(wanted) = &config.tls.acme else { return Ok(None) };
+        let options = wanted.options(config);
+        let cannot = |file: &PathBuf| {
+            let file = file.clone();
+            move |why| StartError::AcmeFile { file, why }
+        };
+        if let Some(roots) = &options.roots {
+            smallfile::open(roots).map_err(cannot(roots))?;
+        }
+        if let Some(hook) = &options.dns_hook {
+            check_program(hook).map_err(cannot(hook))?;
+        }
+        files::make_folders(&config.state).map_err(cannot(&config.state))?;
+        if options.needs_port() && !files::is_in_use(&config.state) {
+            check_address(options.listen)
+                .map_err(|why| StartError::AcmeAddress { address: options.listen, why })?;
+        }
+        let (ours, theirs) = line::pair().map_err(StartError::NoDescriptors)?;
+        let helper = |why| StartError::AcmeHelper { why };
+        let options =
+            serde_json::to_string(&options).map_err(|why| helper(io::Error::other(why)))?;
+        // Whatever lies at this program's path by now, the helper is the same program as the server.
+        Command::new("/proc/self/exe")
+            .args(["acme", "--options", &options, "--keep"])
+            .stdin(Stdio::from(theirs))
+            // On which it has nothing to say.
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(helper)?;
+        Ok(Some(Self(ours)))
+    }
+
+    /// Starts the thread that listens to the helper.
+    ///
+    /// # Errors
+    /// If there are no threads left.
+    pub(crate) fn start(self) -> io::Result<Arc<AcmeLink>> {
+        AcmeLink::start(self.0)
+    }
+}
+
+/// Whether this may be executed, which takes no right to read it.
+fn check_program(program: &Path) -> io::Result<()> {
+    if program.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    Ok(rustix::fs::access(program, Access::EXEC_OK)?)
+}
+
+/// Whether the helper will be able to listen; it binds the address itself, after the one before it is gone. That one may just be ending.
+fn check_address(address: SocketAddr) -> io::Result<()> {
+    let deadline = Instant::now() + PREDECESSOR_GONE_WITHIN;
+    loop {
+        match TcpListener::bind(address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                sleep(Duration::from_millis(20));
+            }
+            bound => return bound.map(drop),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Authorities that cannot be reached, or that misbehave: over plain HTTP on loopback, which is allowed for that.
+
+use fullbore_tests::{Launch, program, tool, until};
+use rcgen::{CertificateParams, KeyPair};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::thread;
+use tempfile::tempdir;
+
+/// An authority that answers every request with what `answer` makes of its path.
+fn authority(answer: impl Fn(&str, SocketAddr) -> String + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let Some(path) = request(&mut stream) else { continue };
+            // A client that is gone is the test's end.
+            let _ = stream.get_mut().write_all(answer(&path, address).as_bytes());
+        }
+    });
+    address
+}
+
+/// Reads a whole request, because closing with unread bytes takes the answer back. Returns its path.
+fn request(stream: &mut impl BufRead) -> Option<String> {
+    let mut lines = Vec::new();
+    while lines.last().is_none_or(|line: &String| line.len() > 2) {
+        let mut line = String::new();
+        stream.read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
+        lines.push(line);
+    }
+    let length = lines.iter().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+    });
+    stream.read_exact(&mut vec![0; length.unwrap_or(0)]).ok()?;
+    lines[0].split(' ').nth(1).map(str::to_owned)
+}
+
+fn answer(status: &str, lines: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n{lines}\r\n{body}"
+    )
+}
+
+/// Starts a server that asks `authority`. Waits until a failure of this kind is counted, and returns what was said about it.
+fn fails(authority: SocketAddr, reason: &str) -> String {
+    fails_with(authority, reason, tempdir().unwrap().path())
+}
+
+/// As [`fails`], with what is in the folder `state`.
+fn fails_with(authority: SocketAddr, reason: &str, state: &Path) -> String {
+    let library = tempdir().unwrap();
+    std::fs::write(library.path().join("note.txt"), "this is the note").unwrap();
+    let config = format!(
+        "[tls.acme]\ndomains = [\"a.example.org\"]\ndirectory = \"http://{authority}/dir\"\nlisten = \"127.0.0.1:{}\"\n",
+        free_port()
+    );
+    let server = Launch::of(library.path()).config(&config).state(state).start();
+    server.wait_for_counter(&format!("acme_failures_total{{reason=\"{reason}\"}}"), 1);
+    let said = || server.stderr.lines().join("\n");
+    until("a line about it", || said().contains("no new certificate for a.example.org: "));
+    // Viewers are served meanwhile.
+    let mut curl = tool::command("curl");
+    let ran = tool::run(curl.args(["-fsSk", &server.url_of("note.txt")]));
+    assert_eq!(ran.text(), "this is the note", "{}", ran.stderr);
+    let said = said();
+    server.finish();
+    said
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn an_authority_that_is_not_there_is_asked_again_within_minutes() {
+    let said = fails(SocketAddr::from(([127, 0, 0, 1], free_port())), "unreachable");
+    assert!(said.contains("refused") && said.contains("next try in 6"), "{said}");
+    let said = fails(authority(|_, _| answer("503 Busy", "", "<html>")), "unreachable");
+    assert!(said.contains("the authority said 503") && said.contains("next try in 6"), "{said}");
+}
+
+#[test]
+fn an_authority_that_makes_no_sense_is_told() {
+    let said = fails(authority(|_, _| answer("200 OK", "", "<html>\u{1b}[31m")), "malformed");
+    assert!(said.contains("makes no sense") && said.contains("next try in 1"), "{said}");
+    assert!(!said.contains('\u{1b}'));
+}
+
+/// What any authority says at first.
+fn usual(path: &str, address: SocketAddr) -> Option<String> {
+    let url = |name: &str| format!("\"{name}\":\"http://{address}/{name}\"");
+    match path {
+        "/dir" => {
+            let names = ["newNonce", "newAccount", "newOrder", "renewalInfo"];
+            Some(answer("200 OK", "", &format!("{{{}}}", names.map(url).join(","))))
+        }
+        "/newNonce" => Some(answer("200 OK", "Replay-Nonce: bm9uY2U\r\n", "")),
+        _ => None,
+    }
+}
+
+fn problem(kind: &str, detail: &str) -> String {
+    format!("{{\"type\":\"urn:ietf:params:acme:error:{kind}\",\"detail\":\"{detail}\"}}")
+}
+
+#[test]
+fn an_authority_that_wants_a_certificate_replaced_is_asked_for_another_one_at_once() {
+    let state = tempdir().unwrap();
+    let key = KeyPair::generate().unwrap();
+    let mut parameters = CertificateParams::new(["a.example.org".to_owned()]).unwrap();
+    parameters.use_authority_key_identifier_extension = true;
+    parameters.not_before = rcgen::date_time_ymd(2026, 1, 1);
+    parameters.not_after = rcgen::date_time_ymd(2126, 1, 1);
+    let certificate = parameters.self_signed(&key).unwrap();
+    std::fs::create_dir(state.path().join("acme")).unwrap();
+    let both = certificate.pem() + &key.serialize_pem();
+    std::fs::write(state.path().join("acme/certificate.pem"), both).unwrap();
+    let revoking = |path: &str, address: SocketAddr| {
+        usual(path, address).unwrap_or_else(|| match path {
+            "/newAccount" => answer(
+                "201 Created",
+                &format!("Location: http://{address}/account\r\nReplay-Nonce: bm9uY2U\r\n"),
+                "{\"status\":\"valid\"}",
+            ),
+            "/newOrder" => answer("403 Forbidden", "", &problem("unauthorized", "not today")),
+            _ => answer(
+                "200 OK",
+                "Retry-After: 21600\r\n",
+                "{\"suggestedWindow\":{\"start\":\"2026-01-02T00:00:00Z\",\"end\":\"2026-01-03T00:00:00Z\"},\
+                 \"explanationURL\":\"https://why.example\"}",
+            ),
+        })
+    };
+    let said = fails_with(authority(revoking), "rejected", state.path());
+    assert!(said.contains("wants the certificate replaced now (https://why.example)"), "{said}");
+    assert!(said.contains("not today (urn:ietf:params:acme:error:unauthorized)"), "{said}");
+    assert!(said.contains("the certificate in use ends on Tue, 01 Jan 2126"), "{said}");
+}
+
+#[test]
+fn an_authority_that_asks_for_patience_gets_it() {
+    let patience = |path: &str, address: SocketAddr| {
+        usual(path, address).unwrap_or_else(|| {
+            let lines = "Retry-After: 36000\r\n";
+            answer("429 Too Many Requests", lines, &problem("rateLimited", "too many"))
+        })
+    };
+    let said = fails(authority(patience), "rate_limited");
+    assert!(said.contains("too many (urn:ietf:params:acme:error:rateLimited)"), "{said}");
+    assert!(said.contains("next try in 10 h") || said.contains("next try in 11 h"), "{said}");
+}
+
+#[test]
+fn what_the_address_for_challenges_needs_is_told_at_the_start() {
+    let (library, taken) = (tempdir().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let config = library.path().join("fullbore.toml");
+    let listen = taken.local_addr().unwrap();
+    std::fs::write(
+        &config,
+        format!("[tls.acme]\ndomains = [\"a.example.org\"]\nlisten = \"{listen}\"\n"),
+    )
+    .unwrap();
+    let folder = tempdir().unwrap();
+    let mut command = tool::command(program().to_str().unwrap());
+    command.arg("serve").arg(folder.path()).arg("--config").arg(&config);
+    command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state"]);
+    let ran = tool::run(command.arg(library.path().join("state")));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains(&format!("cannot listen on {listen} for the questions")),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("dns_hook") && ran.stderr.contains("CAP_NET_BIND_SERVICE"));
+}
