@@ -11,20 +11,23 @@ use crate::admin_hosts::AdminHosts;
 use crate::audience::Audience;
 use crate::config::Config;
 use crate::crossings::{self, Paths};
+use crate::drain::Drain;
 use crate::folders::{Folders, Health};
 use crate::live::{self, Live};
 use crate::offload;
 use crate::page;
 use crate::sandbox;
+use crate::shifts::Shifts;
 use crate::silo_map::SiloMap;
 use crate::tls_stat::{self, TlsStat};
+use crate::upgrade::Estate;
 use catalog::KnownTitles;
 use delivery::{KernelOffload, Outgoing, Piece};
 use http::{Context, HttpDate, Limits, Page, Parse, Part, Refusal, Request, Resource, Response};
 use net::{Admission, Socket};
 use qoe::Collector;
 use reactor::op::Incoming;
-use reactor::{Fd, Reactor, RingOptions, sleep, spawn, timeout_at};
+use reactor::{Fd, Reactor, Remote, RingOptions, Woken, remote, sleep, spawn, timeout_at};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io;
@@ -75,9 +78,16 @@ pub struct Chosen {
 
 /// The admin listener's thread, which lives as long as the process. Dropping this stops the listener, so that the next server
 /// can use its address at once.
-pub struct Admin {
+pub(crate) struct Admin {
+    control: AdminControl,
+    estate: Arc<Estate>,
+}
+
+/// How other threads control it.
+#[derive(Clone)]
+pub(crate) struct AdminControl {
     state: Arc<State>,
-    listener: OwnedFd,
+    remote: Remote,
 }
 
 struct State {
@@ -88,6 +98,8 @@ struct State {
     /// What viewers experience. Only this thread uses it.
     experience: Mutex<Collector>,
     draining: AtomicBool,
+    /// Whether the listener is left to another server. Responses then say that their connection ends.
+    is_away: AtomicBool,
     hosts: AdminHosts,
     /// Requests for other hosts.
     misdirected: AtomicU64,
@@ -103,12 +115,12 @@ struct State {
 }
 
 impl Admin {
-    /// Starts serving on `listener`.
+    /// Starts serving, or waits with that if the listener is shared.
     ///
     /// # Errors
     /// If the thread or its ring cannot be started.
-    pub fn start(
-        listener: OwnedFd,
+    pub(crate) fn start(
+        estate: Arc<Estate>,
         workers: Vec<Watched>,
         config: &Config,
         chosen: Chosen,
@@ -125,6 +137,7 @@ impl Admin {
             started,
             experience: Mutex::default(),
             draining,
+            is_away: AtomicBool::new(estate.is_shared()),
             hosts: AdminHosts::new(&config.admin_hosts),
             misdirected: AtomicU64::new(0),
             folders,
@@ -136,7 +149,8 @@ impl Admin {
             acme,
         });
         let served = Arc::clone(&state);
-        let own_listener = listener.try_clone()?;
+        let listener = estate.admin.try_clone()?;
+        let (remote, woken) = remote()?;
         let (ready, readiness) = std::sync::mpsc::channel();
         std::thread::Builder::new().name("admin".into()).spawn(move || {
             let options = RingOptions { submission_entries: 16, completion_entries: 256 };
@@ -146,7 +160,7 @@ impl Admin {
                         sandbox::give_up_for_rings();
                     }
                     let _ = ready.send(Ok(()));
-                    let _ = reactor.run(serve(served, listener, sources));
+                    let _ = reactor.run(serve(served, listener, woken, sources));
                 }
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -154,22 +168,35 @@ impl Admin {
             }
         })?;
         readiness.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;
-        Ok(Self { state, listener: own_listener })
+        Ok(Self { control: AdminControl { state, remote }, estate })
     }
 
     /// From now on, `/healthz` says that the server is shutting down.
-    pub fn drain(&self) {
-        self.state.draining.store(true, Ordering::Relaxed);
+    pub(crate) fn drain(&self) {
+        self.control.state.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// For other threads.
+    pub(crate) fn control(&self) -> &AdminControl {
+        &self.control
+    }
+}
+
+impl AdminControl {
+    /// Leaves the listener to another server, or accepts again.
+    pub(crate) fn send_away(&self, is_away: bool) {
+        self.state.is_away.store(is_away, Ordering::Relaxed);
+        self.remote.wake();
     }
 }
 
 impl Drop for Admin {
     fn drop(&mut self) {
-        net::listener::stop(&self.listener);
+        self.estate.stop_admin();
     }
 }
 
-async fn serve(state: Arc<State>, listener: OwnedFd, sources: live::Sources) {
+async fn serve(state: Arc<State>, listener: OwnedFd, woken: Woken, sources: live::Sources) {
     let live = Live::new();
     let constants = live::Constants {
         route: offload::route_name(state.offload, state.config.route),
@@ -179,7 +206,18 @@ async fn serve(state: Arc<State>, listener: OwnedFd, sources: live::Sources) {
     let more = more_of(Arc::clone(&state));
     let (numbers, audiences) = (state.numbers.clone(), state.audiences.clone());
     spawn(live::take_snapshots(Rc::clone(&live), numbers, audiences, sources, constants, more));
-    accept(state, live, listener).await;
+    let shifts = Shifts::new([Fd::from(listener)]);
+    let admission = Admission::new(CONNECTIONS_MAX, 0);
+    let follow = || {
+        shifts.set(!state.is_away.load(Ordering::Relaxed), |listener, shift| {
+            let (state, live) = (Arc::clone(&state), Rc::clone(&live));
+            spawn(accept(state, live, listener, shift, Rc::clone(&admission)));
+        });
+        true
+    };
+    follow();
+    // It ends only if the kernel refuses the wait, for which it has no reason.
+    let _ = woken.each(follow).await;
 }
 
 /// What a snapshot contains besides the figures. Making it also collects players' reports, so that they are collected while nobody asks.
@@ -212,23 +250,34 @@ fn experience(state: &State) -> MutexGuard<'_, Collector> {
     collector
 }
 
-async fn accept(state: Arc<State>, live: Rc<Live>, listener: OwnedFd) {
-    let mut incoming = Incoming::new(Fd::from(listener));
-    let admission = Admission::new(CONNECTIONS_MAX, 0);
-    loop {
-        let Ok(connection) = incoming.next().await else {
-            sleep(Duration::from_millis(100)).await;
-            continue;
-        };
+/// Accepts connections for one shift.
+async fn accept(
+    state: Arc<State>,
+    live: Rc<Live>,
+    listener: Fd,
+    shift: Rc<Drain>,
+    admission: Rc<Admission>,
+) {
+    let mut incoming = Incoming::new(listener);
+    let receive = |connection| {
         let socket = Socket::from(connection);
-        let Ok(peer) = socket.peer() else { continue };
-        if let Ok(pass) = admission.admit(peer.ip()) {
+        let Ok(pass) = socket.peer().map(|peer| admission.admit(peer.ip())) else { return };
+        if let Ok(pass) = pass {
             let (state, live) = (Arc::clone(&state), Rc::clone(&live));
             spawn(async move {
                 let _pass = pass;
                 converse(&state, &live, &socket).await;
             });
         }
+    };
+    while let Some(next) = shift.unless_begun(incoming.next()).await {
+        match next {
+            Ok(connection) => receive(connection),
+            Err(_) => drop(shift.unless_begun(sleep(Duration::from_millis(100))).await),
+        }
+    }
+    while let Some(connection) = incoming.last().await {
+        receive(connection);
     }
 }
 
@@ -240,7 +289,7 @@ async fn converse(state: &State, live: &Live, socket: &Socket) {
         let response = match timeout_at(deadline, read_request(socket, &mut input, &limits)).await {
             Ok(Some(Ok(request))) if !state.hosts.answer_to(&request) => {
                 state.misdirected.fetch_add(1, Ordering::Relaxed);
-                with_context(&limits, |context| {
+                with_context(state, |context| {
                     http::refuse(Refusal::Misdirected, Some(&request), context)
                 })
             }
@@ -248,13 +297,13 @@ async fn converse(state: &State, live: &Live, socket: &Socket) {
                 if live::stream(live, socket).await {
                     return;
                 }
-                with_context(&limits, |context| {
+                with_context(state, |context| {
                     http::refuse(Refusal::Unavailable, Some(&request), context)
                 })
             }
-            Ok(Some(Ok(request))) => answer(state, live, &request, &limits),
+            Ok(Some(Ok(request))) => answer(state, live, &request),
             Ok(Some(Err(refusal))) => {
-                with_context(&limits, |context| http::refuse(refusal, None, context))
+                with_context(state, |context| http::refuse(refusal, None, context))
             }
             Ok(None) | Err(_) => return,
         };
@@ -331,8 +380,8 @@ fn answer_page(request: &Request, context: &Context<'_>) -> Option<Response> {
     }
 }
 
-fn answer(state: &State, live: &Live, request: &Request, limits: &Limits) -> Response {
-    if let Some(page) = with_context(limits, |context| answer_page(request, context)) {
+fn answer(state: &State, live: &Live, request: &Request) -> Response {
+    if let Some(page) = with_context(state, |context| answer_page(request, context)) {
         return page;
     }
     let path = match &request.resource {
@@ -341,7 +390,7 @@ fn answer(state: &State, live: &Live, request: &Request, limits: &Limits) -> Res
     };
     let (content_type, text) = match path {
         b"healthz" if state.draining.load(Ordering::Relaxed) => {
-            return with_context(limits, |context| {
+            return with_context(state, |context| {
                 http::refuse(Refusal::Unavailable, Some(request), context)
             });
         }
@@ -350,7 +399,7 @@ fn answer(state: &State, live: &Live, request: &Request, limits: &Limits) -> Res
                 Health::Well => "ok\n".to_owned(),
                 Health::Partly(why) => format!("ok, but {why}\n"),
                 Health::Lost(why) => {
-                    return with_context(limits, |context| {
+                    return with_context(state, |context| {
                         http::refuse_because(Refusal::Unavailable, &why, Some(request), context)
                     });
                 }
@@ -360,7 +409,7 @@ fn answer(state: &State, live: &Live, request: &Request, limits: &Limits) -> Res
         b"metrics" => ("text/plain; version=0.0.4; charset=utf-8", metrics(state, live)),
         b"status.json" => ("application/json", status(state, live)),
         _ => {
-            return with_context(limits, |context| {
+            return with_context(state, |context| {
                 http::refuse(Refusal::NotFound, Some(request), context)
             });
         }
@@ -375,13 +424,15 @@ fn answer(state: &State, live: &Live, request: &Request, limits: &Limits) -> Res
         brotli: None,
         gzip: None,
     };
-    with_context(limits, |context| http::respond_page(request, page, context))
+    with_context(state, |context| http::respond_page(request, page, context))
 }
 
-fn with_context<R>(limits: &Limits, f: impl FnOnce(&Context<'_>) -> R) -> R {
+fn with_context<R>(state: &State, f: impl FnOnce(&Context<'_>) -> R) -> R {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let date = HttpDate::new(since_1970.as_secs());
-    f(&Context { cache_control: "no-store", ..Context::new(&date, limits) })
+    let closing = state.is_away.load(Ordering::Relaxed);
+    let limits = Limits::default();
+    f(&Context { cache_control: "no-store", closing, ..Context::new(&date, &limits) })
 }
 
 /// Resident memory, under the name that Prometheus defines for it.

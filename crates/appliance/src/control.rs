@@ -11,6 +11,7 @@ use token::KeyRing;
 /// The main thread's requests to one worker. The worker looks at them when it is woken.
 pub struct Control {
     drain: AtomicBool,
+    away: AtomicBool,
     tls: Mutex<Option<Tls>>,
     keys: Mutex<Option<Arc<KeyRing>>>,
     lists: Mutex<Option<Arc<AddressLists>>>,
@@ -19,10 +20,11 @@ pub struct Control {
 }
 
 impl Control {
-    /// Controls the worker that `remote` wakes.
-    pub fn new(remote: Remote) -> Self {
+    /// Controls the worker that `remote` wakes. If it `is_away`, it accepts nothing until told to.
+    pub fn new(remote: Remote, is_away: bool) -> Self {
         Self {
             drain: AtomicBool::new(false),
+            away: AtomicBool::new(is_away),
             tls: Mutex::new(None),
             keys: Mutex::new(None),
             lists: Mutex::new(None),
@@ -34,6 +36,13 @@ impl Control {
     /// Asks the worker to stop accepting, finish its present responses and end.
     pub fn drain(&self) {
         self.drain.store(true, Ordering::Release);
+        self.remote.wake();
+    }
+
+    /// Asks the worker to leave its listeners to another process, or to accept again. Away, it still answers its viewers, but says that
+    /// each connection ends with the response.
+    pub(crate) fn send_away(&self, is_away: bool) {
+        self.away.store(is_away, Ordering::Release);
         self.remote.wake();
     }
 
@@ -64,6 +73,11 @@ impl Control {
     /// Whether the worker was asked to end.
     pub(crate) fn is_draining(&self) -> bool {
         self.drain.load(Ordering::Acquire)
+    }
+
+    /// Whether the worker leaves its listeners to another process.
+    pub(crate) fn is_away(&self) -> bool {
+        self.away.load(Ordering::Acquire)
     }
 
     /// New keys; each set is returned once.

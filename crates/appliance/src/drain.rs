@@ -8,12 +8,24 @@ use std::task::{Poll, Waker};
 /// A worker's shutdown: sessions that wait for requests wait for this, too.
 #[derive(Default)]
 pub struct Drain {
+    announced: Cell<bool>,
     begun: Cell<bool>,
     waiting: RefCell<BTreeMap<u64, Waker>>,
     next: Cell<u64>,
 }
 
 impl Drain {
+    /// Whether responses say that their connection ends with them: the shutdown has begun, or will.
+    pub fn is_announced(&self) -> bool {
+        self.announced.get() || self.begun.get()
+    }
+
+    /// Has responses say so, or no longer. Sessions that wait are left alone: a connection that is closed while its viewer sends a request
+    /// looks broken to the viewer, and one that said that it would end does not.
+    pub fn announce(&self, is_announced: bool) {
+        self.announced.set(is_announced);
+    }
+
     /// Whether the shutdown has begun.
     pub fn has_begun(&self) -> bool {
         self.begun.get()

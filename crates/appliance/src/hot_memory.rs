@@ -216,6 +216,15 @@ impl Keeper {
         &self.set
     }
 
+    /// Gives the set's memory to the process that takes this one's place: few viewers ask here any more.
+    pub(crate) async fn give_all_back(&self) {
+        self.set.let_grow(0);
+        while self.set.gives_back() && self.set.give_back_block() > 0 {
+            // As below.
+            yield_now().await;
+        }
+    }
+
     /// Checks the memory and adjusts the set. Call it once a second.
     pub(crate) async fn look(&self) {
         // All of its memory was taken at the start, and giving it back would help nobody.

@@ -43,12 +43,14 @@ pub mod sandbox;
 pub mod server;
 pub mod session;
 pub mod shelf;
+mod shifts;
 pub mod signals;
 mod silo;
 mod silo_map;
 mod start_error;
 pub mod switch;
 pub mod tls_stat;
+pub mod upgrade;
 mod ways_in;
 pub mod worker;
 

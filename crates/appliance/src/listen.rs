@@ -7,7 +7,9 @@
 use crate::config::{Config, Placement, Switch};
 use crate::silo_map::SiloMap;
 use delivery::KernelOffload;
-use net::listener::{ListenerOptions, bind, is_taken, local_address, mark, steer};
+use net::listener::{
+    ListenerOptions, bind, is_taken, local_address, mark, set_backlog, steer, unsteer,
+};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -100,61 +102,140 @@ const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(2);
 /// The pause between two attempts at an address in use.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);
 
+/// Where viewers come in.
+pub(crate) struct Listening {
+    /// With the port that the kernel chose if it was 0.
+    pub(crate) address: SocketAddr,
+    /// Each worker's listeners: several only if another server had more workers.
+    pub(crate) of_workers: Vec<Vec<OwnedFd>>,
+    /// Each listener once, in the order in which they began to listen.
+    pub(crate) in_order: Vec<OwnedFd>,
+    /// What connections must start with from the takeover on, if the listeners are another server's.
+    pub(crate) options: Option<ListenerOptions>,
+}
+
 /// Binds a listener per worker, or one for all, and has the kernel give each silo its connections. If the kernel refuses that and
 /// the operator did not ask for it, or refuses to mark connections, the map says so. With port 0, all get the port of the first one.
+///
+/// `inherited` are the listeners of the server whose place this one takes, in their order. If they are on the right address, they are used
+/// as they are: connections wait in them, and a listener more would get connections before this server is ready.
 pub(crate) fn listen(
     config: &Config,
     offload: KernelOffload,
     map: &mut SiloMap,
-) -> Result<(SocketAddr, Vec<OwnedFd>), ListenError> {
+    inherited: Vec<OwnedFd>,
+) -> Result<Listening, ListenError> {
     let wanted = config.listen;
-    wait_until_free(wanted, LISTEN)?;
+    let options = options(config, offload, map);
+    let order = map.listening_order();
+    let is_inherited = inherited.first().is_some_and(|first| is_on(first, wanted));
+    let (in_order, reset) = match is_inherited {
+        true => take_over(inherited, wanted, &options)?,
+        false => (bind_all(config, &options, order.len())?, None),
+    };
+    let refused = |why| ListenError::Refused { address: wanted, flag: LISTEN, why };
+    let address = local_address(&in_order[0]).map_err(refused)?;
+    steer_all(config, map, &in_order[0], is_inherited)?;
+    let of_workers = deal(&in_order, &order).map_err(refused)?;
+    if let Err(why) = mark_all(&of_workers, map) {
+        map.give_up_marks(why.to_string());
+    }
+    Ok(Listening { address, of_workers, in_order, options: reset })
+}
+
+/// Whether a listener is where this server should listen.
+fn is_on(listener: &OwnedFd, wanted: SocketAddr) -> bool {
+    local_address(listener).is_ok_and(|address| {
+        address.ip() == wanted.ip() && [0, address.port()].contains(&wanted.port())
+    })
+}
+
+fn options(config: &Config, offload: KernelOffload, map: &SiloMap) -> ListenerOptions {
     let unsent_bytes_max = config.net.unsent_bytes_max.unwrap_or(offload.unsent_bytes_max());
-    let options = ListenerOptions {
+    ListenerOptions {
         backlog: i32::try_from(config.net.backlog).unwrap_or(i32::MAX),
         unsent_bytes_max: config.is_on(Switch::Pull).then_some(unsent_bytes_max),
         pacing_bytes_per_second: config.net.pacing_bytes_per_second(),
         congestion_control: config.net.congestion_control.clone(),
         tells_card: map.silos().len() > 1,
-    };
-    let cannot = |why| cannot_listen(wanted, &options, why);
-    let first = bind(wanted, &options).map_err(cannot)?;
+    }
+}
+
+/// New listeners for so many workers.
+fn bind_all(
+    config: &Config,
+    options: &ListenerOptions,
+    workers: usize,
+) -> Result<Vec<OwnedFd>, ListenError> {
+    let wanted = config.listen;
+    wait_until_free(wanted, LISTEN)?;
+    let cannot = |why| cannot_listen(wanted, options, why);
+    let first = bind(wanted, options).map_err(cannot)?;
     let address = local_address(&first).map_err(|why| ListenError::Refused {
         address: wanted,
         flag: LISTEN,
         why,
     })?;
-    let order = map.listening_order();
-    let mut listeners = vec![(order[0], first)];
-    for worker in &order[1..] {
-        let listener = if config.is_on(Switch::Listeners) {
-            bind(address, &options).map_err(cannot)?
-        } else {
-            listeners[0].1.try_clone().map_err(|why| ListenError::Refused {
-                address: wanted,
-                flag: LISTEN,
-                why,
-            })?
+    let count = if config.is_on(Switch::Listeners) { workers } else { 1 };
+    let mut listeners = vec![first];
+    for _ in 1..count {
+        listeners.push(bind(address, options).map_err(cannot)?);
+    }
+    Ok(listeners)
+}
+
+/// Prepares another server's listeners as far as that does not change what it serves, and returns what to set on them at the takeover.
+fn take_over(
+    listeners: Vec<OwnedFd>,
+    wanted: SocketAddr,
+    options: &ListenerOptions,
+) -> Result<(Vec<OwnedFd>, Option<ListenerOptions>), ListenError> {
+    let reset = options.spelled_out().map_err(|why| cannot_listen(wanted, options, why))?;
+    // The sandbox allows no such call at the takeover, and more or less room does the other server no harm.
+    listeners
+        .iter()
+        .try_for_each(|listener| set_backlog(listener, options.backlog))
+        .map_err(|why| ListenError::Refused { address: wanted, flag: LISTEN, why })?;
+    Ok((listeners, Some(reset)))
+}
+
+/// Has the kernel give each silo its connections, and takes another server's program for that away.
+fn steer_all(
+    config: &Config,
+    map: &mut SiloMap,
+    first: &OwnedFd,
+    is_inherited: bool,
+) -> Result<(), ListenError> {
+    let Some(steering) = map.steering() else {
+        return match is_inherited {
+            true => unsteer(first).map_err(ListenError::Steering),
+            false => Ok(()),
         };
-        listeners.push((*worker, listener));
-    }
-    if let Some(steering) = map.steering() {
-        match steer(&listeners[0].1, &steering.program()).map_err(ListenError::Steering) {
-            Err(why) if config.silo == Placement::Auto => map.give_up_network(why.to_string()),
-            steered => steered?,
+    };
+    match steer(first, &steering.program()) {
+        Err(why) if config.silo == Placement::Auto => {
+            map.give_up_network(why.to_string());
+            Ok(())
         }
+        steered => steered.map_err(ListenError::Steering),
     }
-    if let Err(why) = mark_all(&listeners, map) {
-        map.give_up_marks(why.to_string());
+}
+
+/// Deals listeners out to workers in `order`, so that each listener has a worker and each worker a listener.
+fn deal(listeners: &[OwnedFd], order: &[usize]) -> io::Result<Vec<Vec<OwnedFd>>> {
+    let mut of_workers: Vec<_> = order.iter().map(|_| Vec::new()).collect();
+    for at in 0..listeners.len().max(order.len()) {
+        let listener = listeners[at % listeners.len()].try_clone()?;
+        of_workers[order[at % order.len()]].push(listener);
     }
-    listeners.sort_unstable_by_key(|(worker, _)| *worker);
-    Ok((address, listeners.into_iter().map(|(_, listener)| listener).collect()))
+    Ok(of_workers)
 }
 
 /// Gives the connections of each worker their mark.
-fn mark_all(listeners: &[(usize, OwnedFd)], map: &SiloMap) -> io::Result<()> {
-    listeners.iter().try_for_each(|(worker, listener)| {
-        map.departure(*worker).map_or(Ok(()), |departure| mark(listener, departure.mark))
+fn mark_all(of_workers: &[Vec<OwnedFd>], map: &SiloMap) -> io::Result<()> {
+    of_workers.iter().enumerate().try_for_each(|(worker, listeners)| {
+        let Some(departure) = map.departure(worker) else { return Ok(()) };
+        listeners.iter().try_for_each(|listener| mark(listener, departure.mark))
     })
 }
 
@@ -183,8 +264,14 @@ fn refused(address: SocketAddr, flag: &'static str, why: io::Error) -> ListenErr
     }
 }
 
-/// Binds the admin pages' listener.
-pub(crate) fn bind_admin(address: SocketAddr) -> Result<OwnedFd, ListenError> {
+/// Binds the admin pages' listener, or uses that of the server whose place this one takes.
+pub(crate) fn bind_admin(
+    address: SocketAddr,
+    inherited: Option<OwnedFd>,
+) -> Result<OwnedFd, ListenError> {
+    if let Some(listener) = inherited.filter(|listener| is_on(listener, address)) {
+        return Ok(listener);
+    }
     wait_until_free(address, ADMIN)?;
     bind(address, &ListenerOptions::default()).map_err(|why| refused(address, ADMIN, why))
 }
@@ -228,4 +315,26 @@ fn is_reserved(port: u16) -> bool {
         let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
         matches!((first.parse(), last.parse()), (Ok(first), Ok(last)) if (first..=last).contains(&port))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_listener_gets_a_worker_and_each_worker_a_listener() {
+        let dealt = |listeners: usize, order: &[usize]| -> Vec<Vec<usize>> {
+            let any = SocketAddr::from(([127, 0, 0, 1], 0));
+            let bound = || bind(any, &ListenerOptions::default()).unwrap();
+            let listeners: Vec<_> = (0..listeners).map(|_| bound()).collect();
+            let port = |listener: &OwnedFd| local_address(listener).unwrap().port();
+            let place = |one: &OwnedFd| listeners.iter().position(|l| port(l) == port(one));
+            let places = |own: Vec<OwnedFd>| own.iter().map(|one| place(one).unwrap()).collect();
+            deal(&listeners, order).unwrap().into_iter().map(places).collect()
+        };
+        assert_eq!(dealt(3, &[1, 0, 2]), [[1], [0], [2]], "as they began to listen");
+        assert_eq!(dealt(3, &[0, 1]), [vec![0, 2], vec![1]]);
+        assert_eq!(dealt(1, &[1, 0]), [[0], [0]], "shared");
+        assert_eq!(dealt(2, &[0, 1, 2]), [[0], [1], [0]]);
+    }
 }

@@ -19,6 +19,7 @@ use crate::shelf::Shelf;
 use crate::silo::{self, Silo};
 use crate::silo_map::{self, SiloMap};
 use crate::start_error::StartError;
+use crate::upgrade::{Estate, Inherited};
 use crate::ways_in::{WayIn, WaysIn};
 use crate::worker::Shared;
 use crypt::{Tls, TlsOptions};
@@ -28,7 +29,6 @@ use net::listener::local_address;
 use qoe::Salt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -69,7 +69,8 @@ pub(crate) struct Handed {
     pub(crate) log_out: Option<Box<dyn io::Write + Send>>,
     /// The files that must not be served.
     pub(crate) own_files: OwnFiles,
-    pub(crate) admin_listener: OwnedFd,
+    /// The listeners, for the next server.
+    pub(crate) estate: Arc<Estate>,
     /// What the dashboard reads about the machine.
     pub(crate) sources: live::Sources,
     /// The helper of a caching edge, if this is one.
@@ -79,11 +80,14 @@ pub(crate) struct Handed {
 }
 
 impl Opened {
-    /// Opens everything that `config`, which was checked, names.
+    /// Opens everything that `config`, which was checked, names. What is `inherited` comes from the server whose place this one takes.
     ///
     /// # Errors
     /// One line: what, and what to do about it.
-    pub(crate) fn open(config: Config) -> Result<(Self, Handed), StartError> {
+    pub(crate) fn open(
+        config: Config,
+        inherited: Option<Inherited>,
+    ) -> Result<(Self, Handed), StartError> {
         let config = Arc::new(config);
         let machine = Machine::probe();
         let edge = Starting::of(&config)?;
@@ -98,10 +102,13 @@ impl Opened {
         let workers = count_workers(&config, &machine)?;
         let library: Vec<_> = folders.present().map(|(_, path)| path).collect();
         let mut silo_map = SiloMap::new(&config, &machine, &Topology::open(), &library, workers)?;
-        let WaysIn { address, ways_in, bypass } =
-            WaysIn::open(&config, offload, &mut silo_map, workers)?;
-        let admin_listener = bind_admin(config.admin)?;
+        let is_successor = inherited.is_some();
+        let Inherited { viewers, admin, .. } = inherited.unwrap_or_default();
+        let WaysIn { address, ways_in, bypass, in_order, options } =
+            WaysIn::open(&config, offload, &mut silo_map, workers, viewers)?;
+        let admin_listener = bind_admin(config.admin, admin)?;
         let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
+        let estate = Arc::new(Estate::new(in_order, admin_listener, options, is_successor));
         // After the code that makes them: the self-signed certificate, the access log.
         let own_files = OwnFiles::of(&config);
         let sources = live::Sources::open();
@@ -120,17 +127,8 @@ impl Opened {
             large_pages: ReservedPages::open(),
             config,
         };
-        let handed = Handed {
-            ways_in,
-            keys,
-            lists,
-            log_out,
-            own_files,
-            admin_listener,
-            sources,
-            edge,
-            acme,
-        };
+        let handed =
+            Handed { ways_in, keys, lists, log_out, own_files, estate, sources, edge, acme };
         Ok((opened, handed))
     }
 

@@ -14,9 +14,10 @@ use crate::pins;
 use crate::renewal::Renewal;
 use crate::sandbox;
 use crate::shelf::Shelf;
-use crate::signals::Signals;
+use crate::signals::{News, Signals};
 use crate::silo::{self, Ready, RunningWorker, Silo, Start};
 use crate::start_error::{RunError, StartError};
+use crate::upgrade::{self, Doorkeeper, Estate, Inherited, Predecessor, Succession, UpgradeError};
 use crate::ways_in::WayIn;
 use crate::worker::Shared;
 use catalog::Title;
@@ -27,14 +28,21 @@ use reactor::{RefusedNode, RingFeatures, take_refused_node};
 use signal_hook::consts::SIGHUP;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use telemetry::Numbers;
 
 /// How often the main thread checks that the workers still run.
 const WORKERS_LOOKED_AT: Duration = Duration::from_secs(2);
+
+/// Connections are counted once a second, and a little later on a busy machine.
+const COUNTED_WITHIN: Duration = Duration::from_millis(1500);
+
+/// How often an ending server looks whether it is done.
+const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
 
 /// A running server.
 pub struct Server {
@@ -57,6 +65,12 @@ pub struct Server {
     admin: Admin,
     /// The renewal, until it starts.
     renewal: Option<Renewal>,
+    /// What it leaves to the next server.
+    estate: Arc<Estate>,
+    /// Where the next server asks for that, until its thread starts, or why it cannot; none if it should not.
+    door: Option<Result<OwnedFd, String>>,
+    /// The server whose place it takes.
+    predecessor: Option<Predecessor>,
 }
 
 /// The threads without a ring, besides the workers.
@@ -104,19 +118,42 @@ impl Server {
     /// # Errors
     /// One line: what, and what to do about it.
     pub fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_with(config, None, None)
+    }
+
+    /// As [`Self::start`], of a server that can hand over to the next one, or that takes another one's place. It accepts connections
+    /// once [`Self::take_over`] returns.
+    ///
+    /// # Errors
+    /// As [`Self::start`]; the other server is told, and goes on.
+    pub fn start_among(config: Config, succession: Succession) -> Result<Self, StartError> {
+        let Succession { door, mut predecessor } = succession;
+        let inherited = predecessor.as_mut().map(Predecessor::inherited);
+        match Self::start_with(config, door.as_deref(), inherited) {
+            Ok(server) => Ok(Self { predecessor, ..server }),
+            Err(why) => {
+                if let Some(predecessor) = &predecessor {
+                    predecessor.fail(&why);
+                }
+                Err(why)
+            }
+        }
+    }
+
+    fn start_with(
+        config: Config,
+        door: Option<&Path>,
+        mut inherited: Option<Inherited>,
+    ) -> Result<Self, StartError> {
         opened::check_settings(&config)?;
-        let (opened, handed) = Opened::open(config)?;
-        let Handed {
-            ways_in,
-            keys,
-            lists,
-            log_out,
-            own_files,
-            admin_listener,
-            sources,
-            edge,
-            acme,
-        } = handed;
+        let inherited_door = inherited.as_mut().and_then(|inherited| inherited.door.take());
+        let (opened, handed) = Opened::open(config, inherited)?;
+        let Handed { ways_in, keys, lists, log_out, own_files, estate, sources, edge, acme } =
+            handed;
+        let door = door.map(|path| {
+            upgrade::open_door(path, inherited_door)
+                .map_err(|why| format!("cannot open {}: {why}", path.display()))
+        });
         // Before the threads, because Landlock covers the calling thread and those that it starts.
         let mut sandbox = opened.confine_files();
         let Writers { access_log, access, shelf, edge, acme } =
@@ -130,13 +167,14 @@ impl Server {
         let shared = Shared { edge, lists: Arc::clone(&lists), ..shared };
         let memory_bytes = opened.memory_bytes();
         let Crew { numbers, audiences, ended, ready: Ready { ring, refused_node } } =
-            start_workers(&mut silos, shared, memory_bytes, access_log, ways_in)?;
+            start_workers(&mut silos, shared, memory_bytes, access_log, ways_in, &estate)?;
         // Hot sets were made on this thread.
         let of_hot_sets = take_refused_node();
         let refused_node = refused_node.or(of_hot_sets);
         let watched = watched(&numbers, audiences);
         let chosen = chosen(&opened, lacks.clone(), acme);
-        let admin = Admin::start(admin_listener, watched, &opened.config, chosen, epoch, sources);
+        let admin =
+            Admin::start(Arc::clone(&estate), watched, &opened.config, chosen, epoch, sources);
         let admin = admin.map_err(StartError::Admin)?;
         let workers = silos.iter().flat_map(Silo::workers);
         let renewal = Renewal {
@@ -166,6 +204,9 @@ impl Server {
             memory_bound,
             admin,
             renewal: Some(renewal),
+            estate,
+            door,
+            predecessor: None,
         })
     }
 
@@ -248,6 +289,9 @@ impl Server {
             lines.push(format!("signing   a token is required for {required}, {how}"));
         }
         lines.extend(self.describe_entrance());
+        if let Some(Err(why)) = &self.door {
+            lines.push(format!("upgrade   impossible: {why}"));
+        }
         if !off.is_empty() {
             let names: Vec<_> = Switch::ALL
                 .iter()
@@ -281,10 +325,32 @@ impl Server {
         self.silos.iter().flat_map(Silo::workers)
     }
 
+    /// Takes the place of the server before it, if there is one: from now on it is this one that accepts.
+    ///
+    /// # Errors
+    /// If the other server does not leave; it goes on then.
+    pub fn take_over(&self) -> Result<(), StartError> {
+        let Some(predecessor) = &self.predecessor else { return Ok(()) };
+        if let Err(why) = self.estate.set_options() {
+            let error = UpgradeError::Options(why);
+            predecessor.fail(&error);
+            return Err(error.into());
+        }
+        predecessor.take_over()?;
+        self.workers().for_each(|worker| worker.control.send_away(false));
+        self.admin.control().send_away(false);
+        Ok(())
+    }
+
     /// Stops accepting connections. Sessions end after their present response.
     pub fn drain(&self) {
         self.admin.drain();
+        self.end_sessions();
+    }
+
+    fn end_sessions(&self) {
         self.workers().for_each(|worker| worker.control.drain());
+        self.estate.stop();
     }
 
     /// Waits until every worker has ended, or until `deadline`. Returns whether all have ended.
@@ -303,21 +369,23 @@ impl Server {
         self.silos.iter_mut().try_for_each(Silo::join).map(|()| true)
     }
 
-    /// Serves until a signal ends it. SIGTERM or SIGINT drains, a second one ends the server at once, and SIGHUP reloads the
-    /// certificates, the keys of signed URLs and the lists of addresses.
+    /// Serves until a signal ends it, or another server has taken its place. SIGTERM or SIGINT drains, a second one ends the server at
+    /// once, and SIGHUP reloads the certificates, the keys of signed URLs and the lists of addresses.
     ///
     /// # Errors
     /// If a worker failed, or viewers had to be cut off.
     pub fn run_until_signalled(mut self, signals: Signals) -> Result<(), RunError> {
-        let signals = signals.pass_on().map_err(RunError::Signals)?;
+        let (tell, news) = channel();
+        signals.pass_on(tell.clone()).map_err(RunError::Signals)?;
         let renewal = self.renewal.take().expect("nobody else takes it");
         let renewal = renewal.start().map_err(RunError::Renewal)?;
-        notify("READY=1");
-        loop {
-            match signals.recv_timeout(WORKERS_LOOKED_AT) {
+        self.meet_others(tell).map_err(RunError::Upgrade)?;
+        let is_succeeded = loop {
+            match news.recv_timeout(WORKERS_LOOKED_AT) {
                 // The renewal thread ends only by a panic, whose message is above; what is loaded stays in use.
-                Ok(SIGHUP) => drop(renewal.send(())),
-                Ok(_) => break,
+                Ok(News::Signal(SIGHUP)) => drop(renewal.send(())),
+                Ok(News::Signal(_)) => break false,
+                Ok(News::Succeeded) => break true,
                 Err(RecvTimeoutError::Timeout) => {
                     if self.workers().any(|worker| worker.thread.is_finished()) {
                         self.drain();
@@ -325,27 +393,69 @@ impl Server {
                         return Err(RunError::WorkerEnded);
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => break false,
             }
+        };
+        self.finish(&news, is_succeeded)
+    }
+
+    /// Starts the threads for the server before this one and the one after it.
+    fn meet_others(&mut self, news: Sender<News>) -> io::Result<()> {
+        match self.predecessor.take() {
+            Some(predecessor) => predecessor.await_settled(Arc::clone(&self.estate))?,
+            None => notify("READY=1"),
         }
-        notify("STOPPING=1");
-        let viewers: u64 = self.numbers.iter().map(|numbers| numbers.connections.value()).sum();
-        eprintln!(
-            "fullbore: stopping; {viewers} connections may finish their responses (signal again to stop at once)"
-        );
-        self.drain();
-        let deadline = Instant::now() + Duration::from_secs(self.opened.config.drain_seconds);
+        let Some(Ok(door)) = self.door.take() else { return Ok(()) };
+        let doorkeeper = Doorkeeper {
+            door,
+            estate: Arc::clone(&self.estate),
+            controls: self.workers().map(|worker| Arc::clone(&worker.control)).collect(),
+            admin: self.admin.control().clone(),
+            obstacle: upgrade::obstacle(&self.opened.config),
+            news,
+        };
+        doorkeeper.start()
+    }
+
+    /// Ends. A server that `is_succeeded` gives its viewers time to ask once more, because that answer says that the connection ends.
+    fn finish(&mut self, news: &Receiver<News>, is_succeeded: bool) -> Result<(), RunError> {
+        let config = Arc::clone(&self.opened.config);
+        let begun = Instant::now();
+        let deadline = begun + Duration::from_secs(config.drain_seconds);
+        let viewers = self.viewers();
+        let hint = "(signal again to stop at once)";
+        eprintln!("fullbore: stopping; {viewers} connections may finish their responses {hint}");
+        if is_succeeded {
+            let patience = Duration::from_secs(config.drain_seconds) / 2;
+            let has_viewers = || begun.elapsed() < COUNTED_WITHIN || self.viewers() > 0;
+            while begun.elapsed() < patience && has_viewers() && is_quiet(news) {
+                std::thread::sleep(LOOKED_AT_EVERY);
+            }
+            self.end_sessions();
+        } else {
+            notify("STOPPING=1");
+            self.drain();
+        }
         while Instant::now() < deadline {
-            let step = Instant::now() + Duration::from_millis(50);
-            if self.join(step.min(deadline))? {
+            if self.join(deadline.min(Instant::now() + LOOKED_AT_EVERY))? {
                 return Ok(());
             }
-            if signals.try_recv().is_ok_and(|signal| signal != SIGHUP) {
+            if !is_quiet(news) {
                 return Err(RunError::EndedAtOnce);
             }
         }
-        Err(RunError::CutOff { after_seconds: self.opened.config.drain_seconds })
+        Err(RunError::CutOff { after_seconds: config.drain_seconds })
     }
+
+    /// Connections now, or up to a second ago.
+    fn viewers(&self) -> u64 {
+        self.numbers.iter().map(|numbers| numbers.connections.value()).sum()
+    }
+}
+
+/// Whether no signal to end has come.
+fn is_quiet(news: &Receiver<News>) -> bool {
+    !matches!(news.try_recv(), Ok(News::Signal(signal)) if signal != SIGHUP)
 }
 
 /// What the main thread has of the workers.
@@ -365,6 +475,7 @@ fn start_workers(
     memory_bytes: u64,
     access_log: Option<AccessLog>,
     ways_in: Vec<WayIn>,
+    estate: &Estate,
 ) -> Result<Crew, StartError> {
     let numbers: Vec<Arc<Numbers>> = ways_in.iter().map(|_| Arc::default()).collect();
     let audiences: Vec<Arc<Audience>> = ways_in.iter().map(|_| Arc::default()).collect();
@@ -377,6 +488,7 @@ fn start_workers(
         numbers: numbers.clone(),
         audiences: audiences.clone(),
         access_log,
+        is_away: estate.is_shared(),
         ready,
         end,
     };

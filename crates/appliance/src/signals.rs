@@ -1,8 +1,16 @@
-//! Signals that end the server or make it reload.
+//! What the main thread hears of: signals that end the server or make it reload, and that another server has taken its place.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Sender;
+
+/// What the main thread hears of.
+pub(crate) enum News {
+    /// A signal.
+    Signal(i32),
+    /// Another server has taken this one's place for good.
+    Succeeded,
+}
 
 /// Signals that have come since [`signals`] was called, and those to come.
 pub struct Signals(signal_hook::iterator::Signals);
@@ -18,15 +26,14 @@ pub fn signals() -> io::Result<Signals> {
 
 impl Signals {
     /// Starts the thread that passes signals on.
-    pub(crate) fn pass_on(mut self) -> io::Result<Receiver<i32>> {
-        let (send, receive) = channel();
-        std::thread::Builder::new().name("signals".into()).spawn(move || {
+    pub(crate) fn pass_on(mut self, news: Sender<News>) -> io::Result<()> {
+        let pass = move || {
             for signal in self.0.forever() {
-                if send.send(signal).is_err() {
+                if news.send(News::Signal(signal)).is_err() {
                     return;
                 }
             }
-        })?;
-        Ok(receive)
+        };
+        std::thread::Builder::new().name("signals".into()).spawn(pass).map(drop)
     }
 }

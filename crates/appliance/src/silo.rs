@@ -102,6 +102,8 @@ pub(crate) struct Start {
     pub(crate) audiences: Vec<Arc<Audience>>,
     /// The access log, if there is one.
     pub(crate) access_log: Option<AccessLog>,
+    /// Whether they accept nothing until told to.
+    pub(crate) is_away: bool,
     /// Gets a message from each worker that accepts connections, or cannot start.
     pub(crate) ready: Sender<Result<Ready, StartError>>,
     /// Gets a message from each worker that has ended.
@@ -235,9 +237,9 @@ fn start_worker(
     start: &Start,
 ) -> Result<RunningWorker, StartError> {
     let (index, node) = (seat.worker, place.banks[0].node);
-    let (listener, own_tcp) = match way_in {
-        WayIn::Listener(listener) => (Some(listener), None),
-        WayIn::Frames(frames) => (None, Some(*frames)),
+    let (listeners, own_tcp) = match way_in {
+        WayIn::Listeners(listeners) => (listeners, None),
+        WayIn::Frames(frames) => (Vec::new(), Some(*frames)),
     };
     let parts = Parts {
         shared: start.shared.clone(),
@@ -250,7 +252,7 @@ fn start_worker(
     let (ready, end) = (start.ready.clone(), start.end.clone());
     let cpu = start.shared.config.is_on(Switch::Pinning).then_some(seat.cpu);
     let (remote, woken) = remote().map_err(StartError::NoDescriptors)?;
-    let control = Arc::new(Control::new(remote));
+    let control = Arc::new(Control::new(remote, start.is_away));
     let controlled = Arc::clone(&control);
     let live = move || {
         if let Some(cpu) = cpu {
@@ -270,7 +272,7 @@ fn start_worker(
         let refused_node = take_refused_node();
         let _ = ready.send(Ok(Ready { ring: reactor.features(), refused_node }));
         drop(ready);
-        let lived = reactor.run(worker.run(listener, controlled, woken)).and_then(|run| run);
+        let lived = reactor.run(worker.run(listeners, controlled, woken)).and_then(|run| run);
         drop(reactor);
         let _ = end.send(());
         lived

@@ -5,6 +5,7 @@ use crate::bypass::OpenError;
 use crate::config::{ConfigError, SiloError};
 use crate::listen::ListenError;
 use crate::offload::NoKernelRoute;
+use crate::upgrade::UpgradeError;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -122,6 +123,8 @@ pub enum StartError {
     },
     /// A worker ended during the start.
     WorkerGone,
+    /// The server does not take another one's place.
+    Upgrade(UpgradeError),
 }
 
 impl fmt::Display for StartError {
@@ -190,6 +193,7 @@ impl fmt::Display for StartError {
             ),
             Self::Worker { index, why } => write!(f, "worker {index} cannot start: {why}"),
             Self::WorkerGone => f.write_str("a worker ended during the start; see above"),
+            Self::Upgrade(error) => error.fmt(f),
         }
     }
 }
@@ -214,6 +218,7 @@ impl std::error::Error for StartError {
             Self::KernelRoute(error) => Some(error),
             Self::BypassRoute(error) => Some(error),
             Self::Listen(error) => Some(error),
+            Self::Upgrade(error) => Some(error),
             Self::Library { why, .. }
             | Self::NoFolder { why, .. }
             | Self::AccessLog { why, .. }
@@ -255,6 +260,7 @@ from! {
     NoKernelRoute => KernelRoute,
     OpenError => BypassRoute,
     ListenError => Listen,
+    UpgradeError => Upgrade,
 }
 
 impl From<SiloError> for StartError {
@@ -270,6 +276,8 @@ pub enum RunError {
     Signals(io::Error),
     /// The thread that renews certificates and keys cannot be started.
     Renewal(io::Error),
+    /// The threads that upgrades take cannot be started.
+    Upgrade(io::Error),
     /// A worker failed.
     Worker(io::Error),
     /// A worker panicked.
@@ -292,6 +300,7 @@ impl fmt::Display for RunError {
             Self::Renewal(why) => {
                 write!(f, "cannot start the thread that renews certificates: {why}")
             }
+            Self::Upgrade(why) => write!(f, "cannot start the threads for upgrades: {why}"),
             Self::Worker(why) => write!(f, "a worker failed: {why}"),
             Self::WorkerPanicked => f.write_str("a worker panicked; its message is above"),
             Self::WorkerEnded => f.write_str("a worker ended unexpectedly; see above"),
@@ -308,7 +317,9 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Signals(why) | Self::Renewal(why) | Self::Worker(why) => Some(why),
+            Self::Signals(why) | Self::Renewal(why) | Self::Upgrade(why) | Self::Worker(why) => {
+                Some(why)
+            }
             Self::WorkerPanicked | Self::WorkerEnded | Self::EndedAtOnce | Self::CutOff { .. } => {
                 None
             }

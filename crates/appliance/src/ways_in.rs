@@ -2,11 +2,12 @@
 
 use crate::bypass;
 use crate::config::{Config, ConfigError, Route};
-use crate::listen::listen;
+use crate::listen::{Listening, listen};
 use crate::sandbox;
 use crate::silo_map::SiloMap;
 use crate::start_error::StartError;
 use delivery::{KernelOffload, own_tcp};
+use net::ListenerOptions;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
@@ -18,18 +19,22 @@ pub(crate) struct WaysIn {
     pub(crate) ways_in: Vec<WayIn>,
     /// What the bypass route uses, in words.
     pub(crate) bypass: Option<String>,
+    /// Each listening socket once, in the order in which they began to listen.
+    pub(crate) in_order: Vec<OwnedFd>,
+    /// What their connections must start with from the takeover on, if they are another server's.
+    pub(crate) options: Option<ListenerOptions>,
 }
 
 /// One worker's way in.
 pub(crate) enum WayIn {
-    /// A listening socket of the kernel.
-    Listener(OwnedFd),
+    /// Listening sockets of the kernel.
+    Listeners(Vec<OwnedFd>),
     /// A queue of a network device, for our own TCP.
     Frames(Box<own_tcp::Parts>),
 }
 
 impl WaysIn {
-    /// Makes a way in for each of `count` workers, and then gives up the privileges that this takes.
+    /// Makes a way in for each of `count` workers, from the `inherited` listeners if they will do, and then gives up the privileges that this takes.
     ///
     /// # Errors
     /// What prevents it, and what to do about it.
@@ -38,11 +43,13 @@ impl WaysIn {
         offload: KernelOffload,
         map: &mut SiloMap,
         count: usize,
+        inherited: Vec<OwnedFd>,
     ) -> Result<Self, StartError> {
         if config.route != Route::Bypass {
-            let (address, listeners) = listen(config, offload, map)?;
-            let ways_in = listeners.into_iter().map(WayIn::Listener).collect();
-            return Ok(Self { address, ways_in, bypass: None });
+            let Listening { address, of_workers, in_order, options } =
+                listen(config, offload, map, inherited)?;
+            let ways_in = of_workers.into_iter().map(WayIn::Listeners).collect();
+            return Ok(Self { address, ways_in, bypass: None, in_order, options });
         }
         let parts = bypass::open(config, count)?;
         let address =
@@ -50,6 +57,7 @@ impl WaysIn {
         let given_up = sandbox::give_up_network_privileges();
         let described = format!("{}; {given_up}", bypass::describe(config, &parts));
         let ways_in = parts.into_iter().map(|parts| WayIn::Frames(Box::new(parts))).collect();
-        Ok(Self { address, ways_in, bypass: Some(described) })
+        let (in_order, options) = (Vec::new(), None);
+        Ok(Self { address, ways_in, bypass: Some(described), in_order, options })
     }
 }

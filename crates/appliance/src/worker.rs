@@ -20,6 +20,7 @@ use crate::moves::{Inboxes, Moves, Reason, Refused};
 use crate::pins::{Pinner, Pins};
 use crate::session::{self, Traveller};
 use crate::shelf::Shelf;
+use crate::shifts::Shifts;
 use crate::silo::Place;
 use crate::silo_map::SiloMap;
 use crypt::Tls;
@@ -232,7 +233,7 @@ impl Worker {
 
     /// What every response depends on.
     pub fn with_context<R>(&self, f: impl FnOnce(&http::Context<'_>) -> R) -> R {
-        self.answering.with_context(self.drain.has_begun(), f)
+        self.answering.with_context(self.drain.is_announced(), f)
     }
 
     /// Exchanges connections with other workers, as long as there are sessions.
@@ -255,7 +256,7 @@ impl Worker {
     /// If the kernel refuses something that no server can do without.
     pub async fn run(
         self: Rc<Self>,
-        listener: Option<OwnedFd>,
+        listeners: Vec<OwnedFd>,
         control: Arc<Control>,
         woken: Woken,
     ) -> io::Result<()> {
@@ -265,34 +266,12 @@ impl Worker {
         if let Some(woken) = self.moves.as_ref().and_then(Moves::take_woken) {
             spawn(Rc::clone(&self).exchange(woken));
         }
-        if let Some(listener) = listener.map(Fd::from) {
-            let accepting = Rc::clone(&self);
-            spawn(async move {
-                accepting.drain.unless_begun(accepting.accept(listener.clone())).await;
-                net::listener::stop(listener.borrowed());
-            });
-        }
+        let shifts = Shifts::new(listeners.into_iter().map(Fd::from));
+        self.follow(&control, &shifts);
         let failure = self.run_own_tcp();
         let worker = Rc::clone(&self);
         let waiting = woken.each(move || {
-            if let Some(tls) = control.take_tls() {
-                *worker.entrance.tls.borrow_mut() = Some(tls);
-            }
-            if let (Some(gate), Some(keys)) = (&worker.library.gate, control.take_keys()) {
-                gate.renew(keys);
-            }
-            if let Some(lists) = control.take_lists() {
-                *worker.entrance.lists.borrow_mut() = lists;
-            }
-            if let Some(inodes) = control.take_withheld() {
-                worker.library.files.withhold(inodes);
-            }
-            if control.is_draining() {
-                worker.drain.begin();
-                if let Some(own_tcp) = &worker.entrance.own_tcp {
-                    own_tcp.refuse_new();
-                }
-            }
+            worker.follow(&control, &shifts);
             !worker.drain.has_begun()
         });
         if let Some(waited) = self.drain.unless_begun(waiting).await {
@@ -310,6 +289,32 @@ impl Worker {
         }
         self.publish();
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Does what the main thread asks for.
+    fn follow(self: &Rc<Self>, control: &Control, shifts: &Shifts) {
+        if let Some(tls) = control.take_tls() {
+            *self.entrance.tls.borrow_mut() = Some(tls);
+        }
+        if let (Some(gate), Some(keys)) = (&self.library.gate, control.take_keys()) {
+            gate.renew(keys);
+        }
+        if let Some(lists) = control.take_lists() {
+            *self.entrance.lists.borrow_mut() = lists;
+        }
+        if let Some(inodes) = control.take_withheld() {
+            self.library.files.withhold(inodes);
+        }
+        if control.is_draining() {
+            self.drain.begin();
+            if let Some(own_tcp) = &self.entrance.own_tcp {
+                own_tcp.refuse_new();
+            }
+        }
+        self.drain.announce(control.is_away());
+        shifts.set(!self.drain.is_announced(), |listener, shift| {
+            spawn(Rc::clone(self).accept(listener, shift));
+        });
     }
 
     /// Starts our own TCP, if there is one. If its device fails, the worker drains, and the returned cell holds the error.
@@ -338,18 +343,15 @@ impl Worker {
         failure
     }
 
-    async fn accept(self: &Rc<Self>, listener: Fd) {
+    /// Accepts connections for one shift.
+    async fn accept(self: Rc<Self>, listener: Fd, shift: Rc<Drain>) {
         let mut incoming = Incoming::new(listener);
         let mut pause = PAUSE_MIN;
-        loop {
-            match incoming.next().await {
+        while let Some(next) = shift.unless_begun(incoming.next()).await {
+            match next {
                 Ok(connection) => {
                     pause = PAUSE_MIN;
-                    let socket = Socket::from(connection);
-                    match socket.peer() {
-                        Ok(peer) => self.welcome(socket, peer),
-                        Err(_) => self.count_refused("peer_gone"),
-                    }
+                    self.receive(connection);
                 }
                 Err(error) => match error.raw_os_error() {
                     // The viewer left before it was accepted.
@@ -357,11 +359,22 @@ impl Worker {
                     _ => {
                         self.numbers.accept_pauses_total.add(1);
                         self.library.files.forget_unused();
-                        sleep(pause).await;
+                        shift.unless_begun(sleep(pause)).await;
                         pause = (pause * 2).min(PAUSE_MAX);
                     }
                 },
             }
+        }
+        while let Some(connection) = incoming.last().await {
+            self.receive(connection);
+        }
+    }
+
+    fn receive(self: &Rc<Self>, connection: OwnedFd) {
+        let socket = Socket::from(connection);
+        match socket.peer() {
+            Ok(peer) => self.welcome(socket, peer),
+            Err(_) => self.count_refused("peer_gone"),
         }
     }
 
@@ -446,8 +459,10 @@ impl Worker {
                 self.library.files.renew_names(names);
                 self.library.files.fall_back_on(originals);
             }
-            if let Some(keeper) = &self.keeper {
-                keeper.look().await;
+            match &self.keeper {
+                Some(keeper) if self.drain.is_announced() => keeper.give_all_back().await,
+                Some(keeper) => keeper.look().await,
+                None => {}
             }
             if let Some(edge) = &self.library.edge {
                 edge.tick();

@@ -66,6 +66,59 @@ pub fn bind(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedF
     Ok(socket.into())
 }
 
+impl ListenerOptions {
+    /// The same with every default named, to be set on a listener that began with others ([`Self::reset`]).
+    ///
+    /// # Errors
+    /// `ENOENT` or `EPERM` for a congestion control that cannot be used.
+    pub fn spelled_out(&self) -> io::Result<Self> {
+        let fresh = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+        if let Some(name) = &self.congestion_control {
+            fresh.set_tcp_congestion(name.as_bytes())?;
+        }
+        let name = fresh.tcp_congestion()?;
+        let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
+        Ok(Self {
+            // The kernel takes 0 for the system's default, and the highest rate for none.
+            unsent_bytes_max: Some(self.unsent_bytes_max.unwrap_or(0)),
+            pacing_bytes_per_second: Some(self.pacing_bytes_per_second.unwrap_or(u64::MAX)),
+            congestion_control: Some(String::from_utf8_lossy(&name).into_owned()),
+            ..self.clone()
+        })
+    }
+
+    /// Has the next connections of a listener that another process has made start with these options. Needs no privilege that
+    /// [`Self::spelled_out`] did not need.
+    ///
+    /// # Errors
+    /// If the kernel refuses one.
+    pub fn reset(&self, listener: &OwnedFd) -> io::Result<()> {
+        let socket = SockRef::from(listener);
+        if let Some(bytes) = self.unsent_bytes_max {
+            socket.set_tcp_notsent_lowat(bytes)?;
+        }
+        if let Some(rate) = self.pacing_bytes_per_second {
+            set_option(listener, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate)?;
+        }
+        if local_address(listener)?.is_ipv4() {
+            let tells = libc::c_int::from(self.tells_card);
+            set_option(listener, libc::IPPROTO_IP, libc::IP_PKTINFO, tells)?;
+        }
+        match &self.congestion_control {
+            Some(name) => socket.set_tcp_congestion(name.as_bytes()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Sets how many connections may wait at a listener that another process has made.
+///
+/// # Errors
+/// If it is no listener.
+pub fn set_backlog(listener: &OwnedFd, backlog: i32) -> io::Result<()> {
+    SockRef::from(listener).listen(backlog)
+}
+
 /// Whether a program already listens on `address`. With `SO_REUSEPORT`, a second server of the same user would bind
 /// without an error and take half of the connections.
 pub fn is_taken(address: SocketAddr) -> bool {
@@ -122,6 +175,21 @@ pub fn steer(listener: &impl AsFd, program: &[libc::sock_filter]) -> io::Result<
     set_option(listener, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, program)
 }
 
+/// Of include/uapi/asm-generic/socket.h, which libc does not name.
+const SO_DETACH_REUSEPORT_BPF: libc::c_int = 68;
+
+/// Lets the kernel spread connections over the listeners on the address of `listener` as it does without a program.
+///
+/// # Errors
+/// If the kernel cannot take a program away (before Linux 5.3).
+pub fn unsteer(listener: &impl AsFd) -> io::Result<()> {
+    match set_option(listener, libc::SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, 0) {
+        // There was none.
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        done => done,
+    }
+}
+
 /// Has routes chosen by `mark` for the packets of a socket and, if it listens, of the connections that it accepts from now on (`SO_MARK`,
 /// socket(7)). A connection that is open already changes its route with its next packet.
 ///
@@ -144,4 +212,39 @@ pub fn card_index(name: &str) -> Option<u32> {
 pub fn local_address(listener: &OwnedFd) -> io::Result<SocketAddr> {
     let address = SockRef::from(listener).local_addr()?;
     address.as_socket().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_another_process_are_replaced_and_its_program_is_taken_away() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let before = ListenerOptions {
+            unsent_bytes_max: Some(4096),
+            pacing_bytes_per_second: Some(1000),
+            tells_card: true,
+            ..ListenerOptions::default()
+        };
+        let listener = bind(address, &before).unwrap();
+        let socket = SockRef::from(&listener);
+        assert_eq!(socket.tcp_notsent_lowat().unwrap(), 4096);
+        let after = ListenerOptions::default().spelled_out().unwrap();
+        assert!(after.congestion_control.as_ref().is_some_and(|name| !name.is_empty()));
+        after.reset(&listener).unwrap();
+        set_backlog(&listener, 7).unwrap();
+        let fresh = bind(address, &ListenerOptions::default()).unwrap();
+        let fresh = SockRef::from(&fresh);
+        assert_eq!(socket.tcp_notsent_lowat().unwrap(), fresh.tcp_notsent_lowat().unwrap());
+        assert_eq!(socket.tcp_congestion().unwrap(), fresh.tcp_congestion().unwrap());
+        unsteer(&listener).unwrap();
+        steer(&listener, &crate::Steering::default().program()).unwrap();
+        unsteer(&listener).unwrap();
+        let unknown = ListenerOptions {
+            congestion_control: Some("no-such".into()),
+            ..ListenerOptions::default()
+        };
+        assert!(unknown.spelled_out().is_err());
+    }
 }

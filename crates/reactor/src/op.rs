@@ -360,12 +360,14 @@ pub struct Incoming {
     listener: Fd,
     /// The multishot operation, while one is armed.
     armed: Option<usize>,
+    /// Whether the kernel was told to stop.
+    is_ending: bool,
 }
 
 impl Incoming {
     /// Listens for connections on `listener`.
     pub fn new(listener: Fd) -> Self {
-        Self { core: with_core_shared(), listener, armed: None }
+        Self { core: with_core_shared(), listener, armed: None, is_ending: false }
     }
 
     /// The next connection, non-blocking and close-on-exec.
@@ -377,6 +379,23 @@ impl Incoming {
         let fd = as_result(result)?;
         // SAFETY: a successful accept returns a descriptor that nobody else owns.
         Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    }
+
+    /// Stops accepting, and returns one after the other what the kernel had accepted by then. Dropping the connections instead would reset
+    /// viewers who have done nothing wrong. What still waits at the listener stays there.
+    pub async fn last(&mut self) -> Option<OwnedFd> {
+        if let (Some(index), false) = (self.armed, self.is_ending) {
+            cancel(&self.core, index as u64);
+            self.is_ending = true;
+        }
+        while self.armed.is_some() {
+            let result = std::future::poll_fn(|cx| self.poll_next(cx)).await;
+            if result >= 0 {
+                // SAFETY: a successful accept returns a descriptor that nobody else owns.
+                return Some(unsafe { OwnedFd::from_raw_fd(result) });
+            }
+        }
+        None
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<i32> {

@@ -1,0 +1,215 @@
+//! The old server's side: answers at the door, and leaves its place to the server that is ready for it.
+
+use super::estate::Estate;
+use super::message::{PROTOCOL, ToNew, ToOld};
+use super::socket::{admit, either, wait_at_most};
+use crate::admin::AdminControl;
+use crate::control::Control;
+use crate::notify::notify;
+use crate::signals::News;
+use edge::line;
+use rustix::net::UCred;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+/// How long somebody at the door may take for the first word.
+const FIRST_WORD_WITHIN: Duration = Duration::from_secs(5);
+
+/// The longest time that a new server may take to start, and to settle.
+const PATIENCE_MAX: Duration = Duration::from_secs(3600);
+
+/// A pause when no descriptor is left for somebody at the door.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Keeps the door of a running server, on a thread of its own.
+pub(crate) struct Doorkeeper {
+    pub(crate) door: OwnedFd,
+    pub(crate) estate: Arc<Estate>,
+    pub(crate) controls: Vec<Arc<Control>>,
+    pub(crate) admin: AdminControl,
+    /// Why no other server can take this one's place, if that is so.
+    pub(crate) obstacle: Option<&'static str>,
+    /// Hears of it when another server has taken this one's place.
+    pub(crate) news: Sender<News>,
+}
+
+/// Why another server does not take this one's place: a line for the operator.
+struct Stays(String);
+
+impl Doorkeeper {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If there is no thread.
+    pub(crate) fn start(self) -> io::Result<()> {
+        std::thread::Builder::new().name("door".into()).spawn(move || self.run()).map(drop)
+    }
+
+    fn run(self) {
+        let mut buffer = Vec::new();
+        loop {
+            let Ok((line, who)) = admit(&self.door) else {
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            match self.answer(&line, who, &mut buffer) {
+                Ok(()) => return,
+                Err(Stays(why)) => eprintln!("fullbore: {why}; this server goes on"),
+            }
+        }
+    }
+
+    /// Returns once another server has taken this one's place for good.
+    fn answer(&self, line: &OwnedFd, who: UCred, buffer: &mut Vec<u8>) -> Result<(), Stays> {
+        let process = who.pid.as_raw_nonzero();
+        let cannot = |why: io::Error| Stays(format!("process {process} asked for nothing ({why})"));
+        wait_at_most(line, FIRST_WORD_WITHIN).map_err(cannot)?;
+        let asked = line::receive(line, buffer).map_err(cannot)?;
+        if who.uid != rustix::process::geteuid() {
+            refuse(
+                line,
+                "only the user who runs it may upgrade it: become that user, for example with sudo -u",
+            );
+            let user = who.uid.as_raw();
+            return Err(Stays(format!(
+                "process {process} of user {user} may not upgrade this server"
+            )));
+        }
+        let ready_seconds = match asked {
+            Some((ToOld::Ask { protocol: PROTOCOL, ready_seconds }, _)) => ready_seconds,
+            Some((ToOld::Failed { why }, _)) => {
+                return Err(Stays(format!("an upgrade failed: {}", one_line(&why))));
+            }
+            Some(_) => {
+                refuse(line, "it is of a version that cannot hand over to this one: restart it");
+                return Err(Stays(format!("process {process} asked as another version does")));
+            }
+            None => return Err(Stays(format!("process {process} looked for this server"))),
+        };
+        if let Some(why) = self.refusal() {
+            refuse(line, why);
+            return Err(Stays(format!("the upgrade by process {process} was refused: {why}")));
+        }
+        eprintln!("fullbore: process {process} starts in place of this server");
+        let failed = |why: String| Stays(format!("the upgrade by process {process} failed: {why}"));
+        self.hand_over(line).map_err(|why| failed(why.to_string()))?;
+        let patience = Duration::from_secs(ready_seconds).min(PATIENCE_MAX);
+        let settle = self.await_ready(line, Instant::now() + patience, buffer).map_err(failed)?;
+        self.leave(line, settle, buffer).map_err(failed)?;
+        eprintln!("fullbore: process {process} has taken the place of this server");
+        // Only now, because systemd takes the end of a main process for the end of its service.
+        notify(&format!("MAINPID={process}"));
+        // The main thread is there as long as the process.
+        let _ = self.news.send(News::Succeeded);
+        Ok(())
+    }
+
+    fn refusal(&self) -> Option<&'static str> {
+        if self.estate.is_shared() {
+            return Some("it has only just taken another one's place: try again in some seconds");
+        }
+        if self.estate.is_ending() {
+            return Some("it is ending: start the new one when it is gone");
+        }
+        self.obstacle
+    }
+
+    /// Gives the new server everything that it needs to be this one.
+    fn hand_over(&self, line: &OwnedFd) -> io::Result<()> {
+        for listener in &self.estate.viewers {
+            line::send(line, &ToNew::Viewers, Some(listener.as_fd()))?;
+        }
+        line::send(line, &ToNew::Admin, Some(self.estate.admin.as_fd()))?;
+        line::send(line, &ToNew::Door, Some(self.door.as_fd()))?;
+        line::send(line, &ToNew::All { process: std::process::id() }, None)
+    }
+
+    /// Waits until the new server is ready, and returns for how long this one is to stay. Others at the door are turned away.
+    fn await_ready(
+        &self,
+        line: &OwnedFd,
+        deadline: Instant,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Duration, String> {
+        loop {
+            match either(line, &self.door, deadline) {
+                Ok(Some([true, _])) => break,
+                Ok(Some(_)) => {
+                    if let Ok((other, _)) = admit(&self.door) {
+                        turn_away(&other, buffer);
+                    }
+                }
+                Ok(None) => return Err("it was not ready in time".into()),
+                Err(why) => return Err(why.to_string()),
+            }
+        }
+        match line::receive(line, buffer) {
+            Ok(Some((ToOld::Ready { settle_seconds }, _))) => {
+                let settle = Duration::try_from_secs_f64(settle_seconds);
+                Ok(settle.unwrap_or_default().clamp(Duration::from_millis(1), PATIENCE_MAX))
+            }
+            Ok(Some((ToOld::Failed { why }, _))) => Err(one_line(&why)),
+            Ok(Some(_)) => Err("it did not say that it was ready".into()),
+            Ok(None) => Err("it ended before it was ready".into()),
+            Err(why) => Err(why.to_string()),
+        }
+    }
+
+    /// Stops accepting, and comes back if the new server ends within `settle`.
+    fn leave(&self, line: &OwnedFd, settle: Duration, buffer: &mut Vec<u8>) -> Result<(), String> {
+        // Before the main thread could stop listening: it looks at the one after it has set the other.
+        self.estate.share(true);
+        let told = match self.estate.is_ending() {
+            true => Err("this server is ending".to_owned()),
+            false => line::send(line, &ToNew::Go, None).map_err(|why| why.to_string()),
+        };
+        if told.is_err() {
+            self.estate.share(false);
+            return told;
+        }
+        self.send_away(true);
+        let seconds = settle.as_secs_f64();
+        eprintln!("fullbore: it accepts now; this server comes back if it ends within {seconds} s");
+        let gone = wait_at_most(line, settle).and_then(|()| line::receive::<ToOld>(line, buffer));
+        let why = match gone {
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
+                // If it is gone at this very moment, it is for whoever starts servers to notice.
+                let _ = line::send(line, &ToNew::Settled, None);
+                return Ok(());
+            }
+            Ok(Some((ToOld::Failed { why }, _))) => one_line(&why),
+            _ => format!("it ended within {seconds} s, and this one accepts again"),
+        };
+        self.estate.share(false);
+        self.send_away(false);
+        Err(why)
+    }
+
+    fn send_away(&self, is_away: bool) {
+        self.controls.iter().for_each(|control| control.send_away(is_away));
+        self.admin.send_away(is_away);
+    }
+}
+
+/// Says no to a second upgrade at the same time.
+fn turn_away(line: &OwnedFd, buffer: &mut Vec<u8>) {
+    // A socket that closes before it has read everything resets the other end, which then does not read the answer.
+    let _ =
+        wait_at_most(line, FIRST_WORD_WITHIN).and_then(|()| line::receive::<ToOld>(line, buffer));
+    refuse(line, "another upgrade is under way: try again when it has ended");
+    eprintln!("fullbore: a second upgrade at the same time was refused");
+}
+
+/// What another process says, for the log.
+fn one_line(said: &str) -> String {
+    let words: Vec<_> = said.split_whitespace().collect();
+    library::shown(&words.join(" ")).into_owned()
+}
+
+/// Says no. If nobody listens any more, nothing is lost.
+fn refuse(line: &OwnedFd, why: &str) {
+    let _ = line::send(line, &ToNew::Refused { why: why.to_owned() }, None);
+}

@@ -1,0 +1,61 @@
+//! Why a server does not take another one's place.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a server does not take another one's place. Nothing has changed for the other one.
+#[derive(Debug)]
+pub enum UpgradeError {
+    /// Nobody answers at the door.
+    NoServer {
+        /// The door.
+        door: PathBuf,
+        /// Why not.
+        why: io::Error,
+    },
+    /// The other server said no.
+    Refused(String),
+    /// It ended, or no longer waits.
+    Gone,
+    /// The two do not understand each other.
+    Line(io::Error),
+    /// A listener cannot have its options.
+    Options(io::Error),
+    /// This server cannot take any other's place.
+    Obstacle(&'static str),
+}
+
+impl fmt::Display for UpgradeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoServer { door, why } => write!(
+                f,
+                "no server can be asked at {}: {why}; if none runs, start one with fullbore serve, and if the state directory or the address to \
+                 listen on has changed, name the socket of the one that runs with --socket",
+                door.display()
+            ),
+            Self::Refused(why) => write!(f, "the running server refuses: {why}"),
+            Self::Gone => f.write_str(
+                "the running server ended, or waited no longer: see what it says, and start the new one with fullbore serve if it is gone",
+            ),
+            Self::Line(why) => {
+                write!(f, "the running server cannot be understood: {why}; restart it instead")
+            }
+            Self::Options(why) => write!(
+                f,
+                "the listeners of the running server cannot have the new settings of [net]: {why}; restart the server instead"
+            ),
+            Self::Obstacle(why) => write!(f, "no upgrade without a cut: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for UpgradeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NoServer { why, .. } | Self::Line(why) | Self::Options(why) => Some(why),
+            Self::Refused(_) | Self::Gone | Self::Obstacle(_) => None,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What a server leaves to the next one: its listeners.
+
+use net::{ListenerOptions, listener};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A server's listeners, besides the workers' own descriptors of them. The main thread and the door both decide what becomes of them.
+pub(crate) struct Estate {
+    /// In the order in which they began to listen.
+    pub(crate) viewers: Vec<OwnedFd>,
+    pub(crate) admin: OwnedFd,
+    /// What the viewers' connections must start with once this server accepts them, if the listeners are another server's.
+    pub(crate) options: Option<ListenerOptions>,
+    is_shared: AtomicBool,
+    is_ending: AtomicBool,
+}
+
+impl Estate {
+    pub(crate) fn new(
+        viewers: Vec<OwnedFd>,
+        admin: OwnedFd,
+        options: Option<ListenerOptions>,
+        is_shared: bool,
+    ) -> Self {
+        let (is_shared, is_ending) = (AtomicBool::new(is_shared), AtomicBool::new(false));
+        Self { viewers, admin, options, is_shared, is_ending }
+    }
+
+    /// Notes whether another server accepts from the listeners, or may do so again.
+    pub(crate) fn share(&self, is_shared: bool) {
+        self.is_shared.store(is_shared, Ordering::SeqCst);
+    }
+
+    /// Whether another server accepts from the listeners, or may do so again.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::SeqCst)
+    }
+
+    /// Whether this server ends anyway, and so cannot be asked for anything.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst)
+    }
+
+    /// Stops listening for viewers, unless another server accepts from the listeners. Connections that wait at them are lost.
+    pub(crate) fn stop(&self) {
+        self.is_ending.store(true, Ordering::SeqCst);
+        if !self.is_shared() {
+            self.viewers.iter().for_each(listener::stop);
+        }
+    }
+
+    /// Likewise for the admin pages.
+    pub(crate) fn stop_admin(&self) {
+        if !self.is_shared() {
+            listener::stop(&self.admin);
+        }
+    }
+
+    /// Sets on the viewers' listeners what this server's configuration says.
+    ///
+    /// # Errors
+    /// If the kernel refuses that.
+    pub(crate) fn set_options(&self) -> io::Result<()> {
+        let Some(options) = &self.options else { return Ok(()) };
+        self.viewers.iter().try_for_each(|listener| options.reset(listener))
+    }
+}

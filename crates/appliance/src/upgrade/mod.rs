@@ -1,0 +1,88 @@
+//! How one server takes the place of another, and no viewer notices.
+//!
+//! A running server keeps a Unix socket, its door. A new server, which `fullbore upgrade` starts, asks there for the listeners and
+//! gets their descriptors. It starts completely before it says that it is ready; only then does the old one stop accepting and the new one begin.
+//! Connections that wait to be accepted wait in the listeners, which both have, so none is lost.
+//!
+//! For some seconds more the old server can come back: if the new one ends, it accepts again. After that it ends as on SIGTERM.
+//!
+//! Invariants:
+//! - Until the old server says [`ToNew::Go`], the new one accepts nothing, and the old one is as if nobody had asked.
+//! - A listener that both have is never shut down, because that would end it for both ([`Estate`]).
+//! - The door answers processes of the server's own user only, and one at a time.
+//!
+//! Read first: [`message`], then [`door`] for the old server and [`predecessor`] for the new one.
+
+mod door;
+mod error;
+mod estate;
+mod message;
+mod predecessor;
+mod socket;
+
+pub(crate) use door::Doorkeeper;
+pub use error::UpgradeError;
+pub(crate) use estate::Estate;
+pub use message::ToLauncher;
+pub(crate) use predecessor::Inherited;
+pub use predecessor::{Predecessor, give_up};
+
+use crate::config::{Config, Route};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// What a server has to do with the one before it and the one after it.
+#[derive(Default)]
+pub struct Succession {
+    /// Where it can be asked for its listeners; none if it cannot.
+    pub door: Option<PathBuf>,
+    /// The server whose place it takes.
+    pub predecessor: Option<Predecessor>,
+}
+
+/// Where the server of this configuration has its door. The address is part of the name, because several servers may share a state directory.
+pub fn door_of(config: &Config) -> PathBuf {
+    config.state.join(format!("upgrade-{}.sock", config.listen))
+}
+
+/// Why the server of this configuration cannot be part of an upgrade, and what to do instead.
+pub fn obstacle(config: &Config) -> Option<&'static str> {
+    if config.route == Route::Bypass {
+        return Some(
+            "on the bypass route connections end with the process that has them: restart the server instead",
+        );
+    }
+    if config.edge.origin.is_some() {
+        return Some(
+            "a caching edge has its cache for itself: stop the server, and start the new one",
+        );
+    }
+    None
+}
+
+/// The door at `path`: that of the server whose place this one takes, if it is the same, because somebody may be waiting there.
+pub(crate) fn open_door(path: &Path, inherited: Option<OwnedFd>) -> io::Result<OwnedFd> {
+    inherited.filter(|door| socket::is_at(door, path)).map_or_else(|| socket::open(path), Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_address_has_a_door_of_its_own() {
+        let config = Config { state: "/state".into(), ..Config::default() };
+        assert_eq!(door_of(&config), Path::new("/state/upgrade-[::]:8443.sock"));
+    }
+
+    #[test]
+    fn what_cannot_hand_over_says_what_to_do_instead() {
+        assert_eq!(obstacle(&Config::default()), None);
+        let bypass = Config { route: Route::Bypass, ..Config::default() };
+        assert!(obstacle(&bypass).is_some_and(|why| why.contains("restart the server instead")));
+        let mut edge = Config::default();
+        edge.edge.origin = Some("http://origin".into());
+        assert!(obstacle(&edge).is_some_and(|why| why.contains("stop the server")));
+    }
+}

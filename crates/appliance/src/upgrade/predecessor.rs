@@ -1,0 +1,128 @@
+//! The new server's side: asks the old one for its listeners, and takes its place when it has started.
+
+use super::message::{PROTOCOL, ToLauncher, ToNew, ToOld};
+use super::socket::{reach, wait_at_most};
+use super::{Estate, UpgradeError, obstacle};
+use crate::config::Config;
+use edge::line;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the old server may take to answer. It does so at once, unless its machine is very busy.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
+/// The server whose place this one takes.
+pub struct Predecessor {
+    line: OwnedFd,
+    /// The command that started this server, and waits for what becomes of it.
+    launcher: OwnedFd,
+    process: u32,
+    settle_seconds: f64,
+    inherited: Inherited,
+}
+
+/// What it leaves.
+#[derive(Default)]
+pub(crate) struct Inherited {
+    pub(crate) viewers: Vec<OwnedFd>,
+    pub(crate) admin: Option<OwnedFd>,
+    pub(crate) door: Option<OwnedFd>,
+}
+
+impl Predecessor {
+    /// Asks the server at `door` for its listeners. It goes on until [`Self::take_over`].
+    ///
+    /// # Errors
+    /// If there is none, or it refuses.
+    pub fn ask(
+        door: &Path,
+        config: &Config,
+        launcher: OwnedFd,
+        ready_seconds: u64,
+        settle_seconds: f64,
+    ) -> Result<Self, UpgradeError> {
+        if let Some(why) = obstacle(config) {
+            return Err(UpgradeError::Obstacle(why));
+        }
+        let nobody = |why| UpgradeError::NoServer { door: door.to_owned(), why };
+        let line = reach(door).map_err(nobody)?;
+        // If nobody waits, nobody needs to hear of it.
+        let _ = line::send(&launcher, &ToLauncher::Asked, None);
+        wait_at_most(&line, ANSWER_WITHIN).map_err(UpgradeError::Line)?;
+        let ask = ToOld::Ask { protocol: PROTOCOL, ready_seconds };
+        line::send(&line, &ask, None).map_err(UpgradeError::Line)?;
+        let (process, inherited) = receive_all(&line)?;
+        Ok(Self { line, launcher, process, settle_seconds, inherited })
+    }
+
+    /// What it leaves; can be taken once.
+    pub(crate) fn inherited(&mut self) -> Inherited {
+        std::mem::take(&mut self.inherited)
+    }
+
+    /// Says that this server cannot start.
+    pub(crate) fn fail(&self, why: &dyn std::fmt::Display) {
+        // If it is gone, nobody needs to hear of it.
+        let _ = line::send(&self.line, &ToOld::Failed { why: why.to_string() }, None);
+    }
+
+    /// Returns when it is this server that accepts.
+    ///
+    /// # Errors
+    /// If the other one does not leave.
+    pub(crate) fn take_over(&self) -> Result<(), UpgradeError> {
+        let ready = ToOld::Ready { settle_seconds: self.settle_seconds };
+        line::send(&self.line, &ready, None).map_err(|_| UpgradeError::Gone)?;
+        match line::receive(&self.line, &mut Vec::new()) {
+            Ok(Some((ToNew::Go, _))) => {
+                let _ = line::send(&self.launcher, &ToLauncher::Accepts, None);
+                Ok(())
+            }
+            Ok(Some((ToNew::Refused { why }, _))) => Err(UpgradeError::Refused(why)),
+            _ => Err(UpgradeError::Gone),
+        }
+    }
+
+    /// Waits, on a thread of its own, until the other one does not come back, and tells whoever wants to know.
+    ///
+    /// # Errors
+    /// If there is no thread.
+    pub(crate) fn await_settled(self, estate: Arc<Estate>) -> io::Result<()> {
+        let wait = move || {
+            // Whether it says so, is gone or says nothing for too long: it does not accept any more. It comes back only when this process ends.
+            let patience = Duration::try_from_secs_f64(self.settle_seconds).unwrap_or_default();
+            let _ = wait_at_most(&self.line, patience + ANSWER_WITHIN)
+                .and_then(|()| line::receive::<ToNew>(&self.line, &mut Vec::new()));
+            estate.share(false);
+            let _ = line::send(&self.launcher, &ToLauncher::Settled { old: self.process }, None);
+        };
+        std::thread::Builder::new().name("settling".into()).spawn(wait).map(drop)
+    }
+}
+
+/// The old server's process, and everything that it leaves.
+fn receive_all(line: &OwnedFd) -> Result<(u32, Inherited), UpgradeError> {
+    let mut inherited = Inherited::default();
+    let mut buffer = Vec::new();
+    loop {
+        let received = line::receive(line, &mut buffer).map_err(UpgradeError::Line)?;
+        match received.ok_or(UpgradeError::Gone)? {
+            (ToNew::Viewers, Some(listener)) => inherited.viewers.push(listener),
+            (ToNew::Admin, listener) => inherited.admin = listener,
+            (ToNew::Door, door) => inherited.door = door,
+            (ToNew::All { process }, _) => return Ok((process, inherited)),
+            (ToNew::Refused { why }, _) => return Err(UpgradeError::Refused(why)),
+            (ToNew::Viewers | ToNew::Go | ToNew::Settled, _) => return Err(UpgradeError::Gone),
+        }
+    }
+}
+
+/// Tells the server at `door`, if there is one, that an upgrade came to nothing before it was asked.
+pub fn give_up(door: &Path, why: &str) {
+    if let Ok(line) = reach(door) {
+        let _ = line::send(&line, &ToOld::Failed { why: why.to_owned() }, None);
+    }
+}
