@@ -24,6 +24,7 @@ mod serve;
 mod sign;
 mod status;
 mod swarm;
+mod upgrade;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
@@ -62,6 +63,7 @@ enum Verb {
     Serve(serve::Serve),
     Sign(sign::Sign),
     Swarm(Box<swarm::Swarm>),
+    Upgrade(upgrade::Upgrade),
 }
 
 /// Writes to standard output, as [`tell`] does to standard error. If the reader is gone, the program continues.
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
         Verb::Serve(serve) => serve.run(),
         Verb::Sign(sign) => sign.run(),
         Verb::Swarm(swarm) => swarm.run(),
+        Verb::Upgrade(upgrade) => upgrade.run(),
     }
 }
 

@@ -4,11 +4,13 @@ mod urls;
 
 use crate::{say, tell};
 use appliance::config::{Certificate, Disk, Placement, Route, Switch};
+use appliance::upgrade::{Predecessor, Succession, UpgradeError};
 use appliance::{Config, Server};
 use catalog::{Form, Title};
 use clap::{Args, ValueEnum};
 use library::sample;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
@@ -92,6 +94,37 @@ pub(crate) struct Serve {
     /// Run without Landlock, seccomp and no-new-privs
     #[arg(long)]
     no_sandbox: bool,
+    #[command(flatten)]
+    succeeding: Succeeding,
+}
+
+/// What `fullbore upgrade` says to the server that it starts.
+#[derive(Args, Default)]
+struct Succeeding {
+    /// Take the place of the server with this socket
+    #[arg(long, value_name = "SOCKET", hide = true)]
+    in_place_of: Option<PathBuf>,
+    /// How long the other server waits until this one is ready
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, hide = true)]
+    ready_seconds: u64,
+    /// How long the other server can come back
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, hide = true)]
+    settle_seconds: f64,
+}
+
+impl Succeeding {
+    /// What the server has to do with the one before it and the one after it.
+    fn succession(&self, config: &Config) -> Result<Succession, UpgradeError> {
+        let door = Some(appliance::upgrade::door_of(config));
+        let Some(of) = &self.in_place_of else {
+            return Ok(Succession { door, predecessor: None });
+        };
+        let launcher = std::io::stdin().as_fd().try_clone_to_owned();
+        let launcher = launcher.map_err(UpgradeError::Line)?;
+        let Self { ready_seconds, settle_seconds, .. } = *self;
+        let asked = Predecessor::ask(of, config, launcher, ready_seconds, settle_seconds)?;
+        Ok(Succession { door, predecessor: Some(asked) })
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -139,12 +172,13 @@ enum SiloArg {
 }
 
 /// The command line or the configuration is wrong: exit code 2.
-struct Misused(String);
+pub(crate) struct Misused(pub(crate) String);
 
 impl Serve {
     /// Serves until a signal ends it.
-    pub(crate) fn run(self) -> ExitCode {
+    pub(crate) fn run(mut self) -> ExitCode {
         let check = self.check;
+        let succeeding = std::mem::take(&mut self.succeeding);
         let mut config = match self.configure() {
             Ok(config) => config,
             Err(Misused(what)) => return fail(2, &what),
@@ -185,7 +219,12 @@ impl Serve {
         let library = config.library.clone();
         // Before the sandbox, which cannot read /proc/net.
         let addresses = urls::addresses(&config);
-        let server = match Server::start(config) {
+        let succession = match succeeding.succession(&config) {
+            Ok(succession) => succession,
+            Err(error) => return fail(1, &error.to_string()),
+        };
+        let started = Server::start_among(config, succession);
+        let server = match started.and_then(|server| server.take_over().map(|()| server)) {
             Ok(server) => server,
             Err(error) => return fail(1, &error.to_string()),
         };
@@ -201,7 +240,17 @@ impl Serve {
         }
     }
 
-    fn configure(self) -> Result<Config, Misused> {
+    /// Where the server of these arguments can be asked for its listeners. Of a configuration that cannot be read, only what the flags say.
+    pub(crate) fn door(&self) -> PathBuf {
+        let read = self.config.as_deref().and_then(|path| Config::read(path).ok());
+        let mut config = read.unwrap_or_default();
+        config.listen = self.listen.unwrap_or(config.listen);
+        config.state = self.state.clone().unwrap_or(config.state);
+        appliance::upgrade::door_of(&config)
+    }
+
+    /// The configuration file, with the flags over it.
+    pub(crate) fn configure(self) -> Result<Config, Misused> {
         let mut config = match &self.config {
             Some(path) => Config::read(path).map_err(|error| Misused(error.to_string()))?,
             None => Config::default(),

@@ -1,0 +1,181 @@
+//! `fullbore upgrade`: starts a server in the place of one that runs.
+
+use crate::serve::{Misused, Serve};
+use crate::tell;
+use appliance::upgrade::{ToLauncher, give_up, obstacle};
+use clap::{Args, Parser};
+use edge::line;
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How much longer than the time to settle the new server may take to say that it has settled.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Start a server in place of one that runs, without cutting a viewer off
+///
+/// The arguments are those of the server that runs, as after "fullbore serve"; a changed configuration takes effect. The new server starts completely before
+/// it takes over. If it can't, the one that runs goes on. Run it as the user who runs the server. Options of this command come first.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  fullbore upgrade --config /etc/fullbore/fullbore.toml\n  fullbore upgrade --program ./fullbore /srv/videos --listen 127.0.0.1:8080 --tls off"
+)]
+pub(crate) struct Upgrade {
+    /// The new program [default: the one that runs this command]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// The socket of the server that runs [default: STATE/upgrade-ADDR:PORT.sock, by the arguments]
+    #[arg(long, value_name = "FILE")]
+    socket: Option<PathBuf>,
+    /// Give up if the new server is not ready after this time
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    ready_seconds: u64,
+    /// The old server comes back if the new one ends within this time
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    settle_seconds: f64,
+    /// As after "fullbore serve"
+    #[arg(value_name = "ARGUMENTS OF SERVE", trailing_var_arg = true, allow_hyphen_values = true)]
+    serve: Vec<OsString>,
+}
+
+/// Between a tenth of a second and an hour.
+fn seconds(text: &str) -> Result<f64, String> {
+    let given = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    given.ok_or_else(|| "a number of seconds from 0.1 to 3600".into())
+}
+
+/// The arguments of `fullbore serve`.
+#[derive(Parser)]
+#[command(name = "fullbore serve")]
+struct Line {
+    #[command(flatten)]
+    serve: Serve,
+}
+
+/// What the new server has said of itself.
+#[derive(Default)]
+struct Heard {
+    /// The old server was asked, and knows by itself how this went.
+    asked: bool,
+    /// The old server's process, once the new one has its place.
+    settled: Option<u32>,
+    /// It has said too little in time.
+    hangs: bool,
+}
+
+impl Upgrade {
+    /// Returns when the new server has the old one's place, or the old one goes on.
+    pub(crate) fn run(self) -> ExitCode {
+        let arguments = [OsString::from("fullbore serve")].into_iter().chain(self.serve.clone());
+        let serve = match Line::try_parse_from(arguments) {
+            Ok(line) => line.serve,
+            Err(error) => error.exit(),
+        };
+        let door = self.socket.clone().unwrap_or_else(|| serve.door());
+        match serve.configure() {
+            Ok(config) => {
+                if let Some(why) = obstacle(&config) {
+                    return refuse(1, &door, &format!("no upgrade without a cut: {why}"));
+                }
+            }
+            Err(Misused(why)) => return refuse(2, &door, &why),
+        }
+        let (mut child, ours) = match self.start(&door) {
+            Ok(started) => started,
+            Err(error) => {
+                return refuse(1, &door, &format!("the new server cannot be started: {error}"));
+            }
+        };
+        let heard = self.listen(ours);
+        if let Some(old) = heard.settled {
+            let new = child.id();
+            tell(&format!(
+                "process {new} serves now; process {old} ends when its viewers have what they asked for"
+            ));
+            return ExitCode::SUCCESS;
+        }
+        let why = if heard.hangs { self.kill(&mut child) } else { ended(&mut child) };
+        if !heard.asked {
+            give_up(&door, &why);
+        }
+        tell(&format!("no upgrade: {why}; the server that runs goes on"));
+        ExitCode::FAILURE
+    }
+
+    /// Starts the new server, with one end of a socket as its standard input. It outlives the terminal of this command.
+    fn start(&self, door: &Path) -> std::io::Result<(Child, OwnedFd)> {
+        let (ours, theirs) = line::pair()?;
+        let this = PathBuf::from("/proc/self/exe");
+        let mut command = Command::new(self.program.as_ref().unwrap_or(&this));
+        command.arg("serve").args(&self.serve).arg("--in-place-of").arg(door);
+        command.args(["--ready-seconds", &self.ready_seconds.to_string()]);
+        command.args(["--settle-seconds", &self.settle_seconds.to_string()]);
+        let child = command.stdin(Stdio::from(theirs)).process_group(0).spawn()?;
+        Ok((child, ours))
+    }
+
+    /// Ends a new server that takes too long.
+    fn kill(&self, child: &mut Child) -> String {
+        // If that fails, it has ended by itself.
+        let _ = child.kill().and_then(|()| child.wait());
+        format!("the new server was not ready after {} s, and was killed", self.ready_seconds)
+    }
+
+    /// Hears the new server, until it has settled, has ended or has taken too long.
+    fn listen(&self, ours: OwnedFd) -> Heard {
+        let (told, news) = channel();
+        // It ends with the new server, or with this process.
+        thread::spawn(move || {
+            let mut buffer = Vec::new();
+            while let Ok(Some((news, _))) = line::receive::<ToLauncher>(&ours, &mut buffer) {
+                if told.send(news).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut deadline = Instant::now() + Duration::from_secs(self.ready_seconds);
+        let mut heard = Heard::default();
+        while heard.settled.is_none() {
+            match news.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(ToLauncher::Asked) => heard.asked = true,
+                Ok(ToLauncher::Accepts) => {
+                    deadline =
+                        Instant::now() + Duration::from_secs_f64(self.settle_seconds) + GRACE;
+                }
+                Ok(ToLauncher::Settled { old }) => heard.settled = Some(old),
+                Err(RecvTimeoutError::Timeout) => {
+                    heard.hangs = true;
+                    break;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        heard
+    }
+}
+
+/// How the new server ended; its socket closes a moment before that. A program that closes its standard input and goes on is no server.
+fn ended(child: &mut Child) -> String {
+    for _ in 0..100 {
+        match child.try_wait() {
+            Ok(Some(status)) => return format!("the new server ended: {status}"),
+            Ok(None) => thread::sleep(Duration::from_millis(10)),
+            Err(_) => break,
+        }
+    }
+    let _ = child.kill().and_then(|()| child.wait());
+    "the new program is no server, and was killed".into()
+}
+
+/// Gives up before a server was started.
+fn refuse(code: u8, door: &Path, why: &str) -> ExitCode {
+    give_up(door, why);
+    tell(why);
+    tell("no upgrade: a server that runs goes on");
+    ExitCode::from(code)
+}

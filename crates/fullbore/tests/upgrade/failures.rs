@@ -1,0 +1,162 @@
+//! Upgrades that fail: the old server goes on, and both sides say why.
+
+use crate::stage::{Stage, script, serves_on};
+use fullbore_tests::{Plain, Server, tool, until};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
+};
+use rustix::process::{Signal, kill_process};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+
+/// A server, and a connection that was made before anything went wrong.
+fn server_of(stage: &Stage) -> (Server, Plain) {
+    let server = stage.launch().start();
+    let mut kept = Plain::connect(server.address);
+    assert_eq!(kept.fetch("/note.txt").status, 200);
+    (server, kept)
+}
+
+#[test]
+fn a_wrong_configuration_or_a_missing_library_changes_nothing() {
+    let stage = Stage::new("--tls off");
+    let (mut server, mut kept) = server_of(&stage);
+    stage.configure("no_such_key = 1");
+    let said = stage.begin(&[], "").fails();
+    assert!(said.contains("no_such_key") && said.contains("goes on"), "{said}");
+    let heard = server.stderr.wait_for("an upgrade failed");
+    assert!(heard.contains("no_such_key") && heard.contains("this server goes on"), "{heard}");
+    stage.configure("access_log = \"/no/such/folder/log\"");
+    let said = stage.begin(&[], "").fails();
+    assert!(said.contains("/no/such/folder/log") && said.contains("goes on"), "{said}");
+    let heard = server.stderr.wait_for("the upgrade by process");
+    assert!(heard.contains("/no/such/folder/log"), "{heard}");
+    serves_on(&mut server, &mut kept);
+    // And nothing of it stays.
+    stage.configure("");
+    stage.upgrade("");
+}
+
+#[test]
+fn a_program_that_ends_at_once_or_hangs_changes_nothing() {
+    let stage = Stage::new("--tls off");
+    let (mut server, mut kept) = server_of(&stage);
+    let program = stage.path("program");
+    let with = ["--program", program.to_str().unwrap(), "--ready-seconds", "1"];
+    for (text, expected) in
+        [("exit 3", "exit status: 3"), ("exec sleep 600", "not ready after 1 s")]
+    {
+        script(&program, text);
+        let said = stage.begin(&with, "").fails();
+        assert!(said.contains(expected) && said.contains("goes on"), "{said}");
+        server.stderr.wait_for(expected);
+        serves_on(&mut server, &mut kept);
+    }
+}
+
+/// Says one packet to the server at its door, as a new server does.
+fn at_the_door(stage: &Stage, word: &str) -> OwnedFd {
+    let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let line = socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None).unwrap();
+    connect(&line, &SocketAddrUnix::new(stage.door()).unwrap()).unwrap();
+    send(&line, word.as_bytes(), SendFlags::NOSIGNAL).unwrap();
+    line
+}
+
+/// The next packet, without the descriptor that may come with it; empty at the end.
+fn next(line: &OwnedFd) -> String {
+    let mut buffer = [0; 1000];
+    let (bytes, _) = recv(line, &mut buffer[..], RecvFlags::empty()).unwrap();
+    String::from_utf8_lossy(&buffer[..bytes]).into_owned()
+}
+
+const ASK: &str = r#"{"Ask":{"protocol":1,"ready_seconds":60}}"#;
+
+#[test]
+fn a_second_upgrade_at_the_same_time_is_refused_and_one_that_dies_is_forgotten() {
+    let stage = Stage::new("--tls off");
+    let (mut server, mut kept) = server_of(&stage);
+    let first = at_the_door(&stage, ASK);
+    while !next(&first).contains("All") {}
+    let said = stage.begin(&[], "").fails();
+    assert!(said.contains("another upgrade is under way"), "{said}");
+    serves_on(&mut server, &mut kept);
+    // It has the listeners, and dies before it is ready.
+    drop(first);
+    server.stderr.wait_for("ended before it was ready");
+    serves_on(&mut server, &mut kept);
+    for word in [r#"{"Ask":{"protocol":2,"ready_seconds":60}}"#, r#""nonsense""#, "{"] {
+        let line = at_the_door(&stage, word);
+        let answer = next(&line);
+        assert!(answer.is_empty() || answer.contains("Refused"), "{answer}");
+    }
+    serves_on(&mut server, &mut kept);
+    stage.upgrade("");
+}
+
+#[test]
+fn a_new_one_that_dies_soon_after_is_replaced_by_the_old_one() {
+    let stage = Stage::new("--tls off");
+    let (mut server, mut kept) = server_of(&stage);
+    let upgrade = stage.begin(&["--settle-seconds", "60"], "");
+    let line = server.stderr.wait_for("starts in place of this server");
+    let new = stage.note(&line, "process ");
+    server.stderr.wait_for("it accepts now");
+    let mut fresh = Plain::connect(server.address);
+    let answer = fresh.fetch("/note.txt");
+    assert!(answer.status == 200 && !answer.head.contains("Connection: close"), "{}", answer.head);
+    kill_process(new, Signal::KILL).unwrap();
+    server.stderr.wait_for("this one accepts again; this server goes on");
+    let said = upgrade.fails();
+    assert!(said.contains("signal: 9") && said.contains("goes on"), "{said}");
+    serves_on(&mut server, &mut kept);
+    stage.upgrade("");
+}
+
+#[test]
+fn nobody_else_may_upgrade_a_server() {
+    if !rustix::process::geteuid().is_root() || !tool::are_here(&[("setpriv", "util-linux")]) {
+        return tool::skip("only root can be two users");
+    }
+    let stage = Stage::new("--tls off");
+    for folder in ["", "library", "state"] {
+        let path = stage.path(folder);
+        fs::create_dir_all(&path).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let user = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    let mut server = stage.launch().under(user).start();
+    let mut kept = Plain::connect(server.address);
+    let mode = fs::metadata(stage.door()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "other users cannot even ask");
+    // Root can, and is told who may.
+    let said = stage.begin(&[], "").fails();
+    assert!(said.contains("only the user who runs it may upgrade it"), "{said}");
+    server.stderr.wait_for("of user 0 may not upgrade this server");
+    serves_on(&mut server, &mut kept);
+}
+
+#[test]
+fn a_server_that_ends_or_is_not_there_is_said() {
+    let stage = Stage::new("--tls off");
+    let said = stage.begin(&[], "").fails();
+    assert!(
+        said.contains("no server can be asked at") && said.contains("fullbore serve"),
+        "{said}"
+    );
+    let (mut server, _) = server_of(&stage);
+    assert_eq!(server.end().code(), Some(0));
+    until("nobody to answer", || stage.begin(&[], "").fails().contains("no server can be asked"));
+}
+
+#[test]
+fn the_bypass_route_is_refused_before_anything_changes() {
+    let stage = Stage::new("--tls off");
+    let (mut server, mut kept) = server_of(&stage);
+    stage.configure("route = \"bypass\"\n[bypass]\ndevice = \"tap\"\ninterface = \"tap0\"\naddresses = [\"10.9.8.7\"]");
+    let said = stage.begin(&[], "--listen 10.9.8.7:8443").fails();
+    assert!(said.contains("bypass route") && said.contains("restart the server"), "{said}");
+    serves_on(&mut server, &mut kept);
+}

@@ -1,0 +1,6 @@
+//! A server takes the place of a running one: viewers notice nothing, and whatever goes wrong with the new one, the old one goes on.
+
+mod failures;
+mod stage;
+mod takeover;
+mod viewers;

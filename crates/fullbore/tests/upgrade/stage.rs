@@ -1,0 +1,145 @@
+//! A server that is to be replaced, and what replaces it.
+
+use fullbore_tests::{Launch, Plain, Said, Server, bytes, eventually, program, until};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use tempfile::TempDir;
+
+/// A film of some windows.
+pub(crate) const FILM_BYTES: usize = 700_003;
+
+/// A library, a state directory and a configuration, and the processes that came to serve.
+pub(crate) struct Stage {
+    pub(crate) folder: TempDir,
+    pub(crate) film: Vec<u8>,
+    /// The arguments of all servers.
+    words: Vec<String>,
+    successors: RefCell<Vec<Pid>>,
+}
+
+/// A running `fullbore upgrade`.
+pub(crate) struct Upgrade {
+    child: Child,
+    pub(crate) said: Said,
+}
+
+impl Stage {
+    /// Servers with the arguments in `words`.
+    pub(crate) fn new(words: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let film = bytes(FILM_BYTES, 1);
+        fs::create_dir(folder.path().join("library")).unwrap();
+        fs::write(folder.path().join("library/film.mp4"), &film).unwrap();
+        fs::write(folder.path().join("library/note.txt"), "this is the note").unwrap();
+        let words = words.split_whitespace().map(str::to_owned).collect();
+        let stage = Self { folder, film, words, successors: RefCell::default() };
+        stage.configure("");
+        stage
+    }
+
+    /// Writes the configuration, with these lines more.
+    pub(crate) fn configure(&self, lines: &str) {
+        let library = self.path("library");
+        let text = format!("library = {library:?}\ndrain_seconds = 20\n{lines}\n");
+        fs::write(self.path("fullbore.toml"), text).unwrap();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The door of its servers, if they listen on a port of the kernel's choice.
+    pub(crate) fn door(&self) -> PathBuf {
+        self.path("state/upgrade-127.0.0.1:0.sock")
+    }
+
+    pub(crate) fn launch(&self) -> Launch {
+        let launch = Launch::bare().state(&self.path("state"));
+        let launch = launch.argument("--config").argument(self.path("fullbore.toml"));
+        self.words.iter().fold(launch, Launch::argument)
+    }
+
+    /// Begins an upgrade, with options of its own and more arguments for the new server.
+    pub(crate) fn begin(&self, options: &[&str], more: &str) -> Upgrade {
+        let mut command = Command::new(program());
+        command.arg("upgrade").args(options).arg("--config").arg(self.path("fullbore.toml"));
+        command.arg("--state").arg(self.path("state")).args(["--admin", "127.0.0.1:0"]);
+        if !more.contains("--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        command.args(&self.words).args(more.split_whitespace());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let said = Said::listen(child.stderr.take().unwrap());
+        Upgrade { child, said }
+    }
+
+    /// Upgrades, which must succeed. Returns the new server's process.
+    pub(crate) fn upgrade(&self, more: &str) -> Pid {
+        let mut upgrade = self.begin(&["--settle-seconds", "0.3"], more);
+        let status = upgrade.wait();
+        let said = upgrade.said.lines();
+        assert!(status.success(), "{said:?}");
+        let line = upgrade.said.wait_for("serves now");
+        let new = self.note(&line, "process ");
+        until("the new one to be there", || test_kill_process(new).is_ok());
+        new
+    }
+
+    /// Notes the process that `line` names after `before`, to be killed in the end.
+    pub(crate) fn note(&self, line: &str, before: &str) -> Pid {
+        let number = line.split(before).nth(1).and_then(|rest| rest.split(' ').next());
+        let number = number.and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
+        let process = number.unwrap_or_else(|| panic!("no process in {line:?}"));
+        self.successors.borrow_mut().push(process);
+        process
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for process in self.successors.borrow().iter() {
+            let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            // Another process may have its number by now.
+            let own = self.folder.path().as_os_str().as_encoded_bytes();
+            if line.windows(own.len()).any(|part| part == own) {
+                let _ = kill_process(*process, Signal::KILL);
+            }
+        }
+    }
+}
+
+impl Upgrade {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        eventually("the upgrade to end", || self.child.try_wait().unwrap())
+    }
+
+    /// Waits until it has failed, and returns what it said.
+    pub(crate) fn fails(mut self) -> String {
+        let status = self.wait();
+        until("its last words", || self.said.has_ended());
+        let said = self.said.lines().join("\n");
+        assert!(!status.success(), "{said}");
+        said
+    }
+}
+
+/// A server that serves as if nobody had tried to replace it.
+#[track_caller]
+pub(crate) fn serves_on(server: &mut Server, kept: &mut Plain) {
+    assert!(server.is_running());
+    assert_eq!(kept.fetch("/note.txt").body, b"this is the note", "the connection from before");
+    let fresh = Plain::connect(server.address).fetch("/note.txt");
+    assert!(fresh.status == 200 && !fresh.head.contains("Connection: close"), "{}", fresh.head);
+    assert_eq!(server.admin_page("/healthz").0, 200);
+}
+
+/// Writes a program that the shell runs.
+pub(crate) fn script(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}

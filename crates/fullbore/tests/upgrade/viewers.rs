@@ -1,0 +1,143 @@
+//! Viewers who go on asking while servers come and go, and note all that a player would notice.
+
+use fullbore_tests::tls::{Offer, client};
+use rustls::{ClientConfig, StreamOwned};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long a server may be silent. Long, because many servers and viewers share two cores.
+const SILENT_MAX: Duration = Duration::from_secs(30);
+
+trait Stream: Read + Write + Send {}
+impl<T: Read + Write + Send> Stream for T {}
+
+/// A crowd that asks until it is told to stop.
+pub(crate) struct Crowd {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    address: SocketAddr,
+    tls: Option<Arc<ClientConfig>>,
+    film: Vec<u8>,
+    pause: Duration,
+    stop: AtomicBool,
+    answers: AtomicU64,
+    connections: AtomicU64,
+    faults: Mutex<Vec<String>>,
+}
+
+impl Crowd {
+    /// `keepers` keep their connections as long as the server does, `newcomers` make one for each request.
+    pub(crate) fn gather(
+        address: SocketAddr,
+        is_tls: bool,
+        film: &[u8],
+        [keepers, newcomers]: [usize; 2],
+        pause: Duration,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            address,
+            tls: is_tls.then(|| Offer::default().config()),
+            film: film.to_vec(),
+            pause,
+            stop: AtomicBool::new(false),
+            answers: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            faults: Mutex::default(),
+        });
+        let start = |number| {
+            let shared = Arc::clone(&shared);
+            let watch = move || shared.watch(number, number < keepers);
+            // A thousand of them have to fit.
+            thread::Builder::new().stack_size(256 << 10).spawn(watch).unwrap()
+        };
+        let threads = (0..keepers + newcomers).map(start).collect();
+        Self { shared, threads }
+    }
+
+    /// Answers so far.
+    pub(crate) fn answers(&self) -> u64 {
+        self.shared.answers.load(Ordering::Relaxed)
+    }
+
+    /// Sends them home. Returns the answers and the connections that they got.
+    ///
+    /// # Panics
+    /// If anything was not as it should be.
+    #[track_caller]
+    pub(crate) fn disperse(self) -> (u64, u64) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|viewer| viewer.join().unwrap());
+        let faults = self.shared.faults.lock().unwrap();
+        assert!(faults.is_empty(), "{} faults: {:?}", faults.len(), &faults[..faults.len().min(9)]);
+        (
+            self.shared.answers.load(Ordering::Relaxed),
+            self.shared.connections.load(Ordering::Relaxed),
+        )
+    }
+}
+
+impl Shared {
+    fn watch(&self, number: usize, keeps: bool) {
+        let mut stream = None;
+        let mut asked = number;
+        while !self.stop.load(Ordering::Relaxed) {
+            let kept = stream.take();
+            let what = if kept.is_some() { "a kept connection" } else { "a new connection" };
+            match kept.map_or_else(|| self.connect(), Ok).and_then(|kept| self.ask(kept, asked)) {
+                Ok(open) => stream = open.filter(|_| keeps),
+                Err(why) => self.faults.lock().unwrap().push(format!("on {what}: {why}")),
+            }
+            asked += 1;
+            thread::sleep(self.pause);
+        }
+    }
+
+    fn connect(&self) -> Result<BufReader<Box<dyn Stream>>, String> {
+        let tcp = TcpStream::connect(self.address).map_err(|why| format!("connecting: {why}"))?;
+        tcp.set_read_timeout(Some(SILENT_MAX)).unwrap();
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        let stream: Box<dyn Stream> = match &self.tls {
+            Some(config) => Box::new(StreamOwned::new(client(config, "localhost"), tcp)),
+            None => Box::new(tcp),
+        };
+        Ok(BufReader::new(stream))
+    }
+
+    /// Requests a part of the film; returns the connection if the server keeps it.
+    fn ask(
+        &self,
+        mut stream: BufReader<Box<dyn Stream>>,
+        asked: usize,
+    ) -> Result<Option<BufReader<Box<dyn Stream>>>, String> {
+        let (from, length) = (asked * 7919 % (self.film.len() / 2), 20_000 + asked % 7 * 30_000);
+        let end = (from + length).min(self.film.len());
+        let range = format!("Range: bytes={from}-{}\r\n", end - 1);
+        let request = format!("GET /film.mp4 HTTP/1.1\r\nHost: localhost\r\n{range}\r\n");
+        stream.get_mut().write_all(request.as_bytes()).map_err(|why| format!("asking: {why}"))?;
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            match stream.read_line(&mut head) {
+                Ok(0) => return Err(format!("closed after {} bytes of a head", head.len())),
+                Ok(_) => {}
+                Err(why) => return Err(format!("a head: {why}")),
+            }
+        }
+        if !head.starts_with("HTTP/1.1 206") {
+            return Err(format!("another answer: {head:?}"));
+        }
+        let mut body = vec![0; end - from];
+        stream.read_exact(&mut body).map_err(|why| format!("a body: {why}"))?;
+        if body != self.film[from..end] {
+            return Err("other bytes".into());
+        }
+        self.answers.fetch_add(1, Ordering::Relaxed);
+        Ok((!head.contains("Connection: close")).then_some(stream))
+    }
+}
