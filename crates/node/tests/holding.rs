@@ -235,6 +235,27 @@ fn an_older_wish_does_not_bring_back_a_withdrawn_title() {
 }
 
 #[test]
+fn of_two_gateways_that_tell_at_the_same_time_the_newer_word_stays() {
+    let folders = Folders::default();
+    let one = folders.open();
+    let first = (*one.holder.desired()).clone();
+    let (epoch, last) = (first.epoch + 1, 60);
+    std::thread::scope(|scope| {
+        for gateway in 0..2 {
+            let (one, first) = (&one, &first);
+            scope.spawn(move || {
+                for revision in (1..=last).filter(|revision| revision % 2 == gateway) {
+                    // An older one is refused.
+                    let _ = one.holder.handle_desired(Desired { epoch, revision, ..first.clone() });
+                    assert!(one.holder.desired().revision >= revision);
+                }
+            });
+        }
+    });
+    assert_eq!(one.holder.desired().revision, last);
+}
+
+#[test]
 fn what_was_withdrawn_before_a_restart_is_removed_before_the_server_starts() {
     let folders = Folders::default();
     let title = folders.publish("film", &film(14));

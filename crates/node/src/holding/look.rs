@@ -28,6 +28,12 @@ pub(super) enum Changed {
 /// Deeper than any library is listed.
 pub(super) const DEPTH_MAX: usize = 8;
 
+/// Whether a title has no record in its place now.
+fn is_gone(path: &str, held: &Held) -> bool {
+    let record = title_path(path).map(|title| title.folder(&held.library).join(RECORD));
+    record.is_ok_and(|record| !record.exists())
+}
+
 impl Holder {
     /// Brings the table up to date with the library.
     ///
@@ -53,8 +59,9 @@ impl Holder {
             listed.insert(path);
         }
         for (path, held) in self.table.titles() {
-            // What is in a folder that is away says nothing yet.
-            if !listed.contains(&path) && libraries.contains(&held.library) {
+            // What is in a folder that is away says nothing yet, and what has arrived since the list was made is there.
+            if !listed.contains(&path) && libraries.contains(&held.library) && is_gone(&path, &held)
+            {
                 self.table.take(&path);
             }
         }

@@ -254,8 +254,9 @@ impl Holder {
     /// If it is not what a gateway may say, is older than what is known, or cannot be kept.
     pub fn handle_desired(&self, desired: Desired) -> Result<(), String> {
         desired.check().map_err(|why| format!("what to hold is refused: {why}"))?;
-        let kept = self.desired();
-        if *kept == desired {
+        // Held to the end: two gateways tell at the same time, and the older word must not be the last one.
+        let mut kept = lock(&self.desired);
+        if **kept == desired {
             return Ok(());
         }
         if desired.is_older_than(&kept) {
@@ -268,10 +269,11 @@ impl Holder {
         let place = self.options.state.join(DESIRED);
         kept::write_json(&place, &desired)
             .map_err(|error| format!("cannot write {}: {error}", place.display()))?;
+        let desired = Arc::new(desired);
+        *kept = Arc::clone(&desired);
+        drop(kept);
         let withdrawn: BTreeSet<&HeldTitle> = desired.withdrawn.iter().collect();
         lock(&self.receipts).retain(|held, _| withdrawn.contains(held));
-        drop(withdrawn);
-        *lock(&self.desired) = Arc::new(desired);
         self.generation.fetch_add(1, Ordering::Relaxed);
         // What was in the way may be so no more.
         lock(&self.troubles).clear();
