@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-use fullbore_middlebox::frame::{self, OFFLOAD_BYTES, Offload};
+use fullbore_middlebox::frame::{self, OFFLOAD_BYTES, Offload, flow_of};
 use fullbore_middlebox::{Counters, Impairment, Link};
 use rustix::event::epoll;
 use rustix::time::{
@@ -39,10 +39,21 @@ struct Way {
     lapses: Lapses,
 }
 
+impl Way {
+    fn offer(&mut self, now: Instant, flow: Option<u64>, packet: Vec<u8>, bytes: usize) {
+        match flow {
+            Some(flow) => self.link.offer_in_flow(now, flow, packet, bytes),
+            None => self.link.offer(now, packet, bytes),
+        };
+    }
+}
+
 /// The box.
 pub(crate) struct Bridge {
     ports: [Port; 2],
     ways: [Way; 2],
+    /// Flows are numbered by it.
+    seed: u64,
     keep_super_segments: bool,
     epoll: OwnedFd,
     timer: OwnedFd,
@@ -75,7 +86,7 @@ impl Bridge {
         }
         epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), readable)?;
         epoll::add(&epoll, &signals, epoll::EventData::new_u64(SIGNAL), readable)?;
-        Ok(Self { ports, ways, keep_super_segments, epoll, timer, _signals: signals })
+        Ok(Self { ports, ways, seed, keep_super_segments, epoll, timer, _signals: signals })
     }
 
     /// Carries frames until SIGTERM or SIGINT.
@@ -121,7 +132,7 @@ impl Bridge {
     /// Puts what waits at a port on its link.
     fn take_in(&mut self, from: usize) -> io::Result<()> {
         let now = Instant::now();
-        let way = &mut self.ways[from];
+        let (way, seed) = (&mut self.ways[from], self.seed);
         for _ in 0..BATCH {
             let bytes = match self.ports[from].receive()? {
                 Arrived::Frame(bytes) => bytes,
@@ -133,14 +144,15 @@ impl Bridge {
             };
             let packet = self.ports[from].bytes(bytes);
             if self.keep_super_segments {
-                way.link.offer(now, packet.to_vec(), bytes - OFFLOAD_BYTES);
+                let flow = flow_of(&packet[OFFLOAD_BYTES..], seed);
+                way.offer(now, flow, packet.to_vec(), bytes - OFFLOAD_BYTES);
                 continue;
             }
             let (header, frame) = packet.split_at_mut(OFFLOAD_BYTES);
             let header: &[u8; OFFLOAD_BYTES] = (&*header).try_into().expect("split there");
             let whole = frame::make_whole(&Offload::parse(header), frame, |frame| {
                 let packet = [&[0; OFFLOAD_BYTES], frame].concat();
-                way.link.offer(now, packet, frame.len());
+                way.offer(now, flow_of(frame, seed), packet, frame.len());
             });
             way.lapses.unusable_frames += u64::from(whole.is_err());
         }

@@ -8,6 +8,10 @@
 //! It refuses super-segments that are not TCP straight after an Ethernet and an IP header, and headers that point outside of
 //! the frame. Frames that need nothing pass as they are, whatever is in them.
 
+mod flow;
+
+pub use flow::flow_of;
+
 use std::fmt;
 
 /// The size of a virtio-net header in front of a frame.

@@ -3,13 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{BadChance, Chance};
+use crate::{BadChance, Chance, Random};
 
 /// One direction of a path. The default is a perfect wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impairment {
     /// How long every packet is under way.
     pub delay: Duration,
+    /// Longer by what is drawn for each flow, evenly from the first to the second, and stays the same; none: all flows are alike.
+    /// A packet of no flow ([`crate::Link::offer`]) is not delayed by it.
+    pub flow_delay: Option<(Duration, Duration)>,
     /// Up to so much longer, evenly drawn. It keeps the order: a packet waits for the one before it.
     pub jitter: Duration,
     /// How many are lost, each by itself.
@@ -34,6 +37,7 @@ impl Default for Impairment {
     fn default() -> Self {
         Self {
             delay: Duration::ZERO,
+            flow_delay: None,
             jitter: Duration::ZERO,
             loss: Chance::NEVER,
             reorder: Chance::NEVER,
@@ -60,9 +64,17 @@ impl fmt::Display for BadSetting {
 impl std::error::Error for BadSetting {}
 
 /// The names of settings, as [`Impairment::set`] takes them.
-const NAMES: &str = "delay, jitter, loss, reorder, reorder-by, duplicate, rate, queue, held";
+const NAMES: &str =
+    "delay, flow-delay, jitter, loss, reorder, reorder-by, duplicate, rate, queue, held";
 
 impl Impairment {
+    /// By how much the packets of `flow` are longer under way.
+    pub(crate) fn flow_delay_of(&self, flow: u64) -> Duration {
+        let Some((least, most)) = self.flow_delay else { return Duration::ZERO };
+        let spread = u64::try_from((most - least).as_nanos()).unwrap_or(u64::MAX);
+        least + Duration::from_nanos(Random::new(flow).below(spread.saturating_add(1)))
+    }
+
     /// Changes the setting `name` to what `value` says: `10ms`, `1%`, `100Mbit`, `256KiB`.
     ///
     /// # Errors
@@ -70,6 +82,7 @@ impl Impairment {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
         match name {
             "delay" => self.delay = duration(value)?,
+            "flow-delay" => self.flow_delay = Some(durations(value)?),
             "jitter" => self.jitter = duration(value)?,
             "loss" => self.loss = chance(value)?,
             "reorder" => self.reorder = chance(value)?,
@@ -109,6 +122,13 @@ fn duration(text: &str) -> Result<Duration, BadSetting> {
     Ok(Duration::from_nanos(nanoseconds))
 }
 
+fn durations(text: &str) -> Result<(Duration, Duration), BadSetting> {
+    let bad = || BadSetting(format!("{text} is not a range of delays: say 10ms-80ms"));
+    let (least, most) = text.split_once('-').ok_or_else(bad)?;
+    let (least, most) = (duration(least)?, duration(most)?);
+    if least > most { Err(bad()) } else { Ok((least, most)) }
+}
+
 fn rate(text: &str) -> Result<u64, BadSetting> {
     const UNITS: [(&str, u64); 4] =
         [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
@@ -144,11 +164,15 @@ mod tests {
     #[test]
     fn settings_are_read_with_their_units() {
         let mut read = Impairment::default();
-        read.set_all("delay=10ms,jitter=1.5us,loss=1%,rate=1.5Gbit,queue=64KiB").expect("good");
+        read.set_all(
+            "delay=10ms,flow-delay=10ms-80ms,jitter=1.5us,loss=1%,rate=1.5Gbit,queue=64KiB",
+        )
+        .expect("good");
         assert_eq!(
             read,
             Impairment {
                 delay: Duration::from_millis(10),
+                flow_delay: Some((Duration::from_millis(10), Duration::from_millis(80))),
                 jitter: Duration::from_nanos(1500),
                 loss: Chance::per_million(10_000),
                 rate_bits_per_second: Some(1_500_000_000),
@@ -168,9 +192,9 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_and_said() {
-        for settings in
-            ["delay", "delay=10", "delay=-1ms", "rate=0bit", "queue=1KB", "loss=200%", "speed=1"]
-        {
+        let delays = ["delay", "delay=10", "delay=-1ms", "flow-delay=10ms", "flow-delay=80ms-10ms"];
+        let others = ["rate=0bit", "queue=1KB", "loss=200%", "speed=1"];
+        for settings in delays.into_iter().chain(others) {
             let error = Impairment::default().set_all(settings).expect_err(settings);
             assert!(!error.to_string().is_empty());
         }

@@ -1,7 +1,8 @@
 //! One direction of a path, without I/O and without a clock.
 //!
 //! A packet's way: it may be lost; it queues for the bottleneck, or is dropped if the queue is full; then it is under way for the
-//! delay and its jitter, in order unless it is held back on purpose; and it may arrive twice. The same seed, the same packets at
+//! delay and its jitter, in order unless it is held back on purpose; and it may arrive twice. Flows may have delays of their own:
+//! then each flow keeps its order, and overtakes others. The same seed, the same packets at
 //! the same times: the same fate. Each packet takes the same count of numbers off the generator, so the packets that are lost at
 //! 1% are also lost at 2%, and are the same ones with jitter and without.
 
@@ -104,8 +105,18 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Puts a packet of `bytes` on the path at `now`. Times must not go backwards.
+    /// Puts a packet of `bytes` that belongs to no flow on the path at `now`. Times must not go backwards.
     pub fn offer(&mut self, now: Instant, packet: P, bytes: usize) -> Fate {
+        self.offer_after(Duration::ZERO, now, packet, bytes)
+    }
+
+    /// The same with a packet of `flow`. A flow's delay depends on its number and on nothing else, so it is the same on two links
+    /// with the same range: on the way there and on the way back.
+    pub fn offer_in_flow(&mut self, now: Instant, flow: u64, packet: P, bytes: usize) -> Fate {
+        self.offer_after(self.impairment.flow_delay_of(flow), now, packet, bytes)
+    }
+
+    fn offer_after(&mut self, flow_delay: Duration, now: Instant, packet: P, bytes: usize) -> Fate {
         let bytes = bytes as u64;
         let draws = self.draw();
         self.counters.offered_packets += 1;
@@ -122,7 +133,7 @@ impl<P: Clone> Link<P> {
             self.counters.queue_full_packets += 1;
             return Fate::QueueFull;
         };
-        let due = self.due(departure, &draws);
+        let due = self.due(departure, &draws) + flow_delay;
         self.counters.marked_packets += u64::from(draws.marked);
         if draws.duplicated {
             self.counters.duplicated_packets += 1;
@@ -200,7 +211,7 @@ impl<P: Clone> Link<P> {
         Some(departure)
     }
 
-    /// When a packet that leaves the bottleneck at `departure` arrives.
+    /// When a packet that leaves the bottleneck at `departure` arrives, but for its flow's delay.
     fn due(&mut self, departure: Instant, draws: &Draws) -> Instant {
         let drawn = departure + self.impairment.delay + draws.jitter;
         let in_order = self.last_due.map_or(drawn, |last_due| last_due.max(drawn));

@@ -27,6 +27,9 @@ struct Arguments {
     /// How long every packet is under way, such as 10ms
     #[arg(long)]
     delay: Option<String>,
+    /// Longer for each connection by what is drawn for it, such as 10ms-80ms
+    #[arg(long, value_name = "LEAST-MOST")]
+    flow_delay: Option<String>,
     /// Up to so much longer, in order
     #[arg(long)]
     jitter: Option<String>,
@@ -74,6 +77,7 @@ impl Arguments {
         let mut both = Impairment::default();
         let settings = [
             ("delay", &self.delay),
+            ("flow-delay", &self.flow_delay),
             ("jitter", &self.jitter),
             ("loss", &self.loss),
             ("reorder", &self.reorder),

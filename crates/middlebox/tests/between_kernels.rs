@@ -129,6 +129,39 @@ fn a_round_trip_takes_the_delay_both_ways() {
     path.end();
 }
 
+/// One connection is no longer under way than another on a plain path, and packets stay in order there. 16 flows that happen to
+/// have their delays in the order of sending are one case in 16!.
+#[test]
+fn connections_have_delays_of_their_own() {
+    if !namespace::can_be_made() {
+        return;
+    }
+    let path = Path::new(1500, &["--there", "flow-delay=50ms-450ms"]);
+    for (client, server) in CLIENT.into_iter().zip(SERVER) {
+        let bind = |address: &str| {
+            let ip: IpAddr = address.parse().expect("an address");
+            UdpSocket::bind((ip, 0)).expect("may be bound")
+        };
+        let answering = path.server.inside(|| bind(server));
+        answering.set_read_timeout(Some(PATIENCE)).expect("a time");
+        let to = answering.local_addr().expect("bound");
+        let asking: Vec<_> = (0..16).map(|_| path.client.inside(|| bind(client))).collect();
+        let start = Instant::now();
+        for (number, socket) in asking.iter().enumerate() {
+            socket.send_to(&[number as u8], to).expect("there is a way");
+        }
+        let mut buffer = [0; 8];
+        let mut arrive = || {
+            answering.recv_from(&mut buffer).expect("it arrives");
+            buffer[0]
+        };
+        let order: Vec<_> = asking.iter().map(|_| arrive()).collect();
+        assert!(start.elapsed() >= Duration::from_millis(50), "{:?}", start.elapsed());
+        assert!(!order.is_sorted(), "all have the same delay: {order:?}");
+    }
+    path.end();
+}
+
 #[test]
 fn bytes_survive_a_bad_network_and_the_kernel_sees_it() {
     if !namespace::can_be_made() {

@@ -57,6 +57,37 @@ fn jitter_spreads_arrivals_and_keeps_their_order() {
     assert!(delays.iter().any(|delay| *delay > ms(13)) && delays.iter().any(|d| *d < ms(12)));
 }
 
+/// 30 flows, two packets each, one packet a millisecond.
+fn carry_flows(seed: u64) -> Vec<(Duration, u64)> {
+    let start = Instant::now();
+    let flow_delay = Some((ms(10), ms(80)));
+    let mut link =
+        Link::new(Impairment { delay: ms(5), flow_delay, ..Impairment::default() }, seed);
+    for number in 0..60 {
+        link.offer_in_flow(start + ms(number), number % 30, number, PACKET_BYTES);
+    }
+    link.offer(start + ms(60), 60, PACKET_BYTES);
+    drain(&mut link, start)
+}
+
+#[test]
+fn each_flow_has_a_delay_of_its_own_and_keeps_it() {
+    let arrived = carry_flows(1);
+    let delay_of = |number: u64| {
+        let (at, _) = arrived.iter().find(|(_, packet)| *packet == number).expect("it arrived");
+        *at - ms(number)
+    };
+    assert_eq!(delay_of(60), ms(5), "it belongs to no flow");
+    let delays: Vec<_> = (0..30).map(delay_of).collect();
+    assert!(delays.iter().all(|delay| (ms(15)..=ms(85)).contains(delay)), "{delays:?}");
+    assert!((30..60).map(delay_of).eq(delays.iter().copied()), "a flow's delay changes");
+    // Of 30 draws from 70 ms, some are among the shortest and the longest ten.
+    let (least, most) = (delays.iter().min().expect("30"), delays.iter().max().expect("30"));
+    assert!(*least < ms(25) && *most > ms(75), "{delays:?}");
+    assert!(!arrived.is_sorted_by_key(|(_, number)| *number), "no flow overtakes another");
+    assert_eq!(arrived, carry_flows(2), "the way back has another seed, and the same delays");
+}
+
 #[test]
 fn the_packets_lost_at_a_low_rate_are_lost_at_a_higher_rate_too() {
     let with = |count, jitter| {
@@ -152,6 +183,7 @@ fn any_impairment() -> impl Strategy<Value = Impairment> {
             let (loss, reorder, duplicate, mark) = chances;
             Impairment {
                 delay,
+                flow_delay: Some((delay, delay + reorder_by)),
                 jitter,
                 loss,
                 reorder,
@@ -181,7 +213,7 @@ proptest! {
                 while let Some(due) = link.next_due().filter(|due| *due <= now) {
                     arrived.push((due, link.poll(due).expect("due")));
                 }
-                link.offer(now, (number, now), *bytes);
+                link.offer_in_flow(now, number as u64 % 3, (number, now), *bytes);
             }
             while let Some(due) = link.next_due() {
                 arrived.push((due, link.poll(due).expect("due")));
