@@ -525,6 +525,7 @@ fn status(state: &State, live: &Live) -> String {
         "rss_bytes": resident_bytes(),
         "route": offload::route_name(state.offload, state.config.route),
         "acme": state.acme.as_ref().map(|acme| acme.json()),
+        "congestion_control": state.config.congestion_control(),
         "kernel_tls": state.tls_stat.as_ref().map(TlsStat::json),
         "disk": state.config.disk,
         "silo": state.silo_map.placement(),

@@ -1,7 +1,7 @@
 //! Opens the bypass route: devices, the configuration of TCP, and a secret. Everything that needs privileges happens here, before
 //! any thread starts.
 
-use crate::config::bypass::{Bypass, Device};
+use crate::config::bypass::{Bypass, Device, congestion_control};
 use crate::config::{Config, ConfigError, Switch};
 use delivery::own_tcp::Parts;
 use stack::{Interface, PAYLOAD_BYTES_MAX, SetupError, TapPlan, XdpPlan, receive_queues, siblings};
@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use tcp::CongestionControl;
 
 /// The smallest request that is worthwhile if more may be sent: whole records, so that a record is seldom made in two steps.
 const WANT_BYTES_MIN: u32 = 32 << 10;
@@ -117,6 +118,7 @@ fn xdp(config: &Config, queues: u32) -> Result<Vec<Interface>, OpenError> {
 
 fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
     let tso = config.is_on(Switch::Tso);
+    let control = config.congestion_control().and_then(congestion_control);
     tcp::Config {
         listen: vec![config.listen.port()],
         mtu_bytes: u16::try_from(interface.mtu_bytes).unwrap_or(u16::MAX),
@@ -128,6 +130,7 @@ fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
         // A configured rate holds in any case.
         pacing: config.is_on(Switch::Pacing) || config.net.pacing_bytes_per_second().is_some(),
         pace_bytes_min: PACE_BYTES_MIN,
+        congestion_control: control.unwrap_or(CongestionControl::Cubic),
         window_bytes_max: config.bypass.in_flight_bytes_max,
         connections_max: config.limits.connections_max,
         stall: Duration::from_secs_f64(config.timeouts.send_seconds),
@@ -154,5 +157,7 @@ pub fn describe(config: &Config, parts: &[Parts]) -> String {
     let (how, name) = device.map_or(("", ""), |device| (device.device.describe(), &device.name));
     let queues =
         if parts.len() == 1 { "one queue".into() } else { format!("{} queues", parts.len()) };
-    format!("bypass: own TCP over {name} ({how}), {queues}, for {}", addresses.join(", "))
+    let (control, addresses) =
+        (config.congestion_control().unwrap_or_default(), addresses.join(", "));
+    format!("bypass: own TCP with {control} over {name} ({how}), {queues}, for {addresses}")
 }

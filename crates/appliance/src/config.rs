@@ -270,7 +270,8 @@ pub struct Net {
     pub unsent_bytes_max: Option<u32>,
     /// The highest rate of a connection in bits per second; 0 is no limit.
     pub pacing_bits_per_second: u64,
-    /// Congestion control, by the kernel's name; by default, the system's.
+    /// Congestion control, by the kernel's name; by default, the system's. On the bypass route `cubic` or `bbr`; by
+    /// default, `cubic`.
     pub congestion_control: Option<String>,
     /// The most bytes read from disk at once for one connection.
     pub window_bytes_max: usize,
@@ -434,6 +435,12 @@ impl Config {
         own_files::check(self)
     }
 
+    /// The congestion control of viewers' connections, by the kernel's name. None: the system's.
+    pub fn congestion_control(&self) -> Option<&str> {
+        let own = (self.route == Route::Bypass).then_some("cubic");
+        self.net.congestion_control.as_deref().or(own)
+    }
+
     /// Checks what the bypass route needs and what it does not support.
     fn check_bypass(&self) -> Result<(), ConfigError> {
         if self.route != Route::Bypass {
@@ -445,9 +452,11 @@ impl Config {
         if self.listen.port() == 0 {
             return Err(ConfigError::BypassWithoutPort);
         }
-        if let Some(name) = self.net.congestion_control.as_ref().filter(|name| *name != "cubic") {
-            let wanted = "\"cubic\", or leave it out: the bypass route has no other";
-            return Err(ConfigError::not_of_kind("net.congestion_control", name, wanted));
+        if let Some(name) = &self.net.congestion_control {
+            if bypass::congestion_control(name).is_none() {
+                let wanted = "\"cubic\" or \"bbr\": the bypass route has no other";
+                return Err(ConfigError::not_of_kind("net.congestion_control", name, wanted));
+            }
         }
         self.bypass.check()
     }

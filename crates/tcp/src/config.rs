@@ -25,7 +25,10 @@ pub struct Config {
     /// With pacing, this many bytes are wanted and sent at once even if that is more than a millisecond's worth, but
     /// not more than a sixteenth of the window.
     pub pace_bytes_min: u32,
-    /// Whether to agree to ECN (RFC 3168), and to ask for it in active opens.
+    /// How much may be in flight, and how fast it leaves.
+    pub congestion_control: CongestionControl,
+    /// Whether to agree to ECN (RFC 3168), and to ask for it in active opens. Not with BBR, which takes no notice of
+    /// marks.
     pub ecn: bool,
     /// Whether to agree to selective acknowledgements (RFC 2018).
     pub sack: bool,
@@ -62,6 +65,15 @@ pub struct Config {
     pub fin_wait: Duration,
 }
 
+/// The way of a sender to find out what the path carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// RFC 9438: more until something is lost, then less.
+    Cubic,
+    /// draft-ietf-ccwg-bbr, version 3: at the rate that arrives. It needs [`Config::pacing`].
+    Bbr,
+}
+
 /// Probing of silent connections.
 #[derive(Debug, Clone, Copy)]
 pub struct KeepAlive {
@@ -84,6 +96,7 @@ impl Default for Config {
             short_segments: false,
             pacing: true,
             pace_bytes_min: 0,
+            congestion_control: CongestionControl::Cubic,
             ecn: true,
             sack: true,
             timestamps: true,

@@ -21,7 +21,8 @@ use crate::seq::Seq;
 use crate::table::Table;
 use crate::time_wait::TimeWait;
 use crate::{
-    Arrived, Config, Event, Id, Info, Reason, Secret, Statistics, Transmit, Want, Withheld,
+    Arrived, Config, CongestionControl, Event, Id, Info, Reason, Secret, Statistics, Transmit,
+    Want, Withheld,
 };
 
 /// How many replies without a connection may wait to be sent: more than one batch of a device, and not so many that a
@@ -62,6 +63,9 @@ impl Endpoint {
     /// An endpoint without connections. `now` is its start: no later call may have an earlier time.
     #[must_use]
     pub fn new(config: Config, secret: Secret, now: Instant) -> Self {
+        // Who agrees to ECN promises to slow down for marks (RFC 3168 section 6.1.2), and BBR does not.
+        let ecn = config.ecn && config.congestion_control != CongestionControl::Bbr;
+        let config = Config { ecn, ..config };
         let keyed = Keyed::new(secret);
         Endpoint {
             epoch: now,

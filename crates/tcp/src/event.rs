@@ -104,7 +104,7 @@ pub struct Info {
     pub rto: Duration,
     /// Congestion window.
     pub cwnd_bytes: u64,
-    /// Slow-start threshold.
+    /// Slow-start threshold. With BBR the most that was found safe to have in flight; all bits set if nothing was.
     pub ssthresh_bytes: u64,
     /// Estimated to be in the network (the pipe of RFC 6675).
     pub in_flight_bytes: u64,

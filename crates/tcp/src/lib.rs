@@ -52,7 +52,7 @@ mod statistics;
 mod table;
 mod time_wait;
 
-pub use config::{Config, KeepAlive, Secret};
+pub use config::{Config, CongestionControl, KeepAlive, Secret};
 pub use endpoint::Endpoint;
 pub use event::{Event, Id, Info, Reason, Want, Withheld};
 pub use segment::{Arrived, Ecn, HEADER_BYTES_MAX, Header, Transmit};

@@ -3,6 +3,7 @@
 use super::{ConfigError, within};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
+use tcp::CongestionControl;
 
 /// The bypass route: TCP of our own over a network device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,6 +79,15 @@ impl Bypass {
     }
 }
 
+/// The congestion control of our own TCP that has the kernel's name for it.
+pub(crate) fn congestion_control(name: &str) -> Option<CongestionControl> {
+    match name {
+        "cubic" => Some(CongestionControl::Cubic),
+        "bbr" => Some(CongestionControl::Bbr),
+        _ => None,
+    }
+}
+
 fn prefix(text: &str) -> Result<(IpAddr, u8), ConfigError> {
     let parsed = text.split_once('/').and_then(|(address, bits)| {
         let address: IpAddr = address.parse().ok()?;
@@ -94,6 +104,7 @@ fn prefix(text: &str) -> Result<(IpAddr, u8), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, Route};
 
     #[test]
     fn a_prefix_is_an_address_with_its_bits() {
@@ -110,5 +121,21 @@ mod tests {
         assert!(error.contains("bypass.addresses is empty"), "{error}");
         let good = Bypass { addresses: vec![[192, 0, 2, 2].into()], ..Bypass::default() };
         assert!(good.check().is_ok());
+    }
+
+    #[test]
+    fn our_tcp_has_cubic_and_bbr_and_says_so_of_others() {
+        let check = |name: &str| {
+            let mut config = Config { route: Route::Bypass, ..Config::default() };
+            config.bypass.addresses = vec![[192, 0, 2, 2].into()];
+            config.net.congestion_control = Some(name.into());
+            config.check_bypass()
+        };
+        assert!(check("cubic").is_ok() && check("bbr").is_ok());
+        let bypass = Config { route: Route::Bypass, ..Config::default() };
+        assert_eq!(bypass.congestion_control(), Some("cubic"));
+        assert_eq!(Config::default().congestion_control(), None, "the system's");
+        let error = check("reno").unwrap_err().to_string();
+        assert!(error.contains("\"reno\"") && error.contains("\"bbr\""), "{error}");
     }
 }

@@ -1,29 +1,22 @@
-//! Congestion control: how much may be in flight. CUBIC (RFC 9438) with HyStart++ (RFC 9406), PRR (RFC 6937) and ECN (RFC 3168).
+//! Congestion control: how much may be in flight, and how fast it leaves. CUBIC (`loss_based.rs`) or BBR (`bbr/`), as
+//! [`Config::congestion_control`](crate::Config::congestion_control) says.
 //!
 //! Loss recovery decides what is lost; this module decides what that means for the window. Everything is in bytes.
 
+mod bbr;
 mod cubic;
+mod loss_based;
 mod pacer;
 mod prr;
 mod slow_start;
+mod usage;
 
-use cubic::Cubic;
+use bbr::Bbr;
+use loss_based::LossBased;
 pub(crate) use pacer::Pacer;
-use prr::Prr;
-use slow_start::SlowStart;
 
+use crate::CongestionControl;
 use crate::clock::Time;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Open,
-    /// After an ECN mark: the window shrinks, but nothing is lost.
-    Reducing,
-    /// Fast recovery (RFC 6675, RFC 8985).
-    Recovery,
-    /// After a retransmission time-out (RFC 5681 section 3.1).
-    Loss,
-}
 
 /// The result of an acknowledgement.
 #[derive(Debug, Clone, Copy)]
@@ -34,8 +27,12 @@ pub(crate) struct Acked {
     pub(crate) sent_below: u64,
     /// By how much SND.UNA advanced.
     pub(crate) advanced_bytes: u64,
-    /// Newly acknowledged or SACKed.
+    /// Newly acknowledged or SACKed. Without SACKs a duplicate ACK counts as a segment.
     pub(crate) delivered_bytes: u64,
+    /// The same, each byte once.
+    pub(crate) arrived_bytes: u64,
+    /// When the latest of these was sent.
+    pub(crate) newest_sent_at: Option<Time>,
     /// Newly detected as lost.
     pub(crate) lost_bytes: u64,
     pub(crate) in_flight_before: u64,
@@ -43,293 +40,191 @@ pub(crate) struct Acked {
     /// How much less than the window may be in flight while the window still counts as used: the size of one want, and
     /// a segment that does not fit.
     pub(crate) slack_bytes: u64,
+    /// More could have been sent for a while, but nothing was there to send.
+    pub(crate) app_limited: bool,
     pub(crate) rtt_us: Option<u64>,
     pub(crate) srtt_us: u64,
 }
 
-#[derive(Debug, Clone)]
-struct Before {
-    cwnd: u64,
-    ssthresh: u64,
-    cubic: Cubic,
+/// Bytes that leave, for the first time or again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) now: Time,
+    pub(crate) bytes: u64,
+    /// In flight with them.
+    pub(crate) in_flight: u64,
+    pub(crate) srtt_us: u64,
 }
 
-/// How much of the window was used: the most that was in flight within this round trip, or the last one. Bytes leave in
-/// large pieces, so less is in flight just before one leaves.
-#[derive(Debug, Default)]
-struct Usage {
-    /// The round trip ends when this offset is acknowledged.
-    round_end: u64,
-    most_bytes: u64,
-    most_bytes_before: u64,
+/// What a connection begins with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start {
+    pub(crate) now: Time,
+    pub(crate) mss: u64,
+    pub(crate) initial_segments: u64,
+    pub(crate) cwnd_max: u64,
+    /// Differs from connection to connection, so that they do not probe at the same times.
+    pub(crate) seed: u64,
 }
 
-impl Usage {
-    fn note(&mut self, acked: &Acked) {
-        if acked.acknowledged >= self.round_end {
-            self.round_end = acked.sent_below;
-            self.most_bytes_before = std::mem::take(&mut self.most_bytes);
-        }
-        self.most_bytes = self.most_bytes.max(acked.in_flight_before);
-    }
-
-    fn bytes(&self) -> u64 {
-        self.most_bytes.max(self.most_bytes_before)
-    }
+/// How fast what may be in flight leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// So much in a round trip; in half of one in slow start.
+    Window { bytes: u64, slow_start: bool },
+    /// At this rate, in pieces that are a small part of `window_bytes`.
+    Rate { bytes_per_second: u64, window_bytes: u64 },
 }
 
 #[derive(Debug)]
-pub(crate) struct Congestion {
-    cwnd: u64,
-    cwnd_max: u64,
-    initial: u64,
-    ssthresh: u64,
-    mss: u64,
-    phase: Phase,
-    /// RecoveryPoint (RFC 6675 section 2): once this is acknowledged, the phase is over.
-    point: u64,
-    prr: Prr,
-    cubic: Cubic,
-    slow_start: SlowStart,
-    usage: Usage,
-    /// The state to return to if the loss turns out to be spurious.
-    before: Option<Box<Before>>,
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the large one is the usual one, and saves an allocation"
+)]
+pub(crate) enum Congestion {
+    LossBased(LossBased),
+    Bbr(Box<Bbr>),
 }
 
 impl Congestion {
-    pub(crate) fn new(mss: u64, initial_segments: u64, cwnd_max: u64) -> Self {
-        let initial = mss * initial_segments;
-        Congestion {
-            cwnd: initial,
-            cwnd_max: cwnd_max.max(initial),
-            initial,
-            ssthresh: u64::MAX,
-            mss,
-            phase: Phase::Open,
-            point: 0,
-            prr: Prr::default(),
-            cubic: Cubic::default(),
-            slow_start: SlowStart::new(),
-            usage: Usage::default(),
-            before: None,
+    pub(crate) fn new(control: CongestionControl, start: &Start) -> Self {
+        match control {
+            CongestionControl::Cubic => {
+                Self::LossBased(LossBased::new(start.mss, start.initial_segments, start.cwnd_max))
+            }
+            CongestionControl::Bbr => Self::Bbr(Box::new(Bbr::new(start))),
         }
     }
 
     pub(crate) fn cwnd(&self) -> u64 {
-        self.cwnd
-    }
-
-    pub(crate) fn ssthresh(&self) -> u64 {
-        self.ssthresh
-    }
-
-    pub(crate) fn in_slow_start(&self) -> bool {
-        self.cwnd < self.ssthresh
-    }
-
-    /// How much should leave within a round trip. During recovery the window follows what is in flight, down to
-    /// nothing; the pace uses the window's target.
-    pub(crate) fn pace_bytes(&self) -> u64 {
-        match self.phase {
-            Phase::Open | Phase::Loss => self.cwnd.max(self.mss),
-            Phase::Recovery | Phase::Reducing => self.ssthresh,
+        match self {
+            Self::LossBased(cubic) => cubic.cwnd(),
+            Self::Bbr(bbr) => bbr.cwnd(),
         }
+    }
+
+    /// The slow-start threshold; with BBR the most that was found safe to have in flight.
+    pub(crate) fn ssthresh(&self) -> u64 {
+        match self {
+            Self::LossBased(cubic) => cubic.ssthresh(),
+            Self::Bbr(bbr) => bbr.inflight_hi(),
+        }
+    }
+
+    pub(crate) fn pace(&self) -> Pace {
+        match self {
+            Self::LossBased(cubic) => {
+                Pace::Window { bytes: cubic.pace_bytes(), slow_start: cubic.in_slow_start() }
+            }
+            Self::Bbr(bbr) => bbr.pace(),
+        }
+    }
+
+    /// Whether it asks for [`Acked::app_limited`].
+    pub(crate) fn measures_rate(&self) -> bool {
+        matches!(self, Self::Bbr(_))
     }
 
     /// In fast recovery or after a time-out.
     pub(crate) fn is_recovering(&self) -> bool {
-        matches!(self.phase, Phase::Recovery | Phase::Loss)
+        match self {
+            Self::LossBased(cubic) => cubic.is_recovering(),
+            Self::Bbr(bbr) => bbr.is_recovering(),
+        }
     }
 
     /// Where the current recovery began.
     pub(crate) fn point(&self) -> u64 {
-        self.point
+        match self {
+            Self::LossBased(cubic) => cubic.point(),
+            Self::Bbr(bbr) => bbr.point(),
+        }
     }
 
     /// Memory outside of this struct.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.before.as_ref().map_or(0, |_| size_of::<Before>())
+        match self {
+            Self::LossBased(cubic) => cubic.memory_bytes(),
+            Self::Bbr(bbr) => size_of::<Bbr>() + bbr.memory_bytes(),
+        }
     }
 
-    /// Segments have become smaller. The window stays the same in bytes.
+    /// Segments have another size now. The window stays the same in bytes.
     pub(crate) fn set_mss(&mut self, mss: u64) {
-        self.mss = mss;
-        self.cwnd = self.cwnd.max(mss);
+        match self {
+            Self::LossBased(cubic) => cubic.set_mss(mss),
+            Self::Bbr(bbr) => bbr.set_mss(mss),
+        }
     }
 
-    pub(crate) fn sent(&mut self, bytes: u64) {
-        if matches!(self.phase, Phase::Recovery | Phase::Reducing) {
-            self.prr.sent(bytes);
+    pub(crate) fn sent(&mut self, sent: &Sent) {
+        match self {
+            Self::LossBased(cubic) => cubic.sent(sent.bytes),
+            Self::Bbr(bbr) => bbr.sent(sent),
         }
     }
 
     /// Processes an acknowledgement. True: it began a fast recovery.
     pub(crate) fn acked(&mut self, acked: &Acked) -> bool {
-        self.leave_if_over(acked.acknowledged);
-        self.usage.note(acked);
-        let enters = acked.lost_bytes > 0 && matches!(self.phase, Phase::Open | Phase::Reducing);
-        if enters {
-            self.enter_recovery(acked);
+        match self {
+            Self::LossBased(cubic) => cubic.acked(acked),
+            Self::Bbr(bbr) => bbr.acked(acked),
         }
-        match self.phase {
-            Phase::Open | Phase::Loss => self.grow(acked),
-            Phase::Recovery | Phase::Reducing => {
-                let progress = acked.advanced_bytes > 0 && acked.lost_bytes == 0;
-                let more = self.prr.may_send(
-                    acked.delivered_bytes,
-                    acked.in_flight,
-                    self.ssthresh,
-                    self.mss,
-                    progress,
-                );
-                self.cwnd = acked.in_flight + more;
-            }
-        }
-        enters
-    }
-
-    fn leave_if_over(&mut self, acknowledged: u64) {
-        if self.phase == Phase::Open || acknowledged < self.point {
-            return;
-        }
-        if matches!(self.phase, Phase::Recovery | Phase::Reducing) {
-            self.cwnd = self.ssthresh.max(self.mss);
-        }
-        self.phase = Phase::Open;
-        // What was in flight before says nothing about the use of the new window.
-        self.usage = Usage::default();
-    }
-
-    fn reduce(&mut self) {
-        self.before = Some(Box::new(Before {
-            cwnd: self.cwnd,
-            ssthresh: self.ssthresh,
-            cubic: self.cubic.clone(),
-        }));
-        self.ssthresh = self.cubic.reduce(self.cwnd, self.mss);
-    }
-
-    fn enter_recovery(&mut self, acked: &Acked) {
-        if self.phase == Phase::Open {
-            self.reduce();
-            self.prr = Prr::new(acked.in_flight_before);
-        }
-        self.phase = Phase::Recovery;
-        self.point = acked.sent_below;
     }
 
     /// A loss was detected by a timer and not by an acknowledgement, or a tail loss probe has shown one. True: that
     /// began a fast recovery.
-    pub(crate) fn lost(&mut self, in_flight_before: u64, in_flight: u64, sent_below: u64) -> bool {
-        let enters = matches!(self.phase, Phase::Open | Phase::Reducing);
-        if enters {
-            if self.phase == Phase::Open {
-                self.reduce();
-                self.prr = Prr::new(in_flight_before);
-            }
-            self.phase = Phase::Recovery;
-            self.point = sent_below;
+    pub(crate) fn lost(
+        &mut self,
+        lost_bytes: u64,
+        in_flight_before: u64,
+        in_flight: u64,
+        sent_below: u64,
+    ) -> bool {
+        match self {
+            Self::LossBased(cubic) => cubic.lost(in_flight_before, in_flight, sent_below),
+            Self::Bbr(bbr) => bbr.lost(lost_bytes, sent_below),
         }
-        if self.phase == Phase::Recovery {
-            let more = self.prr.may_send(0, in_flight, self.ssthresh, self.mss, false);
-            self.cwnd = in_flight + more;
-        }
-        enters
     }
 
-    /// RFC 3168 section 6.1.2: a mark counts as a loss, once per window of data. False: this window was already reduced.
+    /// RFC 3168 section 6.1.2: a mark counts as a loss, once per window of data. False: this window was already
+    /// reduced, or it does not count: with BBR, ECN is not agreed to.
     pub(crate) fn marked(&mut self, in_flight: u64, sent_below: u64) -> bool {
-        if self.phase != Phase::Open {
-            return false;
+        match self {
+            Self::LossBased(cubic) => cubic.marked(in_flight, sent_below),
+            Self::Bbr(_) => false,
         }
-        self.reduce();
-        self.before = None;
-        self.prr = Prr::new(in_flight);
-        self.phase = Phase::Reducing;
-        self.point = sent_below;
-        true
     }
 
-    /// A retransmission time-out (RFC 5681 section 3.1): back to one segment. The threshold is reduced once per window
-    /// of data.
-    pub(crate) fn timed_out(&mut self, acknowledged: u64, sent_below: u64) {
-        if matches!(self.phase, Phase::Open | Phase::Reducing) || acknowledged >= self.point {
-            self.reduce();
+    /// A retransmission time-out.
+    pub(crate) fn timed_out(&mut self, lost_bytes: u64, acknowledged: u64, sent_below: u64) {
+        match self {
+            Self::LossBased(cubic) => cubic.timed_out(acknowledged, sent_below),
+            Self::Bbr(bbr) => bbr.timed_out(lost_bytes, sent_below),
         }
-        self.phase = Phase::Loss;
-        self.point = sent_below;
-        self.cwnd = self.mss;
-        self.slow_start = SlowStart::new();
     }
 
     /// Nothing was lost (RFC 3522 section 3.2, RFC 2883): restores the window. False: there is nothing to undo.
     pub(crate) fn undo(&mut self) -> bool {
-        let Some(before) = self.before.take() else { return false };
-        self.cwnd = self.cwnd.max(before.cwnd);
-        self.ssthresh = before.ssthresh;
-        self.cubic = before.cubic;
-        self.cubic.restart();
-        self.phase = Phase::Open;
-        true
+        match self {
+            Self::LossBased(cubic) => cubic.undo(),
+            Self::Bbr(bbr) => bbr.undo(),
+        }
     }
 
     /// The loss was real: it will not be undone.
     pub(crate) fn confirm(&mut self) {
-        self.before = None;
-    }
-
-    /// RFC 9438 section 5.8 and RFC 7661: only a window that was used grows.
-    fn grow(&mut self, acked: &Acked) {
-        if acked.advanced_bytes == 0 {
-            return;
-        }
-        if self.in_slow_start() {
-            self.grow_in_slow_start(acked);
-        } else if self.usage.bytes() + acked.slack_bytes >= self.cwnd {
-            self.cwnd = self.cubic.grown(
-                acked.now,
-                acked.srtt_us,
-                self.cwnd,
-                self.mss,
-                acked.advanced_bytes,
-            );
-        } else {
-            self.cubic.restart();
-        }
-        self.cwnd = self.cwnd.min(self.cwnd_max);
-    }
-
-    fn grow_in_slow_start(&mut self, acked: &Acked) {
-        let growth = self.slow_start.growth(
-            acked.acknowledged,
-            acked.sent_below,
-            acked.rtt_us,
-            acked.advanced_bytes,
-        );
-        match growth {
-            // Half used is enough here, because the window doubles within one round trip.
-            Some(bytes) if 2 * self.usage.bytes() >= self.cwnd => {
-                self.cwnd = (self.cwnd + bytes).min(self.ssthresh);
-            }
-            Some(_) => {}
-            None => self.ssthresh = self.cwnd,
+        match self {
+            Self::LossBased(cubic) => cubic.confirm(),
+            Self::Bbr(bbr) => bbr.confirm(),
         }
     }
 
-    /// Nothing was in flight for `idle_us` (RFC 5681 section 4.1): the window halves for each retransmission time-out
-    /// that has passed, down to the initial window.
-    pub(crate) fn idle(&mut self, idle_us: u64, rto_us: u64) {
-        if self.phase != Phase::Open || idle_us < rto_us || self.cwnd <= self.initial {
-            return;
+    /// Nothing was in flight for `idle_us`, and now something will be.
+    pub(crate) fn idle(&mut self, now: Time, idle_us: u64, rto_us: u64) {
+        match self {
+            Self::LossBased(cubic) => cubic.idle(idle_us, rto_us),
+            Self::Bbr(bbr) => bbr.idle(now),
         }
-        self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);
-        let halvings = (idle_us / rto_us.max(1)).min(32);
-        self.cwnd = (self.cwnd >> halvings).max(self.initial);
-        self.cubic.restart();
-        self.slow_start = SlowStart::new();
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

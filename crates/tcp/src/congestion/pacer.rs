@@ -69,6 +69,16 @@ impl Pacer {
         self.rate = Some(u64::try_from(rate).unwrap_or(u64::MAX).max(1));
     }
 
+    /// Like [`Pacer::update`], at a rate that is known.
+    pub(crate) fn follow(&mut self, bytes_per_second: u64, window_bytes: u64, least_us: u64) {
+        if !self.enabled || least_us < QUANTUM_US {
+            (self.rate, self.burst_bytes_max) = (None, u64::MAX);
+            return;
+        }
+        self.burst_bytes_max = window_bytes / BURST_PART;
+        self.rate = Some(bytes_per_second.max(1));
+    }
+
     /// Bytes per second, if sending is paced.
     pub(crate) fn rate(&self) -> Option<u64> {
         if !self.enabled {
@@ -78,6 +88,12 @@ impl Pacer {
             (Some(rate), Some(most)) => Some(rate.min(most)),
             (rate, most) => rate.or(most),
         }
+    }
+
+    /// Whether the caller's limit is what holds sending back.
+    pub(crate) fn is_capped(&self) -> bool {
+        let Some(most) = self.rate_max.filter(|_| self.enabled) else { return false };
+        self.rate.is_none_or(|rate| most < rate)
     }
 
     /// When the next bytes may be sent.
@@ -159,8 +175,25 @@ mod tests {
         pacer.update(100_000, 100_000, 100_000, false);
         pacer.update(100_000, 5_000, 999, false);
         assert_eq!(pacer.rate(), None);
+        assert!(!pacer.is_capped());
         pacer.limit(Some(7));
         assert_eq!(pacer.rate(), Some(7));
+        assert!(pacer.is_capped());
+    }
+
+    #[test]
+    fn a_known_rate_is_followed_up_to_the_cap() {
+        let mut pacer = Pacer::new(true, 0);
+        pacer.limit(Some(1_000_000));
+        pacer.follow(300_000, 16_000, 20_000);
+        assert_eq!((pacer.rate(), pacer.is_capped()), (Some(300_000), false));
+        assert_eq!(pacer.quantum_bytes(1000, 60_000), 2000);
+        pacer.follow(2_000_000, 160_000, 20_000);
+        assert_eq!((pacer.rate(), pacer.is_capped()), (Some(1_000_000), true));
+        pacer.follow(0, 0, 20_000);
+        assert_eq!(pacer.rate(), Some(1), "it never stops");
+        pacer.follow(300_000, 16_000, 999);
+        assert_eq!(pacer.rate(), Some(1_000_000), "too short a way to spread over");
     }
 
     #[test]

@@ -70,6 +70,7 @@ impl Connection {
         cx: &mut Context<'_>,
     ) {
         let in_flight_before = self.in_flight();
+        let app_limited = self.is_app_limited(cx.now);
         let advanced = ack - self.acknowledged;
         let delivered = self.collect(ack, segment, cx);
         if advanced > 0 {
@@ -98,15 +99,19 @@ impl Connection {
             sent_below: self.sent_below,
             advanced_bytes: advanced,
             delivered_bytes: self.delivered_bytes(advanced, &delivered),
+            arrived_bytes: delivered.bytes,
+            newest_sent_at: delivered.sent_at.max(delivered.resent_at),
             lost_bytes: lost,
             in_flight_before,
             in_flight: self.in_flight(),
             slack_bytes: self.want_bytes_min(cx.config) + self.segment_bytes,
+            app_limited,
             rtt_us,
             srtt_us: self.rtt.srtt_us(),
         });
         self.note_recovery(was_recovering, entered, cx.statistics);
         self.update_pace();
+        self.note_spare(cx);
         let probe_was_set = self.timers.probe.is_set();
         self.set_loss_timers(advanced > 0, cx);
         if advanced == 0 && !probe_was_set {
@@ -308,8 +313,13 @@ impl Connection {
                 let both_arrived = delivered.duplicate.is_some();
                 // The original was lost only if an ACK beyond the probe's end comes without a duplicate report.
                 if again && !both_arrived && ack > end && !self.congestion.is_recovering() {
-                    let entered =
-                        self.congestion.lost(in_flight_before, self.in_flight(), self.sent_below);
+                    let bytes = self.segment_bytes;
+                    let entered = self.congestion.lost(
+                        bytes,
+                        in_flight_before,
+                        self.in_flight(),
+                        self.sent_below,
+                    );
                     self.note_recovery(false, entered, statistics);
                 }
             }

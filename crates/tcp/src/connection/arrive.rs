@@ -254,7 +254,7 @@ impl Connection {
         self.stamps.recent_at = cx.now;
         self.segment_bytes = u64::from(self.agreed.segment_bytes(&self.pair, cx.config.mtu_bytes));
         self.path = super::Path::new(self.segment_bytes);
-        self.congestion = super::new_congestion(self.segment_bytes, cx.config);
+        self.congestion = super::new_congestion(self.isn, self.segment_bytes, cx);
         if tries == 1 {
             self.take_rtt(cx.now, cx.now.since_us(self.progress_at));
         }

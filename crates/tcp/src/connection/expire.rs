@@ -70,9 +70,10 @@ impl Connection {
     /// RACK's reordering timer (RFC 8985 section 6.3).
     fn look_for_losses(&mut self, cx: &mut Context<'_>) {
         let before = self.in_flight();
-        if self.find_losses(0, cx) > 0 {
+        let lost = self.find_losses(0, cx);
+        if lost > 0 {
             let was_recovering = self.congestion.is_recovering();
-            let entered = self.congestion.lost(before, self.in_flight(), self.sent_below);
+            let entered = self.congestion.lost(lost, before, self.in_flight(), self.sent_below);
             self.note_recovery(was_recovering, entered, cx.statistics);
             self.update_pace();
         }
@@ -129,10 +130,11 @@ impl Connection {
             self.board.renege();
         }
         self.leave_black_hole(cx);
-        self.congestion.timed_out(self.acknowledged, self.sent_below);
         let window_us = self.rack.window_us(&self.rtt, true, 0, self.segment_bytes);
         let (rack, first, now) = (&self.rack, self.acknowledged, cx.now);
-        self.board.mark_lost(|flight| rack.lost_on_timeout(flight, first, now, window_us));
+        let lost =
+            self.board.mark_lost(|flight| rack.lost_on_timeout(flight, first, now, window_us));
+        self.congestion.timed_out(lost, self.acknowledged, self.sent_below);
         self.duplicate_acks = 0;
         self.probe = Probe::None;
         self.begin_undo();

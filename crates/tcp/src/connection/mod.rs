@@ -34,7 +34,7 @@ use state::{
 
 use crate::agreed::Agreed;
 use crate::clock::{Time, micros};
-use crate::congestion::{Congestion, Pacer};
+use crate::congestion::{Congestion, Pace, Pacer, Start};
 use crate::keyed::Pair;
 use crate::rack::Rack;
 use crate::receive::{Buffers, Receive};
@@ -107,6 +107,8 @@ pub(crate) struct Connection {
     delivery: DeliveryRate,
     /// The time since which nothing has been in flight.
     idle_since: Time,
+    /// The time since which the windows would let more leave than there is, if the rate is measured.
+    spare_since: Time,
 
     receive: Receive,
     acking: Acking,
@@ -189,7 +191,7 @@ impl Connection {
             board: Scoreboard::default(),
             rtt: Rtt::new(cx.now),
             rack: Rack::new(),
-            congestion: new_congestion(segment_bytes, cx.config),
+            congestion: new_congestion(beginning.isn, segment_bytes, cx),
             pacer: Pacer::new(cx.config.pacing, u64::from(cx.config.pace_bytes_min)),
             probe: Probe::None,
             duplicate_acks: 0,
@@ -204,6 +206,7 @@ impl Connection {
             retransmitted_bytes: 0,
             delivery: DeliveryRate { round_end: 0, since: cx.now, bytes: 0, per_second: 0 },
             idle_since: cx.now,
+            spare_since: Time::NEVER,
             receive: Receive::new(cx.config.receive_bytes_max, cx.config.receive_ranges_max),
             acking: Acking {
                 unacknowledged_bytes: 0,
@@ -393,16 +396,26 @@ impl Connection {
     }
 
     fn update_pace(&mut self) {
-        let window = self.congestion.pace_bytes().max(self.in_flight());
         let (srtt_us, least_us) = (self.rtt.srtt_us(), self.rtt.minimum_us());
-        self.pacer.update(window, srtt_us, least_us, self.congestion.in_slow_start());
+        match self.congestion.pace() {
+            Pace::Window { bytes, slow_start } => {
+                self.pacer.update(bytes.max(self.in_flight()), srtt_us, least_us, slow_start);
+            }
+            Pace::Rate { bytes_per_second, window_bytes } => {
+                self.pacer.follow(bytes_per_second, window_bytes, least_us);
+            }
+        }
     }
 }
 
-fn new_congestion(segment_bytes: u64, config: &Config) -> Congestion {
-    Congestion::new(
-        segment_bytes,
-        u64::from(config.initial_window_segments.max(1)),
-        u64::from(config.window_bytes_max),
-    )
+fn new_congestion(isn: Seq, segment_bytes: u64, cx: &Context<'_>) -> Congestion {
+    let start = Start {
+        now: cx.now,
+        mss: segment_bytes,
+        initial_segments: u64::from(cx.config.initial_window_segments.max(1)),
+        cwnd_max: u64::from(cx.config.window_bytes_max),
+        // Another one for each connection, and the same for the same secret.
+        seed: u64::from(isn.0),
+    };
+    Congestion::new(cx.config.congestion_control, &start)
 }

@@ -3,9 +3,14 @@
 use super::state::Probe;
 use super::{Connection, Context};
 use crate::Config;
+use crate::clock::Time;
 
 /// An IP packet has 65,535 bytes at most; this is left beside the longest headers.
 const PAYLOAD_BYTES_MAX: u64 = 65_535 - 120;
+
+/// What is not sent although it could be for this long, at least, is not there. Timers are served about every
+/// millisecond.
+const LATE_US: u64 = 2_000;
 
 impl Connection {
     /// What the congestion window leaves.
@@ -43,6 +48,32 @@ impl Connection {
             .min(self.transmit_bytes_max(config));
         // In whole segments, like what may be sent.
         (least / self.segment_bytes).max(1) * self.segment_bytes
+    }
+
+    /// Whether more may leave than there is: the caller has no more to send, or is still bringing it.
+    pub(super) fn note_spare(&mut self, cx: &Context<'_>) {
+        if !self.congestion.measures_rate() {
+            return;
+        }
+        let worth = self.want_bytes_min(cx.config) + self.segment_bytes;
+        let is_spare =
+            self.room() >= worth && self.usable_window() >= worth && !self.board.has_lost();
+        if !is_spare {
+            self.spare_since = Time::NEVER;
+        } else if !self.spare_since.is_set() {
+            self.spare_since = cx.now;
+        }
+    }
+
+    /// Whether there was such room and nothing to fill it with, or for longer than timers are late nothing was brought
+    /// although pacing allowed it. A rate that the caller has set is the caller's limit, too, and not the path's.
+    pub(super) fn is_app_limited(&self, now: Time) -> bool {
+        if !self.spare_since.is_set() || !self.has_unsent() {
+            return self.spare_since.is_set();
+        }
+        let paced_until = if self.pacer.is_capped() { Time(0) } else { self.pacer.free_at() };
+        let late_us = LATE_US.max(self.rtt.srtt_us() / 8);
+        now.since_us(self.spare_since.max(paced_until)) > late_us
     }
 
     pub(super) fn has_unsent(&self) -> bool {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::state::{FirstRetransmission, Probe};
 use super::{Connection, Context};
+use crate::congestion::Sent;
 use crate::header::Flags;
 use crate::{Ecn, Transmit, Withheld};
 
@@ -11,7 +12,11 @@ impl Connection {
     /// RFC 5681 section 4.1: after silence the window shrinks.
     pub(super) fn wake(&mut self, cx: &Context<'_>) {
         if self.sent_below == self.acknowledged && self.idle_since.is_set() {
-            self.congestion.idle(cx.now.since_us(self.idle_since), self.rtt.rto_us());
+            let idle_us = cx.now.since_us(self.idle_since);
+            self.congestion.idle(cx.now, idle_us, self.rtt.rto_us());
+            if self.congestion.measures_rate() {
+                self.update_pace();
+            }
         }
     }
 
@@ -151,7 +156,7 @@ impl Connection {
         if fin {
             self.note_fin_sent();
         }
-        self.congestion.sent(end - range.start);
+        self.note_sent(end - range.start, cx);
         self.set_loss_timers(false, cx);
         let mut flags = Flags::ACK.with_if(fin, Flags::FIN);
         flags = flags.with_if(range.end == self.written, Flags::PSH);
@@ -176,11 +181,17 @@ impl Connection {
             // In the spirit of RFC 6298 section 5.5: the first segment's timer starts anew.
             self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
         }
-        self.congestion.sent(bytes);
+        self.note_sent(bytes, cx);
         self.set_loss_timers(false, cx);
         let flags =
             Flags::ACK.with_if(fin, Flags::FIN).with_if(range.end == self.written, Flags::PSH);
         self.payload_segment(range, flags, Ecn::NotCapable, cx)
+    }
+
+    fn note_sent(&mut self, bytes: u64, cx: &Context<'_>) {
+        let (in_flight, srtt_us) = (self.in_flight(), self.rtt.srtt_us());
+        self.congestion.sent(&Sent { now: cx.now, bytes, in_flight, srtt_us });
+        self.note_spare(cx);
     }
 
     fn note_resent(&mut self, range: Range<u64>, cx: &mut Context<'_>) {

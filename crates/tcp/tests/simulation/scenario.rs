@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fullbore_tcp::Config;
+use fullbore_tcp::{Config, CongestionControl};
 use middlebox::{Chance, Impairment, Random};
 
 use crate::referee::Side;
@@ -137,6 +137,11 @@ impl Scenario {
         configs[1].listen = vec![443];
         if one_in(&mut draw, 6) {
             configs[1].half_open_max = 0;
+        }
+        if seed % 3 == 2 {
+            for config in &mut configs {
+                config.congestion_control = CongestionControl::Bbr;
+            }
         }
         let mtu_bytes = configs[0].mtu_bytes.min(configs[1].mtu_bytes);
         let path_mtu = (one_in(&mut draw, 4) && mtu_bytes > 1280)

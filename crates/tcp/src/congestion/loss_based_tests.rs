@@ -1,6 +1,7 @@
 //! The window from outside: what makes it grow, shrink and recover.
 
 use super::*;
+use crate::clock::Time;
 
 const MSS: u64 = 1000;
 
@@ -11,17 +12,20 @@ fn acked(acknowledged: u64, bytes: u64, in_flight_before: u64) -> Acked {
         sent_below: acknowledged + in_flight_before - bytes,
         advanced_bytes: bytes,
         delivered_bytes: bytes,
+        arrived_bytes: bytes,
+        newest_sent_at: None,
         lost_bytes: 0,
         in_flight_before,
         in_flight: in_flight_before - bytes,
         slack_bytes: 0,
+        app_limited: false,
         rtt_us: Some(50_000),
         srtt_us: 50_000,
     }
 }
 
-fn congestion() -> Congestion {
-    Congestion::new(MSS, 10, 1 << 20)
+fn congestion() -> LossBased {
+    LossBased::new(MSS, 10, 1 << 20)
 }
 
 #[test]
@@ -40,12 +44,12 @@ fn a_window_that_is_not_used_does_not_grow() {
 
 #[test]
 fn it_never_exceeds_its_bound() {
-    let mut congestion = Congestion::new(MSS, 10, 15 * MSS);
+    let mut congestion = LossBased::new(MSS, 10, 15 * MSS);
     congestion.acked(&acked(10 * MSS, 10 * MSS, 10 * MSS));
     assert_eq!(congestion.cwnd(), 15 * MSS);
 }
 
-fn lose_one(congestion: &mut Congestion) {
+fn lose_one(congestion: &mut LossBased) {
     let mut loss = acked(0, 0, 10 * MSS);
     loss.delivered_bytes = 3 * MSS;
     loss.lost_bytes = MSS;

@@ -1,0 +1,286 @@
+//! What BBR believes about the path: the rate that it carries, the shortest round trip, and how much may be in flight
+//! without much loss. Two time scales: `_hi` lasts until a probe finds more, `_lo` from a loss until the next probe.
+
+use super::filters::{Highest, LeastRtt};
+use super::rate::Sample;
+use crate::clock::Time;
+
+/// BBRBeta: what is left, in percent, of what was believed after a round trip with loss.
+const BETA_PERCENT: u64 = 70;
+
+/// BBRHeadroom: what is left, in percent, for other flows of what was found safe.
+const HEADROOM_PERCENT: u64 = 15;
+
+/// BBR.ExtraAckedFilterLen is ten round trips: two periods of five.
+pub(super) const EXTRA_ROUNDS: u64 = 5;
+
+/// A bound that is not set.
+pub(super) const UNBOUNDED: u64 = u64::MAX;
+
+/// How much more than expected arrives at once, because acknowledgements are held back and come together: that much
+/// more must be in flight to keep the path busy.
+#[derive(Debug)]
+struct Aggregation {
+    since: Time,
+    delivered: u64,
+    extra: Highest,
+}
+
+/// The bounds on rate and on what is in flight.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Believed {
+    /// BBR.bw_lo and BBR.inflight_lo (in later drafts: bw_shortterm and inflight_shortterm).
+    pub(super) rate_lo: u64,
+    pub(super) inflight_lo: u64,
+    /// BBR.inflight_hi (in later drafts: inflight_longterm).
+    pub(super) inflight_hi: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Model {
+    /// BBR.MaxBwFilter: the highest rate of two cycles of probing.
+    pub(super) max_rate: Highest,
+    pub(super) least_rtt: LeastRtt,
+    aggregation: Aggregation,
+    pub(super) believed: Believed,
+    /// BBR.bw_latest and BBR.inflight_latest: the most of this round trip.
+    rate_latest: u64,
+    pub(super) inflight_latest: u64,
+    /// BBR.loss_round_delivered: a round trip of loss ends with a sample of what was sent at this count or later.
+    loss_round_delivered: u64,
+    loss_in_round: bool,
+    /// The last sample ended such a round trip.
+    pub(super) loss_round_ended: bool,
+}
+
+impl Model {
+    pub(super) fn new(now: Time) -> Self {
+        Model {
+            max_rate: Highest::default(),
+            least_rtt: LeastRtt::new(now),
+            aggregation: Aggregation { since: now, delivered: 0, extra: Highest::default() },
+            believed: Believed {
+                rate_lo: UNBOUNDED,
+                inflight_lo: UNBOUNDED,
+                inflight_hi: UNBOUNDED,
+            },
+            rate_latest: 0,
+            inflight_latest: 0,
+            loss_round_delivered: 0,
+            loss_in_round: false,
+            loss_round_ended: false,
+        }
+    }
+
+    /// BBR.bw: bytes per second.
+    pub(super) fn rate(&self) -> u64 {
+        self.max_rate.value().min(self.believed.rate_lo)
+    }
+
+    /// BBRBDPMultiple(): what fills the path at `rate`, times `percent`. None: the round trip is not known.
+    pub(super) fn fills(&self, rate: u64, percent: u64) -> Option<u64> {
+        let least_us = u128::from(self.least_rtt.us()?);
+        let bytes = u128::from(rate) * least_us * u128::from(percent) / 100_000_000;
+        Some(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn extra_bytes(&self) -> u64 {
+        self.aggregation.extra.value()
+    }
+
+    /// BBRUpdateLatestDeliverySignals().
+    pub(super) fn note_latest(&mut self, sample: &Sample, delivered: u64) {
+        self.rate_latest = self.rate_latest.max(sample.rate);
+        self.inflight_latest = self.inflight_latest.max(sample.delivered);
+        self.loss_round_ended =
+            sample.prior_delivered.is_some_and(|prior| prior >= self.loss_round_delivered);
+        if self.loss_round_ended {
+            self.loss_round_delivered = delivered;
+        }
+    }
+
+    /// BBRAdvanceLatestDeliverySignals().
+    pub(super) fn next_latest(&mut self, sample: &Sample) {
+        if self.loss_round_ended {
+            (self.rate_latest, self.inflight_latest) = (sample.rate, sample.delivered);
+        }
+    }
+
+    /// BBRResetCongestionSignals().
+    pub(super) fn forget_latest(&mut self) {
+        self.loss_in_round = false;
+        (self.rate_latest, self.inflight_latest) = (0, 0);
+    }
+
+    /// BBRNoteLoss(): the first loss begins a round trip.
+    pub(super) fn note_loss(&mut self, delivered: u64) {
+        if !std::mem::replace(&mut self.loss_in_round, true) {
+            self.loss_round_delivered = delivered;
+        }
+    }
+
+    /// BBRUpdateMaxBw(): what the application could not fill says only what the path can do, not what it cannot.
+    pub(super) fn note_rate(&mut self, sample: &Sample) {
+        if sample.rate > 0 && (sample.rate >= self.max_rate.value() || !sample.app_limited) {
+            self.max_rate.note(sample.rate);
+        }
+    }
+
+    /// BBRAdaptLowerBoundsFromCongestion(), at the end of a round trip of loss. While the flow itself probes, its losses
+    /// say that it has probed enough, and nothing about the path.
+    pub(super) fn end_loss_round(&mut self, is_probing: bool, cwnd: u64) {
+        if !self.loss_round_ended {
+            return;
+        }
+        if std::mem::take(&mut self.loss_in_round) && !is_probing {
+            let bounded = |lo: u64, else_lo: u64| if lo == UNBOUNDED { else_lo } else { lo };
+            let believed = &mut self.believed;
+            let rate_lo = bounded(believed.rate_lo, self.max_rate.value());
+            let inflight_lo = bounded(believed.inflight_lo, cwnd);
+            believed.rate_lo = self.rate_latest.max(part(rate_lo, BETA_PERCENT));
+            believed.inflight_lo = self.inflight_latest.max(part(inflight_lo, BETA_PERCENT));
+        }
+    }
+
+    /// BBRResetShortTermModel().
+    pub(super) fn forget_lower_bounds(&mut self) {
+        (self.believed.rate_lo, self.believed.inflight_lo) = (UNBOUNDED, UNBOUNDED);
+    }
+
+    /// A loss was none: what was believed before it holds, unless more was found since.
+    pub(super) fn restore(&mut self, before: &Believed) {
+        self.loss_in_round = false;
+        let now = &mut self.believed;
+        now.rate_lo = now.rate_lo.max(before.rate_lo);
+        now.inflight_lo = now.inflight_lo.max(before.inflight_lo);
+        now.inflight_hi = now.inflight_hi.max(before.inflight_hi);
+    }
+
+    /// A flight was lossy: this much is too much, or at least seven tenths of what was aimed at are not.
+    pub(super) fn lower_inflight_hi(&mut self, sent_in_flight: u64, target: u64) {
+        self.believed.inflight_hi = sent_in_flight.max(part(target, BETA_PERCENT));
+    }
+
+    /// BBRInflightWithHeadroom().
+    pub(super) fn inflight_with_headroom(&self, mss: u64) -> u64 {
+        let inflight_hi = self.believed.inflight_hi;
+        if inflight_hi == UNBOUNDED {
+            return UNBOUNDED;
+        }
+        inflight_hi.saturating_sub(part(inflight_hi, HEADROOM_PERCENT).max(mss))
+    }
+
+    /// BBRUpdateACKAggregation(). `is_over`: a period of round trips has ended.
+    pub(super) fn note_aggregation(
+        &mut self,
+        now: Time,
+        arrived_bytes: u64,
+        cwnd: u64,
+        is_over: bool,
+    ) {
+        let rate = self.rate();
+        let Aggregation { since, delivered, extra } = &mut self.aggregation;
+        let expected = |since: Time| {
+            let bytes = u128::from(rate) * u128::from(now.since_us(since)) / 1_000_000;
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        };
+        if *delivered <= expected(*since) {
+            (*delivered, *since) = (0, now);
+        }
+        *delivered += arrived_bytes;
+        if is_over {
+            extra.next_period();
+        }
+        extra.note(delivered.saturating_sub(expected(*since)).min(cwnd));
+    }
+
+    /// After silence, what arrives first is nobody's debt.
+    pub(super) fn restart_aggregation(&mut self, now: Time) {
+        (self.aggregation.since, self.aggregation.delivered) = (now, 0);
+    }
+}
+
+/// So many percent of it.
+pub(super) fn part(of: u64, percent: u64) -> u64 {
+    (u128::from(of) * u128::from(percent) / 100).min(u128::from(u64::MAX)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(rate: u64, prior_delivered: u64, delivered: u64) -> Sample {
+        let prior_delivered = Some(prior_delivered);
+        Sample { rate, prior_delivered, delivered, sent_in_flight: delivered, ..Sample::default() }
+    }
+
+    #[test]
+    fn a_slow_application_does_not_lower_the_rate_and_may_raise_it() {
+        let mut model = Model::new(Time(0));
+        let slow = |rate| Sample { app_limited: true, ..sample(rate, 0, 1000) };
+        model.note_rate(&sample(1000, 0, 1000));
+        model.max_rate.next_period();
+        model.note_rate(&slow(500));
+        model.max_rate.next_period();
+        assert_eq!(model.rate(), 0, "no cycle may end on such samples alone");
+        model.note_rate(&slow(2000));
+        assert_eq!(model.rate(), 2000);
+    }
+
+    #[test]
+    fn a_round_trip_with_loss_takes_three_tenths_unless_as_much_arrived() {
+        let mut model = Model::new(Time(0));
+        model.least_rtt.note(Time(0), Some(10_000));
+        model.note_rate(&sample(1_000_000, 0, 10_000));
+        model.note_loss(10_000);
+        model.note_latest(&sample(300_000, 5000, 3000), 12_000);
+        model.end_loss_round(false, 20_000);
+        assert_eq!(model.rate(), 1_000_000, "the round trip is not over");
+        model.note_latest(&sample(300_000, 10_000, 3000), 15_000);
+        model.end_loss_round(false, 20_000);
+        assert_eq!((model.rate(), model.believed.inflight_lo), (700_000, 14_000));
+        assert_eq!(model.fills(model.rate(), 200), Some(14_000));
+        model.note_loss(15_000);
+        model.note_latest(&sample(690_000, 15_000, 9000), 20_000);
+        model.end_loss_round(false, 20_000);
+        assert_eq!((model.rate(), model.believed.inflight_lo), (690_000, 9800));
+        model.forget_lower_bounds();
+        assert_eq!(model.rate(), 1_000_000);
+    }
+
+    #[test]
+    fn loss_while_probing_is_no_news_of_the_path() {
+        let mut model = Model::new(Time(0));
+        model.note_rate(&sample(1_000_000, 0, 10_000));
+        model.note_loss(0);
+        model.note_latest(&sample(300_000, 0, 3000), 12_000);
+        model.end_loss_round(true, 20_000);
+        assert_eq!((model.rate(), model.believed.inflight_lo), (1_000_000, UNBOUNDED));
+    }
+
+    #[test]
+    fn what_comes_at_once_beyond_the_rate_is_remembered_for_ten_round_trips() {
+        let mut model = Model::new(Time(0));
+        model.note_rate(&sample(1_000_000, 0, 10_000));
+        model.note_aggregation(Time(1000), 1000, 50_000, false);
+        model.note_aggregation(Time(2000), 6000, 50_000, false);
+        // A millisecond accounts for the first thousand, and nothing for what comes then.
+        assert_eq!(model.extra_bytes(), 6000);
+        for round in 1..=10 {
+            assert_eq!(model.extra_bytes(), 6000, "round {round}");
+            let is_over = round % EXTRA_ROUNDS == 0;
+            model.note_aggregation(Time(2000 + round * 100_000), 0, 50_000, is_over);
+        }
+        assert_eq!(model.extra_bytes(), 0);
+    }
+
+    #[test]
+    fn room_is_left_for_others() {
+        let mut model = Model::new(Time(0));
+        assert_eq!(model.inflight_with_headroom(1000), UNBOUNDED);
+        model.lower_inflight_hi(100_000, 50_000);
+        assert_eq!(model.inflight_with_headroom(1000), 85_000);
+        model.lower_inflight_hi(1000, 50_000);
+        assert_eq!(model.believed.inflight_hi, 35_000);
+    }
+}
