@@ -43,7 +43,7 @@ impl Stage {
     /// Writes the configuration, with these lines more.
     pub(crate) fn configure(&self, lines: &str) {
         let library = self.path("library");
-        let text = format!("library = {library:?}\ndrain_seconds = 20\n{lines}\n");
+        let text = format!("library = {library:?}\ndrain_seconds = 60\n{lines}\n");
         fs::write(self.path("fullbore.toml"), text).unwrap();
     }
 

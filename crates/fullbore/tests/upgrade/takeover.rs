@@ -2,7 +2,7 @@
 
 use crate::stage::Stage;
 use crate::viewers::Crowd;
-use fullbore_tests::{PATIENCE, Plain, Signal, may_open, tool, until};
+use fullbore_tests::{PATIENCE, Plain, Signal, eventually, may_open, tool, until};
 use rustix::process::{kill_process, test_kill_process};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
@@ -94,11 +94,17 @@ fn a_response_under_way_is_finished_by_the_old_one_which_then_ends_and_systemd_h
     let new = stage.upgrade("");
     assert_eq!(hear(&manager), format!("MAINPID={new}"));
     // The old one answers whoever is connected, and says that it is the last time.
-    let last = idle.fetch("/note.txt");
-    assert!(last.status == 200 && last.head.contains("Connection: close"), "{}", last.head);
+    until("its worker to hear of it", || {
+        let last = idle.fetch("/note.txt");
+        assert_eq!(last.status, 200);
+        last.head.contains("Connection: close")
+    });
     idle.wait_for_close();
-    let mut fresh = Plain::connect(old.address);
-    assert!(!fresh.fetch("/note.txt").head.contains("Connection: close"), "the new one's");
+    let mut fresh = eventually("the new one to accept", || {
+        let mut fresh = Plain::connect(old.address);
+        let is_kept = !fresh.fetch("/note.txt").head.contains("Connection: close");
+        is_kept.then_some(fresh)
+    });
     assert!([begun, slow.body(length - 100_000)].concat() == long, "other bytes");
     drop(slow);
     assert_eq!(old.wait().code(), Some(0));
