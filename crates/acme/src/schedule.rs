@@ -5,7 +5,7 @@
 //! installed together don't ask together, because each has its own fraction. Times are seconds since 1970.
 //!
 //! Invariants:
-//! - Two orders are at least [`PAUSE_MIN`] apart, whatever the clock and the authority say.
+//! - Two orders are at least `PAUSE_MIN` apart, whatever the clock and the authority say.
 //! - Whatever the authority suggests, a renewal is due before the last twentieth of a certificate's life.
 
 use crate::contract::AcmeTrouble;

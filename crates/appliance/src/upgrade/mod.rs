@@ -7,11 +7,11 @@
 //! For some seconds more the old server can come back: if the new one ends, it accepts again. After that it ends as on SIGTERM.
 //!
 //! Invariants:
-//! - Until the old server says [`ToNew::Go`], the new one accepts nothing, and the old one is as if nobody had asked.
-//! - A listener that both have is never shut down, because that would end it for both ([`Estate`]).
+//! - Until the old server says `ToNew::Go`, the new one accepts nothing, and the old one is as if nobody had asked.
+//! - A listener that both have is never shut down, because that would end it for both (`Estate`).
 //! - The door answers processes of the server's own user only, and one at a time.
 //!
-//! Read first: [`message`], then [`door`] for the old server and [`predecessor`] for the new one.
+//! Read first: `message.rs`, then `door.rs` for the old server and `predecessor.rs` for the new one.
 
 mod door;
 mod error;

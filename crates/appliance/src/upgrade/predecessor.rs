@@ -33,7 +33,7 @@ pub(crate) struct Inherited {
 }
 
 impl Predecessor {
-    /// Asks the server at `door` for its listeners. It goes on until [`Self::take_over`].
+    /// Asks the server at `door` for its listeners. It goes on until `take_over`.
     ///
     /// # Errors
     /// If there is none, or it refuses.
