@@ -63,8 +63,8 @@ fn first_bytes(metrics: &str) -> (u64, f64) {
 }
 
 /// `full avg10` of `/proc/pressure/memory` (Linux, Documentation/accounting/psi.rst). 0 if the kernel does not tell. Waiting for processors is
-/// left out, because a server at its best keeps them busy; and so is waiting for disks, because there kernels from 6.5 on count a server that
-/// waits for connections at its ring: an idle one came to 90% on Linux 6.18.
+/// left out, because a server at its best keeps them busy; and so is waiting for disks, because there newer kernels count a server that
+/// waits for connections at its ring, too: an idle one came to 90% on Linux 6.18.
 fn memory_percent() -> f64 {
     let text = fs::read_to_string("/proc/pressure/memory").unwrap_or_default();
     avg10(&text).unwrap_or(0.0)
