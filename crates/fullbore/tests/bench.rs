@@ -514,7 +514,9 @@ fn end_with(
     servers_min: usize,
 ) -> (Option<i32>, String) {
     let _alone = alone();
-    let mut bench = fullbore(&["--workload", "http-warm", "--rounds", "1000", "--scratch"])
+    // A machine that is busy with other tests may give a server nothing of half a second.
+    let long = ["--workload", "http-warm", "--rounds", "1000", "--seconds", "2", "--scratch"];
+    let mut bench = fullbore(&long)
         .arg(scratch)
         .args(peer)
         .stdout(Stdio::piped())
@@ -522,7 +524,11 @@ fn end_with(
         .spawn()
         .unwrap();
     let mut progress = BufReader::new(bench.stderr.take().unwrap()).lines();
-    while !progress.next().expect("it goes on").unwrap().contains("round 2") {}
+    let mut said = Vec::new();
+    while !said.last().is_some_and(|line: &String| line.contains("round 2")) {
+        let line = progress.next();
+        said.push(line.unwrap_or_else(|| panic!("it ended: {said:#?}")).unwrap());
+    }
     let servers = descendants(bench.id());
     assert!(servers.len() >= servers_min, "{servers:?}");
     kill_process(Pid::from_child(&bench), signal).unwrap();
