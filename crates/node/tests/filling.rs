@@ -7,9 +7,9 @@ use std::fs;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crypt::client::Trust;
-use fleet::PublishedTitle;
+use fleet::{Digest, PublishedTitle};
 use folders::{BLOCK, Box, Folders, film};
-use fullbore_node::{FillCounts, PeerFault};
+use fullbore_node::{FillCounts, HoldingOptions, PeerFault};
 use fullbore_tests::{FILM, Launch, certificate, until};
 use peers::{Manner, Peers};
 
@@ -103,6 +103,30 @@ fn an_origin_is_not_asked_while_all_nodes_are_well_and_is_when_none_is() {
     let counts = counts(&one);
     assert_eq!(counts.refused.len(), 2, "{counts:?}");
     assert_eq!(counts.origin_bytes, title.bytes);
+}
+
+/// The others of the cluster wait for what this node alone is to fetch.
+#[test]
+fn what_no_node_of_the_cluster_has_comes_before_what_one_has() {
+    let (origin, folders) = (Folders::default(), Folders::default());
+    let of_mate = origin.publish("a", &film(1));
+    let mut peers = Peers::new(34);
+    peers.add("n2", "c1", &origin.origin(), Manner::Honest);
+    // Whose place in the order of a title is the first fetches it at once.
+    let is_ours = |title: &PublishedTitle| {
+        let place = |node| Digest::of(format!("{}\n{node}", title.version).as_bytes());
+        place("n1") < place("n2")
+    };
+    let mut others = (2..).map(|seed| origin.publish(&format!("b{seed}"), &film(seed)));
+    let alone = others.find(is_ours).unwrap();
+    let one =
+        folders.open_with(HoldingOptions { copy_bytes_per_second: 16 << 20, ..folders.options() });
+    one.holder.note_fleet(peers.fleet(&of_mate));
+    one.desire(&[&of_mate, &alone], &[]);
+    let one = one.start();
+    until("the title that nobody has", || one.holds(&alone));
+    assert!(!one.holds(&of_mate), "it was not fetched first");
+    until("the other title", || one.holds(&of_mate));
 }
 
 #[test]

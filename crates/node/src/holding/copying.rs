@@ -136,9 +136,7 @@ impl Holder {
         let desired = self.desired();
         let wanted = desired.titles.iter().find(|wanted| wanted.path == path);
         let wanted = wanted.filter(|wanted| !desired.withdrawn.contains(&wanted.held()));
-        self.bring(path, wanted, true)?;
-        lock(&self.hidden).remove(path);
-        Ok(())
+        self.bring(path, wanted, true)
     }
 
     fn copy(&self, wanted: &PublishedTitle) -> Result<(), HoldingError> {
@@ -222,6 +220,8 @@ impl Holder {
         let (library, bytes) = (library.to_owned(), record.bytes());
         let held = Held { version, library, bytes, verified: Some(verified), has_changed: false };
         self.table.put(path, held);
+        // It was hidden, or somebody has looked at the library while it arrived.
+        lock(&self.hidden).remove(path);
         let fetched = if fetched_bytes > 0 { "copied and verified" } else { "verified" };
         crate::tell(&format!("{path} is {fetched}"));
         Ok(())

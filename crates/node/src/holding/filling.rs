@@ -177,7 +177,8 @@ impl Holder {
         self.desired().at_once.iter().any(is_it)
     }
 
-    /// The first of the missing titles that can be brought now.
+    /// The next of the missing titles: what is wanted at once, then what no node of the cluster has, because the others wait for that, then what
+    /// one of them has.
     pub(super) fn next_missing(
         &self,
         missing: &[&PublishedTitle],
@@ -189,11 +190,21 @@ impl Holder {
         let patience = self.patience(missing);
         let is_open = self.fill.windows.is_open(self.unix_seconds());
         let can = |wanted: &&&PublishedTitle| {
-            may(&wanted.path)
-                && (is_open || self.is_wanted_at_once(wanted))
-                && (self.has_mate(wanted) || self.may_go_out(wanted, patience))
+            may(&wanted.path) && (self.has_mate(wanted) || self.may_go_out(wanted, patience))
         };
-        missing.iter().find(can).map(|wanted| (*wanted).clone())
+        let at_once = missing.iter().filter(|wanted| self.is_wanted_at_once(wanted)).find(can);
+        if at_once.is_some() || !is_open {
+            return at_once.map(|wanted| (*wanted).clone());
+        }
+        let mut of_mates = None;
+        for wanted in missing.iter().filter(|wanted| may(&wanted.path)) {
+            if self.has_mate(wanted) {
+                of_mates = of_mates.or(Some(wanted));
+            } else if self.may_go_out(wanted, patience) {
+                return Some((*wanted).clone());
+            }
+        }
+        of_mates.map(|wanted| (*wanted).clone())
     }
 
     /// How long a title should take: as long as the largest, because whoever brings that brings nothing else meanwhile.
@@ -336,5 +347,32 @@ impl Holder {
             share: lock(&self.fill.giving_way).share(),
             counts: self.fill.ledger.counts(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_brings_titles_runs_last_once_the_box_has_viewers() {
+        // The 41st field (proc_pid_stat(5)), counted from the third, behind the name.
+        let policy = || {
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            let fields = stat.rsplit(") ").next().unwrap();
+            fields.split(' ').nth(41 - 3).unwrap().parse::<i32>().unwrap()
+        };
+        let before = policy();
+        let fill = Fill::new(Windows(Vec::new()));
+        std::thread::scope(|scope| {
+            let brings = scope.spawn(|| {
+                fill.let_viewers_run_first();
+                let unwatched = policy();
+                fill.is_watched.store(true, Ordering::Relaxed);
+                fill.let_viewers_run_first();
+                (unwatched, policy())
+            });
+            assert_eq!(brings.join().unwrap(), (before, libc::SCHED_IDLE));
+        });
     }
 }
