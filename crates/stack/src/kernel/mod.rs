@@ -2,6 +2,7 @@
 //! [`crate::frames`].
 
 pub(crate) mod bpf;
+pub(crate) mod budget;
 pub(crate) mod ethtool;
 pub(crate) mod mapping;
 pub(crate) mod ring;

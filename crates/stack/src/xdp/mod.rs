@@ -206,7 +206,7 @@ impl Xdp {
             if pending == 0 || !self.socket.transmit.needs_wakeup() {
                 return Ok(());
             }
-            // The kernel takes a few dozen frames per call (32 in copy mode), and reports that by EAGAIN.
+            // The kernel may take a few dozen frames per call (32 in copy mode before Linux 6.17), and reports that by EAGAIN.
             match rustix::net::send(&self.socket.fd, &[], SendFlags::DONTWAIT) {
                 Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => {}
                 // The interface may come up again. Until then frames wait, and TCP finds some of them lost.

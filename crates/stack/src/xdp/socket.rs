@@ -1,5 +1,6 @@
 //! An AF_XDP socket, its memory and its four rings, opened and bound (Documentation/networking/af_xdp.rst).
 
+use crate::kernel::budget::set_transmit_budget;
 use crate::kernel::ring::{Consumer, Producer};
 use crate::kernel::umem::{CHUNK_BYTES, Chunk, Umem};
 use rustix::io::Errno;
@@ -72,6 +73,8 @@ impl XdpSocket {
         sockopt::set_xdp_umem_completion_ring_size(&fd, SEND_CHUNKS)?;
         sockopt::set_xdp_rx_ring_size(&fd, RECEIVE_CHUNKS)?;
         sockopt::set_xdp_tx_ring_size(&fd, SEND_CHUNKS)?;
+        // Older kernels need several calls for a super-segment, which costs time and nothing else.
+        let _ = set_transmit_budget(&fd, SEND_CHUNKS);
         let offsets = sockopt::xdp_mmap_offsets(&fd)?;
         let (at, borrowed) = (XDP_UMEM_PGOFF_FILL_RING, fd.as_fd());
         let mut fill = Producer::map(borrowed, at, offsets.fr, RECEIVE_CHUNKS)?;
