@@ -87,6 +87,9 @@ pub struct Statistics {
     pub super_segments_sent: u64,
     /// Payload in frames handed to the kernel.
     pub payload_bytes_sent: u64,
+    /// How much of it this process copied into frames itself. A TAP's frames are gathered by the kernel from where the
+    /// payload lies.
+    pub payload_bytes_copied: u64,
     /// Frames that the kernel refused.
     pub send_errors: u64,
     /// Pings answered (only on a TAP, whose addresses are ours alone).

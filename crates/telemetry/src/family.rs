@@ -46,6 +46,7 @@ families! {
     Tcp tcp_events_total by event "Events in our own TCP, including refused segments (bypass).";
     TcpPayload tcp_payload_bytes_total by kind "Payload of our own TCP, by what happened to it (bypass).";
     Held bypass_held_total by reason "Byte ranges that our own TCP requested and then did not send in full, by reason (bypass).";
+    Copied bypass_copied_bytes_total by to "Bytes to be sent that the server copied in its own memory, by where to (bypass).";
     Frames frames_total by event "Frames of the network device, by event (bypass).";
     FramesRefused frames_refused_total by reason "Frames refused, by reason (bypass).";
     EdgeLookups edge_lookups_total by result "Files looked up by a caching edge, by result.";

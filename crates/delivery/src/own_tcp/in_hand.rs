@@ -75,6 +75,14 @@ impl InHand {
         send(&slices[..count])
     }
 
+    /// A copy of `range`, a part of [`Self::range`]. Nearly always it lies in one piece, and then is copied only once.
+    pub(super) fn copy(&self, range: &Range<u64>) -> Rc<[u8]> {
+        self.with_slices(range, |slices| match slices {
+            [one] => Rc::from(*one),
+            several => several.concat().into(),
+        })
+    }
+
     /// Returns the buffers, and keeps its own memory for what is brought next.
     pub(super) fn clear(&mut self) {
         self.pieces.clear();
@@ -97,5 +105,8 @@ mod tests {
         assert_eq!(joined(102..104), b"yh");
         assert_eq!(joined(105..106), b"a");
         assert_eq!(joined(103..103), b"");
+        for range in [100..107, 102..104, 105..106, 103..103] {
+            assert_eq!(*in_hand.copy(&range), joined(range));
+        }
     }
 }

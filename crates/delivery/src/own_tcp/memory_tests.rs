@@ -32,10 +32,10 @@ fn a_stream_holds_no_byte_of_what_it_sends_but_for_a_bounded_rest() {
     let laid_out_bytes = stream.memory_bytes();
     assert!(laid_out_bytes <= 1024, "10 MiB laid out take {laid_out_bytes} bytes");
     let rests = Budget::new(RESTS_BYTES_MAX);
-    let rest = vec![7; REST_BYTES_MAX as usize];
+    let rest: Rc<[u8]> = vec![7; REST_BYTES_MAX as usize].into();
     for start in [0, REST_BYTES_MAX] {
         // One takes the place of the other.
-        stream.keep_rest(start, rest.clone(), rests.take(REST_BYTES_MAX).unwrap());
+        stream.keep_rest(start, Rc::clone(&rest), rests.take(REST_BYTES_MAX).unwrap());
         assert_eq!(stream.memory_bytes(), laid_out_bytes + rest.len());
         assert_eq!(rests.left_bytes(), RESTS_BYTES_MAX - REST_BYTES_MAX);
     }

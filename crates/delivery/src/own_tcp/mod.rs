@@ -89,6 +89,8 @@ pub struct OwnTcp {
     rate_bytes_per_second: Option<u64>,
     /// The budget for what is kept of partly sent records.
     rests: Budget,
+    /// Bytes that were copied because they cannot be sent yet, or may have to be sent again.
+    kept_bytes: Cell<u64>,
     /// Taken when the worker starts to listen to the others.
     told: Cell<Option<Woken>>,
 }
@@ -117,6 +119,7 @@ impl OwnTcp {
             to_completion,
             rate_bytes_per_second,
             rests: Budget::new(RESTS_BYTES_MAX),
+            kept_bytes: Cell::new(0),
             told: Cell::new(Some(told)),
         })
     }
@@ -360,6 +363,10 @@ impl OwnTcp {
         ];
         for (name, count) in plain {
             numbers.set(Family::Frames, name, count);
+        }
+        let copied = [("frame", frames.payload_bytes_copied), ("kept", self.kept_bytes.get())];
+        for (to, bytes) in copied {
+            numbers.set(Family::Copied, to, bytes);
         }
         for reason in DropReason::ALL {
             numbers.set(Family::FramesRefused, reason.name(), frames.refused(reason));

@@ -127,9 +127,9 @@ impl Stream {
     }
 
     /// Keeps what was made and not sent, from `start` on, because TCP asks for it next.
-    pub fn keep_rest(&mut self, start: u64, bytes: Vec<u8>, share: Share) {
+    pub fn keep_rest(&mut self, start: u64, bytes: Rc<[u8]>, share: Share) {
         let stream = start..start + bytes.len() as u64;
-        self.rest = Some((Copied { stream, bytes: bytes.into() }, share));
+        self.rest = Some((Copied { stream, bytes }, share));
     }
 
     /// Everything below `offset` was sent: what was kept of it is not needed any more.
@@ -144,18 +144,18 @@ impl Stream {
         self.layout.is_kept(offset)
     }
 
-    /// Keeps a copy of what is about to be sent for the first time, until it is acknowledged. Skips what already has a
-    /// copy.
-    pub fn copy(&mut self, start: u64, bytes: &[u8]) {
-        let end = start + bytes.len() as u64;
+    /// Keeps a copy of `range`, which is about to be sent for the first time, until it is acknowledged. Skips what already
+    /// has a copy; `copied` makes one of the rest.
+    pub fn copy(&mut self, range: Range<u64>, copied: impl FnOnce(&Range<u64>) -> Rc<[u8]>) {
+        let Range { start, end } = range;
         // Later bytes cannot have been sent, because bytes are sent in order. Their copies are replaced.
         while self.copies.back().is_some_and(|last| last.stream.start > start) {
             self.copies.pop_back();
         }
         let copied_to = self.copies.back().map_or(start, |last| last.stream.end.max(start));
         if copied_to < end {
-            let bytes = bytes[(copied_to - start) as usize..].into();
-            self.copies.push_back(Copied { stream: copied_to..end, bytes });
+            let stream = copied_to..end;
+            self.copies.push_back(Copied { bytes: copied(&stream), stream });
         }
     }
 
@@ -262,7 +262,7 @@ mod tests {
         let mut stream = Stream::default();
         stream.append(&response(100), 0, u64::MAX).unwrap();
         let budget = disk::Budget::new(30);
-        stream.keep_rest(10, vec![3; 30], budget.take(30).unwrap());
+        stream.keep_rest(10, [3; 30].into(), budget.take(30).unwrap());
         let part = stream.part(&(20..60), 1000).unwrap();
         assert!(part.stream == (10..40) && matches!(part.made_from, MadeFrom::Kept(_)));
         assert!(stream.memory_bytes() >= 30 && budget.take(1).is_none());
@@ -277,8 +277,8 @@ mod tests {
         let mut stream = Stream::default();
         let outgoing = response(100);
         stream.append(&outgoing, 0, u64::MAX).unwrap();
-        stream.copy(0, &[1; 40]);
-        stream.copy(20, &[2; 60]);
+        stream.copy(0..40, |range| vec![1; range.end as usize - range.start as usize].into());
+        stream.copy(20..80, |range| vec![2; range.end as usize - range.start as usize].into());
         let part = stream.part(&(50..60), 1000).unwrap();
         assert_eq!(part.stream, 40..80);
         assert!(matches!(part.made_from, MadeFrom::Kept(bytes) if *bytes == [2; 40]));

@@ -151,8 +151,8 @@ impl OwnTcp {
         range.start = range.start.max(want.range.start);
         range.end = range.end.min(want.range.end);
         if !resources.tactics.rereads && !want.retransmission {
-            let copy = in_hand.with_slices(&range, |slices| slices.concat());
-            connection.stream.borrow_mut().copy(range.start, &copy);
+            let mut stream = connection.stream.borrow_mut();
+            stream.copy(range.clone(), |uncopied| self.copy_to_keep(uncopied, in_hand));
         }
         let (start, end) = (range.start, in_hand.range().end);
         let (sent_to, held) = self.send_in_hand(connection, want, range, in_hand).await;
@@ -179,12 +179,14 @@ impl OwnTcp {
             return;
         }
         if let Some(share) = self.rests.take(bytes) {
-            stream.keep_rest(
-                rest.start,
-                in_hand.with_slices(&rest, |slices| slices.concat()),
-                share,
-            );
+            stream.keep_rest(rest.start, self.copy_to_keep(&rest, in_hand), share);
         }
+    }
+
+    /// Copies a range that is in hand, and counts that.
+    fn copy_to_keep(&self, range: &Range<u64>, in_hand: &InHand) -> Rc<[u8]> {
+        self.kept_bytes.set(self.kept_bytes.get() + (range.end - range.start));
+        in_hand.copy(range)
     }
 
     /// Sends as much of `range` as TCP allows now. Returns where it stopped, and why.

@@ -32,7 +32,15 @@ fn curl_gets_every_byte_over_tls_of_both_versions_and_both_kinds_of_ip() {
         }
     }
     assert_eq!(server.number("connections_by_route_total{route=\"bypass\"}"), 4);
+    nothing_was_copied_into_frames(&server, 4 * FILM_BYTES as u64);
     server.end();
+}
+
+/// The kernel takes from the server's buffers what goes over a TAP.
+#[track_caller]
+fn nothing_was_copied_into_frames(server: &Server, sent_bytes: u64) {
+    server.await_number("tcp_payload_bytes_total{kind=\"sent\"}", sent_bytes);
+    assert_eq!(server.number("bypass_copied_bytes_total{to=\"frame\"}"), 0);
 }
 
 #[test]
@@ -44,6 +52,7 @@ fn curl_gets_every_byte_without_tls() {
         let got = curl(&space, &[&url]);
         assert!(got == room.film, "{url}: {} bytes", got.len());
     }
+    nothing_was_copied_into_frames(&server, 2 * FILM_BYTES as u64);
     server.end();
 }
 

@@ -62,6 +62,7 @@ fn kept_copies_serve_without_the_disk() {
     assert!(far.client.succeed("curl", &get) == room.film);
     server.await_number("tcp_payload_bytes_total{kind=\"retransmitted\"}", 10_000);
     assert_eq!(server.number("bypass_reread_bytes_total"), 0, "{}", server.metrics());
+    server.await_number("bypass_copied_bytes_total{to=\"kept\"}", FILM_BYTES as u64);
     server.end();
 }
 

@@ -54,5 +54,6 @@ fn many_viewers_at_once_get_their_bytes() {
     let told = far.client.succeed(program(), &load);
     let told = String::from_utf8(told).unwrap();
     assert!(told.contains("1000 open at the end"), "{told}");
+    server.await_number("bypass_copied_bytes_total{to=\"frame\"}", 1_000_001);
     server.end();
 }

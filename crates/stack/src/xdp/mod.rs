@@ -162,6 +162,7 @@ impl Xdp {
             }
         }
         self.statistics.payload_bytes_sent += payload_bytes as u64;
+        self.statistics.payload_bytes_copied += payload_bytes as u64;
         self.statistics.super_segments_sent += u64::from(payload_bytes > segment_bytes.into());
         Ok(())
     }

@@ -80,6 +80,7 @@ fn films_go_both_ways(near: &Namespace, far: &Namespace, mtu_bytes: u32) {
         );
         let statistics = stream.interface.device.statistics();
         assert!(statistics.super_segments_sent > 10, "{statistics:?}");
+        assert_eq!(statistics.payload_bytes_copied, statistics.payload_bytes_sent);
         assert_eq!(statistics.coalesced_received, 0);
         for reason in DropReason::ALL {
             assert_eq!(statistics.refused(reason), 0, "{}", reason.name());
