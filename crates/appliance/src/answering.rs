@@ -1,7 +1,9 @@
 //! What every response depends on besides its request: limits, timeouts, headers that are the same for all, the date.
 
 use crate::config::Config;
+use crate::header_rules::{HeaderRules, ReadyRule};
 use crate::worker::since_1970;
+use disk::File;
 use http::HttpDate;
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -27,6 +29,7 @@ pub struct Answering {
     /// Whether viewers are told if the server is well.
     pub(crate) tells_health: bool,
     cache_control: String,
+    header_rules: HeaderRules,
     cors: http::Cors,
     hsts_seconds: u64,
     date: Cell<HttpDate>,
@@ -50,7 +53,8 @@ impl Answering {
             },
             tells_health: config.http.healthz,
             cache_control: config.http.cache_control.clone(),
-            cors: if config.http.cors { http::Cors::AnyOrigin } else { http::Cors::SameOrigin },
+            header_rules: HeaderRules::of(&config.http),
+            cors: config.http.cors_of_files(),
             hsts_seconds: if config.tls.enabled { config.tls.hsts_seconds } else { 0 },
             date: Cell::new(date_now()),
             boundaries: Boundaries::default(),
@@ -68,9 +72,29 @@ impl Answering {
         closing: bool,
         f: impl FnOnce(&http::Context<'_>) -> R,
     ) -> R {
+        self.with_rule(None, closing, f)
+    }
+
+    /// As [`Self::with_context`], of a response with the file at `path`.
+    pub(crate) fn with_file_context<R>(
+        &self,
+        (file, path): (&File, &[u8]),
+        closing: bool,
+        f: impl FnOnce(&http::Context<'_>) -> R,
+    ) -> R {
+        self.with_rule(self.header_rules.for_file(file, path), closing, f)
+    }
+
+    fn with_rule<R>(
+        &self,
+        rule: Option<&ReadyRule>,
+        closing: bool,
+        f: impl FnOnce(&http::Context<'_>) -> R,
+    ) -> R {
         let date = self.date.get();
         f(&http::Context {
-            cache_control: &self.cache_control,
+            cache_control: rule.and_then(ReadyRule::cache_control).unwrap_or(&self.cache_control),
+            fields: rule.map(ReadyRule::fields),
             cors: self.cors,
             hsts_seconds: self.hsts_seconds,
             boundary: self.boundaries.next(),

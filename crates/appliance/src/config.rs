@@ -6,6 +6,7 @@ mod edge;
 mod entrance;
 mod error;
 mod folders;
+mod headers;
 mod memory;
 mod signing;
 pub mod silos;
@@ -15,7 +16,9 @@ pub use error::ConfigError;
 pub use self::acme::AcmeConfig;
 pub use self::edge::EdgeConfig;
 pub use self::entrance::{AccessConfig, ProxyProtocol};
+pub use self::headers::{HeaderFault, HeaderRule};
 use crate::own_files;
+pub use crate::path_pattern::PatternFault;
 pub use crate::switch::Switch;
 pub use bypass::Bypass;
 pub use memory::{LargePages, Memory};
@@ -252,11 +255,15 @@ pub struct Http {
     pub cmcd: bool,
     /// Whether viewers, or a load balancer that connects as they do, are told at `/healthz` whether the server is well.
     pub healthz: bool,
+    /// Headers of some of the files, by their paths. The first rule that matches counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<HeaderRule>,
 }
 
 impl Default for Http {
     fn default() -> Self {
-        Self { cache_control: "no-cache".into(), cors: true, cmcd: true, healthz: false }
+        let (cache_control, headers) = ("no-cache".into(), Vec::new());
+        Self { cache_control, cors: true, cmcd: true, healthz: false, headers }
     }
 }
 
@@ -390,10 +397,7 @@ impl Config {
         self.limits.check()?;
         self.timeouts.check()?;
         self.net.check()?;
-        if !self.http.cache_control.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
-            let value = &self.http.cache_control;
-            return Err(ConfigError::not_of_kind("http.cache_control", value, "visible ASCII"));
-        }
+        self.http.check()?;
         if let Some(host) = self.admin_hosts.iter().find(|host| !is_host_name(host)) {
             let wanted = "a host name without scheme and port, such as \"video-1.example.org\"";
             return Err(ConfigError::not_of_kind("admin_hosts", host, wanted));

@@ -28,7 +28,7 @@ use delivery::in_memory::InMemory;
 use delivery::own_tcp::{self, OwnTcp};
 use delivery::room::{Entering, Room};
 use delivery::{Carrier, DeliveryLimits, End, KernelOffload, Patience, Resources, Tactics};
-use disk::{Files, Heat, Inode, LocalHotSet, Policy, Reader, Way};
+use disk::{File, Files, Heat, Inode, LocalHotSet, Policy, Reader, Way};
 use machine::{Headroom, MemoryPressure};
 use net::{Admission, LimitReached, Pass, Prefixes, Socket};
 use qoe::Salt;
@@ -234,6 +234,16 @@ impl Worker {
     /// What every response depends on.
     pub fn with_context<R>(&self, f: impl FnOnce(&http::Context<'_>) -> R) -> R {
         self.answering.with_context(self.drain.is_announced(), f)
+    }
+
+    /// As [`Self::with_context`], of a response with `file`, which is at `path`.
+    pub(crate) fn with_file_context<R>(
+        &self,
+        file: &File,
+        path: &[u8],
+        f: impl FnOnce(&http::Context<'_>) -> R,
+    ) -> R {
+        self.answering.with_file_context((file, path), self.drain.is_announced(), f)
     }
 
     /// Exchanges connections with other workers, as long as there are sessions.

@@ -31,6 +31,8 @@ pub struct File {
     view: OnceCell<Option<View>>,
     /// Which of its worker's banks its bytes are read into; looked up at its first read.
     bank: OnceCell<usize>,
+    /// What whoever serves it keeps with it; looked up at its first response.
+    note: OnceCell<u16>,
     hold: Hold,
     /// Says which parts are there, if the file is being brought.
     arriving: Option<Arriving>,
@@ -92,6 +94,7 @@ impl File {
             is_suspect: Cell::new(false),
             view: OnceCell::new(),
             bank: OnceCell::new(),
+            note: OnceCell::new(),
             hold,
             arriving: None,
         })
@@ -115,6 +118,11 @@ impl File {
     /// Which of its worker's banks its bytes are read into: the answer of `of_disk` for its disk, which is asked once.
     pub(crate) fn bank(&self, of_disk: impl FnOnce(u64) -> usize) -> usize {
         *self.bank.get_or_init(|| of_disk(self.stamp().device))
+    }
+
+    /// What whoever serves the file keeps with it: the answer of `first`, which is asked once.
+    pub fn note(&self, first: impl FnOnce() -> u16) -> u16 {
+        *self.note.get_or_init(first)
     }
 
     /// The descriptor for reads through the page cache.

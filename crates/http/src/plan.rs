@@ -133,6 +133,7 @@ fn not_modified(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -
     head.field("Cache-Control", context.cache_control.as_bytes());
     age(&mut head, entity);
     head.cors(context.cors);
+    head.lines(context.fields);
     head.finish(Some(request.method), Vec::new())
 }
 
@@ -148,6 +149,7 @@ fn entity_head(status: u16, request: &Request, entity: &Entity<'_>, context: &Co
     age(&mut head, entity);
     head.field("X-Content-Type-Options", b"nosniff");
     head.cors(context.cors);
+    head.lines(context.fields);
     head
 }
 

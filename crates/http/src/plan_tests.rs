@@ -1,7 +1,7 @@
 //! Tables of answers; `tests/ranges.rs` compares bodies with a reference model.
 
 use super::*;
-use crate::{Cors, HttpDate, Limits, Parse, parse};
+use crate::{Cors, FieldLines, HttpDate, Limits, Parse, parse};
 
 const MODIFIED: u64 = 784_111_777;
 
@@ -10,6 +10,7 @@ struct Case {
     date: HttpDate,
     cors: Cors,
     closing: bool,
+    fields: FieldLines,
     size_bytes: u64,
 }
 
@@ -21,6 +22,7 @@ impl Default for Case {
             date,
             cors: Cors::SameOrigin,
             closing: false,
+            fields: FieldLines::default(),
             size_bytes: 1000,
         }
     }
@@ -41,6 +43,7 @@ impl Case {
             age_seconds: None,
         };
         let mut context = Context::new(&self.date, &self.limits);
+        context.fields = Some(&self.fields);
         (context.cors, context.closing, context.boundary) = (self.cors, self.closing, 0xf00d);
         respond(&request, &entity, &context)
     }
@@ -195,4 +198,30 @@ fn methods_that_do_not_read_never_send_the_file() {
         assert_eq!(answer.status, status);
         assert!(!answer.body.iter().any(|part| matches!(part, Part::Range(_))), "{method}");
     }
+}
+
+#[test]
+fn further_lines_are_in_every_answer_about_the_file_and_in_no_other() {
+    let lines = [("X-Robots-Tag", "noindex"), ("Link", "</a>; rel=next")];
+    let fields = FieldLines::new(lines, Cors::AnyOrigin).unwrap();
+    let case = Case { fields, cors: Cors::AnyOrigin, ..Case::default() };
+    let has = |answer: &Response| {
+        head(answer).contains("\r\nX-Robots-Tag: noindex\r\nLink: </a>; rel=next\r\n")
+    };
+    for (lines, status) in [
+        ("", 200),
+        ("Range: bytes=0-1\r\n", 206),
+        ("Range: bytes=0-1,500-501\r\n", 206),
+        ("If-None-Match: *\r\n", 304),
+    ] {
+        let answer = case.get(lines);
+        assert_eq!((answer.status, has(&answer)), (status, true), "{lines}");
+    }
+    assert!(has(&case.answer("HEAD /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n")));
+    for (lines, status) in [("Range: bytes=5000-\r\n", 416), ("If-Match: \"x\"\r\n", 412)] {
+        let answer = case.get(lines);
+        assert_eq!((answer.status, has(&answer)), (status, false), "{lines}");
+    }
+    let preflight = case.answer("OPTIONS /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!((preflight.status, has(&preflight)), (204, false));
 }

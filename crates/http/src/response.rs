@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{HttpDate, Limits, Method, Request, Version};
+use crate::{FieldLines, HttpDate, Limits, Method, Request, Version};
 
 /// Which pages of other origins may read answers (Fetch, CORS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct Context<'a> {
     pub server: &'a str,
     /// `Cache-Control` for files; visible ASCII.
     pub cache_control: &'a str,
+    /// Further header lines for files.
+    pub fields: Option<&'a FieldLines>,
     /// Whether pages of other origins may read answers.
     pub cors: Cors,
     /// For how many seconds browsers shall use nothing but HTTPS with this host (RFC 6797); 0 says nothing about it. Give none over plain HTTP.
@@ -48,6 +50,7 @@ impl<'a> Context<'a> {
             limits,
             server: "fullbore",
             cache_control: "no-cache",
+            fields: None,
             cors: Cors::SameOrigin,
             hsts_seconds: 0,
             boundary: 0,
@@ -174,6 +177,11 @@ impl Head {
             self.bytes.extend_from_slice(ALLOW_ORIGIN);
             self.bytes.extend_from_slice(EXPOSE);
         }
+    }
+
+    /// What the operator adds to the responses for files.
+    pub(crate) fn lines(&mut self, lines: Option<&FieldLines>) {
+        self.bytes.extend_from_slice(lines.map_or(&[], FieldLines::as_bytes));
     }
 
     pub(crate) fn cors_preflight(&mut self, lines: &[u8]) {

@@ -1,7 +1,7 @@
 //! What must not be kept: fetched for each viewer alone, and passed through.
 
-use crate::edge;
 use crate::origin::{Manner, Origin};
+use crate::{edge, launch};
 use fullbore_tests::{Plain, eventually};
 use std::path::Path;
 use std::time::Duration;
@@ -107,4 +107,25 @@ fn what_may_be_kept_again_is_kept_again() {
         assert!(answer.body == *third, "{}", answer.head);
         answer.head.contains("max-age=3600").then_some(())
     });
+}
+
+#[test]
+fn the_operators_headers_are_added_and_what_the_origin_says_of_copies_stays() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let config = "[edge]\nsilent_seconds = 1.0\n[[http.headers]]\npath = \"*.mp4\"\n\
+        cache_control = \"max-age=9\"\nfields = { X-From = \"the edge\" }\n";
+    let server = launch(&origin, cache.path()).config(config).arguments("--tls off").start();
+    let mut viewer = Plain::connect(server.address);
+    for (path, said, expected) in [
+        ("/private.mp4", "Cache-Control: private\r\n", "no-store"),
+        ("/long.mp4", "Cache-Control: max-age=3600\r\n", "max-age=3600"),
+        ("/silent.mp4", "", "max-age=9"),
+    ] {
+        let bytes = origin.put(path, 1, 1000, said);
+        let answer = viewer.fetch(path);
+        assert!(answer.status == 200 && answer.body == *bytes, "{path}: {}", answer.head);
+        let expected = format!("Cache-Control: {expected}\r\n");
+        assert!(answer.head.contains(&expected), "{path}: {}", answer.head);
+        assert!(answer.head.contains("X-From: the edge\r\n"), "{path}: {}", answer.head);
+    }
 }

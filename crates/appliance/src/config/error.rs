@@ -1,6 +1,6 @@
 //! What can be wrong with a configuration. Each error is one line for people that names the setting and says what it may be.
 
-use super::SiloError;
+use super::{HeaderFault, SiloError};
 use catalog::FoldersError;
 use std::fmt;
 use std::io;
@@ -47,6 +47,15 @@ pub enum ConfigError {
         text: String,
         /// What it may have been meant to be.
         meant: String,
+    },
+    /// A rule about headers cannot be followed.
+    Headers {
+        /// Which of them, counted from 1.
+        number: usize,
+        /// Its path.
+        path: String,
+        /// What is wrong with it.
+        fault: HeaderFault,
     },
     /// The library's folders cannot be served together.
     Folders(FoldersError),
@@ -128,6 +137,9 @@ impl fmt::Display for ConfigError {
                 f,
                 "proxy_protocol.from has {text:?}, whose address has bits behind the prefix: write {meant:?}"
             ),
+            Self::Headers { number, path, fault } => {
+                write!(f, "http.headers, rule {number}, for {path:?}: {fault}")
+            }
             Self::Folders(error) => error.fmt(f),
             Self::RequiredWithoutKeys => f.write_str(
                 "signing.required is set without signing.keys, so nothing would need a token; \

@@ -266,7 +266,8 @@ fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Resp
         content_type: http::content_type(path),
         age_seconds: None,
     };
-    let response = worker.with_context(|context| http::respond(request, &entity, context));
+    let response =
+        worker.with_file_context(file, path, |context| http::respond(request, &entity, context));
     count_refusal(&worker.numbers, response.status);
     response
 }

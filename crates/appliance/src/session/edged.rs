@@ -49,7 +49,7 @@ async fn find(
     path: &[u8],
 ) -> Result<(Response, Rc<File>), Trouble> {
     let (file, cached, lookup) = edge.open(path, first_byte(request)).await?;
-    let response = respond(worker, request, &cached, path);
+    let response = respond(worker, request, (&file, path), &cached);
     let first = response.body.iter().find_map(|part| match part {
         Part::Range(range) => Some(range.clone()),
         _ => None,
@@ -71,10 +71,15 @@ async fn pass(
 ) -> Result<(Response, Rc<File>), Trouble> {
     let (file, cached) = edge.pass(path).await?;
     worker.numbers.count(telemetry::Family::EdgeLookups, "passed");
-    Ok((respond(worker, request, &cached, path), file))
+    Ok((respond(worker, request, (&file, path), &cached), file))
 }
 
-fn respond(worker: &Worker, request: &Request, cached: &Cached, path: &[u8]) -> Response {
+fn respond(
+    worker: &Worker,
+    request: &Request,
+    (file, path): (&File, &[u8]),
+    cached: &Cached,
+) -> Response {
     let described = &cached.described;
     let entity = Entity {
         size_bytes: described.size,
@@ -85,7 +90,8 @@ fn respond(worker: &Worker, request: &Request, cached: &Cached, path: &[u8]) -> 
         content_type: described.content_type.as_deref().unwrap_or_else(|| http::content_type(path)),
         age_seconds: Some(cached.age(reactor::now()).as_secs()),
     };
-    let response = worker.with_context(|context| match &described.cache_control {
+    // What the origin says about keeping a copy is stronger than the operator's rules.
+    let response = worker.with_file_context(file, path, |context| match &described.cache_control {
         Some(said) => {
             http::respond(request, &entity, &Context { cache_control: said, ..context.clone() })
         }

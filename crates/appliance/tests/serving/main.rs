@@ -5,6 +5,7 @@
 //! [`entrance`]: proxies say whose a connection is, and lists who may connect.
 //! [`faults`]: a file or a disk that fails under a response ends it, and no wrong byte is sent.
 //! [`folders`]: a disk that dies takes its own titles with it, and nothing else.
+//! [`headers`]: files have the headers that the operator wants, by their paths.
 //! [`hot_set`]: popular parts of films come from memory.
 //! [`large_pages`]: the hot set in pages that the operator has reserved.
 //! [`moves`]: a connection moves to the silo of its film's disk.
@@ -21,6 +22,7 @@ mod dashboard;
 mod entrance;
 mod faults;
 mod folders;
+mod headers;
 mod hot_set;
 mod large_pages;
 mod moves;

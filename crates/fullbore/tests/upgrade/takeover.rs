@@ -116,6 +116,22 @@ fn a_response_under_way_is_finished_by_the_old_one_which_then_ends_and_systemd_h
 }
 
 #[test]
+fn rules_about_headers_change_with_an_upgrade() {
+    let stage = Stage::new("--tls off");
+    let rule = |value: &str| {
+        stage
+            .configure(&format!("[[http.headers]]\npath = \"*.txt\"\ncache_control = \"{value}\""));
+    };
+    rule("max-age=1");
+    let old = stage.launch().start();
+    let has = |line: &str| Plain::connect(old.address).fetch("/note.txt").head.contains(line);
+    assert!(has("Cache-Control: max-age=1\r\n"));
+    rule("max-age=2");
+    stage.upgrade("");
+    until("the new one to accept", || has("Cache-Control: max-age=2\r\n"));
+}
+
+#[test]
 fn a_new_one_goes_on_when_the_old_one_is_killed() {
     let stage = Stage::new("--tls off");
     let old = stage.launch().start();
