@@ -13,10 +13,10 @@ use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Bytes of lines that may wait for the writer, for all workers together: some twenty thousand ordinary lines, enough for more
@@ -32,15 +32,31 @@ const ADDRESS_BYTES_MAX: usize = 1024;
 /// The most bytes logged of other fields: a browser's user agent takes some 150, a long list of ranges as much.
 const FIELD_BYTES_MAX: usize = 256;
 
+/// Bytes of lines that are written at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Where lines go.
+type Out = Box<dyn Write + Send>;
+
 /// The sending end; one per worker.
 pub struct AccessLog {
     lines: SyncSender<Line>,
     waiting_bytes: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
+    /// Where the writer goes on, if it is to change.
+    next: Arc<Mutex<Option<Out>>>,
+}
+
+/// Has the log begin a new file when the old one has another name.
+pub(crate) struct LogReopener {
+    path: PathBuf,
+    lines: SyncSender<Line>,
+    next: Arc<Mutex<Option<Out>>>,
 }
 
 /// A line on its way to the writer.
 struct Line {
+    /// Empty if it only wakes the writer.
     text: Vec<u8>,
     /// The counter of dropped lines of its worker.
     lost: Arc<AtomicU64>,
@@ -91,18 +107,37 @@ impl AccessLog {
     /// If the thread cannot be started.
     pub fn start(out: Box<dyn Write + Send>) -> io::Result<Self> {
         let (lines, received) = sync_channel(WAITING_LINES_MAX);
-        let waiting_bytes = Arc::new(AtomicUsize::new(0));
-        let waiting = Arc::clone(&waiting_bytes);
+        let log = Self {
+            lines,
+            waiting_bytes: Arc::default(),
+            lost: Arc::default(),
+            next: Arc::default(),
+        };
+        let (waiting, next) = (Arc::clone(&log.waiting_bytes), Arc::clone(&log.next));
         std::thread::Builder::new()
             .name("access-log".into())
-            .spawn(move || write_lines(&received, &waiting, out))?;
-        Ok(Self { lines, waiting_bytes, lost: Arc::default() })
+            .spawn(move || write_lines(&received, &waiting, &next, out))?;
+        Ok(log)
+    }
+
+    /// Reopens the log at `path`; none if it is no file there: pipes and standard output have no other name.
+    pub(crate) fn reopener(&self, path: &Path) -> Option<LogReopener> {
+        let reopener = || LogReopener {
+            path: path.to_owned(),
+            lines: self.lines.clone(),
+            next: Arc::clone(&self.next),
+        };
+        (path.as_os_str() != "-" && path.is_file()).then(reopener)
     }
 
     /// The same log for another worker, which counts its own dropped lines.
     pub fn for_worker(&self) -> Self {
-        let waiting_bytes = Arc::clone(&self.waiting_bytes);
-        Self { lines: self.lines.clone(), waiting_bytes, lost: Arc::default() }
+        Self {
+            lines: self.lines.clone(),
+            waiting_bytes: Arc::clone(&self.waiting_bytes),
+            lost: Arc::default(),
+            next: Arc::clone(&self.next),
+        }
     }
 
     /// Logs one response; never waits.
@@ -188,19 +223,53 @@ fn truncate(text: &mut String, bytes_max: usize) {
     text.truncate(end);
 }
 
+impl LogReopener {
+    /// Opens the log anew, at its path. The writer goes on there with its next line.
+    ///
+    /// # Errors
+    /// If it cannot be opened. The log that is open stays in use.
+    pub(crate) fn reopen(&self) -> io::Result<()> {
+        let next = open(&self.path)?;
+        *self.next.lock().expect("no holder of this lock can panic") = Some(next);
+        // If there is no room for it, lines are waiting, and the writer needs no waking.
+        let _ = self.lines.try_send(Line { text: Vec::new(), lost: Arc::default() });
+        Ok(())
+    }
+
+    /// Where the log is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// Writes lines as they come, in batches when they come fast.
-fn write_lines(lines: &Receiver<Line>, waiting_bytes: &AtomicUsize, out: Box<dyn Write + Send>) {
-    let mut out = BufWriter::with_capacity(64 << 10, out);
+fn write_lines(
+    lines: &Receiver<Line>,
+    waiting_bytes: &AtomicUsize,
+    next: &Mutex<Option<Out>>,
+    out: Out,
+) {
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
     let mut broken = false;
+    // The counter of the last line's worker.
+    let mut lost_of_last = Arc::default();
     while let Ok(first) = lines.recv() {
         let mut failed = None;
         for Line { text, lost } in std::iter::once(first).chain(lines.try_iter()) {
+            if let Some(next) = next.lock().expect("no holder of this lock can panic").take() {
+                change(&mut out, next, &lost_of_last);
+                (broken, failed) = (false, None);
+                eprintln!("fullbore: access log reopened on request");
+            }
             // If the disk refuses data, it stays in the buffer, and the line that no longer fits is dropped.
             if let Err(error) = out.write_all(&text) {
                 lost.fetch_add(1, Ordering::Relaxed);
                 failed = Some(error);
             }
             waiting_bytes.fetch_sub(text.capacity(), Ordering::Relaxed);
+            if !text.is_empty() {
+                lost_of_last = lost;
+            }
         }
         match failed.map_or_else(|| out.flush(), Err) {
             Ok(()) => broken = false,
@@ -214,6 +283,16 @@ fn write_lines(lines: &Receiver<Line>, waiting_bytes: &AtomicUsize, out: Box<dyn
             Err(_) => {}
         }
     }
+}
+
+/// Goes on with `next`. What the file before does not take any more is dropped and counted: the first of it may be the rest of a line.
+fn change(out: &mut BufWriter<Out>, next: Out, lost: &AtomicU64) {
+    // An error was told before, or the lines are counted as lost now.
+    let _ = out.flush();
+    let before = std::mem::replace(out, BufWriter::with_capacity(BUFFER_BYTES, next));
+    let left = before.into_parts().1.unwrap_or_default();
+    let lines = left.iter().filter(|byte| **byte == b'\n').count();
+    lost.fetch_add(lines as u64, Ordering::Relaxed);
 }
 
 #[cfg(test)]

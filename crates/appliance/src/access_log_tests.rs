@@ -115,3 +115,51 @@ fn lines_that_a_full_disk_refuses_are_counted() {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn a_reopened_log_begins_with_a_whole_line_and_what_the_full_disk_held_back_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    std::fs::write(&path, "").unwrap();
+    let log = AccessLog::start(Box::new(Full)).unwrap();
+    let (worker, reopener) = (log.for_worker(), log.reopener(&path).unwrap());
+    let head = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+    let Ok(Parse::Complete { request, .. }) = parse(head, &Limits::default()) else { panic!() };
+    (0..10).for_each(|_| worker.write(&entry(&request)));
+    while log.waiting_bytes.load(Ordering::Relaxed) > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(worker.lost(), 0, "they wait for room");
+    reopener.reopen().unwrap();
+    while worker.lost() < 10 {
+        std::thread::yield_now();
+    }
+    worker.write(&entry(&request));
+    let written = || std::fs::read_to_string(&path).unwrap();
+    while !written().ends_with('\n') {
+        std::thread::yield_now();
+    }
+    let line: serde_json::Value = serde_json::from_str(&written()).unwrap();
+    assert_eq!((&line["target"], worker.lost()), (&json!("/a"), 10));
+}
+
+#[test]
+fn only_a_file_can_be_reopened_and_if_it_cannot_the_log_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("logs/access.log");
+    std::fs::create_dir(folder.path().join("logs")).unwrap();
+    let log = AccessLog::start(open(&path).unwrap()).unwrap();
+    for other in ["-", "/dev/null", "/dev/stdout"] {
+        assert!(log.reopener(Path::new(other)).is_none(), "{other}");
+    }
+    let reopener = log.reopener(&path).unwrap();
+    let moved = folder.path().join("moved");
+    std::fs::rename(folder.path().join("logs"), &moved).unwrap();
+    assert_eq!(reopener.reopen().unwrap_err().kind(), io::ErrorKind::NotFound);
+    let head = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+    let Ok(Parse::Complete { request, .. }) = parse(head, &Limits::default()) else { panic!() };
+    log.write(&entry(&request));
+    while std::fs::read(moved.join("access.log")).unwrap().is_empty() {
+        std::thread::yield_now();
+    }
+}

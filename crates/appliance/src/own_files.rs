@@ -88,6 +88,21 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// The folder in which the server may make a new access log while it runs: the log's, if nothing else is in it or below it that the server reads,
+/// because whoever may make files there may also write to those that are there.
+pub(crate) fn folder_of_logs(config: &Config) -> Option<PathBuf> {
+    let log = config.access_log.as_deref().filter(|path| path.as_os_str() != "-")?;
+    let log = log.canonicalize().ok().filter(|log| log.is_file())?;
+    let folder = log.parent()?;
+    let real = |path: &PathBuf| resolve(path, LINKS_MAX).ok();
+    let served: Vec<_> = config.library.iter().chain(&config.edge.cache).filter_map(real).collect();
+    let own = own_files(config).into_iter().filter_map(|file| real(&file.path));
+    let mut others = served.iter().cloned().chain(real(&config.state)).chain(own);
+    let is_shared = others.any(|path| path.starts_with(folder) && path != log)
+        || served.iter().any(|served| folder.starts_with(served));
+    (!is_shared).then(|| folder.to_owned())
+}
+
 /// Whether a viewer could request the file `real` if `folder` is in the library.
 fn is_served(real: &Path, folder: &Path) -> bool {
     let name = real.strip_prefix(folder);
@@ -243,6 +258,29 @@ mod tests {
         symlink("loop", library.join("loop")).unwrap();
         config.access_log = Some(library.join("loop"));
         check(&config).unwrap();
+    }
+
+    #[test]
+    fn a_new_access_log_may_be_made_only_in_a_folder_without_anything_else() {
+        let (root, library, beside, mut config) = place();
+        let logs = beside.join("logs");
+        fs::create_dir(&logs).unwrap();
+        let mut folder_of = |log: PathBuf| {
+            fs::write(&log, "").unwrap();
+            config.access_log = Some(log);
+            folder_of_logs(&config)
+        };
+        assert_eq!(folder_of(logs.join("a.log")), logs.canonicalize().ok());
+        // The state directory is to be made there.
+        assert_eq!(folder_of(beside.join("a.log")), None);
+        assert_eq!(folder_of(root.path().join("a.log")), None, "the library is there");
+        assert_eq!(folder_of(library.join("films/.a.log")), None, "films are there");
+        symlink(logs.join("a.log"), root.path().join("link")).unwrap();
+        assert_eq!(folder_of(root.path().join("link")), logs.canonicalize().ok());
+        config.signing.keys = vec![logs.join("url.key")];
+        assert_eq!(folder_of_logs(&config), None);
+        config.access_log = Some("/dev/null".into());
+        assert_eq!(folder_of_logs(&config), None);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Reloads files while the server runs: certificates, the keys of signed URLs and the lists of addresses, on request (SIGHUP) and when their files
-//! change. In the same rhythm it checks which files must not be served, and tells the operator what is wrong with the library's folders.
+//! change. On request it also reopens the access log. In the same rhythm it checks which files must not be served, and tells the operator what is wrong with the library's folders.
 //!
 //! This has a thread of its own, because reading waits for disks: a network filesystem that hangs must not keep the main
 //! thread from noticing a signal to stop. A file that cannot be used is reported once, and what was loaded before stays in use.
 
+use crate::access_log::LogReopener;
 use crate::address_lists::AddressLists;
 use crate::config::Config;
 use crate::control::Control;
@@ -29,6 +30,8 @@ pub(crate) struct Renewal {
     pub(crate) keys: Option<Arc<KeyRing>>,
     /// The lists of addresses in use.
     pub(crate) lists: Arc<AddressLists>,
+    /// The access log, if it is a file.
+    pub(crate) log: Option<LogReopener>,
     /// The files that must not be served.
     pub(crate) own_files: OwnFiles,
     /// What is wrong with the library's folders, for the operator.
@@ -62,6 +65,7 @@ impl Renewal {
                     self.complaint.clear();
                     self.keys_complaint.clear();
                     self.lists_complaint.clear();
+                    self.reopen_log();
                     self.renew_keys("on request");
                     self.renew_lists("on request");
                     self.renew_certificates("on request");
@@ -87,6 +91,24 @@ impl Renewal {
         if self.own_files.look_again() {
             let inodes = self.own_files.inodes();
             self.controls.iter().for_each(|control| control.withhold(Arc::clone(&inodes)));
+        }
+    }
+
+    /// Has the access log begin a new file, if the old one was renamed. The writer says when it does.
+    fn reopen_log(&self) {
+        let Some(log) = &self.log else { return };
+        if let Err(error) = log.reopen() {
+            let file = log.path().display();
+            let advice = match error.kind() {
+                // The sandbox keeps the server from making files beside what it reads.
+                io::ErrorKind::PermissionDenied => {
+                    " (it needs a folder of its own, and the server's user must be able to write there: see docs/operate.md)"
+                }
+                _ => "",
+            };
+            eprintln!(
+                "fullbore: cannot reopen the access log {file}: {error}{advice}; the one already open stays in use"
+            );
         }
     }
 

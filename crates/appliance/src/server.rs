@@ -166,6 +166,8 @@ impl Server {
         let shared = opened.shared(keys.clone(), &own_files, shelf, pins, epoch, memory_bound)?;
         let shared = Shared { edge, lists: Arc::clone(&lists), ..shared };
         let memory_bytes = opened.memory_bytes();
+        let log_path = opened.config.access_log.as_deref();
+        let log = access_log.as_ref().zip(log_path).and_then(|(log, path)| log.reopener(path));
         let Crew { numbers, audiences, ended, ready: Ready { ring, refused_node } } =
             start_workers(&mut silos, shared, memory_bytes, access_log, ways_in, &estate)?;
         // Hot sets were made on this thread.
@@ -182,6 +184,7 @@ impl Server {
             tls: opened.tls.clone(),
             keys,
             lists,
+            log,
             own_files,
             folders: Arc::clone(&opened.folders),
             controls: workers.map(|worker| Arc::clone(&worker.control)).collect(),
@@ -370,7 +373,7 @@ impl Server {
     }
 
     /// Serves until a signal ends it, or another server has taken its place. SIGTERM or SIGINT drains, a second one ends the server at
-    /// once, and SIGHUP reloads the certificates, the keys of signed URLs and the lists of addresses.
+    /// once, and SIGHUP reloads the certificates, the keys of signed URLs and the lists of addresses, and reopens the access log.
     ///
     /// # Errors
     /// If a worker failed, or viewers had to be cut off.

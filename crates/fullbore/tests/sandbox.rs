@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -217,6 +217,57 @@ fn given_certificates_are_noticed_when_their_links_are_replaced() {
             curl(&["--cacert", trusted.to_str().unwrap(), &format!("{}/film.mp4", server.url)]).ok()
         });
         assert!(served == room.film, "other bytes");
+    }
+    assert_eq!(server.end().code(), Some(0));
+}
+
+/// Asks for the film with a query of its own, until `log` has that line.
+fn is_logged_in(server: &Server, log: &Path, query: &str) -> bool {
+    assert_eq!(Plain::connect(server.address).fetch(&format!("/film.mp4?{query}")).status, 200);
+    fs::read_to_string(log).is_ok_and(|text| text.contains(query))
+}
+
+#[test]
+fn the_access_log_is_reopened_on_request_whoever_makes_the_new_file() {
+    let room = Room::new();
+    let (logs, log) = (room.path("logs"), room.path("logs/access.log"));
+    fs::create_dir(&logs).unwrap();
+    let launch = room.serve("state").arguments("--tls off --access-log").argument(&log);
+    let mut server = launch.start();
+    until("the first line", || is_logged_in(&server, &log, "first"));
+    // As logrotate does without `create`: the server makes the new file.
+    fs::rename(&log, logs.join("access.log.1")).unwrap();
+    server.signal(Signal::HUP);
+    until("a line in a new file", || is_logged_in(&server, &log, "second"));
+    // As it does with `create`.
+    fs::rename(&log, logs.join("access.log.2")).unwrap();
+    fs::write(&log, "").unwrap();
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o640)).unwrap();
+    server.signal(Signal::HUP);
+    until("a line in the file that was made for it", || is_logged_in(&server, &log, "third"));
+    assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(server.end().code(), Some(0));
+    for (name, other) in [("access.log.1", "third"), ("access.log", "first")] {
+        let text = fs::read_to_string(logs.join(name)).unwrap();
+        assert!(!text.contains(other), "{name}: {text}");
+        let is_whole = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+        assert!(text.lines().all(is_whole) && text.ends_with('\n'), "{name}: {text}");
+    }
+}
+
+#[test]
+fn an_access_log_beside_the_library_stays_open_and_nothing_can_be_made_there() {
+    let room = Room::new();
+    let (log, old) = (room.path("access.log"), room.path("access.log.1"));
+    let launch = room.serve("state").arguments("--tls off --access-log").argument(&log);
+    let mut server = launch.start();
+    fs::rename(&log, &old).unwrap();
+    if is_confined(&server) {
+        server.signal(Signal::HUP);
+        let said = server.stderr.wait_for("cannot reopen the access log");
+        assert!(said.contains("a folder of its own"), "{said}");
+        assert!(!log.exists(), "it was made");
+        until("a line in the old file", || is_logged_in(&server, &old, "still-there"));
     }
     assert_eq!(server.end().code(), Some(0));
 }

@@ -4,6 +4,7 @@
 //! a path that does not exist when the server starts is not granted.
 
 use crate::config::Config;
+use crate::own_files;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd,
     RestrictSelfAttr, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
@@ -81,6 +82,9 @@ fn grants(
     for renewed in config.signing.keys.iter().chain(config.access.files()) {
         grants.extend(folders_of(renewed).map(|folder| (folder, read)));
     }
+    // A new access log is made beside the old one, which was renamed.
+    let make = make_bitflags!(AccessFs::{WriteFile | MakeReg});
+    grants.extend(own_files::folder_of_logs(config).map(|folder| (folder, make)));
     // So that a panic can print the names of functions.
     grants.extend(std::env::current_exe().ok().map(|path| (path, AccessFs::ReadFile.into())));
     // Before Linux 7.1 Landlock does not restrict sockets that have a path, and this right is left out.
@@ -213,6 +217,23 @@ mod tests {
         for folder in ["/secrets", "/viewers", "/lists"] {
             let given = rights(&config, Path::new(folder));
             assert_eq!(given, AccessFs::ReadFile | AccessFs::ReadDir, "{folder}");
+        }
+    }
+
+    #[test]
+    fn only_a_folder_of_its_own_is_writable_for_the_access_log() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("logs")).unwrap();
+        let mut config = Config { library: vec!["/library".into()], ..Config::default() };
+        (config.state, config.tls.enabled) = (root.join("state"), false);
+        for (log, folder, expected) in [
+            ("logs/access.log", "logs", AccessFs::WriteFile | AccessFs::MakeReg),
+            ("access.log", "", Rights::EMPTY),
+        ] {
+            std::fs::write(root.join(log), "").unwrap();
+            config.access_log = Some(root.join(log));
+            assert_eq!(rights(&config, &root.join(folder)), expected, "{log}");
         }
     }
 
