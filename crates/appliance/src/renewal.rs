@@ -1,5 +1,6 @@
 //! Reloads files while the server runs: certificates, the keys of signed URLs and the lists of addresses, on request (SIGHUP) and when their files
-//! change. On request it also reopens the access log. In the same rhythm it checks which files must not be served, and tells the operator what is wrong with the library's folders.
+//! change. On request it also reopens the access log. In the same rhythm it checks which files must not be served, and tells the operator what is
+//! wrong with the library's folders.
 //!
 //! This has a thread of its own, because reading waits for disks: a network filesystem that hangs must not keep the main
 //! thread from noticing a signal to stop. A file that cannot be used is reported once, and what was loaded before stays in use.
