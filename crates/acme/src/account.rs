@@ -1,6 +1,6 @@
 //! The account at the authority. Its key is made once, and kept.
 
-use crate::files::{account_file, write_whole};
+use crate::files::{PRIVATE, account_file};
 use crate::http_client::AcmeHttp;
 use crate::obtain::NotObtained;
 use crate::{AcmeOptions, AcmeTrouble};
@@ -42,7 +42,7 @@ pub(crate) async fn open(options: &AcmeOptions, http: &AcmeHttp) -> Result<Accou
     let path = account_file(&options.state);
     serde_json::to_vec(&Kept { directory, credentials })
         .map_err(io::Error::other)
-        .and_then(|text| write_whole(&path, &Zeroizing::new(text)))
+        .and_then(|text| smallfile::replace(&path, &Zeroizing::new(text), PRIVATE))
         .map_err(|error| {
             let said = format!("cannot keep the account in {}: {error}", path.display());
             NotObtained::Told(AcmeTrouble::Disk, said)

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
@@ -19,6 +19,9 @@ use zeroize::Zeroizing;
 
 /// A chain with a hundred names has some 20 KB.
 const BYTES_MAX: u32 = 1 << 20;
+
+/// The mode of files with a key.
+pub(crate) const PRIVATE: u32 = 0o600;
 
 /// The folder of the certificate, below the state folder.
 pub fn certificate_folder(state: &Path) -> PathBuf {
@@ -111,7 +114,7 @@ pub(crate) fn keep_certificate(
     both.extend_from_slice(chain.as_bytes());
     both.push(b'\n');
     both.extend_from_slice(key.as_bytes());
-    write_whole(&certificate_file(state), &both)?;
+    smallfile::replace(&certificate_file(state), &both, PRIVATE)?;
     Ok(held)
 }
 
@@ -144,22 +147,6 @@ fn names_of(certificate: &X509Certificate<'_>) -> BTreeSet<String> {
         _ => None,
     });
     names.collect()
-}
-
-/// Writes a file beside `path` that nobody else can read, then renames it to `path`.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    match std::fs::remove_file(&beside) {
-        // What a helper that died has left; only one at a time writes here.
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-    file.write_all(bytes).and_then(|()| file.sync_all())?;
-    std::fs::rename(&beside, path)?;
-    // So that the new name outlives a power cut as well.
-    let folder = path.parent().map(File::open).transpose()?;
-    folder.map_or(Ok(()), |folder| folder.sync_all())
 }
 
 #[cfg(test)]

@@ -130,13 +130,9 @@ fn the_self_signed_pair_can_be_made_anew_by_renaming() {
         if !(files_confined(room) && calls_confined()) {
             return;
         }
-        let (beside, pair) = (room.state().join("pair.new"), room.state().join("pair"));
+        let pair = room.state().join("pair");
         std::fs::create_dir_all(room.state()).unwrap();
-        use std::io::Write;
-        let mut file = File::options().write(true).create_new(true).open(&beside).unwrap();
-        file.write_all(b"new").unwrap();
-        file.sync_all().unwrap();
-        std::fs::rename(&beside, &pair).unwrap();
+        smallfile::replace(&pair, b"new", 0o600).unwrap();
         assert_eq!(std::fs::read(&pair).unwrap(), b"new");
     });
 }

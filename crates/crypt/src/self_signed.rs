@@ -5,9 +5,8 @@
 //! rename. A crash between the two renames leaves a pair that does not match; the next start notices that and makes a
 //! new pair.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -84,8 +83,14 @@ fn make_from(state_dir: &Path, now: SystemTime) -> Result<(), ConfigError> {
     DirBuilder::new().recursive(true).mode(0o700).create(state_dir).map_err(|error| {
         ConfigError::at(state_dir, format!("cannot create it: {error}"), ADVICE_STATE_DIR)
     })?;
-    write_whole(&key_path, key.serialize_pem().as_bytes(), 0o600)?;
-    write_whole(&certificate_path, certificate.pem().as_bytes(), 0o644)
+    write(&key_path, key.serialize_pem().as_bytes(), 0o600)?;
+    write(&certificate_path, certificate.pem().as_bytes(), 0o644)
+}
+
+fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), ConfigError> {
+    smallfile::replace(path, bytes, mode).map_err(|error| {
+        ConfigError::at(path, format!("cannot write it: {error}"), ADVICE_STATE_DIR)
+    })
 }
 
 fn parameters(now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
@@ -112,23 +117,6 @@ fn host_name() -> Option<String> {
     let plain =
         name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.');
     (plain && !name.is_empty() && name != "localhost").then_some(name)
-}
-
-/// Writes a new file next to `path`, then renames it to `path`. The file has `mode` from its first byte on.
-fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), ConfigError> {
-    let beside = path.with_extension(format!("{}.new", std::process::id()));
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(&beside)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&beside, path));
-    written.map_err(|error| {
-        // Remains of a failed attempt would make the next one fail too. The file may not exist.
-        let _ = std::fs::remove_file(&beside);
-        ConfigError::at(path, format!("cannot write it: {error}"), ADVICE_STATE_DIR)
-    })
 }
 
 /// A clock before 1970 counts as 1970; every certificate then fails as not yet valid, visibly.

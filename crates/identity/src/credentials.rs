@@ -4,9 +4,9 @@
 //! a pair that does not match. Joining again makes a new key.
 
 use std::fmt::{self, Debug, Display, Formatter};
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use fleet::Digest;
@@ -73,7 +73,7 @@ impl Credentials {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make_private_folder(state_dir)?;
                 let key = NodeKey::draw();
-                write_whole(&path, key.to_pem().as_bytes(), 0o600).map_err(failed)?;
+                smallfile::replace(&path, key.to_pem().as_bytes(), 0o600).map_err(failed)?;
                 Ok(key)
             }
             Err(error) => Err(failed(error)),
@@ -148,7 +148,7 @@ impl Credentials {
         for (name, bytes, mode) in files {
             let path = state_dir.join(name);
             let bytes = zeroize::Zeroizing::new(bytes);
-            write_whole(&path, &bytes, mode)
+            smallfile::replace(&path, &bytes, mode)
                 .map_err(|error| CredentialsError::File(path, error))?;
         }
         Ok(())
@@ -160,7 +160,7 @@ impl Credentials {
     /// If it cannot be written.
     pub fn keep_certificate(&self, state_dir: &Path) -> Result<(), CredentialsError> {
         let path = state_dir.join(CERTIFICATE);
-        write_whole(&path, self.pem.as_bytes(), 0o644)
+        smallfile::replace(&path, self.pem.as_bytes(), 0o644)
             .map_err(|error| CredentialsError::File(path, error))
     }
 
@@ -195,19 +195,6 @@ impl Credentials {
 fn make_private_folder(path: &Path) -> Result<(), CredentialsError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| CredentialsError::File(path.to_owned(), error))
-}
-
-/// Writes a new file next to `path`, then renames it to `path`. The file has `mode` from its first byte on.
-fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let beside = path.with_extension(format!("{}.new", std::process::id()));
-    // Remains of a process of this number that was killed.
-    let _ = std::fs::remove_file(&beside);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    let renamed = written.and_then(|()| std::fs::rename(&beside, path));
-    renamed.inspect_err(|_| {
-        let _ = std::fs::remove_file(&beside);
-    })
 }
 
 #[cfg(test)]

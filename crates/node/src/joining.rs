@@ -124,10 +124,8 @@ impl Membership {
     /// Never: JSON can express everything in it.
     pub fn keep(&self, state: &Path) -> Result<(), JoiningError> {
         let text = serde_json::to_vec_pretty(self).expect("it is plain JSON");
-        let (path, beside) = (state.join(FILE), state.join("node.json.new"));
-        let written = std::fs::write(&beside, text)
-            .and_then(|()| std::fs::File::open(&beside)?.sync_all())
-            .and_then(|()| std::fs::rename(&beside, &path));
+        let path = state.join(FILE);
+        let written = smallfile::replace(&path, &text, 0o644);
         written.map_err(|error| JoiningError::File(path, error))
     }
 }

@@ -1,11 +1,13 @@
-//! Reading a small file that the operator has named: a configuration, a certificate, a key.
+//! Reading a small file that the operator has named: a configuration, a certificate, a key. And replacing one of our own.
 //!
 //! Such a name may lead to anything. A pipe would keep its reader waiting for a writer, and `/dev/zero` has no end; a server
 //! that reads its certificates again must not be stopped by either. So only a regular file is read, only up to a bound, and
 //! opening it never waits.
 
+mod replace;
 mod stamp;
 
+pub use replace::replace;
 pub use stamp::FileStamp;
 
 use std::fs::{File, OpenOptions};

@@ -69,8 +69,10 @@ fn grants(
         let pair = crypt::self_signed_pair(&config.state);
         grants.extend(pair.map(|file| (file, AccessFs::ReadFile.into())));
     } else if config.tls.enabled && config.tls.certificates.is_empty() {
-        // The self-signed pair is renewed before it expires: the new one is written beside the old one and renamed.
-        let remake = make_bitflags!(AccessFs::{ReadFile | WriteFile | MakeReg | RemoveFile});
+        // The self-signed pair is renewed before it expires: the new one is written beside the old one and renamed, and then the folder synced,
+        // for which it is opened.
+        let remake =
+            make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | MakeReg | RemoveFile});
         grants.push((config.state.clone(), remake));
     }
     if config.tls.enabled {

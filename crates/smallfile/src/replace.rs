@@ -1,0 +1,135 @@
+//! Replacing a small file whole, or not at all.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How many names are tried for the new file. A name is taken only if a process of the same number was killed while it had it.
+const NAMES_MAX: usize = 1000;
+
+/// Replaces the file at `path`: writes a new one beside it, and renames that once it is on the disk. Returns when the name is there, too.
+/// The file has `mode` from its first byte on, less what the umask takes away.
+///
+/// Several writers may replace the same file at the same time: the last one wins. The new file's name begins with a dot, so that no library
+/// shows it. What a killed process has left there is in nobody's way.
+///
+/// # Errors
+/// Those of making, writing and renaming. Nothing is left of the new file then; only if the folder cannot be synced, it is in place already.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let folder = match path.parent() {
+        // The folder of "file" is "", which no system call understands.
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let name = path.file_name().ok_or(ErrorKind::InvalidFilename)?;
+    let (mut file, beside) = make_beside(&folder.join(name), mode)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
+        // If that fails too, the first error says more.
+        let _ = fs::remove_file(&beside);
+    })?;
+    sync(folder)
+}
+
+/// A file that nobody else has, beside `path`.
+fn make_beside(path: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
+    /// Tells the writers of this process apart.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    for _ in 0..NAMES_MAX {
+        let mut name = OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        name.push(format!(".{}-{number}.new", process::id()));
+        let beside = path.with_file_name(name);
+        match options.open(&beside) {
+            // It may belong to a living process: in another container, numbers of processes are the same.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            opened => return opened.map(|file| (file, beside)),
+        }
+    }
+    let why = format!("{NAMES_MAX} files beside it are remains; remove those that end in .new");
+    Err(io::Error::new(ErrorKind::AlreadyExists, why))
+}
+
+/// Has the disk keep the names in `folder`, so that a new one outlives a power failure.
+fn sync(folder: &Path) -> io::Result<()> {
+    match File::open(folder)?.sync_all() {
+        // Some filesystems cannot do that for folders.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use tempfile::tempdir;
+
+    fn names(folder: &Path) -> Vec<OsString> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_with_its_mode_and_nothing_beside_it() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("key.pem");
+        for (bytes, mode) in [("a key", 0o644), ("", 0o600), ("another key", 0o600)] {
+            replace(&path, bytes.as_bytes(), mode).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), bytes.as_bytes());
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+            assert_eq!(names(folder.path()), ["key.pem"]);
+        }
+    }
+
+    #[test]
+    fn an_error_leaves_nothing() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("folder");
+        fs::create_dir(&path).unwrap();
+        assert!(replace(&path, b"bytes", 0o600).is_err(), "a folder is no file");
+        assert_eq!(names(folder.path()), ["folder"]);
+        assert!(replace(&folder.path().join("no/file"), b"bytes", 0o600).is_err());
+        assert_eq!(
+            replace(Path::new("/"), b"", 0o600).unwrap_err().kind(),
+            ErrorKind::InvalidFilename
+        );
+    }
+
+    #[test]
+    fn remains_of_killed_processes_are_in_nobodys_way() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("file");
+        let remains = |number| folder.path().join(format!(".file.{}-{number}.new", process::id()));
+        // Other tests count on as well, so that one name alone might never be tried.
+        for number in 0..NAMES_MAX / 2 {
+            fs::write(remains(number), "half").unwrap();
+        }
+        replace(&path, b"whole", 0o600).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(fs::read(remains(0)).unwrap(), b"half", "it may be somebody else's");
+    }
+
+    #[test]
+    fn writers_of_one_file_do_not_take_each_others_new_one_away() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::thread::scope(|scope| {
+            for writer in 0..4_u8 {
+                let path = &path;
+                scope.spawn(move || {
+                    (0..50).for_each(|_| replace(path, &[writer; 100], 0o600).unwrap());
+                });
+            }
+        });
+        let bytes = fs::read(&path).unwrap();
+        assert!(bytes.len() == 100 && bytes.iter().all(|byte| *byte == bytes[0]));
+        assert_eq!(names(folder.path()), ["file"]);
+    }
+}
