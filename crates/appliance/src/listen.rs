@@ -6,9 +6,11 @@
 
 use crate::config::{Config, Placement, Switch};
 use crate::silo_map::SiloMap;
+use crate::upgrade::Reception;
 use delivery::KernelOffload;
+use libc::sock_filter;
 use net::listener::{
-    ListenerOptions, bind, is_taken, local_address, mark, set_backlog, steer, unsteer,
+    ListenerOptions, bind, is_taken, local_address, mark, set_backlog, steer, try_steering,
 };
 use std::fmt;
 use std::io;
@@ -110,8 +112,8 @@ pub(crate) struct Listening {
     pub(crate) of_workers: Vec<Vec<OwnedFd>>,
     /// Each listener once, in the order in which they began to listen.
     pub(crate) in_order: Vec<OwnedFd>,
-    /// What connections must start with from the takeover on, if the listeners are another server's.
-    pub(crate) options: Option<ListenerOptions>,
+    /// How connections come to the listeners. Of another server's listeners, this is so from the takeover on.
+    pub(crate) reception: Reception,
 }
 
 /// Binds a listener per worker, or one for all, and has the kernel give each silo its connections. If the kernel refuses that and
@@ -127,20 +129,21 @@ pub(crate) fn listen(
 ) -> Result<Listening, ListenError> {
     let wanted = config.listen;
     let options = options(config, offload, map);
+    let program = program(config, map)?;
     let order = map.listening_order();
     let is_inherited = inherited.first().is_some_and(|first| is_on(first, wanted));
-    let (in_order, reset) = match is_inherited {
+    let in_order = match is_inherited {
         true => take_over(inherited, wanted, &options)?,
-        false => (bind_all(config, &options, order.len())?, None),
+        false => bind_all(config, &options, program.as_deref(), order.len())?,
     };
     let refused = |why| ListenError::Refused { address: wanted, flag: LISTEN, why };
     let address = local_address(&in_order[0]).map_err(refused)?;
-    steer_all(config, map, &in_order[0], is_inherited)?;
     let of_workers = deal(&in_order, &order).map_err(refused)?;
     if let Err(why) = mark_all(&of_workers, map) {
         map.give_up_marks(why.to_string());
     }
-    Ok(Listening { address, of_workers, in_order, options: reset })
+    let options = options.spelled_out().map_err(|why| cannot_listen(wanted, &options, why))?;
+    Ok(Listening { address, of_workers, in_order, reception: Reception { options, program } })
 }
 
 /// Whether a listener is where this server should listen.
@@ -161,10 +164,11 @@ fn options(config: &Config, offload: KernelOffload, map: &SiloMap) -> ListenerOp
     }
 }
 
-/// New listeners for so many workers.
+/// New listeners for so many workers, and the program that chooses among them.
 fn bind_all(
     config: &Config,
     options: &ListenerOptions,
+    program: Option<&[sock_filter]>,
     workers: usize,
 ) -> Result<Vec<OwnedFd>, ListenError> {
     let wanted = config.listen;
@@ -181,43 +185,37 @@ fn bind_all(
     for _ in 1..count {
         listeners.push(bind(address, options).map_err(cannot)?);
     }
+    program
+        .map_or(Ok(()), |program| steer(&listeners[0], program))
+        .map_err(ListenError::Steering)?;
     Ok(listeners)
 }
 
-/// Prepares another server's listeners as far as that does not change what it serves, and returns what to set on them at the takeover.
+/// Prepares another server's listeners as far as that does not change what it serves.
 fn take_over(
     listeners: Vec<OwnedFd>,
     wanted: SocketAddr,
     options: &ListenerOptions,
-) -> Result<(Vec<OwnedFd>, Option<ListenerOptions>), ListenError> {
-    let reset = options.spelled_out().map_err(|why| cannot_listen(wanted, options, why))?;
+) -> Result<Vec<OwnedFd>, ListenError> {
     // The sandbox allows no such call at the takeover, and more or less room does the other server no harm.
     listeners
         .iter()
         .try_for_each(|listener| set_backlog(listener, options.backlog))
         .map_err(|why| ListenError::Refused { address: wanted, flag: LISTEN, why })?;
-    Ok((listeners, Some(reset)))
+    Ok(listeners)
 }
 
-/// Has the kernel give each silo its connections, and takes another server's program for that away.
-fn steer_all(
-    config: &Config,
-    map: &mut SiloMap,
-    first: &OwnedFd,
-    is_inherited: bool,
-) -> Result<(), ListenError> {
-    let Some(steering) = map.steering() else {
-        return match is_inherited {
-            true => unsteer(first).map_err(ListenError::Steering),
-            false => Ok(()),
-        };
-    };
-    match steer(first, &steering.program()) {
+/// The program by which the kernel gives each silo its connections; none if it spreads them. It is tried here, because nothing may depend on it any
+/// more if the kernel refuses it.
+fn program(config: &Config, map: &mut SiloMap) -> Result<Option<Vec<sock_filter>>, ListenError> {
+    let Some(steering) = map.steering() else { return Ok(None) };
+    let program = steering.program();
+    match try_steering(&program) {
         Err(why) if config.silo == Placement::Auto => {
             map.give_up_network(why.to_string());
-            Ok(())
+            Ok(None)
         }
-        steered => steered.map_err(ListenError::Steering),
+        tried => tried.map(|()| Some(program)).map_err(ListenError::Steering),
     }
 }
 

@@ -104,11 +104,11 @@ impl Opened {
         let mut silo_map = SiloMap::new(&config, &machine, &Topology::open(), &library, workers)?;
         let is_successor = inherited.is_some();
         let Inherited { viewers, admin, .. } = inherited.unwrap_or_default();
-        let WaysIn { address, ways_in, bypass, in_order, options } =
+        let WaysIn { address, ways_in, bypass, in_order, reception } =
             WaysIn::open(&config, offload, &mut silo_map, workers, viewers)?;
         let admin_listener = bind_admin(config.admin, admin)?;
         let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
-        let estate = Arc::new(Estate::new(in_order, admin_listener, options, is_successor));
+        let estate = Arc::new(Estate::new(in_order, admin_listener, reception, is_successor));
         // After the code that makes them: the self-signed certificate, the access log.
         let own_files = OwnFiles::of(&config);
         let sources = live::Sources::open();

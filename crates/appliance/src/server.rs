@@ -334,12 +334,12 @@ impl Server {
     /// If the other server does not leave; it goes on then.
     pub fn take_over(&self) -> Result<(), StartError> {
         let Some(predecessor) = &self.predecessor else { return Ok(()) };
-        if let Err(why) = self.estate.set_options() {
+        predecessor.take_over()?;
+        if let Err(why) = self.estate.receive() {
             let error = UpgradeError::Options(why);
             predecessor.fail(&error);
             return Err(error.into());
         }
-        predecessor.take_over()?;
         self.workers().for_each(|worker| worker.control.send_away(false));
         self.admin.control().send_away(false);
         Ok(())

@@ -6,8 +6,8 @@ use crate::listen::{Listening, listen};
 use crate::sandbox;
 use crate::silo_map::SiloMap;
 use crate::start_error::StartError;
+use crate::upgrade::Reception;
 use delivery::{KernelOffload, own_tcp};
-use net::ListenerOptions;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
@@ -21,8 +21,8 @@ pub(crate) struct WaysIn {
     pub(crate) bypass: Option<String>,
     /// Each listening socket once, in the order in which they began to listen.
     pub(crate) in_order: Vec<OwnedFd>,
-    /// What their connections must start with from the takeover on, if they are another server's.
-    pub(crate) options: Option<ListenerOptions>,
+    /// How connections come to them; none if there are none.
+    pub(crate) reception: Option<Reception>,
 }
 
 /// One worker's way in.
@@ -46,10 +46,11 @@ impl WaysIn {
         inherited: Vec<OwnedFd>,
     ) -> Result<Self, StartError> {
         if config.route != Route::Bypass {
-            let Listening { address, of_workers, in_order, options } =
+            let Listening { address, of_workers, in_order, reception } =
                 listen(config, offload, map, inherited)?;
             let ways_in = of_workers.into_iter().map(WayIn::Listeners).collect();
-            return Ok(Self { address, ways_in, bypass: None, in_order, options });
+            let reception = Some(reception);
+            return Ok(Self { address, ways_in, bypass: None, in_order, reception });
         }
         let parts = bypass::open(config, count)?;
         let address =
@@ -57,7 +58,7 @@ impl WaysIn {
         let given_up = sandbox::give_up_network_privileges();
         let described = format!("{}; {given_up}", bypass::describe(config, &parts));
         let ways_in = parts.into_iter().map(|parts| WayIn::Frames(Box::new(parts))).collect();
-        let (in_order, options) = (Vec::new(), None);
-        Ok(Self { address, ways_in, bypass: Some(described), in_order, options })
+        let (in_order, reception) = (Vec::new(), None);
+        Ok(Self { address, ways_in, bypass: Some(described), in_order, reception })
     }
 }

@@ -175,6 +175,16 @@ pub fn steer(listener: &impl AsFd, program: &[libc::sock_filter]) -> io::Result<
     set_option(listener, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, program)
 }
 
+/// Whether the kernel accepts `program`, asked with a socket that nobody connects to.
+///
+/// # Errors
+/// As [`steer`].
+pub fn try_steering(program: &[libc::sock_filter]) -> io::Result<()> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_port(true)?;
+    steer(&socket, program)
+}
+
 /// Of include/uapi/asm-generic/socket.h, which libc does not name.
 const SO_DETACH_REUSEPORT_BPF: libc::c_int = 68;
 
@@ -239,7 +249,10 @@ mod tests {
         assert_eq!(socket.tcp_notsent_lowat().unwrap(), fresh.tcp_notsent_lowat().unwrap());
         assert_eq!(socket.tcp_congestion().unwrap(), fresh.tcp_congestion().unwrap());
         unsteer(&listener).unwrap();
-        steer(&listener, &crate::Steering::default().program()).unwrap();
+        let program = crate::Steering::default().program();
+        try_steering(&program).unwrap();
+        assert!(try_steering(&[]).is_err(), "a program that never returns");
+        steer(&listener, &program).unwrap();
         unsteer(&listener).unwrap();
         let unknown = ListenerOptions {
             congestion_control: Some("no-such".into()),

@@ -184,6 +184,11 @@ impl Doorkeeper {
             _ => format!("it ended within {seconds} s, and this one accepts again"),
         };
         self.estate.share(false);
+        if let Err(why) = self.estate.receive() {
+            eprintln!(
+                "fullbore: the listeners keep what the new server has set: {why}; restart this server when you can"
+            );
+        }
         self.send_away(false);
         Err(why)
     }

@@ -44,7 +44,7 @@ impl fmt::Display for UpgradeError {
             }
             Self::Options(why) => write!(
                 f,
-                "the listeners of the running server cannot have the new settings of [net]: {why}; restart the server instead"
+                "the listeners of the running server cannot have the new settings of [net] or of silos: {why}; restart the server instead"
             ),
             Self::Obstacle(why) => write!(f, "no upgrade without a cut: {why}"),
         }

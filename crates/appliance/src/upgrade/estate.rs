@@ -1,6 +1,7 @@
 //! What a server leaves to the next one: its listeners.
 
-use net::{ListenerOptions, listener};
+use super::Reception;
+use net::listener;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +11,8 @@ pub(crate) struct Estate {
     /// In the order in which they began to listen.
     pub(crate) viewers: Vec<OwnedFd>,
     pub(crate) admin: OwnedFd,
-    /// What the viewers' connections must start with once this server accepts them, if the listeners are another server's.
-    pub(crate) options: Option<ListenerOptions>,
+    /// How viewers' connections come to this server; none if it has no listeners for them.
+    reception: Option<Reception>,
     is_shared: AtomicBool,
     is_ending: AtomicBool,
 }
@@ -20,11 +21,11 @@ impl Estate {
     pub(crate) fn new(
         viewers: Vec<OwnedFd>,
         admin: OwnedFd,
-        options: Option<ListenerOptions>,
+        reception: Option<Reception>,
         is_shared: bool,
     ) -> Self {
         let (is_shared, is_ending) = (AtomicBool::new(is_shared), AtomicBool::new(false));
-        Self { viewers, admin, options, is_shared, is_ending }
+        Self { viewers, admin, reception, is_shared, is_ending }
     }
 
     /// Notes whether another server accepts from the listeners, or may do so again.
@@ -57,12 +58,11 @@ impl Estate {
         }
     }
 
-    /// Sets on the viewers' listeners what this server's configuration says.
+    /// Has viewers' connections come to the listeners as this server's configuration says.
     ///
     /// # Errors
     /// If the kernel refuses that.
-    pub(crate) fn set_options(&self) -> io::Result<()> {
-        let Some(options) = &self.options else { return Ok(()) };
-        self.viewers.iter().try_for_each(|listener| options.reset(listener))
+    pub(crate) fn receive(&self) -> io::Result<()> {
+        self.reception.as_ref().map_or(Ok(()), |reception| reception.set(&self.viewers))
     }
 }

@@ -7,7 +7,9 @@
 //! For some seconds more the old server can come back: if the new one ends, it accepts again. After that it ends as on SIGTERM.
 //!
 //! Invariants:
-//! - Until the old server says `ToNew::Go`, the new one accepts nothing, and the old one is as if nobody had asked.
+//! - Until the old server says `ToNew::Go`, the new one accepts nothing, and the old one is as if nobody had asked. Only the listeners' backlog
+//!   and marks are the new one's before, because it could not set them later.
+//! - A server that comes back sets again how connections come to its listeners (`Reception`).
 //! - A listener that both have is never shut down, because that would end it for both (`Estate`).
 //! - The door answers processes of the server's own user only, and one at a time.
 //!
@@ -18,6 +20,7 @@ mod error;
 mod estate;
 mod message;
 mod predecessor;
+mod reception;
 mod socket;
 
 pub(crate) use door::Doorkeeper;
@@ -26,6 +29,7 @@ pub(crate) use estate::Estate;
 pub use message::ToLauncher;
 pub(crate) use predecessor::Inherited;
 pub use predecessor::{Predecessor, give_up};
+pub(crate) use reception::Reception;
 
 use crate::config::{Config, Route};
 use std::io;

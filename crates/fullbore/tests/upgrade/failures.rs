@@ -1,12 +1,13 @@
 //! Upgrades that fail: the old server goes on, and both sides say why.
 
 use crate::stage::{Stage, script, serves_on};
-use fullbore_tests::{Plain, Server, tool, until};
+use fullbore_tests::{Plain, Server, cpus, tool, until};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
     send, socket_with,
 };
 use rustix::process::{Signal, kill_process};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -100,6 +101,13 @@ fn a_second_upgrade_at_the_same_time_is_refused_and_one_that_dies_is_forgotten()
 fn a_new_one_that_dies_soon_after_is_replaced_by_the_old_one() {
     let stage = Stage::new("--tls off");
     let (mut server, mut kept) = server_of(&stage);
+    take_over_and_die(&stage, &mut server);
+    serves_on(&mut server, &mut kept);
+    stage.upgrade("");
+}
+
+/// A new server that is killed as soon as it accepts.
+fn take_over_and_die(stage: &Stage, server: &mut Server) {
     let upgrade = stage.begin(&["--settle-seconds", "60"], "");
     let line = server.stderr.wait_for("starts in place of this server");
     let new = stage.note(&line, "process ");
@@ -114,8 +122,47 @@ fn a_new_one_that_dies_soon_after_is_replaced_by_the_old_one() {
     server.stderr.wait_for("this one accepts again; this server goes on");
     let said = upgrade.fails();
     assert!(said.contains("signal: 9") && said.contains("goes on"), "{said}");
+}
+
+/// How many connections each worker has accepted.
+fn accepted(server: &Server) -> Vec<u64> {
+    server.wait_for_news();
+    let (_, status) = server.admin_page("/status.json");
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let workers = status["workers"].as_array().unwrap();
+    let count = |worker: &serde_json::Value| worker["connections_accepted_total"].as_u64();
+    workers.iter().map(|worker| count(worker).unwrap()).collect()
+}
+
+#[test]
+fn a_server_that_comes_back_spreads_its_connections_as_before() {
+    if !cpus::are_two_here() {
+        return;
+    }
+    let stage = Stage::new("--tls off --workers 2");
+    let (mut server, mut kept) = server_of(&stage);
+    // Its workers take what arrives at their own CPU.
+    stage.configure(&format!(
+        "silo = \"network\"\n[[silos]]\ncpus = \"{}\"\n[[silos]]\ncpus = \"{}\"",
+        cpus::cpu(0),
+        cpus::cpu(1)
+    ));
+    take_over_and_die(&stage, &mut server);
     serves_on(&mut server, &mut kept);
-    stage.upgrade("");
+    let before = accepted(&server);
+    // On one CPU, so that they would all be one worker's; spread at random, they are that once in 10^12 runs.
+    let visit = || {
+        let mut here = CpuSet::new();
+        here.set(cpus::cpu(0));
+        sched_setaffinity(None, &here).unwrap();
+        for _ in 0..40 {
+            assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(visit).join().unwrap());
+    let after = accepted(&server);
+    let grown: Vec<_> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
+    assert!(grown.iter().all(|grown| *grown > 0), "{grown:?}");
 }
 
 #[test]
