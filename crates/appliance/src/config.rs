@@ -2,6 +2,7 @@
 
 mod acme;
 pub mod bypass;
+mod changes;
 mod edge;
 mod entrance;
 mod error;
@@ -14,6 +15,7 @@ pub mod silos;
 pub use error::ConfigError;
 
 pub use self::acme::AcmeConfig;
+pub use self::changes::{SettingChange, Takes};
 pub use self::edge::EdgeConfig;
 pub use self::entrance::{AccessConfig, ProxyProtocol};
 pub use self::headers::{HeaderFault, HeaderRule};

@@ -414,7 +414,7 @@ impl Server {
             estate: Arc::clone(&self.estate),
             controls: self.workers().map(|worker| Arc::clone(&worker.control)).collect(),
             admin: self.admin.control().clone(),
-            obstacle: upgrade::obstacle(&self.opened.config),
+            config: Arc::clone(&self.opened.config),
             news,
         };
         doorkeeper.start()

@@ -6,6 +6,7 @@ mod acme;
 mod bad_value;
 mod bench;
 mod completions;
+mod config;
 mod control;
 mod doctor;
 mod edge;
@@ -47,6 +48,7 @@ enum Verb {
     Acme(acme::Acme),
     Bench(bench::Bench),
     Completions(completions::Completions),
+    Config(config::ConfigCommand),
     Control(Box<control::Control>),
     Doctor(doctor::Doctor),
     #[command(hide = true)]
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Verb::Acme(acme) => acme.run(),
         Verb::Bench(bench) => bench.run(),
         Verb::Completions(completions) => completions.run(&Command::command()),
+        Verb::Config(config) => config.run(),
         Verb::Control(control) => control.run(),
         Verb::Doctor(doctor) => doctor.run(),
         Verb::Edge(edge) => edge.run(),

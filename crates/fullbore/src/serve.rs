@@ -7,8 +7,9 @@ use appliance::config::{Certificate, Disk, Placement, Route, Switch};
 use appliance::upgrade::{Predecessor, Succession, UpgradeError};
 use appliance::{Config, Server};
 use catalog::{Form, Title};
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use library::sample;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -171,10 +172,25 @@ enum SiloArg {
     Disk,
 }
 
+/// The arguments of `fullbore serve`, where another command has them.
+#[derive(Parser)]
+#[command(name = "fullbore serve")]
+struct Line {
+    #[command(flatten)]
+    serve: Serve,
+}
+
 /// The command line or the configuration is wrong: exit code 2.
 pub(crate) struct Misused(pub(crate) String);
 
 impl Serve {
+    /// What another command has after its own options. Wrong usage ends the process.
+    pub(crate) fn from_arguments(arguments: &[OsString]) -> Self {
+        let name = OsString::from("fullbore serve");
+        let line = Line::try_parse_from(std::iter::once(&name).chain(arguments));
+        line.unwrap_or_else(|error| error.exit()).serve
+    }
+
     /// Serves until a signal ends it.
     pub(crate) fn run(mut self) -> ExitCode {
         let check = self.check;
@@ -193,7 +209,7 @@ impl Serve {
             };
         }
         if config.library.is_empty() {
-            let library = config.state.join("sample-library");
+            let library = sample_library(&config);
             if let Err(error) = sample::ensure(&library, sample::on_terminal()) {
                 return fail(1, &error.to_string());
             }
@@ -247,6 +263,15 @@ impl Serve {
         config.listen = self.listen.unwrap_or(config.listen);
         config.state = self.state.clone().unwrap_or(config.state);
         appliance::upgrade::door_of(&config)
+    }
+
+    /// As [`Self::configure`], with the library that is made if there is none.
+    pub(crate) fn configure_with_library(self) -> Result<Config, Misused> {
+        let mut config = self.configure()?;
+        if config.library.is_empty() {
+            config.library = vec![sample_library(&config)];
+        }
+        Ok(config)
     }
 
     /// The configuration file, with the flags over it.
@@ -320,6 +345,11 @@ impl Serve {
 fn fail(code: u8, what: &str) -> ExitCode {
     tell(what);
     ExitCode::from(code)
+}
+
+/// What a server without a library serves.
+fn sample_library(config: &Config) -> PathBuf {
+    config.state.join("sample-library")
 }
 
 /// A caching edge has its cache for a library, and no pages: what viewers see is the origin's.

@@ -3,7 +3,7 @@
 use crate::serve::{Misused, Serve};
 use crate::tell;
 use appliance::upgrade::{ToLauncher, give_up, obstacle};
-use clap::{Args, Parser};
+use clap::Args;
 use edge::line;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -49,14 +49,6 @@ fn seconds(text: &str) -> Result<f64, String> {
     given.ok_or_else(|| "a number of seconds from 0.1 to 3600".into())
 }
 
-/// The arguments of `fullbore serve`.
-#[derive(Parser)]
-#[command(name = "fullbore serve")]
-struct Line {
-    #[command(flatten)]
-    serve: Serve,
-}
-
 /// What the new server has said of itself.
 #[derive(Default)]
 struct Heard {
@@ -71,11 +63,7 @@ struct Heard {
 impl Upgrade {
     /// Returns when the new server has the old one's place, or the old one goes on.
     pub(crate) fn run(self) -> ExitCode {
-        let arguments = [OsString::from("fullbore serve")].into_iter().chain(self.serve.clone());
-        let serve = match Line::try_parse_from(arguments) {
-            Ok(line) => line.serve,
-            Err(error) => error.exit(),
-        };
+        let serve = Serve::from_arguments(&self.serve);
         let door = self.socket.clone().unwrap_or_else(|| serve.door());
         match serve.configure() {
             Ok(config) => {

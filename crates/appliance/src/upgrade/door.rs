@@ -2,8 +2,10 @@
 
 use super::estate::Estate;
 use super::message::{PROTOCOL, ToNew, ToOld};
+use super::obstacle;
 use super::socket::{admit, either, wait_at_most};
 use crate::admin::AdminControl;
+use crate::config::Config;
 use crate::control::Control;
 use crate::notify::notify;
 use crate::signals::News;
@@ -30,8 +32,8 @@ pub(crate) struct Doorkeeper {
     pub(crate) estate: Arc<Estate>,
     pub(crate) controls: Vec<Arc<Control>>,
     pub(crate) admin: AdminControl,
-    /// Why no other server can take this one's place, if that is so.
-    pub(crate) obstacle: Option<&'static str>,
+    /// With what this server was started.
+    pub(crate) config: Arc<Config>,
     /// Hears of it when another server has taken this one's place.
     pub(crate) news: Sender<News>,
 }
@@ -56,14 +58,15 @@ impl Doorkeeper {
                 continue;
             };
             match self.answer(&line, who, &mut buffer) {
-                Ok(()) => return,
+                Ok(true) => return,
+                Ok(false) => {}
                 Err(Stays(why)) => eprintln!("fullbore: {why}; this server goes on"),
             }
         }
     }
 
-    /// Returns once another server has taken this one's place for good.
-    fn answer(&self, line: &OwnedFd, who: UCred, buffer: &mut Vec<u8>) -> Result<(), Stays> {
+    /// Does what somebody at the door wants. Returns whether another server has taken this one's place for good.
+    fn answer(&self, line: &OwnedFd, who: UCred, buffer: &mut Vec<u8>) -> Result<bool, Stays> {
         let process = who.pid.as_raw_nonzero();
         let cannot = |why: io::Error| Stays(format!("process {process} asked for nothing ({why})"));
         wait_at_most(line, FIRST_WORD_WITHIN).map_err(cannot)?;
@@ -80,6 +83,7 @@ impl Doorkeeper {
         }
         let ready_seconds = match asked {
             Some((ToOld::Ask { protocol: PROTOCOL, ready_seconds }, _)) => ready_seconds,
+            Some((ToOld::Show, _)) => return self.show(line).map(|()| false).map_err(cannot),
             Some((ToOld::Failed { why }, _)) => {
                 return Err(Stays(format!("an upgrade failed: {}", one_line(&why))));
             }
@@ -104,7 +108,19 @@ impl Doorkeeper {
         notify(&format!("MAINPID={process}"));
         // The main thread is there as long as the process.
         let _ = self.news.send(News::Succeeded);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Shows the configuration.
+    fn show(&self, line: &OwnedFd) -> io::Result<()> {
+        let text = toml::to_string(&*self.config).map_err(|why| {
+            refuse(line, &format!("its configuration cannot be written as text ({why})"));
+            io::Error::other(why)
+        })?;
+        for part in parts(&text) {
+            line::send(line, &ToNew::Config { part: part.to_owned() }, None)?;
+        }
+        line::send(line, &ToNew::All { process: std::process::id() }, None)
     }
 
     fn refusal(&self) -> Option<&'static str> {
@@ -114,7 +130,7 @@ impl Doorkeeper {
         if self.estate.is_ending() {
             return Some("it is ending: start the new one when it is gone");
         }
-        self.obstacle
+        obstacle(&self.config)
     }
 
     /// Gives the new server everything that it needs to be this one.
@@ -208,6 +224,23 @@ fn turn_away(line: &OwnedFd, buffer: &mut Vec<u8>) {
     eprintln!("fullbore: a second upgrade at the same time was refused");
 }
 
+/// The bytes of a text in one message: few enough for a packet, also with a backslash before each.
+const PART_BYTES_MAX: usize = 16 << 10;
+
+/// A text, cut between its characters.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut end = rest.len().min(PART_BYTES_MAX);
+        while !rest.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (part, behind) = rest.split_at(end);
+        rest = behind;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
 /// What another process says, for the log.
 fn one_line(said: &str) -> String {
     let words: Vec<_> = said.split_whitespace().collect();
@@ -217,4 +250,18 @@ fn one_line(said: &str) -> String {
 /// Says no. If nobody listens any more, nothing is lost.
 fn refuse(line: &OwnedFd, why: &str) {
     let _ = line::send(line, &ToNew::Refused { why: why.to_owned() }, None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_its_characters() {
+        for text in ["", "short", &"\u{1f37f}".repeat(10_001), &"x".repeat(PART_BYTES_MAX)] {
+            let cut: Vec<_> = parts(text).collect();
+            assert_eq!(cut.concat(), *text);
+            assert!(cut.iter().all(|part| (1..=PART_BYTES_MAX).contains(&part.len())));
+        }
+    }
 }

@@ -22,6 +22,10 @@ pub enum UpgradeError {
     Line(io::Error),
     /// A listener cannot have its options.
     Options(io::Error),
+    /// It does not say with which configuration it was started.
+    Mute,
+    /// It has settings that this program does not know.
+    OtherSettings(String),
     /// This server cannot take any other's place.
     Obstacle(&'static str),
 }
@@ -46,6 +50,13 @@ impl fmt::Display for UpgradeError {
                 f,
                 "the listeners of the running server cannot have the new settings of [net] or of silos: {why}; restart the server instead"
             ),
+            Self::Mute => f.write_str(
+                "the running server does not say with which configuration it was started: it is ending, or of an earlier version",
+            ),
+            Self::OtherSettings(why) => write!(
+                f,
+                "the running server is of another version, with settings that this program does not know: {why}; use the program that it runs"
+            ),
             Self::Obstacle(why) => write!(f, "no upgrade without a cut: {why}"),
         }
     }
@@ -55,7 +66,11 @@ impl std::error::Error for UpgradeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::NoServer { why, .. } | Self::Line(why) | Self::Options(why) => Some(why),
-            Self::Refused(_) | Self::Gone | Self::Obstacle(_) => None,
+            Self::Refused(_)
+            | Self::Gone
+            | Self::Mute
+            | Self::OtherSettings(_)
+            | Self::Obstacle(_) => None,
         }
     }
 }

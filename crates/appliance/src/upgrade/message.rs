@@ -20,6 +20,8 @@ pub(crate) enum ToOld {
         /// For how long the old one is to come back if the new one ends.
         settle_seconds: f64,
     },
+    /// Show me your configuration.
+    Show,
     /// I cannot start.
     Failed {
         /// In words.
@@ -41,6 +43,11 @@ pub(crate) enum ToNew {
     Admin,
     /// The listening socket that is the door comes with this.
     Door,
+    /// A part of the configuration, in TOML.
+    Config {
+        /// From where the last one ended.
+        part: String,
+    },
     /// That was all.
     All {
         /// The old server's process.

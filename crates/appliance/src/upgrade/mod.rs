@@ -1,4 +1,4 @@
-//! How one server takes the place of another, and no viewer notices.
+//! How one server takes the place of another, and no viewer notices. At the same door it says with which configuration it was started.
 //!
 //! A running server keeps a Unix socket, its door. A new server, which `fullbore upgrade` starts, asks there for the listeners and
 //! gets their descriptors. It starts completely before it says that it is ready; only then does the old one stop accepting and the new one begin.
@@ -21,6 +21,7 @@ mod estate;
 mod message;
 mod predecessor;
 mod reception;
+mod running;
 mod socket;
 
 pub(crate) use door::Doorkeeper;
@@ -30,6 +31,7 @@ pub use message::ToLauncher;
 pub(crate) use predecessor::Inherited;
 pub use predecessor::{Predecessor, give_up};
 pub(crate) use reception::Reception;
+pub use running::running_config;
 
 use crate::config::{Config, Route};
 use std::io;

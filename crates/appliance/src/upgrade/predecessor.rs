@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the old server may take to answer. It does so at once, unless its machine is very busy.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// The server whose place this one takes.
 pub struct Predecessor {
@@ -115,7 +115,9 @@ fn receive_all(line: &OwnedFd) -> Result<(u32, Inherited), UpgradeError> {
             (ToNew::Door, door) => inherited.door = door,
             (ToNew::All { process }, _) => return Ok((process, inherited)),
             (ToNew::Refused { why }, _) => return Err(UpgradeError::Refused(why)),
-            (ToNew::Viewers | ToNew::Go | ToNew::Settled, _) => return Err(UpgradeError::Gone),
+            (ToNew::Viewers | ToNew::Go | ToNew::Settled | ToNew::Config { .. }, _) => {
+                return Err(UpgradeError::Gone);
+            }
         }
     }
 }

@@ -72,11 +72,12 @@ pub(super) fn admit(door: &OwnedFd) -> io::Result<(OwnedFd, UCred)> {
     Ok((line, who))
 }
 
-/// From now on, a packet that does not come within `patience` is an error of the kind `WouldBlock`.
+/// From now on, a packet that does not come within `patience`, or cannot be sent for so long, is an error of the kind `WouldBlock`.
 ///
 /// # Errors
 /// If `patience` is no time at all.
 pub(super) fn wait_at_most(line: &OwnedFd, patience: Duration) -> io::Result<()> {
+    set_socket_timeout(line, Timeout::Send, Some(patience))?;
     Ok(set_socket_timeout(line, Timeout::Recv, Some(patience))?)
 }
 

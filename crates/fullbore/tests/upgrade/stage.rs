@@ -3,6 +3,7 @@
 use fullbore_tests::{Launch, Plain, Said, Server, bytes, eventually, program, until};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -62,15 +63,23 @@ impl Stage {
         self.words.iter().fold(launch, Launch::argument)
     }
 
+    /// The arguments of a server, as for a command that is no server.
+    pub(crate) fn arguments(&self, more: &str) -> Vec<OsString> {
+        let mut arguments = vec!["--config".into(), self.path("fullbore.toml").into()];
+        arguments.extend(["--state".into(), self.path("state").into()]);
+        arguments.extend(["--admin", "127.0.0.1:0"].map(OsString::from));
+        if !more.contains("--listen") {
+            arguments.extend(["--listen", "127.0.0.1:0"].map(OsString::from));
+        }
+        arguments.extend(self.words.iter().map(OsString::from));
+        arguments.extend(more.split_whitespace().map(OsString::from));
+        arguments
+    }
+
     /// Begins an upgrade, with options of its own and more arguments for the new server.
     pub(crate) fn begin(&self, options: &[&str], more: &str) -> Upgrade {
         let mut command = Command::new(program());
-        command.arg("upgrade").args(options).arg("--config").arg(self.path("fullbore.toml"));
-        command.arg("--state").arg(self.path("state")).args(["--admin", "127.0.0.1:0"]);
-        if !more.contains("--listen") {
-            command.args(["--listen", "127.0.0.1:0"]);
-        }
-        command.args(&self.words).args(more.split_whitespace());
+        command.arg("upgrade").args(options).args(self.arguments(more));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let said = Said::listen(child.stderr.take().unwrap());

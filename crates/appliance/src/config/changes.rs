@@ -1,0 +1,162 @@
+//! What another configuration would change for a server that runs, setting by setting.
+//!
+//! A reload changes no setting: it reads files again that the configuration names, and never the configuration. So a setting takes an upgrade, or
+//! a restart where no upgrade is possible, or nothing where neither configuration uses it.
+
+use super::Config;
+use crate::upgrade::obstacle;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A setting that differs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SettingChange {
+    /// Its name, with the sections it is in: `tls.hsts_seconds`.
+    pub key: String,
+    /// What the running server has; null for nothing.
+    pub running: Value,
+    /// What the other configuration says; null for nothing.
+    pub configured: Value,
+    /// How it takes effect.
+    pub takes: Takes,
+}
+
+/// What makes a setting take effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Takes {
+    /// `fullbore upgrade`.
+    Upgrade,
+    /// A restart, because one of the two cannot be part of an upgrade.
+    Restart,
+    /// Nothing: neither of the two uses it.
+    Nothing,
+}
+
+impl Takes {
+    /// In words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Upgrade => "takes an upgrade",
+            Self::Restart => "takes a restart",
+            Self::Nothing => "has no effect: not in use",
+        }
+    }
+}
+
+impl Config {
+    /// What a server with this configuration would have otherwise than one that runs with `running`. Sorted by key.
+    ///
+    /// # Errors
+    /// If one of the two cannot be written as text.
+    pub fn changes_from(&self, running: &Self) -> Result<Vec<SettingChange>, serde_json::Error> {
+        let (running_keys, keys) = (running.settings()?, self.settings()?);
+        let is_obstructed = [running, self].into_iter().any(|config| obstacle(config).is_some());
+        let in_effect = if is_obstructed { Takes::Restart } else { Takes::Upgrade };
+        let names: BTreeSet<_> = running_keys.keys().chain(keys.keys()).collect();
+        let change = |key: &String| {
+            let of = |settings: &BTreeMap<String, Value>| settings.get(key).cloned();
+            let (running_value, configured) = (of(&running_keys), of(&keys));
+            let is_used = running.uses(key) || self.uses(key);
+            (running_value != configured).then(|| SettingChange {
+                key: key.clone(),
+                running: running_value.unwrap_or_default(),
+                configured: configured.unwrap_or_default(),
+                takes: if is_used { in_effect } else { Takes::Nothing },
+            })
+        };
+        Ok(names.into_iter().filter_map(change).collect())
+    }
+
+    /// Every setting that has a value, by its key. Lists are one value: what moves in them is as new as what is added.
+    fn settings(&self) -> Result<BTreeMap<String, Value>, serde_json::Error> {
+        let mut settings = BTreeMap::new();
+        flatten(String::new(), serde_json::to_value(self)?, &mut settings);
+        Ok(settings)
+    }
+
+    /// Whether a server with this configuration has any use for the setting.
+    fn uses(&self, key: &str) -> bool {
+        match key.split_once('.') {
+            Some(("tls", name)) => self.tls.enabled || name == "enabled",
+            Some(("edge", _)) => self.edge.origin.is_some(),
+            Some(("bypass", _)) => self.route == super::Route::Bypass,
+            _ => true,
+        }
+    }
+}
+
+fn flatten(key: String, value: Value, settings: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Null => {}
+        Value::Object(members) => members.into_iter().for_each(|(name, value)| {
+            let below = if key.is_empty() { name } else { format!("{key}.{name}") };
+            flatten(below, value, settings);
+        }),
+        value => drop(settings.insert(key, value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Route;
+    use serde_json::json;
+
+    fn parse(text: &str) -> Config {
+        toml::from_str(text).unwrap()
+    }
+
+    /// The changes from one text to another, in short.
+    fn changes(running: &str, configured: &str) -> Vec<(String, Value, Value, Takes)> {
+        let changes = parse(configured).changes_from(&parse(running)).unwrap();
+        let short =
+            |change: SettingChange| (change.key, change.running, change.configured, change.takes);
+        changes.into_iter().map(short).collect()
+    }
+
+    #[test]
+    fn the_same_settings_are_the_same_however_they_are_written() {
+        assert_eq!(changes("", ""), []);
+        assert_eq!(changes("library = \"/films\"", "library = [\"/films\"]"), []);
+        assert_eq!(changes("", "drain_seconds = 30\n[timeouts]\nidle_seconds = 75"), []);
+        let other_file = Config { file: Some("/other.toml".into()), ..Config::default() };
+        assert_eq!(other_file.changes_from(&Config::default()).unwrap(), []);
+    }
+
+    #[test]
+    fn each_setting_that_differs_is_told_once_with_both_values() {
+        let running = "access_log = \"/log\"\n[limits]\nconnections_max = 7";
+        let configured =
+            "library = \"/films\"\n[tls.acme]\ndomains = [\"a.example\"]\n[memory]\nhot_bytes = 0";
+        let told = changes(running, configured);
+        let upgrade =
+            |key: &str, running, configured| (key.to_owned(), running, configured, Takes::Upgrade);
+        let expected = [
+            upgrade("access_log", json!("/log"), json!(null)),
+            upgrade("library", json!(null), json!(["/films"])),
+            upgrade("limits.connections_max", json!(7), json!(100_000)),
+            upgrade("memory.hot_bytes", json!(null), json!(0)),
+        ];
+        assert_eq!(told[..4], expected);
+        assert!(told[4..].iter().all(|(key, ..)| key.starts_with("tls.acme.")), "{told:?}");
+        assert!(told.iter().any(|(key, ..)| key == "tls.acme.domains"));
+    }
+
+    #[test]
+    fn what_neither_uses_takes_nothing_and_what_cannot_hand_over_a_restart() {
+        let off = "[tls]\nenabled = false\n";
+        let told =
+            changes(off, "[tls]\nenabled = false\nhsts_seconds = 60\n[bypass]\nmtu_bytes = 9000");
+        assert!(told.len() == 2 && told.iter().all(|(.., takes)| *takes == Takes::Nothing));
+        let told = changes(off, "[tls]\nhsts_seconds = 60");
+        assert!(told.len() == 2 && told.iter().all(|(.., takes)| *takes == Takes::Upgrade));
+        let bypass = Config { route: Route::Bypass, ..Config::default() };
+        for (one, other) in [(&bypass, &Config::default()), (&Config::default(), &bypass)] {
+            let told = one.changes_from(other).unwrap();
+            assert!(told.len() == 1 && told[0].key == "route", "{told:?}");
+            assert_eq!(told[0].takes, Takes::Restart);
+        }
+    }
+}

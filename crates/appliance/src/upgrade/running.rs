@@ -1,0 +1,34 @@
+//! Asks a running server with which configuration it was started.
+//!
+//! The server tells its own user only. There is no secret in it: keys are in files of their own, of which a configuration has the names.
+
+use super::UpgradeError;
+use super::message::{ToNew, ToOld};
+use super::predecessor::ANSWER_WITHIN;
+use super::socket::{reach, wait_at_most};
+use crate::config::Config;
+use edge::line;
+use std::path::Path;
+
+/// The configuration of the server at `door`, with its defaults and flags.
+///
+/// # Errors
+/// If there is none, it refuses, or it is of another version.
+pub fn running_config(door: &Path) -> Result<Config, UpgradeError> {
+    let nobody = |why| UpgradeError::NoServer { door: door.to_owned(), why };
+    let line = reach(door).map_err(nobody)?;
+    wait_at_most(&line, ANSWER_WITHIN).map_err(UpgradeError::Line)?;
+    line::send(&line, &ToOld::Show, None).map_err(UpgradeError::Line)?;
+    let (mut text, mut buffer) = (String::new(), Vec::new());
+    loop {
+        let received = line::receive(&line, &mut buffer).map_err(UpgradeError::Line)?;
+        match received {
+            Some((ToNew::Config { part }, _)) => text.push_str(&part),
+            Some((ToNew::All { .. }, _)) => break,
+            Some((ToNew::Refused { why }, _)) => return Err(UpgradeError::Refused(why)),
+            // An earlier version does not know the question.
+            _ => return Err(UpgradeError::Mute),
+        }
+    }
+    toml::from_str(&text).map_err(|why| UpgradeError::OtherSettings(why.to_string()))
+}
