@@ -12,14 +12,13 @@ const PROFILE: &str = "urn:mpeg:dash:profile:isoff-on-demand:2011";
 
 /// The manifest, with paths relative to the parent of `folder`.
 pub(super) fn manifest(made: &Made, folder: &str) -> String {
-    let longest = made.tracks().map(|(_, track)| track.longest_seconds()).fold(0.0, f64::max);
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <MPD xmlns=\"urn:mpeg:dash:schema:mpd:2011\" profiles=\"{PROFILE}\" type=\"static\" \
          mediaPresentationDuration=\"{}\" minBufferTime=\"{}\">\n\
          <Period id=\"0\">\n",
         duration(made.seconds()),
-        duration(longest)
+        duration(made.longest_seconds())
     );
     if !made.video.is_empty() {
         text.push_str(&pictures(&made.video, folder));

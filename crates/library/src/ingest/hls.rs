@@ -8,32 +8,53 @@ use crate::mp4::Track;
 /// Version 7 has everything used here: byte ranges, maps and independent segments.
 const VERSION: u32 = 7;
 
+/// The extension of playlists of key frames.
+const KEY_FRAMES: &str = "iframes.m3u8";
+
 /// A playlist and its file's name.
 pub(super) struct Playlist {
     pub(super) file: String,
     pub(super) text: String,
 }
 
-/// A playlist for each track and for each file of subtitles, in their folder.
+/// A playlist for each track, for its key frames if it is a picture, and for each file of subtitles, in their folder.
 pub(super) fn media(made: &Made) -> Vec<Playlist> {
-    let tracks = made
-        .tracks()
-        .map(|(file, track)| Playlist { file: beside(file, "m3u8"), text: of_track(file, track) });
+    let longest = made.longest_seconds();
+    let tracks = made.tracks().map(|(file, track)| Playlist {
+        file: beside(file, "m3u8"),
+        text: of_track(file, track, longest),
+    });
+    let pictures = made.video.iter().filter_map(|one| {
+        let text = of_key_frames(&one.file, &one.track, longest)?;
+        Some(Playlist { file: beside(&one.file, KEY_FRAMES), text })
+    });
     let subtitles = made.subtitles.iter().map(|one| Playlist {
         file: beside(&one.file, "m3u8"),
         text: of_subtitles(&one.file, made.seconds()),
     });
-    tracks.chain(subtitles).collect()
+    tracks.chain(pictures).chain(subtitles).collect()
 }
 
 // Writing to a String cannot fail, so this file ignores what `write!` returns.
 
-fn of_track(file: &str, track: &Track) -> String {
-    let mut text = head(track.longest_seconds());
-    let _ = writeln!(text, "#EXT-X-MAP:URI=\"{file}\",BYTERANGE=\"{}@0\"", track.head_bytes);
-    for segment in &track.segments {
+fn of_track(file: &str, track: &Track, longest_seconds: f64) -> String {
+    let bytes = track.segments.iter().map(|segment| segment.bytes);
+    head(longest_seconds) + &ranges(file, track, bytes)
+}
+
+/// Pictures to show while a viewer seeks (section 4.3.3.6): of each segment, the first frame with what is in front of it.
+fn of_key_frames(file: &str, track: &Track, longest_seconds: f64) -> Option<String> {
+    let bytes = track.key_frames.as_ref()?.iter().copied();
+    let head = head(longest_seconds) + "#EXT-X-I-FRAMES-ONLY\n";
+    Some(head + &ranges(file, track, bytes))
+}
+
+/// So many bytes of each segment.
+fn ranges(file: &str, track: &Track, bytes: impl Iterator<Item = u64>) -> String {
+    let mut text = format!("#EXT-X-MAP:URI=\"{file}\",BYTERANGE=\"{}@0\"\n", track.head_bytes);
+    for (segment, bytes) in track.segments.iter().zip(bytes) {
         let _ = writeln!(text, "#EXTINF:{:.6},", track.seconds_of(segment));
-        let _ = writeln!(text, "#EXT-X-BYTERANGE:{}@{}\n{file}", segment.bytes, segment.offset);
+        let _ = writeln!(text, "#EXT-X-BYTERANGE:{bytes}@{}\n{file}", segment.offset);
     }
     text.push_str("#EXT-X-ENDLIST\n");
     text
@@ -45,7 +66,8 @@ fn of_subtitles(file: &str, seconds: f64) -> String {
     text
 }
 
-/// The target duration: that of the longest segment, rounded (section 4.3.3.1), and not zero.
+/// The target duration: that of the longest segment, rounded (section 4.3.3.1), and not zero. It has to be the same for all pictures and sounds
+/// (section 6.2.4), so the longest one is that of the whole title; only subtitles may have one of their own.
 fn head(longest_seconds: f64) -> String {
     let target = longest_seconds.round().max(1.0);
     format!(
@@ -67,6 +89,7 @@ pub(super) fn master(made: &Made, folder: &str) -> String {
     for one in &made.video {
         text.push_str(&variant(made, one, folder));
     }
+    text.extend(made.video.iter().filter_map(|one| key_frames(one, folder)));
     if made.video.is_empty() {
         text.push_str(&sound_alone(made, folder));
     }
@@ -128,6 +151,21 @@ fn variant(made: &Made, one: &Picture, folder: &str) -> String {
         text.push_str(",AUDIO=\"audio\"");
     }
     end_variant(text, made, &one.file, folder)
+}
+
+/// The playlist of a picture's key frames. Its rates are those of what it names (section 4.3.4.3).
+fn key_frames(one: &Picture, folder: &str) -> Option<String> {
+    let Picture { track, width, height, .. } = one;
+    let frames = track.key_frames.as_ref()?;
+    let mean = frames.iter().sum::<u64>() as f64 * 8.0 / track.seconds();
+    let mean = mean.ceil() as u64;
+    let max = track.rate_max(frames.iter().copied()).max(mean);
+    Some(format!(
+        "#EXT-X-I-FRAME-STREAM-INF:BANDWIDTH={max},AVERAGE-BANDWIDTH={mean},CODECS=\"{}\",\
+         RESOLUTION={width}x{height},URI=\"{folder}/{}\"\n",
+        track.codec,
+        beside(&one.file, KEY_FRAMES)
+    ))
 }
 
 fn sound_alone(made: &Made, folder: &str) -> String {

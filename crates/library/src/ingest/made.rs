@@ -53,6 +53,11 @@ impl Made {
         self.tracks().map(|(_, track)| track.seconds()).fold(0.0, f64::max)
     }
 
+    /// The longest segment of any picture or sound.
+    pub(super) fn longest_seconds(&self) -> f64 {
+        self.tracks().map(|(_, track)| track.longest_seconds()).fold(0.0, f64::max)
+    }
+
     /// Every track file, by name.
     pub(super) fn tracks(&self) -> impl Iterator<Item = (&str, &Track)> {
         let video = self.video.iter().map(|one| (one.file.as_str(), &one.track));

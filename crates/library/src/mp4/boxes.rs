@@ -1,5 +1,6 @@
 //! Walks from box to box (ISO/IEC 14496-12 section 4.2).
 
+use super::fragment::key_frame_end;
 use super::{HEAD_BYTES_MAX, Mp4Error};
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -23,8 +24,16 @@ pub(super) struct TopLevel {
     pub(super) head: Content,
     /// 'sidx'.
     pub(super) index: Content,
-    /// Where each 'moof' begins.
-    pub(super) fragments: Vec<u64>,
+    /// Those that begin with a 'moof'.
+    pub(super) fragments: Vec<Fragment>,
+}
+
+/// A fragment.
+pub(super) struct Fragment {
+    /// Where its 'moof' begins.
+    pub(super) offset: u64,
+    /// How far its first frame reaches from there, if that is a key frame.
+    pub(super) key_frame_end: Option<u64>,
 }
 
 /// Walks over a file of `bytes` bytes: 'ftyp', 'moov', 'sidx', then fragments only.
@@ -39,7 +48,14 @@ pub(super) fn top_level(file: &mut (impl Read + Seek), bytes: u64) -> Result<Top
                 index = Some(content(file, range.clone(), header_bytes)?);
             }
             b"sidx" => return Err(Mp4Error::Broken("it has more than one segment index")),
-            b"moof" => fragments.push(range.start),
+            b"moof" => {
+                // Of hours without a key frame, it is too large, and nobody wants the only picture.
+                let is_small = range.end - range.start <= HEAD_BYTES_MAX;
+                let moof = is_small.then(|| content(file, range.clone(), header_bytes));
+                let moof = moof.transpose()?;
+                let key_frame_end = moof.and_then(|moof| key_frame_end(&moof.content));
+                fragments.push(Fragment { offset: range.start, key_frame_end });
+            }
             _ => {}
         }
         offset = range.end;

@@ -8,6 +8,7 @@
 
 mod boxes;
 mod codec;
+mod fragment;
 mod index;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use boxes::{TopLevel, top_level};
+use boxes::{Fragment, TopLevel, top_level};
 pub(crate) use index::Segment;
 
 /// No 'moov' or 'sidx' of a file with one track is larger: an index of 16 hours with a segment a second has 700 KB.
@@ -35,6 +36,8 @@ pub(crate) struct Track {
     pub(crate) timescale: u32,
     /// In playing order and without gaps, up to the file's end.
     pub(crate) segments: Vec<Segment>,
+    /// How many bytes of each segment, from its first one on, a player needs to show its first frame, if each begins with a key frame.
+    pub(crate) key_frames: Option<Vec<u64>>,
     /// For CODECS and `codecs` (RFC 6381 section 3.3).
     pub(crate) codec: String,
     /// Bytes of the whole file.
@@ -71,18 +74,24 @@ impl Track {
         let bytes = file.metadata()?.len();
         let TopLevel { head, index, fragments } = top_level(&mut file, bytes)?;
         let (timescale, segments) = index::parse(&index.content, index.range.end)?;
-        if !segments.iter().map(|segment| segment.offset).eq(fragments) {
+        let offsets = fragments.iter().map(|fragment| fragment.offset);
+        if !segments.iter().map(|segment| segment.offset).eq(offsets) {
             return Err(Mp4Error::Broken("its index does not match its fragments"));
         }
         if segments.last().map(|last| last.offset + last.bytes) != Some(bytes) {
             return Err(Mp4Error::Broken("its index does not end where the file ends"));
         }
         let codec = codec::of(&head.content)?;
+        let key_frame = |(one, segment): (&Fragment, &Segment)| {
+            one.key_frame_end.filter(|bytes| *bytes <= segment.bytes)
+        };
+        let key_frames = fragments.iter().zip(&segments).map(key_frame).collect();
         Ok(Self {
             head_bytes: head.range.end,
             index: index.range,
             timescale,
             segments,
+            key_frames,
             codec,
             bytes,
         })
@@ -107,11 +116,18 @@ impl Track {
     /// The highest rate of a segment. Segments less than half as long as the longest do not count: RFC 8216 section 4.1 considers runs of at
     /// least half the target duration.
     pub(crate) fn bits_per_second_max(&self) -> u64 {
+        let bytes = self.segments.iter().map(|one| one.bytes);
+        self.rate_max(bytes).max(self.bits_per_second())
+    }
+
+    /// The highest rate if only so many bytes of each segment are played.
+    pub(crate) fn rate_max(&self, bytes: impl Iterator<Item = u64>) -> u64 {
         let longest = self.longest_seconds();
-        let counted = self.segments.iter().filter(|one| self.seconds_of(one) * 2.0 >= longest);
+        let segments = self.segments.iter().zip(bytes);
+        let counted = segments.filter(|(one, _)| self.seconds_of(one) * 2.0 >= longest);
         let rates =
-            counted.map(|one| (one.bytes as f64 * 8.0 / self.seconds_of(one)).ceil() as u64);
-        rates.max().unwrap_or(0).max(self.bits_per_second())
+            counted.map(|(one, bytes)| (bytes as f64 * 8.0 / self.seconds_of(one)).ceil() as u64);
+        rates.max().unwrap_or(0)
     }
 
     /// The longest segment.

@@ -59,6 +59,42 @@ fn a_track_is_read_from_its_boxes() {
     assert_eq!((track.bits_per_second(), track.bits_per_second_max()), (320, 400));
 }
 
+/// A fragment head in the forms that writers use: where its frames are, and the size and the flags of the first one.
+fn moof(run: &[u32], header: &[u32]) -> Vec<u8> {
+    let words =
+        |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+    let track = [boxed(b"tfhd", &words(header)), boxed(b"trun", &words(run))].concat();
+    [boxed(b"mfhd", &[0; 8]), boxed(b"traf", &track)].concat()
+}
+
+#[test]
+fn the_first_frame_of_a_fragment_is_found_if_it_is_a_key_frame() {
+    const KEY: u32 = 0x0200_0000;
+    const OTHER: u32 = 0x0101_0000;
+    let found = |run: &[u32], header: &[u32]| fragment::key_frame_end(&moof(run, header));
+    // As ffmpeg writes them: offset, flags of the first frame, then sizes; the other frames' flags in the header.
+    let run = [0x205, 2, 120, KEY, 700, 30];
+    let header = [0x2_0020, 1, OTHER];
+    assert_eq!(found(&run, &header), Some(820));
+    assert_eq!(found(&[0x205, 2, 120, OTHER, 700, 30], &header), None);
+    // Durations, sizes and flags of each frame.
+    assert_eq!(found(&[0x701, 1, 120, 512, 700, KEY], &header), Some(820));
+    assert_eq!(found(&[0x701, 1, 120, 512, 700, OTHER], &header), None);
+    // Everything from the header.
+    assert_eq!(found(&[0x1, 1, 120], &[0x2_003a, 1, 1, 512, 700, KEY]), Some(820));
+    for unknown in
+        [&[0x205_u32, 0, 120, KEY][..], &[0x204, 1, KEY, 700], &[0x205, 1, 1 << 31, KEY, 7]]
+    {
+        assert_eq!(found(unknown, &header), None, "no frame, no place, a place before it");
+    }
+    assert_eq!(found(&run, &[0x1, 1, 0, 0]), None, "offsets of its own");
+    let whole = moof(&run, &header);
+    for length in 0..whole.len() {
+        // Cut anywhere, it is no longer known, unless only frames behind the first are missing; no box may be cut, so it never is.
+        assert_eq!(fragment::key_frame_end(&whole[..length]), None, "at {length}");
+    }
+}
+
 #[test]
 fn a_file_cut_anywhere_is_refused() {
     let whole = whole();

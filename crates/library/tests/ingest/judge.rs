@@ -1,13 +1,14 @@
 //! Other programs judge a title: ffprobe and ffmpeg its files and how they play, MediaInfo and mp4-atom their boxes, m3u8-rs the playlists,
 //! roxmltree the DASH manifest.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
 use catalog::Record;
-use m3u8_rs::{AlternativeMediaType, MasterPlaylist, MediaPlaylist, Playlist};
+use m3u8_rs::{AlternativeMediaType, MasterPlaylist, MediaPlaylist, MediaSegment, Playlist};
 use mp4_atom::{Any, ReadFrom};
 
 /// The output of a program, which must not complain.
@@ -64,12 +65,23 @@ pub(crate) fn judge(title: &Path, record: &Record) {
         mediainfo(&title.join(&file));
         byte_ranges(title, &file);
     }
-    assert_eq!(master.variants.len(), record.video.len().max(1));
+    let (pictures, variants): (Vec<_>, Vec<_>) =
+        master.variants.iter().partition(|variant| variant.is_i_frame);
+    assert_eq!(variants.len(), record.video.len().max(1));
+    assert_eq!(pictures.len(), record.video.len());
     for variant in &master.variants {
         assert!(variant.codecs.is_some() && variant.average_bandwidth.is_some(), "{variant:?}");
         assert!(variant.bandwidth >= variant.average_bandwidth.unwrap_or(0), "{variant:?}");
         media(&title.join(&variant.uri));
     }
+    for (one, track) in pictures.iter().zip(&record.video) {
+        let (head, last) = key_frame_ranges(&title.join(&one.uri), &title.join(&track.file));
+        // Only the smallest, because it takes processes; decoders of other codecs show a part of a picture, too.
+        if track.file == record.video[0].file && track.codec.starts_with("avc1") {
+            is_a_picture(&head, &last);
+        }
+    }
+    one_target_duration(title, record);
     let sounds =
         master.alternatives.iter().filter(|one| one.media_type == AlternativeMediaType::Audio);
     let defaults = sounds.clone().filter(|one| one.default).count();
@@ -189,6 +201,55 @@ fn byte_ranges(title: &Path, file: &str) {
         expected = Some(offset + range.length);
     }
     assert_eq!(expected, Some(bytes.len() as u64));
+}
+
+/// Pictures and sounds have one target duration (RFC 8216 section 6.2.4).
+fn one_target_duration(title: &Path, record: &Record) {
+    let of = |file: &String| media(&title.join(file).with_extension("m3u8")).target_duration;
+    let targets: BTreeSet<_> = tracks(record).iter().map(of).collect();
+    assert_eq!(targets.len(), 1, "{targets:?}");
+}
+
+/// The playlist of key frames has one for each segment, at its beginning. Returns the head and the last one.
+fn key_frame_ranges(playlist: &Path, file: &Path) -> (Vec<u8>, Vec<u8>) {
+    let (pictures, whole) = (media(playlist), media(&file.with_extension("m3u8")));
+    assert!(pictures.i_frames_only && !whole.i_frames_only);
+    assert_eq!(pictures.target_duration, whole.target_duration);
+    assert_eq!(pictures.segments.len(), whole.segments.len());
+    let bytes = fs::read(file).expect("a file");
+    let head = pictures.segments[0].map.as_ref().expect("a head").byte_range.as_ref();
+    let head = &bytes[..head.expect("a range").length as usize];
+    for (picture, segment) in pictures.segments.iter().zip(&whole.segments) {
+        let range = |one: &MediaSegment| {
+            let range = one.byte_range.clone().expect("a range");
+            (range.offset.expect("each says where it begins") as usize, range.length as usize)
+        };
+        let ((from, length), (begin, all)) = (range(picture), range(segment));
+        assert!(from == begin && length <= all && picture.duration == segment.duration);
+    }
+    let last = pictures.segments.last().and_then(|last| last.byte_range.as_ref()).expect("a range");
+    let from = last.offset.expect("each says where it begins") as usize;
+    (head.to_vec(), bytes[from..from + last.length as usize].to_vec())
+}
+
+/// A head and a key frame are a picture, and all of their bytes are needed for it.
+fn is_a_picture(head: &[u8], key_frame: &[u8]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let alone = folder.path().join("picture.mp4");
+    for (bytes, expected) in [(key_frame, "I"), (&key_frame[..key_frame.len() - 1], "")] {
+        fs::write(&alone, [head, bytes].concat()).expect("room");
+        assert_eq!(shown(&alone), expected, "{} bytes of {}", bytes.len(), key_frame.len());
+    }
+}
+
+/// The kind of the first frame that ffprobe can read whole. It complains about what is missing behind it.
+fn shown(file: &Path) -> String {
+    let mut command = Command::new("ffprobe");
+    command.args(["-v", "quiet", "-read_intervals", "%+#1", "-of", "csv=p=0"]);
+    command.args(["-show_entries", "frame=pict_type"]).arg(file);
+    let output = command.output().expect("ffprobe was here a moment ago");
+    let text = String::from_utf8(output.stdout).expect("plain text");
+    text.trim().trim_end_matches(',').to_owned()
 }
 
 /// The manifest names every track with the ranges of its head and its index, every file is there, and nothing is said twice.
