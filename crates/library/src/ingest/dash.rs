@@ -36,9 +36,11 @@ pub(super) fn manifest(made: &Made, folder: &str) -> String {
 // Writing to a String cannot fail, so this file ignores what `write!` returns.
 
 fn pictures(all: &[Picture], folder: &str) -> String {
-    let mut text = String::from(
+    // Types of access points (ISO/IEC 14496-12 annex I): at those of type 3, some frames that are shown before are missing.
+    let access = if all.iter().all(|one| one.track.is_independent) { 1 } else { 3 };
+    let mut text = format!(
         "<AdaptationSet id=\"0\" contentType=\"video\" mimeType=\"video/mp4\" \
-         subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"1\">\n",
+         subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"{access}\">\n",
     );
     for (index, one) in all.iter().enumerate() {
         let attributes = format!(

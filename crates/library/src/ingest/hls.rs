@@ -39,13 +39,13 @@ pub(super) fn media(made: &Made) -> Vec<Playlist> {
 
 fn of_track(file: &str, track: &Track, longest_seconds: f64) -> String {
     let bytes = track.segments.iter().map(|segment| segment.bytes);
-    head(longest_seconds) + &ranges(file, track, bytes)
+    head(longest_seconds, track.is_independent) + &ranges(file, track, bytes)
 }
 
 /// Pictures to show while a viewer seeks (section 4.3.3.6): of each segment, the first frame with what is in front of it.
 fn of_key_frames(file: &str, track: &Track, longest_seconds: f64) -> Option<String> {
     let bytes = track.key_frames.as_ref()?.iter().copied();
-    let head = head(longest_seconds) + "#EXT-X-I-FRAMES-ONLY\n";
+    let head = head(longest_seconds, true) + "#EXT-X-I-FRAMES-ONLY\n";
     Some(head + &ranges(file, track, bytes))
 }
 
@@ -61,24 +61,31 @@ fn ranges(file: &str, track: &Track, bytes: impl Iterator<Item = u64>) -> String
 }
 
 fn of_subtitles(file: &str, seconds: f64) -> String {
-    let mut text = head(seconds);
+    let mut text = head(seconds, true);
     let _ = writeln!(text, "#EXTINF:{seconds:.6},\n{file}\n#EXT-X-ENDLIST");
     text
 }
 
 /// The target duration: that of the longest segment, rounded (section 4.3.3.1), and not zero. It has to be the same for all pictures and sounds
 /// (section 6.2.4), so the longest one is that of the whole title; only subtitles may have one of their own.
-fn head(longest_seconds: f64) -> String {
+fn head(longest_seconds: f64, is_independent: bool) -> String {
     let target = longest_seconds.round().max(1.0);
     format!(
         "#EXTM3U\n#EXT-X-VERSION:{VERSION}\n#EXT-X-TARGETDURATION:{target}\n\
-         #EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-INDEPENDENT-SEGMENTS\n"
+         #EXT-X-PLAYLIST-TYPE:VOD\n{}",
+        independence(is_independent)
     )
+}
+
+/// Whether each segment can be shown without others (section 4.3.5.1). Where a copied picture has open groups, frames of the one before are missing.
+fn independence(is_independent: bool) -> &'static str {
+    if is_independent { "#EXT-X-INDEPENDENT-SEGMENTS\n" } else { "" }
 }
 
 /// The multivariant playlist, with paths relative to the parent of `folder`.
 pub(super) fn master(made: &Made, folder: &str) -> String {
-    let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n#EXT-X-INDEPENDENT-SEGMENTS\n\n");
+    let independence = independence(made.tracks().all(|(_, track)| track.is_independent));
+    let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n{independence}\n");
     for one in &made.audio {
         text.push_str(&sound(one, folder));
     }

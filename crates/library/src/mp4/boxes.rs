@@ -1,6 +1,6 @@
 //! Walks from box to box (ISO/IEC 14496-12 section 4.2).
 
-use super::fragment::key_frame_end;
+use super::fragment::{Start, start};
 use super::{HEAD_BYTES_MAX, Mp4Error};
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -32,8 +32,8 @@ pub(super) struct TopLevel {
 pub(super) struct Fragment {
     /// Where its 'moof' begins.
     pub(super) offset: u64,
-    /// How far its first frame reaches from there, if that is a key frame.
-    pub(super) key_frame_end: Option<u64>,
+    /// How it begins, if that is with a key frame.
+    pub(super) start: Option<Start>,
 }
 
 /// Walks over a file of `bytes` bytes: 'ftyp', 'moov', 'sidx', then fragments only.
@@ -53,8 +53,8 @@ pub(super) fn top_level(file: &mut (impl Read + Seek), bytes: u64) -> Result<Top
                 let is_small = range.end - range.start <= HEAD_BYTES_MAX;
                 let moof = is_small.then(|| content(file, range.clone(), header_bytes));
                 let moof = moof.transpose()?;
-                let key_frame_end = moof.and_then(|moof| key_frame_end(&moof.content));
-                fragments.push(Fragment { offset: range.start, key_frame_end });
+                let start = moof.and_then(|moof| start(&moof.content));
+                fragments.push(Fragment { offset: range.start, start });
             }
             _ => {}
         }
@@ -109,17 +109,21 @@ fn content(
 
 /// The content of the first box of type `kind` in `boxes`, a sequence of boxes.
 pub(super) fn child<'b>(boxes: &'b [u8], kind: &[u8; 4]) -> Option<&'b [u8]> {
+    children(boxes, kind).next()
+}
+
+/// The contents of all boxes of type `kind` in `boxes`, up to one that is cut.
+pub(super) fn children<'b>(boxes: &'b [u8], kind: &[u8; 4]) -> impl Iterator<Item = &'b [u8]> {
     let mut rest = boxes;
-    loop {
+    let all = std::iter::from_fn(move || {
         let size = u32::from_be_bytes(*rest.first_chunk()?) as usize;
         let found = rest.get(4..8)?;
         if size < HEADER_BYTES as usize {
             return None;
         }
         let content = rest.get(HEADER_BYTES as usize..size)?;
-        if found == kind {
-            return Some(content);
-        }
         rest = &rest[size..];
-    }
+        Some((found, content))
+    });
+    all.filter(move |(found, _)| found == kind).map(|(_, content)| content)
 }

@@ -1,6 +1,6 @@
-//! The first frame of a fragment, from its 'moof' (ISO/IEC 14496-12 sections 8.8.7 and 8.8.8).
+//! How a fragment begins, from its 'moof' (ISO/IEC 14496-12 sections 8.8.7 and 8.8.8).
 
-use super::boxes::child;
+use super::boxes::{child, children};
 
 /// Flags of 'tfhd', and those of its fields in their order. Offsets count from the fragment's first byte unless it has a base of its own.
 const OWN_BASE: u32 = 0x1;
@@ -15,42 +15,118 @@ const FIRST_FLAGS: u32 = 0x4;
 const DURATIONS: u32 = 0x100;
 const SIZES: u32 = 0x200;
 const FLAGS: u32 = 0x400;
+const SHIFTS: u32 = 0x800;
 
 /// Of a frame's flags: it is no key frame.
 const IS_NO_KEY_FRAME: u32 = 0x1_0000;
 
-/// How far the first frame reaches, from the first byte of its fragment. `None` if it is no key frame, or if `moof`, the content of the
-/// fragment's head, does not say.
-pub(super) fn key_frame_end(moof: &[u8]) -> Option<u64> {
-    let track = child(moof, b"traf")?;
-    let (size, flags) = defaults(child(track, b"tfhd")?)?;
-    let mut run = Fields(child(track, b"trun")?);
-    let has = run.next()? & 0xff_ffff;
-    let frames = run.next()?;
-    let data_offset = run.next_if(has & DATA_OFFSET)??;
-    let first_flags = run.next_if(has & FIRST_FLAGS)?;
-    run.next_if(has & DURATIONS)?;
-    let size = run.next_if(has & SIZES)?.or(size)?;
-    let own_flags = run.next_if(has & FLAGS)?;
-    let flags = first_flags.or(own_flags).or(flags)?;
-    // A data offset is signed, and one before the fragment would be another fragment's.
-    let begin = u64::try_from(data_offset.cast_signed()).ok()?;
-    let is_key_frame = frames > 0 && size > 0 && flags & IS_NO_KEY_FRAME == 0;
-    is_key_frame.then_some(begin + u64::from(size))
+/// No run of frames is longer: it would be hours without a key frame.
+const FRAMES_MAX: u32 = 1_000_000;
+
+/// A fragment that begins with a key frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Start {
+    /// How far the key frame reaches, from the first byte of the fragment.
+    pub(super) key_frame_end: u64,
+    /// Whether frames follow that are shown before it. They may need the fragment before: the group of pictures there is open.
+    pub(super) has_leading_frames: bool,
 }
 
-/// Size and flags of frames that have none of their own.
-fn defaults(header: &[u8]) -> Option<(Option<u32>, Option<u32>)> {
-    let mut header = Fields(header);
-    let has = header.next()? & 0xff_ffff;
-    if has & OWN_BASE != 0 {
-        return None;
+/// `None` if the fragment does not begin with a key frame, or if `moof`, the content of its head, does not say.
+pub(super) fn start(moof: &[u8]) -> Option<Start> {
+    let track = child(moof, b"traf")?;
+    let defaults = Defaults::read(child(track, b"tfhd")?)?;
+    let (mut first, mut decoded, mut has_leading_frames) = (None, 0_i64, false);
+    for run in children(track, b"trun") {
+        let mut run = Run::read(run, &defaults)?;
+        for _ in 0..run.frames {
+            let frame = run.next()?;
+            // Its time is that of decoding and a shift.
+            let shown = decoded.saturating_add(frame.shift);
+            decoded = decoded.saturating_add(frame.ticks.into());
+            match &first {
+                None => first = Some((run.offset?, frame)),
+                Some((_, first)) => has_leading_frames |= shown < first.shift,
+            }
+        }
     }
-    let _track = header.next()?;
-    header.next_if(has & DESCRIPTION)?;
-    header.next_if(has & DEFAULT_DURATION)?;
-    let size = header.next_if(has & DEFAULT_SIZE)?;
-    Some((size, header.next_if(has & DEFAULT_FLAGS)?))
+    let (offset, frame) = first?;
+    // A data offset is signed, and one before the fragment would be another fragment's.
+    let begin = u64::try_from(offset.cast_signed()).ok()?;
+    let is_key_frame = frame.size > 0 && frame.flags & IS_NO_KEY_FRAME == 0;
+    let key_frame_end = begin + u64::from(frame.size);
+    is_key_frame.then_some(Start { key_frame_end, has_leading_frames })
+}
+
+/// What frames have that say nothing else.
+struct Defaults {
+    ticks: Option<u32>,
+    size: Option<u32>,
+    flags: Option<u32>,
+}
+
+impl Defaults {
+    fn read(header: &[u8]) -> Option<Self> {
+        let mut header = Fields(header);
+        let has = header.next()? & 0xff_ffff;
+        if has & OWN_BASE != 0 {
+            return None;
+        }
+        let _track = header.next()?;
+        header.next_if(has & DESCRIPTION)?;
+        let ticks = header.next_if(has & DEFAULT_DURATION)?;
+        let size = header.next_if(has & DEFAULT_SIZE)?;
+        Some(Self { ticks, size, flags: header.next_if(has & DEFAULT_FLAGS)? })
+    }
+}
+
+/// A frame.
+#[derive(Clone, Copy)]
+struct Frame {
+    ticks: u32,
+    size: u32,
+    flags: u32,
+    /// From when it is decoded to when it is shown.
+    shift: i64,
+}
+
+/// Frames that lie one after the other.
+struct Run<'a> {
+    has: u32,
+    /// Shifts are signed.
+    is_signed: bool,
+    frames: u32,
+    /// Where the first one begins.
+    offset: Option<u32>,
+    /// Flags of the next one that take precedence.
+    first_flags: Option<u32>,
+    fields: Fields<'a>,
+    defaults: &'a Defaults,
+}
+
+impl<'a> Run<'a> {
+    fn read(run: &'a [u8], defaults: &'a Defaults) -> Option<Self> {
+        let mut fields = Fields(run);
+        let (version_and_flags, frames) = (fields.next()?, fields.next()?);
+        let (has, is_signed) = (version_and_flags & 0xff_ffff, version_and_flags >> 24 > 0);
+        let offset = fields.next_if(has & DATA_OFFSET)?;
+        let first_flags = fields.next_if(has & FIRST_FLAGS)?;
+        if frames > FRAMES_MAX {
+            return None;
+        }
+        Some(Self { has, is_signed, frames, offset, first_flags, fields, defaults })
+    }
+
+    fn next(&mut self) -> Option<Frame> {
+        let Self { has, defaults, fields, .. } = self;
+        let ticks = fields.next_if(*has & DURATIONS)?.or(defaults.ticks)?;
+        let size = fields.next_if(*has & SIZES)?.or(defaults.size)?;
+        let flags = fields.next_if(*has & FLAGS)?;
+        let shift = fields.next_if(*has & SHIFTS)?.unwrap_or(0);
+        let flags = self.first_flags.take().or(flags).or(self.defaults.flags)?;
+        let shift = if self.is_signed { shift.cast_signed().into() } else { shift.into() };
+        Some(Frame { ticks, size, flags, shift })
+    }
 }
 
 /// Numbers of four bytes, one after the other.

@@ -38,6 +38,8 @@ pub(crate) struct Track {
     pub(crate) segments: Vec<Segment>,
     /// How many bytes of each segment, from its first one on, a player needs to show its first frame, if each begins with a key frame.
     pub(crate) key_frames: Option<Vec<u64>>,
+    /// Whether each segment can be shown without any other.
+    pub(crate) is_independent: bool,
     /// For CODECS and `codecs` (RFC 6381 section 3.3).
     pub(crate) codec: String,
     /// Bytes of the whole file.
@@ -83,15 +85,19 @@ impl Track {
         }
         let codec = codec::of(&head.content)?;
         let key_frame = |(one, segment): (&Fragment, &Segment)| {
-            one.key_frame_end.filter(|bytes| *bytes <= segment.bytes)
+            let end = one.start.map(|start| start.key_frame_end);
+            end.filter(|bytes| *bytes <= segment.bytes)
         };
         let key_frames = fragments.iter().zip(&segments).map(key_frame).collect();
+        let is_alone = |one: &Fragment| one.start.is_some_and(|start| !start.has_leading_frames);
+        let is_independent = fragments.iter().all(is_alone);
         Ok(Self {
             head_bytes: head.range.end,
             index: index.range,
             timescale,
             segments,
             key_frames,
+            is_independent,
             codec,
             bytes,
         })

@@ -59,6 +59,10 @@ fn a_track_is_read_from_its_boxes() {
     assert_eq!((track.bits_per_second(), track.bits_per_second_max()), (320, 400));
 }
 
+/// Flags of frames.
+const KEY: u32 = 0x0200_0000;
+const OTHER: u32 = 0x0101_0000;
+
 /// A fragment head in the forms that writers use: where its frames are, and the size and the flags of the first one.
 fn moof(run: &[u32], header: &[u32]) -> Vec<u8> {
     let words =
@@ -69,12 +73,11 @@ fn moof(run: &[u32], header: &[u32]) -> Vec<u8> {
 
 #[test]
 fn the_first_frame_of_a_fragment_is_found_if_it_is_a_key_frame() {
-    const KEY: u32 = 0x0200_0000;
-    const OTHER: u32 = 0x0101_0000;
-    let found = |run: &[u32], header: &[u32]| fragment::key_frame_end(&moof(run, header));
+    let start = |run: &[u32], header: &[u32]| fragment::start(&moof(run, header));
+    let found = |run: &[u32], header: &[u32]| start(run, header).map(|start| start.key_frame_end);
     // As ffmpeg writes them: offset, flags of the first frame, then sizes; the other frames' flags in the header.
     let run = [0x205, 2, 120, KEY, 700, 30];
-    let header = [0x2_0020, 1, OTHER];
+    let header = [0x2_0028, 1, 512, OTHER];
     assert_eq!(found(&run, &header), Some(820));
     assert_eq!(found(&[0x205, 2, 120, OTHER, 700, 30], &header), None);
     // Durations, sizes and flags of each frame.
@@ -85,14 +88,28 @@ fn the_first_frame_of_a_fragment_is_found_if_it_is_a_key_frame() {
     for unknown in
         [&[0x205_u32, 0, 120, KEY][..], &[0x204, 1, KEY, 700], &[0x205, 1, 1 << 31, KEY, 7]]
     {
-        assert_eq!(found(unknown, &header), None, "no frame, no place, a place before it");
+        assert_eq!(found(unknown, &header), None, "{unknown:?}");
     }
     assert_eq!(found(&run, &[0x1, 1, 0, 0]), None, "offsets of its own");
     let whole = moof(&run, &header);
     for length in 0..whole.len() {
-        // Cut anywhere, it is no longer known, unless only frames behind the first are missing; no box may be cut, so it never is.
-        assert_eq!(fragment::key_frame_end(&whole[..length]), None, "at {length}");
+        assert_eq!(fragment::start(&whole[..length]), None, "at {length}");
     }
+}
+
+#[test]
+fn frames_shown_before_their_key_frame_are_found() {
+    // Durations of 10 by the header; shifts of each frame, signed.
+    let leads = |shifts: &[i32]| {
+        let mut run = vec![0x0100_0a05, shifts.len() as u32, 120, KEY];
+        run.extend(shifts.iter().flat_map(|shift| [700, shift.cast_unsigned()]));
+        fragment::start(&moof(&run, &[0x2_0028, 1, 10, OTHER])).unwrap().has_leading_frames
+    };
+    assert!(!leads(&[0, 0, 0]));
+    assert!(!leads(&[10, 20, 0]), "reordered behind the key frame");
+    assert!(!leads(&[-10, 0, -10]));
+    assert!(leads(&[20, 0]), "shown at 20 and at 10");
+    assert!(leads(&[30, 20, 10, 0, 30]), "several");
 }
 
 #[test]

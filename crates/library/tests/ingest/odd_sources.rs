@@ -184,6 +184,25 @@ fn a_stream_of_television_is_copied_as_well() {
 }
 
 #[test]
+fn copied_segments_are_called_independent_only_if_they_are() {
+    let copy = Options { copy: true, segment_seconds: 1.0, ..options() };
+    for (open, is_independent) in [(0, true), (1, false)] {
+        let words = format!(
+            "-f lavfi -i testsrc2=size=320x180:rate=25:duration=4 -f lavfi -i sine=440:duration=4 -c:a aac -c:v libx264 \
+             -preset veryfast -x264-params open-gop={open}:keyint=25:min-keyint=25:scenecut=0:bframes=3:b-adapt=0"
+        );
+        let Some((_library, made)) = made(&words, "film.mp4", &copy) else { return };
+        let text = |name: &str| fs::read_to_string(made.folder.join(name)).expect("a text");
+        let (master, media) = (text("master.m3u8"), text(&made.record.video[0].playlist));
+        for playlist in [master, media] {
+            assert_eq!(playlist.contains("INDEPENDENT-SEGMENTS"), is_independent, "{playlist}");
+        }
+        let access = format!("StartsWithSAP=\"{}\"", if is_independent { 1 } else { 3 });
+        assert!(text("manifest.mpd").contains(&access), "{open}");
+    }
+}
+
+#[test]
 fn sound_that_begins_late_is_not_copied_and_a_picture_that_does_is_refused() {
     if !ffmpeg_is_here() {
         return;
