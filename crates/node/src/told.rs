@@ -36,6 +36,8 @@ pub(crate) struct Told {
     keys: Mutex<Vec<PublicKey>>,
     fleet: Mutex<Option<Arc<Fleet>>>,
     last: Mutex<BTreeMap<Name, Last>>,
+    /// Held while documents are written or removed: to who removes them, a document that is being written is one that nobody knows.
+    documents: Mutex<()>,
 }
 
 impl Told {
@@ -45,8 +47,8 @@ impl Told {
     /// If the folder cannot be used.
     pub(crate) fn open(state: &Path, keys: Vec<PublicKey>) -> io::Result<Self> {
         fs::create_dir_all(state.join(DOCUMENTS))?;
-        let (fleet, last) = Default::default();
-        let told = Self { state: state.to_owned(), keys: Mutex::new(keys), fleet, last };
+        let (fleet, last, documents) = Default::default();
+        let told = Self { state: state.to_owned(), keys: Mutex::new(keys), fleet, last, documents };
         if let Some(bytes) = kept::read(&state.join(SNAPSHOT))? {
             let signature = bytes.get(..SIGNATURE_BYTES).unwrap_or_default().to_vec();
             let bytes = bytes.get(SIGNATURE_BYTES..).unwrap_or_default().to_vec();
@@ -150,6 +152,7 @@ impl Told {
             return;
         }
         let place = self.place(&digest);
+        let _alone = lock(&self.documents);
         if let Err(error) = kept::write(&place, bytes) {
             crate::tell(&format!("cannot write {}: {error}", place.display()));
         }
@@ -157,6 +160,7 @@ impl Told {
 
     /// Removes documents of titles that are no longer published.
     fn forget_documents(&self) {
+        let _alone = lock(&self.documents);
         let known = self.known_documents();
         for entry in fs::read_dir(self.state.join(DOCUMENTS)).into_iter().flatten().flatten() {
             let digest = entry.file_name().to_str().and_then(|name| name.parse().ok());
@@ -206,6 +210,41 @@ mod tests {
 
     fn number(told: &Told) -> u64 {
         told.fleet().unwrap().snapshot().number
+    }
+
+    /// Two gateways tell at the same time.
+    #[test]
+    fn a_document_that_is_being_written_is_not_taken_away() {
+        let state = tempfile::tempdir().unwrap();
+        let (key, _) = SigningKey::draw().unwrap();
+        let told = Told::open(state.path(), vec![key.public()]).unwrap();
+        let bytes = b"a document";
+        let document = |path: &str| TitleDocument { path: path.into(), sha256: Digest::of(bytes) };
+        let title = PublishedTitle {
+            path: "film".to_owned(),
+            version: Digest::of(b"film"),
+            bytes: 1,
+            duration_seconds: 1.0,
+            record: document("title.json"),
+            hls: document("master.m3u8"),
+            dash: document("manifest.mpd"),
+            origin: "https://origin.example/".to_owned(),
+            published_unix_seconds: 1,
+        };
+        let one = FleetSnapshot { titles: vec![title], ..snapshot("g1", 1, 1) };
+        told.handle_snapshot(&key.sign(FleetSnapshot::CONTEXT, one.to_bytes())).unwrap();
+        let place = told.place(&Digest::of(bytes));
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for _ in 0..200 {
+                    told.handle_document(bytes);
+                    fs::remove_file(&place).expect("it was written");
+                }
+            });
+            while !writer.is_finished() {
+                told.forget_documents();
+            }
+        });
     }
 
     #[test]
