@@ -25,7 +25,7 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let name = path.file_name().ok_or(ErrorKind::InvalidFilename)?;
+    let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
     let (mut file, beside) = make_beside(&folder.join(name), mode)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
@@ -98,7 +98,7 @@ mod tests {
         assert!(replace(&folder.path().join("no/file"), b"bytes", 0o600).is_err());
         assert_eq!(
             replace(Path::new("/"), b"", 0o600).unwrap_err().kind(),
-            ErrorKind::InvalidFilename
+            ErrorKind::InvalidInput
         );
     }
 

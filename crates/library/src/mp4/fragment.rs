@@ -52,10 +52,15 @@ pub(super) fn start(moof: &[u8]) -> Option<Start> {
     }
     let (offset, frame) = first?;
     // A data offset is signed, and one before the fragment would be another fragment's.
-    let begin = u64::try_from(offset.cast_signed()).ok()?;
+    let begin = u64::try_from(signed(offset)).ok()?;
     let is_key_frame = frame.size > 0 && frame.flags & IS_NO_KEY_FRAME == 0;
     let key_frame_end = begin + u64::from(frame.size);
     is_key_frame.then_some(Start { key_frame_end, has_leading_frames })
+}
+
+/// A field that is signed.
+fn signed(field: u32) -> i32 {
+    i32::from_be_bytes(field.to_be_bytes())
 }
 
 /// What frames have that say nothing else.
@@ -124,7 +129,7 @@ impl<'a> Run<'a> {
         let flags = fields.next_if(*has & FLAGS)?;
         let shift = fields.next_if(*has & SHIFTS)?.unwrap_or(0);
         let flags = self.first_flags.take().or(flags).or(self.defaults.flags)?;
-        let shift = if self.is_signed { shift.cast_signed().into() } else { shift.into() };
+        let shift = if self.is_signed { signed(shift).into() } else { shift.into() };
         Some(Frame { ticks, size, flags, shift })
     }
 }
