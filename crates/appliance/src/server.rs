@@ -165,14 +165,12 @@ impl Server {
         let pins = opened.start_pins(&silos)?;
         let shared = opened.shared(keys.clone(), &own_files, shelf, pins, epoch, memory_bound)?;
         let shared = Shared { edge, lists: Arc::clone(&lists), ..shared };
-        let memory_bytes = opened.memory_bytes();
         let log_path = opened.config.access_log.as_deref();
         let log = access_log.as_ref().zip(log_path).and_then(|(log, path)| log.reopener(path));
         let Crew { numbers, audiences, ended, ready: Ready { ring, refused_node } } =
-            start_workers(&mut silos, shared, memory_bytes, access_log, ways_in, &estate)?;
+            start_workers(&mut silos, shared, opened.memory_bytes(), access_log, ways_in, &estate)?;
         // Hot sets were made on this thread.
-        let of_hot_sets = take_refused_node();
-        let refused_node = refused_node.or(of_hot_sets);
+        let refused_node = refused_node.or_else(take_refused_node);
         let watched = watched(&numbers, audiences);
         let chosen = chosen(&opened, lacks.clone(), acme);
         let admin =

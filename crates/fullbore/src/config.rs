@@ -24,9 +24,9 @@ enum Verb {
 
 /// Show what "fullbore upgrade" would change
 ///
-/// The arguments are those of "fullbore serve", as for "fullbore upgrade". Each setting that differs is a line: its key, what the running server has, what the
-/// next one would have, and whether an upgrade or a restart makes it take effect. A reload (SIGHUP) changes no setting: it only reads certificates, keys and
-/// lists of addresses again. Run it as the user who runs the server. Options of this command come first.
+/// The arguments are those of "fullbore serve", as for "fullbore upgrade". Each setting that differs is a line: its key, what the running server
+/// has, what the next one would have, and whether an upgrade or a restart makes it take effect. A reload (SIGHUP) changes no setting: it only
+/// reads certificates, keys and lists of addresses again. Run it as the user who runs the server. Options of this command come first.
 #[derive(Args)]
 #[command(
     after_help = "Exit codes:\n  0  nothing differs\n  1  something differs\n  2  wrong usage, or no server can be asked\n\n\

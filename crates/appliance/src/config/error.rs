@@ -183,13 +183,8 @@ impl fmt::Display for ConfigError {
             Self::Silos(error) => error.fmt(f),
             Self::OwnFileServed { file, real, what, library, advice } => {
                 let by = real.as_ref().map(|real| format!(" ({})", real.display()));
-                write!(
-                    f,
-                    "{}{} is {what}, and it is in the library {}, where any viewer could fetch it: {advice}",
-                    file.display(),
-                    by.unwrap_or_default(),
-                    library.display(),
-                )
+                let (file, by, library) = (file.display(), by.unwrap_or_default(), library.display());
+                write!(f, "{file}{by} is {what}, and it is in the library {library}, where any viewer could fetch it: {advice}")
             }
         }
     }

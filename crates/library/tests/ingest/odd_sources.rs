@@ -189,7 +189,7 @@ fn copied_segments_are_called_independent_only_if_they_are() {
     for (open, is_independent) in [(0, true), (1, false)] {
         let words = format!(
             "-f lavfi -i testsrc2=size=320x180:rate=25:duration=4 -f lavfi -i sine=440:duration=4 -c:a aac -c:v libx264 \
-             -preset veryfast -x264-params open-gop={open}:keyint=25:min-keyint=25:scenecut=0:bframes=3:b-adapt=0"
+             -preset veryfast -x264-params open-gop={open}:keyint=26:scenecut=0:bframes=3:b-adapt=0"
         );
         let Some((_library, made)) = made(&words, "film.mp4", &copy) else { return };
         let text = |name: &str| fs::read_to_string(made.folder.join(name)).expect("a text");
