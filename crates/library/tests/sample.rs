@@ -107,7 +107,10 @@ fn a_small_sample_has_a_name_of_its_own_and_begins_at_400_kilobits() {
     let title = ensure_title(library.path(), &name, &Recipe::small(6), |_| {}).expect("a film");
     assert_eq!(title, library.path().join("long"));
     let master = fs::read_to_string(title.join("master.m3u8")).expect("a manifest");
-    let rates = master.split(":BANDWIDTH=").skip(1).filter_map(|rest| rest.split(',').next());
+    let rates = master
+        .split("#EXT-X-STREAM-INF:BANDWIDTH=")
+        .skip(1)
+        .filter_map(|rest| rest.split(',').next());
     let rates: Vec<u32> = rates.map(|rate| rate.parse().expect("a number")).collect();
     assert_eq!(rates.len(), 3);
     // Pictures and sound; the first second of a film may take more than its share.
