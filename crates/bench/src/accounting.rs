@@ -33,6 +33,8 @@ pub(crate) struct Reading {
     pub(crate) cpu_seconds: f64,
     /// Resident bytes now, of all processes; shared pages count for each.
     pub(crate) rss_bytes: u64,
+    /// Of these, the anonymous ones. The others belong to files or are shared, as what a server keeps of its library is.
+    pub(crate) anonymous_bytes: u64,
     /// How often a thread has slept and was woken so far (voluntary context switches).
     pub(crate) wakeups: u64,
 }
@@ -48,7 +50,7 @@ impl Account {
     /// # Errors
     /// If the process is gone.
     pub(crate) fn read(&mut self) -> io::Result<Reading> {
-        let mut rss_bytes = resident_bytes(self.root)?;
+        let mut resident = Resident::of(self.root)?;
         let mut waiting = vec![self.root];
         self.processes.clear();
         while let Some(process) = waiting.pop() {
@@ -56,7 +58,7 @@ impl Account {
             let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
             self.processes.push(process);
             if process != self.root {
-                rss_bytes += resident_bytes(process).unwrap_or(0);
+                resident = resident.plus(Resident::of(process).unwrap_or_default());
             }
             for task in tasks.flatten() {
                 let path = task.path();
@@ -69,7 +71,12 @@ impl Account {
             }
         }
         let Spent { nanoseconds, wakeups } = self.sum();
-        Ok(Reading { cpu_seconds: nanoseconds as f64 / 1e9, rss_bytes, wakeups })
+        Ok(Reading {
+            cpu_seconds: nanoseconds as f64 / 1e9,
+            rss_bytes: resident.bytes,
+            anonymous_bytes: resident.anonymous_bytes,
+            wakeups,
+        })
     }
 
     /// The processes of the account, as of the last reading.
@@ -108,11 +115,32 @@ impl Spent {
     }
 }
 
-/// Resident bytes of one process, from its `statm`.
-fn resident_bytes(process: u32) -> io::Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/statm"))?;
-    let pages: u64 = numbers(&text).nth(1).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(pages * rustix::param::page_size() as u64)
+/// What is resident, from `statm` (proc_pid_statm(5)).
+#[derive(Clone, Copy, Debug, Default)]
+struct Resident {
+    bytes: u64,
+    anonymous_bytes: u64,
+}
+
+impl Resident {
+    /// Of one process.
+    fn of(process: u32) -> io::Result<Self> {
+        let text = fs::read_to_string(format!("/proc/{process}/statm"))?;
+        let mut pages = numbers::<u64>(&text).skip(1);
+        let (Some(all), Some(of_files_or_shared)) = (pages.next(), pages.next()) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let page_bytes = rustix::param::page_size() as u64;
+        let anonymous_bytes = all.saturating_sub(of_files_or_shared) * page_bytes;
+        Ok(Self { bytes: all * page_bytes, anonymous_bytes })
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            anonymous_bytes: self.anonymous_bytes + other.anonymous_bytes,
+        }
+    }
 }
 
 fn numbers<T: std::str::FromStr>(text: &str) -> impl Iterator<Item = T> {
@@ -241,7 +269,8 @@ mod tests {
         let alone = numbers::<u64>(&alone).next().unwrap() as f64 / 1e9;
         let all = Account::of(child.id()).read().unwrap();
         assert!(all.cpu_seconds > 2.0 * alone, "all had {all:?}, the first alone {alone}");
-        assert!(all.rss_bytes > resident_bytes(child.id()).unwrap());
+        assert!(all.rss_bytes > Resident::of(child.id()).unwrap().bytes);
+        assert!(all.anonymous_bytes > 0 && all.anonymous_bytes < all.rss_bytes);
         drop(child.stdin.take());
         child.wait().unwrap();
     }

@@ -88,6 +88,7 @@ impl<'a> Window<'a> {
             cost: Reading {
                 cpu_seconds: end.cost.cpu_seconds - begin.cost.cpu_seconds,
                 rss_bytes: end.cost.rss_bytes,
+                anonymous_bytes: end.cost.anonymous_bytes,
                 wakeups: end.cost.wakeups - begin.cost.wakeups,
             },
             shares: end.core.since(&begin.core),
