@@ -284,27 +284,37 @@ impl Claimed {
         self.blocks.memory.base.wrapping_add(self.index as usize * BLOCK_BYTES)
     }
 
-    /// Takes memory, unless it has some: a large page if it may. Kernels give shared memory none by themselves unless the operator allows
-    /// it (`shmem_enabled`), but make one of a block when they are asked to (`MADV_COLLAPSE`, Linux 6.1), if its first page is there. On an
-    /// idle machine that took 0.3 ms, and 512 small pages take 2 ms (Zen 3, Linux 6.18). If the kernel refuses, the read that fills the
-    /// block takes small pages.
-    fn take_memory(&self) {
+    /// Whether to ask for a large page. Asked once for each time that the block takes memory.
+    fn wants_large_page(&self) -> bool {
         let blocks = &self.blocks;
         if self.has_memory.replace(true) || blocks.pages != Pages::Transparent {
-            return;
+            return false;
         }
         let fewer = |unasked: u32| unasked.checked_sub(1);
-        if blocks.unasked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok() {
-            return;
-        }
-        let start = self.start();
-        // SAFETY: the block lies in the mapping, and nobody else reads or writes a claimed one.
-        unsafe { start.write_volatile(0) };
-        // SAFETY: as above; and this advice leaves the block's bytes as they are.
-        if unsafe { libc::madvise(start.cast(), BLOCK_BYTES, libc::MADV_COLLAPSE) } != 0 {
-            blocks.unasked.store(UNASKED_AFTER_REFUSAL, Ordering::Relaxed);
-        }
+        blocks.unasked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_err()
     }
+}
+
+impl Operand for Claimed {}
+
+/// Takes memory for a block that will be filled, unless it has some: a large page if it may. Kernels give shared memory none by themselves
+/// unless the operator allows it (`shmem_enabled`), but make one of a block when they are asked to (`MADV_COLLAPSE`, Linux 6.1), if its first
+/// page is there. On an idle machine that took 0.3 ms, and 512 small pages take 2 ms (Zen 3, Linux 6.18); a virtual machine that has not used
+/// the memory before waits 3 ms for its host. So a thread of the ring's does it, and the worker's viewers do not wait. If the kernel refuses,
+/// the read that fills the block takes small pages.
+pub async fn take_memory(claimed: Claimed) -> Claimed {
+    if !claimed.wants_large_page() {
+        return claimed;
+    }
+    let start = claimed.start();
+    // SAFETY: the block lies in the mapping, and nobody else reads or writes a claimed one.
+    unsafe { start.write_volatile(0) };
+    // SAFETY: the block lies in the mapping, which the claim keeps alive.
+    let (collapsed, claimed) = unsafe { op::collapse(start, BLOCK_BYTES, claimed) }.await;
+    if collapsed.is_err() {
+        claimed.blocks.unasked.store(UNASKED_AFTER_REFUSAL, Ordering::Relaxed);
+    }
+    claimed
 }
 
 /// What a read into a block keeps alive.
@@ -316,13 +326,12 @@ pub struct Filling {
 
 impl Operand for Filling {}
 
-/// Reads up to `range.len()` bytes at `file_offset` into `range` of a block.
+/// Reads up to `range.len()` bytes at `file_offset` into `range` of a block, which [takes its memory](take_memory) before.
 ///
 /// # Panics
 /// If `range` does not lie in a block.
 pub fn fill(file: &Fd, claimed: Claimed, range: Range<usize>, file_offset: u64) -> Op<Filling> {
     assert!(range.start <= range.end && range.end <= BLOCK_BYTES);
-    claimed.take_memory();
     let memory = claimed.start().wrapping_add(range.start);
     let bytes = range.len() as u32;
     let filling = Filling { claimed, _file: file.clone() };
@@ -342,6 +351,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![byte; BLOCK_BYTES]).unwrap();
         let file = Fd::from(OwnedFd::from(file));
+        let claimed = take_memory(claimed).await;
         let (result, filling) = fill(&file, claimed, 0..BLOCK_BYTES, 0).await;
         assert_eq!(result.unwrap() as usize, BLOCK_BYTES);
         filling.claimed

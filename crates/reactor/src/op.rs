@@ -25,11 +25,12 @@ pub const SHORTAGE_PAUSE: Duration = Duration::from_millis(10);
 
 /// All that is ever asked of a ring: each operation that this module queues. A ring refuses any other ([`crate::ring`]), so an
 /// operation that is added here has to be listed, too.
-pub(crate) const OPERATIONS: [u8; 7] = [
+pub(crate) const OPERATIONS: [u8; 8] = [
     opcode::PollAdd::CODE,
     opcode::Read::CODE,
     opcode::ReadFixed::CODE,
     opcode::Fadvise::CODE,
+    opcode::Madvise::CODE,
     opcode::OpenAt2::CODE,
     // Of many connections, too: that is a flag of it.
     opcode::Accept::CODE,
@@ -302,6 +303,20 @@ fn advise(file: &Fd, file_offset: u64, bytes: u32, advice: i32) -> Op<Fd> {
     let entry = opcode::Fadvise::new(fd, bytes.into(), advice).offset(file_offset).build();
     // SAFETY: advice points to no memory; the descriptor is held.
     unsafe { Op::start(entry, file.clone()) }
+}
+
+/// Asks the kernel to put memory into large pages (`madvise`, `MADV_COLLAPSE`), on a thread of the ring's.
+///
+/// # Safety
+/// The `bytes` from `memory` on are mapped, and stay mapped while `resource` lives.
+pub(crate) unsafe fn collapse<R: Operand + 'static>(
+    memory: *mut u8,
+    bytes: usize,
+    resource: R,
+) -> Op<R> {
+    let entry = opcode::Madvise::new(memory.cast(), bytes as i64, libc::MADV_COLLAPSE).build();
+    // SAFETY: the caller's promise; the advice leaves the memory's bytes as they are.
+    unsafe { Op::start(entry, resource) }
 }
 
 /// What a touch in the kernel holds.

@@ -154,11 +154,8 @@ pub(super) fn is_settled(file: &File) -> bool {
 }
 
 /// Reads `range` into a block: past the page cache if the file system supports that, otherwise through it.
-async fn read(
-    file: &File,
-    mut block: Claimed,
-    range: &Range<u64>,
-) -> (Claimed, Result<(), ReadError>) {
+async fn read(file: &File, block: Claimed, range: &Range<u64>) -> (Claimed, Result<(), ReadError>) {
+    let mut block = blocks::take_memory(block).await;
     let wanted = (range.end - range.start) as usize;
     let mut done = 0;
     // A direct read asks for whole disk blocks. At the end of a file it returns less.
