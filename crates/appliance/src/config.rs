@@ -307,7 +307,7 @@ impl Net {
     }
 }
 
-/// Limits on what viewers may use. All are per worker: cores share nothing.
+/// Limits on what viewers may use. Each worker counts for itself, so that no count is shared between cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
