@@ -3,6 +3,7 @@
 use crate::namespace::Namespace;
 use crate::program::program;
 use crate::server::Server;
+use crate::tool::{self, Ran};
 use crate::wait::PATIENCE;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -132,6 +133,26 @@ impl Launch {
         };
         let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
         Server::new(child, state, scratch, self.namespace, self.patience)
+    }
+
+    /// Starts it and waits until it has ended, because something is wrong or because of `--check`.
+    ///
+    /// # Panics
+    /// If the program is not there.
+    pub fn run(self) -> Ran {
+        let scratch = tempfile::tempdir().expect("a temporary folder");
+        let state = self.state.clone().unwrap_or_else(|| scratch.path().join("state"));
+        let seconds = self.patience.as_secs().to_string();
+        // One that does start is ended after a while.
+        let launch = Self {
+            under: ["timeout", "--kill-after=5", &seconds]
+                .map(OsString::from)
+                .into_iter()
+                .chain(self.under)
+                .collect(),
+            ..self
+        };
+        tool::run(&mut launch.command(&state, scratch.path()))
     }
 
     fn command(&self, state: &Path, scratch: &Path) -> Command {

@@ -62,11 +62,8 @@ fn fullbore(arguments: &[&str]) -> Ran {
 #[track_caller]
 fn assert_refused(disks: &Disks, folders: &[&str], code: i32, parts: &[&str]) {
     let folders: Vec<_> = folders.iter().map(|name| disks.text(name)).collect();
-    let state = disks.text("state");
-    let mut arguments = vec!["serve", "--tls", "off", "--listen", "127.0.0.1:0"];
-    arguments.extend(["--admin", "127.0.0.1:0", "--state", &state]);
-    arguments.extend(folders.iter().map(String::as_str));
-    let ran = fullbore(&arguments);
+    let launch = Launch::bare().arguments("--tls off").state(disks.text("state").as_ref());
+    let ran = folders.iter().fold(launch, Launch::argument).run();
     assert_eq!(ran.code, Some(code), "{folders:?}: {}", ran.stderr);
     assert!(ran.stdout.is_empty() && ran.stderr.lines().count() == 1, "{}", ran.stderr);
     for part in parts {

@@ -3,7 +3,6 @@
 use fullbore_tests::{Launch, Plain, Server, Signal, SmallDisk, eventually};
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 use tempfile::{TempDir, tempdir};
 
 /// More lines than the writer keeps in memory (64 KiB), and than fit on the disk.
@@ -94,11 +93,9 @@ fn a_start_whose_state_has_no_room_says_so() {
     let Some(disk) = SmallDisk::mount(at.path(), 128).map(FullDisk) else { return };
     let folder = library();
     disk.fill();
-    let mut serve = Command::new(fullbore_tests::program());
-    serve.args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).arg(folder.path());
-    let output = serve.arg("--state").arg(disk.path("state")).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let ran = Launch::of(folder.path()).state(&disk.path("state")).run();
+    let said = ran.stderr;
+    assert_eq!(ran.code, Some(1), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("No space left on device") && said.contains("state"), "{said}");
 }

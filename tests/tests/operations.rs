@@ -154,14 +154,12 @@ fn an_access_log_that_is_a_pipe_is_written_to_its_reader_or_refused() {
     let logs = tempdir().unwrap();
     let pipe = logs.path().join("access.log");
     assert!(tool::run(tool::command("mkfifo").arg(&pipe)).success);
-    let mut command = tool::command(program().to_str().unwrap());
-    command.args(["serve", "--tls", "off", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-    let ran = tool::run(command.arg(folder.path()).arg("--access-log").arg(&pipe));
+    let launch = Launch::of(folder.path()).arguments("--tls off --access-log").argument(&pipe);
+    let ran = launch.clone().run();
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("nobody reads from this pipe"), "{}", ran.stderr);
 
     let reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
-    let launch = Launch::of(folder.path()).arguments("--tls off --access-log").argument(&pipe);
     let server = launch.start();
     assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
     let mut line = String::new();

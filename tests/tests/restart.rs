@@ -1,7 +1,7 @@
 //! Restarting where a server was a moment ago: on the same addresses, however it ended.
 
-use fullbore_tests::tool::{self, Ran};
-use fullbore_tests::{Launch, Plain, Server, Signal, program};
+use fullbore_tests::tool::Ran;
+use fullbore_tests::{Launch, Plain, Server, Signal};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use tempfile::{TempDir, tempdir};
@@ -72,11 +72,9 @@ fn after_sigkill_the_next_server_waits_for_its_addresses() {
 
 /// Runs the program on these addresses to its end, which comes because one of them is in use.
 fn refused(listen: SocketAddr, admin: SocketAddr) -> Ran {
-    let (folder, state) = (library(), tempdir().unwrap());
-    let mut command = tool::command(program().to_str().unwrap());
-    command.arg("serve").arg(folder.path()).args(["--tls", "off", "--state"]).arg(state.path());
-    command.args(["--listen", &listen.to_string(), "--admin", &admin.to_string()]);
-    let ran = tool::run(&mut command);
+    let folder = library();
+    let launch = Launch::of(folder.path()).arguments("--tls off").admin(&admin.to_string());
+    let ran = launch.listen(&listen.to_string()).run();
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stdout.is_empty(), "{}", ran.text());
     ran

@@ -152,13 +152,9 @@ fn where_the_kernel_refuses_a_choice_of_memory_the_server_says_so_once_and_serve
 
 #[test]
 fn a_map_that_does_not_fit_the_machine_is_refused_with_what_is_wrong() {
-    let (folder, beside) = (tempdir().unwrap(), tempdir().unwrap());
+    let folder = tempdir().unwrap();
     let refused = |map: &str, part: &str| {
-        let path = beside.path().join("map.toml");
-        std::fs::write(&path, map).unwrap();
-        let mut command = tool::command(fullbore_tests::program().to_str().expect("a plain name"));
-        command.args(["serve", "--check", "--config"]).arg(&path).arg(folder.path());
-        let ran = tool::run(&mut command);
+        let ran = Launch::of(folder.path()).config(map).argument("--check").run();
         assert!(!ran.success && ran.stderr.contains(part), "{map}: {}", ran.stderr);
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
     };

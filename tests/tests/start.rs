@@ -14,11 +14,9 @@ fn fullbore(arguments: &[&str]) -> Ran {
     tool::run(tool::command(program).args(arguments))
 }
 
-/// Runs `serve` on its own ports with these additional arguments.
+/// Runs `serve` on its own ports with these additional arguments, to its end.
 fn serve(arguments: &[&str]) -> Ran {
-    let state = tempdir().unwrap();
-    let own = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state"];
-    fullbore(&[&own[..], &[state.path().to_str().unwrap()], arguments].concat())
+    arguments.iter().fold(Launch::bare(), Launch::argument).run()
 }
 
 fn text(path: &Path) -> &str {

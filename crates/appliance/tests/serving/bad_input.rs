@@ -2,13 +2,13 @@
 //! suffers from it.
 
 use crate::support::content::Content;
+use crate::support::library::Library;
 use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
 use fullbore_appliance::config::{self, Disk};
 use rustix::fs::{CWD, FileType, Mode, inotify};
 use rustls::AlertDescription;
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::TcpStream;
@@ -16,40 +16,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 use telemetry::Family;
-use tempfile::TempDir;
 
 const GET_A: &[u8] = b"GET /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n";
 const GET_LONG: &[u8] = b"GET /long.mp4 HTTP/1.1\r\nHost: h\r\n\r\n";
-
-/// Far more than the kernel buffers for a viewer that reads nothing.
-const LONG_BYTES: u64 = 64 << 20;
-
-struct Library {
-    dir: TempDir,
-    a: Content,
-}
-
-impl Library {
-    /// `a.mp4`, and `long.mp4`, which is a hole.
-    fn new() -> Self {
-        let (dir, a) = (tempfile::tempdir().unwrap(), Content::new(1, 100_000));
-        a.write(&dir.path().join("a.mp4")).unwrap();
-        File::create(dir.path().join("long.mp4")).unwrap().set_len(LONG_BYTES).unwrap();
-        Self { dir, a }
-    }
-
-    fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
-    #[track_caller]
-    fn assert_served(&self, viewer: &mut Viewer) {
-        let response = viewer.ask("/a.mp4");
-        assert_eq!(response.status, 200);
-        assert_eq!(response.body.len() as u64, self.a.size);
-        self.a.assert_holds(0, &response.body, "a.mp4");
-    }
-}
 
 /// Sends `head`, and reads the response and everything after it until the server ends the connection.
 #[track_caller]

@@ -3,6 +3,7 @@
 //! Clients bind addresses of 127.0.0.0/8, which all are this machine's: a proxy and a stranger differ by nothing else.
 
 use crate::support::content::Content;
+use crate::support::library::Library;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use fullbore_appliance::{Config, Server};
@@ -12,33 +13,11 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 use telemetry::Family;
-use tempfile::TempDir;
 
 const PROXY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 const STRANGER: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
-
-struct Library {
-    dir: TempDir,
-    a: Content,
-}
-
-impl Library {
-    fn new() -> Self {
-        let (dir, a) = (tempfile::tempdir().unwrap(), Content::new(1, 100_000));
-        a.write(&dir.path().join("a.mp4")).unwrap();
-        Self { dir, a }
-    }
-
-    /// Asks for the film, and compares every byte.
-    #[track_caller]
-    fn assert_served(&self, viewer: &mut Viewer) {
-        let response = viewer.ask("/a.mp4");
-        assert_eq!((response.status, response.body.len() as u64), (200, self.a.size));
-        self.a.assert_holds(0, &response.body, "a.mp4");
-    }
-}
 
 fn behind_proxy(config: &mut Config) {
     config.proxy_protocol.from = vec![PROXY.to_string()];
@@ -102,7 +81,7 @@ fn a_viewer_behind_a_proxy_is_served_and_logged_by_the_address_in_the_header() {
     let folder = tempfile::tempdir().unwrap();
     for (number, protocol) in Protocol::ALL.into_iter().enumerate() {
         let log = folder.path().join(format!("{number}.log"));
-        let served = Served::start(library.dir.path(), protocol, |config| {
+        let served = Served::start(library.path(), protocol, |config| {
             behind_proxy(config);
             config.access_log = Some(log.clone());
         });
@@ -122,7 +101,7 @@ fn a_viewer_behind_a_proxy_is_served_and_logged_by_the_address_in_the_header() {
 #[test]
 fn a_header_may_come_byte_by_byte_or_with_what_follows() {
     let library = Library::new();
-    let served = Served::start(library.dir.path(), Protocol::Plain, behind_proxy);
+    let served = Served::start(library.path(), Protocol::Plain, behind_proxy);
     let header = header_of(Ipv4Addr::new(192, 0, 2, 7), b"\x04\0\0");
     let request = b"GET /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n";
     let mut together = connect_from(PROXY, &served);
@@ -144,7 +123,7 @@ fn a_header_may_come_byte_by_byte_or_with_what_follows() {
 fn a_proxys_connection_without_a_good_header_is_closed_and_counted() {
     let library = Library::new();
     for protocol in [Protocol::Plain, Protocol::Tls13] {
-        let served = Served::start(library.dir.path(), protocol, behind_proxy);
+        let served = Served::start(library.path(), protocol, behind_proxy);
         let good = header_of(Ipv4Addr::new(192, 0, 2, 7), &[]);
         let with = |at: usize, byte: u8| {
             let mut header = good.clone();
@@ -181,7 +160,7 @@ fn a_proxys_connection_without_a_good_header_is_closed_and_counted() {
 #[test]
 fn a_proxy_that_says_nothing_has_as_long_as_a_requests_head() {
     let library = Library::new();
-    let served = Served::start(library.dir.path(), Protocol::Tls13, |config| {
+    let served = Served::start(library.path(), Protocol::Tls13, |config| {
         behind_proxy(config);
         config.timeouts.head_seconds = 0.2;
     });
@@ -197,7 +176,7 @@ fn a_proxy_that_says_nothing_has_as_long_as_a_requests_head() {
 fn a_header_from_anybody_else_is_garbage_like_any_other() {
     let library = Library::new();
     let header = header_of(Ipv4Addr::new(192, 0, 2, 7), &[]);
-    let served = Served::start(library.dir.path(), Protocol::Plain, behind_proxy);
+    let served = Served::start(library.path(), Protocol::Plain, behind_proxy);
     let mut stream = connect_from(STRANGER, &served);
     stream.write_all(&header).unwrap();
     let response = Viewer::over(stream, Protocol::Plain).unwrap().response(true).unwrap();
@@ -205,7 +184,7 @@ fn a_header_from_anybody_else_is_garbage_like_any_other() {
     library.assert_served(&mut served.viewer());
     assert_eq!(served.total(Family::ConnectionsRefused), 0);
     served.stop();
-    let served = Served::start(library.dir.path(), Protocol::Tls13, behind_proxy);
+    let served = Served::start(library.path(), Protocol::Tls13, behind_proxy);
     let mut stream = connect_from(STRANGER, &served);
     stream.write_all(&header).unwrap();
     let mut alert = [0; 7];
@@ -218,7 +197,7 @@ fn a_header_from_anybody_else_is_garbage_like_any_other() {
 #[test]
 fn limits_per_address_are_the_viewers_behind_the_proxy() {
     let library = Library::new();
-    let served = Served::start(library.dir.path(), Protocol::Plain, |config| {
+    let served = Served::start(library.path(), Protocol::Plain, |config| {
         behind_proxy(config);
         config.limits.connections_per_address_max = 2;
     });
@@ -248,7 +227,7 @@ fn lists_judge_the_viewer_and_not_the_proxy() {
     std::fs::write(&allow, "192.0.2.0/24 # viewers\n127.0.0.1\n").unwrap();
     std::fs::write(&deny, "192.0.2.128/25\n").unwrap();
     for protocol in [Protocol::Plain, Protocol::Tls13] {
-        let served = Served::start(library.dir.path(), protocol, |config| {
+        let served = Served::start(library.path(), protocol, |config| {
             behind_proxy(config);
             (config.access.allow, config.access.deny) = (vec![allow.clone()], vec![deny.clone()]);
         });
@@ -276,7 +255,7 @@ fn a_list_that_cannot_be_used_is_named_at_the_start_and_by_check() {
     let deny = folder.path().join("deny");
     std::fs::write(&deny, "192.0.2.0/24\n192.0.2.0/99\n").unwrap();
     let mut config = Config {
-        library: vec![library.dir.path().into()],
+        library: vec![library.path().into()],
         state: folder.path().into(),
         sandbox: false,
         ..Config::default()
