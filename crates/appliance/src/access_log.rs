@@ -4,6 +4,7 @@
 //! A viewer may send as much as fits into a request head, and it grows when written as JSON. So long fields are cut, the line
 //! names them (`cut`), and the bytes of waiting lines are bounded.
 
+use crate::clock::since_1970;
 use crate::redact;
 use http::{Field, Request};
 use rustix::fs::OFlags;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Bytes of lines that may wait for the writer, for all workers together: some twenty thousand ordinary lines, enough for more
 /// than a second without the disk.
@@ -179,7 +180,7 @@ impl AccessLog {
 
 impl Entry<'_> {
     fn to_json(&self) -> serde_json::Value {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_1970 = since_1970();
         let mut cut = Vec::new();
         let mut within = |name: &'static str, text: Option<String>, bytes_max: usize| {
             let mut text = text?;

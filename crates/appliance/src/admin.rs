@@ -5,10 +5,12 @@
 //! It answers requests that name it by an address or by one of its known names ([`AdminHosts`]). Every response is made anew,
 //! and must not be cached.
 
+use crate::accepting::Accepting;
 use crate::access::Lack;
 use crate::acme::{self, AcmeLink};
 use crate::admin_hosts::AdminHosts;
 use crate::audience::Audience;
+use crate::clock::since_1970;
 use crate::config::Config;
 use crate::crossings::{self, Paths};
 use crate::drain::Drain;
@@ -17,7 +19,6 @@ use crate::live::{self, Live};
 use crate::offload;
 use crate::page;
 use crate::sandbox;
-use crate::shifts::Shifts;
 use crate::silo_map::SiloMap;
 use crate::tls_stat::{self, TlsStat};
 use crate::upgrade::Estate;
@@ -35,7 +36,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use telemetry::{Exposition, Kind, Metric, Numbers, Stored, Totals};
 
 /// Connections at once: enough for a few scrapers and people.
@@ -206,12 +207,12 @@ async fn serve(state: Arc<State>, listener: OwnedFd, woken: Woken, sources: live
     let more = more_of(Arc::clone(&state));
     let (numbers, audiences) = (state.numbers.clone(), state.audiences.clone());
     spawn(live::take_snapshots(Rc::clone(&live), numbers, audiences, sources, constants, more));
-    let shifts = Shifts::new([Fd::from(listener)]);
+    let accepting = Accepting::new([Fd::from(listener)]);
     let admission = Admission::new(CONNECTIONS_MAX, 0);
     let follow = || {
-        shifts.set(!state.is_away.load(Ordering::Relaxed), |listener, shift| {
+        accepting.set(!state.is_away.load(Ordering::Relaxed), |listener, stop| {
             let (state, live) = (Arc::clone(&state), Rc::clone(&live));
-            spawn(accept(state, live, listener, shift, Rc::clone(&admission)));
+            spawn(accept(state, live, listener, stop, Rc::clone(&admission)));
         });
         true
     };
@@ -250,12 +251,12 @@ fn experience(state: &State) -> MutexGuard<'_, Collector> {
     collector
 }
 
-/// Accepts connections for one shift.
+/// Accepts connections until `stop` begins.
 async fn accept(
     state: Arc<State>,
     live: Rc<Live>,
     listener: Fd,
-    shift: Rc<Drain>,
+    stop: Rc<Drain>,
     admission: Rc<Admission>,
 ) {
     let mut incoming = Incoming::new(listener);
@@ -270,10 +271,10 @@ async fn accept(
             });
         }
     };
-    while let Some(next) = shift.unless_begun(incoming.next()).await {
+    while let Some(next) = stop.unless_begun(incoming.next()).await {
         match next {
             Ok(connection) => receive(connection),
-            Err(_) => drop(shift.unless_begun(sleep(Duration::from_millis(100))).await),
+            Err(_) => drop(stop.unless_begun(sleep(Duration::from_millis(100))).await),
         }
     }
     while let Some(connection) = incoming.last().await {
@@ -428,7 +429,7 @@ fn answer(state: &State, live: &Live, request: &Request) -> Response {
 }
 
 fn with_context<R>(state: &State, f: impl FnOnce(&Context<'_>) -> R) -> R {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since_1970 = since_1970();
     let date = HttpDate::new(since_1970.as_secs());
     let closing = state.is_away.load(Ordering::Relaxed);
     let limits = Limits::default();

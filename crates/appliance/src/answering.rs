@@ -1,8 +1,8 @@
 //! What every response depends on besides its request: limits, timeouts, headers that are the same for all, the date.
 
+use crate::clock::since_1970;
 use crate::config::Config;
 use crate::header_rules::{HeaderRules, ReadyRule};
-use crate::worker::since_1970;
 use disk::File;
 use http::HttpDate;
 use std::cell::Cell;

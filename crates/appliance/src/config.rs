@@ -9,6 +9,7 @@ mod error;
 mod folders;
 mod headers;
 mod memory;
+mod reading;
 mod signing;
 pub mod silos;
 

@@ -1,11 +1,11 @@
-//! Tells idle sessions that the server is shutting down.
+//! Ends waits: those of idle sessions when the server shuts down, and those for connections when another server accepts them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::task::{Poll, Waker};
 
-/// A worker's shutdown: sessions that wait for requests wait for this, too.
+/// A worker's shutdown, or the end of its accepting. A session that waits for a request waits for this, too.
 #[derive(Default)]
 pub struct Drain {
     announced: Cell<bool>,

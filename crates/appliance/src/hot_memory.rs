@@ -5,7 +5,6 @@
 //! checks whether memory is short. If it is, the set gives some back, and grows again only when memory has not been short for a while.
 
 use crate::config::{self, Config, Switch};
-use crate::worker::policy;
 use delivery::room::reserve_bytes;
 use disk::{HotSet, Policy};
 use machine::{Bound, Headroom, LargePagePool, MemoryPressure, ReservedPages};
@@ -73,7 +72,7 @@ pub(crate) fn bytes_of(
     pressure: &MemoryPressure,
     pool: LargePagePool,
 ) -> u64 {
-    if !config.is_on(Switch::Hot) || policy(config) != Policy::Auto {
+    if !config.is_on(Switch::Hot) || config.read_policy() != Policy::Auto {
         return 0;
     }
     let reserved = if pages(config) == Pages::Reserved { pool.free } else { 0 };

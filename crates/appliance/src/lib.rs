@@ -6,6 +6,7 @@
 //!
 //! Workers share only their controls ([`control`]) and the counters that others read ([`::telemetry`]).
 
+mod accepting;
 pub mod access;
 pub mod access_log;
 mod acme;
@@ -17,7 +18,7 @@ pub mod audience;
 mod buffers;
 pub mod busiest;
 pub mod bypass;
-pub mod complaints;
+mod clock;
 pub mod config;
 pub mod control;
 mod crossings;
@@ -45,7 +46,6 @@ pub mod sandbox;
 pub mod server;
 pub mod session;
 pub mod shelf;
-mod shifts;
 pub mod signals;
 mod silo;
 mod silo_map;
@@ -53,6 +53,7 @@ mod start_error;
 pub mod switch;
 pub mod tls_stat;
 pub mod upgrade;
+pub mod warnings;
 mod ways_in;
 pub mod worker;
 

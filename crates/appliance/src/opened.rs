@@ -4,6 +4,7 @@ use crate::access_log;
 use crate::acme::StartingAcme;
 use crate::address_lists::AddressLists;
 use crate::bypass;
+use crate::clock::since_1970;
 use crate::config::{Config, Route, Switch};
 use crate::edge::Starting;
 use crate::folders::Folders;
@@ -31,7 +32,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 use token::KeyRing;
 
 /// The size of the table of open files that is reserved before there are workers: half a MiB. Beyond that it still doubles, rarely.
@@ -58,7 +59,7 @@ pub(crate) struct Opened {
 }
 
 /// What the threads get.
-pub(crate) struct Handed {
+pub(crate) struct ThreadInputs {
     /// A way in for each worker.
     pub(crate) ways_in: Vec<WayIn>,
     /// The keys of signed URLs. Only the workers and their renewal keep them, so that a key that is taken away is gone.
@@ -87,7 +88,7 @@ impl Opened {
     pub(crate) fn open(
         config: Config,
         inherited: Option<Inherited>,
-    ) -> Result<(Self, Handed), StartError> {
+    ) -> Result<(Self, ThreadInputs), StartError> {
         let config = Arc::new(config);
         let machine = Machine::probe();
         let edge = Starting::of(&config)?;
@@ -127,9 +128,9 @@ impl Opened {
             large_pages: ReservedPages::open(),
             config,
         };
-        let handed =
-            Handed { ways_in, keys, lists, log_out, own_files, estate, sources, edge, acme };
-        Ok((opened, handed))
+        let inputs =
+            ThreadInputs { ways_in, keys, lists, log_out, own_files, estate, sources, edge, acme };
+        Ok((opened, inputs))
     }
 
     /// Gives up what serving does not need, if the sandbox is on, for this thread and those that it starts from now on.
@@ -339,6 +340,6 @@ fn make_salt(config: &Config) -> Result<Option<Salt>, StartError> {
     if !config.http.cmcd {
         return Ok(None);
     }
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since_1970 = since_1970();
     Salt::random(since_1970.as_secs()).map(Some).map_err(|_| StartError::NoRandomNumbers)
 }

@@ -9,7 +9,7 @@ use crate::config::{Config, Switch};
 use crate::edge::{EdgeLink, Starting};
 use crate::notify::notify;
 use crate::offload;
-use crate::opened::{self, Handed, Opened};
+use crate::opened::{self, Opened, ThreadInputs};
 use crate::pins;
 use crate::renewal::Renewal;
 use crate::sandbox;
@@ -17,7 +17,9 @@ use crate::shelf::Shelf;
 use crate::signals::{News, Signals};
 use crate::silo::{self, Ready, RunningWorker, Silo, Start};
 use crate::start_error::{RunError, StartError};
-use crate::upgrade::{self, Doorkeeper, Estate, Inherited, Predecessor, Succession, UpgradeError};
+use crate::upgrade::{
+    self, Doorkeeper, Estate, Inherited, NoDoor, Predecessor, Succession, UpgradeError,
+};
 use crate::ways_in::WayIn;
 use crate::worker::Shared;
 use catalog::Title;
@@ -68,7 +70,7 @@ pub struct Server {
     /// What it leaves to the next server.
     estate: Arc<Estate>,
     /// Where the next server asks for that, until its thread starts, or why it cannot; none if it should not.
-    door: Option<Result<OwnedFd, String>>,
+    door: Option<Result<OwnedFd, NoDoor>>,
     /// The server whose place it takes.
     predecessor: Option<Predecessor>,
 }
@@ -147,13 +149,10 @@ impl Server {
     ) -> Result<Self, StartError> {
         opened::check_settings(&config)?;
         let inherited_door = inherited.as_mut().and_then(|inherited| inherited.door.take());
-        let (opened, handed) = Opened::open(config, inherited)?;
-        let Handed { ways_in, keys, lists, log_out, own_files, estate, sources, edge, acme } =
-            handed;
-        let door = door.map(|path| {
-            upgrade::open_door(path, inherited_door)
-                .map_err(|why| format!("cannot open {}: {why}", path.display()))
-        });
+        let (opened, inputs) = Opened::open(config, inherited)?;
+        let ThreadInputs { ways_in, keys, lists, log_out, own_files, estate, sources, edge, acme } =
+            inputs;
+        let door = door.map(|path| upgrade::open_door(path, inherited_door));
         // Before the threads, because Landlock covers the calling thread and those that it starts.
         let mut sandbox = opened.confine_files();
         let Writers { access_log, access, shelf, edge, acme } =
@@ -167,7 +166,7 @@ impl Server {
         let shared = Shared { edge, lists: Arc::clone(&lists), ..shared };
         let log_path = opened.config.access_log.as_deref();
         let log = access_log.as_ref().zip(log_path).and_then(|(log, path)| log.reopener(path));
-        let Crew { numbers, audiences, ended, ready: Ready { ring, refused_node } } =
+        let Workers { numbers, audiences, ended, ready: Ready { ring, refused_node } } =
             start_workers(&mut silos, shared, opened.memory_bytes(), access_log, ways_in, &estate)?;
         // Hot sets were made on this thread.
         let refused_node = refused_node.or_else(take_refused_node);
@@ -460,7 +459,7 @@ fn is_quiet(news: &Receiver<News>) -> bool {
 }
 
 /// What the main thread has of the workers.
-struct Crew {
+struct Workers {
     /// Their counters, and what they pass on about their viewers, by worker.
     numbers: Vec<Arc<Numbers>>,
     audiences: Vec<Arc<Audience>>,
@@ -477,7 +476,7 @@ fn start_workers(
     access_log: Option<AccessLog>,
     ways_in: Vec<WayIn>,
     estate: &Estate,
-) -> Result<Crew, StartError> {
+) -> Result<Workers, StartError> {
     let numbers: Vec<Arc<Numbers>> = ways_in.iter().map(|_| Arc::default()).collect();
     let audiences: Vec<Arc<Audience>> = ways_in.iter().map(|_| Arc::default()).collect();
     let (ready, readiness) = channel();
@@ -498,7 +497,7 @@ fn start_workers(
     // From here on only the workers hold the ends of the channels.
     drop(start);
     let ready = await_workers(ways_in.len(), &readiness)?;
-    Ok(Crew { numbers, audiences, ended, ready })
+    Ok(Workers { numbers, audiences, ended, ready })
 }
 
 /// Waits until `count` workers accept connections. Returns the features of their rings, and a node that one of them was refused.

@@ -1,11 +1,12 @@
 //! A core's life: one thread, one ring, one listener, its own buffers, files and counters.
 
+use crate::accepting::Accepting;
 use crate::access_log::AccessLog;
 use crate::address_lists::AddressLists;
 use crate::answering::Answering;
 use crate::audience::Audience;
 use crate::buffers;
-use crate::complaints::Complaints;
+use crate::clock::since_1970;
 use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::drain::Drain;
@@ -18,11 +19,11 @@ use crate::introduction;
 use crate::listen::unsent_bytes_min;
 use crate::moves::{Inboxes, Moves, Reason, Refused};
 use crate::pins::{Pinner, Pins};
-use crate::session::{self, Traveller};
+use crate::session::{self, MovingSession};
 use crate::shelf::Shelf;
-use crate::shifts::Shifts;
 use crate::silo::Place;
 use crate::silo_map::SiloMap;
+use crate::warnings::Warnings;
 use crypt::Tls;
 use delivery::in_memory::InMemory;
 use delivery::own_tcp::{self, OwnTcp};
@@ -40,7 +41,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use telemetry::{Family, Numbers};
 use token::KeyRing;
 
@@ -120,7 +121,7 @@ pub struct Reports {
     /// The access log, if there is one.
     pub access_log: Option<AccessLog>,
     /// Trouble with the library, for the operator.
-    pub complaints: Complaints,
+    pub warnings: Warnings,
 }
 
 /// Everything that a worker is made from, on its own thread.
@@ -222,7 +223,7 @@ impl Worker {
                 experience: shared.experience.map(|(salt, epoch)| Experience::new(salt, epoch)),
                 audience,
                 access_log,
-                complaints: Complaints::default(),
+                warnings: Warnings::default(),
             },
             drain: Drain::default(),
             moves,
@@ -250,7 +251,7 @@ impl Worker {
     async fn exchange(self: Rc<Self>, woken: Woken) {
         let Some(moves) = &self.moves else { return };
         let exchanging = woken.each(|| {
-            moves.look(|traveller| self.take_over(traveller));
+            moves.look(|moving| self.take_over(moving));
             true
         });
         // It ends only if the kernel refuses the wait, for which it has no reason.
@@ -276,12 +277,12 @@ impl Worker {
         if let Some(woken) = self.moves.as_ref().and_then(Moves::take_woken) {
             spawn(Rc::clone(&self).exchange(woken));
         }
-        let shifts = Shifts::new(listeners.into_iter().map(Fd::from));
-        self.follow(&control, &shifts);
+        let accepting = Accepting::new(listeners.into_iter().map(Fd::from));
+        self.follow(&control, &accepting);
         let failure = self.run_own_tcp();
         let worker = Rc::clone(&self);
         let waiting = woken.each(move || {
-            worker.follow(&control, &shifts);
+            worker.follow(&control, &accepting);
             !worker.drain.has_begun()
         });
         if let Some(waited) = self.drain.unless_begun(waiting).await {
@@ -302,7 +303,7 @@ impl Worker {
     }
 
     /// Does what the main thread asks for.
-    fn follow(self: &Rc<Self>, control: &Control, shifts: &Shifts) {
+    fn follow(self: &Rc<Self>, control: &Control, accepting: &Accepting) {
         if let Some(tls) = control.take_tls() {
             *self.entrance.tls.borrow_mut() = Some(tls);
         }
@@ -322,8 +323,8 @@ impl Worker {
             }
         }
         self.drain.announce(control.is_away());
-        shifts.set(!self.drain.is_announced(), |listener, shift| {
-            spawn(Rc::clone(self).accept(listener, shift));
+        accepting.set(!self.drain.is_announced(), |listener, stop| {
+            spawn(Rc::clone(self).accept(listener, stop));
         });
     }
 
@@ -344,8 +345,8 @@ impl Worker {
             if let Err(error) = own_tcp.run(welcome).await {
                 worker
                     .reports
-                    .complaints
-                    .tell(&format!("the bypass route's device failed: {error}"));
+                    .warnings
+                    .print(&format!("the bypass route's device failed: {error}"));
                 failed.set(Some(error));
                 worker.drain.begin();
             }
@@ -353,11 +354,11 @@ impl Worker {
         failure
     }
 
-    /// Accepts connections for one shift.
-    async fn accept(self: Rc<Self>, listener: Fd, shift: Rc<Drain>) {
+    /// Accepts connections until `stop` begins.
+    async fn accept(self: Rc<Self>, listener: Fd, stop: Rc<Drain>) {
         let mut incoming = Incoming::new(listener);
         let mut pause = PAUSE_MIN;
-        while let Some(next) = shift.unless_begun(incoming.next()).await {
+        while let Some(next) = stop.unless_begun(incoming.next()).await {
             match next {
                 Ok(connection) => {
                     pause = PAUSE_MIN;
@@ -369,7 +370,7 @@ impl Worker {
                     _ => {
                         self.numbers.accept_pauses_total.add(1);
                         self.library.files.forget_unused();
-                        shift.unless_begun(sleep(pause)).await;
+                        stop.unless_begun(sleep(pause)).await;
                         pause = (pause * 2).min(PAUSE_MAX);
                     }
                 },
@@ -432,15 +433,15 @@ impl Worker {
     /// Carries on a connection of another worker, if there is room.
     fn take_over(
         self: &Rc<Self>,
-        traveller: Box<Traveller>,
-    ) -> Result<(), Refused<Box<Traveller>>> {
-        match self.admit(|admission| admission.admit_moved(traveller.peer().ip())) {
+        moving: Box<MovingSession>,
+    ) -> Result<(), Refused<Box<MovingSession>>> {
+        match self.admit(|admission| admission.admit_moved(moving.peer().ip())) {
             Ok((pass, _)) => {
                 self.numbers.connections_moved_total.add(1);
-                spawn(session::arrive(Rc::clone(self), *traveller, pass));
+                spawn(session::arrive(Rc::clone(self), *moving, pass));
                 Ok(())
             }
-            Err(reason) => Err((traveller, reason)),
+            Err(reason) => Err((moving, reason)),
         }
     }
 
@@ -562,11 +563,6 @@ impl Worker {
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-pub(crate) fn since_1970() -> Duration {
-    // A clock before 1970 counts as 1970.
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
 fn until_next_second() -> Duration {
     Duration::from_nanos(1_000_000_000 - u64::from(since_1970().subsec_nanos()))
 }
@@ -613,19 +609,11 @@ fn reader(config: &Config, place: &Place, pools: Vec<Pool>) -> Reader {
     let mut banks = place.banks.iter().zip(pools);
     let (own, pool) = banks.next().expect("a worker has memory of its own");
     let hot_set = own.hot_set.clone().map(LocalHotSet::new);
-    let reader = Reader::new(pool, policy(config), Heat::new(place.sizes.heat_bytes));
+    let reader = Reader::new(pool, config.read_policy(), Heat::new(place.sizes.heat_bytes));
     banks.fold(reader.with_hot_set(hot_set), |reader, (bank, pool)| {
         let hot_set = bank.hot_set.clone().map(LocalHotSet::elsewhere);
         reader.with_bank_at(&bank.disks, pool, hot_set)
     })
-}
-
-pub(crate) fn policy(config: &Config) -> Policy {
-    match Policy::from(config.disk) {
-        Policy::Auto if !config.is_on(Switch::Heat) => Policy::Always(Way::Cached),
-        Policy::Auto if !config.is_on(Switch::Resident) => Policy::Heat,
-        policy => policy,
-    }
 }
 
 fn thread_cpu_microseconds() -> u64 {

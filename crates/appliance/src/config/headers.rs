@@ -94,11 +94,16 @@ impl fmt::Display for HeaderFault {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
+    use crate::config::{Config, ConfigError};
 
-    fn check(text: &str) -> Result<(), String> {
-        let config: Config = toml::from_str(text).map_err(|error| error.to_string())?;
-        config.check().map_err(|error| error.to_string())
+    fn check(text: &str) -> Result<(), ConfigError> {
+        let malformed = |why| ConfigError::Malformed { file: "it".into(), why: Box::new(why) };
+        toml::from_str(text).map_err(malformed).and_then(|config: Config| config.check())
+    }
+
+    /// What is said of a configuration with which something is wrong.
+    fn error_text(text: &str) -> String {
+        check(text).unwrap_err().to_string()
     }
 
     #[test]
@@ -122,14 +127,14 @@ mod tests {
             ("path = \"/a\"\nfields = { Connection = \"close\" }", "fields", "leave it out"),
             ("path = \"/a\"\nfields = { X = \"a\\r\\nb\" }", "fields", "\"noindex\""),
         ] {
-            let said = check(&format!("{good}[[http.headers]]\n{bad}\n")).unwrap_err();
+            let said = error_text(&format!("{good}[[http.headers]]\n{bad}\n"));
             let named = said.starts_with("http.headers, rule 2, for \"") && said.contains(key);
             assert!(named && said.contains(advice) && !said.contains('\n'), "{said}");
         }
-        let said = check("[[http.headers]]\npath = \"/a\"\ncache-control = \"x\"\n").unwrap_err();
+        let said = error_text("[[http.headers]]\npath = \"/a\"\ncache-control = \"x\"\n");
         assert!(said.contains("cache-control"), "{said}");
-        assert!(check("[[http.headers]]\ncache_control = \"x\"\n").unwrap_err().contains("path"));
-        assert!(check(&good.repeat(101)).unwrap_err().contains("up to 100"));
+        assert!(error_text("[[http.headers]]\ncache_control = \"x\"\n").contains("path"));
+        assert!(error_text(&good.repeat(101)).contains("up to 100"));
         check(&good.repeat(100)).unwrap();
     }
 
@@ -137,7 +142,7 @@ mod tests {
     fn what_cors_says_may_be_said_instead_of_it() {
         let rule = "[[http.headers]]\npath = \"*\"\n\
             fields = { Access-Control-Allow-Origin = \"https://a.example\" }\n";
-        assert!(check(rule).unwrap_err().contains("http.cors = false"));
+        assert!(error_text(rule).contains("http.cors = false"));
         check(&format!("[http]\ncors = false\n{rule}")).unwrap();
     }
 }

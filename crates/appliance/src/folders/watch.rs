@@ -2,6 +2,7 @@
 
 use super::{Folder, Folders, LOOK_MAX, Trouble, lock};
 use crate::access::Access;
+use crate::clock::since_1970;
 use catalog::{NAMES_MAX, RECORD};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -13,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -198,7 +199,7 @@ fn times(metadata: &Metadata) -> Times {
 
 /// Whether any further change would show in the folder's times.
 fn is_settled(metadata: &Metadata) -> bool {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since_1970 = since_1970();
     metadata.mtime().max(metadata.ctime()) < since_1970.as_secs() as i64 - TICK_SECONDS
 }
 

@@ -16,6 +16,7 @@ mod stream;
 pub use stream::stream;
 
 use crate::audience::Audience;
+use crate::clock::since_1970;
 use catalog::KnownTitles;
 use history::History;
 use machine_rates::MachineRates;
@@ -26,7 +27,7 @@ use std::fs::File;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use telemetry::{Numbers, Totals};
 
 /// How long after the beginning of a second the snapshot is taken: workers publish their numbers at its beginning, and a busy
@@ -144,10 +145,6 @@ pub async fn take_snapshots(
         live.publish(stream::event("snapshot", &serde_json::Value::Object(json)));
         past.push(now);
     }
-}
-
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn until_next_look() -> Duration {

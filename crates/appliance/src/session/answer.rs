@@ -2,9 +2,10 @@
 
 use super::{Session, Suited, edged};
 use crate::access_log::Entry;
+use crate::clock::since_1970;
 use crate::page;
 use crate::redact;
-use crate::worker::{Worker, since_1970};
+use crate::worker::Worker;
 use delivery::in_memory::Held;
 use delivery::{End, Outgoing};
 use disk::{File, OpenError, ReadError};
@@ -72,7 +73,7 @@ impl Session {
         if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
             let target = redact::target(request.map(Request::target).unwrap_or_default());
             let what = format!("{target}: {}; the viewer's connection was closed", end.as_str());
-            worker.reports.complaints.tell(&what);
+            worker.reports.warnings.print(&what);
         }
         if let Some(log) = &worker.reports.access_log {
             log.write(&Entry {
@@ -189,7 +190,7 @@ async fn plan_file(
         Err(error) => {
             if !matches!(error, OpenError::NotFound | OpenError::Exhausted) {
                 let path = String::from_utf8_lossy(path.as_bytes());
-                worker.reports.complaints.tell(&format!("cannot serve {path}: {error}"));
+                worker.reports.warnings.print(&format!("cannot serve {path}: {error}"));
             }
             if matches!(error, OpenError::Io(_)) {
                 worker.library.note_failure(worker.library.files.folder_of(path.as_bytes()));

@@ -9,7 +9,7 @@ mod edged;
 mod memory_tests;
 mod moving;
 
-pub(crate) use moving::{Traveller, arrive};
+pub(crate) use moving::{MovingSession, arrive};
 
 use crate::worker::Worker;
 use crypt::{Alert, Handshake, HandshakeError, Progress, SessionInfo, Suite, Tls, Version};

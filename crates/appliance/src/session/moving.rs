@@ -34,7 +34,7 @@ pub(super) struct Elsewhere {
 }
 
 /// A connection on its way to another worker.
-pub(crate) struct Traveller {
+pub(crate) struct MovingSession {
     luggage: Luggage,
     peer: SocketAddr,
     /// Received and not parsed yet. It begins with the request that made the connection move.
@@ -46,7 +46,7 @@ pub(crate) struct Traveller {
     asked_at: Instant,
 }
 
-impl Traveller {
+impl MovingSession {
     /// The viewer's address.
     pub(crate) fn peer(&self) -> SocketAddr {
         self.peer
@@ -56,11 +56,11 @@ impl Traveller {
 /// Serves a connection that comes from another worker to its last byte, and counts why it ended.
 pub(crate) fn arrive(
     worker: Rc<Worker>,
-    traveller: Traveller,
+    moving: MovingSession,
     pass: Pass,
 ) -> impl Future<Output = ()> {
     // Boxed, because it would be there twice: as it came, and where it is pinned.
-    let conversing = Box::pin(Session::unpack(worker, traveller).converse());
+    let conversing = Box::pin(Session::unpack(worker, moving).converse());
     async move {
         let _pass = pass;
         conversing.await;
@@ -68,8 +68,8 @@ pub(crate) fn arrive(
 }
 
 impl Session {
-    fn unpack(worker: Rc<Worker>, traveller: Traveller) -> Self {
-        let Traveller { luggage, peer, input, tls, stays_until, verified, asked_at } = traveller;
+    fn unpack(worker: Rc<Worker>, moving: MovingSession) -> Self {
+        let MovingSession { luggage, peer, input, tls, stays_until, verified, asked_at } = moving;
         let channel = luggage.enter(Rc::clone(&worker.resources), asked_at);
         Self { worker, channel, peer, input, tls, stays_until, verified }
     }
@@ -118,12 +118,12 @@ impl Session {
                 return Err(Self { worker, channel, peer, input, tls, stays_until, verified });
             }
         };
-        let traveller = Traveller { luggage, peer, input, tls, stays_until, verified, asked_at };
-        match moves.send(Box::new(traveller), silo).await {
+        let moving = MovingSession { luggage, peer, input, tls, stays_until, verified, asked_at };
+        match moves.send(Box::new(moving), silo).await {
             Ok(()) => Ok(()),
-            Err((traveller, reason)) => {
+            Err((moving, reason)) => {
                 worker.numbers.count(Family::MovesRefused, reason);
-                Err(Self::unpack(Rc::clone(&worker), *traveller))
+                Err(Self::unpack(Rc::clone(&worker), *moving))
             }
         }
     }

@@ -14,7 +14,7 @@ pub enum UpgradeError {
         /// Why not.
         why: io::Error,
     },
-    /// The other server said no.
+    /// The other server said no, for this reason, in its own words.
     Refused(String),
     /// It ended, or no longer waits.
     Gone,
@@ -25,7 +25,7 @@ pub enum UpgradeError {
     /// It does not say with which configuration it was started.
     Mute,
     /// It has settings that this program does not know.
-    OtherSettings(String),
+    OtherSettings(Box<toml::de::Error>),
     /// This server cannot take any other's place.
     Obstacle(&'static str),
 }
@@ -66,11 +66,8 @@ impl std::error::Error for UpgradeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::NoServer { why, .. } | Self::Line(why) | Self::Options(why) => Some(why),
-            Self::Refused(_)
-            | Self::Gone
-            | Self::Mute
-            | Self::OtherSettings(_)
-            | Self::Obstacle(_) => None,
+            Self::OtherSettings(why) => Some(&**why),
+            Self::Refused(_) | Self::Gone | Self::Mute | Self::Obstacle(_) => None,
         }
     }
 }

@@ -34,6 +34,7 @@ pub(crate) use reception::Reception;
 pub use running::running_config;
 
 use crate::config::{Config, Route};
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -68,8 +69,23 @@ pub fn obstacle(config: &Config) -> Option<&'static str> {
 }
 
 /// The door at `path`: that of the server whose place this one takes, if it is the same, because somebody may be waiting there.
-pub(crate) fn open_door(path: &Path, inherited: Option<OwnedFd>) -> io::Result<OwnedFd> {
-    inherited.filter(|door| socket::is_at(door, path)).map_or_else(|| socket::open(path), Ok)
+pub(crate) fn open_door(path: &Path, inherited: Option<OwnedFd>) -> Result<OwnedFd, NoDoor> {
+    let opened =
+        inherited.filter(|door| socket::is_at(door, path)).map_or_else(|| socket::open(path), Ok);
+    opened.map_err(|why| NoDoor { path: path.to_path_buf(), why })
+}
+
+/// Why nobody can take this server's place.
+#[derive(Debug)]
+pub(crate) struct NoDoor {
+    path: PathBuf,
+    why: io::Error,
+}
+
+impl fmt::Display for NoDoor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot open {}: {}", self.path.display(), self.why)
+    }
 }
 
 #[cfg(test)]

@@ -30,5 +30,5 @@ pub fn running_config(door: &Path) -> Result<Config, UpgradeError> {
             _ => return Err(UpgradeError::Mute),
         }
     }
-    toml::from_str(&text).map_err(|why| UpgradeError::OtherSettings(why.to_string()))
+    toml::from_str(&text).map_err(|why| UpgradeError::OtherSettings(Box::new(why)))
 }

@@ -1,0 +1,62 @@
+//! Starts and stops accepting at a thread's listeners: from the start to the shutdown, but not while another process accepts from them.
+
+use crate::drain::Drain;
+use reactor::Fd;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A thread's listeners, and what stops those that accept from them now.
+pub(crate) struct Accepting {
+    listeners: Vec<Fd>,
+    stop: RefCell<Option<Rc<Drain>>>,
+}
+
+impl Accepting {
+    /// Nobody accepts yet.
+    pub(crate) fn new(listeners: impl IntoIterator<Item = Fd>) -> Self {
+        let listeners = listeners.into_iter().collect();
+        Self { listeners, stop: RefCell::default() }
+    }
+
+    /// Starts accepting at each listener, or stops it at all of them; nothing if that was done before. `begin` accepts until its `Drain` begins.
+    pub(crate) fn set(&self, is_on: bool, begin: impl Fn(Fd, Rc<Drain>)) {
+        let mut current = self.stop.borrow_mut();
+        match (&*current, is_on) {
+            (None, true) => {
+                let stop = Rc::new(Drain::default());
+                self.listeners.iter().for_each(|at| begin(at.clone(), Rc::clone(&stop)));
+                *current = Some(stop);
+            }
+            (Some(stop), false) => {
+                stop.begin();
+                *current = None;
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+
+    #[test]
+    fn accepting_begins_once_at_each_listener_and_stops_at_all() {
+        let fd = || Fd::from(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
+        let accepting = Accepting::new([fd(), fd()]);
+        let begun = RefCell::new(Vec::new());
+        let set = |is_on| accepting.set(is_on, |_, stop| begun.borrow_mut().push(stop));
+        set(false);
+        assert!(begun.borrow().is_empty());
+        set(true);
+        set(true);
+        assert_eq!(begun.borrow().len(), 2, "once at each");
+        assert!(begun.borrow().iter().all(|stop| !stop.has_begun()));
+        set(false);
+        assert!(begun.borrow().iter().all(|stop| stop.has_begun()), "stopped at all");
+        set(true);
+        assert_eq!(begun.borrow().len(), 4, "begun again");
+        assert!(begun.borrow()[2..].iter().all(|stop| !stop.has_begun()));
+    }
+}

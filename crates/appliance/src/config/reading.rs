@@ -1,0 +1,16 @@
+//! How files are read, from two settings that go together: `disk` and `off`.
+
+use super::Config;
+use crate::switch::Switch;
+use disk::{Policy, Way};
+
+impl Config {
+    /// How files are read. Both switches are parts of `disk = "auto"`.
+    pub(crate) fn read_policy(&self) -> Policy {
+        match Policy::from(self.disk) {
+            Policy::Auto if !self.is_on(Switch::Heat) => Policy::Always(Way::Cached),
+            Policy::Auto if !self.is_on(Switch::Resident) => Policy::Heat,
+            policy => policy,
+        }
+    }
+}

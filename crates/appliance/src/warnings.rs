@@ -1,0 +1,23 @@
+//! Warns the operator of trouble with the library, at most a line a second.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// One worker's warnings.
+#[derive(Default)]
+pub struct Warnings {
+    last: Cell<Option<Instant>>,
+}
+
+impl Warnings {
+    /// Writes a line to standard error, at most once a second: with one bad disk under many viewers, a worker must not wait for whoever reads
+    /// it. The counters count every case. Requests and file names in the line are escaped, so that they cannot control a terminal.
+    pub fn print(&self, what: &str) {
+        let now = reactor::now();
+        let is_due = |last| now.duration_since(last) >= Duration::from_secs(1);
+        if self.last.get().is_none_or(is_due) {
+            self.last.set(Some(now));
+            eprintln!("fullbore: {}", library::shown(what));
+        }
+    }
+}
