@@ -258,14 +258,14 @@ mod tests {
             assert_eq!(why, meant, "{kind}");
             assert!(said.contains("because") && said.contains(kind), "{said}");
         }
-        let judged = |error: Error, status| NotObtained::from(error).judge(last(status)).0;
+        let trouble = |error: Error, status| NotObtained::from(error).judge(last(status)).0;
         let no_json = || Error::Json(serde_json::from_str::<u8>("<html>").unwrap_err());
-        assert_eq!(judged(no_json(), 200), AcmeTrouble::Malformed);
-        assert_eq!(judged(no_json(), 502), AcmeTrouble::Unreachable);
-        assert_eq!(judged(no_json(), 429), AcmeTrouble::RateLimited);
-        assert_eq!(judged(Error::Str("nonce"), 200), AcmeTrouble::Malformed);
-        assert_eq!(judged(Error::Timeout(None), 200), AcmeTrouble::Unreachable);
-        assert_eq!(judged(Error::Other("connection refused".into()), 0), AcmeTrouble::Unreachable);
-        assert_eq!(judged(Error::KeyRejected, 0), AcmeTrouble::Account);
+        assert_eq!(trouble(no_json(), 200), AcmeTrouble::Malformed);
+        assert_eq!(trouble(no_json(), 502), AcmeTrouble::Unreachable);
+        assert_eq!(trouble(no_json(), 429), AcmeTrouble::RateLimited);
+        assert_eq!(trouble(Error::Str("nonce"), 200), AcmeTrouble::Malformed);
+        assert_eq!(trouble(Error::Timeout(None), 200), AcmeTrouble::Unreachable);
+        assert_eq!(trouble(Error::Other("connection refused".into()), 0), AcmeTrouble::Unreachable);
+        assert_eq!(trouble(Error::KeyRejected, 0), AcmeTrouble::Account);
     }
 }

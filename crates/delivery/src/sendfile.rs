@@ -217,7 +217,7 @@ impl<'a> Sendfile<'a> {
         let reader = &link.resources.reader;
         self.cork(link);
         let bytes = part.bytes().len();
-        let taken = match reader.lend(file, part) {
+        let taken = match reader.for_kernel(file, part) {
             Some((memory, start)) => {
                 link.offer_file(memory.as_fd(), start..start + bytes as u64)?
             }

@@ -167,7 +167,7 @@ impl File {
             return false;
         }
         if self.hold.is_taken() {
-            self.hold.lend();
+            self.hold.note_sending();
         }
         self.hold.is_taken()
     }

@@ -29,7 +29,7 @@ const LOCAL_FILESYSTEMS: [u64; 6] =
 pub(crate) struct Hold {
     lease: Cell<Lease>,
     /// The kernel may refer to the file's pages by itself.
-    is_lent: Cell<bool>,
+    is_in_flight: Cell<bool>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ enum Lease {
 
 impl Hold {
     pub(crate) fn new() -> Self {
-        Self { lease: Cell::new(Lease::Untried), is_lent: Cell::new(false) }
+        Self { lease: Cell::new(Lease::Untried), is_in_flight: Cell::new(false) }
     }
 
     /// Takes the lease, unless that was tried a moment ago. Returns whether the lease is new.
@@ -94,14 +94,14 @@ impl Hold {
     }
 
     /// From now on the kernel may refer to the file's pages by itself.
-    pub(crate) fn lend(&self) {
-        self.is_lent.set(true);
+    pub(crate) fn note_sending(&self) {
+        self.is_in_flight.set(true);
     }
 
     /// Lets a waiting writer continue, unless the kernel may refer to the file's pages. Returns whether one waited.
     pub(crate) fn give_way(&self, fd: &Fd) -> bool {
         let is_recalled = self.is_recalled(fd);
-        if is_recalled && self.is_taken() && !self.is_lent.get() {
+        if is_recalled && self.is_taken() && !self.is_in_flight.get() {
             // If giving the lease back fails, the kernel's own limit ends the wait.
             let _ = lease::give_back(fd.borrowed());
             self.lease.set(Lease::GivenBack);

@@ -197,16 +197,16 @@ impl Reader {
         self.banks.iter().filter_map(|bank| bank.hot_set.as_ref())
     }
 
-    /// As [`LocalHotSet::lend`], for a part of `file`.
+    /// As [`LocalHotSet::for_kernel`], for a part of `file`.
     ///
     /// # Panics
     /// If `part` is not of the hot set for `file`.
-    pub fn lend<'a>(
+    pub fn for_kernel<'a>(
         &self,
         file: &File,
         part: &'a HotPart,
     ) -> Option<(&'a std::os::fd::OwnedFd, u64)> {
-        self.bank(file).hot_set.as_ref()?.lend(part)
+        self.bank(file).hot_set.as_ref()?.for_kernel(part)
     }
 
     /// Notes that a response sends `range` of a file: the hot set learns from it which parts are popular. A response counts for the blocks

@@ -162,10 +162,10 @@ fn a_hot_set_at_the_disk_is_shared_with_workers_elsewhere() {
         assert!(*read == *expected && !read.is_from_disks_node(), "it is in the own silo's memory");
         let part = elsewhere.hot_part(&other_file, &range).unwrap().unwrap();
         assert!(part.is_elsewhere() && *part.bytes() == expected[..100]);
-        let (memory, start) = elsewhere.lend(&other_file, &part).unwrap();
-        let mut lent = [0; 100];
-        rustix::io::pread(memory, &mut lent, start).unwrap();
-        assert_eq!(lent, expected[..100], "what the kernel would send");
+        let (memory, start) = elsewhere.for_kernel(&other_file, &part).unwrap();
+        let mut in_flight = [0; 100];
+        rustix::io::pread(memory, &mut in_flight, start).unwrap();
+        assert_eq!(in_flight, expected[..100], "what the kernel would send");
         assert_eq!((elsewhere.stats.hot_bytes.get(), at_disk.stats.hot_bytes.get()), (200, 200));
         // A pin of either worker keeps the block.
         while sets[1].used_bytes() > BLOCK_BYTES {

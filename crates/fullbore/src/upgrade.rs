@@ -19,8 +19,8 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// Start a server in place of one that runs, without cutting a viewer off
 ///
-/// The arguments are those of the server that runs, as after "fullbore serve"; a changed configuration takes effect. The new server starts completely before
-/// it takes over. If it can't, the one that runs goes on. Run it as the user who runs the server. Options of this command come first.
+/// The arguments are those of the server that runs, as after "fullbore serve"; a changed configuration takes effect. The new server starts completely
+/// before it takes over. If it can't, the one that runs goes on. Run it as the user who runs the server. Options of this command come first.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  fullbore upgrade --config /etc/fullbore/fullbore.toml\n  fullbore upgrade --program ./fullbore /srv/videos --listen 127.0.0.1:8080 --tls off"

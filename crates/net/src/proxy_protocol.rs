@@ -286,7 +286,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_judged(bytes in vec(any::<u8>(), 0..64)) {
+        fn any_bytes_get_a_verdict(bytes in vec(any::<u8>(), 0..64)) {
             if let Ok(Introduction::Partial { needed }) = parse(&bytes) {
                 prop_assert!(needed > bytes.len() && needed <= HEADER_BYTES_MAX);
             }

@@ -9,7 +9,7 @@
 //! must therefore give its memory back ([`Claimed::give_memory_back`]): bytes in flight keep the old pages, and the block gets new ones.
 //!
 //! [`Pages::Reserved`] are different. The kernel sends from no file of them, and memory that is given back goes to the pool of such pages, where no
-//! program that is short of memory can get it. So they are neither lent nor given back.
+//! program that is short of memory can get it. So the kernel never sends from them, and they are not given back.
 
 use crate::mapping::{LARGE_PAGE_BYTES, Mapping};
 use crate::node::prefer_node_for;

@@ -14,8 +14,8 @@ pub mod crowd;
 pub mod live;
 pub mod network;
 pub mod outcome;
-pub mod pour;
 mod random;
+pub mod shared_path;
 pub mod virtual_time;
 
 pub use bad_option::BadOption;

@@ -14,7 +14,8 @@ const STRANGE: &[&str] = &[
     "the first source",
     "the second source",
     "the third source",
-    "the source's own table",
+    "the source documents",
+    "he source's own",
     "../shared",
     "the brief",
     "issue #",
@@ -200,8 +201,12 @@ fn planted_strange_words_are_found() {
     let files = [
         File::planted("a.rs", "// as\n// DESIGN's rule\n"),
         File::planted("b.md", "the third source\n"),
+        File::planted("c.rs", "\"The source's own rows\"\n"),
     ];
-    crate::found(&strange(&files), &["a.rs:2: \"DESIGN's\"", "b.md:1: \"the third source\""]);
+    crate::found(
+        &strange(&files),
+        &["a.rs:2: \"DESIGN's\"", "b.md:1: \"the third source\"", "c.rs:1: \"he source's own\""],
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! One name for one thing: no two public types share a name, in one crate or in two, unless both mean the same.
+//! One name for one thing: no two public types share a name, in one crate or in two, unless both mean the same. And no word of our own
+//! where the field has one.
 //!
-//! Only `pub` counts, which is what a crate shows to others: the lint `unreachable_pub` ensures that nothing else is `pub`.
+//! Of types, only `pub` counts, which is what a crate shows to others: the lint `unreachable_pub` ensures that nothing else is `pub`.
 
 use crate::rust;
 use crate::tree::File;
@@ -45,6 +46,61 @@ const SHARED: &[(&str, &str)] = &[
     ("Version", "which version of the module's protocol"),
     ("Versions", "which versions of TLS, as configured and as used"),
 ];
+
+/// Words of our own that once stood where the field has a word, alone or as a part of a name, and the words to use.
+const OWN_WORDS: &[(&str, &str)] = &[
+    ("discreet", "redact"),
+    ("hush", "redact"),
+    ("judged", "say whose verdict it is: theirs, refused, parsed"),
+    ("lent", "sendfile, leased, in flight"),
+    ("pour", "sendfile, or flow"),
+    ("poured", "sendfile, or flow"),
+    ("pouring", "sendfile, or flow"),
+    ("way_of_absent", "policy"),
+];
+
+/// Verbs that are plain English in a sentence, and say nothing as a name.
+const FINE_IN_PROSE: [&str; 1] = ["judged"];
+
+/// The parts of a name, in lower case: `HotSet` and `hot_set` have two each.
+fn parts(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for char in name.chars() {
+        if char == '_' || (char.is_uppercase() && !parts[parts.len() - 1].is_empty()) {
+            parts.push(String::new());
+        }
+        if char != '_' {
+            parts.last_mut().expect("one part at least").extend(char.to_lowercase());
+        }
+    }
+    parts
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    rust::words(text).any(|name| name == word || parts(name).iter().any(|part| part == word))
+}
+
+fn own_words(files: &[File]) -> Vec<String> {
+    let mut breaches = Vec::new();
+    let is_read =
+        |file: &&File| file.is_rust() || (file.is_markdown() && file.path != "CHANGELOG.md");
+    let is_table = |file: &&File| file.path == "tests/tests/tidy/names.rs";
+    for file in files.iter().filter(is_read).filter(|file| !is_table(file)) {
+        let lower = file.text.to_lowercase();
+        // Most files have none of them in any form.
+        for (word, instead) in OWN_WORDS.iter().filter(|(word, _)| lower.contains(word)) {
+            let is_fine_in_prose = FINE_IN_PROSE.contains(word);
+            let code = is_fine_in_prose
+                .then(|| if file.is_rust() { rust::code(&file.text) } else { String::new() });
+            let text = code.as_ref().unwrap_or(&file.text);
+            let lines = text.lines().enumerate().filter(|(_, line)| has_word(line, word));
+            breaches.extend(lines.map(|(at, _)| {
+                format!("{}: \"{word}\": use another word: {instead}", file.at(at))
+            }));
+        }
+    }
+    breaches
+}
 
 /// The name of the public type that begins in a line.
 fn public_type(line: &str) -> Option<&str> {
@@ -102,4 +158,25 @@ fn planted_namesakes_are_found() {
         &breaches(&files, &shared),
         &["Refusal: crates/a/src/lib.rs:1, crates/b/src/y.rs:1", "Said: not twice"],
     );
+}
+
+#[test]
+fn the_fields_words_are_used() {
+    crate::none(own_words(&crate::tree::files()));
+}
+
+#[test]
+fn planted_words_of_our_own_are_found() {
+    let files = [
+        File::planted(
+            "a.rs",
+            "struct Lent;\n// equivalent, judged by others\nlet judged_by = 1;\n",
+        ),
+        File::planted("b.md", "silent\nPour it\nsource\nby `way_of_absent`\n"),
+        File::planted("CHANGELOG.md", "hush\n"),
+        File::planted("c.sh", "hush\n"),
+    ];
+    let places =
+        ["a.rs:3: \"judged\"", "a.rs:1: \"lent\"", "b.md:2: \"pour\"", "b.md:4: \"way_of_absent\""];
+    crate::found(&own_words(&files), &places);
 }

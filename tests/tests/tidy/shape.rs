@@ -3,7 +3,7 @@
 use crate::rust;
 use crate::tree::File;
 
-/// rustfmt keeps code to 100. Comments may be wider, because prose is easier to edit in few lines; strings and tables
+/// rustfmt keeps code to 100. Comments may be wider, because prose is easier to edit in few lines; strings in code, and tables in comments,
 /// cannot be broken.
 const COLUMNS_MAX: usize = 150;
 
@@ -28,7 +28,10 @@ const EMPTY_NAMES: [&str; 8] =
 
 fn wide(file: &File) -> Vec<String> {
     let is_breakable = |line: &&str| {
-        !line.contains('"') && !line.trim_start_matches(['/', '!', ' ']).starts_with('|')
+        let comment = line.trim_start().strip_prefix("//");
+        comment.map_or(!line.contains('"'), |text| {
+            !text.trim_start_matches(['/', '!', ' ']).starts_with('|')
+        })
     };
     let lines = file
         .text
@@ -102,10 +105,10 @@ fn lines_functions_and_files_have_their_measure() {
 fn planted_wide_lines_are_found() {
     let wide_line = "x".repeat(COLUMNS_MAX + 1);
     let text = format!(
-        "// {wide_line}\n//! | {wide_line}\nlet a = \"{wide_line}\";\n// {}\n",
+        "// {wide_line}\n//! | {wide_line}\nlet a = \"{wide_line}\";\n/// \"{wide_line}\"\n// {}\n",
         "x".repeat(COLUMNS_MAX - 3)
     );
-    crate::found(&wide(&File::planted("a.rs", &text)), &["a.rs:1"]);
+    crate::found(&wide(&File::planted("a.rs", &text)), &["a.rs:1", "a.rs:4"]);
 }
 
 #[test]

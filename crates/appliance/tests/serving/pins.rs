@@ -151,7 +151,7 @@ fn a_new_version_of_a_pinned_title_takes_the_place_of_the_old_one() {
 }
 
 #[test]
-fn pins_are_read_at_the_promised_rate() {
+fn pins_are_read_no_faster_than_promised() {
     let (folder, blocks) = (tempfile::tempdir().unwrap(), 240);
     let film = fs::File::create(folder.path().join("film.mp4")).unwrap();
     film.set_len(blocks * BLOCK).unwrap();
@@ -164,9 +164,15 @@ fn pins_are_read_at_the_promised_rate() {
     await_that(|| pinned() > 0, || "nothing is pinned".into());
     let (begun, before) = (Instant::now(), pinned());
     await_that(|| pinned() == blocks * BLOCK, || format!("{} bytes are pinned", pinned()));
-    let rate = (blocks * BLOCK - before) as f64 / begun.elapsed().as_secs_f64() / MIB as f64;
-    // 64 MiB/s. The first number is a second old at most, and the last one two.
-    assert!((40.0..90.0).contains(&rate), "{rate} MiB/s");
+    // 64 MiB/s. The first number is a second old at most.
+    let least =
+        Duration::from_secs((blocks * BLOCK - before) / (64 * MIB)) - Duration::from_secs(1);
+    assert!(
+        begun.elapsed() >= least,
+        "{} bytes within {:?}",
+        blocks * BLOCK - before,
+        begun.elapsed()
+    );
     assert_eq!(served.number(|n| &n.hot_pins_missing_bytes), 0);
     served.stop();
 }

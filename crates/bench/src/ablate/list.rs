@@ -1,4 +1,4 @@
-//! What can be switched off, in which work it matters, and what the source documents measured when they switched off
+//! What can be switched off, in which work it matters, and what Netflix measured when it switched off
 //! something similar.
 
 use crate::UnknownName;
@@ -88,7 +88,7 @@ pub(crate) struct Ablation {
     pub(crate) work: Work,
     /// How it is switched off.
     pub(crate) off: Off,
-    /// What the source documents measured.
+    /// What Netflix measured.
     pub(crate) seed: Option<Seed>,
 }
 

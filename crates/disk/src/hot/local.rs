@@ -99,15 +99,15 @@ impl LocalHotSet {
         }
     }
 
-    /// The file and the offset from which the kernel can send `part`; none if it cannot. The block is marked as lent: it gets new pages before
-    /// it is filled again, so the kernel can go on sending the old ones, however long that takes.
+    /// The file and the offset from which the kernel can send `part`; none if it cannot. The block is marked as in flight: it gets new pages
+    /// before it is filled again, so the kernel can go on sending the old ones, however long that takes.
     ///
     /// # Panics
     /// If `part` is of another set, whose block would then not be marked.
-    pub fn lend<'a>(&self, part: &'a HotPart) -> Option<(&'a std::os::fd::OwnedFd, u64)> {
+    pub fn for_kernel<'a>(&self, part: &'a HotPart) -> Option<(&'a std::os::fd::OwnedFd, u64)> {
         assert!(part.block.is_of(&self.blocks));
         let file = part.block.file()?;
-        self.set.lent[part.block.index() as usize].store(true, Relaxed);
+        self.set.in_flight[part.block.index() as usize].store(true, Relaxed);
         let start = u64::from(part.block.index()) * BLOCK_BYTES + part.start as u64;
         Some((file, start))
     }

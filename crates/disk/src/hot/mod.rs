@@ -53,8 +53,8 @@ pub struct HotSet {
     keys: Box<[SharedKey]>,
     index: Index,
     demand: Demand,
-    /// Whether the kernel was told to send from a block: it may still refer to the block's pages.
-    lent: Box<[AtomicBool]>,
+    /// Whether the kernel was told to send from a block: its pages may still be in flight.
+    in_flight: Box<[AtomicBool]>,
     /// How many free blocks the set may still take into use.
     growth_left: AtomicU64,
     holdings: Mutex<Holdings>,
@@ -90,7 +90,7 @@ impl HotSet {
             keys: (0..count).map(|_| SharedKey::default()).collect(),
             index: Index::new(count),
             demand: Demand::new(count),
-            lent: (0..count).map(|_| AtomicBool::new(false)).collect(),
+            in_flight: (0..count).map(|_| AtomicBool::new(false)).collect(),
             growth_left: AtomicU64::new(count as u64),
             holdings: Mutex::new(Holdings { free, next: 0 }),
             evicted: AtomicU64::new(0),
@@ -243,7 +243,9 @@ impl HotSet {
         let claimed = self.blocks.claim(block)?;
         self.index.remove(hash, block);
         self.evicted.fetch_add(1, Relaxed);
-        if self.lent[block as usize].swap(false, Relaxed) && claimed.give_memory_back().is_err() {
+        if self.in_flight[block as usize].swap(false, Relaxed)
+            && claimed.give_memory_back().is_err()
+        {
             // The block stays claimed for good, because writing to it could change bytes in flight. We know of no cause for this error.
             return None;
         }

@@ -99,13 +99,13 @@ fn serve_by_kernel(space: &Namespace, is_over: &Arc<AtomicBool>) {
                 if is_over.load(Ordering::Relaxed) {
                     return;
                 }
-                std::thread::spawn(move || pour(stream));
+                std::thread::spawn(move || send_zeros(stream));
             }
         });
     });
 }
 
-fn pour(mut stream: TcpStream) {
+fn send_zeros(mut stream: TcpStream) {
     let zeros = [0; 64 << 10];
     while stream.write_all(&zeros).is_ok() {}
 }

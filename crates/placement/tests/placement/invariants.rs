@@ -155,12 +155,12 @@ fn every_plan_keeps_room_churn_pins_and_floors() {
         let input = draw::input(&mut Rng::with_seed(seed));
         let plan = plan(input.clone()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let case = Case::new(&input, &plan);
-        let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             case.room_and_churn();
             case.pins();
             case.floors();
         }));
-        assert!(judged.is_ok(), "seed {seed}: {:?} {:?}", input.policy, input.nodes);
+        assert!(outcome.is_ok(), "seed {seed}: {:?} {:?}", input.policy, input.nodes);
         full += u64::from(plan.floors_unmet > 0);
         assert!(plan.near_after_bytes <= plan.watched_bytes);
     }

@@ -1,7 +1,7 @@
 //! The memory for frames, in equal chunks. The kernel shares it, and possibly a network card.
 //!
-//! A [`Chunk`] is the right to touch its bytes. Lending it to the kernel consumes the value; taking it back makes a new
-//! one from the kernel's number. Numbers that were never lent are refused.
+//! A [`Chunk`] is the right to touch its bytes. Giving it to the kernel consumes the value; taking it back makes a new
+//! one from the kernel's number. Numbers of chunks that the kernel does not have are refused.
 
 use crate::kernel::mapping::Mapping;
 use std::io;
@@ -13,7 +13,7 @@ pub(crate) const CHUNK_BYTES: usize = 4096;
 pub(crate) struct Umem {
     memory: Mapping,
     /// Which chunks the kernel has.
-    is_lent: Vec<bool>,
+    is_kernels: Vec<bool>,
 }
 
 /// The right to one chunk.
@@ -21,11 +21,11 @@ pub(crate) struct Umem {
 pub(crate) struct Chunk(u32);
 
 impl Umem {
-    /// Creates `count` chunks, none of them lent.
+    /// Creates `count` chunks. The kernel has none of them.
     pub(crate) fn new(count: u32) -> io::Result<(Self, Vec<Chunk>)> {
         let memory = Mapping::anonymous(count as usize * CHUNK_BYTES)?;
-        let is_lent = vec![false; count as usize];
-        Ok((Self { memory, is_lent }, (0..count).map(Chunk).collect()))
+        let is_kernels = vec![false; count as usize];
+        Ok((Self { memory, is_kernels }, (0..count).map(Chunk).collect()))
     }
 
     /// Address and length of the memory.
@@ -33,24 +33,24 @@ impl Umem {
         (self.memory.base() as u64, self.memory.bytes() as u64)
     }
 
-    /// Lends a chunk to the kernel. Returns the address by which the kernel knows it.
-    pub(crate) fn lend(&mut self, chunk: Chunk) -> u64 {
-        self.is_lent[chunk.0 as usize] = true;
+    /// Gives a chunk to the kernel. Returns the address by which the kernel knows it.
+    pub(crate) fn give(&mut self, chunk: Chunk) -> u64 {
+        self.is_kernels[chunk.0 as usize] = true;
         u64::from(chunk.0) * CHUNK_BYTES as u64
     }
 
-    /// Takes back the chunk that contains the kernel's `address`, with the offset in the chunk. `None` if it was not lent.
+    /// Takes back the chunk that contains the kernel's `address`, with the offset in the chunk. `None` if the kernel did not have it.
     pub(crate) fn take_back(&mut self, address: u64) -> Option<(Chunk, usize)> {
         let index = usize::try_from(address / CHUNK_BYTES as u64).ok()?;
-        let is_lent = self.is_lent.get_mut(index)?;
-        std::mem::take(is_lent).then_some(())?;
+        let is_kernels = self.is_kernels.get_mut(index)?;
+        std::mem::take(is_kernels).then_some(())?;
         Some((Chunk(index as u32), (address % CHUNK_BYTES as u64) as usize))
     }
 
     /// The bytes of a chunk.
     pub(crate) fn bytes(&self, chunk: &Chunk) -> &[u8] {
         // SAFETY: only the chunk's holder may touch these bytes, which are in the mapping: `new` has made no other
-        // chunks, and `take_back` only what was lent.
+        // chunks, and `take_back` only what the kernel had.
         unsafe { std::slice::from_raw_parts(self.base(chunk), CHUNK_BYTES) }
     }
 
@@ -72,10 +72,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_lent_does_not_come_back() {
+    fn what_the_kernel_does_not_have_does_not_come_back() {
         let (mut umem, mut chunks) = Umem::new(4).unwrap();
         assert!(umem.take_back(0).is_none());
-        let address = umem.lend(chunks.remove(2));
+        let address = umem.give(chunks.remove(2));
         assert_eq!(address, 2 * CHUNK_BYTES as u64);
         let (mut chunk, offset) = umem.take_back(address + 256).unwrap();
         assert_eq!(offset, 256);

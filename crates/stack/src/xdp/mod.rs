@@ -114,7 +114,7 @@ impl Xdp {
         let XdpSocket { empty, umem, fill, .. } = &mut self.socket;
         while fill.room() > 0 {
             let Some(chunk) = empty.pop() else { break };
-            fill.push(umem.lend(chunk));
+            fill.push(umem.give(chunk));
         }
         fill.publish();
     }
@@ -193,7 +193,7 @@ impl Xdp {
     }
 
     fn push(&mut self, chunk: Chunk, bytes: usize, has_more: bool) {
-        let addr = self.socket.umem.lend(chunk);
+        let addr = self.socket.umem.give(chunk);
         let mut options = XdpDescOptions::empty();
         options.set(XdpDescOptions::XDP_PKT_CONTD, has_more);
         self.socket.transmit.push(XdpDesc { addr, len: bytes as u32, options });

@@ -83,7 +83,7 @@ impl XdpSocket {
         let receive = Consumer::map(borrowed, XDP_PGOFF_RX_RING, offsets.rx, RECEIVE_CHUNKS)?;
         let transmit = Producer::map(borrowed, XDP_PGOFF_TX_RING, offsets.tx, SEND_CHUNKS)?;
         for chunk in free.drain(..RECEIVE_CHUNKS as usize) {
-            fill.push(umem.lend(chunk));
+            fill.push(umem.give(chunk));
         }
         fill.publish();
         bind(&fd, binding)?;

@@ -198,7 +198,7 @@ async fn read(
             return Err(Failed::TooLong);
         }
         add(&viewer.crew.counters.body_bytes, bytes as u64);
-        match pour(viewer, bytes as u64) {
+        match arrival(viewer, bytes as u64) {
             Some(at) => viewer.sleep_until(at).await,
             // Reading a body does not give others their turn by itself.
             None => yield_now().await,
@@ -261,7 +261,7 @@ async fn sip(
         return Ok(0);
     }
     add(&viewer.crew.counters.body_bytes, bytes);
-    if let Some(at) = pour(viewer, bytes) {
+    if let Some(at) = arrival(viewer, bytes) {
         viewer.sleep_until(at).await;
     }
     viewer.crew.shared.succeeded();
@@ -270,6 +270,6 @@ async fn sip(
 }
 
 /// When the viewer's network has brought these bytes; `None` without a network.
-fn pour(viewer: &Viewer, bytes: u64) -> Option<Time> {
-    viewer.tap.as_ref().map(|tap| tap.borrow_mut().pour(bytes, viewer.now()))
+fn arrival(viewer: &Viewer, bytes: u64) -> Option<Time> {
+    viewer.tap.as_ref().map(|tap| tap.borrow_mut().arrival(bytes, viewer.now()))
 }

@@ -55,7 +55,7 @@ impl Tap {
 
     /// When the network has brought `bytes` that were read at `now`. Bytes of a response that were read late had come before, as far
     /// as the kernel has room for them.
-    pub(crate) fn pour(&mut self, bytes: u64, now: Time) -> Time {
+    pub(crate) fn arrival(&mut self, bytes: u64, now: Time) -> Time {
         let late_max = Duration::from_secs_f64(RECEIVED_BITS_MAX / self.path.rate_at(now).max(1.0));
         let mut at = self.free_at.max(now.saturating_sub(late_max));
         let mut bits = bytes as f64 * 8.0;
@@ -91,23 +91,23 @@ mod tests {
         let (mut tap, begins) = (tap(8e6), Duration::from_secs(10));
         // 1 MB a second.
         tap.begin(begins);
-        assert_eq!(tap.pour(1_000_000, begins), begins + Duration::from_secs(1));
-        assert_eq!(tap.pour(500_000, begins), begins + Duration::from_millis(1500));
+        assert_eq!(tap.arrival(1_000_000, begins), begins + Duration::from_secs(1));
+        assert_eq!(tap.arrival(500_000, begins), begins + Duration::from_millis(1500));
         // What was not used before a response does not add up.
         let late = Duration::from_secs(60);
         tap.begin(late);
-        assert_eq!(tap.pour(1_000_000, late), late + Duration::from_secs(1));
+        assert_eq!(tap.arrival(1_000_000, late), late + Duration::from_secs(1));
     }
 
     #[test]
     fn a_sip_that_is_read_late_counts_from_when_the_kernel_may_have_received_it() {
         let mut tap = tap(8e6);
         tap.begin(Duration::ZERO);
-        tap.pour(100_000, Duration::ZERO);
+        tap.arrival(100_000, Duration::ZERO);
         // The network was free from 100 ms on, and 64 KiB take 65.536 ms.
         let now = Duration::from_secs(1);
         let expected = now - Duration::from_micros(65_536) + Duration::from_millis(100);
-        assert_eq!(tap.pour(100_000, now), expected);
+        assert_eq!(tap.arrival(100_000, now), expected);
     }
 
     #[test]

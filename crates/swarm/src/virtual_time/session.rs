@@ -7,7 +7,7 @@ use super::library::Library;
 use super::server::{Health, Servers};
 use crate::crowd::{Viewer, acts};
 use crate::network::Path;
-use crate::pour::Pour;
+use crate::shared_path::SharedPath;
 use player::failure::Failure;
 use player::options::PlayerOptions;
 use player::report::SessionReport;
@@ -36,7 +36,7 @@ pub(crate) struct Session<'a> {
     servers: &'a Servers<'a>,
     library: &'a Library,
     player: Player,
-    pour: Pour,
+    path: SharedPath,
     open: Vec<Exchange>,
     /// Whether there is a connection, by server.
     is_connected: Vec<bool>,
@@ -67,7 +67,7 @@ enum State {
     /// The first byte of the answer comes then, unless something is wrong with the server.
     Asked { answer_at: Duration },
     /// The body comes.
-    Pouring { is_cut: bool },
+    Receiving { is_cut: bool },
 }
 
 /// A session that does more than this at one time does not come on: a fault of the player's.
@@ -94,7 +94,7 @@ impl<'a> Session<'a> {
             servers,
             library,
             player: Player::new(options, manifest.clone(), now),
-            pour: Pour::new(Path::new(&viewer.network, now), now),
+            path: SharedPath::new(Path::new(&viewer.network, now), now),
             open: Vec::new(),
             is_connected: vec![false; library.servers()],
             title: viewer.title,
@@ -118,12 +118,12 @@ impl<'a> Session<'a> {
         let mut next = self.leaves_at;
         let mut consider = |time: Option<Duration>| next = next.min(time.unwrap_or(next));
         consider(self.player.poll_timeout());
-        consider(self.pour.next_change());
+        consider(self.path.next_change());
         for exchange in &self.open {
             consider(self.servers.next_change(exchange.server, self.now));
             match exchange.state {
                 State::Asked { answer_at } if answer_at > self.now => consider(Some(answer_at)),
-                State::Pouring { .. } if self.servers.is_shared(exchange.server) => {
+                State::Receiving { .. } if self.servers.is_shared(exchange.server) => {
                     consider(Some(self.now + LOOK_AGAIN));
                 }
                 _ => {}
@@ -213,8 +213,8 @@ impl<'a> Session<'a> {
     }
 
     fn close(&mut self, exchange: &Exchange) {
-        if matches!(exchange.state, State::Pouring { .. }) {
-            self.pour.end(self.now, exchange.key);
+        if matches!(exchange.state, State::Receiving { .. }) {
+            self.path.end(self.now, exchange.key);
             self.servers.end(exchange.server);
         }
     }
@@ -228,10 +228,10 @@ impl<'a> Session<'a> {
             (State::Asked { .. }, Health::Silent) => true,
             (State::Asked { .. }, Health::Refuses(status)) => self.refuse(index, status),
             (State::Asked { .. }, Health::Well { ceiling }) => self.answer(index, ceiling),
-            (State::Pouring { .. }, Health::Silent) => self.receive(index, 0.0),
+            (State::Receiving { .. }, Health::Silent) => self.receive(index, 0.0),
             // A response that has begun is sent to its end.
-            (State::Pouring { .. }, Health::Refuses(_)) => self.receive(index, f64::INFINITY),
-            (State::Pouring { .. }, Health::Well { ceiling }) => self.receive(index, ceiling),
+            (State::Receiving { .. }, Health::Refuses(_)) => self.receive(index, f64::INFINITY),
+            (State::Receiving { .. }, Health::Well { ceiling }) => self.receive(index, ceiling),
         }
     }
 
@@ -267,9 +267,9 @@ impl<'a> Session<'a> {
         self.player.handle_length(request.id, bytes, self.now);
         self.is_connected[server] = true;
         let bytes = if is_cut { bytes / 2 } else { bytes };
-        self.pour.begin(self.now, key, bytes, ceiling);
+        self.path.begin(self.now, key, bytes, ceiling);
         self.servers.begin(server);
-        self.open[index].state = State::Pouring { is_cut };
+        self.open[index].state = State::Receiving { is_cut };
         true
     }
 
@@ -290,15 +290,15 @@ impl<'a> Session<'a> {
 
     fn receive(&mut self, index: usize, ceiling: f64) -> bool {
         let Exchange { key, server, state, .. } = self.open[index];
-        self.pour.limit(self.now, key, ceiling);
-        let is_waiting = self.pour.remains(self.now, key);
+        self.path.limit(self.now, key, ceiling);
+        let is_waiting = self.path.remains(self.now, key);
         if is_waiting {
             return true;
         }
         self.hand_in(index);
         let request = &self.open[index].request;
         let (id, now) = (request.id, self.now);
-        if state == (State::Pouring { is_cut: true }) {
+        if state == (State::Receiving { is_cut: true }) {
             self.player.handle_failure(id, Failure::WrongLength, now);
             self.is_connected[server] = false;
         } else if request.kind == RequestKind::Manifest {
@@ -313,7 +313,7 @@ impl<'a> Session<'a> {
     /// Gives the player what has come of an answer since the last time.
     fn hand_in(&mut self, index: usize) {
         let Exchange { key, ref request, .. } = self.open[index];
-        let bytes = self.pour.take(self.now, key);
+        let bytes = self.path.take(self.now, key);
         if bytes > 0 {
             self.player.handle_bytes(request.id, bytes, self.now);
         }

@@ -1,7 +1,7 @@
 //! What each optimisation is worth: from the baseline down (or up) to what is left without it.
 //!
 //! Each is switched off alone, so all losses start from the same line and do not add up. The axis is relative to each
-//! work's own baseline. So the source's rows, from a machine of another size, can be marked next to ours.
+//! work's own baseline. So Netflix's rows, from a machine of another size, can be marked next to ours.
 
 use super::{Chart, Layout, longest};
 use crate::report::model::{Ablate, AblateRow};

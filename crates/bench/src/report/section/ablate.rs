@@ -35,7 +35,7 @@ pub(crate) fn section(ablate: &Ablate, slugs: &mut Slugs) -> Section {
         .any(|row| row.seed.as_ref().and_then(|seed| seed.ratio()).is_some())
     {
         caption.push_str(
-            " Diamonds: what the source of the method measured on its own machine (32 cores, network cards) when it left out the like; \
+            " Diamonds: what Netflix, whose method this is, measured on its own machine (32 cores, network cards) when it left out the like; \
              compare directions, not sizes.",
         );
     }
@@ -140,7 +140,7 @@ fn seeds(ablate: &Ablate) -> String {
     }
     let head = [
         "ours",
-        "the source left out",
+        "Netflix left out",
         "with it, Gb/s",
         "CPU %",
         "without, Gb/s",
@@ -149,7 +149,7 @@ fn seeds(ablate: &Ablate) -> String {
         "our change",
         "source",
     ];
-    html::table("The source's own rows beside ours", &head, &rows)
+    html::table("Netflix's rows beside ours", &head, &rows)
 }
 
 fn skipped(ablate: &Ablate) -> String {

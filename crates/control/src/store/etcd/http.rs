@@ -136,17 +136,17 @@ impl Members {
         let is_stranger = refusal.code == UNAUTHENTICATED
             || (refusal.code == INVALID_ARGUMENT && refusal.error.contains("token"));
         if self.login.is_none() || !is_stranger {
-            return Err(refusal.judged(endpoint, kind));
+            return Err(refusal.into_failed(endpoint, kind));
         }
         self.log_in(endpoint).await?;
         let answer = self.send(endpoint, path, body, kind, token()).await?;
-        answer.map_err(|refusal| refusal.judged(endpoint, kind))
+        answer.map_err(|refusal| refusal.into_failed(endpoint, kind))
     }
 
     async fn log_in(&self, endpoint: &str) -> Result<(), Failed> {
         let Some(login) = &self.login else { return Ok(()) };
         let answer = self.send::<Login>(endpoint, "/v3/auth/authenticate", login, Kind::Read, None);
-        let login = answer.await?.map_err(|refusal| refusal.judged(endpoint, Kind::Read))?;
+        let login = answer.await?.map_err(|refusal| refusal.into_failed(endpoint, Kind::Read))?;
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(login.token);
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Members {
 
 impl Refusal {
     /// What it means for a request of this kind.
-    fn judged(self, endpoint: &str, kind: Kind) -> Failed {
+    fn into_failed(self, endpoint: &str, kind: Kind) -> Failed {
         let Self { error, message, code } = self;
         let text = format!("{endpoint}: {}", if error.is_empty() { message } else { error });
         match kind {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The flows of one viewer.
 #[derive(Clone, Debug)]
-pub struct Pour {
+pub struct SharedPath {
     path: Path,
     flows: Vec<Flow>,
     now: Duration,
@@ -49,7 +49,7 @@ impl Flow {
     }
 }
 
-impl Pour {
+impl SharedPath {
     /// Nothing flows yet.
     pub fn new(path: Path, now: Duration) -> Self {
         Self { path, flows: Vec::new(), now, is_shared_out: true }
@@ -162,8 +162,8 @@ mod tests {
     }
 
     /// 8 Mb/s: a megabyte a second.
-    fn steady() -> Pour {
-        Pour::new(Path::constant(8e6), Duration::ZERO)
+    fn steady() -> SharedPath {
+        SharedPath::new(Path::constant(8e6), Duration::ZERO)
     }
 
     fn near(found: Duration, seconds: f64) -> bool {
@@ -172,77 +172,77 @@ mod tests {
 
     #[test]
     fn one_flow_has_all_of_the_path() {
-        let mut pour = steady();
-        pour.begin(at(1.0), 1, 500_000, f64::INFINITY);
-        assert!(near(pour.next_change().expect("it ends"), 1.5));
-        assert_eq!(pour.take(at(1.25), 1), 250_000);
-        let end = pour.next_change().expect("it ends");
-        assert!(!pour.remains(end, 1));
-        assert_eq!(pour.take(end, 1), 250_000);
+        let mut path = steady();
+        path.begin(at(1.0), 1, 500_000, f64::INFINITY);
+        assert!(near(path.next_change().expect("it ends"), 1.5));
+        assert_eq!(path.take(at(1.25), 1), 250_000);
+        let end = path.next_change().expect("it ends");
+        assert!(!path.remains(end, 1));
+        assert_eq!(path.take(end, 1), 250_000);
     }
 
     #[test]
     fn two_flows_share_and_the_second_has_all_when_the_first_is_over() {
-        let mut pour = steady();
-        pour.begin(at(0.0), 1, 500_000, f64::INFINITY);
-        pour.begin(at(0.0), 2, 1_500_000, f64::INFINITY);
-        let first = pour.next_change().expect("it ends");
+        let mut path = steady();
+        path.begin(at(0.0), 1, 500_000, f64::INFINITY);
+        path.begin(at(0.0), 2, 1_500_000, f64::INFINITY);
+        let first = path.next_change().expect("it ends");
         assert!(near(first, 1.0), "{first:?}");
-        assert_eq!(pour.take(first, 1), 500_000);
-        assert!(!pour.remains(first, 1) && pour.remains(first, 2));
-        pour.end(first, 1);
-        let second = pour.next_change().expect("it ends");
+        assert_eq!(path.take(first, 1), 500_000);
+        assert!(!path.remains(first, 1) && path.remains(first, 2));
+        path.end(first, 1);
+        let second = path.next_change().expect("it ends");
         assert!(near(second, 2.0), "{second:?}");
-        assert!(!pour.remains(second, 2));
+        assert!(!path.remains(second, 2));
     }
 
     #[test]
     fn what_a_slow_server_leaves_goes_to_the_others() {
-        let mut pour = steady();
-        pour.begin(at(0.0), 1, 1_000_000, 2e6);
-        pour.begin(at(0.0), 2, 1_000_000, f64::INFINITY);
-        pour.begin(at(0.0), 3, 1_000_000, f64::INFINITY);
-        assert_eq!(pour.take(at(1.0), 1), 250_000);
+        let mut path = steady();
+        path.begin(at(0.0), 1, 1_000_000, 2e6);
+        path.begin(at(0.0), 2, 1_000_000, f64::INFINITY);
+        path.begin(at(0.0), 3, 1_000_000, f64::INFINITY);
+        assert_eq!(path.take(at(1.0), 1), 250_000);
         for key in [2, 3] {
-            assert_eq!(pour.take(at(1.0), key), 375_000, "half of the six that are left");
+            assert_eq!(path.take(at(1.0), key), 375_000, "half of the six that are left");
         }
-        pour.limit(at(1.0), 2, 0.0);
-        assert_eq!(pour.take(at(1.5), 2), 0);
+        path.limit(at(1.0), 2, 0.0);
+        assert_eq!(path.take(at(1.5), 2), 0);
     }
 
     #[test]
     fn a_flow_that_is_stopped_has_no_end() {
-        let mut pour = steady();
-        pour.begin(at(0.0), 1, 1000, 0.0);
-        assert_eq!(pour.next_change(), None);
-        pour.limit(at(5.0), 1, 8e3);
-        assert!(near(pour.next_change().expect("it ends"), 6.0));
-        pour.end(at(5.5), 1);
-        assert_eq!((pour.next_change(), pour.take(at(6.0), 1)), (None, 0));
+        let mut path = steady();
+        path.begin(at(0.0), 1, 1000, 0.0);
+        assert_eq!(path.next_change(), None);
+        path.limit(at(5.0), 1, 8e3);
+        assert!(near(path.next_change().expect("it ends"), 6.0));
+        path.end(at(5.5), 1);
+        assert_eq!((path.next_change(), path.take(at(6.0), 1)), (None, 0));
     }
 
     /// Some flows over a path that changes, looked at in steps of `step` seconds: the bytes of each, and when each was over.
-    fn poured(step: f64) -> Vec<(u64, Duration)> {
+    fn received(step: f64) -> Vec<(u64, Duration)> {
         let profile = Profile {
             kind: NetworkKind::Mobile,
             bits_per_second: 3e6,
             round_trip: Duration::ZERO,
             seed: 7,
         };
-        let mut pour = Pour::new(Path::new(&profile, Duration::ZERO), Duration::ZERO);
+        let mut path = SharedPath::new(Path::new(&profile, Duration::ZERO), Duration::ZERO);
         let sizes = [3_000_001, 7, 12_345_678];
         for (key, bytes) in sizes.into_iter().enumerate() {
-            pour.begin(at(0.5), key as u64, bytes, 4e6);
+            path.begin(at(0.5), key as u64, bytes, 4e6);
         }
         let mut ends = vec![(0, Duration::ZERO); sizes.len()];
         let mut now = at(0.5);
-        while let Some(next) = pour.next_change() {
+        while let Some(next) = path.next_change() {
             now = next.min(now + at(step));
             for (key, end) in ends.iter_mut().enumerate() {
-                end.0 += pour.take(now, key as u64);
-                if end.1.is_zero() && !pour.remains(now, key as u64) {
+                end.0 += path.take(now, key as u64);
+                if end.1.is_zero() && !path.remains(now, key as u64) {
                     end.1 = now;
-                    pour.end(now, key as u64);
+                    path.end(now, key as u64);
                 }
             }
         }
@@ -251,10 +251,10 @@ mod tests {
 
     #[test]
     fn no_byte_is_lost_or_made_whatever_the_steps() {
-        let coarse = poured(1000.0);
+        let coarse = received(1000.0);
         assert_eq!(coarse.iter().map(|end| end.0).collect::<Vec<_>>(), [3_000_001, 7, 12_345_678]);
         for step in [0.001, 0.37, 4.9] {
-            let fine = poured(step);
+            let fine = received(step);
             for (coarse, fine) in coarse.iter().zip(&fine) {
                 assert_eq!(coarse.0, fine.0);
                 let apart = coarse.1.as_secs_f64() - fine.1.as_secs_f64();
@@ -272,10 +272,10 @@ mod tests {
             seed: 1,
         };
         let mut path = Path::new(&profile, Duration::ZERO);
-        let mut pour = Pour::new(path.clone(), Duration::ZERO);
+        let mut shared = SharedPath::new(path.clone(), Duration::ZERO);
         let mut random = Rng::with_seed(1);
         for key in 0..5 {
-            pour.begin(Duration::ZERO, key, 1 << 40, random.f64() * 4e6);
+            shared.begin(Duration::ZERO, key, 1 << 40, random.f64() * 4e6);
         }
         let (mut now, mut carried, mut came) = (Duration::ZERO, 0.0, 0);
         while now < Duration::from_secs(600) {
@@ -283,7 +283,7 @@ mod tests {
             let until = path.until();
             carried += rate * (until - now).as_secs_f64() / 8.0;
             now = until;
-            came += (0..5).map(|key| pour.take(now, key)).sum::<u64>();
+            came += (0..5).map(|key| shared.take(now, key)).sum::<u64>();
         }
         assert!(came as f64 <= carried + 5.0, "{came} bytes over {carried}");
         assert!(came as f64 >= carried * 0.5, "{came} bytes over {carried}");
