@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: four nodes are there, each with its CPU, memory, disk and network card; viewers are served from any of the disks, on each route, by the node of the card on which they arrive and from its memory, or from that of the disk's node; what a receiver sees of moves
+# shows: four nodes are there, each with its CPU, memory, disk and network card; viewers are served from any of the disks, on each route, by the node of the card on which they arrive and from its memory, or from that of the disk's node; what a receiver sees of moves; with --silo disk no byte from a disk is sent by another silo
 # machines: four-nodes
 # deadline: 600
 # shellcheck source=lab/guest/lab.bash
@@ -130,8 +130,16 @@ at_disk "hot set" memfd:fullbore-hot --disk auto
 # What a receiver sees of a move: segments that arrive out of order, on connections that take films from all disks by turns. With --silo disk
 # each film is on another node than the one before, and is as long as a connection has to stay.
 received() { elsewhere nstat -asz "$1" | awk -v name="$1" '$1 == name { print $2 }'; } # COUNTER
-reordered() { # SILO: sets MOVES, SEGMENTS and LATE
+# Bytes that came from a disk, and those of them that a worker of another silo sent.
+from_disks() {
+  metrics | awk '/^fullbore_path_bytes_total/ && match($1, /disk="[0-9]+"/) {
+    disk = substr($1, RSTART + 6, RLENGTH - 7); match($1, /worker="[0-9]+"/); worker = substr($1, RSTART + 8, RLENGTH - 9)
+    all += $2; if (disk != worker) other += $2
+  } END { printf "%d %d\n", all, other }'
+}
+reordered() { # SILO: sets MOVES, SEGMENTS, LATE, FROM_DISKS and ACROSS
   local card round node films segments late
+  sync; echo 3 >/proc/sys/vm/drop_caches
   serve_by userspace --listen 0.0.0.0:8443 --silo "$1" --disk cached
   segments=$(received TcpInSegs) late=$(received TcpExtTCPOFOQueue)
   for card in 0 1 2 3; do
@@ -149,6 +157,8 @@ reordered() { # SILO: sets MOVES, SEGMENTS and LATE
   done
   SEGMENTS=$(($(received TcpInSegs) - segments)) LATE=$(($(received TcpExtTCPOFOQueue) - late))
   MOVES=$(metric connections_moved_total)
+  read -r FROM_DISKS ACROSS < <(from_disks)
+  say "--silo $1: of $FROM_DISKS bytes from disks, workers of other silos sent $ACROSS"
   say "--silo $1: $MOVES moves; of $SEGMENTS segments at the receiver $LATE were out of order"
   stopped
 }
@@ -156,6 +166,8 @@ reordered network
 expect "moves" "$MOVES" = 0
 reordered disk
 expect "moves" "$MOVES" '>=' 32
+expect "bytes from disks" "$FROM_DISKS" '>=' $((4 * 4194304))
+expect "bytes from disks that workers of other silos sent" "$ACROSS" = 0
 
 served_by userspace 3 --disk auto
 on_its_node "hot set" memfd:fullbore-hot

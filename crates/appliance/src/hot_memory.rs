@@ -143,6 +143,17 @@ impl HotMemory {
     }
 }
 
+/// The start line's text if the configuration wants more than `memory_bytes`, which is all that there is. Then [`bytes_of`] cuts it to that.
+pub(crate) fn describe_cut(config: &Config, memory_bytes: u64) -> Option<String> {
+    let wanted = config.memory.hot_bytes.filter(|bytes| *bytes > memory_bytes)?;
+    Some(format!(
+        "memory.hot_bytes is {} MiB, and there are {} MiB of memory, so that is the limit; the set stops growing before memory is short. \
+         To silence this, lower memory.hot_bytes or leave it out (docs/memory.md)",
+        wanted >> 20,
+        memory_bytes >> 20
+    ))
+}
+
 /// What the configuration wants the set's memory to be made of.
 fn pages(config: &Config) -> Pages {
     match config.memory.large_pages {
@@ -315,6 +326,21 @@ mod tests {
         let bound = |left_bytes| Bound { name: "a control group", bytes: 8 * GIB, left_bytes };
         assert_eq!(bytes(|_| {}, Some(bound(640 << 20))), 128 << 20);
         assert_eq!(bytes(|_| {}, Some(bound(200 << 20))), 0, "too small to be worth anything");
+    }
+
+    #[test]
+    fn a_set_that_is_wanted_larger_than_memory_is_cut_and_that_is_told() {
+        let mut config = Config::default();
+        assert_eq!(describe_cut(&config, 8 * GIB), None, "the default is a part of memory");
+        config.memory.hot_bytes = Some(8 * GIB);
+        assert_eq!(describe_cut(&config, 8 * GIB), None);
+        config.memory.hot_bytes = Some(24 * GIB);
+        let told = describe_cut(&config, 8 * GIB).unwrap();
+        assert!(
+            told.starts_with("memory.hot_bytes is 24576 MiB, and there are 8192 MiB"),
+            "{told}"
+        );
+        assert!(told.contains("lower memory.hot_bytes"), "{told}");
     }
 
     #[test]

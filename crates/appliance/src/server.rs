@@ -7,6 +7,7 @@ use crate::admin::{self, Admin};
 use crate::audience::Audience;
 use crate::config::{Config, Switch};
 use crate::edge::{EdgeLink, Starting};
+use crate::hot_memory;
 use crate::notify::notify;
 use crate::offload;
 use crate::opened::{self, Opened, ThreadInputs};
@@ -254,6 +255,8 @@ impl Server {
         let hot_sets = self.silos.iter().filter_map(|silo| silo.hot_memory().describe());
         lines.extend(hot_sets.map(|hot_set| format!("hot set   {hot_set}")));
         let has_hot_set = self.silos.iter().any(|silo| silo.hot_memory().set().is_some());
+        let cut = hot_memory::describe_cut(&self.opened.config, self.opened.memory_bytes());
+        lines.extend(cut.filter(|_| has_hot_set).map(|cut| format!("hot set   {cut}")));
         lines.extend(pins::describe(&self.opened.config.memory.pins, has_hot_set));
         lines.extend(self.lacks.iter().map(|lack| {
             let Lack { what, why, cost, remedy } = lack;

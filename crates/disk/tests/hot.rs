@@ -7,6 +7,7 @@ use reactor::residency::cached_pages;
 use reactor::{Pool, PoolOptions, Reactor, RingOptions, sleep};
 use std::fs;
 use std::future::Future;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -120,11 +121,13 @@ fn what_was_asked_for_twice_is_there_and_right_wherever_a_window_begins_and_ends
         let stats = &reader.stats;
         let read = stats.resident_bytes.get() + stats.cached_bytes.get() + stats.direct_bytes.get();
         assert_eq!(read, 0, "everything came from the hot set");
-        let in_page_cache = cached_pages(file.fd().borrowed(), 0..file.size());
-        assert!(
-            in_page_cache.is_err() || in_page_cache.unwrap() == 0,
-            "nothing lies in memory twice"
-        );
+        match cached_pages(file.fd().borrowed(), 0..file.size()) {
+            Ok(pages) => assert_eq!(pages, 0, "nothing lies in memory twice"),
+            // Not by `eprintln!`, which is hidden if the test passes.
+            Err(why) => {
+                writeln!(std::io::stderr(), "SKIPPED: what the page cache has ({why})").unwrap()
+            }
+        }
         assert_eq!(reader.pool().free(), 8);
     });
 }

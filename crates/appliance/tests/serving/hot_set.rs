@@ -129,6 +129,20 @@ fn without_a_hot_set_nothing_is_kept() {
 }
 
 #[test]
+fn a_set_that_is_wanted_larger_than_memory_is_cut_and_serves() {
+    let library = Library::new();
+    let served = Served::start(library.folder.path(), Protocol::Tls13, |config| {
+        config.memory.hot_bytes = Some(u64::MAX >> 1);
+    });
+    let lines = served.describe();
+    let told = lines.lines().find(|line| line.starts_with("hot set   memory.hot_bytes is "));
+    assert!(told.is_some_and(|line| line.contains("so that is the limit")), "{lines}");
+    let whole = served.viewer().ask("/film.mp4");
+    library.film.assert_holds(0, &whole.body, "with a set as large as memory");
+    served.stop();
+}
+
+#[test]
 fn a_film_that_is_overwritten_is_never_sent_from_memory() {
     let library = Library::new();
     for protocol in [Protocol::Tls13, Protocol::Plain] {

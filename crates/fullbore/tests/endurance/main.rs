@@ -1,7 +1,9 @@
 //! What the server still has after many viewers, and while many wait: the program itself against viewers of every kind.
 
 mod films;
+mod group;
 mod idle_memory;
+mod lowered_limit;
 mod nothing_leaks;
 mod out_of_memory;
 mod soak;
