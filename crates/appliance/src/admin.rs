@@ -531,6 +531,7 @@ fn status(state: &State, live: &Live) -> String {
         "disk": state.config.disk,
         "silo": state.silo_map.placement(),
         "silos": state.silo_map.json(),
+        "rotating_disks": state.silo_map.rotating_names(),
         "paths": Paths::of(&state.silo_map, &state.numbers).json(),
         "off": state.config.off,
         REQUESTS_REFUSED.key(): BTreeMap::from(requests_refused(state)),

@@ -251,6 +251,7 @@ impl Server {
         ];
         lines.extend(self.opened.folders.describe());
         lines.extend(self.opened.silo_map.describe());
+        lines.extend(self.opened.silo_map.describe_rotating(&self.opened.config));
         lines.extend(self.refused_node.as_ref().map(describe_refused_node));
         let hot_sets = self.silos.iter().filter_map(|silo| silo.hot_memory().describe());
         lines.extend(hot_sets.map(|hot_set| format!("hot set   {hot_set}")));

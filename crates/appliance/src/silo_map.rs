@@ -17,11 +17,12 @@ pub(crate) use devices::{CardPlace, DiskPlace};
 pub(crate) use seats::{Seat, cpus};
 
 use crate::config::silos::{SiloError, without_listeners};
-use crate::config::{Config, Placement};
+use crate::config::{Config, Placement, Switch};
 use delivery::Silos;
 use machine::{Machine, Topology};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The silos of this machine, with everything that belongs to them.
 #[derive(Debug)]
@@ -239,6 +240,28 @@ impl SiloMap {
         let disks = listed(self.disks_of(silo).collect());
         let mark = self.marks.get(silo).map_or(String::new(), |mark| format!("; mark {mark}"));
         format!("silo {silo:<4} {node}; CPUs {}; cards {cards}; disks {disks}{mark}", ranges(&cpus))
+    }
+
+    /// The disks that rotate, by the number of their files' device; none if they are to be read as all others.
+    pub(crate) fn rotating(&self, config: &Config) -> Arc<[u64]> {
+        let rotating =
+            self.disks.iter().filter(|disk| disk.rotates && config.is_on(Switch::Rotating));
+        rotating.map(|disk| disk.device).collect()
+    }
+
+    /// The start line about them; none if there are none.
+    pub(crate) fn describe_rotating(&self, config: &Config) -> Option<String> {
+        let names = self.rotating_names();
+        let how = match config.is_on(Switch::Rotating) && config.is_on(Switch::Ahead) {
+            true => "read in whole buffers, and further ahead",
+            false => "read as all others, as asked",
+        };
+        (!names.is_empty()).then(|| format!("rotating  {}: {how}", names.join(" ")))
+    }
+
+    /// For `status.json`.
+    pub(crate) fn rotating_names(&self) -> Vec<String> {
+        self.disks.iter().filter(|disk| disk.rotates).map(DiskPlace::to_string).collect()
     }
 
     fn cards_of(&self, silo: usize) -> impl Iterator<Item = &CardPlace> {

@@ -26,6 +26,8 @@ pub enum Switch {
     Hugepages,
     /// Reading ahead for a viewer whose connection takes everything at once.
     Ahead,
+    /// Whole buffers, and more of them, from disks that rotate; off: as from all other disks.
+    Rotating,
     /// Windows that grow while TCP accepts them; off: 64 KiB at a time.
     Window,
     /// Library files that stay open between requests; off: each request opens its file.
@@ -54,7 +56,7 @@ pub enum Switch {
 
 impl Switch {
     /// Every switch with its name and description.
-    pub const ALL: [(Switch, &'static str, &'static str); 20] = [
+    pub const ALL: [(Switch, &'static str, &'static str); 21] = [
         (Self::Pull, "pull", "windows pulled by TCP_NOTSENT_LOWAT"),
         (Self::Lifo, "lifo", "last-in-first-out buffers"),
         (Self::Registered, "registered", "buffers registered with the ring"),
@@ -63,6 +65,7 @@ impl Switch {
         (Self::Hot, "hot", "popular parts of films in its own memory"),
         (Self::Hugepages, "hugepages", "large pages for buffers and the hot set"),
         (Self::Ahead, "ahead", "several reads in flight per viewer"),
+        (Self::Rotating, "rotating", "larger reads from disks that rotate"),
         (Self::Window, "window", "windows that grow"),
         (Self::Files, "files", "files that stay open between requests"),
         (Self::Onepass, "onepass", "sealing in one pass"),

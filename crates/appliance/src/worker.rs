@@ -29,7 +29,7 @@ use delivery::in_memory::InMemory;
 use delivery::own_tcp::{self, OwnTcp};
 use delivery::room::{Entering, Room};
 use delivery::{Carrier, DeliveryLimits, End, KernelOffload, Patience, Resources, Tactics};
-use disk::{File, Files, Heat, Inode, LocalHotSet, Policy, Reader, Way};
+use disk::{File, Files, Heat, Inode, LocalHotSet, Reader};
 use machine::{Headroom, MemoryPressure};
 use net::{Admission, LimitReached, Pass, Prefixes, Socket};
 use qoe::Salt;
@@ -189,7 +189,8 @@ impl Worker {
         let config = &*shared.config;
         let open_files_max =
             if config.is_on(Switch::Files) { config.limits.open_files_max } else { 0 };
-        let files = shared.folders.files(open_files_max)?;
+        let rotating = shared.silo_map.rotating(&shared.config);
+        let files = shared.folders.files(open_files_max)?.with_rotating(rotating);
         files.withhold(shared.withheld);
         let map = Arc::clone(&shared.silo_map);
         let edge = shared.edge.map(|link| LocalEdge::new(link, place.worker, open_files_max));

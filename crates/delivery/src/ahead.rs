@@ -1,4 +1,8 @@
 //! Keeps several reads in flight for one viewer: while one window is sent, the disk works on the next ones.
+//!
+//! From a disk that rotates, it reads whole buffers, however small the window is, and more of them, because reaching a place takes such a disk as
+//! long as reading a megabyte or two. What a window does not need is kept for the next one. It does so while
+//! most buffers are free, so that nobody's are taken away for it, and [`Ahead::give_up`] frees those of a viewer who takes nothing.
 
 use crate::resources::Resources;
 use disk::{File, Plain, ReadError, Way};
@@ -13,6 +17,10 @@ use std::task::Poll;
 /// a millisecond: about its latency with a few such viewers.
 const DEPTH: usize = 3;
 
+/// The same for a disk that rotates. With the window that is due they are 4 MiB of whole buffers, which such a disk reads in twice the time that it
+/// takes to reach them (8 ms and 250 MB/s; a guess, no such disk was measured).
+const DEPTH_ROTATING: usize = 7;
+
 type Reading = Pin<Box<dyn Future<Output = Result<Plain, ReadError>>>>;
 
 /// One response's reads in flight.
@@ -21,6 +29,8 @@ pub(crate) struct Ahead {
     queue: VecDeque<Ask>,
     /// Where the part of the file ends that the hot set was told of.
     noted_to: u64,
+    /// The disk that was read last rotates.
+    is_slow_to_reach: bool,
 }
 
 struct Ask {
@@ -66,16 +76,20 @@ impl Ahead {
                 return Ok(part.into());
             }
         }
+        let wanted = range.end - range.start;
+        self.is_slow_to_reach = file.rotates();
         let (plain, read_to) = match self.queue.pop_front() {
             Some(Ask { state: State::Done(result), range }) => (result?, range.end),
             Some(Ask { state: State::Reading(reading), range }) => (reading.await?, range.end),
-            None => (resources.reader.read_by(file, range.clone(), way).await?, range.end),
+            None => {
+                let (range, way) = widened(resources, file, range, end, way);
+                (resources.reader.read_by(file, range.clone(), way).await?, range.end)
+            }
         };
         if plain.is_from_disk() && resources.tactics.reads_ahead {
-            let window_bytes = range.end - range.start;
-            self.ask(resources, file, read_to..end, window_bytes, way).await;
+            self.ask(resources, file, read_to..end, wanted, way).await;
         }
-        Ok(plain)
+        Ok(if file.rotates() { plain.limited(wanted as usize) } else { plain })
     }
 
     /// Tells the hot set that this response sends `range`, but for what it has told before: a window may be read again. If `way` was chosen
@@ -99,14 +113,26 @@ impl Ahead {
         self.queue.front().is_some_and(|ask| ask.range.start == start)
     }
 
-    /// Keeps the part of a window that was not taken for the next time: `range` of the file.
-    pub(crate) fn put_back(&mut self, plain: Plain, range: Range<u64>) {
-        self.queue.push_front(Ask { range, state: State::Done(Ok(plain)) });
+    /// Keeps what was read and not sent for the next time. Of `plain`, which began at `start` of the file, `sent` bytes were sent.
+    pub(crate) fn keep_rest(&mut self, plain: Plain, start: u64, sent: usize) {
+        let rest = plain.after(sent);
+        if !rest.is_empty() {
+            let start = start + sent as u64;
+            let range = start..start + rest.len() as u64;
+            self.queue.push_front(Ask { range, state: State::Done(Ok(rest)) });
+        }
     }
 
     /// Drops what was read ahead, because the viewer does not take it.
     pub(crate) fn give_up(&mut self) {
         self.queue.clear();
+    }
+
+    /// The viewer took a window in part only. Drops what was read ahead, unless its disk rotates: then only [`Self::give_up`] does.
+    pub(crate) fn taken_in_part(&mut self) {
+        if !self.is_slow_to_reach {
+            self.give_up();
+        }
     }
 
     async fn ask(
@@ -119,17 +145,51 @@ impl Ahead {
     ) {
         let end = rest.end;
         let mut start = self.queue.back().map_or(rest.start, |last| last.range.end);
-        while self.queue.len() < DEPTH
+        while self.queue.len() < depth(resources, file)
             && start < end
             && !resources.reader.is_scarce_for(file)
             && !resources.reader.is_hot(file, start)
         {
             let range = start..end.min(start + window_bytes);
+            let (range, way) = widened(resources, file, range, end, way);
             start = range.end;
             let state = begin(resources, file, range.clone(), way).await;
             self.queue.push_back(Ask { range, state });
         }
     }
+}
+
+/// Whether the disk of `file` rotates, and there are buffers for that.
+fn reads_more(resources: &Resources, file: &File) -> bool {
+    file.rotates() && resources.reader.has_plenty_for(file)
+}
+
+fn depth(resources: &Resources, file: &File) -> usize {
+    if reads_more(resources, file) { DEPTH_ROTATING } else { DEPTH }
+}
+
+/// What to read at once for the window `range`, and how: from a disk that rotates a whole buffer, up to `end`, unless it is read through the page
+/// cache, which reads ahead by itself.
+fn widened(
+    resources: &Resources,
+    file: &File,
+    range: Range<u64>,
+    end: u64,
+    chosen: Option<Way>,
+) -> (Range<u64>, Option<Way>) {
+    if !reads_more(resources, file) || !resources.tactics.reads_ahead {
+        return (range, chosen);
+    }
+    let way = chosen.unwrap_or_else(|| resources.reader.way(file, &range));
+    let wide_end = end.min(range.start + resources.reader.window_bytes_max() as u64);
+    if way == Way::Cached || wide_end <= range.end {
+        return (range, Some(way));
+    }
+    if chosen.is_none() {
+        // Every window is to heat its blocks, and those that are kept are not asked about again.
+        resources.reader.way(file, &(range.end..wide_end));
+    }
+    (range.start..wide_end, Some(way))
 }
 
 /// Starts a read. Polling it once hands it to the disk.

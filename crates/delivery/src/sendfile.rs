@@ -261,10 +261,7 @@ impl<'a> Sendfile<'a> {
         let plain: Plain = self.ahead.read_by(&link.resources, file, range, end, way).await?;
         let (bytes, from_disks_node) = (plain.len(), plain.is_from_disks_node());
         let taken = link.offer(&plain, false)?;
-        if taken < bytes {
-            let rest = start + taken as u64..start + bytes as u64;
-            self.ahead.put_back(plain.after(taken), rest);
-        }
+        self.ahead.keep_rest(plain, start, taken);
         Ok((bytes, taken, from_disks_node))
     }
 }

@@ -22,8 +22,9 @@ use std::rc::Rc;
 /// request it may bring only that much.
 const PIECE_BYTES: u64 = 128 << 10;
 
-/// How many windows are asked for beyond the one that is due, if the budget allows.
+/// How many windows are asked for beyond the one that is due, if the budget allows; and on a disk that rotates.
 const WINDOWS_AHEAD: u64 = 3;
+const WINDOWS_AHEAD_ROTATING: u64 = 7;
 
 /// Touches per page before a part counts as evicted again: a page may be missing once or twice.
 const ROUNDS_MAX: u64 = 2;
@@ -146,7 +147,8 @@ impl Bringing {
     /// Asks for a few more windows of the same size after `range`, up to `end`, if the budget allows. Does not wait.
     pub fn ask_ahead(&mut self, file: &File, range: &Range<u64>, end: u64) {
         let window_bytes = range.end - range.start;
-        let ahead_end = end.min(range.end + WINDOWS_AHEAD * window_bytes);
+        let windows = if file.rotates() { WINDOWS_AHEAD_ROTATING } else { WINDOWS_AHEAD };
+        let ahead_end = end.min(range.end + windows * window_bytes);
         let mut start = self.asked_range().end;
         while start < ahead_end {
             let next = start..ahead_end.min(start + window_bytes);

@@ -36,6 +36,8 @@ pub struct File {
     hold: Hold,
     /// Says which parts are there, if the file is being brought.
     arriving: Option<Arriving>,
+    /// Its disk rotates.
+    rotates: bool,
 }
 
 impl File {
@@ -97,6 +99,7 @@ impl File {
             note: OnceCell::new(),
             hold,
             arriving: None,
+            rotates: false,
         })
     }
 
@@ -108,6 +111,17 @@ impl File {
     /// Size in bytes when the file was opened.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Whether its disk rotates: reaching a place takes as long as reading a megabyte or two, so more is read at once, and further ahead.
+    pub fn rotates(&self) -> bool {
+        self.rotates
+    }
+
+    /// The same, on one of the disks in `rotating` if its device is among them.
+    pub(crate) fn on_one_of(self, rotating: &[u64]) -> Self {
+        let rotates = rotating.contains(&self.stamp().device);
+        Self { rotates, ..self }
     }
 
     /// Which folder of the library it came from: the folder's place in the configured order.

@@ -46,6 +46,8 @@ pub struct Files {
     held: RefCell<Vec<Weak<File>>>,
     open_for_writing: Cell<u64>,
     withheld: RefCell<Arc<[Inode]>>,
+    /// Disks that rotate, by device number.
+    rotating: Arc<[u64]>,
 }
 
 struct Remembered {
@@ -80,7 +82,13 @@ impl Files {
             held: RefCell::default(),
             open_for_writing: Cell::new(0),
             withheld: RefCell::default(),
+            rotating: Arc::default(),
         }
+    }
+
+    /// The same, where files on these disks, by device number, are read as [`File::rotates`] says.
+    pub fn with_rotating(self, disks: Arc<[u64]>) -> Self {
+        Self { rotating: disks, ..self }
     }
 
     /// From now on looks names up in `names`.
@@ -228,7 +236,7 @@ impl Files {
         let (result, _opening) = op::open_at(root.fd(), path, flags, resolve).await;
         let fd = op::opened(result)
             .map_err(|error| OpenError::from_errno(error.raw_os_error().unwrap_or(0)))?;
-        let file = Rc::new(File::held(fd, folder)?);
+        let file = Rc::new(File::held(fd, folder)?.on_one_of(&self.rotating));
         if self.is_withheld(&file) {
             return Err(OpenError::Withheld);
         }

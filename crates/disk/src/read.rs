@@ -88,6 +88,8 @@ pub struct Reader {
 pub struct Plain {
     memory: Memory,
     range: Range<usize>,
+    /// Bytes behind `range` that were read, too.
+    behind: usize,
     from_disk: bool,
     from_elsewhere: bool,
 }
@@ -121,13 +123,22 @@ impl Plain {
         self.from_disk || self.from_elsewhere
     }
 
-    /// The same without the first `bytes`.
+    /// The first `bytes` of it, if there are more. It keeps the others, for [`Self::after`].
+    pub fn limited(mut self, bytes: usize) -> Self {
+        let others = self.len().saturating_sub(bytes);
+        self.range.end -= others;
+        self.behind += others;
+        self
+    }
+
+    /// The same without the first `bytes`, and with all that [`Self::limited`] left out.
     ///
     /// # Panics
     /// If there are fewer.
     pub fn after(mut self, bytes: usize) -> Self {
         assert!(bytes <= self.len());
         self.range.start += bytes;
+        self.range.end += std::mem::take(&mut self.behind);
         self
     }
 }
@@ -135,7 +146,7 @@ impl Plain {
 impl From<HotPart> for Plain {
     fn from(part: HotPart) -> Self {
         let (range, from_elsewhere) = (0..part.bytes().len(), part.is_elsewhere());
-        Self { memory: Memory::HotSet(part), range, from_disk: false, from_elsewhere }
+        Self { memory: Memory::HotSet(part), range, behind: 0, from_disk: false, from_elsewhere }
     }
 }
 
@@ -269,6 +280,12 @@ impl Reader {
         is_scarce(bank) || (!std::ptr::eq(bank, &self.banks[0]) && is_scarce(&self.banks[0]))
     }
 
+    /// Whether most buffers for a read of `file` are free, so that holding some for a while does not make them scarce.
+    pub fn has_plenty_for(&self, file: &File) -> bool {
+        let pool = &self.bank(file).pool;
+        pool.free() * 2 > pool.count()
+    }
+
     /// Reads the whole of `range`, in the way that suits it.
     ///
     /// # Errors
@@ -345,7 +362,8 @@ impl Reader {
         }
         file.check_unchanged()?;
         let Window { buffer, range } = window;
-        Ok(Plain { memory: Memory::Buffer(buffer), range, from_disk, from_elsewhere: false })
+        let memory = Memory::Buffer(buffer);
+        Ok(Plain { memory, range, behind: 0, from_disk, from_elsewhere: false })
     }
 
     /// All of `range`, if the hot set has it. A range that lies in two blocks is copied together in a buffer.
@@ -366,7 +384,7 @@ impl Reader {
                 done += part.bytes().len();
             }
             let memory = Memory::Buffer(buffer);
-            Plain { memory, range: 0..bytes, from_disk: false, from_elsewhere }
+            Plain { memory, range: 0..bytes, behind: 0, from_disk: false, from_elsewhere }
         } else {
             return Ok(None);
         };
@@ -434,8 +452,8 @@ impl Reader {
 
     /// What is in the page cache is read from there, and so is what was requested lately; the rest is read past it.
     /// Where the kernel does not report what is cached, heat alone decides: a read that does not wait would make the
-    /// kernel read ahead, and the same bytes would then be read again past the cache.
-    fn way(&self, file: &File, range: &Range<u64>) -> Way {
+    /// kernel read ahead, and the same bytes would then be read again past the cache. Call it once for each window, as [`Self::record_miss`].
+    pub fn way(&self, file: &File, range: &Range<u64>) -> Way {
         match self.policy {
             Policy::Auto if file.is_there(range) => Way::Cached,
             // Once the block is filled, its bytes are dropped from the page cache in any case.

@@ -165,6 +165,48 @@ fn what_lies_on_several_disks_is_on_a_node_only_if_they_agree() {
 }
 
 #[test]
+fn a_disk_rotates_if_it_says_so_or_one_of_those_below_does() {
+    let tree = Tree::new();
+    // A disk of SCSI, such as SATA, with a partition.
+    let disk = |minor: u32, name: &str, says: &str| {
+        let folder = format!("sys/devices/pci0000:00/ata1/host0/target0:0:0/0:0:0:0/block/{name}");
+        tree.file(&format!("{folder}/queue/rotational"), says);
+        tree.file(&format!("{folder}/{name}1/partition"), "1\n");
+        tree.link(&format!("sys/dev/block/8:{minor}"), &folder);
+        tree.link(&format!("sys/dev/block/8:{}", minor + 1), &format!("{folder}/{name}1"));
+        folder
+    };
+    let (hard, solid) = (disk(0, "sda", "1\n"), disk(16, "sdb", "0\n"));
+    let strange = disk(32, "sdc", "perhaps\n");
+    // Disks of virtio say 1, whatever they are.
+    let virtual_disk = tree.disk("254:0", "vda", "0");
+    tree.file(&format!("{virtual_disk}/queue/rotational"), "1\n");
+    let array = |minor: u32, over: &[&str]| {
+        let folder = format!("sys/devices/virtual/block/dm-{minor}");
+        for (at, below) in over.iter().enumerate() {
+            tree.link(&format!("{folder}/slaves/part{at}"), below);
+        }
+        // What device mapper says of itself does not count.
+        tree.file(&format!("{folder}/queue/rotational"), "1\n");
+        tree.link(&format!("sys/dev/block/253:{minor}"), &folder);
+        folder
+    };
+    let mixed = array(0, &[&solid, &hard]);
+    array(1, &[&solid, &strange, &virtual_disk]);
+    array(2, &[&mixed, &solid]);
+    let round = array(3, &[]);
+    tree.link(&format!("{round}/slaves/self"), &round);
+    let rotates = |major, minor| tree.topology().rotates(device(major, minor));
+    let of_disks = [0, 1, 16, 17, 32].map(|minor| rotates(8, minor));
+    assert_eq!(of_disks, [true, true, false, false, false]);
+    assert_eq!(
+        (0..4).map(|minor| rotates(253, minor)).collect::<Vec<_>>(),
+        [true, false, true, false]
+    );
+    assert!(!rotates(254, 0) && !rotates(9, 9));
+}
+
+#[test]
 fn an_nvme_disk_with_several_controllers_is_where_they_are() {
     let tree = Tree::new();
     for (index, node) in [(0, "1"), (1, "1"), (2, "0")] {

@@ -16,6 +16,8 @@ pub(crate) struct DiskPlace {
     pub(crate) device: u64,
     /// Its silo, if that is known.
     pub(crate) silo: Option<usize>,
+    /// Whether it rotates.
+    pub(super) rotates: bool,
     /// The kernel's name for it, if it is a block device.
     name: Option<String>,
     /// The folder of the library under which it is seen.
@@ -89,7 +91,8 @@ pub(super) fn disks(
         let block = block_device(device, source.as_deref());
         let node = topology.node_of_disk(block);
         let silo = node.and_then(|node| silo_of(config, node, &mut nearest));
-        disks.push(DiskPlace { device, silo, name: topology.name_of_disk(block), folder });
+        let (rotates, name) = (topology.rotates(block), topology.name_of_disk(block));
+        disks.push(DiskPlace { device, silo, rotates, name, folder });
     }
     (disks, misfits)
 }
@@ -146,8 +149,9 @@ fn planned_disk(
     }
     let source = mounted(topology, &real).into_iter().next().and_then(|(_, source)| source);
     let block = block_device(found.dev(), source.as_deref());
-    let (name, folder) = (topology.name_of_disk(block), folder.to_owned());
-    Ok(DiskPlace { device: found.dev(), silo: Some(silo), name, folder })
+    let (rotates, name) = (topology.rotates(block), topology.name_of_disk(block));
+    let (device, folder) = (found.dev(), folder.to_owned());
+    Ok(DiskPlace { device, silo: Some(silo), rotates, name, folder })
 }
 
 /// A folder and the mount points below it, each with what is mounted there.

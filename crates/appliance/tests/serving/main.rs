@@ -13,6 +13,7 @@
 //! [`pins`]: pinned titles are in memory before anybody requests them.
 //! [`quick_viewers`]: the kernel may hold more unsent bytes for viewers who take them fast.
 //! [`reloaded_lists`]: lists of addresses change while the server runs.
+//! [`rotating`]: disks that rotate are read in whole buffers.
 //! [`slow_readers`]: data sent from memory exists only once, and is bounded.
 //! [`switches`]: none of this depends on an optimisation.
 
@@ -30,6 +31,7 @@ mod pages;
 mod pins;
 mod quick_viewers;
 mod reloaded_lists;
+mod rotating;
 mod slow_readers;
 mod support;
 mod switches;

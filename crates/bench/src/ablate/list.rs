@@ -176,6 +176,7 @@ pub(crate) const ALL: &[Ablation] = &[
     switch("hot", "popular parts of films in its own memory (the page cache instead)", Work::Warm),
     switch("files", "files that stay open between requests", Work::Small),
     switch("ahead", "several reads in flight per viewer", Work::Cold),
+    switch("rotating", "larger reads from disks that rotate", Work::Cold),
     switch("registered", "buffers registered with the ring", Work::Cold),
     switch("hugepages", "large pages for buffers and the hot set", Work::Cold),
     switch("heat", "caching by heat (everything cached instead)", Work::Scarce)

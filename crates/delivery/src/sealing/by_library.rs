@@ -107,10 +107,13 @@ impl ByLibrary {
                 }
                 Piece::File(file, range) => {
                     let end = range.start + outgoing.extent_left(at + bytes);
+                    let start = range.start;
                     let plain = ahead.read(&link.resources, file, range, end).await?;
                     self.tls.seal(&plain);
                     let disk = plain.is_from_disks_node().then(|| file.stamp().device);
-                    return Ok((bytes + plain.len() as u64, disk));
+                    let sealed = plain.len();
+                    ahead.keep_rest(plain, start, sealed);
+                    return Ok((bytes + sealed as u64, disk));
                 }
             }
         }

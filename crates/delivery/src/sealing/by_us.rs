@@ -110,7 +110,7 @@ impl ByUs {
         let window_bytes = link.window.bytes();
         let mut made_from = Pieces { position: self.ledger.position(), ..Pieces::default() };
         let mut plain: Option<Plain> = None;
-        let mut disk = None;
+        let (mut disk, mut file_start) = (None, 0);
         let mut offset = at;
         while plain.is_none() && made_from.count < PIECES_MAX {
             let budget = window_bytes.saturating_sub((offset - at) as usize);
@@ -121,6 +121,7 @@ impl ByUs {
             let mut bytes = piece.bytes() as usize;
             if let Piece::File(file, range) = piece {
                 let end = range.start + outgoing.extent_left(offset);
+                file_start = range.start;
                 let read = ahead.read(&link.resources, file, range, end).await?;
                 bytes = read.len();
                 disk = read.is_from_disks_node().then(|| file.stamp().device);
@@ -141,6 +142,10 @@ impl ByUs {
             };
             flight.filled += sealed.map_err(|_| End::KeysExhausted)?;
         }
+        if let Some(plain) = plain {
+            let sealed = plain.len();
+            ahead.keep_rest(plain, file_start, sealed);
+        }
         Ok(flight)
     }
 
@@ -159,10 +164,11 @@ impl ByUs {
         }
         link.resources.numbers.windows_taken_in_part_total.add(1);
         link.window.taken_in_part(flight.sent);
-        ahead.give_up();
+        ahead.taken_in_part();
         while flight.sent < flight.filled {
             let patience = link.resources.hold_patience();
             if patience.is_zero() || !link.holds(patience).await {
+                ahead.give_up();
                 let (owed, sent) = self.take_back(link, flight);
                 link.pull().await?;
                 flight = self.make_again(link, outgoing, owed).await?;
