@@ -72,6 +72,7 @@ pub(crate) struct Round {
     pub(crate) softirq_share: Option<f64>,
     pub(crate) rss_bytes: Option<f64>,
     pub(crate) wakeups_per_mib: Option<f64>,
+    pub(crate) cpu_us_per_wakeup: Option<f64>,
     pub(crate) client_bound: Option<bool>,
     pub(crate) first_byte_ms: Option<FirstByte>,
     pub(crate) viewer_mbps: Option<ViewerRate>,

@@ -93,6 +93,7 @@ impl Round {
             "softirq_share": self.softirq_share,
             "rss_bytes": self.rss_bytes,
             "wakeups_per_mib": self.wakeups_per_mib(),
+            "cpu_us_per_wakeup": self.cpu_us_per_wakeup(),
             "client_bound": self.is_client_bound,
             "first_byte_ms": {
                 "p50": first_byte(50.0), "p99": first_byte(99.0), "p999": first_byte(99.9),

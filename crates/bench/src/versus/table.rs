@@ -43,6 +43,8 @@ const SOFTIRQ: Column =
     ("softirq", |side| median(side, |round| 100.0 * round.softirq_share).map(percent));
 const WAKEUPS: Column =
     ("wake-ups per MiB", |side| median_of(side, |round| round.wakeups_per_mib()).map(number));
+const WAKEUP: Column =
+    ("µs per wake-up", |side| median_of(side, |round| round.cpu_us_per_wakeup()).map(number));
 const MEMORY: Column = ("memory", |side| {
     median(side, |round| round.rss_bytes as f64 / f64::from(1 << 20))
         .map(|mib| format!("{mib:.1} MiB"))
@@ -70,12 +72,12 @@ const CARRIED: Column = ("viewers at 0 stalls", |side| {
 /// The columns of a workload, in addition to the compared figure.
 fn columns(workload: Workload, client: Client) -> &'static [Column] {
     match workload {
-        _ if !client.is_own() => &[GBPS, CPU, CORE, SOFTIRQ, WAKEUPS, MEMORY],
+        _ if !client.is_own() => &[GBPS, CPU, CORE, SOFTIRQ, WAKEUPS, WAKEUP, MEMORY],
         Workload::Idle => &[MEMORY],
-        Workload::Swarm => &[CARRIED, GBPS, REQUESTS, CPU, SOFTIRQ, WAKEUPS, MEMORY],
+        Workload::Swarm => &[CARRIED, GBPS, REQUESTS, CPU, SOFTIRQ, WAKEUPS, WAKEUP, MEMORY],
         Workload::Handshakes => &[HANDSHAKES, CPU, SOFTIRQ, MEMORY, FIRST_BYTE],
-        Workload::Viewers => &[GBPS, CPU, SOFTIRQ, WAKEUPS, MEMORY, FIRST_BYTE, VIEWERS],
-        _ => &[GBPS, REQUESTS, CPU, CORE, SOFTIRQ, WAKEUPS, MEMORY, FIRST_BYTE],
+        Workload::Viewers => &[GBPS, CPU, SOFTIRQ, WAKEUPS, WAKEUP, MEMORY, FIRST_BYTE, VIEWERS],
+        _ => &[GBPS, REQUESTS, CPU, CORE, SOFTIRQ, WAKEUPS, WAKEUP, MEMORY, FIRST_BYTE],
     }
 }
 

@@ -51,6 +51,9 @@ pub(crate) struct Task<'a> {
     pub(crate) guess: Option<usize>,
 }
 
+/// With fewer wake-ups, what each cost says nothing.
+const WAKEUPS_MIN: u64 = 100;
+
 /// The results of a turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
@@ -87,6 +90,11 @@ impl Round {
     pub(crate) fn wakeups_per_mib(&self) -> Option<f64> {
         let mib = self.counts.body_bytes as f64 / f64::from(1 << 20);
         (mib >= 1.0).then(|| self.wakeups as f64 / mib)
+    }
+
+    /// Microseconds of the server's threads for each time that one was woken; none if that was too rare for a mean.
+    pub(crate) fn cpu_us_per_wakeup(&self) -> Option<f64> {
+        (self.wakeups >= WAKEUPS_MIN).then(|| 1e6 * self.cpu_seconds / self.wakeups as f64)
     }
 
     /// Milliseconds to the first byte that this percentage of requests did not exceed, if the client tells.
