@@ -243,6 +243,7 @@ impl SiloPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ConfigError;
 
     /// What is wrong with a configuration, if anything is.
     fn fault(text: &str) -> Option<ConfigError> {
