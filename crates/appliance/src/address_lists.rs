@@ -42,7 +42,7 @@ impl AddressLists {
     /// The file, the line, and what is wrong there.
     pub(crate) fn read(config: &AccessConfig) -> Result<Self, AddressListError> {
         // Before they are read, so that a change in between is noticed later, not missed.
-        let stamps = config.files().map(|file| FileStamp::take(file.clone())).collect();
+        let stamps = Self::stamps(config);
         let allowed = match config.allow.first() {
             None => None,
             Some(first) => {
@@ -54,6 +54,11 @@ impl AddressLists {
             }
         };
         Ok(Self { allowed, denied: read_all(&config.deny)?, stamps })
+    }
+
+    /// The files that `config` names, as they are now.
+    pub(crate) fn stamps(config: &AccessConfig) -> Vec<FileStamp> {
+        config.files().map(|file| FileStamp::take(file.clone())).collect()
     }
 
     /// Whether a viewer at `address` may connect.
@@ -68,8 +73,14 @@ impl AddressLists {
     }
 
     /// Whether a file was replaced or written since it was read.
-    pub(crate) fn changed_on_disk(&self) -> bool {
+    fn changed_on_disk(&self) -> bool {
         self.stamps.iter().any(FileStamp::is_outdated)
+    }
+
+    /// Whether the files have changed since they were read, and since their text was `refused`; that is empty if it was not.
+    pub(crate) fn is_worth_reading(&self, refused: &[FileStamp]) -> bool {
+        let is_refused = !refused.is_empty() && !refused.iter().any(FileStamp::is_outdated);
+        self.changed_on_disk() && !is_refused
     }
 }
 
@@ -90,6 +101,13 @@ impl fmt::Display for AddressLists {
 pub struct AddressListError {
     file: PathBuf,
     fault: ListFault,
+}
+
+impl AddressListError {
+    /// Whether reading the same files again would say the same.
+    pub(crate) fn is_of_text(&self) -> bool {
+        !matches!(self.fault, ListFault::Unreadable(_))
+    }
 }
 
 #[derive(Debug)]
@@ -341,5 +359,23 @@ mod tests {
         assert!(!lists.changed_on_disk(), "its replacement may be on its way");
         std::fs::write(&file, "10.0.0.0/8\n").unwrap();
         assert!(lists.changed_on_disk());
+    }
+
+    #[test]
+    fn a_list_that_stays_bad_is_not_read_again_until_it_is_written() {
+        let (_folder, deny) = files(&[b"10.0.0.0/8"]);
+        let file = deny[0].clone();
+        let config = AccessConfig { deny, ..AccessConfig::default() };
+        let lists = AddressLists::read(&config).unwrap();
+        std::fs::write(&file, "no prefix").unwrap();
+        assert!(lists.is_worth_reading(&[]));
+        let refused = AddressLists::stamps(&config);
+        assert!(AddressLists::read(&config).unwrap_err().is_of_text());
+        assert!(!lists.is_worth_reading(&refused));
+        std::fs::write(&file, "10.0.0.0/8 # again").unwrap();
+        assert!(lists.is_worth_reading(&refused));
+        // What could not be read may be readable a moment later, without a change of the file.
+        std::fs::remove_file(&file).unwrap();
+        assert!(!AddressLists::read(&config).unwrap_err().is_of_text());
     }
 }

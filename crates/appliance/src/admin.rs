@@ -18,6 +18,7 @@ use crate::folders::{Folders, Health};
 use crate::live::{self, Live};
 use crate::offload;
 use crate::page;
+use crate::reloads::{self, Reloads};
 use crate::sandbox;
 use crate::silo_map::SiloMap;
 use crate::tls_stat::{self, TlsStat};
@@ -75,6 +76,8 @@ pub struct Chosen {
     pub lacks: Vec<Lack>,
     /// The helper that gets certificates, if there is one.
     pub(crate) acme: Option<Arc<AcmeLink>>,
+    /// Reloads that failed.
+    pub(crate) reloads: Arc<Reloads>,
 }
 
 /// The admin listener's thread, which lives as long as the process. Dropping this stops the listener, so that the next server
@@ -113,6 +116,7 @@ struct State {
     /// The kernel's TLS counters at the start; none if the kernel does not seal.
     tls_stat: Option<TlsStat>,
     acme: Option<Arc<AcmeLink>>,
+    reloads: Arc<Reloads>,
 }
 
 impl Admin {
@@ -128,7 +132,7 @@ impl Admin {
         started: Instant,
         sources: live::Sources,
     ) -> io::Result<Self> {
-        let Chosen { offload, folders, silo_map, lacks, acme } = chosen;
+        let Chosen { offload, folders, silo_map, lacks, acme, reloads } = chosen;
         let draining = AtomicBool::new(false);
         let (numbers, audiences) =
             workers.into_iter().map(|worker| (worker.numbers, worker.audience)).unzip();
@@ -148,6 +152,7 @@ impl Admin {
             lacks,
             tls_stat: offload.seals.then(TlsStat::now),
             acme,
+            reloads,
         });
         let served = Arc::clone(&state);
         let listener = estate.admin.try_clone()?;
@@ -483,6 +488,7 @@ const METRICS: [Metric; 8] = [
 /// Every metric that `/metrics` can contain.
 pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
     let own = METRICS.iter().chain(&tls_stat::METRICS).chain(&acme::METRICS);
+    let own = own.chain(&reloads::METRICS);
     telemetry::metrics().chain(own).chain(qoe::metrics())
 }
 
@@ -500,6 +506,7 @@ fn metrics(state: &State, live: &Live) -> String {
     out.one(&DASHBOARDS, live.streams() as u64);
     out.one(&DASHBOARDS_DROPPED, live.streams_dropped());
     out.labelled(&REQUESTS_REFUSED, requests_refused(state));
+    state.reloads.expose(&mut out);
     if let Some(stat) = &state.tls_stat {
         stat.expose(&mut out);
     }
@@ -525,6 +532,7 @@ fn status(state: &State, live: &Live) -> String {
         "library_trouble": state.folders.health().trouble(),
         "rss_bytes": resident_bytes(),
         "route": offload::route_name(state.offload, state.config.route),
+        "reloads": state.reloads.json(),
         "acme": state.acme.as_ref().map(|acme| acme.json()),
         "congestion_control": state.config.congestion_control(),
         "kernel_tls": state.tls_stat.as_ref().map(TlsStat::json),

@@ -19,6 +19,8 @@ use std::time::Instant;
 enum Turned {
     /// Away, and the counter's label says why.
     Away(&'static str),
+    /// Away by the proxy's fault: the counter's label, and what the operator is told.
+    Unintroduced(&'static str, String),
     /// It was closed without a byte.
     Silent,
 }
@@ -35,6 +37,13 @@ pub(crate) async fn run<C: Carrier + 'static>(
     match introduced.and_then(|who| name(&worker, who, proxy, &mut pass)) {
         Ok(peer) => worker.begin(socket, peer, pass, entering),
         Err(Turned::Away(reason)) => worker.count_refused(reason),
+        Err(Turned::Unintroduced(reason, what)) => {
+            worker.count_refused(reason);
+            worker.reports.proxies.print(&format!(
+                "a connection from {proxy} is closed: that address is in proxy_protocol.from, but {what} ({reason}); \
+                 have the proxy send the PROXY protocol, version 2, or take its address out"
+            ));
+        }
         Err(Turned::Silent) => worker.count_silent(),
     }
 }
@@ -44,7 +53,10 @@ async fn introduced<C: Carrier>(worker: &Worker, socket: &C) -> Result<Introduce
     let reading = pin!(timeout_at(deadline, read(socket)));
     match worker.drain.unless_begun(reading).await {
         None => Err(Turned::Away("draining")),
-        Some(Err(_)) => Err(Turned::Away("proxy_timeout")),
+        Some(Err(_)) => Err(Turned::Unintroduced(
+            "proxy_timeout",
+            "no whole header came within timeouts.head_seconds".into(),
+        )),
         Some(Ok(introduced)) => introduced,
     }
 }
@@ -56,14 +68,19 @@ async fn read<C: Carrier>(socket: &C) -> Result<Introduced, Turned> {
     loop {
         match socket.receive(&mut header[known..]) {
             Ok(Some(0)) | Err(_) if known == 0 => return Err(Turned::Silent),
-            Ok(Some(0)) | Err(_) => return Err(Turned::Away("proxy_cut_off")),
+            Ok(Some(0)) | Err(_) => {
+                let what = "it was cut off within its header".into();
+                return Err(Turned::Unintroduced("proxy_cut_off", what));
+            }
             Ok(None) => socket.readable().await,
             Ok(Some(bytes)) => {
                 known += bytes;
                 match proxy_protocol::parse(&header[..known]) {
                     Ok(Introduction::Complete { introduced, .. }) => return Ok(introduced),
                     Ok(Introduction::Partial { needed }) => header.resize(needed, 0),
-                    Err(fault) => return Err(Turned::Away(fault.as_str())),
+                    Err(fault) => {
+                        return Err(Turned::Unintroduced(fault.as_str(), fault.to_string()));
+                    }
                 }
             }
         }

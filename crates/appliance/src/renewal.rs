@@ -12,7 +12,9 @@ use crate::control::Control;
 use crate::folders::Folders;
 use crate::opened::load_keys;
 use crate::own_files::OwnFiles;
+use crate::reloads::{ReloadComplaints, Reloaded};
 use crypt::Tls;
+use smallfile::FileStamp;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -39,12 +41,10 @@ pub(crate) struct Renewal {
     pub(crate) folders: Arc<Folders>,
     /// The workers' controls.
     pub(crate) controls: Vec<Arc<Control>>,
-    /// The last complaint about certificates, so that it is not repeated at every check.
-    pub(crate) complaint: String,
-    /// The last complaint about keys, likewise.
-    pub(crate) keys_complaint: String,
-    /// The last complaint about lists of addresses, likewise.
-    pub(crate) lists_complaint: String,
+    /// What could not be reloaded.
+    pub(crate) complaints: ReloadComplaints,
+    /// The files of the lists, as they were when their text could not be used; empty if it could.
+    pub(crate) refused_lists: Vec<FileStamp>,
 }
 
 impl Renewal {
@@ -63,9 +63,7 @@ impl Renewal {
             self.folders.tell();
             match request {
                 Ok(()) => {
-                    self.complaint.clear();
-                    self.keys_complaint.clear();
-                    self.lists_complaint.clear();
+                    self.complaints.forget();
                     self.reopen_log();
                     self.renew_keys("on request");
                     self.renew_lists("on request");
@@ -75,7 +73,7 @@ impl Renewal {
                     if self.keys.as_ref().is_some_and(|keys| keys.changed_on_disk()) {
                         self.renew_keys("because they changed on disk");
                     }
-                    if self.lists.changed_on_disk() {
+                    if self.lists.is_worth_reading(&self.refused_lists) {
                         self.renew_lists("because they changed on disk");
                     }
                     if self.tls.as_ref().is_some_and(Tls::changed_on_disk) {
@@ -123,16 +121,10 @@ impl Renewal {
             Ok(renewed) => {
                 self.controls.iter().for_each(|control| control.renew(renewed.clone()));
                 self.tls = Some(renewed);
-                self.complaint.clear();
+                self.complaints.clear(Reloaded::Certificates);
                 eprintln!("fullbore: certificates reloaded {why}");
             }
-            Err(error) => {
-                let complaint = error.to_string();
-                if complaint != self.complaint {
-                    eprintln!("fullbore: {complaint}; the certificates already loaded stay in use");
-                    self.complaint = complaint;
-                }
-            }
+            Err(error) => self.complaints.tell(Reloaded::Certificates, error.to_string()),
         }
     }
 
@@ -142,15 +134,16 @@ impl Renewal {
             Ok(None) => {}
             // A file that was cut must not open the library.
             Ok(Some(keys)) if keys.is_empty() && !self.has_no_keys() => {
-                self.complain_of_keys("the key files hold no key any more".to_owned());
+                let complaint = "the key files hold no key any more".to_owned();
+                self.complaints.tell(Reloaded::SigningKeys, complaint);
             }
             Ok(Some(keys)) => {
                 self.controls.iter().for_each(|control| control.renew_keys(Arc::clone(&keys)));
                 self.keys = Some(keys);
-                self.keys_complaint.clear();
+                self.complaints.clear(Reloaded::SigningKeys);
                 eprintln!("fullbore: keys of signed URLs reloaded {why}");
             }
-            Err(error) => self.complain_of_keys(error.to_string()),
+            Err(error) => self.complaints.tell(Reloaded::SigningKeys, error.to_string()),
         }
     }
 
@@ -159,32 +152,26 @@ impl Renewal {
         if self.config.access.files().next().is_none() {
             return;
         }
+        // Before they are read, so that a change in between is noticed later, not missed.
+        let tried = AddressLists::stamps(&self.config.access);
         match AddressLists::read(&self.config.access) {
             Ok(lists) => {
                 self.lists = Arc::new(lists);
                 let lists = &self.lists;
                 self.controls.iter().for_each(|control| control.renew_lists(Arc::clone(lists)));
-                self.lists_complaint.clear();
+                self.refused_lists.clear();
+                self.complaints.clear(Reloaded::AddressLists);
                 eprintln!("fullbore: lists of addresses reloaded {why}: {lists}");
             }
             Err(error) => {
-                let complaint = error.to_string();
-                if complaint != self.lists_complaint {
-                    eprintln!("fullbore: {complaint}; the lists already loaded stay in use");
-                    self.lists_complaint = complaint;
-                }
+                // A list may be long. What is wrong with its text stays so until it is written again.
+                self.refused_lists = if error.is_of_text() { tried } else { Vec::new() };
+                self.complaints.tell(Reloaded::AddressLists, error.to_string());
             }
         }
     }
 
     fn has_no_keys(&self) -> bool {
         self.keys.as_ref().is_none_or(|keys| keys.is_empty())
-    }
-
-    fn complain_of_keys(&mut self, complaint: String) {
-        if complaint != self.keys_complaint {
-            eprintln!("fullbore: {complaint}; the keys already loaded stay in use");
-            self.keys_complaint = complaint;
-        }
     }
 }

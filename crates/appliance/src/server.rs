@@ -12,6 +12,7 @@ use crate::notify::notify;
 use crate::offload;
 use crate::opened::{self, Opened, ThreadInputs};
 use crate::pins;
+use crate::reloads::{ReloadComplaints, Reloads};
 use crate::renewal::Renewal;
 use crate::sandbox;
 use crate::shelf::Shelf;
@@ -172,7 +173,8 @@ impl Server {
         // Hot sets were made on this thread.
         let refused_node = refused_node.or_else(take_refused_node);
         let watched = watched(&numbers, audiences);
-        let chosen = chosen(&opened, lacks.clone(), acme);
+        let reloads = Arc::<Reloads>::default();
+        let chosen = chosen(&opened, lacks.clone(), acme, Arc::clone(&reloads));
         let admin =
             Admin::start(Arc::clone(&estate), watched, &opened.config, chosen, epoch, sources);
         let admin = admin.map_err(StartError::Admin)?;
@@ -186,9 +188,8 @@ impl Server {
             own_files,
             folders: Arc::clone(&opened.folders),
             controls: workers.map(|worker| Arc::clone(&worker.control)).collect(),
-            complaint: String::new(),
-            keys_complaint: String::new(),
-            lists_complaint: String::new(),
+            complaints: ReloadComplaints::new(reloads),
+            refused_lists: Vec::new(),
         };
         opened.confine_calls(&mut sandbox);
         Ok(Self {
@@ -523,13 +524,19 @@ fn watched(numbers: &[Arc<Numbers>], audiences: Vec<Arc<Audience>>) -> Vec<admin
     watched.map(|(numbers, audience)| admin::Watched { numbers, audience }).collect()
 }
 
-fn chosen(opened: &Opened, lacks: Vec<Lack>, acme: Option<Arc<AcmeLink>>) -> admin::Chosen {
+fn chosen(
+    opened: &Opened,
+    lacks: Vec<Lack>,
+    acme: Option<Arc<AcmeLink>>,
+    reloads: Arc<Reloads>,
+) -> admin::Chosen {
     admin::Chosen {
         offload: opened.offload,
         folders: Arc::clone(&opened.folders),
         silo_map: Arc::clone(&opened.silo_map),
         lacks,
         acme,
+        reloads,
     }
 }
 

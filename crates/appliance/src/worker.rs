@@ -122,6 +122,8 @@ pub struct Reports {
     pub access_log: Option<AccessLog>,
     /// Trouble with the library, for the operator.
     pub warnings: Warnings,
+    /// Trouble with proxies, which must not crowd out the library's.
+    pub(crate) proxies: Warnings,
 }
 
 /// Everything that a worker is made from, on its own thread.
@@ -225,6 +227,7 @@ impl Worker {
                 audience,
                 access_log,
                 warnings: Warnings::default(),
+                proxies: Warnings::default(),
             },
             drain: Drain::default(),
             moves,

@@ -5,6 +5,7 @@
 //! [`HEADER_BYTES_MAX`]. Additions behind the addresses (TLVs) are skipped. The caller must read headers from trusted proxies alone, and must not
 //! serve a trusted proxy's connection that has none.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What every header begins with.
@@ -59,6 +60,22 @@ pub enum ProxyFault {
     /// The header is too short for its addresses.
     TooShort,
 }
+
+impl fmt::Display for ProxyFault {
+    /// In a sentence about the connection.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Signature => "it does not begin with a header of version 2",
+            Self::Version => "its header is of another version than 2",
+            Self::Command => "its header has a command other than LOCAL and PROXY",
+            Self::Family => "its header is not for TCP over IPv4 or IPv6",
+            Self::TooLong => "its header has more than 16384 bytes",
+            Self::TooShort => "its header is too short for the addresses",
+        })
+    }
+}
+
+impl std::error::Error for ProxyFault {}
 
 impl ProxyFault {
     /// The counter's label.

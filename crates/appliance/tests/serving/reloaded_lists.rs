@@ -5,9 +5,10 @@
 use crate::support::content::Content;
 use crate::support::viewer::{Protocol, Viewer};
 use fullbore_appliance::{Config, Server, signals};
-use fullbore_tests::{Said, Signal, eventually};
+use fullbore_tests::{Plain, Said, Signal, eventually};
 use rustix::process::{Pid, kill_process};
 use socket2::{Domain, Socket, Type};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -30,7 +31,9 @@ fn serve(room: &Path) {
     };
     config.tls.enabled = false;
     config.access.deny = vec![room.join("lists/deny")];
+    config.proxy_protocol.from = vec!["127.0.0.9".into()];
     let server = Server::start(config).unwrap();
+    println!("admin {}", server.admin_address());
     println!("ready {}", server.address());
     server.run_until_signalled(signals).unwrap();
 }
@@ -39,6 +42,7 @@ struct Running {
     child: Child,
     said: Said,
     address: SocketAddr,
+    admin: SocketAddr,
 }
 
 impl Running {
@@ -57,20 +61,34 @@ impl Running {
             stdout.line_with("ready ")
         });
         let address = ready.split("ready ").nth(1).unwrap().parse().unwrap();
-        Self { child, said, address }
+        let admin = stdout.line_with("admin ").unwrap();
+        let admin = admin.split("admin ").nth(1).unwrap().parse().unwrap();
+        Self { child, said, address, admin }
     }
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// A viewer at 127.0.0.`last`, if it is served.
-    fn viewer(&self, last: u8) -> Option<Viewer> {
+    fn connect_from(&self, last: u8) -> TcpStream {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::from(([127, 0, 0, last], 0)).into()).unwrap();
         socket.connect(&self.address.into()).unwrap();
-        let mut viewer = Viewer::over(TcpStream::from(socket), Protocol::Plain).unwrap();
+        TcpStream::from(socket)
+    }
+
+    /// A viewer at 127.0.0.`last`, if it is served.
+    fn viewer(&self, last: u8) -> Option<Viewer> {
+        let mut viewer = Viewer::over(self.connect_from(last), Protocol::Plain).unwrap();
         is_served(&mut viewer).then_some(viewer)
+    }
+
+    /// A sample of `/metrics`.
+    fn metric(&self, name: &str) -> u64 {
+        let page = Plain::connect(self.admin).fetch("/metrics");
+        let text = String::from_utf8(page.body).unwrap();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{name} is not in {text}")).parse().unwrap()
     }
 
     fn serves(&self, last: u8) -> bool {
@@ -133,6 +151,8 @@ fn lists_change_on_request_and_by_themselves_and_a_bad_line_keeps_them() {
     server.wait_for("line 2: \"127.0.0.2/8\" is no prefix");
     server.wait_for("the lists already loaded stay in use");
     assert!(server.serves(2) && !server.serves(3));
+    assert_eq!(server.metric("fullbore_reloads_failed_total{kind=\"address_lists\"}"), 1);
+    assert_eq!(server.metric("fullbore_reload_failing{kind=\"address_lists\"}"), 1);
 
     replace(room, "127.0.0.2\n");
     server.wait_for(
@@ -140,7 +160,14 @@ fn lists_change_on_request_and_by_themselves_and_a_bad_line_keeps_them() {
     );
     eventually("2 to be denied", || (0..8).all(|_| !server.serves(2)).then_some(()));
     assert!(server.serves(3));
+    assert_eq!(server.metric("fullbore_reload_failing{kind=\"address_lists\"}"), 0);
     drop(watching);
+
+    let mut proxy = server.connect_from(9);
+    proxy.write_all(b"GET /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    server.wait_for("a connection from 127.0.0.9:");
+    server.wait_for("but it does not begin with a header of version 2 (proxy_signature); have");
+
     server.signal(Signal::TERM);
     assert!(server.child.wait().unwrap().success(), "{:?}", server.said.lines());
 }
