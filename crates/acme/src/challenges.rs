@@ -5,7 +5,7 @@
 
 use crate::hook::{self, HookVerb, TxtRecord};
 use crate::obtain::NotObtained;
-use http::{Field, Limits, Parse, Request};
+use http::{Limits, Parse, Request, secure_place, send_on, whole_answer};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 /// Where the authority looks for an answer.
@@ -87,12 +87,26 @@ impl Challenges {
     }
 }
 
-/// Answers on `listener` for ever. With a port, everything else is sent on to HTTPS there.
-pub(crate) async fn serve(listener: TcpListener, answers: Answers, https_port: Option<u16>) {
+/// Answers on `listener` until the server is gone; then it gives the last answers, and ends the process. Connections that wait at the listener are
+/// the next helper's. With a port, everything else is sent on to HTTPS there.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    answers: Answers,
+    https_port: Option<u16>,
+    mut is_gone: watch::Receiver<bool>,
+) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let slot = Arc::clone(&slots).acquire_owned().await;
-        match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = is_gone.changed() => {
+                drop(slot);
+                let _ = slots.acquire_many(CONNECTIONS_MAX as u32).await;
+                std::process::exit(0);
+            }
+        };
+        match accepted {
             Ok((stream, _)) => {
                 let answers = answers.clone();
                 tokio::spawn(async move {
@@ -118,7 +132,9 @@ async fn converse(
         match http::parse(&input, &limits) {
             Ok(Parse::Complete { request, .. }) => break answer(&request, answers, https_port),
             Ok(Parse::Partial) => {}
-            Err(_) => break plain("400 Bad Request", b"", b"This is no request of HTTP.\n"),
+            Err(_) => {
+                break whole_answer(None, "400 Bad Request", b"", b"This is no request of HTTP.\n");
+            }
         }
         let before = input.len();
         stream.read_buf(&mut input).await?;
@@ -135,6 +151,8 @@ async fn converse(
 }
 
 fn answer(request: &Request, answers: &Answers, https_port: Option<u16>) -> Vec<u8> {
+    let plain =
+        |status, lines: &[u8], body: &[u8]| whole_answer(Some(request), status, lines, body);
     if !request.method.reads() {
         return plain(
             "405 Method Not Allowed",
@@ -147,37 +165,9 @@ fn answer(request: &Request, answers: &Answers, https_port: Option<u16>) -> Vec<
         return plain("200 OK", b"", answer.as_bytes());
     }
     match https_port.filter(|_| token.is_none()).and_then(|port| secure_place(request, port)) {
-        Some(place) => {
-            let location = [b"Location: ", &place[..], b"\r\n"].concat();
-            plain("308 Permanent Redirect", &location, b"Go on over HTTPS.\n")
-        }
+        Some(place) => send_on(request, &place),
         None => plain("404 Not Found", b"", b"There is nothing here.\n"),
     }
-}
-
-/// The same place over HTTPS, if the request says which host it is for.
-fn secure_place(request: &Request, port: u16) -> Option<Vec<u8>> {
-    let host = std::str::from_utf8(request.field(Field::Host)?).ok()?;
-    let name = match host.rsplit_once(':') {
-        Some((name, digits)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
-    let target = request.target();
-    if name.is_empty() || !name.bytes().all(is_name) || !target.starts_with(b"/") {
-        return None;
-    }
-    let port = if port == 443 { String::new() } else { format!(":{port}") };
-    Some([format!("https://{name}{port}").as_bytes(), target].concat())
-}
-
-/// A whole answer, with more header `lines`, each with its end.
-fn plain(status: &str, lines: &[u8], body: &[u8]) -> Vec<u8> {
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n",
-        body.len()
-    );
-    [head.as_bytes(), lines, b"\r\n", body].concat()
 }
 
 #[cfg(test)]
@@ -219,8 +209,6 @@ mod tests {
         };
         let of = |text: &str| Some(text.to_owned());
         assert_eq!(place("/a?b=%20c", "a.example", 443), of("https://a.example/a?b=%20c"));
-        assert_eq!(place("/", "a.example:80", 8443), of("https://a.example:8443/"));
-        assert_eq!(place("/", "[::1]:80", 443), of("https://[::1]/"));
         assert_eq!(place("/.well-known/acme-challenge/other", "a.example", 443), None);
         // The authority's question is answered before that.
         assert_eq!(place("/.well-known/acme-challenge/tok-en_1", "a.example", 443), None);

@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 /// For a whole order: two hooks that take long for each of some names, and an authority that does.
@@ -24,6 +25,9 @@ const ORDER_MAX: Duration = Duration::from_secs(3600);
 
 /// How long the helper sleeps at most. The clock of the schedule may be set, and a machine may sleep longer than its timers know.
 const SLEEP_MAX_SECONDS: u64 = 60;
+
+/// How long the last answers may take when the server is gone.
+const LAST_ANSWERS_MAX: Duration = Duration::from_secs(1);
 
 /// Names in one line for the operator.
 const NAMES_TOLD_MAX: usize = 5;
@@ -41,6 +45,9 @@ pub struct AcmeOptions {
     pub roots: Option<PathBuf>,
     /// Where the authority looks for answers over HTTP.
     pub listen: SocketAddr,
+    /// Whether the helper's standard output is a listener there. Then nobody is refused while one helper follows another.
+    #[serde(default)]
+    pub has_listener: bool,
     /// Where to send everybody else: the port of HTTPS.
     pub https_port: Option<u16>,
     /// The program that makes records in DNS, if that is how the names are proved.
@@ -55,6 +62,11 @@ impl AcmeOptions {
     /// Whether there is something to answer over HTTP.
     pub fn needs_port(&self) -> bool {
         self.dns_hook.is_none() || self.https_port.is_some()
+    }
+
+    /// Whether the helper has to open the address by itself.
+    fn opens_port(&self) -> bool {
+        self.needs_port() && !self.has_listener
     }
 
     /// The names as in a sentence.
@@ -76,6 +88,8 @@ struct Helper {
     /// Whether the authority wants to know which certificate is replaced.
     is_replaceable: bool,
     is_listening: bool,
+    /// Tells when the server is gone.
+    is_gone: watch::Receiver<bool>,
     confined: Confined,
 }
 
@@ -86,7 +100,9 @@ struct Helper {
 pub fn run(options: AcmeOptions, socket: OwnedFd) -> io::Result<()> {
     keeper::ignore_signals()?;
     let heard = socket.try_clone()?;
-    std::thread::Builder::new().name("watch".into()).spawn(move || end_with_server(&heard))?;
+    let (gone, is_gone) = watch::channel(false);
+    let watch = move || end_with_server(&heard, &gone);
+    std::thread::Builder::new().name("watch".into()).spawn(watch)?;
     files::make_folders(&options.state)?;
     // Whichever server comes next waits here for the one before it.
     let _lock = files::lock(&options.state)?;
@@ -98,7 +114,7 @@ pub fn run(options: AcmeOptions, socket: OwnedFd) -> io::Result<()> {
         eprintln!("fullbore: the helper for certificates: {lacks}");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(Helper::new(options, socket, http, confined).live())
+    runtime.block_on(Helper::new(options, socket, http, confined, is_gone).live())
 }
 
 fn confine(options: &AcmeOptions) -> Confined {
@@ -113,16 +129,27 @@ fn confine(options: &AcmeOptions) -> Confined {
         ],
         port,
         resolves: host.parse::<IpAddr>().is_err(),
-        listens: options.needs_port().then_some(options.listen.port()),
+        listens: options.opens_port().then_some(options.listen.port()),
     })
 }
 
 /// The server says nothing, but its end of the socket goes with it.
-fn end_with_server(socket: &OwnedFd) {
+fn end_with_server(socket: &OwnedFd, gone: &watch::Sender<bool>) {
     let mut buffer = Vec::new();
     while let Ok(Some(_)) = line::receive::<serde_json::Value>(socket, &mut buffer) {}
+    // Whoever is being answered gets the answer, and then the process ends ([`challenges::serve`]).
+    if gone.send(true).is_ok() {
+        std::thread::sleep(LAST_ANSWERS_MAX);
+    }
     // What is under way is of no use to anybody: files are replaced whole.
     std::process::exit(0);
+}
+
+/// The listener that is this process's standard output, on which it has nothing to say.
+fn listener_given() -> io::Result<TcpListener> {
+    let listener = std::net::TcpListener::from(io::stdout().as_fd().try_clone_to_owned()?);
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
 }
 
 /// Seconds since 1970.
@@ -131,7 +158,13 @@ fn now() -> u64 {
 }
 
 impl Helper {
-    fn new(options: AcmeOptions, socket: OwnedFd, http: AcmeHttp, confined: Confined) -> Self {
+    fn new(
+        options: AcmeOptions,
+        socket: OwnedFd,
+        http: AcmeHttp,
+        confined: Confined,
+        is_gone: watch::Receiver<bool>,
+    ) -> Self {
         let asking =
             format!("asking {} for a certificate for {}", options.directory, options.names());
         let meanwhile = "until it is there, viewers get a self-signed one";
@@ -160,6 +193,7 @@ impl Helper {
             account: None,
             is_replaceable: false,
             is_listening: false,
+            is_gone,
             confined,
         }
     }
@@ -194,12 +228,17 @@ impl Helper {
             return Ok(());
         }
         let address = self.options.listen;
-        let listener = TcpListener::bind(address).await.map_err(|error| {
+        let listener = match self.options.has_listener {
+            true => listener_given(),
+            false => TcpListener::bind(address).await,
+        };
+        let listener = listener.map_err(|error| {
             let said = format!("cannot listen on {address} for the authority's questions: {error}");
             NotObtained::Told(AcmeTrouble::Listen, said)
         })?;
         let answers = self.challenges.answers.clone();
-        tokio::spawn(challenges::serve(listener, answers, self.options.https_port));
+        let is_gone = self.is_gone.clone();
+        tokio::spawn(challenges::serve(listener, answers, self.options.https_port, is_gone));
         self.is_listening = true;
         Ok(())
     }

@@ -18,6 +18,7 @@ use crate::folders::{Folders, Health};
 use crate::live::{self, Live};
 use crate::offload;
 use crate::page;
+use crate::redirect::{self, Redirects};
 use crate::reloads::{self, Reloads};
 use crate::sandbox;
 use crate::silo_map::SiloMap;
@@ -78,6 +79,8 @@ pub struct Chosen {
     pub(crate) acme: Option<Arc<AcmeLink>>,
     /// Reloads that failed.
     pub(crate) reloads: Arc<Reloads>,
+    /// Where viewers of plain HTTP are sent, if they are.
+    pub(crate) redirects: Option<Arc<Redirects>>,
 }
 
 /// The admin listener's thread, which lives as long as the process. Dropping this stops the listener, so that the next server
@@ -117,6 +120,7 @@ struct State {
     tls_stat: Option<TlsStat>,
     acme: Option<Arc<AcmeLink>>,
     reloads: Arc<Reloads>,
+    redirects: Option<Arc<Redirects>>,
 }
 
 impl Admin {
@@ -132,7 +136,7 @@ impl Admin {
         started: Instant,
         sources: live::Sources,
     ) -> io::Result<Self> {
-        let Chosen { offload, folders, silo_map, lacks, acme, reloads } = chosen;
+        let Chosen { offload, folders, silo_map, lacks, acme, reloads, redirects } = chosen;
         let draining = AtomicBool::new(false);
         let (numbers, audiences) =
             workers.into_iter().map(|worker| (worker.numbers, worker.audience)).unzip();
@@ -153,9 +157,11 @@ impl Admin {
             tls_stat: offload.seals.then(TlsStat::now),
             acme,
             reloads,
+            redirects,
         });
         let served = Arc::clone(&state);
         let listener = estate.admin.try_clone()?;
+        let redirect = estate.redirect().map(OwnedFd::try_clone).transpose()?;
         let (remote, woken) = remote()?;
         let (ready, readiness) = std::sync::mpsc::channel();
         std::thread::Builder::new().name("admin".into()).spawn(move || {
@@ -166,7 +172,7 @@ impl Admin {
                         sandbox::give_up_for_rings();
                     }
                     let _ = ready.send(Ok(()));
-                    let _ = reactor.run(serve(served, listener, woken, sources));
+                    let _ = reactor.run(serve(served, listener, redirect, woken, sources));
                 }
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -202,7 +208,13 @@ impl Drop for Admin {
     }
 }
 
-async fn serve(state: Arc<State>, listener: OwnedFd, woken: Woken, sources: live::Sources) {
+async fn serve(
+    state: Arc<State>,
+    listener: OwnedFd,
+    redirect: Option<OwnedFd>,
+    woken: Woken,
+    sources: live::Sources,
+) {
     let live = Live::new();
     let constants = live::Constants {
         route: offload::route_name(state.offload, state.config.route),
@@ -213,11 +225,18 @@ async fn serve(state: Arc<State>, listener: OwnedFd, woken: Woken, sources: live
     let (numbers, audiences) = (state.numbers.clone(), state.audiences.clone());
     spawn(live::take_snapshots(Rc::clone(&live), numbers, audiences, sources, constants, more));
     let accepting = Accepting::new([Fd::from(listener)]);
+    let of_redirects = Accepting::new(redirect.map(Fd::from));
     let admission = Admission::new(CONNECTIONS_MAX, 0);
     let follow = || {
-        accepting.set(!state.is_away.load(Ordering::Relaxed), |listener, stop| {
+        let is_here = !state.is_away.load(Ordering::Relaxed);
+        accepting.set(is_here, |listener, stop| {
             let (state, live) = (Arc::clone(&state), Rc::clone(&live));
             spawn(accept(state, live, listener, stop, Rc::clone(&admission)));
+        });
+        of_redirects.set(is_here, |listener, stop| {
+            if let Some(redirects) = &state.redirects {
+                spawn(Arc::clone(redirects).accept(listener, stop));
+            }
         });
         true
     };
@@ -264,9 +283,7 @@ async fn accept(
     stop: Rc<Drain>,
     admission: Rc<Admission>,
 ) {
-    let mut incoming = Incoming::new(listener);
-    let receive = |connection| {
-        let socket = Socket::from(connection);
+    let receive = |socket: Socket| {
         let Ok(pass) = socket.peer().map(|peer| admission.admit(peer.ip())) else { return };
         if let Ok(pass) = pass {
             let (state, live) = (Arc::clone(&state), Rc::clone(&live));
@@ -276,14 +293,20 @@ async fn accept(
             });
         }
     };
+    accept_into(listener, &stop, receive).await;
+}
+
+/// Hands each connection to `receive`.
+pub(crate) async fn accept_into(listener: Fd, stop: &Drain, receive: impl Fn(Socket)) {
+    let mut incoming = Incoming::new(listener);
     while let Some(next) = stop.unless_begun(incoming.next()).await {
         match next {
-            Ok(connection) => receive(connection),
+            Ok(connection) => receive(Socket::from(connection)),
             Err(_) => drop(stop.unless_begun(sleep(Duration::from_millis(100))).await),
         }
     }
     while let Some(connection) = incoming.last().await {
-        receive(connection);
+        receive(Socket::from(connection));
     }
 }
 
@@ -326,7 +349,7 @@ async fn converse(state: &State, live: &Live, socket: &Socket) {
 }
 
 /// The next request; `None` if the client is gone.
-async fn read_request(
+pub(crate) async fn read_request(
     socket: &Socket,
     input: &mut Vec<u8>,
     limits: &Limits,
@@ -361,6 +384,17 @@ async fn send_all(socket: &Socket, outgoing: &Outgoing) -> io::Result<()> {
         match socket.send(bytes, !is_last)? {
             0 => socket.writable_again().await,
             taken => sent += taken as u64,
+        }
+    }
+    Ok(())
+}
+
+/// Sends all of `bytes`.
+pub(crate) async fn send_bytes(socket: &Socket, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match socket.send(bytes, false)? {
+            0 => socket.writable_again().await,
+            taken => bytes = &bytes[taken..],
         }
     }
     Ok(())
@@ -488,7 +522,7 @@ const METRICS: [Metric; 8] = [
 /// Every metric that `/metrics` can contain.
 pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
     let own = METRICS.iter().chain(&tls_stat::METRICS).chain(&acme::METRICS);
-    let own = own.chain(&reloads::METRICS);
+    let own = own.chain(&reloads::METRICS).chain(&redirect::METRICS);
     telemetry::metrics().chain(own).chain(qoe::metrics())
 }
 
@@ -507,6 +541,9 @@ fn metrics(state: &State, live: &Live) -> String {
     out.one(&DASHBOARDS_DROPPED, live.streams_dropped());
     out.labelled(&REQUESTS_REFUSED, requests_refused(state));
     state.reloads.expose(&mut out);
+    if let Some(redirects) = &state.redirects {
+        redirects.expose(&mut out);
+    }
     if let Some(stat) = &state.tls_stat {
         stat.expose(&mut out);
     }

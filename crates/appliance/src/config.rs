@@ -9,9 +9,11 @@ mod error;
 mod folders;
 mod headers;
 mod memory;
+mod net;
 mod reading;
 mod signing;
 pub mod silos;
+mod tls;
 
 pub use error::ConfigError;
 
@@ -20,6 +22,7 @@ pub use self::changes::{SettingChange, Takes};
 pub use self::edge::EdgeConfig;
 pub use self::entrance::{AccessConfig, ProxyProtocol};
 pub use self::headers::{HeaderFault, HeaderRule};
+pub use self::net::Net;
 use crate::own_files;
 pub use crate::path_pattern::PatternFault;
 pub use crate::switch::Switch;
@@ -27,6 +30,7 @@ pub use bypass::Bypass;
 pub use memory::{LargePages, Memory};
 pub use signing::Signing;
 pub use silos::{Placement, SiloError, SiloPlan};
+pub use tls::{Certificate, Tls, Versions};
 
 use crate::admin_hosts::is_host_name;
 use disk::{Policy, Way};
@@ -183,68 +187,6 @@ impl From<Disk> for Policy {
     }
 }
 
-/// TLS.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Tls {
-    /// Whether TLS is on; off is plain HTTP.
-    pub enabled: bool,
-    /// Certificate chains and keys; the first is for clients that name no host or an unknown one. If empty, a self-signed one.
-    pub certificates: Vec<Certificate>,
-    /// Which versions to speak.
-    pub versions: Versions,
-    /// Records of TLS 1.3 per key before rekeying.
-    pub key_records_max: u64,
-    /// For how many seconds browsers shall use nothing but HTTPS with this host (HSTS); 0 says nothing about it.
-    pub hsts_seconds: u64,
-    /// A certificate that the server gets by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub acme: Option<AcmeConfig>,
-}
-
-impl Default for Tls {
-    fn default() -> Self {
-        // 2^24 of AES-GCM (RFC 8446 section 5.5 allows 2^24.5).
-        let key_records_max = 1 << 24;
-        let (certificates, versions) = (Vec::new(), Versions::Both);
-        Self { enabled: true, certificates, versions, key_records_max, hsts_seconds: 0, acme: None }
-    }
-}
-
-/// One certificate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Certificate {
-    /// The chain, PEM.
-    pub cert: PathBuf,
-    /// Its private key, PEM.
-    pub key: PathBuf,
-}
-
-/// Which versions of TLS to speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Versions {
-    /// 1.2 and 1.3.
-    #[serde(rename = "both")]
-    Both,
-    /// 1.3 only.
-    #[serde(rename = "1.3")]
-    Tls13,
-    /// 1.2 only.
-    #[serde(rename = "1.2")]
-    Tls12,
-}
-
-impl From<Versions> for crypt::Versions {
-    fn from(versions: Versions) -> Self {
-        match versions {
-            Versions::Both => Self::Both,
-            Versions::Tls13 => Self::Tls13,
-            Versions::Tls12 => Self::Tls12,
-        }
-    }
-}
-
 /// HTTP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -267,44 +209,6 @@ impl Default for Http {
     fn default() -> Self {
         let (cache_control, headers) = ("no-cache".into(), Vec::new());
         Self { cache_control, cors: true, cmcd: true, healthz: false, headers }
-    }
-}
-
-/// Sockets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Net {
-    /// Connections that may wait to be accepted per worker.
-    pub backlog: u32,
-    /// Unsent bytes in the kernel above which a connection does not ask for more; by default, the route decides.
-    pub unsent_bytes_max: Option<u32>,
-    /// The highest rate of a connection in bits per second; 0 is no limit.
-    pub pacing_bits_per_second: u64,
-    /// Congestion control, by the kernel's name; by default, the system's. On the bypass route `cubic` or `bbr`; by
-    /// default, `cubic`.
-    pub congestion_control: Option<String>,
-    /// The most bytes read from disk at once for one connection.
-    pub window_bytes_max: usize,
-}
-
-impl Default for Net {
-    fn default() -> Self {
-        Self {
-            backlog: 4096,
-            unsent_bytes_max: None,
-            pacing_bits_per_second: 0,
-            congestion_control: None,
-            // Larger gained nothing, and two of these fit a 1 MiB second-level cache (docs/notes/performance.md).
-            window_bytes_max: 512 << 10,
-        }
-    }
-}
-
-impl Net {
-    /// The highest rate of a connection in bytes per second, if there is a limit.
-    pub fn pacing_bytes_per_second(&self) -> Option<u64> {
-        let bits = self.pacing_bits_per_second;
-        (bits > 0).then_some((bits / 8).max(1))
     }
 }
 
@@ -408,22 +312,13 @@ impl Config {
         let allowed = "0 to 86400";
         within("drain_seconds", self.drain_seconds, 0..=86_400, allowed)?;
         within("workers", self.workers, 0..=1024, "0 (one per core) to 1024")?;
-        let key_records_max = self.tls.key_records_max;
-        within("tls.key_records_max", key_records_max, 64..=1 << 24, "64 to 16777216")?;
-        // Longer than two years is longer than browsers' lists ask for.
-        let allowed = "0 (off) to 63072000 (two years)";
-        within("tls.hsts_seconds", self.tls.hsts_seconds, 0..=63_072_000, allowed)?;
         self.signing.check()?;
         self.proxy_protocol.check()?;
         self.memory.check()?;
         self.check_bypass()?;
         self.edge.check(self.route)?;
         silos::check(self).map_err(ConfigError::Silos)?;
-        self.tls.acme.as_ref().map_or(Ok(()), |acme| acme.check(&self.tls, self.listen))?;
-        if !self.tls.enabled && !self.tls.certificates.is_empty() {
-            return Err(ConfigError::CertificatesWithoutTls);
-        }
-        Ok(())
+        self.tls.check(self.listen, self.route)
     }
 
     /// Checks that the library's folders are different, and that none lies in another.
@@ -511,16 +406,6 @@ impl Timeouts {
             within(setting, seconds, 0.001..=86_400.0, "0.001 to 86400")?;
         }
         within("timeouts.hold_seconds", self.hold_seconds, 0.0..=60.0, "0 to 60")
-    }
-}
-
-impl Net {
-    fn check(&self) -> Result<(), ConfigError> {
-        let window = self.window_bytes_max;
-        within("net.window_bytes_max", window, 16 << 10..=4 << 20, "16384 to 4194304")?;
-        let unsent = self.unsent_bytes_max.unwrap_or(1);
-        let allowed = "1 or more; to switch it off, use --off pull";
-        within("net.unsent_bytes_max", unsent, 1.., allowed)
     }
 }
 

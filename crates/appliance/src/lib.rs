@@ -41,6 +41,7 @@ pub mod page;
 mod path_pattern;
 mod pins;
 pub mod redact;
+mod redirect;
 mod reloads;
 mod renewal;
 pub mod sandbox;

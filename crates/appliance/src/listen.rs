@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 const LISTEN: &str = "--listen";
 const ADMIN: &str = "--admin";
 
+/// The settings that do.
+const REDIRECT: &str = "tls.redirect_listen";
+
 /// Why an address cannot be listened on.
 #[derive(Debug)]
 pub enum ListenError {
@@ -147,7 +150,7 @@ pub(crate) fn listen(
 }
 
 /// Whether a listener is where this server should listen.
-fn is_on(listener: &OwnedFd, wanted: SocketAddr) -> bool {
+pub(crate) fn is_on(listener: &OwnedFd, wanted: SocketAddr) -> bool {
     local_address(listener).is_ok_and(|address| {
         address.ip() == wanted.ip() && [0, address.port()].contains(&wanted.port())
     })
@@ -267,11 +270,27 @@ pub(crate) fn bind_admin(
     address: SocketAddr,
     inherited: Option<OwnedFd>,
 ) -> Result<OwnedFd, ListenError> {
+    bind_or_inherit(address, ADMIN, inherited)
+}
+
+/// Likewise the one that sends viewers on to HTTPS.
+pub(crate) fn bind_redirect(
+    address: SocketAddr,
+    inherited: Option<OwnedFd>,
+) -> Result<OwnedFd, ListenError> {
+    bind_or_inherit(address, REDIRECT, inherited)
+}
+
+fn bind_or_inherit(
+    address: SocketAddr,
+    flag: &'static str,
+    inherited: Option<OwnedFd>,
+) -> Result<OwnedFd, ListenError> {
     if let Some(listener) = inherited.filter(|listener| is_on(listener, address)) {
         return Ok(listener);
     }
-    wait_until_free(address, ADMIN)?;
-    bind(address, &ListenerOptions::default()).map_err(|why| refused(address, ADMIN, why))
+    wait_until_free(address, flag)?;
+    bind(address, &ListenerOptions::default()).map_err(|why| refused(address, flag, why))
 }
 
 /// Waits a little for an address in use.

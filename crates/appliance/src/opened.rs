@@ -9,7 +9,7 @@ use crate::config::{Config, Route, Switch};
 use crate::edge::Starting;
 use crate::folders::Folders;
 use crate::hot_memory;
-use crate::listen::bind_admin;
+use crate::listen::{bind_admin, bind_redirect};
 use crate::live;
 use crate::moves::{self, Inboxes};
 use crate::offload;
@@ -20,7 +20,7 @@ use crate::shelf::Shelf;
 use crate::silo::{self, Silo};
 use crate::silo_map::{self, SiloMap};
 use crate::start_error::StartError;
-use crate::upgrade::{Estate, Inherited};
+use crate::upgrade::{Estate, Inherited, PlainListener};
 use crate::ways_in::{WayIn, WaysIn};
 use crate::worker::Shared;
 use crypt::{Tls, TlsOptions};
@@ -30,6 +30,7 @@ use net::listener::local_address;
 use qoe::Salt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -51,6 +52,8 @@ pub(crate) struct Opened {
     /// Where viewers connect.
     pub(crate) address: SocketAddr,
     pub(crate) admin_address: SocketAddr,
+    /// Where viewers of plain HTTP are sent on to HTTPS, if anywhere.
+    pub(crate) redirect_address: Option<SocketAddr>,
     /// What the bypass route uses, in words, if that is the route.
     pub(crate) bypass: Option<String>,
     pub(crate) headroom: Arc<Headroom>,
@@ -92,7 +95,9 @@ impl Opened {
         let config = Arc::new(config);
         let machine = Machine::probe();
         let edge = Starting::of(&config)?;
-        let acme = StartingAcme::of(&config)?;
+        let is_successor = inherited.is_some();
+        let Inherited { viewers, admin, mut plain, .. } = inherited.unwrap_or_default();
+        let acme = StartingAcme::of(&config, plain.take_if(|_| config.tls.acme.is_some()))?;
         raise_limits();
         let folders = Folders::open(&config)?;
         let tls = load_tls(&config)?;
@@ -103,13 +108,13 @@ impl Opened {
         let workers = count_workers(&config, &machine)?;
         let library: Vec<_> = folders.present().map(|(_, path)| path).collect();
         let mut silo_map = SiloMap::new(&config, &machine, &Topology::open(), &library, workers)?;
-        let is_successor = inherited.is_some();
-        let Inherited { viewers, admin, .. } = inherited.unwrap_or_default();
         let WaysIn { address, ways_in, bypass, in_order, reception } =
             WaysIn::open(&config, offload, &mut silo_map, workers, viewers)?;
         let admin_listener = bind_admin(config.admin, admin)?;
         let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
-        let estate = Arc::new(Estate::new(in_order, admin_listener, reception, is_successor));
+        let (plain, redirect_address) = open_plain(&config, acme.as_ref(), plain)?;
+        let estate = Estate::new(in_order, admin_listener, plain, reception, is_successor);
+        let estate = Arc::new(estate);
         // After the code that makes them: the self-signed certificate, the access log.
         let own_files = OwnFiles::of(&config);
         let sources = live::Sources::open();
@@ -122,6 +127,7 @@ impl Opened {
             silo_map: Arc::new(silo_map),
             address,
             admin_address,
+            redirect_address,
             bypass,
             headroom: Arc::new(Headroom::open()),
             pressure: Arc::new(MemoryPressure::open()),
@@ -216,6 +222,23 @@ impl Opened {
             takes_buffers_early: bound.is_some(),
         })
     }
+}
+
+/// Where plain HTTP comes to: to be sent on to HTTPS, with the address of that, or to the helper for certificates.
+fn open_plain(
+    config: &Config,
+    acme: Option<&StartingAcme>,
+    inherited: Option<OwnedFd>,
+) -> Result<(Option<PlainListener>, Option<SocketAddr>), StartError> {
+    let challenges = acme.and_then(|acme| acme.listener.as_ref());
+    if let Some(challenges) = challenges {
+        let listener = challenges.try_clone().map_err(StartError::NoDescriptors)?;
+        return Ok((Some(PlainListener::Challenges(listener)), None));
+    }
+    let Some(wanted) = config.tls.redirect_listen else { return Ok((None, None)) };
+    let listener = bind_redirect(wanted, inherited)?;
+    let address = local_address(&listener).map_err(StartError::NoDescriptors)?;
+    Ok((Some(PlainListener::Redirect(listener)), Some(address)))
 }
 
 /// Checks everything in `config` that can be checked without starting: settings, library, silos, certificates, keys, lists of addresses.

@@ -12,6 +12,7 @@ use crate::notify::notify;
 use crate::offload;
 use crate::opened::{self, Opened, ThreadInputs};
 use crate::pins;
+use crate::redirect::Redirects;
 use crate::reloads::{ReloadComplaints, Reloads};
 use crate::renewal::Renewal;
 use crate::sandbox;
@@ -293,6 +294,9 @@ impl Server {
             };
             lines.push(format!("signing   a token is required for {required}, {how}"));
         }
+        if let Some(address) = self.opened.redirect_address {
+            lines.push(format!("redirect  http://{address}, to HTTPS"));
+        }
         lines.extend(self.describe_entrance());
         if let Some(Err(why)) = &self.door {
             lines.push(format!("upgrade   impossible: {why}"));
@@ -537,6 +541,7 @@ fn chosen(
         lacks,
         acme,
         reloads,
+        redirects: opened.config.tls.redirect_listen.map(|_| Redirects::new(opened.address.port())),
     }
 }
 

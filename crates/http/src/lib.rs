@@ -31,6 +31,7 @@ mod range;
 mod refuse;
 mod request;
 mod response;
+mod secure;
 mod target;
 mod version;
 
@@ -47,4 +48,5 @@ pub use plan::{Entity, respond};
 pub use refuse::{looks_like_http, options, refuse, refuse_because};
 pub use request::{Method, Parse, Request, Version, parse};
 pub use response::{Context, Cors, Part, Response};
+pub use secure::{secure_place, send_on, whole_answer};
 pub use target::{LibraryPath, PathEscape, Resource, percent_decoded};

@@ -2,6 +2,7 @@
 
 use super::link::AcmeLink;
 use crate::config::Config;
+use crate::listen::is_on;
 use crate::start_error::StartError;
 use acme::files;
 use edge::line;
@@ -19,16 +20,23 @@ use std::time::{Duration, Instant};
 const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(1);
 
 /// A helper that was started, before there is a thread to listen to it.
-pub(crate) struct StartingAcme(OwnedFd);
+pub(crate) struct StartingAcme {
+    socket: OwnedFd,
+    /// The address for challenges, which the helper has, too; none if the helper opens it by itself.
+    pub(crate) listener: Option<OwnedFd>,
+}
 
 impl StartingAcme {
-    /// Starts the helper, if `config` asks for a certificate.
+    /// Starts the helper, if `config` asks for a certificate. The listener that is `inherited` will do for challenges if it is on their address.
     ///
     /// # Errors
     /// If the state folder, a named file or the address for challenges cannot be used, or no program can be started.
-    pub(crate) fn of(config: &Config) -> Result<Option<Self>, StartError> {
+    pub(crate) fn of(
+        config: &Config,
+        inherited: Option<OwnedFd>,
+    ) -> Result<Option<Self>, StartError> {
         let Some(wanted) = &config.tls.acme else { return Ok(None) };
-        let options = wanted.options(config);
+        let mut options = wanted.options(config);
         let cannot = |file: &PathBuf| {
             let file = file.clone();
             move |why| StartError::AcmeFile { file, why }
@@ -40,10 +48,14 @@ impl StartingAcme {
             check_program(hook).map_err(cannot(hook))?;
         }
         files::make_folders(&config.state).map_err(cannot(&config.state))?;
-        if options.needs_port() && !files::is_in_use(&config.state) {
-            check_address(options.listen)
-                .map_err(|why| StartError::AcmeAddress { address: options.listen, why })?;
-        }
+        let inherited = inherited.filter(|listener| is_on(listener, options.listen));
+        let listener = match (options.needs_port(), inherited) {
+            (false, _) => None,
+            (true, Some(listener)) => Some(listener),
+            (true, None) => listen(options.listen, &config.state)
+                .map_err(|why| StartError::AcmeAddress { address: options.listen, why })?,
+        };
+        options.has_listener = listener.is_some();
         let (ours, theirs) = line::pair().map_err(StartError::NoDescriptors)?;
         let helper = |why| StartError::AcmeHelper { why };
         let options =
@@ -52,11 +64,10 @@ impl StartingAcme {
         Command::new("/proc/self/exe")
             .args(["acme", "--options", &options, "--keep"])
             .stdin(Stdio::from(theirs))
-            // On which it has nothing to say.
-            .stdout(Stdio::null())
+            .stdout(output(listener.as_ref()).map_err(StartError::NoDescriptors)?)
             .spawn()
             .map_err(helper)?;
-        Ok(Some(Self(ours)))
+        Ok(Some(Self { socket: ours, listener }))
     }
 
     /// Starts the thread that listens to the helper.
@@ -64,7 +75,7 @@ impl StartingAcme {
     /// # Errors
     /// If there are no threads left.
     pub(crate) fn start(self) -> io::Result<Arc<AcmeLink>> {
-        AcmeLink::start(self.0)
+        AcmeLink::start(self.socket)
     }
 }
 
@@ -76,15 +87,27 @@ fn check_program(program: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(program, Access::EXEC_OK)?)
 }
 
-/// Whether the helper will be able to listen; it binds the address itself, after the one before it is gone. That one may just be ending.
-fn check_address(address: SocketAddr) -> io::Result<()> {
+/// The helper's standard output, on which it has nothing to say, passes the listener on.
+fn output(listener: Option<&OwnedFd>) -> io::Result<Stdio> {
+    listener.map_or_else(|| Ok(Stdio::null()), |listener| listener.try_clone().map(Stdio::from))
+}
+
+/// Listens for challenges. `None` if another helper of this state folder has the address: then the new one opens it when that one is gone.
+fn listen(address: SocketAddr, state: &Path) -> io::Result<Option<OwnedFd>> {
     let deadline = Instant::now() + PREDECESSOR_GONE_WITHIN;
     loop {
         match TcpListener::bind(address) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                if files::is_in_use(state) {
+                    return Ok(None);
+                }
+                // That one may just be ending.
+                if Instant::now() > deadline {
+                    return Err(error);
+                }
                 sleep(Duration::from_millis(20));
             }
-            bound => return bound.map(drop),
+            bound => return bound.map(|listener| Some(listener.into())),
         }
     }
 }

@@ -106,6 +106,7 @@ impl AcmeConfig {
             directory: self.directory.clone(),
             roots: self.roots.clone(),
             listen: self.listen,
+            has_listener: false,
             https_port: self.redirect_http.then_some(config.listen.port()),
             // Without a folder, it would be looked for in PATH.
             dns_hook: self.dns_hook.as_ref().map(|hook| absolute(hook).unwrap_or(hook.clone())),

@@ -139,6 +139,9 @@ impl Doorkeeper {
             line::send(line, &ToNew::Viewers, Some(listener.as_fd()))?;
         }
         line::send(line, &ToNew::Admin, Some(self.estate.admin.as_fd()))?;
+        if let Some(plain) = &self.estate.plain {
+            line::send(line, &ToNew::Plain, Some(plain.listener().as_fd()))?;
+        }
         line::send(line, &ToNew::Door, Some(self.door.as_fd()))?;
         line::send(line, &ToNew::All { process: std::process::id() }, None)
     }

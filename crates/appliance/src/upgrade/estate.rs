@@ -6,11 +6,30 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Where plain HTTP comes to. The next server may use it in the other way.
+pub(crate) enum PlainListener {
+    /// Viewers are sent on to HTTPS.
+    Redirect(OwnedFd),
+    /// The helper for certificates answers the authority.
+    Challenges(OwnedFd),
+}
+
+impl PlainListener {
+    /// The listener.
+    pub(crate) fn listener(&self) -> &OwnedFd {
+        match self {
+            Self::Redirect(listener) | Self::Challenges(listener) => listener,
+        }
+    }
+}
+
 /// A server's listeners, besides the workers' own descriptors of them. The main thread and the door both decide what becomes of them.
 pub(crate) struct Estate {
     /// In the order in which they began to listen.
     pub(crate) viewers: Vec<OwnedFd>,
     pub(crate) admin: OwnedFd,
+    /// Where plain HTTP comes to, if anywhere.
+    pub(crate) plain: Option<PlainListener>,
     /// How viewers' connections come to this server; none if it has no listeners for them.
     reception: Option<Reception>,
     is_shared: AtomicBool,
@@ -21,11 +40,20 @@ impl Estate {
     pub(crate) fn new(
         viewers: Vec<OwnedFd>,
         admin: OwnedFd,
+        plain: Option<PlainListener>,
         reception: Option<Reception>,
         is_shared: bool,
     ) -> Self {
         let (is_shared, is_ending) = (AtomicBool::new(is_shared), AtomicBool::new(false));
-        Self { viewers, admin, reception, is_shared, is_ending }
+        Self { viewers, admin, plain, reception, is_shared, is_ending }
+    }
+
+    /// The listener at which this server sends viewers on to HTTPS.
+    pub(crate) fn redirect(&self) -> Option<&OwnedFd> {
+        match &self.plain {
+            Some(PlainListener::Redirect(listener)) => Some(listener),
+            Some(PlainListener::Challenges(_)) | None => None,
+        }
     }
 
     /// Notes whether another server accepts from the listeners, or may do so again.
@@ -51,10 +79,11 @@ impl Estate {
         }
     }
 
-    /// Likewise for the admin pages.
+    /// Likewise for the admin pages, and for plain HTTP.
     pub(crate) fn stop_admin(&self) {
         if !self.is_shared() {
             listener::stop(&self.admin);
+            self.redirect().into_iter().for_each(listener::stop);
         }
     }
 

@@ -41,6 +41,8 @@ pub(crate) enum ToNew {
     Viewers,
     /// The admin pages' listener comes with this.
     Admin,
+    /// The listener for plain HTTP comes with this. A server that does not have one does not say this.
+    Plain,
     /// The listening socket that is the door comes with this.
     Door,
     /// A part of the configuration, in TOML.

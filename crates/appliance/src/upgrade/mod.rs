@@ -26,7 +26,7 @@ mod socket;
 
 pub(crate) use door::Doorkeeper;
 pub use error::UpgradeError;
-pub(crate) use estate::Estate;
+pub(crate) use estate::{Estate, PlainListener};
 pub use message::ToLauncher;
 pub(crate) use predecessor::Inherited;
 pub use predecessor::{Predecessor, give_up};

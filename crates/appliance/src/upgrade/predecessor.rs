@@ -29,6 +29,7 @@ pub struct Predecessor {
 pub(crate) struct Inherited {
     pub(crate) viewers: Vec<OwnedFd>,
     pub(crate) admin: Option<OwnedFd>,
+    pub(crate) plain: Option<OwnedFd>,
     pub(crate) door: Option<OwnedFd>,
 }
 
@@ -112,6 +113,7 @@ fn receive_all(line: &OwnedFd) -> Result<(u32, Inherited), UpgradeError> {
         match received.ok_or(UpgradeError::Gone)? {
             (ToNew::Viewers, Some(listener)) => inherited.viewers.push(listener),
             (ToNew::Admin, listener) => inherited.admin = listener,
+            (ToNew::Plain, listener) => inherited.plain = listener,
             (ToNew::Door, door) => inherited.door = door,
             (ToNew::All { process }, _) => return Ok((process, inherited)),
             (ToNew::Refused { why }, _) => return Err(UpgradeError::Refused(why)),

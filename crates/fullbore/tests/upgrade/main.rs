@@ -2,6 +2,7 @@
 
 mod config_diff;
 mod failures;
+mod plain_http;
 mod stage;
 mod takeover;
 mod viewers;

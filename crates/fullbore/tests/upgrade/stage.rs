@@ -43,8 +43,13 @@ impl Stage {
 
     /// Writes the configuration, with these lines more.
     pub(crate) fn configure(&self, lines: &str) {
-        let library = self.path("library");
-        let text = format!("library = {library:?}\ndrain_seconds = 60\n{lines}\n");
+        self.configure_all("library", 60, lines);
+    }
+
+    /// Writes the configuration, with another folder or time than usual.
+    pub(crate) fn configure_all(&self, library: &str, drain_seconds: u32, lines: &str) {
+        let library = self.path(library);
+        let text = format!("library = {library:?}\ndrain_seconds = {drain_seconds}\n{lines}\n");
         fs::write(self.path("fullbore.toml"), text).unwrap();
     }
 

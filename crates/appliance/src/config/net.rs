@@ -1,0 +1,50 @@
+//! Sockets: how many wait, how fast they send, and how much they ask for.
+
+use super::{ConfigError, within};
+use serde::{Deserialize, Serialize};
+
+/// Sockets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Net {
+    /// Connections that may wait to be accepted per worker.
+    pub backlog: u32,
+    /// Unsent bytes in the kernel above which a connection does not ask for more; by default, the route decides.
+    pub unsent_bytes_max: Option<u32>,
+    /// The highest rate of a connection in bits per second; 0 is no limit.
+    pub pacing_bits_per_second: u64,
+    /// Congestion control, by the kernel's name; by default, the system's. On the bypass route `cubic` or `bbr`; by
+    /// default, `cubic`.
+    pub congestion_control: Option<String>,
+    /// The most bytes read from disk at once for one connection.
+    pub window_bytes_max: usize,
+}
+
+impl Default for Net {
+    fn default() -> Self {
+        Self {
+            backlog: 4096,
+            unsent_bytes_max: None,
+            pacing_bits_per_second: 0,
+            congestion_control: None,
+            // Larger gained nothing, and two of these fit a 1 MiB second-level cache (docs/notes/performance.md).
+            window_bytes_max: 512 << 10,
+        }
+    }
+}
+
+impl Net {
+    /// The highest rate of a connection in bytes per second, if there is a limit.
+    pub fn pacing_bytes_per_second(&self) -> Option<u64> {
+        let bits = self.pacing_bits_per_second;
+        (bits > 0).then_some((bits / 8).max(1))
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let window = self.window_bytes_max;
+        within("net.window_bytes_max", window, 16 << 10..=4 << 20, "16384 to 4194304")?;
+        let unsent = self.unsent_bytes_max.unwrap_or(1);
+        let allowed = "1 or more; to switch it off, use --off pull";
+        within("net.unsent_bytes_max", unsent, 1.., allowed)
+    }
+}

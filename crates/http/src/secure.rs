@@ -1,0 +1,77 @@
+//! Sends plain HTTP on to HTTPS: whole answers for ports that serve no files.
+
+use crate::fields::Field;
+use crate::request::{Method, Request};
+
+/// The same place over HTTPS at `port`, if the request says which host it is for.
+pub fn secure_place(request: &Request, port: u16) -> Option<Vec<u8>> {
+    let host = std::str::from_utf8(request.field(Field::Host)?).ok()?;
+    let name = match host.rsplit_once(':') {
+        Some((name, digits)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
+    let target = request.target();
+    if name.is_empty() || !name.bytes().all(is_name) || !target.starts_with(b"/") {
+        return None;
+    }
+    let port = if port == 443 { String::new() } else { format!(":{port}") };
+    Some([format!("https://{name}{port}").as_bytes(), target].concat())
+}
+
+/// Sends a viewer on to `place`, for good.
+pub fn send_on(request: &Request, place: &[u8]) -> Vec<u8> {
+    let location = [b"Location: ", place, b"\r\n"].concat();
+    whole_answer(Some(request), "308 Permanent Redirect", &location, b"Go on over HTTPS.\n")
+}
+
+/// A whole answer in text, with more header `lines`, each with its end. The connection ends with it.
+pub fn whole_answer(request: Option<&Request>, status: &str, lines: &[u8], body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n",
+        body.len()
+    );
+    let is_head = request.is_some_and(|request| request.method == Method::Head);
+    let body = if is_head { b"" } else { body };
+    [head.as_bytes(), lines, b"\r\n", body].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, Parse, parse};
+
+    fn request(text: &str) -> Request {
+        match parse(text.as_bytes(), &Limits::default()) {
+            Ok(Parse::Complete { request, .. }) => request,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    fn place(target: &str, host: &str, port: u16) -> Option<String> {
+        let request = request(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        secure_place(&request, port).map(|place| String::from_utf8(place).unwrap())
+    }
+
+    #[test]
+    fn the_place_is_the_same_but_for_its_port() {
+        let of = |text: &str| Some(text.to_owned());
+        assert_eq!(place("/a?b=%20c", "a.example", 443), of("https://a.example/a?b=%20c"));
+        assert_eq!(place("/", "a.example:80", 8443), of("https://a.example:8443/"));
+        assert_eq!(place("/", "[::1]:80", 443), of("https://[::1]/"));
+        assert_eq!(place("/", "a.example@evil.example", 443), None);
+        assert_eq!(secure_place(&request("GET / HTTP/1.0\r\n\r\n"), 443), None);
+    }
+
+    #[test]
+    fn a_head_has_no_body_and_says_how_long_it_would_be() {
+        let answer = |method: &str| {
+            let request = request(&format!("{method} /a HTTP/1.1\r\nHost: a.example\r\n\r\n"));
+            String::from_utf8(send_on(&request, b"https://a.example/a")).unwrap()
+        };
+        let whole = answer("GET");
+        assert!(whole.ends_with("\r\nLocation: https://a.example/a\r\n\r\nGo on over HTTPS.\n"));
+        assert!(whole.contains("\r\nContent-Length: 18\r\n"), "{whole}");
+        assert_eq!(answer("HEAD"), whole.strip_suffix("Go on over HTTPS.\n").unwrap());
+    }
+}
