@@ -219,6 +219,7 @@ impl Opened {
             silo_map: Arc::clone(&self.silo_map),
             pins,
             edge: None,
+            total_rate: self.config.net.total_rate().map(Arc::new),
             takes_buffers_early: bound.is_some(),
         })
     }

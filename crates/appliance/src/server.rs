@@ -251,6 +251,7 @@ impl Server {
             format!("workers   {}, io_uring with {}", self.numbers.len(), self.ring.describe()),
             format!("sandbox   {}", self.sandbox),
         ];
+        lines.extend(describe_total(&self.opened.config));
         lines.extend(self.opened.folders.describe());
         lines.extend(self.opened.silo_map.describe());
         lines.extend(self.opened.silo_map.describe_rotating(&self.opened.config));
@@ -543,6 +544,12 @@ fn chosen(
         reloads,
         redirects: opened.config.tls.redirect_listen.map(|_| Redirects::new(opened.address.port())),
     }
+}
+
+/// To how much all viewers together are held.
+fn describe_total(config: &Config) -> Option<String> {
+    let bits = config.net.total_bits_per_second;
+    (bits > 0).then(|| format!("rate      at most {bits} bits per second for all viewers together"))
 }
 
 fn describe_disk(disk: crate::config::Disk) -> &'static str {

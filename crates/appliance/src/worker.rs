@@ -28,7 +28,9 @@ use crypt::Tls;
 use delivery::in_memory::InMemory;
 use delivery::own_tcp::{self, OwnTcp};
 use delivery::room::{Entering, Room};
-use delivery::{Carrier, DeliveryLimits, End, KernelOffload, Patience, Resources, Tactics};
+use delivery::{
+    Carrier, DeliveryLimits, End, KernelOffload, Patience, Resources, Tactics, TotalRate,
+};
 use disk::{File, Files, Heat, Inode, LocalHotSet, Reader};
 use machine::{Headroom, MemoryPressure};
 use net::{Admission, LimitReached, Pass, Prefixes, Socket};
@@ -176,6 +178,8 @@ pub(crate) struct Shared {
     pub(crate) pins: Option<Arc<Pins>>,
     /// What is known of the origin's objects, on a caching edge.
     pub(crate) edge: Option<Arc<EdgeLink>>,
+    /// What all workers together may send; none if that is not limited.
+    pub(crate) total_rate: Option<Arc<TotalRate>>,
     /// Whether all memory for buffers is allocated at the start.
     pub(crate) takes_buffers_early: bool,
 }
@@ -602,6 +606,7 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
             window_bytes_max: buffers::window_bytes_max(config),
             sendfile_bytes_max: buffers::sendfile_bytes_max(config),
         },
+        total_rate: shared.total_rate.clone(),
         bring_budget: Resources::new_bring_budget(),
         scratch: Resources::new_scratch(),
         started: Instant::now(),

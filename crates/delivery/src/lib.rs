@@ -29,6 +29,7 @@ pub mod room;
 pub mod sealing;
 mod sendfile;
 mod silos;
+mod total_rate;
 mod unsent;
 
 pub use carrier::{Carrier, Protection};
@@ -41,3 +42,4 @@ pub use outgoing::{Outgoing, Piece};
 pub use protected::Protected;
 pub use resources::{DeliveryLimits, Patience, Resources, Tactics};
 pub use silos::{Departure, Silos};
+pub use total_rate::TotalRate;

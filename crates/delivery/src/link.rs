@@ -2,7 +2,9 @@
 
 use crate::carrier::Carrier;
 use crate::end::End;
+use crate::leased::RECALL_LOOKED_FOR;
 use crate::resources::Resources;
+use crate::total_rate::Slot;
 use crate::unsent::UnsentLimit;
 use disk::ReadError;
 use net::{Socket, Window};
@@ -32,6 +34,19 @@ pub struct Link<C = Socket> {
     first_byte_due_since: Cell<u32>,
     /// The silo of the network card by which it leaves. Small, because idle viewers carry it too.
     card: Option<NonZeroU8>,
+}
+
+/// When a connection may send, if all together are held to a rate.
+pub(crate) struct Turn {
+    slot: Slot,
+    taken_before: u64,
+}
+
+impl Turn {
+    /// The bytes that may be sent.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.slot.bytes()
+    }
 }
 
 impl<C: Carrier> Link<C> {
@@ -125,6 +140,56 @@ impl<C: Carrier> Link<C> {
     /// Waits up to `patience` for TCP to take the rest of a window. Returns whether it does.
     pub async fn holds(&self, patience: Duration) -> bool {
         timeout_at(Instant::now() + patience, self.socket.writable()).await.is_ok()
+    }
+
+    /// How much to send next: a window, or a turn if all connections together are held to a rate and that is less.
+    pub(crate) fn share(&self) -> usize {
+        let window = self.window.bytes();
+        let turn = self.resources.total_rate.as_ref().map(|rate| rate.turn_bytes() as usize);
+        turn.map_or(window, |turn| turn.min(window))
+    }
+
+    /// Takes a turn for so many bytes, if all connections together are held to a rate. Nothing may be sent before [`Self::await_turn`].
+    pub(crate) fn take_turn(&self, bytes: u64) -> Option<Turn> {
+        let rate = self.resources.total_rate.as_ref()?;
+        let slot = rate.take(bytes.min(rate.turn_bytes()));
+        Some(Turn { slot, taken_before: self.taken_bytes.get() })
+    }
+
+    /// Whether the turn has not come yet.
+    pub(crate) fn must_wait(&self, turn: Option<&Turn>) -> bool {
+        let rate = self.resources.total_rate.as_ref();
+        rate.zip(turn).is_some_and(|(rate, turn)| !rate.wait_for(&turn.slot).is_zero())
+    }
+
+    /// Waits for the turn, and calls `check` from time to time. The caller holds no buffer meanwhile.
+    ///
+    /// # Errors
+    /// The error of `check`.
+    pub(crate) async fn await_turn(
+        &self,
+        turn: Option<&Turn>,
+        check: impl Fn() -> Result<(), End>,
+    ) -> Result<(), End> {
+        let Some((rate, turn)) = self.resources.total_rate.as_ref().zip(turn) else {
+            return Ok(());
+        };
+        self.resources.numbers.total_rate_waits_total.add(1);
+        loop {
+            let wait = rate.wait_for(&turn.slot);
+            if wait.is_zero() {
+                return Ok(());
+            }
+            sleep(wait.min(RECALL_LOOKED_FOR)).await;
+            check()?;
+        }
+    }
+
+    /// Ends the turn.
+    pub(crate) fn end_turn(&self, turn: Option<Turn>) {
+        if let Some((rate, turn)) = self.resources.total_rate.as_ref().zip(turn) {
+            rate.used(&turn.slot, self.taken_bytes.get() - turn.taken_before);
+        }
     }
 
     /// Offers bytes to TCP and counts what it took.

@@ -3,6 +3,7 @@
 use crate::offload::KernelOffload;
 use crate::room::Room;
 use crate::silos::Silos;
+use crate::total_rate::TotalRate;
 use disk::{Budget, Reader};
 use reactor::Pool;
 use std::cell::RefCell;
@@ -37,6 +38,8 @@ pub struct Resources {
     pub tactics: Tactics,
     /// How much may be done at once.
     pub limits: DeliveryLimits,
+    /// What all connections of the server together may send; none if that is not limited.
+    pub total_rate: Option<Arc<TotalRate>>,
     /// What may be on its way into the page cache at once.
     pub bring_budget: Budget,
     /// Where bytes from sockets arrive first. Borrowed only within one poll.

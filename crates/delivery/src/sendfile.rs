@@ -82,12 +82,19 @@ impl<'a> Sendfile<'a> {
         leased: &mut Leased,
     ) -> Result<Option<usize>, End> {
         let outgoing = self.outgoing;
-        let Some(piece) = outgoing.piece(self.at, link.window.bytes()) else {
+        let Some(piece) = outgoing.piece(self.at, link.share()) else {
             self.uncork(link);
             return Ok(None);
         };
         if link.resources.room.is_short() || !link.socket.is_writable() {
             self.await_pull(link, leased).await?;
+        }
+        let turn = link.take_turn(piece.bytes());
+        if link.must_wait(turn.as_ref()) {
+            self.uncork(link);
+            self.give_up();
+            // Boxed, because without a rate for all nobody waits here.
+            Box::pin(link.await_turn(turn.as_ref(), || leased.check())).await?;
         }
         // A head goes with the beginning of its body, which would otherwise be one turn late.
         let mut is_head = false;
@@ -111,6 +118,7 @@ impl<'a> Sendfile<'a> {
             }
         };
         self.at += taken as u64;
+        link.end_turn(turn);
         link.count_window(taken as u64, disk);
         self.learn(link, offered, taken).await?;
         if !is_head {

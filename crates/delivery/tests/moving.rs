@@ -95,6 +95,7 @@ fn resources(offload: KernelOffload) -> Rc<Resources> {
             window_bytes_max: 64 << 10,
             sendfile_bytes_max: 256 << 10,
         },
+        total_rate: None,
         bring_budget: Resources::new_bring_budget(),
         scratch: Resources::new_scratch(),
         started: Instant::now(),

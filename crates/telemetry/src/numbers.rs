@@ -88,6 +88,7 @@ numbers! {
     Counter unsent_limits_raised_total "Times that the limit on a connection's unsent bytes was raised, because its viewer took bytes fast.";
     Counter windows_taken_in_part_total "Windows that TCP accepted only in part at first.";
     Counter send_pauses_total "Pauses in sending, because the kernel had no memory.";
+    Counter total_rate_waits_total "Windows that waited for their turn, because net.total_bits_per_second holds all viewers together to a rate.";
     Counter take_backs_total "Buffers taken back from stalled viewers.";
     Counter records_made_again_total "TLS records sealed again: after a take-back, or because they were lost or sent only in part (bypass).";
     Counter bypass_wants_total "Byte ranges that our own TCP requested (bypass).";

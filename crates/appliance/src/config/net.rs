@@ -1,6 +1,7 @@
 //! Sockets: how many wait, how fast they send, and how much they ask for.
 
 use super::{ConfigError, within};
+use delivery::TotalRate;
 use serde::{Deserialize, Serialize};
 
 /// Sockets.
@@ -13,6 +14,8 @@ pub struct Net {
     pub unsent_bytes_max: Option<u32>,
     /// The highest rate of a connection in bits per second; 0 is no limit.
     pub pacing_bits_per_second: u64,
+    /// The highest rate of all connections together in bits per second; 0 is no limit.
+    pub total_bits_per_second: u64,
     /// Congestion control, by the kernel's name; by default, the system's. On the bypass route `cubic` or `bbr`; by
     /// default, `cubic`.
     pub congestion_control: Option<String>,
@@ -26,6 +29,7 @@ impl Default for Net {
             backlog: 4096,
             unsent_bytes_max: None,
             pacing_bits_per_second: 0,
+            total_bits_per_second: 0,
             congestion_control: None,
             // Larger gained nothing, and two of these fit a 1 MiB second-level cache (docs/notes/performance.md).
             window_bytes_max: 512 << 10,
@@ -40,7 +44,19 @@ impl Net {
         (bits > 0).then_some((bits / 8).max(1))
     }
 
+    /// The highest rate of all connections together, if there is a limit.
+    pub(crate) fn total_rate(&self) -> Option<TotalRate> {
+        let bits = self.total_bits_per_second;
+        (bits > 0).then(|| TotalRate::new(bits / 8))
+    }
+
     pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let total = self.total_bits_per_second;
+        if total > 0 {
+            // With less, a single record would take longer than players wait.
+            let allowed = "0 (no limit), or 1000000 or more";
+            within("net.total_bits_per_second", total, 1_000_000.., allowed)?;
+        }
         let window = self.window_bytes_max;
         within("net.window_bytes_max", window, 16 << 10..=4 << 20, "16384 to 4194304")?;
         let unsent = self.unsent_bytes_max.unwrap_or(1);

@@ -35,3 +35,4 @@ mod rotating;
 mod slow_readers;
 mod support;
 mod switches;
+mod total_rate;

@@ -28,7 +28,7 @@ fn a_stream_holds_no_byte_of_what_it_sends_but_for_a_bounded_rest() {
     file.set_len(10 << 20).unwrap();
     let file = Some(Rc::new(disk::File::new(file.into()).unwrap()));
     let film = vec![http::Part::Range(0..10 << 20)];
-    stream.append(&Rc::new(Outgoing::new(Vec::new(), film, file)), 0, u64::MAX).unwrap();
+    stream.append(&Rc::new(Outgoing::new(Vec::new(), film, file)), 0, u64::MAX, u64::MAX).unwrap();
     let laid_out_bytes = stream.memory_bytes();
     assert!(laid_out_bytes <= 1024, "10 MiB laid out take {laid_out_bytes} bytes");
     let rests = Budget::new(RESTS_BYTES_MAX);

@@ -4,7 +4,7 @@ use super::layout::{Layout, MadeFrom, Part, end_of_records, records_of};
 use crate::end::End;
 use crate::outgoing::Outgoing;
 use crate::records::{self, MadeRecords};
-use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Ledger};
+use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Ledger, PLAINTEXT_MAX};
 use disk::Share;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -45,8 +45,8 @@ impl Stream {
         self.layout.keep(bytes, position);
     }
 
-    /// Appends as much of a response, from `start` on, as the present keys may seal. Returns where that ends in the
-    /// response, and whether the keys were changed. Keys that have sealed `records_max` records are changed first.
+    /// Appends as much of a response, from `start` on, as the present keys may seal, and at most the records that begin in `bytes_max` bytes. Returns
+    /// where that ends in the response, and whether the keys were changed. Keys that have sealed `records_max` records are changed first.
     ///
     /// # Errors
     /// [`End::KeysExhausted`] if they cannot be changed.
@@ -54,18 +54,22 @@ impl Stream {
         &mut self,
         outgoing: &Rc<Outgoing>,
         start: u64,
+        bytes_max: u64,
         records_max: u64,
     ) -> Result<(u64, bool), End> {
         let Some(ledger) = &self.ledger else {
-            self.layout.append_plain(outgoing, start..outgoing.bytes());
-            return Ok((outgoing.bytes(), false));
+            let end = outgoing.bytes().min(start.saturating_add(bytes_max));
+            self.layout.append_plain(outgoing, start..end);
+            return Ok((end, false));
         };
         let changes = ledger.records_left(records_max) == 0;
         if changes {
             self.update_key()?;
         }
         let Some(ledger) = &mut self.ledger else { return Err(End::KeysExhausted) };
-        let end = end_of_records(outgoing, start, ledger.records_left(records_max));
+        let records =
+            bytes_max.div_ceil(PLAINTEXT_MAX as u64).min(ledger.records_left(records_max));
+        let end = end_of_records(outgoing, start, records);
         let range = start..end;
         let records = records_of(outgoing, range.clone());
         let position = ledger.reserve(records).map_err(|_| End::KeysExhausted)?;
@@ -230,7 +234,7 @@ mod tests {
     fn without_tls_the_stream_is_the_response() {
         let mut stream = Stream::default();
         let outgoing = response(100);
-        assert_eq!(stream.append(&outgoing, 0, u64::MAX).unwrap(), (104, false));
+        assert_eq!(stream.append(&outgoing, 0, u64::MAX, u64::MAX).unwrap(), (104, false));
         assert_eq!(stream.end(), 104);
         let part = stream.part(&(10..50), 1000).unwrap();
         assert_eq!(part.stream, 10..50);
@@ -260,7 +264,7 @@ mod tests {
     #[test]
     fn a_rest_is_sent_before_anything_is_made_again() {
         let mut stream = Stream::default();
-        stream.append(&response(100), 0, u64::MAX).unwrap();
+        stream.append(&response(100), 0, u64::MAX, u64::MAX).unwrap();
         let budget = disk::Budget::new(30);
         stream.keep_rest(10, [3; 30].into(), budget.take(30).unwrap());
         let part = stream.part(&(20..60), 1000).unwrap();
@@ -276,7 +280,7 @@ mod tests {
     fn a_copy_goes_before_the_disk_until_it_is_acknowledged() {
         let mut stream = Stream::default();
         let outgoing = response(100);
-        stream.append(&outgoing, 0, u64::MAX).unwrap();
+        stream.append(&outgoing, 0, u64::MAX, u64::MAX).unwrap();
         stream.copy(0..40, |range| vec![1; range.end as usize - range.start as usize].into());
         stream.copy(20..80, |range| vec![2; range.end as usize - range.start as usize].into());
         let part = stream.part(&(50..60), 1000).unwrap();

@@ -9,7 +9,7 @@ use super::Socket;
 use super::stream::Stream;
 use crate::carrier::Protection;
 use crate::end::End;
-use crate::link::Link;
+use crate::link::{Link, Turn};
 use crate::outgoing::Outgoing;
 use crate::receive_half::ReceiveHalf;
 use crate::sealing::Sealing;
@@ -53,6 +53,11 @@ impl Streamed {
 
     fn owes_keys(&self) -> bool {
         self.receive_half.as_ref().is_some_and(|half| half.owes_keys)
+    }
+
+    /// Whether the connection is still there.
+    fn check(&self, link: &Link<Socket>) -> Result<(), End> {
+        link.socket.connection().end().map_or(Ok(()), Err)
     }
 
     /// Changes our keys. Nothing waits here, so nothing can come between the keys and the message about them.
@@ -110,11 +115,17 @@ impl Sealing<Socket> for Streamed {
         let mut at = 0;
         while at < outgoing.bytes() {
             let records_max = link.resources.limits.key_records_max;
+            let turn = link.take_turn(outgoing.bytes() - at);
+            if link.must_wait(turn.as_ref()) {
+                Box::pin(link.await_turn(turn.as_ref(), || self.check(link))).await?;
+            }
+            let bytes_max = turn.as_ref().map_or(u64::MAX, Turn::bytes);
             let start = stream(link, Stream::end);
             let (end, changed_keys) =
-                append(link, |stream| stream.append(outgoing, at, records_max))?;
+                append(link, |stream| stream.append(outgoing, at, bytes_max, records_max))?;
             link.resources.numbers.key_updates_sent_total.add(changed_keys.into());
             leave(link, start, end - at).await?;
+            link.end_turn(turn);
             at = end;
         }
         Ok(())

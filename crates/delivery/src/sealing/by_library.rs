@@ -94,7 +94,7 @@ impl ByLibrary {
         at: u64,
         ahead: &mut Ahead,
     ) -> Result<(u64, Option<u64>), End> {
-        let window_bytes = link.window.bytes();
+        let window_bytes = link.share();
         let mut bytes = 0;
         while let Some(piece) = outgoing
             .piece(at + bytes, window_bytes.saturating_sub(bytes as usize))
@@ -172,8 +172,15 @@ impl Sealing<Socket> for ByLibrary {
                 link.pull().await?;
                 limit.woken(link);
             }
+            let turn = link.take_turn((outgoing.bytes() - at).min(link.share() as u64));
+            if link.must_wait(turn.as_ref()) {
+                ahead.give_up();
+                // Boxed, because without a rate for all nobody waits here.
+                Box::pin(link.await_turn(turn.as_ref(), || Ok(()))).await?;
+            }
             let (bytes, disk) = self.seal(link, outgoing, at, &mut ahead).await?;
             self.deliver(link, &mut ahead).await?;
+            link.end_turn(turn);
             at += bytes;
             link.count_window(bytes, disk);
             yield_now().await;

@@ -107,7 +107,7 @@ impl ByUs {
         at: u64,
         ahead: &mut Ahead,
     ) -> Result<Flight, End> {
-        let window_bytes = link.window.bytes();
+        let window_bytes = link.share();
         let mut made_from = Pieces { position: self.ledger.position(), ..Pieces::default() };
         let mut plain: Option<Plain> = None;
         let (mut disk, mut file_start) = (None, 0);
@@ -276,9 +276,16 @@ impl Sealing<Socket> for ByUs {
                 link.pull().await?;
                 limit.woken(link);
             }
+            let turn = link.take_turn((outgoing.bytes() - at).min(link.share() as u64));
+            if link.must_wait(turn.as_ref()) {
+                ahead.give_up();
+                // Boxed, because without a rate for all nobody waits here.
+                Box::pin(link.await_turn(turn.as_ref(), || Ok(()))).await?;
+            }
             let flight = self.seal(link, outgoing, at, &mut ahead).await?;
             let (bytes, disk) = (flight.made_from.bytes(), flight.disk);
             self.deliver(link, outgoing, flight, &mut ahead, &mut limit).await?;
+            link.end_turn(turn);
             at += bytes;
             link.count_window(bytes, disk);
             yield_now().await;

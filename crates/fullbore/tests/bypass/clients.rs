@@ -111,6 +111,35 @@ fn a_rate_holds_for_each_connection() {
     }
 }
 
+/// What all get is what the rate allows, but for the time that may be made up for and one turn.
+#[test]
+fn a_rate_holds_for_all_connections_together() {
+    const VIEWERS: usize = 4;
+    let Some(space) = space_with("curl", "curl") else { return };
+    let room = Room::new(1_000_000);
+    for tls in ["on", "off"] {
+        let limit = "[net]\ntotal_bits_per_second = 16_000_000\n";
+        let server = Server::start(&space, &room, &["--tls", tls], limit);
+        let (url, folder) = (server.url(), tempfile::tempdir().unwrap());
+        let files: Vec<_> = (0..VIEWERS).map(|n| folder.path().join(n.to_string())).collect();
+        let flags = "--insecure --silent --show-error --fail --parallel --parallel-immediate";
+        let mut arguments: Vec<_> = flags.split(' ').collect();
+        for file in &files {
+            arguments.extend([&*url, "--output", file.to_str().unwrap()]);
+        }
+        let begun = Instant::now();
+        space.succeed("curl", &arguments);
+        let seconds = begun.elapsed().as_secs_f64();
+        for file in files {
+            assert!(std::fs::read(file).unwrap() == room.film, "--tls {tls}: other bytes");
+        }
+        // Two seconds at that rate; without a rate it takes some hundredths of a second.
+        assert!(seconds > 1.95, "--tls {tls}: 4 MB at 2 MB/s within {seconds} s");
+        assert!(server.number("total_rate_waits_total") > 0, "--tls {tls}: nobody waited");
+        server.end();
+    }
+}
+
 #[test]
 fn keys_are_changed_as_often_as_they_are_to_be() {
     let Some(space) = space_with("curl", "curl") else { return };
