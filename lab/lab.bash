@@ -21,6 +21,7 @@ usage: ./run lab [--long]                       all scenarios, each on its machi
        ./run lab SCENARIO [MACHINE] [--long]    one of them, on a machine of your choice (some take MACHINE/ROUTE)
        ./run lab shell MACHINE                  a console on a machine (leave it with exit; Ctrl-A X pulls its plug)
 
+LAB_PROGRAM=FILE plays with that program instead of a release build.
 Scenarios are tests: exit code 0 says that all held. Consoles are kept in target/lab/. --long runs the longer variants, and on more machines.
 More: docs/lab.md
 TEXT
@@ -160,7 +161,7 @@ lab_shell() { # MACHINE
 
 lab_prepare() {
   machine_needs
-  LAB_FULLBORE=$(build)
+  LAB_FULLBORE=${LAB_PROGRAM:-$(build)}
 }
 
 lab_main() {

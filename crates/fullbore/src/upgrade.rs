@@ -7,12 +7,16 @@ use clap::Args;
 use edge::line;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// What this command adds to the arguments of a server, with more behind it.
+const IN_PLACE_OF: &str = "--in-place-of";
 
 /// How much longer than the time to settle the new server may take to say that it has settled.
 const GRACE: Duration = Duration::from_secs(30);
@@ -35,6 +39,9 @@ pub(crate) struct Upgrade {
     /// Give up if the new server is not ready after this time
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     ready_seconds: u64,
+    /// Take the arguments of this process, the server that runs, in place of writing them
+    #[arg(long, value_name = "PID", conflicts_with = "serve")]
+    arguments_of: Option<u32>,
     /// The old server comes back if the new one ends within this time
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     settle_seconds: f64,
@@ -62,7 +69,17 @@ struct Heard {
 
 impl Upgrade {
     /// Returns when the new server has the old one's place, or the old one goes on.
-    pub(crate) fn run(self) -> ExitCode {
+    pub(crate) fn run(mut self) -> ExitCode {
+        if let Some(process) = self.arguments_of {
+            match arguments_of(process) {
+                Ok(arguments) => self.serve = arguments,
+                Err(why) => {
+                    tell(&format!("cannot take the arguments of process {process}: {why}"));
+                    tell("no upgrade: a server that runs goes on");
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
         let serve = Serve::from_arguments(&self.serve);
         let door = self.socket.clone().unwrap_or_else(|| serve.door());
         match serve.configure() {
@@ -100,7 +117,7 @@ impl Upgrade {
         let (ours, theirs) = line::pair()?;
         let this = PathBuf::from("/proc/self/exe");
         let mut command = Command::new(self.program.as_ref().unwrap_or(&this));
-        command.arg("serve").args(&self.serve).arg("--in-place-of").arg(door);
+        command.arg("serve").args(&self.serve).arg(IN_PLACE_OF).arg(door);
         command.args(["--ready-seconds", &self.ready_seconds.to_string()]);
         command.args(["--settle-seconds", &self.settle_seconds.to_string()]);
         let child = command.stdin(Stdio::from(theirs)).process_group(0).spawn()?;
@@ -145,6 +162,17 @@ impl Upgrade {
         }
         heard
     }
+}
+
+/// What a running server was started with, without what made it take another one's place.
+fn arguments_of(process: u32) -> std::io::Result<Vec<OsString>> {
+    let line = std::fs::read(format!("/proc/{process}/cmdline"))?;
+    let line = line.strip_suffix(&[0]).unwrap_or(&line);
+    let mut words = line.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
+    if words.nth(1).is_none_or(|word| word != "serve") {
+        return Err(std::io::Error::other("it is no \"fullbore serve\""));
+    }
+    Ok(words.take_while(|word| word != IN_PLACE_OF).collect())
 }
 
 /// How the new server ended; its socket closes a moment before that. A program that closes its standard input and goes on is no server.
