@@ -44,6 +44,65 @@ fn prometheus_takes_the_rules() {
     assert!(ran.success, "{}{}", ran.text(), ran.stderr);
 }
 
+/// For how many of `series` the alert fires that many minutes after the series began.
+fn firing(alert: &str, minutes: u32, count: u32, series: &[(&str, &str)]) -> String {
+    let inputs = series.iter().map(|(name, values)| {
+        format!("      - series: '{name}{{instance=\"a\"}}'\n        values: '{values}'\n")
+    });
+    let samples = match count {
+        0 => "[]".to_owned(),
+        _ => format!("[{{ labels: '{{}}', value: {count} }}]"),
+    };
+    format!(
+        "  - interval: 1m\n    input_series:\n{}    promql_expr_test:\n      - \
+         expr: count(ALERTS{{alertname=\"{alert}\", alertstate=\"firing\"}})\n        \
+         eval_time: {minutes}m\n        exp_samples: {samples}\n",
+        inputs.collect::<String>()
+    )
+}
+
+/// The rules about certificates speak when they should, and not before.
+#[test]
+fn alerts_about_certificates_fire_when_they_should() {
+    if !tool::are_here(&[("promtool", "prometheus")]) {
+        return;
+    }
+    let (left, overdue) =
+        ("fullbore_acme_certificate_left_seconds", "fullbore_acme_overdue_seconds");
+    let overdue_for = |values| [(left, "2000000-60x200"), (overdue, values)];
+    let ending = |values| [(left, values), (overdue, "80000+0x200")];
+    let none = [(left, "0x200"), (overdue, "0+60x200")];
+    let failing = [("fullbore_reload_failing", "0x9 1x50")];
+    let cases = [
+        // Due since 23 h 50 min: a day later there is a warning, five minutes after that.
+        firing("FullboreCertificateOverdue", 14, 0, &overdue_for("85800+60x200")),
+        firing("FullboreCertificateOverdue", 20, 1, &overdue_for("85800+60x200")),
+        firing("FullboreCertificateOverdue", 200, 0, &overdue_for("0x200")),
+        // Three days are left after ten minutes, and it stays so for an hour.
+        firing("FullboreCertificateEnds", 65, 0, &ending("259800-60x200")),
+        firing("FullboreCertificateEnds", 75, 1, &ending("259800-60x200")),
+        firing("FullboreCertificateEnds", 200, 0, &ending("400000-60x200")),
+        // There never was one.
+        firing("FullboreCertificateEnds", 65, 1, &none),
+        // An authority that issues for less than three days is no trouble while it does.
+        firing("FullboreCertificateEnds", 200, 0, &[(left, "100000x200"), (overdue, "0x200")]),
+        firing("FullboreReloadFails", 14, 0, &failing),
+        firing("FullboreReloadFails", 17, 1, &failing),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tests.yml");
+    let rules = fs::canonicalize(packaged("fullbore-alerts.yml")).unwrap();
+    let text = format!("rule_files: [{rules:?}]\ntests:\n{}", cases.concat());
+    fs::write(&file, &text).unwrap();
+    let ran = tool::run(tool::command("promtool").args(["test", "rules"]).arg(&file));
+    assert!(ran.success, "{}{}\n{text}", ran.text(), ran.stderr);
+    // And a case that is wrong is found.
+    let wrong = firing("FullboreReloadFails", 17, 0, &failing);
+    fs::write(&file, format!("rule_files: [{rules:?}]\ntests:\n{wrong}")).unwrap();
+    let ran = tool::run(tool::command("promtool").args(["test", "rules"]).arg(&file));
+    assert!(!ran.success, "{}{}", ran.text(), ran.stderr);
+}
+
 #[test]
 fn prometheus_takes_the_metrics() {
     if !tool::are_here(&[("promtool", "prometheus")]) {

@@ -4,7 +4,7 @@ use crate::challenges::{self, Answers, Challenges};
 use crate::files::{self, HeldCertificate};
 use crate::http_client::AcmeHttp;
 use crate::obtain::{NotObtained, Obtained, obtain};
-use crate::schedule::{NextStep, Schedule};
+use crate::schedule::{Lifetime, NextStep, Schedule};
 use crate::{AcmeNews, AcmeTold, AcmeTrouble, account};
 use edge::sandbox::{self, Confined, HelperNeeds};
 use edge::{keeper, line};
@@ -167,7 +167,13 @@ impl Helper {
     ) -> Self {
         let asking =
             format!("asking {} for a certificate for {}", options.directory, options.names());
-        let meanwhile = "until it is there, viewers get a self-signed one";
+        let takes = match options.dns_hook {
+            None => "within a minute",
+            Some(_) => "a minute after the hook is done",
+        };
+        let meanwhile = format!(
+            "if all is well, it is there {takes}; until then, viewers get a self-signed one"
+        );
         let (held, at_first) = match files::read_certificate(&options.state) {
             Ok(Some(held)) if covers(&held.names, &options.domains) => (Some(held), String::new()),
             Ok(Some(held)) => {
@@ -314,15 +320,10 @@ impl Helper {
             "there is a new certificate for {names}, until {until}; the next one is due on {due}"
         );
         self.tell(AcmeNews::Obtained, &said)?;
-        if lifetime.contains(at) {
-            return Ok(());
+        match doubt_clock(at, lifetime) {
+            Some(said) => self.note_failed(AcmeTrouble::Clock, &said, None),
+            None => Ok(()),
         }
-        let said = format!(
-            "it is {} by this machine's clock, but the new certificate is valid from {} to {until}: set the clock",
-            date(at),
-            date(lifetime.begins)
-        );
-        self.note_failed(AcmeTrouble::Clock, &said, None)
     }
 
     fn note_failed(
@@ -385,6 +386,17 @@ impl Helper {
     }
 }
 
+/// What is wrong with this machine's clock, if a certificate that was issued just now is not valid `at` its time.
+fn doubt_clock(at: u64, issued: Lifetime) -> Option<String> {
+    let said = || {
+        let [at, begins, ends] = [at, issued.begins, issued.ends].map(date);
+        format!(
+            "it is {at} by this machine's clock, but the new certificate is valid from {begins} to {ends}: set the clock"
+        )
+    };
+    (!issued.contains(at)).then(said)
+}
+
 /// The first of many names stand for the rest.
 fn in_a_sentence<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
     let more = names.len().saturating_sub(NAMES_TOLD_MAX);
@@ -421,6 +433,24 @@ mod tests {
         assert_eq!(said, ["59 s", "60 s", "5 min", "2 h", "27 h", "2 days"]);
         assert_eq!(date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
         date(u64::MAX);
+    }
+
+    #[test]
+    fn a_clock_is_doubted_if_what_was_issued_just_now_is_not_valid() {
+        let day = 86_400;
+        let issued = Lifetime { begins: 20_000 * day - 3600, ends: 20_090 * day };
+        for right in [issued.begins, 20_000 * day, issued.ends - 1] {
+            assert_eq!(doubt_clock(right, issued), None, "{right}");
+        }
+        for (wrong, said) in [
+            (0, "it is Thu, 01 Jan 1970 00:00:00 GMT by this machine's clock"),
+            (issued.begins - 1, "valid from Thu, 03 Oct 2024 23:00:00 GMT"),
+            (issued.ends, "to Thu, 02 Jan 2025 00:00:00 GMT: set the clock"),
+            (u64::MAX, "it is Fri, 31 Dec 9999"),
+        ] {
+            let doubt = doubt_clock(wrong, issued).unwrap();
+            assert!(doubt.contains(said), "{doubt}");
+        }
     }
 
     #[test]

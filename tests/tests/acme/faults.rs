@@ -1,12 +1,15 @@
-//! Authorities that cannot be reached, or that misbehave: over plain HTTP on loopback, which is allowed for that.
+//! Authorities that cannot be reached, or that misbehave: over plain HTTP on loopback, which is allowed for that. Through all of it, viewers get
+//! the certificate from before.
 
 use fullbore_tests::{Launch, program, tool, until};
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::tempdir;
+use time::OffsetDateTime;
 
 /// An authority that answers every request with what `answer` makes of its path.
 fn authority(answer: impl Fn(&str, SocketAddr) -> String + Send + 'static) -> SocketAddr {
@@ -46,13 +49,37 @@ fn answer(status: &str, lines: &str, body: &str) -> String {
     )
 }
 
-/// Starts a server that asks `authority`. Waits until a failure of this kind is counted, and returns what was said about it.
+/// Starts a server whose certificate is due for renewal, and that asks `authority`. Waits until a failure of this kind is counted, while viewers
+/// get the old certificate. Returns what was said about it.
 fn fails(authority: SocketAddr, reason: &str) -> String {
-    fails_with(authority, reason, tempdir().unwrap().path())
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let ends = date_time_ymd(1970, 1, 1) + now + Duration::from_secs(30 * 86_400);
+    let said = fails_until(authority, reason, ends);
+    assert!(said.contains("; the certificate in use ends on "), "{said}");
+    said
 }
 
-/// As [`fails`], with what is in the folder `state`.
-fn fails_with(authority: SocketAddr, reason: &str, state: &Path) -> String {
+/// Puts a certificate into the folder `state`, as if it was had by ACME and ends then. Returns where it is alone, without its key.
+fn keep_certificate(state: &Path, ends: OffsetDateTime) -> PathBuf {
+    let key = KeyPair::generate().unwrap();
+    let mut parameters = CertificateParams::new(["a.example.org".to_owned()]).unwrap();
+    parameters.use_authority_key_identifier_extension = true;
+    parameters.not_before = date_time_ymd(2026, 1, 1);
+    parameters.not_after = ends;
+    let certificate = parameters.self_signed(&key).unwrap();
+    std::fs::create_dir(state.join("acme")).unwrap();
+    let both = certificate.pem() + &key.serialize_pem();
+    std::fs::write(state.join("acme/certificate.pem"), both).unwrap();
+    let alone = state.join("old.pem");
+    std::fs::write(&alone, certificate.pem()).unwrap();
+    alone
+}
+
+/// As [`fails`], with a certificate that `ends` then.
+fn fails_until(authority: SocketAddr, reason: &str, ends: OffsetDateTime) -> String {
+    let state = tempdir().unwrap();
+    let state = state.path();
+    let old = keep_certificate(state, ends);
     let library = tempdir().unwrap();
     std::fs::write(library.path().join("note.txt"), "this is the note").unwrap();
     let config = format!(
@@ -63,10 +90,13 @@ fn fails_with(authority: SocketAddr, reason: &str, state: &Path) -> String {
     server.wait_for_counter(&format!("acme_failures_total{{reason=\"{reason}\"}}"), 1);
     let said = || server.stderr.lines().join("\n");
     until("a line about it", || said().contains("no new certificate for a.example.org: "));
-    // Viewers are served meanwhile.
+    // Viewers who trust nothing but the old certificate are served meanwhile.
+    let (address, port) = (server.address.ip(), server.address.port());
     let mut curl = tool::command("curl");
-    let ran = tool::run(curl.args(["-fsSk", &server.url_of("note.txt")]));
+    curl.args(["-fsS", "--resolve", &format!("a.example.org:{port}:{address}"), "--cacert"]);
+    let ran = tool::run(curl.arg(old).arg(format!("https://a.example.org:{port}/note.txt")));
     assert_eq!(ran.text(), "this is the note", "{}", ran.stderr);
+    assert_eq!(server.counter("acme_certificates_total"), 0);
     let said = said();
     server.finish();
     said
@@ -111,16 +141,6 @@ fn problem(kind: &str, detail: &str) -> String {
 
 #[test]
 fn an_authority_that_wants_a_certificate_replaced_is_asked_for_another_one_at_once() {
-    let state = tempdir().unwrap();
-    let key = KeyPair::generate().unwrap();
-    let mut parameters = CertificateParams::new(["a.example.org".to_owned()]).unwrap();
-    parameters.use_authority_key_identifier_extension = true;
-    parameters.not_before = rcgen::date_time_ymd(2026, 1, 1);
-    parameters.not_after = rcgen::date_time_ymd(2126, 1, 1);
-    let certificate = parameters.self_signed(&key).unwrap();
-    std::fs::create_dir(state.path().join("acme")).unwrap();
-    let both = certificate.pem() + &key.serialize_pem();
-    std::fs::write(state.path().join("acme/certificate.pem"), both).unwrap();
     let revoking = |path: &str, address: SocketAddr| {
         usual(path, address).unwrap_or_else(|| match path {
             "/newAccount" => answer(
@@ -137,7 +157,7 @@ fn an_authority_that_wants_a_certificate_replaced_is_asked_for_another_one_at_on
             ),
         })
     };
-    let said = fails_with(authority(revoking), "rejected", state.path());
+    let said = fails_until(authority(revoking), "rejected", date_time_ymd(2126, 1, 1));
     assert!(said.contains("wants the certificate replaced now (https://why.example)"), "{said}");
     assert!(said.contains("not today (urn:ietf:params:acme:error:unauthorized)"), "{said}");
     assert!(said.contains("the certificate in use ends on Tue, 01 Jan 2126"), "{said}");

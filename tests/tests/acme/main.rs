@@ -72,7 +72,9 @@ fn three_lines_of_configuration_make_a_server_that_clients_trust() {
     let left = server.counter("acme_certificate_left_seconds");
     assert!(left > 24 * 3600 && server.counter("acme_overdue_seconds") == 0, "{left}");
     let said = server.finish();
-    assert!(said.contains("until it is there, viewers get a self-signed one"), "{said}");
+    let first =
+        "if all is well, it is there within a minute; until then, viewers get a self-signed one";
+    assert!(said.contains(first), "{said}");
     assert!(said.contains("there is a new certificate for video.example.org, www.example.org"));
     assert!(!said.contains("PRIVATE KEY") && !said.contains("key_pkcs8"), "{said}");
 
@@ -128,6 +130,27 @@ fn a_name_that_the_authority_cannot_find_is_told_and_the_old_certificate_stays()
     assert!(said.contains("no new certificate for a.example.org, b.example.org: "), "{said}");
     assert!(said.contains("example.org: the authority says: "), "{said}");
     assert!(said.contains("next try in 60 min") || said.contains("next try in 6"), "{said}");
+    assert!(watch(&server, "a.example.org", &pebble.root()).unwrap() == film());
+    server.finish();
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_in_dns_is_told_and_the_old_certificate_stays() {
+    let Some(pebble) = Pebble::if_here() else { return };
+    let (library, state) = (library(), tempdir().unwrap());
+    let launch = Launch::of(library.path()).state(state.path());
+    let lines = format!("listen = \"{}\"", pebble.http());
+    let first = launch.clone().config(&pebble.section(&["a.example.org"], &lines)).start();
+    wait_for_certificate(&first);
+    first.finish();
+    until("the address to be free", || TcpListener::bind(pebble.http()).is_ok());
+    let elsewhere = pebble.mislead("b.example.org");
+    let section = pebble.section(&["a.example.org", "b.example.org"], &lines);
+    let server = launch.config(&section).start();
+    server.wait_for_counter("acme_failures_total{reason=\"rejected\"}", 1);
+    let said = server.stderr.wait_for("no new certificate for a.example.org, b.example.org: ");
+    assert!(said.contains("b.example.org: the authority says: "), "{said}");
+    assert!(said.contains(&elsewhere.to_string()) || said.contains("connection"), "{said}");
     assert!(watch(&server, "a.example.org", &pebble.root()).unwrap() == film());
     server.finish();
 }

@@ -132,6 +132,17 @@ impl Pebble {
         root
     }
 
+    /// Has the name server say that the host `name` is at another address, where nobody is. Returns that.
+    pub(crate) fn mislead(&self, name: &str) -> Ipv4Addr {
+        let elsewhere = Ipv4Addr::new(127, 2, 0, 9);
+        let said = serde_json::json!({ "host": format!("{name}."), "addresses": [elsewhere] });
+        let mut curl = tool::command("curl");
+        curl.args(["-fsS", "-d", &said.to_string()]);
+        let ran = tool::run(curl.arg(format!("http://{}/add-a", self.at(NAMES_MANAGEMENT))));
+        assert!(ran.success, "{}", ran.stderr);
+        elsewhere
+    }
+
     /// A hook program that has the name server answer, and notes each of its calls in the file `calls`.
     pub(crate) fn hook(&self) -> PathBuf {
         let (hook, calls) = (self.file("hook"), self.file("calls"));
