@@ -410,7 +410,7 @@ impl Timeouts {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -422,7 +422,7 @@ mod tests {
     }
 
     /// The configuration that docs/serve.md prints; its examples are included on request.
-    fn manual(with_examples: bool) -> toml::Table {
+    pub(crate) fn manual(with_examples: bool) -> toml::Table {
         let page = include_str!("../../../docs/serve.md");
         let section = page.split("\n## Configuration file\n").nth(1).unwrap();
         let lines = section.split("\n## ").next().unwrap().lines();

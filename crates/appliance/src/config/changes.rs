@@ -144,6 +144,72 @@ mod tests {
         assert!(told.iter().any(|(key, ..)| key == "tls.acme.domains"));
     }
 
+    /// Another value of the same kind, or several of which one will do.
+    fn others(key: &str, value: &Value) -> Vec<Value> {
+        let words = [
+            "userspace",
+            "kernel",
+            "direct",
+            "cached",
+            "off",
+            "network",
+            "transparent",
+            "1.2",
+            "tap",
+            "127.0.0.1:1",
+            "[::]:1",
+            "192.0.2.0/24",
+            "http://other",
+            "10.0.0.1",
+        ];
+        match value {
+            Value::Bool(value) => vec![json!(!value)],
+            Value::Number(number) if number.is_f64() => vec![json!(number.as_f64().unwrap() / 2.0)],
+            Value::Number(number) => vec![json!(number.as_u64().unwrap() + 1)],
+            Value::Array(list) if list.is_empty() => match key {
+                "off" => vec![json!(["hot"])],
+                _ => vec![json!(["one"]), json!([{ "cert": "c", "key": "k" }])],
+            },
+            Value::Array(_) => vec![json!([])],
+            _ => words.iter().map(|word| json!(word)).collect(),
+        }
+    }
+
+    /// Sets `key`, with the sections it is in.
+    fn set(document: &mut Value, key: &str, value: Value) {
+        let place = key.split('.').fold(document, |place, name| &mut place[name]);
+        *place = value;
+    }
+
+    /// No setting is forgotten when a configuration is shown, and what is shown is read again.
+    #[test]
+    fn every_setting_of_the_manual_takes_an_upgrade_and_is_named() {
+        let mut whole = crate::config::tests::manual(true);
+        whole.insert("edge".into(), toml::Table::new().into());
+        let mut whole: Config = whole.try_into().unwrap();
+        whole.route = Route::Auto;
+        let document = serde_json::to_value(&whole).unwrap();
+        let keys = whole.settings().unwrap();
+        assert!(keys.len() > 60, "{}", keys.len());
+        for (key, value) in &keys {
+            let changed = others(key, value).into_iter().find_map(|other| {
+                let mut document = document.clone();
+                set(&mut document, key, other);
+                let text = toml::to_string(&serde_json::from_value::<Config>(document).ok()?);
+                let read: Config = toml::from_str(&text.ok()?).ok()?;
+                (read != whole).then_some(read)
+            });
+            let changed = changed.unwrap_or_else(|| panic!("another value for {key}: {value}"));
+            let told = changed.changes_from(&whole).unwrap();
+            assert!(told.len() == 1 && told[0].key == *key, "{key}: {told:?}");
+            let expected = match key.split('.').next() {
+                Some("bypass" | "edge") => Takes::Nothing,
+                _ => Takes::Upgrade,
+            };
+            assert_eq!(told[0].takes, expected, "{key}");
+        }
+    }
+
     #[test]
     fn what_neither_uses_takes_nothing_and_what_cannot_hand_over_a_restart() {
         let off = "[tls]\nenabled = false\n";

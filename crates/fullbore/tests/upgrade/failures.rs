@@ -34,6 +34,10 @@ fn a_wrong_configuration_or_a_missing_library_changes_nothing() {
     assert!(said.contains("/no/such/folder/log") && said.contains("goes on"), "{said}");
     let heard = server.stderr.wait_for("the upgrade by process");
     assert!(heard.contains("/no/such/folder/log"), "{heard}");
+    stage.configure_all("no-such-library", 60, "");
+    let said = stage.begin(&[], "").fails();
+    assert!(said.contains("no-such-library") && said.contains("goes on"), "{said}");
+    server.stderr.wait_for("no-such-library");
     serves_on(&mut server, &mut kept);
     // And nothing of it stays.
     stage.configure("");

@@ -1,32 +1,63 @@
 //! Upgrades that succeed.
 
-use crate::stage::Stage;
-use crate::viewers::Crowd;
-use fullbore_tests::{PATIENCE, Plain, Signal, eventually, may_open, tool, until};
+use crate::stage::{Stage, pss_kib};
+use crate::viewers::{Crowd, Visited};
+use fullbore_tests::{PATIENCE, Plain, Signal, eventually, may_open, program, tool, until};
 use rustix::process::{kill_process, test_kill_process};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// One upgrade after the other under a crowd; `words` are the arguments of all servers, `changes` those of each new one.
-fn upgrades_under(words: &str, is_tls: bool, changes: &[&str], crowd: [usize; 2], pause: Duration) {
+/// One upgrade after the other under a crowd; `words` are the arguments of all servers, `changes` those of each new one. Returns how often as long
+/// one in a hundred waits for the first byte as without upgrades.
+fn upgrades_under(
+    words: &str,
+    is_tls: bool,
+    changes: &[&str],
+    crowd: [usize; 2],
+    pause: Duration,
+) -> f64 {
     let stage = Stage::new(words);
     let server = stage.launch().start();
+    let enough = 100.max(5 * crowd.iter().sum::<usize>() as u64);
     let crowd = Crowd::gather(server.address, is_tls, &stage.film, crowd, pause);
-    until("every viewer to be served", || crowd.answers() > 100);
-    let begun = Instant::now();
-    for more in changes {
-        let before = crowd.answers();
-        let new = stage.upgrade(more);
-        until("the new one to serve", || crowd.answers() > before + 100);
-        assert!(test_kill_process(new).is_ok(), "the new one is there");
-    }
+    until("every viewer to be served", || crowd.answers() > enough);
+    let folder = stage.folder.path();
+    let alone = pss_kib(folder);
+    crowd.is_disturbed_from_now_on();
+    let (begun, is_over) = (Instant::now(), AtomicBool::new(false));
+    let most = std::thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let mut most = alone;
+            while !is_over.load(Ordering::Relaxed) {
+                most = most.max(pss_kib(folder));
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            most
+        });
+        for more in changes {
+            let before = crowd.answers();
+            let new = stage.upgrade(more);
+            until("the new one to serve", || crowd.answers() > before + 100);
+            assert!(test_kill_process(new).is_ok(), "the new one is there");
+        }
+        is_over.store(true, Ordering::Relaxed);
+        looking.join().unwrap()
+    });
     let took = begun.elapsed();
-    let (answers, connections) = crowd.disperse();
+    let Visited { answers, connections, newcomers_per_second, p99_us } = crowd.disperse();
     let count = changes.len();
+    let ratio = f64::from(p99_us[1]) / f64::from(p99_us[0]);
     eprintln!(
-        "{words}: {count} upgrades in {took:.1?}: {answers} answers over {connections} connections, all right"
+        "{words}: {count} upgrades in {took:.1?}: {answers} answers over {connections} connections, {newcomers_per_second:.0} new ones a second, \
+         all right; first byte p99 {} us undisturbed, {} us disturbed ({ratio:.2} times); memory {alone} KiB alone, {most} KiB at most ({:.2} times)",
+        p99_us[0],
+        p99_us[1],
+        most as f64 / alone as f64
     );
+    ratio
 }
 
 /// More workers than listeners, and fewer.
@@ -64,7 +95,8 @@ fn a_thousand_viewers_notice_nothing_of_a_hundred_upgrades() {
         tool::skip("the kernel route with TLS: this kernel has no TLS");
     }
     for (words, is_tls) in routes {
-        upgrades_under(words, is_tls, &changes, [1000, 200], Duration::from_secs(1));
+        let ratio = upgrades_under(words, is_tls, &changes, [1000, 200], Duration::from_secs(1));
+        assert!(ratio <= 2.0, "{words}: the first byte takes {ratio:.2} times as long");
     }
 }
 
@@ -113,6 +145,160 @@ fn a_response_under_way_is_finished_by_the_old_one_which_then_ends_and_systemd_h
     assert_eq!(old.admin_page("/healthz"), (200, "ok\n".into()), "at the same address");
     manager.set_nonblocking(true).unwrap();
     assert!(manager.recv(&mut [0; 100]).is_err(), "the service does not stop with the old process");
+}
+
+#[test]
+fn a_slow_viewer_has_as_long_as_drain_seconds_and_no_longer() {
+    let stage = Stage::new("--tls off");
+    let long = fullbore_tests::file(&stage.path("library"), "long.mp4", 40_000_000);
+    let drain = Duration::from_secs(4);
+    stage.configure_all("library", 4, "");
+    let mut old = stage.launch().start();
+    let mut slow = TcpStream::connect(old.address).unwrap();
+    slow.set_read_timeout(Some(PATIENCE)).unwrap();
+    slow.write_all(b"GET /long.mp4 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    slow.read_exact(&mut [0; 1000]).unwrap();
+    let begun = Instant::now();
+    stage.upgrade("");
+    // It takes some bytes all the time, so nobody could say that it has gone.
+    let mut got = 1000;
+    while old.is_running() {
+        let bytes = slow.read(&mut [0; 1000]).unwrap_or(0);
+        got += bytes;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(begun.elapsed() >= drain, "it ended before its time");
+    assert_eq!(old.wait().code(), Some(1), "not all could finish");
+    old.stderr.wait_for("after 4 s");
+    // What is left in buffers is all that still comes.
+    let mut rest = Vec::new();
+    let _ = slow.read_to_end(&mut rest);
+    assert!(got + rest.len() < long.len(), "it was not slow");
+    assert_eq!(Plain::connect(old.address).fetch("/note.txt").status, 200);
+}
+
+/// How much memory a process has in use, besides files: the hot set is shared memory, so that the kernel can send from it.
+fn own_bytes(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let kib = ["RssAnon:", "RssShmem:"].map(|name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    });
+    kib.iter().sum::<u64>() << 10
+}
+
+#[test]
+fn the_old_one_gives_its_hot_set_back() {
+    const FILM_BYTES: usize = 64 << 20;
+    let stage = Stage::new("--tls off --route userspace --workers 1");
+    stage.configure("[memory]\nhot_bytes = 100_000_000");
+    fullbore_tests::file(&stage.path("library"), "popular.mp4", FILM_BYTES);
+    let old = stage.launch().start();
+    let mut viewer = Plain::connect(old.address);
+    // A file is admitted once it has been left alone for some seconds, and is asked for again.
+    until("most of it to be hot", || {
+        assert_eq!(viewer.fetch("/popular.mp4").body.len(), FILM_BYTES);
+        old.counter("hot_filled_bytes_total") >= FILM_BYTES as u64 * 3 / 4
+    });
+    let (process, before) = (old.process_id(), own_bytes(old.process_id()));
+    assert!(before > FILM_BYTES as u64 * 3 / 4, "{before}");
+    // An idle viewer keeps the old one for half a minute.
+    let new = stage.upgrade("");
+    until("the old one to give it back", || own_bytes(process) < before - FILM_BYTES as u64 / 2);
+    assert!(test_kill_process(new).is_ok());
+    drop(viewer);
+}
+
+#[test]
+fn more_workers_than_listeners_all_serve() {
+    let stage = Stage::new("--tls off --workers 1");
+    let old = stage.launch().start();
+    stage.upgrade("--workers 3");
+    let accepted = || {
+        let (_, status) = old.admin_page("/status.json");
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let workers = status["workers"].as_array().unwrap();
+        let count = |worker: &serde_json::Value| worker["connections_accepted_total"].as_u64();
+        workers.iter().map(|worker| count(worker).unwrap()).collect::<Vec<_>>()
+    };
+    // Connections are open at the same time, so one worker alone would have to be faster than all others each time.
+    until("each of three workers to accept", || {
+        let crowd: Vec<_> = (0..30)
+            .map(|_| {
+                let mut viewer = Plain::connect(old.address);
+                viewer.ask("/film.mp4");
+                viewer
+            })
+            .collect();
+        for mut viewer in crowd {
+            assert_eq!(viewer.answer().status, 200);
+        }
+        old.wait_for_news();
+        let accepted = accepted();
+        accepted.len() == 3 && accepted.iter().all(|count| *count > 0)
+    });
+}
+
+#[test]
+fn the_arguments_of_the_server_that_runs_will_do() {
+    let stage = Stage::new("--tls off --workers 1");
+    let old = stage.launch().start();
+    let upgrade = |process: u32| {
+        let mut command = tool::command(program().to_str().unwrap());
+        command.args(["upgrade", "--settle-seconds", "0.3", "--arguments-of"]);
+        tool::run(command.arg(process.to_string()))
+    };
+    let mut process = old.process_id();
+    // The second time, the arguments are those of a server that took another one's place.
+    for _ in 0..2 {
+        let ran = upgrade(process);
+        assert!(ran.success, "{}", ran.stderr);
+        let line = ran.stderr.lines().find(|line| line.contains("serves now")).unwrap();
+        process = u32::try_from(stage.note(line, "process ").as_raw_nonzero().get()).unwrap();
+        until("the new one to accept", || {
+            let answer = Plain::connect(old.address).fetch("/note.txt");
+            !answer.head.contains("Connection: close")
+        });
+    }
+    for nobody in [std::process::id(), u32::MAX] {
+        let ran = upgrade(nobody);
+        assert!(!ran.success && ran.stderr.contains("cannot take the arguments"), "{}", ran.stderr);
+    }
+}
+
+/// What `ss` prints about the sockets at a port, with these flags.
+fn sockets(flags: &str, port: u16) -> String {
+    let mut ss = tool::command("ss");
+    let ran = tool::run(ss.args([flags, &format!("sport = :{port}")]));
+    assert!(ran.success, "{}", ran.stderr);
+    ran.text()
+}
+
+/// The listeners are the old one's, and began with its options.
+#[test]
+fn settings_of_listeners_change_with_an_upgrade() {
+    if !tool::are_here(&[("ss", "iproute2")]) {
+        return;
+    }
+    let stage = Stage::new("--tls off --workers 1");
+    stage.configure("[net]\nbacklog = 41\ncongestion_control = \"cubic\"");
+    let old = stage.launch().start();
+    let port = old.address.port();
+    let backlog = || {
+        let line = sockets("-Hltn", port);
+        line.split_whitespace().nth(2).and_then(|backlog| backlog.parse::<u32>().ok())
+    };
+    assert_eq!(backlog(), Some(41));
+    stage.configure("[net]\nbacklog = 42\ncongestion_control = \"reno\"");
+    stage.upgrade("");
+    assert_eq!(backlog(), Some(42));
+    let viewer = eventually("the new one to accept", || {
+        let mut viewer = Plain::connect(old.address);
+        (!viewer.fetch("/note.txt").head.contains("Connection: close")).then_some(viewer)
+    });
+    let connections = sockets("-Htni", port);
+    assert!(connections.contains(" reno ") && !connections.contains(" cubic "), "{connections}");
+    drop(viewer);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a server may be silent. Long, because many servers and viewers share two cores.
 const SILENT_MAX: Duration = Duration::from_secs(30);
@@ -30,10 +30,30 @@ struct Shared {
     answers: AtomicU64,
     connections: AtomicU64,
     faults: Mutex<Vec<String>>,
+    /// When newcomers began to come, and how many have.
+    begun: Instant,
+    newcomers: AtomicU64,
+    /// Newcomers come on a common clock, one in each such time, however long the others are served.
+    one_in: Duration,
+    is_disturbed: AtomicBool,
+    /// How long viewers waited for the first byte of an answer, in microseconds: undisturbed, and disturbed.
+    first_bytes: [Mutex<Vec<u32>>; 2],
+}
+
+/// What a crowd got.
+#[derive(Debug)]
+pub(crate) struct Visited {
+    pub(crate) answers: u64,
+    pub(crate) connections: u64,
+    /// New connections per second by those who make one for each request.
+    pub(crate) newcomers_per_second: f64,
+    /// How long one in a hundred waited at least for the first byte, in microseconds: undisturbed, and disturbed.
+    pub(crate) p99_us: [u32; 2],
 }
 
 impl Crowd {
-    /// `keepers` keep their connections as long as the server does, `newcomers` make one for each request.
+    /// `keepers` keep their connections as long as the server does and ask again after a `pause`. `newcomers` make one connection for each request,
+    /// and so many come in each time as long as a pause.
     pub(crate) fn gather(
         address: SocketAddr,
         is_tls: bool,
@@ -50,6 +70,11 @@ impl Crowd {
             answers: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             faults: Mutex::default(),
+            begun: Instant::now(),
+            newcomers: AtomicU64::new(0),
+            one_in: pause / u32::try_from(newcomers.max(1)).unwrap(),
+            is_disturbed: AtomicBool::new(false),
+            first_bytes: Default::default(),
         });
         let start = |number| {
             let shared = Arc::clone(&shared);
@@ -66,21 +91,35 @@ impl Crowd {
         self.shared.answers.load(Ordering::Relaxed)
     }
 
-    /// Sends them home. Returns the answers and the connections that they got.
+    /// From now on, waits for first bytes are those of disturbed viewers.
+    pub(crate) fn is_disturbed_from_now_on(&self) {
+        self.shared.is_disturbed.store(true, Ordering::Relaxed);
+    }
+
+    /// Sends them home.
     ///
     /// # Panics
     /// If anything was not as it should be.
     #[track_caller]
-    pub(crate) fn disperse(self) -> (u64, u64) {
+    pub(crate) fn disperse(self) -> Visited {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.threads.into_iter().for_each(|viewer| viewer.join().unwrap());
         let faults = self.shared.faults.lock().unwrap();
         assert!(faults.is_empty(), "{} faults: {:?}", faults.len(), &faults[..faults.len().min(9)]);
-        (
-            self.shared.answers.load(Ordering::Relaxed),
-            self.shared.connections.load(Ordering::Relaxed),
-        )
+        let newcomers = self.shared.newcomers.load(Ordering::Relaxed);
+        Visited {
+            answers: self.shared.answers.load(Ordering::Relaxed),
+            connections: self.shared.connections.load(Ordering::Relaxed),
+            newcomers_per_second: newcomers as f64 / self.shared.begun.elapsed().as_secs_f64(),
+            p99_us: [0, 1].map(|when| p99(&mut self.shared.first_bytes[when].lock().unwrap())),
+        }
     }
+}
+
+/// What one in a hundred reaches or exceeds.
+fn p99(values: &mut [u32]) -> u32 {
+    values.sort_unstable();
+    values.get(values.len() * 99 / 100).copied().unwrap_or(0)
 }
 
 impl Shared {
@@ -95,8 +134,15 @@ impl Shared {
                 Err(why) => self.faults.lock().unwrap().push(format!("on {what}: {why}")),
             }
             asked += 1;
-            thread::sleep(self.pause);
+            if keeps { thread::sleep(self.pause) } else { self.await_turn() }
         }
+    }
+
+    /// Waits until the next newcomer is due.
+    fn await_turn(&self) {
+        let number = self.newcomers.fetch_add(1, Ordering::Relaxed);
+        let due = self.one_in * u32::try_from(number).unwrap();
+        thread::sleep(due.saturating_sub(self.begun.elapsed()));
     }
 
     fn connect(&self) -> Result<BufReader<Box<dyn Stream>>, String> {
@@ -120,7 +166,12 @@ impl Shared {
         let end = (from + length).min(self.film.len());
         let range = format!("Range: bytes={from}-{}\r\n", end - 1);
         let request = format!("GET /film.mp4 HTTP/1.1\r\nHost: localhost\r\n{range}\r\n");
+        let is_disturbed = self.is_disturbed.load(Ordering::Relaxed);
+        let since = Instant::now();
         stream.get_mut().write_all(request.as_bytes()).map_err(|why| format!("asking: {why}"))?;
+        stream.fill_buf().map_err(|why| format!("the first byte: {why}"))?;
+        let waited = u32::try_from(since.elapsed().as_micros()).unwrap_or(u32::MAX);
+        self.first_bytes[usize::from(is_disturbed)].lock().unwrap().push(waited);
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             match stream.read_line(&mut head) {
