@@ -73,6 +73,9 @@ pub struct SessionReport {
     pub requests: u64,
     /// Bytes received by pathway, all kinds of requests together.
     pub bytes_by_pathway: Vec<u64>,
+    /// Segments of the pictures (or of the sound) that came from other pathways after the last one from this pathway, by pathway: 0 for the last one in
+    /// use, none for a pathway that no segment came from.
+    pub segments_elsewhere: Vec<Option<u64>>,
     /// Bytes of probes, which are in the sums above as well.
     pub probe_bytes: u64,
     /// Bytes of segments that were fetched for nothing: given up, damaged, or not wanted after a seek.
@@ -109,6 +112,7 @@ impl SessionReport {
 /// A segment that has come whole.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fetched {
+    pub(crate) pathway: usize,
     pub(crate) rendition: usize,
     pub(crate) bits_per_second: u64,
     pub(crate) top_bits_per_second: u64,
@@ -151,6 +155,7 @@ impl Tally {
             skipped: Duration::ZERO,
             requests: 0,
             bytes_by_pathway: Vec::new(),
+            segments_elsewhere: Vec::new(),
             probe_bytes: 0,
             wasted_bytes: 0,
             failures: [0; Failure::KINDS],
@@ -197,6 +202,7 @@ impl Tally {
 
     /// A segment of the track that counts: pictures, or sound if there are none.
     pub(crate) fn fetched(&mut self, fetched: &Fetched) {
+        self.came_from(fetched.pathway);
         if let Some((_, time)) = self.report.rungs.get_mut(fetched.rendition) {
             *time = time.saturating_add(fetched.duration);
         }
@@ -212,6 +218,13 @@ impl Tally {
             self.report.time_to_quality =
                 Some(fetched.requested_at.saturating_sub(self.report.began));
         }
+    }
+
+    fn came_from(&mut self, pathway: usize) {
+        let elsewhere = &mut self.report.segments_elsewhere;
+        elsewhere.iter_mut().flatten().for_each(|segments| *segments += 1);
+        elsewhere.resize(elsewhere.len().max(pathway + 1), None);
+        elsewhere[pathway] = Some(0);
     }
 
     pub(crate) fn switched(&mut self) {
@@ -314,6 +327,7 @@ mod tests {
 
     fn segment(rendition: usize, bits_per_second: u64, requested_at: u64) -> Fetched {
         Fetched {
+            pathway: 0,
             rendition,
             bits_per_second,
             top_bits_per_second: 5_000_000,
@@ -343,6 +357,15 @@ mod tests {
         tally.fetched(&segment(2, 5_000_000, 15));
         tally.fetched(&segment(2, 5_000_000, 16));
         assert_eq!(tally.report(s(0), s(20)).time_to_quality, Some(s(5)));
+    }
+
+    #[test]
+    fn segments_from_elsewhere_are_counted_since_the_last_one_from_a_pathway() {
+        let mut tally = Tally::new(s(0));
+        for pathway in [1, 3, 1, 3, 3, 3] {
+            tally.fetched(&Fetched { pathway, ..segment(0, 1_000_000, 1) });
+        }
+        assert_eq!(tally.report(s(0), s(9)).segments_elsewhere, [None, Some(3), None, Some(0)]);
     }
 
     #[test]

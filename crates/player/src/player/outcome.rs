@@ -192,6 +192,7 @@ impl Player {
         track.wake();
         if t == 0 {
             self.tally.fetched(&Fetched {
+                pathway,
                 rendition,
                 bits_per_second: track.rate(rendition),
                 top_bits_per_second: track.top_rate(),

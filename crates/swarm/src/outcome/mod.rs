@@ -64,6 +64,12 @@ pub struct PathwayOutcome {
     pub bytes: u64,
     /// Stalls while bytes should have come from it.
     pub stalls: u64,
+    /// Sessions that had a segment from it.
+    pub used: u64,
+    /// Those of them that had their last segments from elsewhere.
+    pub left: u64,
+    /// The fewest segments that one of those had from elsewhere since it left.
+    pub segments_elsewhere_min: Option<u64>,
 }
 
 impl Outcome {
@@ -95,6 +101,7 @@ impl Outcome {
             *self.moves.entry(change.reason.as_str()).or_default() += 1;
         }
         self.record_pathways(pathways, report);
+        self.record_leaving(pathways, report);
         self.record_stalls(viewer, title, pathways, report);
     }
 
@@ -109,6 +116,16 @@ impl Outcome {
         }
         if let Some((_, name)) = most {
             self.pathways.entry(name.clone()).or_default().group.record(report);
+        }
+    }
+
+    fn record_leaving(&mut self, pathways: &[String], report: &SessionReport) {
+        for (name, elsewhere) in pathways.iter().zip(&report.segments_elsewhere) {
+            let Some(segments) = *elsewhere else { continue };
+            let pathway = self.pathways.entry(name.clone()).or_default();
+            pathway.used += 1;
+            pathway.left += u64::from(segments > 0);
+            pathway.note_segments_elsewhere(Some(segments).filter(|segments| *segments > 0));
         }
     }
 
@@ -136,6 +153,9 @@ impl Outcome {
             pathway.group.add(&more.group);
             pathway.bytes += more.bytes;
             pathway.stalls += more.stalls;
+            pathway.used += more.used;
+            pathway.left += more.left;
+            pathway.note_segments_elsewhere(more.segments_elsewhere_min);
         }
         for (title, more) in &other.titles {
             self.titles.entry(*title).or_default().add(more);
@@ -212,10 +232,18 @@ impl Outcome {
 }
 
 impl PathwayOutcome {
+    fn note_segments_elsewhere(&mut self, segments: Option<u64>) {
+        let both = self.segments_elsewhere_min.into_iter().chain(segments);
+        self.segments_elsewhere_min = both.min();
+    }
+
     fn to_json(&self) -> Value {
         let mut map = self.group.to_json();
         map.insert("bytes".to_owned(), json!(self.bytes));
         map.insert("stalls".to_owned(), json!(self.stalls));
+        map.insert("sessions_that_used_it".to_owned(), json!(self.used));
+        map.insert("sessions_that_left_it".to_owned(), json!(self.left));
+        map.insert("segments_elsewhere_min".to_owned(), json!(self.segments_elsewhere_min));
         Value::Object(map)
     }
 }

@@ -32,6 +32,7 @@ fn report(stalls: u32, bytes: [u64; 2]) -> SessionReport {
         skipped: Duration::ZERO,
         requests: 600,
         bytes_by_pathway: bytes.to_vec(),
+        segments_elsewhere: bytes.map(|bytes| (bytes > 10).then_some(0)).to_vec(),
         probe_bytes: 10,
         wasted_bytes: 5,
         failures: [0; Failure::KINDS],
@@ -60,6 +61,24 @@ fn sessions_are_counted_by_title_and_by_the_pathway_that_brought_most() {
     assert_eq!((outcome.bytes, outcome.probe_bytes), (3020, 30));
     let ratio = outcome.stall_ratio().expect("they watched");
     assert!((ratio - 4.0 / 10_800.0).abs() < 1e-9, "{ratio}");
+}
+
+#[test]
+fn the_fewest_segments_after_a_pathway_was_left_are_said_for_each() {
+    let mut outcome = Outcome::default();
+    for (viewer, elsewhere) in
+        [[Some(30), Some(0)], [Some(12), Some(0)], [Some(0), None]].into_iter().enumerate()
+    {
+        let seen = SessionReport { segments_elsewhere: elsewhere.to_vec(), ..report(0, [1, 2]) };
+        outcome.record(viewer, 0, &names(), &seen);
+    }
+    let json = outcome.to_json();
+    assert_eq!(json["pathways"]["a"]["sessions_that_used_it"], json!(3));
+    assert_eq!(json["pathways"]["a"]["sessions_that_left_it"], json!(2));
+    assert_eq!(json["pathways"]["a"]["segments_elsewhere_min"], json!(12));
+    assert_eq!(json["pathways"]["b"]["segments_elsewhere_min"], Value::Null);
+    let text = outcome.describe();
+    assert!(text.contains("left by 2 of 3, who had at least 12 segments elsewhere"), "{text}");
 }
 
 #[test]

@@ -111,6 +111,13 @@ fn write_pathways(text: &mut String, outcome: &Outcome) -> Result {
             percent(pathway.group.smooth_share()),
             pathway.stalls
         )?;
+        if let Some(segments) = pathway.segments_elsewhere_min {
+            writeln!(
+                text,
+                "    left by {} of {}, who had at least {segments} segments elsewhere",
+                pathway.left, pathway.used
+            )?;
+        }
     }
     Ok(())
 }
