@@ -6,6 +6,7 @@
 //! program is not this project's fault. [`Plain`] is a viewer without TLS, for what no such program can be told to do.
 //! [`Counters`] are the server's own figures. [`make_title`] makes a title with a record. [`Ran`] is what a run of
 //! `fullbore load` or `fullbore swarm` left. [`serve_badly`] is a server that does what a test tells it.
+//! [`Etcd`] is a real one, of which members may die.
 //!
 //! [`Namespace`] is a separate network, for tests that need a bad one.
 //!
@@ -16,6 +17,7 @@ mod certificate;
 mod counters;
 pub mod cpus;
 mod descriptors;
+mod etcd;
 mod failing_disk;
 mod files;
 pub mod film;
@@ -38,6 +40,7 @@ pub use badly::{Asked, serve_badly};
 pub use certificate::{Certificate, certificate};
 pub use counters::Counters;
 pub use descriptors::may_open;
+pub use etcd::Etcd;
 pub use failing_disk::FailingDisk;
 pub use files::{bytes, file};
 pub use launch::Launch;

@@ -219,7 +219,7 @@ async fn a_lost_fleet_comes_back_into_an_empty_folder() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_fleet_comes_back_into_an_empty_etcd() {
-    let Some(etcd) = Cluster::start(1).await else { return };
+    let Some(etcd) = Cluster::start(1) else { return };
     let folder = tempdir().expect("a folder");
     let objects = objects(folder.path());
     all_comes_back(Fleet { engine: etcd.store(), objects, folder }).await;

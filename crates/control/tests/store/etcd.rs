@@ -2,148 +2,64 @@
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fullbore_control::store::{Engine, EtcdStore, StoreError};
-use fullbore_tests::tool;
-use tempfile::{TempDir, tempdir};
+use fullbore_tests::Etcd;
 
 use crate::conformance::{self, put, value};
 use crate::forgetting;
 
 /// Members of one etcd, ended when this goes.
-pub(crate) struct Cluster {
-    folder: TempDir,
-    /// Whether clients come over TLS, by a certificate in the folder.
-    tls: bool,
-    ports: Vec<(u16, u16)>,
-    members: Vec<Option<Child>>,
+pub(crate) struct Cluster(Etcd);
+
+impl Deref for Cluster {
+    type Target = Etcd;
+
+    fn deref(&self) -> &Etcd {
+        &self.0
+    }
 }
 
-/// Ports that nobody uses now.
-fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<_> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
-    listeners.iter().map(|listener| listener.local_addr().expect("its address").port()).collect()
+impl DerefMut for Cluster {
+    fn deref_mut(&mut self) -> &mut Etcd {
+        &mut self.0
+    }
 }
 
 impl Cluster {
     /// Starts it, and waits until it has a leader; `None`, loudly, if there is no etcd here.
-    pub(crate) async fn start(count: usize) -> Option<Self> {
-        Self::start_with(count, false).await
+    pub(crate) fn start(count: usize) -> Option<Self> {
+        Etcd::start(count, None).map(Self)
     }
 
-    async fn start_with(count: usize, tls: bool) -> Option<Self> {
-        if !tool::are_here(&[("etcd", "etcd-server")]) {
-            return None;
-        }
-        let ports = free_ports(2 * count);
-        let ports = ports.chunks(2).map(|two| (two[0], two[1])).collect();
-        let folder = tempdir().expect("a folder");
-        let members = (0..count).map(|_| None).collect();
-        let mut own = Self { folder, tls, ports, members };
-        if tls {
-            let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
-            let made = made.expect("a certificate");
-            std::fs::write(own.file("cert.pem"), made.cert.pem()).expect("written");
-            std::fs::write(own.file("key.pem"), made.signing_key.serialize_pem()).expect("written");
-        }
-        for member in 0..count {
-            own.start_member(member);
-        }
-        let store = own.store();
-        let ends = Instant::now() + Duration::from_secs(60);
-        while store.revision().await.is_err() {
-            assert!(Instant::now() < ends, "etcd does not come up");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        Some(own)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn start_member(&mut self, member: usize) {
-        let all = self.ports.iter().enumerate();
-        let all: Vec<_> =
-            all.map(|(at, (_, peer))| format!("m{at}=http://127.0.0.1:{peer}")).collect();
-        let (client, peer) = self.ports[member];
-        let log = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.file(&format!("m{member}.log")))
-            .expect("a log");
-        let mut etcd = Command::new("etcd");
-        etcd.arg("--name").arg(format!("m{member}"));
-        etcd.arg("--data-dir").arg(self.file(&format!("m{member}")));
-        for (flag, port) in [("client", client), ("peer", peer)] {
-            let scheme = if self.tls && flag == "client" { "https" } else { "http" };
-            let url = format!("{scheme}://127.0.0.1:{port}");
-            etcd.arg(format!("--listen-{flag}-urls={url}"));
-            let advertise =
-                if flag == "client" { "advertise-client" } else { "initial-advertise-peer" };
-            etcd.arg(format!("--{advertise}-urls={url}"));
-        }
-        if self.tls {
-            etcd.arg("--cert-file").arg(self.file("cert.pem"));
-            etcd.arg("--key-file").arg(self.file("key.pem"));
-        }
-        etcd.arg(format!("--initial-cluster={}", all.join(",")));
-        let etcd = etcd.stdout(Stdio::null()).stderr(log).spawn().expect("etcd");
-        self.members[member] = Some(etcd);
-    }
-
-    fn kill(&mut self, member: usize) {
-        if let Some(mut etcd) = self.members[member].take() {
-            etcd.kill().expect("killed");
-            etcd.wait().expect("ended");
-        }
+    /// As [`Self::start`]: one member, whose clients come over TLS.
+    fn start_with_tls() -> Option<Self> {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
+        let made = made.expect("a certificate");
+        let key = made.signing_key.serialize_pem();
+        Etcd::start(1, Some([&made.cert.pem(), &key])).map(Self)
     }
 
     pub(crate) fn address(&self) -> String {
-        let hosts: Vec<_> =
-            self.ports.iter().map(|(client, _)| format!("127.0.0.1:{client}")).collect();
-        let ca = format!("?ca={}", self.file("cert.pem").display());
-        format!("etcd://{}/test/fleet{}", hosts.join(","), if self.tls { &ca } else { "" })
+        let certificate = self.certificate();
+        let ca = match certificate.exists() {
+            true => format!("?ca={}", certificate.display()),
+            false => String::new(),
+        };
+        format!("etcd://{}/test/fleet{ca}", self.hosts().join(","))
     }
 
     pub(crate) fn store(&self) -> Arc<dyn Engine> {
         Arc::new(EtcdStore::open(&self.address()).expect("an address"))
     }
-
-    /// One request of etcd's own, by curl, to a member without TLS.
-    fn curl(port: u16, path: &str, body: &str) -> serde_json::Value {
-        let mut curl = Command::new("curl");
-        let address = format!("http://127.0.0.1:{port}/v3/{path}");
-        let answer = curl.args(["-s", "-m", "5", "-d", body, &address]).output().expect("curl");
-        serde_json::from_slice(&answer.stdout).expect("JSON")
-    }
-
-    /// The member that leads, as each says of itself.
-    fn leader(&self) -> usize {
-        let leads = |answer: &serde_json::Value| answer["leader"] == answer["header"]["member_id"];
-        self.ports
-            .iter()
-            .position(|(client, _)| leads(&Self::curl(*client, "maintenance/status", "{}")))
-            .expect("a leader")
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        for member in 0..self.members.len() {
-            self.kill(member);
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn etcd_does_what_every_engine_promises() {
-    let Some(etcd) = Cluster::start(1).await else { return };
+    let Some(etcd) = Cluster::start(1) else { return };
     conformance::all((etcd.store(), etcd.store())).await;
     conformance::behaves_like_a_map(&etcd.store(), 100).await;
     // Others in the same etcd are neither seen nor counted.
@@ -158,7 +74,7 @@ async fn etcd_does_what_every_engine_promises() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_of_many_pages_is_whole() {
-    let Some(etcd) = Cluster::start(1).await else { return };
+    let Some(etcd) = Cluster::start(1) else { return };
     let store = etcd.store();
     for hundred in 0..25 {
         let writes: Vec<_> =
@@ -184,10 +100,7 @@ async fn change_again(store: &Arc<dyn Engine>, key: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn etcds_leader_dies_then_its_quorum_and_all_comes_back() {
-    if !tool::are_here(&[("curl", "curl")]) {
-        return;
-    }
-    let Some(mut etcd) = Cluster::start(3).await else { return };
+    let Some(mut etcd) = Cluster::start(3) else { return };
     let store = etcd.store();
     store.commit(&[], &[put("node/a", "1")]).await.expect("made");
 
@@ -226,7 +139,9 @@ async fn etcds_leader_dies_then_its_quorum_and_all_comes_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_etcd_is_told_so() {
-    let port = free_ports(1)[0];
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("its address").port();
+    drop(listener);
     let store = EtcdStore::open(&format!("etcd://127.0.0.1:{port}")).expect("an address");
     let error = store.get("fleet").await.expect_err("nobody there").to_string();
     assert!(error.contains(&port.to_string()) && error.contains("refused"), "{error}");
@@ -234,12 +149,12 @@ async fn what_is_no_etcd_is_told_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn over_tls_only_the_named_authority_is_believed() {
-    let Some(etcd) = Cluster::start_with(1, true).await else { return };
+    let Some(etcd) = Cluster::start_with_tls() else { return };
     let store = etcd.store();
     store.commit(&[], &[put("node/a", "1")]).await.expect("made");
     assert_eq!(value(&store, "node/a").await.as_deref(), Some("1"));
     let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("one");
-    std::fs::write(etcd.file("other.pem"), other.cert.pem()).expect("written");
+    std::fs::write(etcd.folder().join("other.pem"), other.cert.pem()).expect("written");
     let stranger = EtcdStore::open(&etcd.address().replace("cert.pem", "other.pem"));
     let error = stranger.expect("an address").get("node/a").await.expect_err("another authority");
     assert!(error.to_string().contains("certificate"), "{error}");
@@ -249,23 +164,19 @@ async fn over_tls_only_the_named_authority_is_believed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn etcds_own_users_log_in_again_when_their_token_ends() {
-    if !tool::are_here(&[("curl", "curl")]) {
-        return;
-    }
-    let Some(mut etcd) = Cluster::start(1).await else { return };
-    let port = etcd.ports[0].0;
+    let Some(mut etcd) = Cluster::start(1) else { return };
     for (path, body) in [
         ("auth/user/add", r#"{"name":"root","password":"secret"}"#),
         ("auth/role/add", r#"{"name":"root"}"#),
         ("auth/user/grant", r#"{"user":"root","role":"root"}"#),
         ("auth/enable", "{}"),
     ] {
-        let answer = Cluster::curl(port, path, body);
+        let answer = etcd.ask(0, path, body);
         assert!(answer.get("error").is_none(), "{path}: {answer}");
     }
-    let file = etcd.file("password");
+    let file = etcd.folder().join("password");
     std::fs::write(&file, "secret\n").expect("written");
-    let address = format!("etcd://root@127.0.0.1:{port}?password-file={}", file.display());
+    let address = format!("etcd://root@{}?password-file={}", etcd.hosts()[0], file.display());
     let open = || -> Arc<dyn Engine> { Arc::new(EtcdStore::open(&address).expect("an address")) };
     let store = open();
     store.commit(&[], &[put("node/a", "1")]).await.expect("made");

@@ -1,0 +1,144 @@
+//! Members of one etcd on loopback, some of which may die.
+
+use crate::{tool, until};
+use serde_json::Value;
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// An etcd, ended when dropped.
+pub struct Etcd {
+    folder: TempDir,
+    /// Whether clients come over TLS, by a certificate in the folder.
+    tls: bool,
+    /// Of each member: for clients, and for the other members.
+    ports: Vec<[u16; 2]>,
+    members: Vec<Option<Child>>,
+}
+
+/// Ports that nobody uses now.
+fn free_ports(count: usize) -> Vec<[u16; 2]> {
+    let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let listeners: Vec<_> = (0..count).map(|_| [free(), free()]).collect();
+    let port = |listener: TcpListener| listener.local_addr().expect("its address").port();
+    listeners.into_iter().map(|two| two.map(port)).collect()
+}
+
+impl Etcd {
+    /// Starts so many members, and waits until they have a leader; `None`, loudly, if there is no etcd here. With `tls`, a PEM file with a certificate
+    /// for 127.0.0.1 and one with its key, clients come over TLS.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub fn start(count: usize, tls: Option<[&str; 2]>) -> Option<Self> {
+        if !tool::are_here(&[("etcd", "etcd-server"), ("curl", "curl")]) {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        if let Some([certificate, key]) = tls {
+            std::fs::write(folder.path().join(CERTIFICATE), certificate).unwrap();
+            std::fs::write(folder.path().join(KEY), key).unwrap();
+        }
+        let members = (0..count).map(|_| None).collect();
+        let mut own = Self { folder, tls: tls.is_some(), ports: free_ports(count), members };
+        (0..count).for_each(|member| own.start_member(member));
+        until("etcd to have a leader", || own.curl(0, "health", None)["health"] == "true");
+        Some(own)
+    }
+
+    /// Where it keeps its files, and the certificate.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The file with the certificate of an etcd with TLS.
+    pub fn certificate(&self) -> PathBuf {
+        self.folder().join(CERTIFICATE)
+    }
+
+    /// Where members take clients: host and port of each.
+    pub fn hosts(&self) -> Vec<String> {
+        self.ports.iter().map(|[client, _]| format!("127.0.0.1:{client}")).collect()
+    }
+
+    /// Starts a member for the first time, or after [`Self::kill`].
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start_member(&mut self, member: usize) {
+        let all = self.ports.iter().enumerate();
+        let all: Vec<_> =
+            all.map(|(at, [_, peer])| format!("m{at}=http://127.0.0.1:{peer}")).collect();
+        let log = self.folder().join(format!("m{member}.log"));
+        let log = File::options().create(true).append(true).open(log).unwrap();
+        let [client, peer] = self.ports[member];
+        let client = format!("{}://127.0.0.1:{client}", self.scheme());
+        let peer = format!("http://127.0.0.1:{peer}");
+        let mut etcd = Command::new("etcd");
+        etcd.arg("--name").arg(format!("m{member}"));
+        etcd.arg("--data-dir").arg(self.folder().join(format!("m{member}")));
+        etcd.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        etcd.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        if self.tls {
+            etcd.arg("--cert-file").arg(self.certificate());
+            etcd.arg("--key-file").arg(self.folder().join(KEY));
+        }
+        etcd.arg(format!("--initial-cluster={}", all.join(",")));
+        let etcd = etcd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        self.members[member] = Some(etcd.expect("etcd"));
+    }
+
+    /// Kills a member.
+    ///
+    /// # Panics
+    /// If it cannot be killed.
+    pub fn kill(&mut self, member: usize) {
+        if let Some(mut etcd) = self.members[member].take() {
+            etcd.kill().expect("killed");
+            etcd.wait().expect("ended");
+        }
+    }
+
+    /// A request of etcd's own to a member: `auth/enable`, say.
+    pub fn ask(&self, member: usize, path: &str, body: &str) -> Value {
+        self.curl(member, &format!("v3/{path}"), Some(body))
+    }
+
+    /// The member that leads, as each says of itself.
+    ///
+    /// # Panics
+    /// If none does.
+    pub fn leader(&self) -> usize {
+        let leads = |answer: Value| answer["leader"] == answer["header"]["member_id"];
+        (0..self.members.len())
+            .filter(|member| self.members[*member].is_some())
+            .find(|member| leads(self.ask(*member, "maintenance/status", "{}")))
+            .expect("a leader")
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
+    }
+
+    fn curl(&self, member: usize, path: &str, body: Option<&str>) -> Value {
+        let mut curl = Command::new("curl");
+        let [client, _] = self.ports[member];
+        let address = format!("{}://127.0.0.1:{client}/{path}", self.scheme());
+        curl.args(["--silent", "--insecure", "--max-time", "5", &address]);
+        let answer = curl.args(body.iter().flat_map(|body| ["--data", body])).output();
+        serde_json::from_slice(&answer.expect("curl").stdout).unwrap_or_default()
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        for member in 0..self.members.len() {
+            self.kill(member);
+        }
+    }
+}
+
+const CERTIFICATE: &str = "cert.pem";
+const KEY: &str = "key.pem";
