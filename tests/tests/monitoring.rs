@@ -1,10 +1,11 @@
-//! Checks with Prometheus' own tools the server's metrics, and the alert rules and the Grafana dashboard in
-//! `packaging/monitoring`. That these name only existing metrics is checked by `metrics.rs` of the appliance's tests.
+//! Checks with Prometheus' own tools the metrics of servers and gateways, and the alert rules and the Grafana dashboard in
+//! `packaging/monitoring`. That these name only existing metrics is checked by `metrics.rs` of the program's tests.
 
-use fullbore_tests::{Plain, Server, eventually, tool};
+use fullbore_tests::{Plain, Said, Server, eventually, program, tool};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 fn packaged(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../packaging/monitoring").join(name)
@@ -39,8 +40,17 @@ fn prometheus_takes_the_rules() {
     if !tool::are_here(&[("promtool", "prometheus")]) {
         return;
     }
-    let rules = packaged("fullbore-alerts.yml");
-    let ran = tool::run(tool::command("promtool").args(["check", "rules"]).arg(rules));
+    for rules in ["fullbore-alerts.yml", "fullbore-fleet-alerts.yml"] {
+        let rules = packaged(rules);
+        let ran = tool::run(tool::command("promtool").args(["check", "rules"]).arg(rules));
+        assert!(ran.success, "{}{}", ran.text(), ran.stderr);
+    }
+}
+
+#[track_caller]
+fn prometheus_takes(metrics: &Path) {
+    let mut promtool = tool::command("promtool");
+    let ran = tool::run(promtool.args(["check", "metrics"]).stdin(File::open(metrics).unwrap()));
     assert!(ran.success, "{}{}", ran.text(), ran.stderr);
 }
 
@@ -123,7 +133,97 @@ fn prometheus_takes_the_metrics() {
     });
     let metrics = library.path().join("metrics");
     fs::write(&metrics, text).unwrap();
-    let mut promtool = tool::command("promtool");
-    let ran = tool::run(promtool.args(["check", "metrics"]).stdin(File::open(metrics).unwrap()));
-    assert!(ran.success, "{}{}", ran.text(), ran.stderr);
+    prometheus_takes(&metrics);
+}
+
+/// A gateway with a node that has joined and was never started: there are series of sites and of nodes.
+struct Gateway {
+    folder: tempfile::TempDir,
+    child: Child,
+    admin: String,
+}
+
+impl Gateway {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(program());
+        command.args(["control", "serve", "--state"]).arg(folder.path());
+        for listener in ["--public", "--machines", "--admin"] {
+            command.args([listener, "127.0.0.1:0"]);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let ready = Said::listen(child.stdout.take().unwrap()).wait_for("ready ");
+        let admin = ready.split("admin ").nth(1).and_then(|rest| rest.split(['/', ')']).nth(2));
+        let admin = format!("http://{}", admin.expect("its admin listener"));
+        Self { folder, child, admin }
+    }
+
+    fn control(&self, words: &[&str]) -> String {
+        let mut command = Command::new(program());
+        command.arg("control").args(words).args(["--admin", &self.admin]);
+        let ran = tool::run(command.arg("--state").arg(self.folder.path()));
+        assert!(ran.success, "{words:?}: {}{}", ran.text(), ran.stderr);
+        ran.text()
+    }
+
+    fn add_node(&self) {
+        let invited =
+            self.control(&["invite", "--cluster", "paris-1", "--site", "paris", "--region", "eu"]);
+        let words = invited.split_whitespace().skip_while(|word| *word != "join").skip(1);
+        let mut join = Command::new(program());
+        join.arg("join").args(words.take(3)).args(["--host", "127.0.0.1", "--ceiling", "1"]);
+        let ran = tool::run(join.arg("--state").arg(self.folder.path().join("node")));
+        assert!(ran.success, "{invited}: {}{}", ran.text(), ran.stderr);
+    }
+
+    fn metrics(&self) -> String {
+        let token = fs::read_to_string(self.folder.path().join("admin.token")).unwrap();
+        let mut curl = tool::command("curl");
+        curl.args(["-sS", "--fail", "-H", &format!("Authorization: Bearer {}", token.trim())]);
+        let ran = tool::run(curl.arg(format!("{}/metrics", self.admin)));
+        assert!(ran.success, "{}", ran.stderr);
+        ran.text()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The names in a file of rules that are ours.
+fn named(rules: &str) -> BTreeSet<&str> {
+    let expressions = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
+    let words = expressions.flat_map(|text| text.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    words.filter(|word| word.starts_with("fullbore_")).collect()
+}
+
+#[test]
+fn a_gateway_tells_what_the_rules_of_fleets_ask_for_and_prometheus_takes_it() {
+    if !tool::are_here(&[("curl", "curl")]) {
+        return;
+    }
+    let gateway = Gateway::start();
+    gateway.add_node();
+    let text = eventually("the node's own series", || {
+        let text = gateway.metrics();
+        text.contains("fullbore_node_up{node=").then_some(text)
+    });
+    let rules = read("fullbore-fleet-alerts.yml");
+    let names = named(&rules);
+    assert!(names.len() >= 10, "{names:?}");
+    for name in names {
+        let is_there = text
+            .lines()
+            .any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
+        assert!(is_there, "the rules ask for {name}, which is not there:\n{text}");
+    }
+    if tool::are_here(&[("promtool", "prometheus")]) {
+        let metrics = gateway.folder.path().join("metrics");
+        fs::write(&metrics, text).unwrap();
+        prometheus_takes(&metrics);
+    }
 }

@@ -52,9 +52,7 @@ fn written(gateway: &Gateway, view: &FleetView) -> String {
     refused(&mut text, gateway);
     popularity(&mut text, gateway);
     sites(&mut text, view);
-    if view.nodes.len() <= NODES_MAX {
-        nodes(&mut text, view);
-    }
+    nodes(&mut text, view);
     text.0
 }
 
@@ -102,7 +100,6 @@ fn fleet(text: &mut Text, gateway: &Gateway, view: &FleetView) {
     }
     let waiting: usize = view.nodes.iter().map(|node| node.receipts_waiting).sum();
     let off = view.nodes.iter().filter(|node| is_clock_off(node)).count();
-    let is_left_out = view.nodes.len() > NODES_MAX || view.sites.len() > SITES_MAX;
     for (metric, value) in [
         (&FLEET_FROZEN, u64::from(view.frozen.is_some())),
         (&FLEET_STORE_PROBLEM, u64::from(gateway.store_problem().is_some())),
@@ -110,10 +107,15 @@ fn fleet(text: &mut Text, gateway: &Gateway, view: &FleetView) {
         (&FLEET_CLOCKS_OFF, off as u64),
         (&FLEET_SNAPSHOT, view.snapshot),
         (&FLEET_EPOCH, view.epoch),
-        (&FLEET_SERIES_LEFT_OUT, u64::from(is_left_out)),
+        (&FLEET_SERIES_LEFT_OUT, u64::from(is_left_out(view))),
     ] {
         text.one(metric, value);
     }
+}
+
+/// Whether there are too many nodes or sites for series of their own.
+fn is_left_out(view: &FleetView) -> bool {
+    view.nodes.len() > NODES_MAX || view.sites.len() > SITES_MAX
 }
 
 fn is_clock_off(node: &NodeView) -> bool {
@@ -218,6 +220,9 @@ fn sites(text: &mut Text, view: &FleetView) {
 }
 
 fn nodes(text: &mut Text, view: &FleetView) {
+    if view.nodes.len() > NODES_MAX {
+        return;
+    }
     type Of = fn(&NodeView) -> Option<f64>;
     let families: [(&Metric, Of); 8] = [
         (&NODE_UP, |node| {
@@ -242,5 +247,86 @@ fn nodes(text: &mut Text, view: &FleetView) {
                 text.series(metric, &labels, value);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet::{Load, NodeKind, NodePlace};
+
+    use super::*;
+    use crate::live::TitleCounts;
+
+    fn site(number: usize) -> SiteView {
+        SiteView {
+            name: format!("s{number}").parse().expect("a name"),
+            region: "r".parse().expect("a name"),
+            prefixes: 0,
+            prefixes_refused: 0,
+            feeds: 0,
+        }
+    }
+
+    fn node(number: usize) -> NodeView {
+        NodeView {
+            name: format!("n{number}").parse().expect("a name"),
+            place: NodePlace {
+                site: "s0".parse().expect("a name"),
+                cluster: "c".parse().expect("a name"),
+                rack: None,
+            },
+            kind: NodeKind::Flash,
+            host: "n.example".to_owned(),
+            state: State::Serving,
+            since_unix_millis: 0,
+            reason: None,
+            returns_unix_seconds: None,
+            not_me: Vec::new(),
+            silent_millis: Some(0),
+            clock_off_millis: Some(0),
+            load: Load::default(),
+            load_permille: 0,
+            titles: 0,
+            missing: 0,
+            receipts_waiting: 0,
+            fill: None,
+        }
+    }
+
+    fn view(nodes: usize, sites: usize) -> FleetView {
+        FleetView {
+            gateway: "g1".parse().expect("a name"),
+            unix_millis: 0,
+            epoch: 1,
+            snapshot: 1,
+            frozen: None,
+            ttl_seconds: 30,
+            full_permille: 900,
+            sites: (0..sites).map(site).collect(),
+            nodes: (0..nodes).map(node).collect(),
+            titles: TitleCounts::default(),
+        }
+    }
+
+    /// How many series of a family there are.
+    fn series(view: &FleetView, metric: &Metric) -> usize {
+        let mut text = Text(String::new());
+        sites(&mut text, view);
+        nodes(&mut text, view);
+        text.0.lines().filter(|line| line.starts_with(&format!("{}{{", metric.name))).count()
+    }
+
+    #[test]
+    fn fleets_of_any_size_have_a_bounded_number_of_series() {
+        let full = view(NODES_MAX, SITES_MAX);
+        assert_eq!(series(&full, &NODE_UP), NODES_MAX);
+        assert_eq!(series(&full, &SITE_NODES_SERVING), SITES_MAX);
+        assert!(!is_left_out(&full));
+        let nodes = view(NODES_MAX + 1, 2);
+        assert_eq!((series(&nodes, &NODE_UP), series(&nodes, &SITE_FEEDS)), (0, 2));
+        assert!(is_left_out(&nodes));
+        let sites = view(1, SITES_MAX + 1);
+        assert_eq!((series(&sites, &SITE_NODES_SERVING), series(&sites, &SITE_FEEDS)), (0, 0));
+        assert!(is_left_out(&sites));
     }
 }
