@@ -1,4 +1,5 @@
-//! What a stranger sends who wants to join: a token, a certificate signing request, a certificate.
+//! What a stranger sends who wants to join: a token, a certificate signing request, a certificate. And what a node has signed for viewers: its request, and
+//! the chain that comes back.
 //!
 //! Must hold: no panic; no token lets in but the one that was drawn; a signing request that passes is for its sender's name, and
 //! what is made of it is a certificate for that name; a token has one text.
@@ -9,7 +10,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use fleet::{Digest, JoinRequest, Name, RenewRequest};
-use identity::{Authority, Invitation, InvitationToken, NodeCertificate, NodeKey, SigningRequest};
+use identity::{
+    Authority, Invitation, InvitationToken, NodeCertificate, NodeKey, SigningRequest,
+    check_viewer_chain, check_viewer_request,
+};
 use libfuzzer_sys::fuzz_target;
 
 const NOW: u64 = 1_790_000_000;
@@ -46,8 +50,11 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
         check_token(text);
         check_request(text, &name("node-1"));
+        check_for_viewers(text);
     }
-    check_request(&pem(bytes), &name("node-1"));
+    check_request(&pem(bytes, "CERTIFICATE REQUEST"), &name("node-1"));
+    check_for_viewers(&pem(bytes, "CERTIFICATE REQUEST"));
+    check_for_viewers(&pem(bytes, "CERTIFICATE"));
     if let Ok(request) = serde_json::from_slice::<JoinRequest>(bytes) {
         if request.check().is_ok() {
             assert!(request.token.len() <= 256 && request.request.len() <= 4096);
@@ -74,10 +81,21 @@ fn check_request(pem: &str, node: &Name) {
     assert_ne!(request.key(), Digest::of(b""));
 }
 
-/// `bytes` as the base64 of a signing request, so that the fuzzer need not find that form.
-fn pem(bytes: &[u8]) -> String {
+/// Nobody has the key of the empty digest, and what is of some key is of one only.
+fn check_for_viewers(pem: &str) {
+    for host in ["n1.example", "192.0.2.1"] {
+        if let Ok(key) = check_viewer_request(pem, host) {
+            assert!(check_viewer_request(pem, "n2.example").is_err(), "for one host");
+            assert_ne!(key, Digest::of(b""));
+        }
+        assert!(check_viewer_chain(pem, host, &Digest::of(b""), NOW).is_err());
+    }
+}
+
+/// `bytes` as the base64 of a signing request or a certificate, so that the fuzzer need not find that form.
+fn pem(bytes: &[u8], what: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::from("-----BEGIN CERTIFICATE REQUEST-----\n");
+    let mut text = format!("-----BEGIN {what}-----\n");
     for three in bytes.chunks(3) {
         let word = three.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
         let word = word << (8 * (3 - three.len()));
@@ -86,5 +104,5 @@ fn pem(bytes: &[u8]) -> String {
             text.push(if at <= three.len() { digit } else { '=' });
         }
     }
-    text + "\n-----END CERTIFICATE REQUEST-----\n"
+    text + &format!("\n-----END {what}-----\n")
 }

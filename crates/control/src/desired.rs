@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use fleet::{
-    Digest, GATEWAYS_MAX, Gone, HeldTitle, Name, PublishedTitle, SigningKey, Site, ViewerKeys,
+    Digest, GATEWAYS_MAX, Gone, HeldTitle, Name, PublishedTitle, SigningKey, Site, ViewerDigests,
+    ViewerKeys,
 };
 use placement::{Pin, PinScope};
 use serde::{Deserialize, Serialize};
@@ -16,13 +17,14 @@ use crate::live::{AllowList, WantedDrain, WantedNode, World};
 use crate::store::backup::Tombstones;
 use crate::store::records::{
     FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PinnedScope, PinsRecord, PlanRecord,
-    PrivateBytes, Role, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord, Wanted,
+    PrivateBytes, Role, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord,
+    ViewerCertificateRecord, Wanted,
 };
 use crate::store::{Engine, Entry, StoreError};
 use crate::token_keys::{Signer, TokenKeys};
 
 /// The kinds of records that a gateway needs, secrets among them: it answers machines without a store, too.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 10] = [
     FleetRecord::FOLDER,
     SiteRecord::FOLDER,
     NodeRecord::FOLDER,
@@ -32,6 +34,7 @@ const FOLDERS: [&str; 9] = [
     OperatorRecord::FOLDER,
     GatewayRecord::FOLDER,
     SecretRecord::FOLDER,
+    ViewerCertificateRecord::FOLDER,
 ];
 
 /// The records of the store that a gateway steers by, by key.
@@ -195,6 +198,7 @@ impl Records {
             withdrawn,
             viewer_keys: ViewerKeys::new(keys.told(now)).into(),
             viewer_keys_revision: self.token_keys_revision,
+            certificates: self.certificates(&mut problems),
             gateways,
             gone_signature: Vec::new(),
             is_restored: fleet.restored.is_some(),
@@ -307,6 +311,15 @@ impl Records {
             ));
         }
         gateways.into_iter().map(|(_, gateway)| gateway.machines).collect()
+    }
+
+    fn certificates(&self, problems: &mut Vec<String>) -> BTreeMap<Name, ViewerDigests> {
+        let all = self.all::<ViewerCertificateRecord>(problems).into_iter();
+        let digests = |record: ViewerCertificateRecord| ViewerDigests {
+            request: Some(Digest::of(record.request.as_bytes())),
+            chain: record.chain.map(|chain| Digest::of(chain.pem.as_bytes())),
+        };
+        all.filter_map(|(name, record)| Some((name.parse().ok()?, digests(record)))).collect()
     }
 
     fn operators(&self, problems: &mut Vec<String>) -> Operators {

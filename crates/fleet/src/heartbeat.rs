@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::title::check_path;
-use crate::{Digest, HeldTitle, Name, OutOfBounds, State};
+use crate::{Digest, HeldTitle, Name, OutOfBounds, State, ViewerDigests};
 
 /// Most receipts in one heartbeat: the rest waits for the next one.
 const RECEIPTS_MAX: usize = 1000;
@@ -191,6 +191,9 @@ pub struct HeartbeatAnswer {
     /// A backup was restored, and the gateway asks what the node knows to be gone.
     #[serde(default)]
     pub wants_gone: bool,
+    /// What the fleet has of the certificate that viewers see of the node.
+    #[serde(default)]
+    pub certificate: ViewerDigests,
 }
 
 impl Heartbeat {

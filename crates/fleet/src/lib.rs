@@ -19,6 +19,7 @@ mod runs;
 mod signed;
 mod snapshot;
 mod title;
+mod viewer_certificate;
 mod viewer_keys;
 mod watched;
 
@@ -41,6 +42,7 @@ pub use routes::{ROUTES_MAX, RoutesAnswer, RoutesUpdate, route_changes};
 pub use signed::{PublicKey, Signed, SigningKey, SigningKeyError, UnsignedError};
 pub use snapshot::{Announced, FleetSnapshot, Site, SnapshotError, SnapshotNode, SteeringPolicy};
 pub use title::{HeldTitle, PublishedTitle, TitleDocument};
+pub use viewer_certificate::{CHAIN_BYTES_MAX, ViewerChain, ViewerDigests, ViewerRequest};
 pub use viewer_keys::ViewerKeys;
 pub use watched::{REPORT_TITLES_MAX, WatchCount, WatchReport, WatchedTitle};
 

@@ -212,6 +212,7 @@ impl Node {
             snapshot_keys: membership.keys.snapshots.clone(),
             viewer_keys: membership.keys.tokens.clone(),
             trust: Trust::System,
+            host: membership.host.clone(),
             program: program.map_err(|error| format!("cannot find this program: {error}"))?,
             serve_flags: self.serve.clone(),
         })

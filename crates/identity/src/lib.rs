@@ -1,6 +1,6 @@
 //! The fleet's own certificates: its authority, invitations, joining, renewal, revocation; mutual TLS between machines.
 //!
-//! Viewers never see these certificates: a gateway answers them, and operators, with certificates of another authority ([`GuestListener`]).
+//! Viewers see certificates of public authorities; of these, [`check_viewer_chain`] checks what a node gets. Viewers never see the fleet's own: a gateway answers them, and operators, with certificates of another authority ([`GuestListener`]).
 //! A node's certificate says its [`fleet::Name`], and lets it speak to gateways as that node, for 30 days. A gateway's certificate lets
 //! a machine answer as a gateway. Neither can be used as the other, and only the [`Authority`] makes either. Start reading there; what
 //! happens on the wire is in [`Acceptor`].
@@ -26,6 +26,7 @@ mod request;
 mod serial;
 mod tls;
 mod trust;
+mod viewer_certificate;
 
 pub use acceptor::{AcceptBounds, Acceptor, Caller};
 pub use authority::{Authority, AuthorityError, GatewayPair, Issued, NODE_LIFETIME};
@@ -40,6 +41,9 @@ pub use refusals::RefusalLog;
 pub use request::{BadSigningRequest, NodeKey, SigningRequest};
 pub use serial::Serial;
 pub use tls::{GatewayTls, client_config, guest_config, joining_config};
+pub use viewer_certificate::{
+    BadViewerCertificate, ViewerKey, check_viewer_chain, check_viewer_request,
+};
 
 use fleet::Name;
 

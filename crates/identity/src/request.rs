@@ -28,6 +28,11 @@ const P256_INFO: [u8; 26] = [
 /// 4, then both coordinates.
 const P256_POINT_BYTES: usize = 65;
 
+/// The point of a SubjectPublicKeyInfo of a key of P-256; `None` for other keys.
+pub(crate) fn p256_point(info: &[u8]) -> Option<&[u8]> {
+    info.strip_prefix(&P256_INFO).filter(|point| point.len() == P256_POINT_BYTES)
+}
+
 /// A node's private key, of P-256. It never leaves the node.
 pub struct NodeKey(KeyPair);
 
@@ -137,10 +142,7 @@ impl SigningRequest {
         if !rest.is_empty() {
             return Err(BadSigningRequest::Form);
         }
-        let point = info.subject_pki.raw.strip_prefix(&P256_INFO).ok_or(BadSigningRequest::Key)?;
-        if point.len() != P256_POINT_BYTES {
-            return Err(BadSigningRequest::Key);
-        }
+        let point = p256_point(info.subject_pki.raw).ok_or(BadSigningRequest::Key)?;
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point)
             .verify(info.raw, &request.signature_value.data)
             .map_err(|_| BadSigningRequest::Signature)?;

@@ -17,6 +17,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::bird::{BirdReading, BirdStatus};
+use crate::certificate::ViewerCertificate;
 use crate::condition::{ControlLoop, observe::observe};
 use crate::holding::{FillWindow, Holder, HoldingOptions, HoldingStatus, lock, wall_clock};
 use crate::kept;
@@ -57,6 +58,8 @@ pub struct AgentOptions {
     pub viewer_keys: String,
     /// Whose certificates it takes for other nodes'.
     pub trust: Trust,
+    /// The host of the addresses that viewers get.
+    pub host: String,
     /// The program that serves, and its flags.
     pub program: PathBuf,
     /// See above.
@@ -132,6 +135,7 @@ pub struct Agent {
     control: Mutex<ControlLoop>,
     watched: Mutex<WatchTally>,
     told: Told,
+    certificate: Option<ViewerCertificate>,
     heard: Mutex<BTreeMap<String, Heard>>,
     bird: Mutex<Option<watch::Receiver<BirdReading>>>,
     started: Instant,
@@ -167,12 +171,15 @@ impl Agent {
             trust: options.trust.clone(),
         };
         let holder = Arc::new(Holder::open(holding).map_err(failed(&options.libraries[0]))?);
+        let certificate = ViewerCertificate::open(state, &options.host, &options.serve_flags);
+        let certificate = certificate.map_err(failed(state))?;
         let serving = ServerOptions {
             program: options.program.clone(),
             state: state.clone(),
             libraries: holder.folders_left(),
             flags: options.serve_flags.clone(),
             keys: state.join(VIEWER_KEYS),
+            certificate: certificate.as_ref().map(ViewerCertificate::files),
         };
         // Before the server starts: it reads them then.
         keep_viewer_keys(state, &options.viewer_keys).map_err(failed(state))?;
@@ -194,6 +201,7 @@ impl Agent {
             control,
             watched,
             told,
+            certificate,
             heard,
             bird,
             started: Instant::now(),
@@ -274,6 +282,11 @@ impl Agent {
     /// From now on the status tells what the site's router says, too.
     pub fn show_bird(&self, readings: watch::Receiver<BirdReading>) {
         *lock(&self.bird) = Some(readings);
+    }
+
+    /// The certificate that viewers see, if the server has none of its own.
+    pub(crate) fn certificate(&self) -> Option<&ViewerCertificate> {
+        self.certificate.as_ref()
     }
 
     /// What gateways told.

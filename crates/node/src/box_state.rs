@@ -61,6 +61,21 @@ pub trait BoxState: Send + Sync + 'static {
     fn missing_documents(&self) -> Vec<Digest>;
     /// One of these.
     fn handle_document(&self, bytes: Vec<u8>);
+    /// Its request for the certificate that viewers see, in PEM, if it wants one.
+    fn viewer_request(&self) -> Option<String> {
+        None
+    }
+    /// Digest of the chain that it has of that certificate.
+    fn viewer_chain(&self) -> Option<Digest> {
+        None
+    }
+    /// The chain that somebody has got for that request.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn handle_viewer_chain(&self, _chain: String) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 impl BoxState for Agent {
@@ -145,5 +160,17 @@ impl BoxState for Agent {
 
     fn handle_document(&self, bytes: Vec<u8>) {
         self.told().handle_document(&bytes);
+    }
+
+    fn viewer_request(&self) -> Option<String> {
+        self.certificate().map(|certificate| certificate.request().to_owned())
+    }
+
+    fn viewer_chain(&self) -> Option<Digest> {
+        self.certificate()?.digest()
+    }
+
+    fn handle_viewer_chain(&self, chain: String) -> Result<(), String> {
+        self.certificate().map_or(Ok(()), |certificate| certificate.take(&chain))
     }
 }

@@ -11,6 +11,7 @@ pub mod beating;
 pub mod bird;
 mod box_state;
 mod ceiling;
+mod certificate;
 mod condition;
 mod decisions;
 mod gateway;

@@ -38,6 +38,7 @@ fn options(root: &Path) -> AgentOptions {
         snapshot_keys: Vec::new(),
         viewer_keys: String::new(),
         trust: crypt::client::Trust::System,
+        host: "127.0.0.1".to_owned(),
         program: fullbore_tests::program().to_owned(),
         serve_flags: flags.split(' ').map(str::to_owned).collect(),
     }

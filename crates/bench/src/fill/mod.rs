@@ -90,6 +90,7 @@ impl WatchedBox {
             viewer_keys: String::new(),
             // The other server has just made its certificate.
             trust: Trust::Anyone,
+            host: "127.0.0.1".to_owned(),
             program: std::env::current_exe()?,
             serve_flags: flags.split(' ').map(str::to_owned).collect(),
         };

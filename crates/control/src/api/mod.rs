@@ -6,6 +6,7 @@
 //! Read first: `operation.rs`, then `operations.rs`, which is the table of what there is.
 
 mod asker;
+mod certificates;
 mod error;
 mod events;
 mod gateways;

@@ -5,7 +5,7 @@ use axum::http::Method;
 use super::operation::FieldKind::{List, Number, Object, Text, Truth, Whole};
 use super::operation::Needed::{Admin, Operate, OperateOrPartner, Read, ReadOrPartner};
 use super::operation::{ApiField, Handler, Needed, Operation, maybe, needed};
-use super::{gateways, nodes, operators, places, plans, routing, titles, viewing};
+use super::{certificates, gateways, nodes, operators, places, plans, routing, titles, viewing};
 
 const NODE_STATE: &[ApiField] = &[
     needed("node", Text, "The node's name."),
@@ -442,6 +442,46 @@ pub static OPERATIONS: &[Operation] = &[
         &[],
         KEYS,
         |call| Box::pin(gateways::distrust_keys(call)),
+    ),
+    get(
+        "/api/v1/certificates",
+        Read,
+        "List the certificates that viewers see of nodes, as far as nodes have requested them",
+        &[],
+        &[needed(
+            "certificates",
+            List,
+            "{node, host, state (own: the node has its own; requested, issued), requested_unix_seconds, expires_unix_seconds}.",
+        )],
+        |call| Box::pin(certificates::list(call)),
+    ),
+    get(
+        "/api/v1/certificates/{node}/request",
+        Read,
+        "Say what to have signed for a node: a PKCS #10 request for its host",
+        &[],
+        &[
+            needed("node", Text, "The node."),
+            needed("host", Text, "Its host."),
+            needed("request", Text, "The request, PEM."),
+        ],
+        |call| Box::pin(certificates::request(call)),
+    ),
+    post(
+        "/api/v1/certificates/{node}/chain",
+        Operate,
+        "Give a node the certificate that an authority has issued for its request",
+        &[needed(
+            "chain",
+            Text,
+            "Certificates in PEM, the node's first, each followed by its issuer's.",
+        )],
+        &[
+            needed("node", Text, "The node."),
+            needed("host", Text, "Its host."),
+            needed("expires_unix_seconds", Whole, "When it ends, since 1970."),
+        ],
+        |call| Box::pin(certificates::put(call)),
     ),
     get(
         "/api/v1/audit",

@@ -207,6 +207,7 @@ impl Core {
             snapshot: self.number,
             wants_inventory,
             wants_gone: self.wants_gone(from),
+            certificate: self.world.certificates.get(from).copied().unwrap_or_default(),
         }
     }
 

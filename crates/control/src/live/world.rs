@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fleet::{
     Desired, Gone, HeldTitle, Name, NodeKind, NodePlace, PublishedTitle, Site, SteeringPolicy,
-    ViewerKeys,
+    ViewerDigests, ViewerKeys,
 };
 
 use placement::Pin;
@@ -45,6 +45,8 @@ pub struct World {
     pub viewer_keys: Arc<ViewerKeys>,
     /// The store's revision at which one of these keys last changed.
     pub viewer_keys_revision: u64,
+    /// What there is of the certificates that viewers see of nodes.
+    pub certificates: BTreeMap<Name, ViewerDigests>,
     /// Where nodes reach gateways: `https://HOST:PORT`.
     pub gateways: Vec<String>,
     /// The fleet's signature of what is revoked and withdrawn ([`fleet::Gone`]).

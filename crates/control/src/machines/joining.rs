@@ -181,7 +181,7 @@ impl Desk {
 }
 
 /// Somebody else changed a record meanwhile: read it again.
-fn conflict() -> MachineRefusal {
+pub(super) fn conflict() -> MachineRefusal {
     MachineRefusal::new(
         RefusalReason::Unavailable,
         "others changed the same records at the same time: try again",

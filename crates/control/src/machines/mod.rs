@@ -10,6 +10,8 @@
 //! | `POST /machine/v1/routes` | [`fleet::RoutesUpdate`], 16 MiB | [`fleet::RoutesAnswer`] |
 //! | `POST /machine/v1/grant` | [`fleet::FillGrantRequest`], 64 KiB | [`fleet::FillGrant`] |
 //! | `PUT /machine/v1/watched` | [`fleet::WatchReport`], 4 MiB | nothing |
+//! | `PUT /machine/v1/certificate-request` | [`fleet::ViewerRequest`], 16 KiB | nothing |
+//! | `GET /machine/v1/certificate` | | [`fleet::ViewerChain`] |
 //! | `GET /machine/v1/desired` | | [`fleet::Desired`] |
 //! | `GET /machine/v1/keys` | | [`fleet::Keys`] |
 //! | `GET /machine/v1/snapshot` | | the newest snapshot, its signature in [`SIGNATURE`] |
@@ -20,6 +22,7 @@
 //! to the node as `{"version":1,"error":SENTENCE,"reason":REASON}`.
 
 mod body;
+mod certifying;
 mod flood;
 mod giving_back;
 mod joining;
@@ -75,7 +78,8 @@ pub struct Machines {
     pub live: Arc<Live>,
     /// The gateway's clock.
     pub clock: Clock,
-    /// The store: joining, renewing, and what nodes give back after a restore are written to it, nothing else here is.
+    /// The store: joining, renewing, requests for viewers' certificates, and what nodes give back after a restore are written to it, nothing else
+    /// here is.
     pub engine: Arc<dyn Engine>,
     /// Brings `live` up to what the store has.
     pub store: Arc<dyn Reread>,
@@ -163,6 +167,8 @@ fn router(machines: Machines) -> Router {
         .route("/machine/v1/grant", post(speaking::grant))
         .route("/machine/v1/evictions", post(speaking::evictions))
         .route("/machine/v1/watched", put(speaking::watched))
+        .route("/machine/v1/certificate-request", put(certifying::request))
+        .route("/machine/v1/certificate", get(certifying::chain))
         .route("/machine/v1/desired", get(speaking::desired))
         .route("/machine/v1/keys", get(speaking::keys))
         .route("/machine/v1/snapshot", get(speaking::snapshot))

@@ -9,7 +9,7 @@ use catalog::TitlePath;
 use clap::{Args, Subcommand, ValueEnum};
 use control::client::{ApiClient, OperatorAccess};
 use control::gateway::{self, Publication};
-use fleet::{Announced, Name, Prefix};
+use fleet::{Announced, CHAIN_BYTES_MAX, Name, Prefix};
 use serde_json::{Value, json};
 
 use super::{Failed, fill, plan_report, report};
@@ -243,6 +243,9 @@ pub(super) enum Ask {
     /// List the keys that sign viewers' addresses, roll them, or distrust them
     #[command(subcommand)]
     Keys(KeysVerb),
+    /// The certificates that viewers see of nodes: list them, print what to have signed, or give a node what was issued
+    #[command(subcommand)]
+    Certificates(CertificatesVerb),
     /// Make logged decisions again; the exit code is 1 if one comes out otherwise
     Replay {
         /// Only the last of them, such as 90m [default: all that are kept, which is 24 hours]
@@ -285,6 +288,32 @@ pub(super) enum KeysVerb {
     },
     /// If a key was stolen: sign with a new key at once. Every address that was signed before ends, so viewers who play must load their page again
     Distrust {
+        #[command(flatten)]
+        at: At,
+    },
+}
+
+#[derive(Subcommand)]
+pub(super) enum CertificatesVerb {
+    /// List nodes with their hosts, and until when their certificates hold
+    List {
+        #[command(flatten)]
+        at: At,
+    },
+    /// Print a node's certificate signing request, PEM, for its host
+    Request {
+        /// Its name
+        node: Name,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Give a node the certificate that was issued for its request
+    Put {
+        /// Its name
+        node: Name,
+        /// The chain, PEM: the node's certificate first, then its issuer's
+        #[arg(value_name = "CHAIN.pem")]
+        chain: PathBuf,
         #[command(flatten)]
         at: At,
     },
@@ -344,6 +373,32 @@ impl At {
         } else {
             crate::say(&words(answer));
         }
+    }
+}
+
+impl CertificatesVerb {
+    async fn run(self) -> Result<(), Failed> {
+        match self {
+            Self::List { at } => {
+                let answer = at.client()?.get("/api/v1/certificates", &[]).await?;
+                at.print(&answer, report::certificates);
+            }
+            Self::Request { node, at } => {
+                let path = format!("/api/v1/certificates/{node}/request");
+                let answer = at.client()?.get(&path, &[]).await?;
+                at.print(&answer, report::certificate_request);
+            }
+            Self::Put { node, chain, at } => {
+                let text =
+                    smallfile::read_text(&chain, CHAIN_BYTES_MAX as u32).map_err(|error| {
+                        Failed(1, format!("cannot read {}: {error}", chain.display()))
+                    })?;
+                let path = format!("/api/v1/certificates/{node}/chain");
+                let answer = at.client()?.post(&path, &json!({ "chain": text })).await?;
+                at.print(&answer, report::certificate_put);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -410,6 +465,7 @@ impl Ask {
                 let answer = at.client()?.post("/api/v1/keys/distrust", &json!({})).await?;
                 at.print(&answer, report::keys);
             }
+            Self::Certificates(verb) => verb.run().await?,
             other => return other.run_for_viewers().await,
         }
         Ok(())

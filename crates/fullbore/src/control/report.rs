@@ -88,6 +88,31 @@ pub(super) fn gateway_removed(answer: &Value) -> String {
     format!("{} is removed: nodes leave it within seconds\n", str_of(answer, "name"))
 }
 
+pub(super) fn certificates(answer: &Value) -> String {
+    let mut rows = vec![["NODE", "HOST", "CERTIFICATE", "NOTES"].map(str::to_owned)];
+    let now = super::ask::now_unix_seconds();
+    rows.extend(answer["certificates"].as_array().into_iter().flatten().map(|one| {
+        let state = str_of(one, "state");
+        let notes = match (state, one["expires_unix_seconds"].as_u64()) {
+            ("requested", _) => "have its request signed".to_owned(),
+            (_, Some(ends)) if ends <= now => "has ended".to_owned(),
+            (_, Some(ends)) => format!("holds for {} days", (ends - now) / 86_400),
+            _ => String::new(),
+        };
+        [str_of(one, "node").to_owned(), str_of(one, "host").to_owned(), state.to_owned(), notes]
+    }));
+    table(&rows)
+}
+
+pub(super) fn certificate_request(answer: &Value) -> String {
+    str_of(answer, "request").to_owned()
+}
+
+pub(super) fn certificate_put(answer: &Value) -> String {
+    let (node, host) = (str_of(answer, "node"), str_of(answer, "host"));
+    format!("{node} gets its certificate for {host} within seconds\n")
+}
+
 pub(super) fn keys(answer: &Value) -> String {
     let keys = answer["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
     if keys.is_empty() {

@@ -14,6 +14,7 @@ use fleet::{
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::certifying::Certified;
 use super::{Line, Shared};
 use crate::gateway::Trouble;
 
@@ -42,6 +43,7 @@ struct Heard {
     snapshots_bytes: f64,
     /// The last report of what was watched that it took or refused.
     watched: u64,
+    certified: Certified,
 }
 
 impl Heard {
@@ -69,6 +71,7 @@ pub(super) async fn fetch_news(
             shared.fetch_desired(address, &answer, &mut heard).await,
             shared.send_inventory(address, &answer, &mut heard).await,
             shared.send_watched(address, &mut heard).await,
+            shared.certify(address, &answer, &mut heard.certified).await,
             shared.fetch_snapshot(&line, &answer, &mut heard).await,
         ];
         for trouble in fetched.into_iter().filter_map(Result::err) {

@@ -3,6 +3,7 @@
 //! Each gateway has two tasks. One beats, and waits for nothing else. The other fetches what the last answer said is news, which may
 //! take long. So a large snapshot on a slow line never makes a node look dead. A node beside a router has a third, which passes its routes on.
 
+mod certifying;
 mod clocks;
 mod fetching;
 mod pulse;

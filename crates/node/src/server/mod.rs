@@ -51,6 +51,8 @@ pub struct ServerOptions {
     pub flags: Vec<String>,
     /// A file with the fleet's public keys for signed URLs; empty while the fleet signs none.
     pub keys: PathBuf,
+    /// Files with the certificate that viewers see and its key, if the flags name none.
+    pub certificate: Option<[PathBuf; 2]>,
 }
 
 /// Looks after the server.
@@ -286,6 +288,11 @@ impl ServerProcess {
             )?;
             arguments.extend(["--config".into(), config.into()]);
         }
+        for (flag, file) in
+            ["--cert", "--key"].into_iter().zip(options.certificate.iter().flatten())
+        {
+            arguments.extend([flag.into(), file.into()]);
+        }
         arguments.extend(options.flags.iter().map(Into::into));
         Ok(arguments)
     }
@@ -352,6 +359,7 @@ mod tests {
             libraries: vec!["/a".into(), "/b".into()],
             flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
             keys: folder.path().join("keys.pem"),
+            certificate: None,
         };
         let line = |flags: &[&str]| {
             let arguments = ServerProcess::new(options(flags)).unwrap().arguments().unwrap();

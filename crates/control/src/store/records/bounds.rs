@@ -1,11 +1,11 @@
 //! What each kind of record may be.
 
-use fleet::{Digest, Name};
+use fleet::{CHAIN_BYTES_MAX, Digest, Name};
 
 use super::{
     AuditRecord, ClusterRecord, FleetRecord, GatewayRecord, InviteRecord, NodeRecord,
     OperatorRecord, PinsRecord, PlanRecord, PopularityRecord, Revoked, SecretRecord, SiteRecord,
-    StoreRecord, TitleRecord, TokenKeyRecord, UnusedRecord, Wanted,
+    StoreRecord, TitleRecord, TokenKeyRecord, UnusedRecord, ViewerCertificateRecord, Wanted,
 };
 use crate::store::KEY_BYTES_MAX;
 
@@ -140,6 +140,17 @@ impl StoreRecord for NodeRecord {
             check_text(reason)?;
         }
         check_revoked(&self.revoked)
+    }
+}
+
+impl StoreRecord for ViewerCertificateRecord {
+    const FOLDER: &'static str = "certificate/";
+
+    fn check(&self, name: &str) -> Checked {
+        check_name(name)?;
+        require(self.request.len() <= CHAIN_BYTES_MAX, "its request is longer than 64 KiB")?;
+        let chain = self.chain.as_ref().map_or(0, |chain| chain.pem.len());
+        require(chain <= CHAIN_BYTES_MAX, "its chain is longer than 64 KiB")
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `site/NAME` | [`SiteRecord`] |
 //! | `cluster/NAME` | [`ClusterRecord`] |
 //! | `node/NAME` | [`NodeRecord`] |
+//! | `certificate/NAME` | [`ViewerCertificateRecord`] |
 //! | `invite/ID` | [`InviteRecord`] |
 //! | `title/PATH` | [`TitleRecord`] |
 //! | `pins/PATH` | [`PinsRecord`] |
@@ -210,6 +211,31 @@ pub struct GatewayRecord {
     /// How long the tokens that it signs work.
     #[serde(default)]
     pub token_seconds: u64,
+}
+
+/// The certificate that viewers see of a node: `certificate/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ViewerCertificateRecord {
+    /// The node's request, in PEM. Its key never leaves the node.
+    pub request: String,
+    /// When it came, since 1970.
+    pub requested_unix_seconds: u64,
+    /// What an authority has issued for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<IssuedChain>,
+}
+
+/// What an authority has issued for a node's request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IssuedChain {
+    /// Certificates in PEM, the node's first.
+    pub pem: String,
+    /// When an operator put it, since 1970.
+    pub put_unix_seconds: u64,
+    /// When it ends, since 1970.
+    pub expires_unix_seconds: u64,
 }
 
 /// An invitation to join: `invite/ID`.
@@ -488,6 +514,15 @@ mod tests {
         let cluster = ClusterRecord { site: name("paris"), titles: ClusterTitles::All };
         reads_what_it_writes(&cluster, "paris-1");
         reads_what_it_writes(&node(), "n1");
+        let issued = IssuedChain {
+            pem: "-----BEGIN CERTIFICATE-----\n".to_owned(),
+            put_unix_seconds: 2,
+            expires_unix_seconds: 3,
+        };
+        let request = "-----BEGIN CERTIFICATE REQUEST-----\n".to_owned();
+        let certificate =
+            ViewerCertificateRecord { request, requested_unix_seconds: 1, chain: Some(issued) };
+        reads_what_it_writes(&certificate, "n1");
         let machines = "https://g1.example:8702".to_owned();
         reads_what_it_writes(&GatewayRecord { machines, token_seconds: 3600 }, "g1");
         let invite = InviteRecord {

@@ -1,0 +1,58 @@
+//! The certificate that viewers see: sends the request for it, and fetches what an authority has made of that.
+
+use std::time::Duration;
+
+use fleet::{Digest, HeartbeatAnswer, ViewerChain, ViewerRequest};
+
+use super::Shared;
+use crate::gateway::Trouble;
+
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// What one gateway had, when the node did something about it last: what is refused now is refused in five seconds, too.
+#[derive(Default)]
+pub(super) struct Certified {
+    request: Option<Option<Digest>>,
+    chain: Option<Digest>,
+}
+
+impl Shared {
+    /// Has the fleet know the node's request, and the node the chain that the fleet has for it.
+    pub(super) async fn certify(
+        &self,
+        address: &str,
+        answer: &HeartbeatAnswer,
+        certified: &mut Certified,
+    ) -> Result<(), Trouble> {
+        let Some(request) = self.state.viewer_request() else { return Ok(()) };
+        let known = answer.certificate;
+        if known.request != Some(Digest::of(request.as_bytes())) {
+            if certified.request == Some(known.request) {
+                return Ok(());
+            }
+            let node = self.membership().node.clone();
+            let sent = serde_json::to_vec(&ViewerRequest { version: 1, node, request });
+            let body = sent.map_err(|error| Trouble::Failed(error.to_string()))?;
+            let taken = self.gateway().put(address, "certificate-request", body, ANSWER_MAX).await;
+            // One without a store is asked again.
+            if !matches!(&taken, Err(Trouble::Refused { reason, .. }) if reason == "unavailable") {
+                certified.request = Some(known.request);
+            }
+            return taken;
+        }
+        let Some(chain) = known.chain.filter(|chain| certified.chain != Some(*chain)) else {
+            return Ok(());
+        };
+        let has = self.hand_over(|state| state.viewer_chain()).await.flatten();
+        if has != Some(chain) {
+            let issued: ViewerChain =
+                self.gateway().get(address, "certificate", ANSWER_MAX).await?;
+            issued.check().map_err(|why| Trouble::Failed(format!("its certificate: {why}")))?;
+            let taken = self.hand_over(|state| state.handle_viewer_chain(issued.chain)).await;
+            certified.chain = Some(chain);
+            taken.unwrap_or(Ok(())).map_err(Trouble::Failed)?;
+        }
+        certified.chain = Some(chain);
+        Ok(())
+    }
+}
