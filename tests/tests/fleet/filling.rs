@@ -91,7 +91,7 @@ pub(crate) fn settle(fleet: &Fleet) {
 #[test]
 #[ignore = "takes most of a minute of an idle machine: ./run fleet-lab"]
 fn one_copy_comes_from_the_origin_and_titles_arrive_whole_whoever_is_killed_meanwhile() {
-    let stores = Stores::start("127.0.0.1");
+    let stores = Stores::start("127.0.0.1", 1);
     let extras = Extras { signed: true, stores: stores.as_ref(), ..Extras::default() };
     let mut fleet = Fleet::with(&["a", "a", "b"], 10, &extras);
     let _second = fleet.start_second(&fleet.second_seat(), None);

@@ -1,11 +1,11 @@
 //! Gateways that die, stand still or know no better: nobody who plays notices, nodes answer new viewers, and the next gateway steers from what
 //! it knew.
 
-use crate::house::{Extras, Fleet, Running, Seat, get, route_at};
-use crate::nodes::swarm;
+use crate::house::{Extras, Fleet, Node, Running, Seat, get, route_at};
+use crate::nodes::{swarm, swarm_until};
 use fullbore_tests::{Signal, until};
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 #[test]
 fn a_killed_gateway_steers_at_once_from_its_own_disk_and_its_decisions_come_out_the_same_again() {
@@ -73,6 +73,86 @@ fn viewers_are_answered_while_a_gateway_stands_still_while_all_are_dead_and_besi
     });
     assert_eq!(fleet.route().len(), 3);
     one_knows_no_better(&mut fleet, &seat, &addresses_in(&master));
+}
+
+/// A day without gateways, 8,640 to one: it has ten seconds, and certificates that hold for 30 days hold for five minutes here. Heartbeats, steering answers
+/// and films are as long as ever.
+const SCALED_DAY: Duration = Duration::from_secs(10);
+const SCALED_LIFE: &str = "5m";
+/// When it is renewed: after two thirds.
+const SCALED_RENEWAL: Duration = Duration::from_secs(200);
+
+#[test]
+fn a_day_without_gateways_ends_no_film_and_new_ones_begin() {
+    let (mut fleet, seat) = long_lived();
+    let mut second = fleet.start_second(&seat, None);
+    day_without(&mut fleet, &mut second, |_| {});
+}
+
+#[test]
+#[ignore = "certificates come due after 200 seconds: ./run fleet-lab"]
+fn a_day_without_gateways_in_which_certificates_come_due_ends_no_film_either() {
+    let (mut fleet, seat) = long_lived();
+    let mut second = fleet.start_second(&seat, None);
+    let made = fleet.nodes.iter().map(|node| certificate(node).1).collect::<Vec<_>>();
+    let due = *made.iter().max().expect("nodes") + SCALED_RENEWAL;
+    let until_then = due.duration_since(SystemTime::now()).expect("a fleet starts sooner");
+    std::thread::sleep(until_then.saturating_sub(SCALED_DAY / 2));
+    let before = fleet.nodes.iter().map(|node| certificate(node).0).collect::<Vec<_>>();
+    day_without(&mut fleet, &mut second, |fleet| {
+        for node in &fleet.nodes {
+            node.agent.stderr.wait_for("cannot renew this node's certificate");
+        }
+    });
+    let is_renewed = |(node, before): (&Node, &String)| certificate(node).0 != *before;
+    until("all to be renewed", || fleet.nodes.iter().zip(&before).all(is_renewed));
+    assert!(all_serve(&fleet, &fleet.admin));
+}
+
+/// A node's certificate for gateways, and when it got it.
+fn certificate(node: &Node) -> (String, SystemTime) {
+    let place = node.state.join("node.pem");
+    let made = std::fs::metadata(&place).and_then(|file| file.modified());
+    (std::fs::read_to_string(place).unwrap(), made.unwrap())
+}
+
+fn long_lived() -> (Fleet, Seat) {
+    let gateway_flags = &["--node-certificate-life", SCALED_LIFE][..];
+    let extras = Extras { answers: true, gateway_flags, ..Extras::default() };
+    let fleet = Fleet::with(&["a", "b", "c"], 90, &extras);
+    let seat = fleet.second_seat();
+    until("nodes to know the fleet", || {
+        let own = |node: &Node| route_at(node.answers.as_deref().expect("it answers")).len();
+        fleet.nodes.iter().all(|node| own(node) == fleet.nodes.len())
+    });
+    (fleet, seat)
+}
+
+/// Viewers play before, meanwhile and afterwards, and new ones come meanwhile.
+fn day_without(fleet: &mut Fleet, second: &mut Running, at_its_end: impl FnOnce(&Fleet)) {
+    let words = "--viewers 20 --over 3s --duration 10m --watch 10m --buffer 20s";
+    let film = fleet.film();
+    let ran = swarm_until(&film, words, || {
+        until("viewers", || fleet.nodes.iter().any(|node| node.connections() > 5));
+        fleet.gateway.kill();
+        second.kill();
+        let began = Instant::now();
+        for node in &fleet.nodes {
+            let film = format!("{}/play/film/master.m3u8", node.answers.as_deref().unwrap());
+            let ran = swarm(&film, "--viewers 3 --over 0 --duration 4s --watch 1h --buffer 4s");
+            assert_eq!(ran.number("sessions/without_stall"), 3.0, "{}", ran.figures);
+        }
+        std::thread::sleep((SCALED_DAY + Duration::from_secs(2)).saturating_sub(began.elapsed()));
+        at_its_end(fleet);
+        fleet.restart_gateway();
+        until("the gateway to hear all nodes again", || {
+            let heard = |node: &Node| fleet.node(&node.name)["silent_millis"].as_u64() < Some(5000);
+            all_serve(fleet, &fleet.admin) && fleet.nodes.iter().all(heard)
+        });
+        assert_eq!(fleet.route().len(), 3);
+    });
+    assert_eq!(ran.number("stalls/count"), 0.0, "{}\n{}", ran.figures, ran.stderr);
+    assert_eq!(ran.number("sessions/without_stall"), 20.0, "{}", ran.figures);
 }
 
 fn all_serve(fleet: &Fleet, admin: &str) -> bool {

@@ -1,7 +1,7 @@
 //! "On two machines" in docs/fleet.md, followed word by word: each command as it is printed there, on a machine with a network, a `/var/lib`, a
 //! `/srv` and an `/etc` of its own.
 
-use crate::house::Running;
+use crate::house::{Running, alone};
 use fullbore_tests::{Namespace, certificate, namespace, program, tool, until};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -103,6 +103,7 @@ fn the_guide_leads_to_a_film_that_plays_from_the_second_machine() {
     if !possible() {
         return;
     }
+    let _alone = alone();
     let top = TempDir::new().unwrap();
     let srv = top.path().join("srv");
     make_library(&srv);

@@ -4,6 +4,7 @@ use crate::stores::Stores;
 use fullbore_tests::{Namespace, Said, Signal, SmallDisk, film, program, until, within};
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,11 @@ use tempfile::TempDir;
 
 /// Thirteen processes share this machine, so one fleet at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Waits until no other fleet is there, and keeps others waiting.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Each fleet has a /24 of loopback of its own.
 static FLEETS: AtomicU8 = AtomicU8::new(0);
@@ -74,6 +80,8 @@ pub(crate) struct Machine {
     network: Option<Arc<Namespace>>,
     /// For its agent.
     flags: Vec<String>,
+    /// For its server.
+    server_flags: Vec<String>,
     /// What its agent has in its environment.
     variables: Vec<(&'static str, String)>,
 }
@@ -87,7 +95,7 @@ impl Machine {
             command.args(["--answers", url.trim_start_matches("http://")]);
         }
         command.args(["--", "--listen", &format!("{}:{}", self.host, self.port), "--tls", "off"]);
-        command.args(["--admin", "127.0.0.1:0", "--workers", "1"]);
+        command.args(["--admin", "127.0.0.1:0", "--workers", "1"]).args(&self.server_flags);
         match &self.network {
             Some(network) => network.inside(|| Running::start(&mut command)),
             None => Running::start(&mut command),
@@ -125,6 +133,16 @@ impl Node {
         let all = std::fs::read_dir("/proc").unwrap().flatten();
         let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         Pid::from_raw(pids.find(ours)?)
+    }
+
+    /// How many connections its server has, as the server itself says.
+    pub(crate) fn connections(&self) -> u64 {
+        let said = std::fs::read_to_string(self.state.join("server.out")).unwrap();
+        let admin =
+            said.lines().find_map(|line| line.strip_prefix("admin ")?.split(' ').next_back());
+        let (_, status) = get(&format!("{}status.json", admin.expect("its admin page")));
+        let status: Value = serde_json::from_str(&status).unwrap();
+        status["total"]["connections"].as_u64().unwrap_or_else(|| panic!("{status}"))
     }
 
     /// Agent and server die at once, as when the power goes.
@@ -169,17 +187,19 @@ pub(crate) struct Seat {
     public: u16,
     admin: u16,
     machines: u16,
-    /// More flags, and what it has in its environment.
+    /// Flags that say where its store is, if it is not in its folder.
     flags: Vec<String>,
+    more: Vec<String>,
     variables: Vec<(&'static str, String)>,
 }
 
 impl Seat {
-    fn new(name: &'static str, host: &str, stores: Option<&Stores>) -> Self {
+    fn new(name: &'static str, host: &str, stores: Option<&Stores>, more: &[&str]) -> Self {
         let [public, admin, machines] = [(); 3].map(|()| free_port());
         let (flags, variables) =
             stores.map(|stores| (stores.flags(), stores.variables())).unwrap_or_default();
-        Self { name, host: host.to_owned(), public, admin, machines, flags, variables }
+        let (host, more) = (host.to_owned(), owned(more));
+        Self { name, host, public, admin, machines, flags, more, variables }
     }
 
     /// Where it answers viewers, without a slash at the end.
@@ -205,7 +225,7 @@ impl Seat {
         command.args(["--public", &format!("{}:{}", self.host, self.public)]);
         command.args(["--machines", &format!("{}:{}", self.host, self.machines)]);
         command.args(["--admin", &format!("127.0.0.1:{}", self.admin)]).args(more);
-        command.args(&self.flags).envs(self.variables.iter().cloned());
+        command.args(&self.flags).args(&self.more).envs(self.variables.iter().cloned());
         let gateway = Running::start(&mut command);
         gateway.stdout.wait_for("ready ");
         gateway
@@ -224,8 +244,12 @@ pub(crate) struct Extras<'e> {
     pub(crate) answers: bool,
     /// The gateway's address, which is on loopback otherwise, and each node's network and address.
     pub(crate) networks: Option<(&'e str, &'e [Place])>,
+    /// More flags for gateways.
+    pub(crate) gateway_flags: &'e [&'e str],
     /// More flags for the nodes' agents.
     pub(crate) agent_flags: &'e [&'e str],
+    /// More flags for their servers.
+    pub(crate) server_flags: &'e [&'e str],
     /// The disk of each node's library, which is large otherwise.
     pub(crate) disk_kibibytes: Option<usize>,
     /// What the fleet keeps its state in, if not in the gateway's folder.
@@ -244,10 +268,15 @@ pub(crate) struct Fleet {
     node_port: u16,
     answers_port: Option<u16>,
     agent_flags: Vec<String>,
+    server_flags: Vec<String>,
     disk_kibibytes: Option<usize>,
     /// Unmounted after their nodes have ended.
     disks: Vec<SmallDisk>,
     _alone: MutexGuard<'static, ()>,
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 pub(crate) fn free_port() -> u16 {
@@ -262,11 +291,11 @@ impl Fleet {
 
     /// As [`Self::start`], with more.
     pub(crate) fn with(sites: &[&str], segments: usize, extras: &Extras<'_>) -> Self {
-        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = alone();
         let folder = tempfile::tempdir().unwrap();
         film::make_with_record(&folder.path().join("origin"), segments);
         let host = extras.networks.map_or("127.0.0.1", |(gateway, _)| gateway);
-        let seat = Seat::new("g1", host, extras.stores);
+        let seat = Seat::new("g1", host, extras.stores, extras.gateway_flags);
         let node_port = free_port();
         let more: &[&str] = if extras.signed { &["--signed"] } else { &[] };
         let gateway = seat.start(&folder.path().join("gateway"), node_port, more);
@@ -280,7 +309,8 @@ impl Fleet {
             seat,
             node_port,
             answers_port: extras.answers.then(free_port),
-            agent_flags: extras.agent_flags.iter().map(|flag| (*flag).to_owned()).collect(),
+            agent_flags: owned(extras.agent_flags),
+            server_flags: owned(extras.server_flags),
             disk_kibibytes: extras.disk_kibibytes,
             disks: Vec::new(),
             _alone: alone,
@@ -314,10 +344,21 @@ impl Fleet {
             self.disks.extend(SmallDisk::mount(&library, kibibytes));
         }
         let (port, name, flags) = (self.node_port, name.to_owned(), self.agent_flags.clone());
+        let server_flags = self.server_flags.clone();
         let answers = self.answers_port.map(|port| format!("http://{host}:{port}"));
         let variables = self.seat.variables.clone();
-        let machine =
-            Machine { name, host, state, library, port, answers, network, flags, variables };
+        let machine = Machine {
+            name,
+            host,
+            state,
+            library,
+            port,
+            answers,
+            network,
+            flags,
+            server_flags,
+            variables,
+        };
         self.nodes.push(Node { agent: machine.start_agent(&[]), machine });
     }
 
@@ -348,8 +389,9 @@ impl Fleet {
 
     /// Where a second gateway may listen.
     pub(crate) fn second_seat(&self) -> Seat {
-        let (flags, variables) = (self.seat.flags.clone(), self.seat.variables.clone());
-        Seat { flags, variables, ..Seat::new("g2", &self.seat.host, None) }
+        let Seat { host, flags, more, variables, .. } = &self.seat;
+        let (flags, more, variables) = (flags.clone(), more.clone(), variables.clone());
+        Seat { flags, more, variables, ..Seat::new("g2", host, None, &[]) }
     }
 
     /// Runs `fullbore control` with `--json`, and returns what it printed.
@@ -370,6 +412,38 @@ impl Fleet {
         let mut command = Command::new(program());
         command.arg("control").args(words).args(["--admin", admin, "--json"]);
         command.arg("--state").arg(self.path("gateway")).output().unwrap()
+    }
+
+    /// curl with the operator's token.
+    fn curl(&self, words: &[&str]) -> Command {
+        let token = std::fs::read_to_string(self.path("gateway").join("admin.token")).unwrap();
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--fail-with-body", "--max-time", "10"]).args(words);
+        curl.args(["-H", &format!("Authorization: Bearer {}", token.trim())]);
+        curl
+    }
+
+    /// What the fleet's page shows now.
+    pub(crate) fn page(&self) -> Value {
+        let mut curl = self.curl(&["--no-buffer", &format!("{}/api/v1/fleet", self.admin)]);
+        let mut child = curl.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let data = lines.find_map(|line| line.strip_prefix("data: ").map(str::to_owned));
+        let _ = child.kill();
+        child.wait().unwrap();
+        serde_json::from_str(&data.expect("an event")).unwrap()
+    }
+
+    /// A request to the operator's API, and its answer.
+    pub(crate) fn api(&self, method: &str, path: &str, body: &Value) -> Value {
+        let mut curl = self.curl(&["-X", method]);
+        if method != "GET" {
+            curl.args(["--data", &body.to_string()]);
+        }
+        let ran = curl.arg(format!("{}{path}", self.admin)).output().unwrap();
+        let text = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success(), "{method} {path}: {text}");
+        serde_json::from_str(&text).unwrap()
     }
 
     /// What the gateway says of a node.

@@ -1,7 +1,8 @@
 //! Keys that sign viewers' addresses: they begin and roll under viewers who play.
 
 use crate::house::{Fleet, get};
-use fullbore_tests::until;
+use crate::nodes::swarm_while;
+use fullbore_tests::{Ran, until};
 use serde_json::Value;
 
 /// What a new viewer gets: the address of the film at a node.
@@ -63,4 +64,38 @@ fn signing_begins_and_keys_roll_without_a_restart_and_no_viewer_is_refused_until
     });
     until("the node to take what is signed now", || status(&replaced) == 200);
     assert_eq!(fleet.nodes[0].server(), server, "nothing was restarted");
+}
+
+#[test]
+fn no_viewer_who_plays_is_refused_when_signing_begins_and_when_keys_roll() {
+    let fleet = Fleet::start(&["a", "b", "c"], 50);
+    let unsigned = address(&fleet);
+    // It ends before nodes ask for tokens. Some viewers came before the gateway signed, and some afterwards.
+    let beginning = "--viewers 20 --over 8s --duration 12s --watch 10m --buffer 6s";
+    let ran = swarm_while(&fleet.film(), beginning, || {
+        arrive(4);
+        fleet.control(&["keys", "roll", "--after", "13s"]);
+    });
+    check(&ran);
+    until("nodes to ask for tokens", || status(&unsigned) == 403);
+
+    let before = address(&fleet);
+    let rolling = "--viewers 30 --over 18s --duration 26s --watch 10m --buffer 6s";
+    let ran = swarm_while(&fleet.film(), rolling, || {
+        arrive(2);
+        fleet.control(&["keys", "roll", "--after", "10s"]);
+        until("the new key to sign", || key(&address(&fleet)) != key(&before));
+    });
+    check(&ran);
+}
+
+/// As long as it takes some viewers to arrive.
+fn arrive(seconds: u64) {
+    std::thread::sleep(std::time::Duration::from_secs(seconds));
+}
+
+#[track_caller]
+fn check(ran: &Ran) {
+    assert_eq!(ran.number("stalls/count"), 0.0, "{}\n{}", ran.figures, ran.stderr);
+    assert!(ran.figures["clean"] == true, "{}\n{}", ran.figures, ran.stderr);
 }

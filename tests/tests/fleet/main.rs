@@ -1,6 +1,7 @@
 //! A fleet of real processes on loopback: a gateway, nodes with their servers, and viewers who really play, while things break.
 
 mod bucket;
+mod certificates;
 mod filling;
 mod gateways;
 mod guide;

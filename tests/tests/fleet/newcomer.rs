@@ -1,9 +1,10 @@
 //! `./run fleet`, as a newcomer starts it.
 
-use crate::house::Running;
+use crate::house::{Running, alone};
 use fullbore_tests::{Signal, program, tool, within};
 use std::path::Path;
 use std::process::Command;
+use std::sync::MutexGuard;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -52,6 +53,7 @@ struct Newcomers {
     run: Running,
     /// Without a slash at the end.
     url: String,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Newcomers {
@@ -60,6 +62,7 @@ impl Newcomers {
         if !tool::are_here(&[("ffmpeg", "ffmpeg"), ("ffprobe", "ffmpeg"), ("curl", "curl")]) {
             return None;
         }
+        let alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut command = Command::new(top.join("run"));
@@ -75,7 +78,7 @@ impl Newcomers {
         let run = Running::start(&mut command);
         let ready = within(PATIENCE, "the fleet", || run.stdout.line_with("ready "));
         let url = ready["ready ".len()..].trim_end_matches('/').to_owned();
-        Some(Self { folder, run, url })
+        Some(Self { folder, run, url, _alone: alone })
     }
 
     /// Head and body of a response.
@@ -96,15 +99,21 @@ impl Newcomers {
         let (_, route) = self.get("/api/v1/route?title=sample-1");
         assert_eq!(route.matches("\"node\":").count(), 3, "{route}");
         for manifest in ["master.m3u8", "manifest.mpd"] {
+            let url = format!("{}/play/sample-1/{manifest}", self.url);
             let mut probe = tool::command("ffprobe");
             probe.args(["-v", "error", "-show_entries", "format=duration", "-of", "csv=p=0"]);
-            let ran = tool::run(probe.arg(format!("{}/play/sample-1/{manifest}", self.url)));
+            let ran = tool::run(probe.arg(&url));
             assert!(
                 ran.success && ran.text().starts_with("60"),
                 "{manifest}: {}{}",
                 ran.text(),
                 ran.stderr
             );
+            // Every picture of it, and all sound.
+            let mut ffmpeg = tool::command("ffmpeg");
+            ffmpeg.args(["-nostdin", "-v", "error", "-xerror", "-i", &url]);
+            let ran = tool::run(ffmpeg.args(["-f", "null", "-"]));
+            assert!(ran.success && ran.stderr.is_empty(), "{manifest}: {}", ran.stderr);
         }
     }
 

@@ -1,8 +1,9 @@
 //! What operators do: drain, revoke, withdraw, restore a backup.
 
-use crate::house::{Fleet, get};
+use crate::house::{DEATH, Extras, Fleet, get};
+use crate::nodes::{bytes_of, first_of, swarm_until};
 use fullbore_tests::{until, within};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
 
@@ -18,6 +19,56 @@ fn drained_nodes_come_back_and_what_is_revoked_or_withdrawn_does_not_not_even_wi
     withdraw(&fleet);
     lose_and_restore(&mut fleet, &backup);
     remember(&fleet, &revoked);
+}
+
+/// Players ask for steering every 30 s, and servers close a connection that is idle for 75 s. Here both are five seconds.
+#[test]
+fn viewers_who_play_leave_a_drained_and_a_revoked_node_and_do_not_stall() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("server.toml");
+    std::fs::write(&config, "[timeouts]\nidle_seconds = 5\n").unwrap();
+    let server_flags = &["--config", config.to_str().unwrap()][..];
+    let sites = ["a", "b", "c", "d"];
+    let fleet = Fleet::with(&sites, 90, &Extras { server_flags, ..Extras::default() });
+    fleet.answers_hold(5);
+    empty_two(&fleet, Duration::from_secs(5));
+}
+
+#[test]
+#[ignore = "takes six minutes: ./run fleet-lab"]
+fn viewers_who_play_leave_both_nodes_within_the_times_that_are_set_by_default() {
+    let fleet = Fleet::start(&["a", "b", "c", "d"], 240);
+    empty_two(&fleet, Duration::from_secs(30 + 75));
+}
+
+/// One node is drained and another revoked, each when viewers are on it. Nobody may stay for longer than `leave`.
+fn empty_two(fleet: &Fleet, leave: Duration) {
+    let words = "--viewers 30 --over 4s --duration 10m --watch 10m --buffer 30s";
+    let patience = leave + DEATH;
+    let drained = &fleet.nodes[first_of(fleet)];
+    let mut revoked = String::new();
+    let ran = swarm_until(&fleet.film(), words, || {
+        until("viewers on it", || fleet.connections_of(&drained.name) >= 5);
+        fleet.control(&["drain", &drained.name, "--reason", "new disks"]);
+        within(patience, "nobody to be on it", || {
+            (fleet.connections_of(&drained.name) == 0).then_some(())
+        });
+        assert_eq!(fleet.state_of(&drained.name), "drained");
+        assert_eq!(drained.connections(), 0, "its server says otherwise");
+        fleet.control(&["undrain", &drained.name]);
+        until("it to serve again", || fleet.state_of(&drained.name) == "serving");
+        revoked = revoke(fleet);
+        // The gateway hears it no more.
+        let node = fleet.nodes.iter().find(|node| node.name == revoked).unwrap();
+        within(patience, "nobody to be on it", || (node.connections() == 0).then_some(()));
+        let left = fleet.nodes.iter().map(|node| node.connections()).sum::<u64>();
+        assert!(left >= 30, "they do not play any more: {left} connections");
+    });
+    assert_eq!(ran.number("stalls/count"), 0.0, "{}\n{}", ran.figures, ran.stderr);
+    assert_eq!(ran.number("sessions/without_stall"), 30.0, "{}", ran.figures);
+    for name in [&drained.name, &revoked] {
+        assert!(bytes_of(&ran, name) > 0, "nobody was on {name}: {}", ran.figures);
+    }
 }
 
 fn drain(fleet: &Fleet) {
@@ -103,6 +154,20 @@ fn remember(fleet: &Fleet, revoked: &str) {
 }
 
 impl Fleet {
+    /// How long steering answers hold from now on, at most.
+    fn answers_hold(&self, seconds: u32) {
+        let mut policy = self.api("GET", "/api/v1/policy", &Value::Null);
+        let policy = policy.as_object_mut().expect("an object");
+        policy.remove("version");
+        policy.insert("ttl_seconds".to_owned(), json!(seconds));
+        self.api("PUT", "/api/v1/policy", &Value::Object(policy.clone()));
+    }
+
+    /// How many connections a node has, as the gateway says.
+    fn connections_of(&self, name: &str) -> u64 {
+        self.node(name)["connections"].as_u64().unwrap_or(0)
+    }
+
     /// `fullbore control` with verbs that need no gateway.
     fn offline(&self, words: &[&str]) -> Command {
         let mut command = Command::new(fullbore_tests::program());

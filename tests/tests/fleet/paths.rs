@@ -2,7 +2,7 @@
 
 use crate::house::{DEATH, Extras, Fleet};
 use crate::networks::{GATEWAY, Town};
-use crate::nodes::{bytes_of, swarm};
+use crate::nodes::{check_elsewhere, swarm, users_of};
 use fullbore_tests::{Ran, until, within};
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ struct Evening {
     fault_after: Duration,
     duration: &'static str,
     segments: usize,
+    /// How many of a hundred viewers may stall.
+    stalled_percent_max: f64,
 }
 
 /// All three groups of viewers at once, so that what the machine itself does to them shows in the first.
@@ -63,9 +65,31 @@ fn break_paths(town: &Town, fleet: &Fleet) {
         let route = fleet.route();
         route.len() == 3 && !route.iter().any(|name| name == "node-1" || name == "node-2")
     });
+    is_told(fleet);
 }
 
-fn check([unharmed, cut_off, narrowed]: &[Ran; 3], viewers: f64) {
+/// Operators see which nodes are lost and why, and of viewers who play on the lost site's nodes, because their own paths are well, who was moved where and
+/// why.
+fn is_told(fleet: &Fleet) {
+    for name in ["node-1", "node-2"] {
+        let node = fleet.node(name);
+        let reason = node["reason"].as_str().unwrap_or_default();
+        assert!(reason.starts_with("silent for "), "{node}");
+    }
+    within(DEATH, "the page to say who moved, and why", || {
+        let page = fleet.page();
+        let moves = page["moves"].as_array().cloned().unwrap_or_default();
+        let is_one = |moved: &serde_json::Value| {
+            ["node-1", "node-2"].iter().any(|lost| moved["from"] == *lost && moved["to"] != *lost)
+                && moved["why"] == "lost"
+                && moved["viewers"].as_u64() > Some(0)
+        };
+        moves.iter().any(is_one).then_some(())
+    });
+}
+
+fn check(evening: &Evening, [unharmed, cut_off, narrowed]: &[Ran; 3]) {
+    let viewers = evening.viewers_per_network as f64;
     for ran in [unharmed, cut_off, narrowed] {
         assert_eq!(ran.number("sessions/started"), viewers, "{}\n{}", ran.figures, ran.stderr);
     }
@@ -77,12 +101,11 @@ fn check([unharmed, cut_off, narrowed]: &[Ran; 3], viewers: f64) {
         unharmed.figures
     );
     for (ran, nodes) in [(cut_off, ["node-1", "node-2"]), (narrowed, ["node-3", "node-4"])] {
-        assert!(
-            nodes.iter().any(|name| bytes_of(ran, name) > 0),
-            "the fault hit nobody: {}",
-            ran.figures
-        );
-        assert!(stalled(ran) <= viewers / 100.0, "{}\n{}", ran.figures, ran.stderr);
+        let hit: Vec<_> = nodes.into_iter().filter(|name| users_of(ran, name) > 0).collect();
+        assert!(!hit.is_empty(), "the fault hit nobody: {}", ran.figures);
+        hit.iter().for_each(|name| check_elsewhere(ran, name));
+        let allowed = viewers * evening.stalled_percent_max / 100.0;
+        assert!(stalled(ran) <= allowed, "{}\n{}", ran.figures, ran.stderr);
         let moves = ran.figures["moves"].as_object().expect("moves");
         assert!(
             moves.values().filter_map(serde_json::Value::as_u64).sum::<u64>() > 0,
@@ -102,9 +125,10 @@ fn viewers_notice_neither_a_site_that_vanishes_nor_a_line_with_200_kilobits() {
         fault_after: Duration::from_secs(12),
         duration: "46s",
         segments: 50,
+        stalled_percent_max: 1.0,
     };
     let Some(runs) = watch(&evening) else { return };
-    check(&runs, 12.0);
+    check(&evening, &runs);
 }
 
 #[test]
@@ -117,6 +141,7 @@ fn viewers_with_two_minutes_of_buffer_notice_neither() {
         fault_after: Duration::from_secs(180),
         duration: "420s",
         segments: 450,
+        stalled_percent_max: 0.0,
     };
-    check(&watch(&evening).expect("namespaces and tc"), 100.0);
+    check(&evening, &watch(&evening).expect("namespaces and tc"));
 }

@@ -2,13 +2,13 @@
 
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::Command;
 
-use fullbore_tests::{tool, until};
+use fullbore_tests::{Etcd, until};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::house::{Running, free_port, get};
+use crate::house::{Extras, Fleet, get};
+use crate::nodes::swarm_until;
 use crate::s3_server::S3Server;
 
 /// The names by which clients of S3 know where it is and who they are.
@@ -16,39 +16,27 @@ const VARIABLES: [&str; 3] = ["AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECR
 
 /// Both, ended when dropped.
 pub(crate) struct Stores {
-    etcd_port: u16,
-    _etcd: Running,
+    etcd: Etcd,
     s3: S3Server,
     _runtime: Runtime,
     folder: TempDir,
 }
 
 impl Stores {
-    /// Starts them. S3 listens on `host`, which nodes reach, and etcd on loopback. `None`, loudly, if there is no etcd here.
-    pub(crate) fn start(host: &str) -> Option<Self> {
-        if !tool::are_here(&[("etcd", "etcd-server")]) {
-            return None;
-        }
+    /// Starts them. S3 listens on `host`, which nodes reach, and so many members of etcd on loopback. `None`, loudly, if there is no etcd here.
+    pub(crate) fn start(host: &str, members: usize) -> Option<Self> {
+        let etcd = Etcd::start(members, None)?;
         let folder = tempfile::tempdir().unwrap();
-        let [etcd_port, peer_port] = [free_port(), free_port()];
-        let [client, peer] = [etcd_port, peer_port].map(|port| format!("http://127.0.0.1:{port}"));
-        let mut etcd = Command::new("etcd");
-        etcd.args(["--name", "m0", "--initial-cluster", &format!("m0={peer}")]);
-        etcd.arg("--data-dir").arg(folder.path().join("etcd"));
-        etcd.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
-        etcd.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-        let etcd = Running::start(&mut etcd);
         let listener = TcpListener::bind((host, 0)).unwrap();
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
         let s3 = runtime.block_on(S3Server::start_on(listener, folder.path()));
-        until("etcd to have a leader", || get(&format!("{client}/health")).1.contains("true"));
-        Some(Self { etcd_port, _etcd: etcd, s3, _runtime: runtime, folder })
+        Some(Self { etcd, s3, _runtime: runtime, folder })
     }
 
     /// Flags of each gateway.
     pub(crate) fn flags(&self) -> Vec<String> {
-        let store = format!("etcd://127.0.0.1:{}/fleet", self.etcd_port);
+        let store = format!("etcd://{}/fleet", self.etcd.hosts().join(","));
         ["--store", &store, "--objects", "s3://films/objects"].map(str::to_owned).to_vec()
     }
 
@@ -62,4 +50,54 @@ impl Stores {
     pub(crate) fn library(&self) -> (PathBuf, &'static str) {
         (self.folder.path().join("films/library"), "s3://films/library")
     }
+}
+
+#[test]
+fn viewers_notice_nothing_of_an_etcd_without_a_leader_or_a_quorum_and_operators_get_one_line() {
+    let Some(mut stores) = Stores::start("127.0.0.1", 3) else { return };
+    let extras = Extras { stores: Some(&stores), ..Extras::default() };
+    let mut fleet = Fleet::with(&["a", "b", "c"], 90, &extras);
+    let words = "--viewers 20 --over 3s --duration 10m --watch 10m --buffer 20s";
+    let film = fleet.film();
+    let ran = swarm_until(&film, words, || lose_etcd(&mut fleet, &mut stores.etcd));
+    assert_eq!(ran.number("stalls/count"), 0.0, "{}\n{}", ran.figures, ran.stderr);
+    assert_eq!(ran.number("sessions/without_stall"), 20.0, "{}", ran.figures);
+}
+
+/// Its leader dies, then another member, and a gateway; then all come back.
+fn lose_etcd(fleet: &mut Fleet, etcd: &mut Etcd) {
+    let drains = |fleet: &Fleet| fleet.control_ends(&["drain", "node-1", "--reason", "a try"]);
+    let serves = |fleet: &Fleet| {
+        until("it to serve again", || fleet.control_ends(&["undrain", "node-1"]).status.success());
+        until("three nodes for a viewer", || fleet.route().len() == 3);
+    };
+    until("viewers", || fleet.control(&["nodes"])["nodes"][0]["connections"].as_u64() > Some(5));
+    let leader = etcd.leader();
+    etcd.kill(leader);
+    until("another leader to take a change", || drains(fleet).status.success());
+    serves(fleet);
+
+    let second = etcd.leader();
+    etcd.kill(second);
+    let refused = drains(fleet);
+    let line = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{line}");
+    assert!(line.contains("no quorum") && line.lines().count() == 1, "{line}");
+    assert_eq!(fleet.state_of("node-1"), "serving", "reads go on, and nothing was changed");
+    assert_eq!(get(&fleet.film()).0, 200);
+
+    fleet.gateway.kill();
+    fleet.restart_gateway();
+    assert_eq!(get(&fleet.film()).0, 200, "it steers at once");
+    assert_eq!(fleet.route().len(), 3);
+    let problem = &fleet.control(&["nodes"])["store_problem"];
+    assert!(problem.as_str().is_some_and(|line| line.contains("no quorum")), "{problem}");
+    assert_eq!(drains(fleet).status.code(), Some(1));
+
+    etcd.start_member(leader);
+    etcd.start_member(second);
+    until("changes to be taken again", || drains(fleet).status.success());
+    until("nobody to be sent there", || !fleet.route().contains(&"node-1".to_owned()));
+    assert!(fleet.control(&["nodes"])["store_problem"].is_null());
+    serves(fleet);
 }
