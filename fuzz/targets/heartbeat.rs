@@ -1,5 +1,5 @@
-//! What a node says to a gateway: heartbeats, inventories, wishes to copy and what it gives back after a restore, of any bytes. And the grant that a
-//! gateway gives for such a wish.
+//! What a node says to a gateway: heartbeats, inventories, routes, wishes to copy and what it gives back after a restore, of any bytes. And the grant
+//! that a gateway gives for such a wish.
 //!
 //! Must hold: no panic; what passes its check is within its bounds, and is the same after it was written and read again; what it names is
 //! a title's path.
@@ -7,7 +7,7 @@
 #![no_main]
 
 use catalog::TitlePath;
-use fleet::{Condition, FillGrant, FillGrantRequest, Heartbeat, Inventory, KeptGone};
+use fleet::{Condition, FillGrant, FillGrantRequest, Heartbeat, Inventory, KeptGone, RoutesUpdate};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -16,6 +16,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(inventory) = serde_json::from_slice::<Inventory>(bytes) {
         check_inventory(&inventory);
+    }
+    if let Ok(routes) = serde_json::from_slice::<RoutesUpdate>(bytes) {
+        check_routes(&routes);
     }
     if let Ok(request) = serde_json::from_slice::<FillGrantRequest>(bytes) {
         assert!(request.check().is_err() || TitlePath::new(&request.held.path).is_ok());
@@ -57,6 +60,19 @@ fn check_beat(beat: &Heartbeat) {
     let written = serde_json::to_vec(beat).expect("a heartbeat is plain JSON");
     let again: Heartbeat = serde_json::from_slice(&written).expect("what was written");
     assert_eq!(again, *beat);
+}
+
+fn check_routes(routes: &RoutesUpdate) {
+    if routes.check().is_err() {
+        return;
+    }
+    assert!(routes.base.is_none_or(|base| base <= routes.number));
+    let after = routes.applied(&[]).expect("no more than are announced");
+    assert_eq!(after, routes.announced);
+    // What a node says a second time changes nothing.
+    assert_eq!(routes.applied(&after).as_ref(), Ok(&after));
+    let (announced, withdrawn) = fleet::route_changes(&[], &after);
+    assert_eq!((announced, withdrawn), (after, Vec::new()));
 }
 
 fn check_inventory(inventory: &Inventory) {
