@@ -1,7 +1,7 @@
 //! How a node gets the certificate that viewers see, issued by somebody else for a key that never leaves the node.
 //!
-//! The node sends a request, which the fleet keeps; whoever has an account with an authority has it signed and gives the fleet the chain; the node fetches the
-//! chain. Both sides say by digests what they have, so nothing is sent twice.
+//! The node sends a request, which the fleet keeps. Whoever has an account with an authority has it signed and gives the fleet the chain, and
+//! the node fetches that. Both sides say by digests what they have, so nothing is sent twice.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,7 @@
 //! The fleet's own certificates: its authority, invitations, joining, renewal, revocation; mutual TLS between machines.
 //!
-//! Viewers see certificates of public authorities; of these, [`check_viewer_chain`] checks what a node gets. Viewers never see the fleet's own: a gateway answers them, and operators, with certificates of another authority ([`GuestListener`]).
+//! Viewers never see these certificates: a gateway answers them, and operators, with certificates of another authority ([`GuestListener`]). Such
+//! a one for a node is requested by its [`ViewerKey`], and [`check_viewer_chain`] checks what was issued.
 //! A node's certificate says its [`fleet::Name`], and lets it speak to gateways as that node, for 30 days. A gateway's certificate lets
 //! a machine answer as a gateway. Neither can be used as the other, and only the [`Authority`] makes either. Start reading there; what
 //! happens on the wire is in [`Acceptor`].

@@ -1,5 +1,5 @@
-//! The certificate that viewers see of a node. A public authority issues it, so nothing here signs one: a node makes a key and a request for the host of its
-//! addresses, whoever has an account with an authority gets the chain, and both gateway and node check that before it is used.
+//! The certificate that viewers see of a node. A public authority issues it, so nothing here signs one: a node makes a key and a request for the
+//! host of its addresses, whoever has an account with an authority gets the chain, and both gateway and node check that before it is used.
 //!
 //! Invariants: the key never leaves the node; a request is for one host and proves that its sender has the key.
 
@@ -165,8 +165,8 @@ fn is_of(name: &GeneralName<'_>, host: &str) -> bool {
     }
 }
 
-/// Checks what an authority has issued for the key with that digest and for `host`, and returns when it ends, since 1970. Whether viewers trust the authority
-/// is not looked at: it may be one of their own.
+/// Checks what an authority has issued for the key with that digest and for `host`, and returns when it ends, since 1970. Whether viewers trust
+/// the authority is not looked at: it may be one of their own.
 ///
 /// # Errors
 /// What is wrong with it.

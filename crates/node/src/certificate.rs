@@ -1,7 +1,7 @@
 //! The certificate that viewers see of this box: its key and the request for it are made here, and what an authority has issued comes by a gateway.
 //!
-//! Invariants: the key stays in its file, which only the box's user can read. The server always finds a pair that belongs together: until a chain has come, a
-//! certificate that no authority has signed.
+//! Invariants: the key stays in its file, which only the box's user can read. The server always finds a pair that belongs together: until a chain
+//! has come, a certificate that no authority has signed.
 
 use std::io;
 use std::path::{Path, PathBuf};

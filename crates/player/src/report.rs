@@ -73,8 +73,8 @@ pub struct SessionReport {
     pub requests: u64,
     /// Bytes received by pathway, all kinds of requests together.
     pub bytes_by_pathway: Vec<u64>,
-    /// Segments of the pictures (or of the sound) that came from other pathways after the last one from this pathway, by pathway: 0 for the last one in
-    /// use, none for a pathway that no segment came from.
+    /// Segments of the pictures (or of the sound) that came from other pathways after the last one from this pathway, by pathway: 0 for the
+    /// last one in use, none for a pathway that no segment came from.
     pub segments_elsewhere: Vec<Option<u64>>,
     /// Bytes of probes, which are in the sums above as well.
     pub probe_bytes: u64,
