@@ -7,6 +7,7 @@
 //! is lost by evicting one is an acknowledgement of a FIN: the peer's next segment is answered by a RST.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Instant;
 
 use crate::Id;
@@ -76,10 +77,25 @@ impl Endpoint {
         false
     }
 
-    /// Bytes of memory that all connections hold, including those that were released, are half-open or in TIME-WAIT.
+    /// Bytes of memory that half-open connections and those in TIME-WAIT hold.
     #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        let open = self.connections.iter().map(|connection| connection.memory_bytes());
-        open.sum::<usize>() + self.half_open.memory_bytes() + self.time_wait.memory_bytes()
+    pub fn waiting_memory_bytes(&self) -> usize {
+        self.half_open.memory_bytes() + self.time_wait.memory_bytes()
+    }
+
+    /// How many slots ([`Id::index`]) connections have had at once.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.connections.slots()
+    }
+
+    /// Bytes of memory and bytes in flight of the connections in these slots, including those that were released. A sum
+    /// over all slots takes a cache miss or two for each connection.
+    #[must_use]
+    pub fn held_in(&self, slots: Range<usize>) -> (u64, u64) {
+        let connections = self.connections.within(slots);
+        connections.fold((0, 0), |(memory, in_flight), connection| {
+            (memory + connection.memory_bytes() as u64, in_flight + connection.in_flight())
+        })
     }
 }

@@ -43,8 +43,16 @@ impl<T> Table<T> {
         Some(Id { index, generation: entry.generation })
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.entries.iter().filter_map(|entry| entry.value.as_ref())
+    /// Slots that were ever used.
+    pub(crate) fn slots(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The values in these slots.
+    pub(crate) fn within(&self, slots: std::ops::Range<usize>) -> impl Iterator<Item = &T> {
+        let end = slots.end.min(self.entries.len());
+        let entries = &self.entries[slots.start.min(end)..end];
+        entries.iter().filter_map(|entry| entry.value.as_ref())
     }
 
     /// Memory of the table itself, without what its values hold elsewhere.

@@ -54,6 +54,11 @@ const RESTS_BYTES_MAX: u64 = 2 << 20;
 /// How many ranges may wait for a supplier. Further ranges wait inside TCP.
 const JOBS_MAX: usize = 256;
 
+/// How many connections are counted at each publication. A walk over more would keep viewers waiting: a connection takes two
+/// or three cache misses, so these take a few milliseconds. With more connections than that, the sums are of the last
+/// complete walk.
+const COUNTED_AT_ONCE: usize = 8192;
+
 /// How often a worker without viewers checks whether other workers have any.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -93,6 +98,16 @@ pub struct OwnTcp {
     kept_bytes: Cell<u64>,
     /// Taken when the worker starts to listen to the others.
     told: Cell<Option<Woken>>,
+    /// What was counted so far in a walk over all connections.
+    count: Cell<Count>,
+}
+
+/// The sums of a walk over connections, and the slot where it goes on.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    slot: usize,
+    memory_bytes: u64,
+    in_flight_bytes: u64,
 }
 
 /// A range that TCP wants.
@@ -121,6 +136,7 @@ impl OwnTcp {
             rests: Budget::new(RESTS_BYTES_MAX),
             kept_bytes: Cell::new(0),
             told: Cell::new(Some(told)),
+            count: Cell::default(),
         })
     }
 
@@ -371,12 +387,28 @@ impl OwnTcp {
         for reason in DropReason::ALL {
             numbers.set(Family::FramesRefused, reason.name(), frames.refused(reason));
         }
+        self.count_on(&driver, numbers);
+    }
+
+    /// Goes on with the walk over all connections, and publishes its sums when it is complete.
+    fn count_on(&self, driver: &Driver, numbers: &Numbers) {
+        let mut count = self.count.get();
         let connections = self.connections.borrow();
-        let live = || connections.iter().flatten();
-        let infos = live().filter_map(|connection| driver.endpoint.info(connection.id));
-        numbers.bypass_in_flight_bytes.set(infos.map(|info| info.in_flight_bytes).sum());
-        let own_bytes = live().map(|connection| connection.memory_bytes()).sum::<usize>();
-        numbers.bypass_connection_bytes.set((driver.endpoint.memory_bytes() + own_bytes) as u64);
+        let slots = driver.endpoint.slots().max(connections.len());
+        let part = count.slot..(count.slot + COUNTED_AT_ONCE).min(slots);
+        let of_tcp = driver.endpoint.held_in(part.clone());
+        let ours = connections.iter().take(part.end).skip(part.start).flatten();
+        let own_bytes: usize = ours.map(|connection| connection.memory_bytes()).sum();
+        count.memory_bytes += of_tcp.0 + own_bytes as u64;
+        count.in_flight_bytes += of_tcp.1;
+        count.slot = part.end;
+        if part.end >= slots {
+            let waiting_bytes = driver.endpoint.waiting_memory_bytes() as u64;
+            numbers.bypass_in_flight_bytes.set(count.in_flight_bytes);
+            numbers.bypass_connection_bytes.set(count.memory_bytes + waiting_bytes);
+            count = Count::default();
+        }
+        self.count.set(count);
     }
 }
 

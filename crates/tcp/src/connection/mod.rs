@@ -380,7 +380,7 @@ impl Connection {
 
     /// Estimated bytes in the network. Without SACKs each duplicate ACK stands for a segment that has left the network
     /// (RFC 5681 section 3.2). A FIN takes no room: it is not payload, and one byte must not delay a segment.
-    fn in_flight(&self) -> u64 {
+    pub(crate) fn in_flight(&self) -> u64 {
         let fin = u64::from(self.fin_sent() && !self.fin_acknowledged());
         self.board
             .outstanding_bytes()
