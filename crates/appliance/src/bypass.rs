@@ -127,6 +127,7 @@ fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
         want_bytes_max: config.net.window_bytes_max as u32,
         // A short segment at a record's end is worthwhile: otherwise the rest of the record would be read and sealed again.
         short_segments: true,
+        merges_acknowledgements: config.is_on(Switch::Merge),
         // A configured rate holds in any case.
         pacing: config.is_on(Switch::Pacing) || config.net.pacing_bytes_per_second().is_some(),
         pace_bytes_min: PACE_BYTES_MIN,

@@ -46,6 +46,8 @@ pub enum Switch {
     Tso,
     /// On the bypass route, several segments that arrive together as one.
     Coalesce,
+    /// On the bypass route, of several acknowledgements that arrive together the last stands for all.
+    Merge,
     /// On the bypass route, each read is sealed and sent as soon as it is done; off: in stages, with queues between them.
     Completion,
     /// On the bypass route, lost bytes are read from disk again; off: sent bytes stay in memory until they are acknowledged.
@@ -75,6 +77,7 @@ impl Switch {
         (Self::Pinning, "pinning", "workers pinned to cores"),
         (Self::Tso, "tso", "super-segments that the device cuts (bypass)"),
         (Self::Coalesce, "coalesce", "segments that arrive together processed as one (bypass)"),
+        (Self::Merge, "merge", "acknowledgements that arrive together processed as one (bypass)"),
         (Self::Completion, "completion", "reads sealed and sent as soon as done (bypass)"),
         (Self::Reread, "reread", "lost bytes read from disk again (bypass)"),
         (Self::Pacing, "pacing", "sending spread over the round trip (bypass)"),

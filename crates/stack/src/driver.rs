@@ -71,7 +71,7 @@ impl Driver {
                 let ecn = Ecn::from_bits(segment.ecn);
                 let (remote, local) = (segment.remote, segment.local);
                 let arrived = Arrived { remote, local, ecn, segment: segment.bytes };
-                endpoint.handle_segment(now, arrived);
+                endpoint.handle_batched(now, arrived);
             }
             Packet::TooBig(too_big) => {
                 if !endpoint.has_connection(too_big.remote, too_big.local) {
@@ -81,8 +81,9 @@ impl Driver {
             }
             // If nobody else answers pings, the device has.
             Packet::Ping(_) => {}
-        })?;
-        Ok(received == FRAMES_AT_ONCE)
+        });
+        endpoint.end_batch(now);
+        Ok(received? == FRAMES_AT_ONCE)
     }
 
     /// Processes messages from other workers of the device about connections of this one.

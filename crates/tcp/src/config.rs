@@ -36,6 +36,8 @@ pub struct Config {
     pub timestamps: bool,
     /// Whether to agree to window scaling (RFC 7323).
     pub window_scaling: bool,
+    /// Whether of several pure acknowledgements of a connection in one batch only the last is processed, for all of them.
+    pub merges_acknowledgements: bool,
     /// The receive buffer of one connection, in bytes, which is announced as the window. Requests are small.
     pub receive_bytes_max: u32,
     /// How many out-of-order ranges that buffer may have; more are dropped. A client that downloads needs hundreds.
@@ -101,6 +103,7 @@ impl Default for Config {
             sack: true,
             timestamps: true,
             window_scaling: true,
+            merges_acknowledgements: true,
             receive_bytes_max: 16 << 10,
             receive_ranges_max: 4,
             initial_window_segments: 10,

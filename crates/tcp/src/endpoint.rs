@@ -15,6 +15,7 @@ use crate::connection::{Connection, Context};
 use crate::half_open::HalfOpen;
 use crate::header::Incoming;
 use crate::keyed::{Keyed, Pair};
+use crate::merging::{Fate, Held, Merging};
 use crate::orphans::Orphans;
 use crate::receive::Buffers;
 use crate::seq::Seq;
@@ -51,6 +52,7 @@ pub struct Endpoint {
     pub(crate) time_wait: TimeWait,
     pub(crate) alarms: Alarms,
     pub(crate) orphans: Orphans,
+    merging: Merging,
     replies: VecDeque<Transmit>,
     with_event: VecDeque<Id>,
     with_control: VecDeque<Id>,
@@ -77,6 +79,7 @@ impl Endpoint {
             time_wait: TimeWait::new(config.time_wait_max, micros(config.time_wait)),
             alarms: Alarms::default(),
             orphans: Orphans::default(),
+            merging: Merging::default(),
             replies: VecDeque::new(),
             with_event: VecDeque::new(),
             with_control: VecDeque::new(),
@@ -89,12 +92,49 @@ impl Endpoint {
 
     /// Processes a segment.
     pub fn handle_segment(&mut self, now: Instant, arrived: Arrived<'_>) {
-        let now = self.time(now);
         self.statistics.segments_received += 1;
+        self.handle_acks(self.time(now), arrived, 1);
+    }
+
+    /// Processes a segment of a batch. Of pure acknowledgements in a row only the last may be processed, if
+    /// [`Config::merges_acknowledgements`] allows that. Call [`Endpoint::end_batch`] after the last one of the batch.
+    pub fn handle_batched(&mut self, now: Instant, arrived: Arrived<'_>) {
+        if !self.config.merges_acknowledgements {
+            return self.handle_segment(now, arrived);
+        }
+        self.statistics.segments_received += 1;
+        let now = self.time(now);
+        match self.merging.offer(&arrived) {
+            Fate::Held { joined } => self.statistics.acknowledgements_merged += u64::from(joined),
+            Fate::Displaces(held) => self.handle_held(now, &held),
+            Fate::After(held) => {
+                if let Some(held) = held {
+                    self.handle_held(now, &held);
+                }
+                self.handle_acks(now, arrived, 1);
+            }
+        }
+    }
+
+    /// Processes what [`Endpoint::handle_batched`] still holds.
+    pub fn end_batch(&mut self, now: Instant) {
+        let now = self.time(now);
+        while let Some(held) = self.merging.next() {
+            self.handle_held(now, &held);
+        }
+    }
+
+    fn handle_held(&mut self, now: Time, held: &Held) {
+        self.handle_acks(now, held.arrived(), held.acks);
+    }
+
+    /// Processes a segment that stands for so many acknowledgements.
+    fn handle_acks(&mut self, now: Time, arrived: Arrived<'_>, acks: u32) {
         let Some(segment) = Incoming::parse(arrived.segment) else {
             self.statistics.header_malformed += 1;
             return;
         };
+        let segment = Incoming { acks, ..segment };
         if segment.options_malformed {
             self.statistics.option_malformed += 1;
         }
@@ -138,6 +178,7 @@ impl Endpoint {
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.time(now);
         while let Some((time, owner)) = self.alarms.pop_due(now) {
+            self.statistics.alarms += 1;
             match owner {
                 Owner::Connection(id) => self.wake_connection(now, time, id),
                 Owner::HalfOpen(id) => self.wake_half_open(now, time, id),

@@ -91,6 +91,8 @@ pub(crate) struct Incoming<'a> {
     /// Whether an option was malformed.
     pub(crate) options_malformed: bool,
     pub(crate) payload: &'a [u8],
+    /// How many acknowledgements it stands for ([`crate::merging`]).
+    pub(crate) acks: u32,
 }
 
 impl<'a> Incoming<'a> {
@@ -112,6 +114,7 @@ impl<'a> Incoming<'a> {
             options,
             options_malformed,
             payload: &segment[header_bytes..],
+            acks: 1,
         })
     }
 

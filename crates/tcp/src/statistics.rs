@@ -20,6 +20,8 @@ macro_rules! counters {
 counters! {
     /// Segments passed in.
     segments_received,
+    /// Acknowledgements that were not processed, because a later one of the same batch said all that they said.
+    acknowledgements_merged,
     /// Segments passed out; a super-segment counts once.
     segments_sent,
     /// Payload bytes passed out, both new ones and retransmissions.
@@ -28,6 +30,8 @@ counters! {
     retransmitted_bytes,
     /// Payload bytes accepted from peers.
     payload_bytes_received,
+    /// Deadlines that came due, including those that had been put off meanwhile.
+    alarms,
     /// Connections accepted.
     accepted,
     /// Connections opened actively.

@@ -179,6 +179,7 @@ mod tests {
             options: Options::default(),
             options_malformed: false,
             payload: &[],
+            acks: 1,
         }
     }
 

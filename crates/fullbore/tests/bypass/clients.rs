@@ -87,7 +87,9 @@ fn ranges_are_those_of_the_file_over_one_connection() {
 fn every_switch_serves_the_same_bytes() {
     let Some(space) = space_with("curl", "curl") else { return };
     let room = Room::new(FILM_BYTES);
-    for off in ["tso", "coalesce", "completion", "reread", "lifo", "ahead", "window", "pacing"] {
+    for off in
+        ["tso", "coalesce", "merge", "completion", "reread", "lifo", "ahead", "window", "pacing"]
+    {
         let server = Server::start(&space, &room, &["--off", off], "");
         assert!(curl(&space, &[&server.url()]) == room.film, "--off {off}");
         server.end();

@@ -249,7 +249,7 @@ impl LossBased {
         let growth = self.slow_start.growth(
             acked.acknowledged,
             acked.sent_below,
-            acked.rtt_us,
+            acked.rtt_us.map(|rtt_us| (rtt_us, acked.acks)),
             acked.advanced_bytes,
         );
         match growth {

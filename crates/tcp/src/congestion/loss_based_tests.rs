@@ -20,6 +20,7 @@ fn acked(acknowledged: u64, bytes: u64, in_flight_before: u64) -> Acked {
         slack_bytes: 0,
         app_limited: false,
         rtt_us: Some(50_000),
+        acks: 1,
         srtt_us: 50_000,
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Acked {
     /// More could have been sent for a while, but nothing was there to send.
     pub(crate) app_limited: bool,
     pub(crate) rtt_us: Option<u64>,
+    /// How many acknowledgements this one stands for.
+    pub(crate) acks: u32,
     pub(crate) srtt_us: u64,
 }
 

@@ -36,19 +36,20 @@ impl SlowStart {
         }
     }
 
-    /// How many bytes the window grows by for `acked_bytes`. None: slow start is over.
+    /// How many bytes the window grows by for `acked_bytes`. None: slow start is over. `rtt` is a round trip in
+    /// microseconds, the shortest of so many.
     pub(crate) fn growth(
         &mut self,
         acknowledged: u64,
         sent_below: u64,
-        rtt_us: Option<u64>,
+        rtt: Option<(u64, u32)>,
         acked_bytes: u64,
     ) -> Option<u64> {
         if acknowledged >= self.round_end && !self.next_round(sent_below) {
             return None;
         }
-        if let Some(rtt_us) = rtt_us {
-            self.sample(rtt_us);
+        if let Some((rtt_us, samples)) = rtt {
+            self.sample(rtt_us, samples);
         }
         // RFC 9406 section 4.2: L is unbounded, because sending is paced.
         Some(match self.conservative {
@@ -72,9 +73,9 @@ impl SlowStart {
         }
     }
 
-    fn sample(&mut self, rtt_us: u64) {
+    fn sample(&mut self, rtt_us: u64, samples: u32) {
         self.this_round_us = self.this_round_us.min(rtt_us);
-        self.samples += 1;
+        self.samples = self.samples.saturating_add(samples);
         if self.samples < SAMPLES_MIN {
             return;
         }
@@ -102,7 +103,7 @@ mod tests {
         (0..10)
             .map(|ack| {
                 let acknowledged = number * 10_000 + ack * 1000;
-                slow_start.growth(acknowledged, (number + 1) * 10_000, Some(rtt_us), 1000)
+                slow_start.growth(acknowledged, (number + 1) * 10_000, Some((rtt_us, 1)), 1000)
             })
             .collect()
     }

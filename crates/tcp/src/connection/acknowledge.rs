@@ -107,6 +107,7 @@ impl Connection {
             slack_bytes: self.want_bytes_min(cx.config) + self.segment_bytes,
             app_limited,
             rtt_us,
+            acks: segment.acks,
             srtt_us: self.rtt.srtt_us(),
         });
         self.note_recovery(was_recovering, entered, cx.statistics);
@@ -173,7 +174,7 @@ impl Connection {
             _ => None,
         }?;
         let rtt_us = cx.now.since_us(sent_at);
-        self.take_rtt(cx.now, rtt_us);
+        self.take_rtt(cx.now, rtt_us, segment.acks);
         Some(rtt_us)
     }
 

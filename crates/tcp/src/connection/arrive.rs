@@ -256,7 +256,7 @@ impl Connection {
         self.path = super::Path::new(self.segment_bytes);
         self.congestion = super::new_congestion(self.isn, self.segment_bytes, cx);
         if tries == 1 {
-            self.take_rtt(cx.now, cx.now.since_us(self.progress_at));
+            self.take_rtt(cx.now, cx.now.since_us(self.progress_at), 1);
         }
         self.rtt.forget_backoff();
         self.stage = Stage::Open;

@@ -231,7 +231,7 @@ impl Connection {
             armed: Time::NEVER,
         };
         if let Some(rtt_us) = beginning.rtt_us {
-            connection.take_rtt(cx.now, rtt_us);
+            connection.take_rtt(cx.now, rtt_us, 1);
         }
         connection
     }
@@ -387,8 +387,10 @@ impl Connection {
             .saturating_sub(self.duplicate_acks * self.segment_bytes + fin)
     }
 
-    fn take_rtt(&mut self, now: Time, rtt_us: u64) {
+    /// Takes a measurement in place of those of `acks` acknowledgements.
+    fn take_rtt(&mut self, now: Time, rtt_us: u64, acks: u32) {
         let samples = self.board.outstanding_bytes().div_ceil(2 * self.segment_bytes);
+        let samples = samples.div_ceil(acks.into());
         self.rtt.sample(now, rtt_us, samples);
         // Sends within a 16th of a round trip are remembered as one, so that a full window is few ranges. That is a
         // quarter of RACK's waiting time.

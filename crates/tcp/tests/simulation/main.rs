@@ -25,6 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use scenario::Scenario;
 use world::World;
@@ -84,6 +85,34 @@ fn all_seeds_keep_every_promise() {
         }
         None => try_seeds(SEEDS),
     }
+}
+
+/// Every byte is checked where it is read, and every connection's end, so a run that ends has delivered the same.
+#[test]
+fn the_same_bytes_arrive_whether_acknowledgements_are_merged_or_not() {
+    let mut merged = 0;
+    for seed in 0..150 {
+        let run = |merges| {
+            let mut scenario = Scenario::drawn(seed);
+            scenario.moderation = scenario.moderation.max(Duration::from_micros(500));
+            for config in &mut scenario.configs {
+                config.merges_acknowledgements = merges;
+            }
+            // Who loses patience loses bytes, at another place whenever anything else changes.
+            for plan in &mut scenario.plans {
+                plan.reset = None;
+            }
+            let is_harsh = scenario.is_harsh();
+            let outcome = World::new(scenario, false).run();
+            (outcome, is_harsh)
+        };
+        let ((with, is_harsh), (without, _)) = (run(true), run(false));
+        merged += with.merged;
+        assert_eq!(without.merged, 0);
+        let same = with.first_sent_bytes == without.first_sent_bytes;
+        assert!(same || is_harsh, "seed {seed}: {with:?}, {without:?}");
+    }
+    assert!(merged > 1000, "only {merged} were merged");
 }
 
 #[test]

@@ -143,6 +143,9 @@ impl Scenario {
                 config.congestion_control = CongestionControl::Bbr;
             }
         }
+        for (side, config) in configs.iter_mut().enumerate() {
+            config.merges_acknowledgements = seed >> side & 1 == 0;
+        }
         let mtu_bytes = configs[0].mtu_bytes.min(configs[1].mtu_bytes);
         let path_mtu = (one_in(&mut draw, 4) && mtu_bytes > 1280)
             .then(|| (*draw.one_of(&[1280, 1400]), one_in(&mut draw, 2)));

@@ -32,6 +32,8 @@ pub(crate) struct Outcome {
     pub(crate) dropped_packets: u64,
     /// How often the clock advanced.
     pub(crate) steps: u64,
+    /// Acknowledgements that both sides did not process, because a later one stood for them.
+    pub(crate) merged: u64,
 }
 
 /// A simulation.
@@ -146,6 +148,7 @@ impl World {
             }
             self.hosts[to as usize].handle(now, &packet);
         }
+        self.hosts[to as usize].end_batch(now);
         let (due, waiting) = std::mem::take(&mut self.too_big)
             .into_iter()
             .partition(|(due, side, _)| *due <= now && *side == to);
@@ -235,6 +238,11 @@ impl World {
             sent_again_bytes: sum(|referee| referee.sent_again_bytes),
             dropped_packets: dropped.lost_packets + dropped.queue_full_packets,
             steps,
+            merged: self
+                .hosts
+                .iter()
+                .map(|host| host.endpoint.statistics().acknowledgements_merged)
+                .sum(),
         }
     }
 

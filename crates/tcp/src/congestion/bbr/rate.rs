@@ -239,6 +239,7 @@ mod tests {
             slack_bytes: 0,
             app_limited: false,
             rtt_us: None,
+            acks: 1,
             srtt_us: 20_000,
         }
     }

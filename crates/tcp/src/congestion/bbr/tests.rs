@@ -27,6 +27,7 @@ fn report(now: Time) -> Acked {
         slack_bytes: 2 * MSS,
         app_limited: false,
         rtt_us: Some(20_000),
+        acks: 1,
         srtt_us: 20_000,
     }
 }

@@ -142,7 +142,12 @@ impl Host {
         let (remote, local) =
             if self.side == Side::Client { (server, client) } else { (client, server) };
         let segment = &packet.segment[..];
-        self.endpoint.handle_segment(now, Arrived { remote, local, ecn: packet.ecn, segment });
+        self.endpoint.handle_batched(now, Arrived { remote, local, ecn: packet.ecn, segment });
+    }
+
+    /// No more arrives at this time.
+    pub(crate) fn end_batch(&mut self, now: Instant) {
+        self.endpoint.end_batch(now);
     }
 
     pub(crate) fn packet_too_big(&mut self, now: Instant, segment: &[u8], mtu_bytes: u16) {
