@@ -1,11 +1,11 @@
-//! Goodput beside Linux's own CUBIC, through the same bad network: a table for people; by default nothing is asserted.
+//! Goodput beside Linux's own CUBIC and BBR, through the same bad network: a table for people; by default nothing is asserted.
 //!
-//! `cargo test --release -p fullbore --test bypass goodput -- --ignored --nocapture`, about eight minutes. Both servers are in
+//! `cargo test --release -p fullbore --test bypass goodput -- --ignored --nocapture`, about 25 minutes. Both servers are in
 //! one namespace, ours behind its TAP; the client is the kernel's TCP in another one; between them is the middlebox.
 
 use crate::support::far::Far;
 use crate::support::served::{PORT, Room, Server, V4};
-use fullbore_tests::Namespace;
+use fullbore_tests::{Namespace, tool};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -55,15 +55,22 @@ struct Field {
 }
 
 impl Field {
-    fn new(settings: &str) -> Option<Self> {
+    /// Both servers use this congestion control.
+    fn new(settings: &str, control: &str) -> Option<Self> {
+        if !is_available(control) {
+            tool::skip(&format!("this kernel has no {control}: modprobe tcp_{control}"));
+            return None;
+        }
         let far = Far::new(1500, settings)?;
         let room = Room::new(1);
         File::create(room.path("library/film.mp4")).unwrap().set_len(FILM_BYTES).unwrap();
         let off = std::env::var(OFF).unwrap_or_default();
         let off = if off.is_empty() { vec![] } else { vec!["--off", &off] };
-        let server = Server::start(&far.server, &room, &[&["--tls", "off"], &off[..]].concat(), "");
+        let config = format!("[net]\ncongestion_control = \"{control}\"\n");
+        let arguments = [&["--tls", "off"], &off[..]].concat();
+        let server = Server::start(&far.server, &room, &arguments, &config);
         let is_over = Arc::new(AtomicBool::new(false));
-        serve_by_kernel(&far.server, &is_over);
+        serve_by_kernel(&far.server, control, &is_over);
         Some(Self { far, server: Some(server), _room: room, is_over })
     }
 
@@ -88,10 +95,17 @@ impl Drop for Field {
     }
 }
 
-/// Linux's TCP with CUBIC, and nothing else that could matter: zeros as fast as the socket accepts them.
-fn serve_by_kernel(space: &Namespace, is_over: &Arc<AtomicBool>) {
+/// Whether Linux's TCP has this congestion control.
+fn is_available(control: &str) -> bool {
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    known.unwrap_or_default().split_ascii_whitespace().any(|known| known == control)
+}
+
+/// Linux's TCP with this congestion control, and nothing else that could matter: zeros as fast as the socket accepts them.
+fn serve_by_kernel(space: &Namespace, control: &str, is_over: &Arc<AtomicBool>) {
     let is_over = Arc::clone(is_over);
-    space.ip("route replace 198.51.100.0/24 dev eth proto kernel scope link src 198.51.100.1 congctl cubic");
+    let network = "198.51.100.0/24 dev eth proto kernel scope link src 198.51.100.1";
+    space.ip(&format!("route replace {network} congctl {control}"));
     space.inside(move || {
         let listener = TcpListener::bind(SocketAddr::from(LINUX)).unwrap();
         std::thread::spawn(move || {
@@ -145,16 +159,11 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
-#[test]
-#[ignore = "a measurement of several minutes, for a quiet machine"]
-fn goodput_of_one_flow_alone() {
-    eprintln!("Mb/s | ours | Linux CUBIC | ours / Linux");
-    for settings in [
-        "--delay 10ms --loss 1% --seed 7",
-        "--delay 10ms --loss 0.1% --rate 100Mbit --queue 250KiB --seed 7",
-        "--delay 10ms --rate 100Mbit --queue 250KiB --seed 7",
-    ] {
-        let Some(field) = Field::new(settings) else { return };
+/// Each server's flow by itself, in turn.
+fn alone(control: &str, paths: &[&str]) {
+    eprintln!("Mb/s | ours | Linux's {control} | ours / Linux");
+    for settings in paths {
+        let Some(field) = Field::new(settings, control) else { return };
         let mut rates = [Vec::new(), Vec::new()];
         for _ in 0..TURNS {
             rates[0].extend(field.run(&[From::Ours]));
@@ -167,17 +176,13 @@ fn goodput_of_one_flow_alone() {
     }
 }
 
-#[test]
-#[ignore = "a measurement of several minutes, for a quiet machine"]
-fn goodput_of_flows_that_share() {
-    eprintln!("Mb/s | ours | Linux CUBIC | Jain's index");
-    for settings in [
-        "--delay 10ms --rate 50Mbit --queue 125KiB --seed 7",
-        "--delay 10ms --rate 50Mbit --queue 125KiB --loss 0.1% --seed 7",
-    ] {
+/// As many flows of each server, at once.
+fn together(control: &str, paths: &[&str]) {
+    eprintln!("Mb/s | ours | Linux's {control} | Jain's index");
+    for settings in paths {
         for each in [1, 4] {
             for _ in 0..TURNS {
-                let Some(field) = Field::new(settings) else { return };
+                let Some(field) = Field::new(settings, control) else { return };
                 let flows = [vec![From::Ours; each], vec![From::Linux; each]].concat();
                 let rates = field.run(&flows);
                 let (ours, linux) = rates.split_at(each);
@@ -186,4 +191,39 @@ fn goodput_of_flows_that_share() {
             }
         }
     }
+}
+
+#[test]
+#[ignore = "a measurement of several minutes, for a quiet machine"]
+fn goodput_of_one_flow_alone() {
+    alone(
+        "cubic",
+        &[
+            "--delay 10ms --loss 1% --seed 7",
+            "--delay 10ms --loss 0.1% --rate 100Mbit --queue 250KiB --seed 7",
+            "--delay 10ms --rate 100Mbit --queue 250KiB --seed 7",
+        ],
+    );
+}
+
+#[test]
+#[ignore = "a measurement of several minutes, for a quiet machine"]
+fn goodput_of_flows_that_share() {
+    together(
+        "cubic",
+        &[
+            "--delay 10ms --rate 50Mbit --queue 125KiB --seed 7",
+            "--delay 10ms --rate 50Mbit --queue 125KiB --loss 0.1% --seed 7",
+        ],
+    );
+}
+
+#[test]
+#[ignore = "a measurement of several minutes, for a quiet machine"]
+fn goodput_of_bbr_beside_linuxs() {
+    let bottleneck = "--delay 10ms --rate 50Mbit --queue 125KiB --seed 7";
+    // In both directions: round trips of 20 to 160 ms.
+    let spread = "--flow-delay 10ms-80ms --rate 50Mbit --queue 125KiB --seed 7";
+    alone("bbr", &["--delay 10ms --loss 1% --seed 7", bottleneck, spread]);
+    together("bbr", &[bottleneck, spread]);
 }
