@@ -303,7 +303,8 @@ fn is_cold(work: Work) -> bool {
 fn obstacle(ablation: &Ablation) -> Option<String> {
     match ablation.off {
         Off::VectorAes => vector_aes::obstacle(),
-        Off::Switch | Off::SwitchOf(_) | Off::Tls | Off::Offloads { .. } | Off::Mtu(_) => None,
+        Off::Switch | Off::SwitchOf(_) | Off::Tls => None,
+        Off::Offloads { .. } | Off::Mtu(_) | Off::Interrupts(_) => None,
     }
 }
 
@@ -328,12 +329,13 @@ fn place<'a>(work: Work, without: Option<&Ablation>, group: Option<&'a Group>) -
     if work != Work::Pair {
         return Place::Here;
     }
-    let whole = Pair { mtu: 1500, server_offloads: &[], client_offloads: &[] };
+    let whole = Pair::PLAIN;
     Place::Behind(match without.map(|one| one.off) {
         Some(Off::Offloads { server, clients }) => {
             Pair { server_offloads: server, client_offloads: clients, ..whole }
         }
         Some(Off::Mtu(mtu)) => Pair { mtu, ..whole },
+        Some(Off::Interrupts(interrupts)) => Pair { interrupts: Some(interrupts), ..whole },
         _ => whole,
     })
 }

@@ -1,6 +1,7 @@
 //! What can be switched off, in which work it matters, and what Netflix measured when it switched off
 //! something similar.
 
+use super::pair::Interrupts;
 use crate::UnknownName;
 use serde_json::{Value, json};
 
@@ -75,6 +76,8 @@ pub(crate) enum Off {
     },
     /// Larger packets on the pair: this adds something, so the change is a gain.
     Mtu(u32),
+    /// Interrupts of the server's end put off, which adds something too.
+    Interrupts(Interrupts),
 }
 
 /// One optimisation.
@@ -197,6 +200,12 @@ pub(crate) const ALL: &[Ablation] = &[
         })
         .beside(Seed::of_all("TSO and LRO", 170.0, 85.0)),
     switch("mtu", "nothing: packets of 9000 bytes added", Work::Pair).by(Off::Mtu(9000)),
+    switch("napi", "nothing: polled receiving (NAPI) added at the server", Work::Pair)
+        .by(Off::Interrupts(Interrupts { flush_ns: 0, deferred: 0 })),
+    switch("napi-20us", "nothing: the same, interrupts put off by 20 us", Work::Pair)
+        .by(Off::Interrupts(Interrupts { flush_ns: 20_000, deferred: 2 })),
+    switch("napi-200us", "nothing: the same, by 200 us", Work::Pair)
+        .by(Off::Interrupts(Interrupts { flush_ns: 200_000, deferred: 8 })),
     switch("tso", "super-segments (one segment at a time instead)", Work::Bypass),
     switch("coalesce", "segments that arrive as one", Work::Bypass),
     switch("completion", "processing reads to their end (in stages instead)", Work::Bypass),

@@ -30,6 +30,15 @@ ip link set "$FB_END" mtu "$FB_MTU" up
 if [ -n "$FB_OFFLOADS" ]; then
     ethtool -K "$FB_END" $FB_OFFLOADS
 fi
+if [ -n "$FB_FLUSH_NS" ]; then
+    # A pair is polled only with receive offload on.
+    ethtool -K "$FB_END" gro on
+    unshare --mount sh -ec '
+        mount -t sysfs sysfs /sys
+        cd /sys/class/net/"$FB_END"
+        echo "$FB_DEFERRED" >napi_defer_hard_irqs
+        echo "$FB_FLUSH_NS" >gro_flush_timeout'
+fi
 exec "$@"
 "#;
 
@@ -42,6 +51,24 @@ pub(crate) struct Pair {
     pub(crate) server_offloads: &'static [&'static str],
     /// The same at the clients' end.
     pub(crate) client_offloads: &'static [&'static str],
+    /// When the server's end interrupts; none: as the kernel has it, without polling.
+    pub(crate) interrupts: Option<Interrupts>,
+}
+
+/// Interrupt coalescing by the kernel (Documentation/networking/napi.rst): after a poll that found something, the queue is
+/// polled again without an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interrupts {
+    /// Nanoseconds until then (`gro_flush_timeout`); 0: interrupts are on at once.
+    pub(crate) flush_ns: u32,
+    /// How many polls may find nothing before interrupts are on again (`napi_defer_hard_irqs`).
+    pub(crate) deferred: u32,
+}
+
+impl Pair {
+    /// As the kernel makes it, in packets of 1500 bytes.
+    pub(crate) const PLAIN: Self =
+        Self { mtu: 1500, server_offloads: &[], client_offloads: &[], interrupts: None };
 }
 
 /// Why there can be no pair here, and what would help.
@@ -65,6 +92,13 @@ impl Pair {
         command.env("FB_ADDRESS", SERVER.to_string()).env("FB_END", SERVER_END);
         command.env("FB_MTU", self.mtu.to_string());
         command.env("FB_OFFLOADS", self.server_offloads.join(" "));
+        let number = |of: fn(&Interrupts) -> u32| {
+            self.interrupts
+                .as_ref()
+                .map_or_else(String::new, |interrupts| of(interrupts).to_string())
+        };
+        command.env("FB_FLUSH_NS", number(|interrupts| interrupts.flush_ns));
+        command.env("FB_DEFERRED", number(|interrupts| interrupts.deferred));
         command
     }
 

@@ -27,7 +27,7 @@ const TAP: &str = "fb-tap";
 /// How long to wait for a TAP to disappear.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-const PAIR: Pair = Pair { mtu: 1500, server_offloads: &[], client_offloads: &[] };
+const PAIR: Pair = Pair::PLAIN;
 
 /// `$0` is the interface, `$1` a mask of cores. Only a sysfs mounted inside the namespace shows its interfaces.
 const STEER: &str =
