@@ -10,6 +10,7 @@
 
 pub mod ablate;
 mod accounting;
+pub mod connections;
 mod counters;
 pub mod edge;
 pub mod fill;

@@ -25,6 +25,8 @@ mod handshake;
 mod identity;
 pub mod kernel;
 mod ledger;
+#[doc(hidden)]
+pub mod made_up;
 mod open;
 mod record;
 mod retained;

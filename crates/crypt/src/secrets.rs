@@ -104,7 +104,7 @@ pub(crate) struct TrafficSecret {
 
 impl TrafficSecret {
     /// `None` if `bytes` is longer than any hash we offer.
-    fn new(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
         let mut secret =
             Self { bytes: [0; SECRET_BYTES_MAX], used: u8::try_from(bytes.len()).ok()? };
         secret.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);

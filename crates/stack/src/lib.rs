@@ -3,7 +3,8 @@
 //! A worker has one [`Driver`]: an endpoint of the `tcp` crate, one queue of a device, and its place among the workers
 //! that share the device ([`Sibling`]). The driver moves segments between endpoint and queue and holds no payload.
 //!
-//! A [`Device`] is one queue of a network device, and belongs to one worker. There are two kinds:
+//! A [`Device`] is one queue of a network device, and belongs to one worker. There are two kinds (and a third without a
+//! network, `synthetic`, for measuring):
 //!
 //! - **TAP** ([`TapPlan`]): a virtual card whose other end is this machine's kernel. The kernel takes super-segments of
 //!   up to 64 KiB, cuts them, completes their checksums or leaves that to the card, and routes them on. In the other
@@ -44,6 +45,8 @@ mod netlink;
 pub mod parse;
 pub mod plan;
 pub mod siblings;
+#[doc(hidden)]
+pub mod synthetic;
 pub mod tap;
 pub mod virtio;
 pub mod xdp;
@@ -85,6 +88,9 @@ pub enum Device {
     Tap(Tap),
     /// Of a network card.
     Xdp(Box<Xdp>),
+    /// Of no network, for measuring.
+    #[doc(hidden)]
+    Synthetic(Box<synthetic::Synthetic>),
 }
 
 impl Device {
@@ -101,13 +107,14 @@ impl Device {
         match self {
             Self::Tap(tap) => tap.receive(frames_max, each),
             Self::Xdp(xdp) => xdp.receive(frames_max, each),
+            Self::Synthetic(synthetic) => synthetic.receive(frames_max, each),
         }
     }
 
     /// Whether [`Self::send`] has room for this much now. If not: [`Self::flush`], then wait until [`Self::fd`] is writable.
     pub fn can_send(&mut self, payload_bytes: usize, segment_bytes: u16) -> bool {
         match self {
-            Self::Tap(_) => true,
+            Self::Tap(_) | Self::Synthetic(_) => true,
             Self::Xdp(xdp) => xdp.can_send(payload_bytes, segment_bytes),
         }
     }
@@ -130,6 +137,10 @@ impl Device {
         match self {
             Self::Tap(tap) => tap.send(head, payload, segment_bytes),
             Self::Xdp(xdp) => xdp.send(&head, payload, segment_bytes),
+            Self::Synthetic(synthetic) => {
+                synthetic.send(head, segment_bytes);
+                Ok(())
+            }
         }
     }
 
@@ -142,6 +153,10 @@ impl Device {
         match self {
             Self::Tap(_) => Ok(()),
             Self::Xdp(xdp) => xdp.flush(),
+            Self::Synthetic(synthetic) => {
+                synthetic.flush();
+                Ok(())
+            }
         }
     }
 
@@ -150,6 +165,7 @@ impl Device {
         match self {
             Self::Tap(tap) => tap.fd(),
             Self::Xdp(xdp) => xdp.fd(),
+            Self::Synthetic(synthetic) => synthetic.fd(),
         }
     }
 
@@ -158,6 +174,7 @@ impl Device {
         match self {
             Self::Tap(_) => "TAP",
             Self::Xdp(xdp) => xdp.describe(),
+            Self::Synthetic(_) => "synthetic",
         }
     }
 
@@ -166,6 +183,7 @@ impl Device {
         match self {
             Self::Tap(tap) => tap.statistics(),
             Self::Xdp(xdp) => xdp.statistics(),
+            Self::Synthetic(synthetic) => synthetic.statistics(),
         }
     }
 }

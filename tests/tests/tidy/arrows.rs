@@ -11,7 +11,7 @@ use crate::tree::File;
 const ARROWS: &str = "
     fullbore:  acme appliance bench capacity catalog control crypt doctor edge fleet http identity library load machine node player publish \
                simulation smallfile swarm token
-    bench:     catalog control crypt disk fleet identity load machine net node player reactor steering swarm
+    bench:     catalog control crypt delivery disk fleet http identity load machine net node player reactor stack steering swarm tcp telemetry
     control:   answers catalog crypt fleet identity placement popularity s3 smallfile steering telemetry token web
     node:      answers catalog crypt fleet identity machine s3 smallfile steering token
     answers:   catalog fleet steering token

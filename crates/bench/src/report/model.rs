@@ -14,6 +14,7 @@ pub(crate) enum Bench {
     Limit(Limit),
     Ablate(Ablate),
     Start(Start),
+    Connections(Connections),
     Load(Load),
     Swarm(Box<Swarm>),
 }
@@ -163,6 +164,29 @@ pub(crate) struct LimitPart {
 pub(crate) struct LimitServer {
     pub(crate) gbps_per_cpu_second: Option<f64>,
     pub(crate) deviation: Option<f64>,
+}
+
+/// The bypass route with more and more viewers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Connections {
+    pub(crate) total_bits_per_second: Option<f64>,
+    pub(crate) rows: Option<Vec<ConnectionsRow>>,
+}
+
+/// One number of viewers.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ConnectionsRow {
+    pub(crate) connections: Option<u64>,
+    pub(crate) gbps: Option<f64>,
+    pub(crate) cpu_percent: Option<f64>,
+    pub(crate) cpu_ns_per_byte: Option<f64>,
+    pub(crate) wakeups_per_mib: Option<f64>,
+    pub(crate) timers_per_mib: Option<f64>,
+    pub(crate) records_again_percent: Option<f64>,
+    pub(crate) bytes_per_connection: Option<f64>,
+    pub(crate) jain: Option<f64>,
 }
 
 /// The greatest stable load with everything on, and with one thing after the other switched off.
@@ -354,6 +378,7 @@ impl Bench {
             "limit" => limit(value).map(Self::Limit),
             "ablate" => read(value).map(Self::Ablate),
             "start" => read(value).map(Self::Start),
+            "connections" => read(value).map(Self::Connections),
             "load" => read(value).map(Self::Load),
             "swarm" => read(value).map(Box::new).map(Self::Swarm),
             other => Err(format!("there is no bench of kind {other:?}")),

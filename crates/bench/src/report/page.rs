@@ -2,9 +2,10 @@
 
 use super::chart::{Chart, overview};
 use super::html::{self, Cell};
-use super::model::{Ablate, Bench, Limit, Load, Start, Swarm, Versus};
+use super::model::{Ablate, Bench, Connections, Limit, Load, Start, Swarm, Versus};
 use super::section::{
-    Section, Slugs, ablate, distribution, limit, load, machine, method, start, swarm, versus,
+    Section, Slugs, ablate, connections, distribution, limit, load, machine, method, start, swarm,
+    versus,
 };
 use super::source::{Skipped, Source};
 use super::steps::{Fate, Taken};
@@ -99,6 +100,13 @@ fn ablates(sources: &[Source]) -> Vec<&Ablate> {
 fn starts(sources: &[Source]) -> Vec<&Start> {
     of_kind(sources, |bench| match bench {
         Bench::Start(start) => Some(start),
+        _ => None,
+    })
+}
+
+fn connections_runs(sources: &[Source]) -> Vec<&Connections> {
+    of_kind(sources, |bench| match bench {
+        Bench::Connections(connections) => Some(connections),
         _ => None,
     })
 }
@@ -219,6 +227,8 @@ fn sections(material: Material<'_>, slugs: &mut Slugs) -> Vec<Section> {
     sections.extend(limits(sources).iter().map(|limit| limit::section(limit, slugs)));
     sections.extend(ablates(sources).iter().map(|ablate| ablate::section(ablate, slugs)));
     sections.extend(starts(sources).iter().map(|start| start::section(start, slugs)));
+    let grown = connections_runs(sources);
+    sections.extend(grown.iter().map(|run| connections::section(run, slugs)));
     sections.extend(load::section(&loads(sources), slugs));
     let swarms = swarms(sources);
     sections.extend(swarms.iter().map(|(file, swarm)| swarm::section(file, swarm, slugs)));

@@ -1,6 +1,7 @@
 //! `fullbore bench`: how fast this server is on this machine, and what bounds it. Each kind has a file.
 
 mod ablate;
+mod connections;
 mod edge;
 mod fill_beside;
 mod gateway;
@@ -26,6 +27,7 @@ pub(crate) struct Bench {
 #[derive(Subcommand)]
 enum Kind {
     Ablate(ablate::Ablate),
+    Connections(connections::Connections),
     Edge(edge::EdgeBench),
     FillBeside(fill_beside::FillBeside),
     Gateway(gateway::Gateway),
@@ -44,6 +46,7 @@ impl Bench {
     pub(crate) fn run(self) -> ExitCode {
         let done = match self.kind {
             Kind::Ablate(ablate) => ablate.run(),
+            Kind::Connections(connections) => connections.run(),
             Kind::Edge(edge) => edge.run(),
             Kind::FillBeside(beside) => beside.run(),
             Kind::Gateway(gateway) => gateway.run(),

@@ -7,6 +7,7 @@ pub(crate) mod bars;
 pub(crate) mod course;
 pub(crate) mod flows;
 pub(crate) mod foretold;
+pub(crate) mod growth;
 pub(crate) mod hours;
 pub(crate) mod ladder;
 pub(crate) mod limit;

@@ -1,0 +1,238 @@
+//! The server's side: a worker's TCP, suppliers, keys and sessions, as on the bypass route, over a device without a network.
+//!
+//! Left out is what comes before: the handshake of TLS, whose result each connection gets ready-made, and the reading of
+//! HTTP. Each session waits for a request that it opens with the viewer's keys, and answers with the next part of the film.
+
+use super::progress::Progress;
+use delivery::own_tcp::{OwnTcp, Parts, Socket, suppliers};
+use delivery::room::Room;
+use delivery::{
+    Carrier, DeliveryLimits, End, KernelOffload, Link, Outgoing, Patience, Protection, Resources,
+    Tactics,
+};
+use disk::{DIRECT_ALIGNMENT, Heat, Policy, Reader, Way};
+use machine::Headroom;
+use reactor::{Pool, PoolOptions, Reactor, RingOptions, sleep, spawn};
+use rustix::time::{ClockId, clock_gettime};
+use stack::{Interface, PAYLOAD_BYTES_MAX, siblings};
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use telemetry::{Family, Numbers};
+
+/// As `net.window_bytes_max` has it by default.
+const WINDOW_BYTES: usize = 512 << 10;
+
+/// Buffers of each kind: 16 MiB, a core's share of a large cache.
+const BUFFERS: usize = 32;
+
+/// The head of each answer.
+pub(super) const HEAD_BYTES: usize = 300;
+
+/// How often the counters are published, as a worker does.
+const PUBLISH_EVERY: Duration = Duration::from_secs(1);
+
+/// What is served.
+#[derive(Clone)]
+pub(super) struct Served {
+    pub(super) film: Arc<File>,
+    pub(super) film_bytes: u64,
+    pub(super) body_bytes: u64,
+    pub(super) connections_max: usize,
+}
+
+/// The server's counters at some time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) at: Instant,
+    pub(super) cpu: Duration,
+    /// How often the thread has slept.
+    pub(super) wakeups: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) retransmitted_bytes: u64,
+    pub(super) wants: u64,
+    pub(super) records_again: u64,
+    pub(super) kept_bytes: u64,
+    pub(super) frames_received: u64,
+    pub(super) frames_sent: u64,
+    pub(super) timers: u64,
+    pub(super) publish: Duration,
+    pub(super) connection_bytes: u64,
+    pub(super) in_flight_bytes: u64,
+}
+
+/// Serves on this thread until `progress` says that it is over.
+///
+/// # Errors
+/// If the kernel provides no ring or no memory.
+pub(super) fn serve(
+    interface: Interface,
+    served: Served,
+    progress: &Arc<Progress>,
+) -> io::Result<()> {
+    let reactor = Reactor::new(RingOptions::default())?;
+    let progress = Arc::clone(progress);
+    reactor.run(async move {
+        let resources = resources()?;
+        let own_tcp = OwnTcp::new(parts(interface, served.connections_max)?);
+        for _ in 0..suppliers(&resources) {
+            spawn(Rc::clone(&own_tcp).supply(Rc::clone(&resources)));
+        }
+        let film = disk::File::new(served.film.try_clone()?.into()).map_err(io::Error::other)?;
+        let session =
+            Rc::new(Sessions { resources: Rc::clone(&resources), film: Rc::new(film), served });
+        let (running, welcome) = (Rc::clone(&own_tcp), Rc::clone(&session));
+        let failed = Arc::clone(&progress);
+        spawn(async move {
+            let ran = running.run(|socket| welcome.welcome(socket)).await;
+            let why = ran.err().map_or("it ended".to_owned(), |error| error.to_string());
+            failed.with(|told| told.failure = Some(why));
+        });
+        while !progress.is_over() {
+            let began = cpu();
+            own_tcp.publish(&resources.numbers);
+            let publish = cpu() - began;
+            let sample = sample(&resources.numbers, publish);
+            progress.with(|told| told.samples.push(sample));
+            sleep(PUBLISH_EVERY).await;
+        }
+        Ok(())
+    })?
+}
+
+/// CPU time of this thread.
+pub(super) fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn sample(numbers: &Numbers, publish: Duration) -> Sample {
+    let labelled = numbers.labelled();
+    let count = |family, label| labelled.get(&(family, label)).copied().unwrap_or(0);
+    Sample {
+        at: Instant::now(),
+        cpu: cpu(),
+        wakeups: voluntary_switches(),
+        sent_bytes: count(Family::TcpPayload, "sent"),
+        retransmitted_bytes: count(Family::TcpPayload, "retransmitted"),
+        wants: numbers.bypass_wants_total.value(),
+        records_again: numbers.records_made_again_total.value(),
+        kept_bytes: count(Family::Copied, "kept"),
+        frames_received: count(Family::Frames, "received"),
+        frames_sent: count(Family::Frames, "sent"),
+        timers: count(Family::Tcp, "alarms"),
+        publish,
+        connection_bytes: numbers.bypass_connection_bytes.value(),
+        in_flight_bytes: numbers.bypass_in_flight_bytes.value(),
+    }
+}
+
+/// How often this thread has waited of its own accord.
+fn voluntary_switches() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+struct Sessions {
+    resources: Rc<Resources>,
+    film: Rc<disk::File>,
+    served: Served,
+}
+
+impl Sessions {
+    fn welcome(self: &Rc<Self>, socket: Socket) {
+        let SocketAddr::V4(peer) = socket.peer() else { return };
+        let number = u32::from(*peer.ip()).wrapping_sub(0x0a00_0001);
+        let sessions = Rc::clone(self);
+        spawn(async move {
+            // The viewer notices, and says so.
+            let _ = sessions.converse(socket, number.into()).await;
+        });
+    }
+
+    async fn converse(self: Rc<Self>, socket: Socket, number: u64) -> Result<(), End> {
+        let link = Link::new(Rc::clone(&self.resources), socket);
+        let keys = Box::new(crypt::made_up::server_end(number));
+        let mut channel = Socket::establish(link, Protection::Keys(keys), Vec::new());
+        let mut answers = 0;
+        loop {
+            let mut request = Vec::new();
+            channel.receive(&mut request).await?;
+            // Boxed, so that a viewer who waits does not pay for it.
+            Box::pin(channel.send(&self.answer(number, answers))).await?;
+            answers += 1;
+        }
+    }
+
+    /// Another part of the film for each viewer and each time.
+    fn answer(&self, number: u64, answers: u64) -> Rc<Outgoing> {
+        let Served { film_bytes, body_bytes, .. } = self.served;
+        let parts = film_bytes / body_bytes;
+        let start = (number * 7919 + answers) % parts * body_bytes;
+        let body = vec![http::Part::Range(start..start + body_bytes)];
+        Rc::new(Outgoing::new(vec![b'h'; HEAD_BYTES], body, Some(Rc::clone(&self.film))))
+    }
+}
+
+/// As the server configures it over a TAP (`appliance/src/bypass.rs`).
+fn parts(interface: Interface, connections_max: usize) -> io::Result<Parts> {
+    let (sibling, told) = siblings(1)?.remove(0);
+    let tcp = tcp::Config {
+        listen: vec![super::peer::SERVER.1],
+        tso_bytes_max: PAYLOAD_BYTES_MAX as u32,
+        want_bytes_min: 32 << 10,
+        want_bytes_max: WINDOW_BYTES as u32,
+        short_segments: true,
+        pace_bytes_min: 64 << 10,
+        connections_max,
+        ..tcp::Config::default()
+    };
+    let secret = tcp::Secret([7; 16]);
+    Ok(Parts {
+        interface,
+        sibling,
+        told,
+        tcp,
+        secret,
+        to_completion: true,
+        rate_bytes_per_second: None,
+    })
+}
+
+/// A worker's resources with default settings, but for the film, which is in the page cache.
+fn resources() -> io::Result<Rc<Resources>> {
+    let options = |register| PoolOptions {
+        buffer_bytes: WINDOW_BYTES + 2 * DIRECT_ALIGNMENT,
+        count: BUFFERS,
+        register,
+        fifo: false,
+        large_pages: true,
+    };
+    let (read_buffers, send_buffers) = (Pool::new(options(true))?, Pool::new(options(false))?);
+    // Not a viewer's memory: it is all there before the first one comes.
+    read_buffers.touch()?;
+    send_buffers.touch()?;
+    Ok(Rc::new(Resources {
+        reader: Reader::new(read_buffers, Policy::Always(Way::Cached), Heat::new(1 << 30)),
+        send_buffers,
+        room: Room::new(Arc::new(Headroom::open()), 1),
+        silos: None,
+        numbers: Arc::<Numbers>::default(),
+        patience: Patience { send: Duration::from_secs(30), hold: Duration::from_millis(250) },
+        offload: KernelOffload::default(),
+        tactics: Tactics { reads_ahead: true, seals_in_one_pass: true, rereads: true },
+        limits: DeliveryLimits {
+            unsent_bytes_min: None,
+            key_records_max: 1 << 24,
+            window_bytes_max: WINDOW_BYTES,
+            sendfile_bytes_max: 2 << 20,
+        },
+        bring_budget: Resources::new_bring_budget(),
+        scratch: Resources::new_scratch(),
+        started: Instant::now(),
+    }))
+}
