@@ -25,6 +25,7 @@ pub mod pool;
 pub mod remote;
 pub mod residency;
 pub mod ring;
+pub mod streaming;
 pub mod timer;
 
 pub use blocks::{Blocks, Claimed, LocalBlocks, Pinned};
@@ -34,4 +35,5 @@ pub use node::{RefusedNode, prefer_node, take_refused_node};
 pub use pool::{Buffer, Pool, PoolOptions};
 pub use remote::{Remote, Woken, remote};
 pub use ring::{RingFeatures, RingOptions};
+pub use streaming::copy_streaming;
 pub use timer::{now, sleep, sleep_until, timeout_at};

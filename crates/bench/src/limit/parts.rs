@@ -4,9 +4,14 @@ use super::fill_parts::skip_records;
 use super::sockets::Sink;
 use crate::library::Library;
 use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
-use crypt::{Handshake, Opener, PLAINTEXT_MAX, Progress, Sealer, Suite, Tls, TlsOptions, Versions};
+use crypt::{
+    Handshake, Opener, PLAINTEXT_MAX, Progress, RECORD_BYTES_MAX, SealError, Sealer, Suite, Tls,
+    TlsOptions, Versions,
+};
 use disk::{Heat, Policy, Reader, Way};
-use reactor::{Pool, PoolOptions, Reactor, RingOptions, sleep, spawn, tasks_live, yield_now};
+use reactor::{
+    Pool, PoolOptions, Reactor, RingOptions, copy_streaming, sleep, spawn, tasks_live, yield_now,
+};
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
@@ -35,6 +40,8 @@ pub(crate) enum Part {
     SealAes256,
     SealChaCha20,
     SealHot,
+    SealCold,
+    SealStreamed,
     ReadWarm,
     ReadOnce,
     ReadDirect,
@@ -65,11 +72,13 @@ impl Rate {
 }
 
 impl Part {
-    pub(crate) const ALL: [Part; 13] = [
+    pub(crate) const ALL: [Part; 15] = [
         Self::SealAes128,
         Self::SealAes256,
         Self::SealChaCha20,
         Self::SealHot,
+        Self::SealCold,
+        Self::SealStreamed,
         Self::ReadWarm,
         Self::ReadOnce,
         Self::ReadDirect,
@@ -87,6 +96,8 @@ impl Part {
             Self::SealAes256 => "seal aes256-gcm",
             Self::SealChaCha20 => "seal chacha20",
             Self::SealHot => "seal from hot set",
+            Self::SealCold => "seal to cold memory",
+            Self::SealStreamed => "the same, streamed",
             Self::ReadWarm => "read warm",
             Self::ReadOnce => "read once",
             Self::ReadDirect => "read direct",
@@ -109,6 +120,12 @@ impl Part {
             Self::SealChaCha20 => "the same with ChaCha20-Poly1305",
             Self::SealHot => {
                 "AES-128-GCM from memory beyond the caches into a warm buffer, as from the hot set"
+            }
+            Self::SealCold => {
+                "AES-128-GCM from a warm buffer into memory beyond the caches, as for a device that reads it later"
+            }
+            Self::SealStreamed => {
+                "into a warm block of 16 KiB, from there into such memory past the caches (non-temporal stores)"
             }
             Self::ReadWarm => {
                 "512 KiB at a time out of the page cache, as the server does under `auto`"
@@ -163,6 +180,8 @@ impl Stage {
                 Part::SealAes256 => stage.seal(Suite::Aes256Gcm, 1),
                 Part::SealChaCha20 => stage.seal(Suite::ChaCha20Poly1305, 1),
                 Part::SealHot => stage.seal(Suite::Aes128Gcm, UNCACHED_WINDOWS),
+                Part::SealCold => stage.seal_to_cold(false),
+                Part::SealStreamed => stage.seal_to_cold(true),
                 Part::ReadWarm => stage.read(Policy::Auto, 1),
                 Part::ReadOnce => stage.read(Policy::Always(Way::Once), READS_IN_FLIGHT),
                 Part::ReadDirect => stage.read(Policy::Always(Way::Direct), READS_IN_FLIGHT),
@@ -194,6 +213,31 @@ impl Stage {
             }
             sealer.seal(window, &mut sealed).map_err(io::Error::other)?;
             bytes += WINDOW_BYTES;
+        }
+        Ok(timer.rate(bytes))
+    }
+
+    /// Seals a window again and again, each time to another place in memory that no cache holds; `streamed` says how.
+    fn seal_to_cold(&self, streamed: bool) -> io::Result<Rate> {
+        let mut sealer = self.sealer(Suite::Aes128Gcm)?;
+        let plaintext = vec![7; WINDOW_BYTES];
+        // Written once before, so that no page is missing.
+        let mut cold = vec![1; UNCACHED_WINDOWS * sealed_bytes(&sealer)];
+        let mut block = vec![0; RECORD_BYTES_MAX];
+        let timer = self.timer();
+        let mut bytes = 0;
+        while !timer.is_over() {
+            for sealed in cold.chunks_exact_mut(sealed_bytes(&sealer)) {
+                let made = match streamed {
+                    true => seal_streamed(&mut sealer, &plaintext, &mut block, sealed),
+                    false => sealer.seal(&plaintext, sealed).map(drop),
+                };
+                made.map_err(io::Error::other)?;
+                bytes += WINDOW_BYTES;
+                if timer.is_over() {
+                    break;
+                }
+            }
         }
         Ok(timer.rate(bytes))
     }
@@ -347,6 +391,22 @@ impl Stage {
     }
 }
 
+/// Seals one record after the other into `block`, and streams each to its place in `sealed`.
+fn seal_streamed(
+    sealer: &mut Sealer,
+    plaintext: &[u8],
+    block: &mut [u8],
+    sealed: &mut [u8],
+) -> Result<(), SealError> {
+    let mut at = 0;
+    for record in plaintext.chunks(PLAINTEXT_MAX) {
+        let bytes = sealer.seal(record, block)?;
+        copy_streaming(&block[..bytes], &mut sealed[at..at + bytes]);
+        at += bytes;
+    }
+    Ok(())
+}
+
 /// A file that a connection reads again and again.
 struct Film {
     file: File,
@@ -439,4 +499,22 @@ pub(crate) fn pin(cpu: u32) -> io::Result<()> {
 
 pub(super) fn sealed_bytes(sealer: &Sealer) -> usize {
     WINDOW_BYTES + WINDOW_BYTES.div_ceil(PLAINTEXT_MAX) * sealer.record_overhead()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crypt::made_up;
+
+    #[test]
+    fn what_is_streamed_is_what_is_sealed() {
+        let plaintext: Vec<u8> = (0..100_000u32).map(|byte| (byte % 251) as u8).collect();
+        let [mut plain, mut streaming] = [7, 7].map(|number| made_up::server_end(number).sealer);
+        let bytes = plain.sealed_bytes(plaintext.len() as u64) as usize;
+        let mut sealed = [vec![0; bytes], vec![0; bytes]];
+        plain.seal(&plaintext, &mut sealed[0]).unwrap();
+        let mut block = vec![0; RECORD_BYTES_MAX];
+        seal_streamed(&mut streaming, &plaintext, &mut block, &mut sealed[1]).unwrap();
+        assert!(sealed[0] == sealed[1]);
+    }
 }
