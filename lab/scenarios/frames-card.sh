@@ -7,7 +7,7 @@
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
-# The second one sees that nothing is copied.
+# The second one sees that the kernel says "zero copy": neither it nor the card's driver copies. We do, once, into the shared memory.
 TESTS=(xdp::frames_go xdp::everything survivors::a_killed_process_leaves_no_program)
 if [ "$LAB_LONG" = 1 ]; then TESTS+=(worker::a_card worker::a_queue); fi
 
