@@ -6,6 +6,7 @@
 #   trixie     the same in Debian 13, and
 #   backports  in LAB_SUITE: for both, apt gets configurations of their own, and this host's stays as it is
 #   known      the newest version by name that this host's apt knows, if there is no such suite
+# The headers of the same kernel lie in LAB_CACHE/headers-KIND: with them, the lab builds its network card (lab/card).
 # The choice is kept, so a run needs no network once its kernels are there. Remove the folder to choose anew.
 
 LAB_SUITE=${LAB_SUITE:-trixie-backports}
@@ -101,6 +102,74 @@ kernel_where_it_was() { # FOLDER
   done
 }
 
+# --- headers -------------------------------------------------------------------------------------------------------------------
+
+# Unpacks the headers of a kernel and prints their folder. They are of the very release of the image.
+kernel_headers() { # KIND
+  local folder=$LAB_CACHE/headers-$1 release unpack package packages
+  release=$(kernel_release "$1")
+  if [ ! -d "$folder/usr/src/linux-headers-$release" ]; then
+    kernel_lists "$1" >&2 || return 1
+    mapfile -t packages < <(kernel_apt "$1" apt-cache depends "linux-headers-$release" | sed -n 's/.*Depends: \(linux-\(headers\|kbuild\)-[^ ]*\)$/\1/p')
+    unpack=$(mktemp -d -p "$LAB_CACHE")
+    (cd "$unpack" && kernel_apt "$1" apt-get download -qq "linux-headers-$release" "${packages[@]}" 2>/dev/null) || { rm -r "$unpack"; return 1; }
+    for package in "$unpack"/*.deb; do dpkg -x "$package" "$unpack" && rm "$package"; done
+    # It includes another by its full path.
+    sed -i "s|/usr/src|$folder/usr/src|" "$unpack/usr/src/linux-headers-$release/Makefile"
+    rm -rf "$folder"
+    mv "$unpack" "$folder"
+    headers_tools "$folder" || return 1
+  fi
+  printf '%s' "$folder/usr/src/linux-headers-$release"
+}
+
+# Kernels of a newer Debian come with build tools that need its C library. Where this host's is older, they are run with the newer one, unpacked
+# beside them: by its own loader, so nothing is installed and no other program is affected.
+headers_tools() { # FOLDER
+  local libraries=$1/libraries tool
+  # shellcheck disable=SC2016 # the words of other shells
+  while read -r tool; do
+    if [[ $(ldd "$tool" 2>&1) != *"not found"* ]]; then continue; fi
+    if [ ! -d "$libraries" ]; then
+      kernel_lists trixie >&2 || return 1
+      mkdir "$libraries"
+      (cd "$libraries" && kernel_apt trixie apt-get download -qq libc6 libelf1t64 zlib1g libzstd1 2>/dev/null) || return 1
+      for package in "$libraries"/*.deb; do dpkg -x "$package" "$libraries" && rm "$package"; done
+    fi
+    mv "$tool" "$tool.elf"
+    printf '#!/bin/sh\nexec "%s" --library-path "%s" --argv0 "$0" "$0.elf" "$@"\n' "$libraries/usr/lib64/ld-linux-x86-64.so.2" \
+      "$libraries/usr/lib/x86_64-linux-gnu" >"$tool"
+    chmod +x "$tool"
+  done < <(find "$1/usr/lib" -type f -perm -u+x -exec sh -c 'head -c 4 "$1" | grep -q ELF && echo "$1"' _ {} \;)
+  # With it, pahole would be asked for type information, which an older one gets wrong. The module needs none.
+  rm -f "$1"/usr/src/linux-headers-*/vmlinux
+}
+
+# The compiler that a kernel was built with, if this host has it. Else the host's own, which knows fewer options.
+headers_compiler() { # HEADERS FOLDER: prints what to tell make
+  local wanted
+  wanted=$(sed -n 's/^CC = .*(CROSS_COMPILE)//p' "$1/.kernelvariables")
+  if have "$wanted"; then printf '%s' "CC=$wanted"; return; fi
+  mkdir -p "$2"
+  cat >"$2/cc" <<'TEXT'
+#!/bin/bash
+exec gcc "${@/#-fmin-function-alignment=/-falign-functions=}"
+TEXT
+  chmod +x "$2/cc"
+  printf '%s' "CC=$2/cc"
+}
+
+# Builds the lab's network card for a kernel, and prints where the module is. It is GPL-2.0 and stays here: no package and no program has it.
+kernel_card() { # KIND
+  local headers build=$LAB_CACHE/card-$1
+  headers=$(kernel_headers "$1") || { say "apt has no headers of $(kernel_release "$1"); for new ones of both, remove $LAB_CACHE/kernel-$1"; return 1; }
+  rm -rf "$build"
+  cp -r lab/card "$build"
+  make -s -C "$headers" M="$build" "$(headers_compiler "$headers" "$build/tools")" modules >"$build/log" 2>&1 ||
+    { say "the lab's network card does not build for this kernel: $build/log"; return 1; }
+  printf '%s' "$build/fullbore_card.ko"
+}
+
 # --- modules -------------------------------------------------------------------------------------------------------------------
 
 kernel_release() { basename "$LAB_CACHE/kernel-$1"/lib/modules/*; } # KIND
@@ -108,7 +177,7 @@ kernel_release() { basename "$LAB_CACHE/kernel-$1"/lib/modules/*; } # KIND
 # Copies the modules of lab/modules and their dependencies, uncompressed, with the indexes that modprobe reads. Modules that this kernel has
 # built in, or does not have, are left out: the scenarios say what they miss.
 kernel_modules() { # KIND ROOT
-  local from=$LAB_CACHE/kernel-$1 release file name
+  local from=$LAB_CACHE/kernel-$1 release file name card
   release=$(kernel_release "$1")
   [ -f "$from/lib/modules/$release/modules.dep" ] || depmod -b "$from" "$release"
   mkdir -p "$2/lib/modules/$release"
@@ -118,6 +187,7 @@ kernel_modules() { # KIND ROOT
     install -D -m 644 "$file" "$2/${file#"$from/"}"
     case $file in *.xz) xz -d "$2/${file#"$from/"}" ;; esac
   done
+  if card=$(kernel_card "$1"); then install -D -m 644 "$card" "$2/lib/modules/$release/extra/fullbore_card.ko"; fi
   cp "$from/lib/modules/$release"/modules.{builtin,builtin.modinfo,order} "$2/lib/modules/$release/"
   depmod -b "$2" "$release"
 }

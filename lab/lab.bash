@@ -9,7 +9,7 @@
 # shellcheck source=lab/affected.bash
 . lab/affected.bash
 
-LAB_OUT=$PWD/target/lab # console logs
+LAB_OUT=${LAB_OUT:-$PWD/target/lab} # console logs
 LAB_LONG=0
 
 lab_help() {

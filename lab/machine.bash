@@ -10,7 +10,7 @@
 . lab/kernels.bash
 
 LAB_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fullbore/lab
-LAB_NEEDS=(qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod mke2fs=e2fsprogs xz=xz-utils strip=binutils
+LAB_NEEDS=(qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod mke2fs=e2fsprogs xz=xz-utils strip=binutils make=make cc=build-essential
   curl=curl openssl=openssl strace=strace ip=iproute2 ethtool=ethtool perl=perl-base cmp=diffutils dmsetup=dmsetup
   nft=nftables)
 # Programs of guests besides busybox. With perl-base, scenarios do what no client can.
@@ -48,7 +48,7 @@ perl_folder() { perl -e 'print grep { m{/perl-base$} } @INC'; }
 
 # Identifies the contents of a base archive, so that another host program, kernel or list makes another archive.
 base_key() { # KIND
-  { kernel_release "$1"; program_files | xargs stat -L -c '%n %s %Y'; cat lab/modules lab/machine.bash lab/kernels.bash; } | sha256sum | cut -c 1-16
+  { kernel_release "$1"; program_files | xargs stat -L -c '%n %s %Y'; cat lab/modules lab/machine.bash lab/kernels.bash lab/card/* lab/programs/*; } | sha256sum | cut -c 1-16
 }
 
 base_files() { # ROOT: the host's programs at their own paths, and links to them in bin
@@ -57,6 +57,7 @@ base_files() { # ROOT: the host's programs at their own paths, and links to them
   program_files | while read -r path; do install -D "$path" "$1$path"; done
   for path in "${LAB_PROGRAMS[@]}"; do ln -sf "$(command -v "$path")" "$1/bin/$path"; done
   install "$(command -v busybox)" "$1/bin/busybox"
+  for path in lab/programs/*.c; do cc -O2 -static -o "$1/bin/$(basename "$path" .c)" "$path"; done
   ln -s /bin/busybox "$1/sbin/modprobe" # where the kernel looks for it
   cp -r --parents "$(perl_folder)" "$1"
   printf 'root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n' >"$1/etc/passwd"

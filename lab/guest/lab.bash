@@ -188,5 +188,55 @@ bond_made() { # MODE [MORE OPTIONS OF THE BOND...]
 bond_gone() { ip netns del elsewhere; ip link del bond; }
 bytes_over() { cat "/sys/class/net/near$1/statistics/tx_bytes"; } # LEG: what the server has sent over one of them
 
+# Cards that encrypt (lab/card), each on a wire to a viewer elsewhere: card0 is 10.9.0.1 and leads to card1 elsewhere, 10.9.0.2; card2 is
+# 10.9.1.1 and leads to card3, 10.9.1.2.
+cards_made() { # PAIRS: without addresses if ADDRESSES is no
+  local pair near far
+  modprobe fullbore_card pairs="$1" || wrong "the lab's network card was not built for this kernel"
+  ip netns add elsewhere
+  ip -n elsewhere link set lo up
+  for ((pair = 0; pair < $1; pair++)); do
+    near=card$((2 * pair)) far=card$((2 * pair + 1))
+    ip link set "$far" netns elsewhere
+    if [ "${ADDRESSES:-}" = no ]; then continue; fi
+    ip addr add "10.9.$pair.1/24" dev "$near"
+    ip -n elsewhere addr add "10.9.$pair.2/24" dev "$far"
+    ip link set "$near" up
+    ip -n elsewhere link set "$far" up
+  done
+}
+card_stat() { ethtool -S "card$1" | awk -v name="$2:" '$1 == name { print $2 }'; } # CARD COUNTER
+card_sessions() { echo $(($(card_stat "$1" tx_tls_ctx) - $(card_stat "$1" tx_tls_del))); } # CARD: connections that it has now
+card_is() { echo "$2" >"/sys/module/fullbore_card/parameters/$1"; } # PARAMETER VALUE
+card_said() { say "card$1: $(ethtool -S "card$1" | awk '/_/ && $2 > 0 { print $1, $2 }' | paste -sd ' ')"; } # CARD
+
+# Watches a wire of a card for bytes of a film in clear, from elsewhere. Only films of random bytes can be told from what is encrypted.
+wire_watched() { # CARD FILE
+  rm -f "/tmp/wire-$1"
+  ip netns exec elsewhere wire "card$1" "$2" "/tmp/wire-$1" & # itself, and no shell that waits for it
+  eval "WIRE_$1=$!"
+  eventually 30 test -s "/tmp/wire-$1"
+}
+wire_told() { # CARD: sets WIRE_PACKETS and WIRE_CLEAR
+  local watcher=WIRE_$1
+  kill -TERM "${!watcher}"
+  wait "${!watcher}" || wrong "what watched card$1 failed"
+  WIRE_PACKETS=$(awk '$1 == "packets" { print $2 }' "/tmp/wire-$1") WIRE_CLEAR=$(awk '$1 == "clear" { print $2 }' "/tmp/wire-$1")
+}
+wire_clean() { # CARD: nothing of the film was on its wire in clear
+  wire_told "$1"
+  say "the wire of card$1: $WIRE_PACKETS packets, $WIRE_CLEAR in clear"
+  expect "packets on the wire of card$1" "$WIRE_PACKETS" '>' 0
+  expect "packets in clear on the wire of card$1" "$WIRE_CLEAR" = 0
+}
+# Whoever watches must see what is in clear. Call it while the wire of card1 is watched, with the same film.
+wire_seen() { # FILE
+  elsewhere nc -l -p 7 >/dev/null &
+  eventually 20 elsewhere sh -c 'ss -Hltn sport = :7 | grep -q .'
+  head -c 100000 "$1" | nc 10.9.0.2 7
+  wire_told 1
+  expect "packets in clear that were sent in clear" "$WIRE_CLEAR" '>=' 1
+}
+
 elsewhere() { ip netns exec elsewhere "$@"; }
 counted() { nstat -asz "$1" | awk -v name="$1" '$1 == name { print $2 }'; } # a counter of the kernel's network
