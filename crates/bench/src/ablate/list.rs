@@ -91,7 +91,7 @@ pub(crate) struct Ablation {
     pub(crate) work: Work,
     /// How it is switched off.
     pub(crate) off: Off,
-    /// What Netflix measured.
+    /// What Netflix measured of the same thing; none if there is no such row.
     pub(crate) seed: Option<Seed>,
 }
 
@@ -164,10 +164,8 @@ impl Ablation {
 
 /// Every optimisation, grouped by work.
 pub(crate) const ALL: &[Ablation] = &[
-    switch("onepass", "sealing in one pass (copy first instead)", Work::Warm)
-        .beside(Seed::of_software("sendfile, software kTLS kept", 75.0, 80.0)),
-    switch("handout", "keys taken out of the handshake (rustls seals instead)", Work::Warm)
-        .beside(Seed::of_software("kTLS and sendfile, nginx thread pools", 90.0, 80.0)),
+    switch("onepass", "sealing in one pass (copy first instead)", Work::Warm),
+    switch("handout", "keys taken out of the handshake (rustls seals instead)", Work::Warm),
     switch("vaes", "vector AES instructions", Work::Warm)
         .by(Off::VectorAes)
         .beside(Seed::of_software("ISA-L crypto", 180.0, 80.0)),
