@@ -58,7 +58,7 @@ pub enum Switch {
 
 impl Switch {
     /// Every switch with its name and description.
-    pub const ALL: [(Switch, &'static str, &'static str); 21] = [
+    pub const ALL: [(Switch, &'static str, &'static str); 22] = [
         (Self::Pull, "pull", "windows pulled by TCP_NOTSENT_LOWAT"),
         (Self::Lifo, "lifo", "last-in-first-out buffers"),
         (Self::Registered, "registered", "buffers registered with the ring"),

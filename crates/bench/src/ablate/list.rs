@@ -206,6 +206,7 @@ pub(crate) const ALL: &[Ablation] = &[
         .by(Off::Interrupts(Interrupts { flush_ns: 200_000, deferred: 8 })),
     switch("tso", "super-segments (one segment at a time instead)", Work::Bypass),
     switch("coalesce", "segments that arrive as one", Work::Bypass),
+    switch("merge", "acknowledgements that arrive together processed as one", Work::Bypass),
     switch("completion", "processing reads to their end (in stages instead)", Work::Bypass),
     switch("reread", "reading lost bytes again (keeping what was sent instead)", Work::Bypass),
     switch("bypass-lifo", "last-in-first-out buffers (first in, first out instead)", Work::Bypass)

@@ -231,6 +231,7 @@ fn resources() -> io::Result<Rc<Resources>> {
             window_bytes_max: WINDOW_BYTES,
             sendfile_bytes_max: 2 << 20,
         },
+        total_rate: None,
         bring_budget: Resources::new_bring_budget(),
         scratch: Resources::new_scratch(),
         started: Instant::now(),

@@ -102,7 +102,7 @@ fn frames_shown_before_their_key_frame_are_found() {
     // Durations of 10 by the header; shifts of each frame, signed.
     let leads = |shifts: &[i32]| {
         let mut run = vec![0x0100_0a05, shifts.len() as u32, 120, KEY];
-        run.extend(shifts.iter().flat_map(|shift| [700, shift.cast_unsigned()]));
+        run.extend(shifts.iter().flat_map(|&shift| [700, shift as u32]));
         fragment::start(&moof(&run, &[0x2_0028, 1, 10, OTHER])).unwrap().has_leading_frames
     };
     assert!(!leads(&[0, 0, 0]));
