@@ -167,6 +167,17 @@ pub fn can_be_made() -> bool {
     made.is_ok()
 }
 
+/// Whether mounts can be made apart from those of the machine. If not, reports that loudly; the caller then skips its test. It takes root, whom
+/// the kernel refuses it in a chroot that is no mount point.
+pub fn mounts_can_be_apart() -> bool {
+    let apart = std::process::Command::new("unshare").args(["--mount", "true"]).status();
+    let is_apart = apart.is_ok_and(|status| status.success());
+    if !is_apart {
+        tool::skip("no mount namespace can be made: run as root, where the root is a mount point");
+    }
+    is_apart
+}
+
 /// Moves this thread into the namespace that `file` keeps alive.
 fn enter(file: &File) {
     let kind = Some(LinkNameSpaceType::Network);

@@ -1,7 +1,7 @@
 //! The bench itself: its output has the promised shape, it distinguishes bad servers from good ones, and it leaves nothing
 //! behind. No test asserts a time of our own: the slow server is slow by construction.
 
-use fullbore_tests::{program, tool};
+use fullbore_tests::{namespace, program, tool};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -267,10 +267,7 @@ fn tcp_of_our_own_is_compared_with_sockets_over_a_wire() {
         tool::skip("a comparison over Ethernet: run as root; apt install ethtool");
         return;
     }
-    // Its first step, which is refused even to root in a chroot that is not a mount point.
-    let apart = Command::new("unshare").args(["--mount", "true"]).status();
-    if !apart.is_ok_and(|status| status.success()) {
-        tool::skip("no mount namespace can be made: this root is no mount point");
+    if !namespace::mounts_can_be_apart() {
         return;
     }
     for wire in ["ethernet", "xdp"] {

@@ -3,6 +3,7 @@
 use crate::origin::Origin;
 use crate::{MIB, edge, launch};
 use fullbore_tests::{Launch, Plain, Server, Signal, eventually, may_open, tool, until};
+use std::net::ToSocketAddrs;
 use std::time::Duration;
 use tempfile::tempdir;
 
@@ -144,8 +145,12 @@ fn the_helper_runs_with_the_least_privilege() {
         assert!(Plain::connect(server.address).fetch("/film").body == *bytes);
         std::fs::read_to_string(format!("/proc/{}/status", helper(server))).unwrap()
     };
-    // By its name, so that the helper has to resolve it.
-    let named = origin.url().replace("127.0.0.1", "localhost");
+    // By its name, so that the helper has to resolve it, if this machine can.
+    let host = match ("localhost", 80).to_socket_addrs() {
+        Ok(_) => "localhost",
+        Err(_) => "127.0.0.1",
+    };
+    let named = origin.url().replace("127.0.0.1", host);
     let launch = |words: &str| {
         let launch = Launch::bare().arguments("--tls off --origin").argument(&named);
         launch.arguments("--cache").argument(cache.path()).arguments(words).start()

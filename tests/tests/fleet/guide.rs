@@ -96,6 +96,7 @@ fn possible() -> bool {
         ("openssl", "openssl"),
         ("unshare", "util-linux"),
     ]) && namespace::can_be_made()
+        && namespace::mounts_can_be_apart()
 }
 
 #[test]

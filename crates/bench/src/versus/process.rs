@@ -209,7 +209,8 @@ mod tests {
     use super::*;
 
     fn start(script: &str, log: &Path) -> Process {
-        let words = ["sh", "-c", script].map(str::to_owned);
+        // A shell cannot trap what was ignored when it started, as SIGINT is in what a shell starts in the background.
+        let words = ["env", "--default-signal=INT", "sh", "-c", script].map(str::to_owned);
         Process::start(&[], &words, &[], &[], log, true).unwrap()
     }
 
