@@ -60,8 +60,7 @@ fn each_row_has_its_figures_and_those_of_its_baseline() {
         assert!(row["change"].as_f64().unwrap() > 0.0);
         assert!(row["stopped_by"].as_str().unwrap().contains("viewers were not tried"));
     }
-    assert_eq!(rows[0]["seed"]["source"], "001");
-    assert!(rows[2]["seed"].is_null());
+    assert!(rows.iter().all(|row| row["seed"].is_null()), "nobody has published the same");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("warm       (nothing)") && said.contains("cold       ahead"), "{said}");
     let progress = String::from_utf8_lossy(&output.stderr);

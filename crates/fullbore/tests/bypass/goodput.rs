@@ -1,6 +1,6 @@
 //! Goodput beside Linux's own CUBIC and BBR, through the same bad network: a table for people; by default nothing is asserted.
 //!
-//! `cargo test --release -p fullbore --test bypass goodput -- --ignored --nocapture`, about 25 minutes. Both servers are in
+//! `cargo test --release -p fullbore --test bypass goodput -- --ignored --nocapture`. Both servers are in
 //! one namespace, ours behind its TAP; the client is the kernel's TCP in another one; between them is the middlebox.
 
 use crate::support::far::Far;
