@@ -81,7 +81,7 @@ fn every_thread_is_confined_by_default() {
         assert!(!server.said().contains("except for"), "{}", server.said());
     }
     // Each ring is restricted to its purpose; kernels with Landlock can do that, too.
-    assert!(server.said().contains("7 operations allowed"), "{}", server.said());
+    assert!(server.said().contains("8 operations allowed"), "{}", server.said());
     assert_eq!(server.end().code(), Some(0));
 }
 

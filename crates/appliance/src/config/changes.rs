@@ -168,7 +168,10 @@ mod tests {
             Value::Number(number) => vec![json!(number.as_u64().unwrap() + 1)],
             Value::Array(list) if list.is_empty() => match key {
                 "off" => vec![json!(["hot"])],
-                _ => vec![json!(["one"]), json!([{ "cert": "c", "key": "k" }])],
+                _ => {
+                    let pair = json!([{ "cert": "c", "key": "k" }]);
+                    vec![json!(["one"]), json!(["10.9.8.7"]), pair]
+                }
             },
             Value::Array(_) => vec![json!([])],
             _ => words.iter().map(|word| json!(word)).collect(),

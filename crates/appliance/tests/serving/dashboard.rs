@@ -193,10 +193,15 @@ fn what_is_told_is_what_is_declared() {
     let served = Served::start(library.path(), Protocol::Plain, |_| {});
     let text = fetch(served.admin(), "/metrics");
     let told = said_of_each(&text, "# TYPE ");
-    // Metrics of kernel TLS exist only if the kernel seals, and those of certificates only if the server gets its own.
+    // Metrics of kernel TLS exist only if the kernel seals, those of certificates only if the server gets its own,
+    // and those of redirects only if it sends viewers on.
     let is_told = |metric: &&Metric| {
-        let at_times =
-            ["fullbore_kernel_tls_e", "fullbore_kernel_tls_connections", "fullbore_acme_"];
+        let at_times = [
+            "fullbore_kernel_tls_e",
+            "fullbore_kernel_tls_connections",
+            "fullbore_acme_",
+            "fullbore_redirects",
+        ];
         !at_times.iter().any(|start| metric.name.starts_with(start))
             || told.contains_key(metric.name)
     };

@@ -36,6 +36,7 @@ async fn answers_have_the_fields_that_the_description_promises() {
         let query = match operation.path {
             "/api/v1/explain" => "?address=192.0.2.1&title=a",
             "/api/v1/where" => continue, // needs a title; the tests of titles ask it
+            "/api/v1/certificates/{node}/request" => continue, // needs a node's request; the fleet's tests ask it
             _ => "",
         };
         let path = operation.path.replace("{site}", "paris");
