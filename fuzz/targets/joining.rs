@@ -1,5 +1,5 @@
-//! What a stranger sends who wants to join: a token, a certificate signing request, a certificate. And what a node has signed for viewers: its request, and
-//! the chain that comes back.
+//! What a stranger sends who wants to join: a token, a certificate signing request, a certificate. And what a node has signed for viewers: its
+//! request, and the chain that comes back.
 //!
 //! Must hold: no panic; no token lets in but the one that was drawn; a signing request that passes is for its sender's name, and
 //! what is made of it is a certificate for that name; a token has one text.

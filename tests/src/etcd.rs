@@ -27,8 +27,8 @@ fn free_ports(count: usize) -> Vec<[u16; 2]> {
 }
 
 impl Etcd {
-    /// Starts so many members, and waits until they have a leader; `None`, loudly, if there is no etcd here. With `tls`, a PEM file with a certificate
-    /// for 127.0.0.1 and one with its key, clients come over TLS.
+    /// Starts so many members, and waits until they have a leader; `None`, loudly, if there is no etcd here. With `tls`, a PEM file with a
+    /// certificate for 127.0.0.1 and one with its key, clients come over TLS.
     ///
     /// # Panics
     /// If it does not come up.

@@ -11,7 +11,8 @@ pub struct Warnings {
 
 impl Warnings {
     /// Writes a line to standard error, at most once a second: with one bad disk under many viewers, or a proxy that sends garbage, a worker must not
-    /// wait for whoever reads it. The counters count every case. Requests and file names in the line are escaped, so that they cannot control a terminal.
+    /// wait for whoever reads it. The counters count every case. Requests and file names in the line are escaped, so that
+    /// they cannot control a terminal.
     pub fn print(&self, what: &str) {
         let now = reactor::now();
         let is_due = |last| now.duration_since(last) >= Duration::from_secs(1);

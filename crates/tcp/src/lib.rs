@@ -8,7 +8,8 @@
 //!
 //! One turn of a caller's loop:
 //!
-//! 1. `handle_segment` for each arrived segment (or `handle_batched`, and `end_batch` after the last one), `handle_timeout` if [`Endpoint::next_timeout`] has passed;
+//! 1. `handle_segment` for each arrived segment (or `handle_batched`, and `end_batch` after the last one), `handle_timeout` if
+//!    [`Endpoint::next_timeout`] has passed;
 //! 2. `poll_event` until `None`: read requests, [`Endpoint::write`] the length of the answer, release what was
 //!    acknowledged;
 //! 3. `poll_want` until `None`: start reading those ranges, or use what is in hand;

@@ -1,4 +1,5 @@
-//! The certificate that viewers see of a node: the node makes a key and a request, openssl is the authority, and an operator carries both between them.
+//! The certificate that viewers see of a node: the node makes a key and a request, openssl is the authority, and an operator carries both between
+//! them.
 
 use crate::house::Running;
 use fullbore_tests::{Signal, program, tool, until};

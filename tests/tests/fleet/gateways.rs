@@ -75,8 +75,8 @@ fn viewers_are_answered_while_a_gateway_stands_still_while_all_are_dead_and_besi
     one_knows_no_better(&mut fleet, &seat, &addresses_in(&master));
 }
 
-/// A day without gateways, 8,640 to one: it has ten seconds, and certificates that hold for 30 days hold for five minutes here. Heartbeats, steering answers
-/// and films are as long as ever.
+/// A day without gateways, 8,640 to one: it has ten seconds, and certificates that hold for 30 days hold for five minutes here. Heartbeats,
+/// steering answers and films are as long as ever.
 const SCALED_DAY: Duration = Duration::from_secs(10);
 const SCALED_LIFE: &str = "5m";
 /// When it is renewed: after two thirds.

@@ -68,8 +68,8 @@ fn break_paths(town: &Town, fleet: &Fleet) {
     is_told(fleet);
 }
 
-/// Operators see which nodes are lost and why, and of viewers who play on the lost site's nodes, because their own paths are well, who was moved where and
-/// why.
+/// Operators see which nodes are lost and why, and of viewers who play on the lost site's nodes, because their own paths are well, who was moved
+/// where and why.
 fn is_told(fleet: &Fleet) {
     for name in ["node-1", "node-2"] {
         let node = fleet.node(name);
