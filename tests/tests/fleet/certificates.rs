@@ -154,7 +154,10 @@ fn a_node_gets_the_certificate_that_was_issued_for_its_request_and_its_key_never
 
     fleet.issue("box1.csr", "box1.pem");
     fleet.asked(&["certificates", "put", "box1", "box1.pem"]);
-    assert!(fleet.asked(&["certificates", "list"]).contains("holds for 89 days"));
+    // Issued for 90 days, some time ago: within the same second it has all of them.
+    let listed = fleet.asked(&["certificates", "list"]);
+    let holds = ["holds for 89 days", "holds for 90 days"];
+    assert!(holds.iter().any(|words| listed.contains(words)), "{listed}");
     until("viewers to see it", || fleet.is_trusted(port, "ca.pem"));
     let after = std::fs::read_to_string(fleet.path("node/server.json")).unwrap();
     assert_eq!(after, server, "its server was not restarted");

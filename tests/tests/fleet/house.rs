@@ -139,7 +139,7 @@ impl Node {
     pub(crate) fn connections(&self) -> u64 {
         let said = std::fs::read_to_string(self.state.join("server.out")).unwrap();
         let admin =
-            said.lines().find_map(|line| line.strip_prefix("admin ")?.split(' ').next_back());
+            said.lines().find_map(|line| line.strip_prefix("admin ")?.split_whitespace().next());
         let (_, status) = get(&format!("{}status.json", admin.expect("its admin page")));
         let status: Value = serde_json::from_str(&status).unwrap();
         status["total"]["connections"].as_u64().unwrap_or_else(|| panic!("{status}"))
