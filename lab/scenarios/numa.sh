@@ -166,7 +166,7 @@ reordered network
 expect "moves" "$MOVES" = 0
 reordered disk
 expect "moves" "$MOVES" '>=' 32
-expect "bytes from disks" "$FROM_DISKS" '>=' $((4 * 4194304))
+expect "bytes from disks" "$FROM_DISKS" '>=' 4194304
 expect "bytes from disks that workers of other silos sent" "$ACROSS" = 0
 
 served_by userspace 3 --disk auto
