@@ -109,11 +109,6 @@ impl Newcomers {
                 ran.text(),
                 ran.stderr
             );
-            // Every picture of it, and all sound. It warns whenever it goes on to another node.
-            let mut ffmpeg = tool::command("ffmpeg");
-            ffmpeg.args(["-nostdin", "-v", "error", "-xerror", "-i", &url]);
-            let ran = tool::run(ffmpeg.args(["-f", "null", "-"]));
-            assert!(ran.success, "{manifest}: {}", ran.stderr);
         }
     }
 
