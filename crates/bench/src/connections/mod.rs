@@ -1,7 +1,7 @@
 //! What a viewer more costs on the bypass route: from a thousand connections to hundreds of thousands, at one total rate.
 //!
-//! Everything above the device is the server's own ([`server`]): TCP, the layout of answers, keys, records, buffers. The
-//! viewers are a thread that makes their frames ([`peer`]), so that no descriptor and no port limits their number, and
+//! Everything above the device is the server's own (`server.rs`): TCP, the layout of answers, keys, records, buffers. The
+//! viewers are a thread that makes their frames (`peer.rs`), so that no descriptor and no port limits their number, and
 //! what they cost is not counted as the server's. Each number of connections has a process of its own, because memory that
 //! a process has once used tells nothing of what it needs.
 //!
