@@ -91,14 +91,14 @@ fn lose_etcd(fleet: &mut Fleet, etcd: &mut Etcd) {
     fleet.restart_gateway();
     assert_eq!(get(&fleet.film()).0, 200, "it steers at once");
     assert_eq!(fleet.route().len(), 3);
-    let problem = &fleet.control(&["nodes"])["store_problem"];
-    assert!(problem.as_str().is_some_and(|line| line.contains("no quorum")), "{problem}");
+    let problem = |fleet: &Fleet| fleet.control(&["nodes"])["store_problem"].as_str().map(str::to_owned);
+    until("the page to tell of it", || problem(fleet).is_some_and(|line| line.contains("no quorum")));
     assert_eq!(drains(fleet).status.code(), Some(1));
 
     etcd.start_member(leader);
     etcd.start_member(second);
     until("changes to be taken again", || drains(fleet).status.success());
     until("nobody to be sent there", || !fleet.route().contains(&"node-1".to_owned()));
-    assert!(fleet.control(&["nodes"])["store_problem"].is_null());
+    until("the page to tell of it no more", || problem(fleet).is_none());
     serves(fleet);
 }
