@@ -13,6 +13,7 @@ mod inventory;
 mod joining;
 mod name;
 mod node;
+mod origin_root;
 mod prefix;
 mod routes;
 mod runs;
@@ -37,6 +38,7 @@ pub use joining::{
 };
 pub use name::{BadName, Name};
 pub use node::{NodeKind, NodePlace, State};
+pub use origin_root::{BadOrigin, OriginKind, OriginRoot};
 pub use prefix::{Prefix, PrefixError};
 pub use routes::{ROUTES_MAX, RoutesAnswer, RoutesUpdate, route_changes};
 pub use signed::{PublicKey, Signed, SigningKey, SigningKeyError, UnsignedError};

@@ -21,7 +21,7 @@ pub struct PublishedTitle {
     pub hls: TitleDocument,
     /// Its DASH manifest.
     pub dash: TitleDocument,
-    /// Where the title's folder begins: `file:///path/of/library`, `s3://bucket/prefix`.
+    /// Where the title's folder begins, as an [`crate::OriginRoot`]: `file:///path/of/library`, `s3://bucket/prefix`, `https://host/path`.
     pub origin: String,
     /// When it was published, since 1970.
     pub published_unix_seconds: u64,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use crypt::client::Trust;
+use fleet::OriginRoot;
 use identity::Credentials;
 use node::beating::{self, BeatingOptions};
 use node::bird::{self, BirdOptions};
@@ -51,6 +52,10 @@ pub(crate) struct Node {
     /// Seconds to wait for each node of the cluster whose turn it is to fetch a title, besides the time that it takes
     #[arg(long, value_name = "SECONDS", default_value = "30")]
     fill_wait: Amount,
+    /// Copy titles only from this origin and what is below it, such as https://origin.example/films; can be repeated [default: any folder or bucket
+    /// that a title was published with, and no web server]
+    #[arg(long, value_name = "URL")]
+    origin: Vec<OriginRoot>,
     /// Hours within which every title is read again and compared with its SHA-256
     #[arg(long, value_name = "HOURS", default_value = "168")]
     scrub_hours: Amount,
@@ -211,6 +216,7 @@ impl Node {
             ceiling_bits_per_second: self.ceiling(membership),
             snapshot_keys: membership.keys.snapshots.clone(),
             viewer_keys: membership.keys.tokens.clone(),
+            origins: self.origin.clone(),
             trust: Trust::System,
             host: membership.host.clone(),
             program: program.map_err(|error| format!("cannot find this program: {error}"))?,

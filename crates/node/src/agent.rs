@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use crypt::client::Trust;
 use fleet::{
-    Condition, Digest, HeartbeatAnswer, Load, Name, PublicKey, PublishedTitle, State, WatchReport,
+    Condition, Digest, HeartbeatAnswer, Load, Name, OriginRoot, PublicKey, PublishedTitle, State,
+    WatchReport,
 };
 use serde::Serialize;
 use tokio::sync::watch;
@@ -56,7 +57,9 @@ pub struct AgentOptions {
     pub snapshot_keys: Vec<PublicKey>,
     /// The fleet's public keys for signed URLs, as `fullbore serve` reads them; empty if it signs none.
     pub viewer_keys: String,
-    /// Whose certificates it takes for other nodes'.
+    /// From where titles may be copied, besides nodes; if none is named, from any folder and bucket.
+    pub origins: Vec<OriginRoot>,
+    /// Whose certificates it takes for other nodes' and origins'.
     pub trust: Trust,
     /// The host of the addresses that viewers get.
     pub host: String,
@@ -168,6 +171,7 @@ impl Agent {
             scrub: options.scrub,
             evict_after: options.evict_after,
             clock: wall_clock,
+            origins: options.origins.clone(),
             trust: options.trust.clone(),
         };
         let holder = Arc::new(Holder::open(holding).map_err(failed(&options.libraries[0]))?);

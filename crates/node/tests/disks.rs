@@ -137,6 +137,7 @@ fn a_server_serves_again_what_came_again_after_its_disk_was_lost() {
         ceiling_bits_per_second: 0,
         snapshot_keys: Vec::new(),
         viewer_keys: String::new(),
+        origins: Vec::new(),
         trust: crypt::client::Trust::System,
         host: "127.0.0.1".to_owned(),
         program: fullbore_tests::program().to_owned(),

@@ -37,6 +37,7 @@ fn options(root: &Path) -> AgentOptions {
         ceiling_bits_per_second: 0,
         snapshot_keys: Vec::new(),
         viewer_keys: String::new(),
+        origins: Vec::new(),
         trust: crypt::client::Trust::System,
         host: "127.0.0.1".to_owned(),
         program: fullbore_tests::program().to_owned(),

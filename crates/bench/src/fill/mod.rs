@@ -88,6 +88,7 @@ impl WatchedBox {
             ceiling_bits_per_second: 0,
             snapshot_keys: Vec::new(),
             viewer_keys: String::new(),
+            origins: Vec::new(),
             // The other server has just made its certificate.
             trust: Trust::Anyone,
             host: "127.0.0.1".to_owned(),

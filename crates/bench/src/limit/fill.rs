@@ -42,6 +42,7 @@ impl EmptyBox {
             scrub: Duration::from_secs(7 * 86_400),
             evict_after: Duration::ZERO,
             clock: wall_clock,
+            origins: Vec::new(),
             // The server has just made its certificate.
             trust: Trust::Anyone,
         });

@@ -284,7 +284,7 @@ pub static OPERATIONS: &[Operation] = &[
             needed(
                 "origin",
                 Text,
-                "Where nodes copy it from: file:///LIBRARY or s3://BUCKET/PREFIX.",
+                "Where nodes copy it from: file:///LIBRARY, s3://BUCKET/PREFIX or https://HOST/PATH.",
             ),
             needed("record", Text, "Its title.json, in base64."),
             needed("hls", Text, "Its HLS playlist, in base64."),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use catalog::{Record, TitlePath};
-use fleet::{Digest, PublishedTitle, TitleDocument};
+use fleet::{Digest, OriginRoot, PublishedTitle, TitleDocument};
 
 use super::Gateway;
 use super::changes::By;
@@ -15,7 +15,7 @@ use crate::store::records::{TitleRecord, WITHDRAWN_MAX, WithdrawnVersion};
 pub struct Publication {
     /// Its path in the library.
     pub path: TitlePath,
-    /// Where the library is that nodes copy it from: `file:///library`, `s3://bucket/prefix`.
+    /// Where the library is that nodes copy it from: an [`OriginRoot`].
     pub origin: String,
     /// Nodes bring it at once, whatever their windows say.
     pub at_once: bool,
@@ -26,9 +26,6 @@ pub struct Publication {
     /// The DASH manifest that the record names.
     pub dash: Vec<u8>,
 }
-
-/// Longest address of an origin.
-const ORIGIN_BYTES_MAX: usize = 1000;
 
 impl Publication {
     /// As the operator's API takes it.
@@ -60,18 +57,10 @@ impl Publication {
                 return Err(wrong(format!("{file} is not the one that its title.json names")));
             }
         }
-        check_origin(&self.origin).map_err(wrong)?;
+        let origin: Result<OriginRoot, _> = self.origin.parse();
+        origin.map_err(|why| wrong(format!("{:?} is no origin: {why}", self.origin)))?;
         Ok(record)
     }
-}
-
-fn check_origin(origin: &str) -> Result<(), String> {
-    let is_known = origin.starts_with("file:///") || origin.starts_with("s3://");
-    let is_plain = origin.len() <= ORIGIN_BYTES_MAX && !origin.chars().any(char::is_control);
-    if is_known && is_plain {
-        return Ok(());
-    }
-    Err("its origin is neither file:///FOLDER nor s3://BUCKET/PREFIX".to_owned())
 }
 
 impl Gateway {

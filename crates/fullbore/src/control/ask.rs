@@ -156,7 +156,8 @@ pub(super) enum Ask {
         /// The library's folder on this machine [default: the one that --origin names]
         #[arg(long, value_name = "DIR", required_unless_present = "origin")]
         library: Option<PathBuf>,
-        /// Where nodes copy the library from: file:///FOLDER or s3://BUCKET/PREFIX [default: the folder of --library]
+        /// Where nodes copy the library from: file:///FOLDER, s3://BUCKET/PREFIX or https://HOST/PATH (which needs
+        /// --library, too) [default: the folder of --library]
         #[arg(long, value_name = "URL")]
         origin: Option<String>,
         /// Have nodes bring it at once, whatever their windows say
@@ -556,6 +557,10 @@ async fn read_title(
             let whole =
                 whole.map_err(|error| Failed(1, format!("{}: {error}", library.display())))?;
             gateway::read_title(&library, path, format!("file://{}", whole.display()))
+        }
+        (None, Some(web)) if web.starts_with("http") => {
+            let need = format!("name a folder that holds the library of {web}, too: add --library DIR");
+            return Err(Failed(2, need));
         }
         (None, origin) => gateway::read_title_in_bucket(&origin.unwrap_or_default(), path).await,
     };

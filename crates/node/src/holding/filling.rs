@@ -16,7 +16,8 @@ use steering::Fleet;
 use super::giving_way::{GivingWay, Viewers};
 use super::grants::Grants;
 use super::origin::origin;
-use super::peer::{self, PeerClient, PeerOrigin};
+use super::http_client::HttpClient;
+use super::peer::{self, PeerOrigin};
 use super::run_last::run_last;
 use super::sources::{Distance, FillCounts, Ledger, TitleSource};
 use super::turns::Turns;
@@ -266,7 +267,7 @@ impl Holder {
         }
         let mut sources = self.peer_sources(peers, wanted);
         if may_go_out {
-            let from = origin(&wanted.origin, title, &wanted.version);
+            let from = origin(&wanted.origin, title, &wanted.version, &self.options);
             sources.push(TitleSource { distance: Distance::Origin, node: None, from });
         }
         sources
@@ -274,7 +275,7 @@ impl Holder {
 
     fn peer_sources(&self, peers: Vec<peer::Peer>, wanted: &PublishedTitle) -> Vec<TitleSource> {
         let Some(first) = peers.first() else { return Vec::new() };
-        let client = match PeerClient::new(&first.base, &self.options.trust) {
+        let client = match HttpClient::new(&first.base, &self.options.trust) {
             Ok(client) => Arc::new(client),
             Err(why) => {
                 crate::tell(&format!("titles cannot be copied from other nodes: {why}"));

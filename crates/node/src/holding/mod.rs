@@ -24,11 +24,12 @@ mod eviction;
 mod filling;
 mod giving_way;
 mod grants;
+mod http_client;
+mod http_head;
 mod look;
 mod origin;
 mod pace;
 mod peer;
-mod peer_head;
 mod removal;
 mod room;
 mod run_last;
@@ -38,6 +39,7 @@ mod stamp;
 mod table;
 mod turns;
 mod window;
+mod web_origin;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -49,7 +51,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crypt::client::Trust;
-use fleet::{Desired, HeldTitle, Inventory, Name, PublishedTitle, Receipt, ReceiptState};
+use fleet::{
+    Desired, HeldTitle, Inventory, Name, OriginRoot, PublishedTitle, Receipt, ReceiptState,
+};
 use serde::Serialize;
 
 use crate::kept;
@@ -93,7 +97,9 @@ pub struct HoldingOptions {
     pub evict_after: Duration,
     /// The clock on the wall, in seconds since 1970 ([`wall_clock`]): it may jump, and tests make it jump.
     pub clock: fn() -> u64,
-    /// Whose certificates it takes for other nodes': what viewers trust, so those that this machine trusts, but for tests.
+    /// From where titles may be copied, besides nodes; see [`OriginRoot::is_allowed`].
+    pub origins: Vec<OriginRoot>,
+    /// Whose certificates it takes for other nodes' and origins': what viewers trust, so those that this machine trusts, but for tests.
     pub trust: Trust,
 }
 

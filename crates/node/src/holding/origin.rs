@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use catalog::{BLOCK_BYTES, FileRecord, TitlePath, document_key, object_key};
-use fleet::Digest;
+use fleet::{Digest, OriginKind, OriginRoot};
 use s3::{S3Bucket, S3Error};
 use tokio::runtime::Runtime;
 
 use super::block_file::{BlockBuffer, BlockFile};
 use super::error::HoldingError;
+use super::web_origin::WebOrigin;
+use super::HoldingOptions;
 
 /// The origin of one title.
 pub(crate) trait Origin {
@@ -29,21 +31,30 @@ pub(crate) trait Origin {
     fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError>;
 }
 
-/// The origin of a version of the title at `title`, whose library's root is `root`: `file:///srv/library`, `s3://bucket/prefix`.
+/// The origin of a version of the title at `title`, whose library's root is `root`, if this node may copy from there.
 pub(crate) fn origin(
     root: &str,
     title: &TitlePath,
     version: &Digest,
+    options: &HoldingOptions,
 ) -> Result<Box<dyn Origin>, HoldingError> {
-    match root.split_once("://") {
-        Some(("file", path)) if path.starts_with('/') => {
-            Ok(Box::new(FolderOrigin::open(&title.folder(Path::new(path)))?))
-        }
-        Some(("s3", _)) => Ok(Box::new(S3Origin::open(root, title, version)?)),
-        _ => Err(HoldingError::Origin(format!(
-            "cannot copy from {root:?}: an origin is file:///FOLDER or s3://BUCKET/PREFIX"
-        ))),
+    let root: OriginRoot = root
+        .parse()
+        .map_err(|why| HoldingError::Origin(format!("cannot copy from {root:?}: {why}")))?;
+    if !root.is_allowed(&options.origins) {
+        let root = root.as_str();
+        return Err(HoldingError::Origin(format!(
+            "this node may not copy from {root}: name it with fullbore node --origin {root}"
+        )));
     }
+    Ok(match root.kind() {
+        OriginKind::Folder => {
+            let path = root.as_str().trim_start_matches("file://");
+            Box::new(FolderOrigin::open(&title.folder(Path::new(path)))?)
+        }
+        OriginKind::Bucket => Box::new(S3Origin::open(root.as_str(), title, version)?),
+        OriginKind::Web => Box::new(WebOrigin::new(&root, title, version, &options.trust)?),
+    })
 }
 
 /// A folder: a disk of the same machine, or a share.

@@ -74,6 +74,7 @@ impl Folders {
             scrub: Duration::from_secs(3600),
             evict_after: Duration::ZERO,
             clock: fullbore_node::wall_clock,
+            origins: Vec::new(),
             trust: crypt::client::Trust::System,
         }
     }

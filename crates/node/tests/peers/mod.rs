@@ -116,6 +116,11 @@ impl Peers {
         self.nodes.push(PeerNode { name, cluster, host, sent_bytes, is_over });
     }
 
+    /// The address of the last one that was added.
+    pub(crate) fn last(&self) -> String {
+        format!("{}://{}:{}", self.scheme, self.nodes.last().unwrap().host, self.port)
+    }
+
     /// What a gateway says of them, and of the box `n1` in the cluster `c1`: all but the box hold the title.
     pub(crate) fn fleet(&self, title: &PublishedTitle) -> Arc<Fleet> {
         let node = |name: &str, cluster: &str, host: &str, holds: Vec<u32>| SnapshotNode {

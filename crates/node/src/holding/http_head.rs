@@ -1,6 +1,6 @@
-//! The head of another node's response, of which little is accepted: HTTP/1.1, a length, and exactly the part that was asked for.
+//! The head of a response to the agent, of which little is accepted: HTTP/1.1, a length, and exactly the part that was asked for.
 
-/// No node of ours has a longer one.
+/// No node of ours has a longer one, and web servers refuse longer ones from clients.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 const END: &[u8] = b"\r\n\r\n";
 
@@ -29,6 +29,8 @@ pub(crate) struct Head {
     length: Option<u64>,
     /// `Content-Range`.
     part: Option<String>,
+    /// The server closes the connection after the response.
+    pub(crate) is_last: bool,
 }
 
 impl Head {
@@ -45,7 +47,7 @@ impl Head {
         let mut lines = text.split("\r\n");
         let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.split(' ').next()?;
         let status = Some(status).filter(|status| status.len() == 3)?.parse().ok()?;
-        let mut own = Self { status, length: None, part: None };
+        let mut own = Self { status, length: None, part: None, is_last: false };
         for line in lines.filter(|line| !line.is_empty()) {
             let (name, value) = line.split_once(':')?;
             let value = value.trim();
@@ -59,6 +61,8 @@ impl Head {
                 if own.length.replace(length).is_some_and(|before| before != length) {
                     return None;
                 }
+            } else if is("connection") {
+                own.is_last |= value.eq_ignore_ascii_case("close");
             } else if is("content-range") && own.part.replace(value.to_owned()).is_some() {
                 return None;
             }

@@ -1,0 +1,147 @@
+//! Where titles come from: what a publication says, and what a node lets itself be told.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+/// Longest address.
+const BYTES_MAX: usize = 1000;
+
+/// The address of a library that nodes copy titles from: `file:///FOLDER`, `s3://BUCKET/PREFIX` or `https://HOST/PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginRoot {
+    text: String,
+    kind: OriginKind,
+}
+
+/// What an origin is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginKind {
+    /// A folder of the node's machine.
+    Folder,
+    /// A bucket of S3.
+    Bucket,
+    /// A web server, by HTTP or HTTPS.
+    Web,
+}
+
+/// A text that is no address of an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadOrigin;
+
+impl Display for BadOrigin {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("an origin is file:///FOLDER, s3://BUCKET/PREFIX or https://HOST/PATH")
+    }
+}
+
+impl std::error::Error for BadOrigin {}
+
+impl FromStr for OriginRoot {
+    type Err = BadOrigin;
+
+    fn from_str(text: &str) -> Result<Self, BadOrigin> {
+        let (scheme, rest) = text.split_once("://").ok_or(BadOrigin)?;
+        let is_plain = text.len() <= BYTES_MAX && !text.chars().any(char::is_control);
+        // What a web server would resolve before it looks, and what would lead out of a folder.
+        let is_direct = !rest.split('/').any(|step| matches!(step, "." | ".."));
+        let kind = match scheme {
+            "file" if rest.starts_with('/') => OriginKind::Folder,
+            "s3" if !rest.is_empty() => OriginKind::Bucket,
+            "http" | "https" if is_web(rest) => OriginKind::Web,
+            _ => return Err(BadOrigin),
+        };
+        // A slash at the end means nothing, but for the root folder.
+        let text = match rest.len() {
+            1 => text,
+            _ => text.trim_end_matches('/'),
+        };
+        if is_plain && is_direct { Ok(Self { text: text.to_owned(), kind }) } else { Err(BadOrigin) }
+    }
+}
+
+/// `HOST[:PORT][/PATH]`, and nothing else that an address may have.
+fn is_web(rest: &str) -> bool {
+    let host = rest.split('/').next().unwrap_or_default();
+    let name = host.split(':').next().unwrap_or_default();
+    !name.is_empty() && rest.bytes().all(|byte| byte.is_ascii_graphic() && !b"@?#\\".contains(&byte))
+}
+
+impl OriginRoot {
+    /// What it is.
+    pub fn kind(&self) -> OriginKind {
+        self.kind
+    }
+
+    /// As it was written, without a slash at its end.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether a node to which `allowed` was said takes titles from here: from one of them or from below it. If nothing was said, that is any folder
+    /// and any bucket, but no web server: who publishes shall not make nodes ask machines that their operators do not know of.
+    pub fn is_allowed(&self, allowed: &[Self]) -> bool {
+        let is_below = |one: &Self| {
+            let rest = self.text.strip_prefix(&one.text);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || one.text.ends_with('/'))
+        };
+        match allowed {
+            [] => self.kind != OriginKind::Web,
+            allowed => allowed.iter().any(is_below),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root(text: &str) -> OriginRoot {
+        text.parse().unwrap_or_else(|_| panic!("{text}"))
+    }
+
+    #[test]
+    fn an_origin_is_a_folder_a_bucket_or_a_web_server() {
+        for (text, kind) in [
+            ("file:///srv/library", OriginKind::Folder),
+            ("file:///", OriginKind::Folder),
+            ("s3://films/hd?endpoint=https://s3.example&region=eu", OriginKind::Bucket),
+            ("https://origin.example", OriginKind::Web),
+            ("http://[2001:db8::1]:8080/a%20b", OriginKind::Web),
+        ] {
+            assert_eq!(root(text).kind(), kind, "{text}");
+            assert_eq!(root(text).as_str(), text);
+        }
+        assert_eq!(root("https://a/b/").as_str(), "https://a/b");
+        let long = format!("https://a/{}", "b".repeat(BYTES_MAX));
+        let bad = [
+            "", "a", "/srv", "file://srv", "ftp://a", "s3://", "https://", "https:///a", "https://:1/a",
+            "https://u@a/b", "https://a/b?c", "https://a/b#c", "https://a b", "https://a\\b",
+            "https://a/../b", "file:///a/./b", "file:///a\nb", &long,
+        ];
+        for text in bad {
+            assert_eq!(text.parse::<OriginRoot>(), Err(BadOrigin), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_node_takes_titles_only_from_where_it_was_told_to() {
+        assert!(root("file:///srv").is_allowed(&[]) && root("s3://a").is_allowed(&[]));
+        assert!(!root("http://127.0.0.1/").is_allowed(&[]));
+        let allowed = ["https://a.example/films", "file:///", "s3://films"].map(root);
+        for (text, is_allowed) in [
+            ("https://a.example/films", true),
+            ("https://a.example/films/", true),
+            ("https://a.example/films/hd", true),
+            ("https://a.example/filmsets", false),
+            ("https://a.example", false),
+            ("http://a.example/films", false),
+            ("https://a.example:1/films", false),
+            ("https://a.example.evil/films", false),
+            ("file:///srv", true),
+            ("s3://films/hd", true),
+            ("s3://films?endpoint=http://169.254.169.254", false),
+        ] {
+            assert_eq!(root(text).is_allowed(&allowed), is_allowed, "{text}");
+        }
+    }
+}

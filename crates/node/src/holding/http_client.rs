@@ -1,0 +1,154 @@
+//! Ranges of files by HTTP: from other nodes, and from an origin that is a web server.
+//!
+//! Nothing that a server says is believed: it answers with the part that was asked for, or is refused. Redirects are not followed, because an address that
+//! another names may be anything; no proxy is asked. What it sends is compared block by block by whoever asked for it.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crypt::client::{ClientOptions, ClientTls, Trust};
+
+use super::http_head::{HEAD_BYTES_MAX, Head, Unfit, Wanted};
+use super::lock;
+use super::sources::PeerFault;
+use super::wire::{Deadline, Wire};
+
+/// How long a block may take: slower than 1.1 Mb/s, and another source is better.
+const BLOCK_MAX: Duration = Duration::from_secs(30);
+
+/// A client of servers that are all reached by TLS, or all without. It keeps the connection to the last one.
+pub(crate) struct HttpClient {
+    tls: Option<ClientTls>,
+    kept: Mutex<Option<(String, Wire)>>,
+}
+
+impl HttpClient {
+    /// For servers with addresses like this one. By TLS, it trusts whom this machine trusts: nodes show viewers' certificates.
+    pub(crate) fn new(address: &str, trust: &Trust) -> Result<Self, String> {
+        let options = ClientOptions { trust: trust.clone(), ..ClientOptions::default() };
+        let tls = address.starts_with("https:").then(|| ClientTls::load(&options));
+        let tls = tls.transpose().map_err(|error| error.to_string())?;
+        Ok(Self { tls, kept: Mutex::default() })
+    }
+
+    /// Requests `target` of the server at `base`, such as `https://HOST:PORT`. Hands over what comes, piece by piece, and refuses anything but what was
+    /// asked for.
+    pub(crate) fn fetch(
+        &self,
+        base: &str,
+        target: &str,
+        wanted: &Wanted,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), PeerFault> {
+        let deadline = Deadline::after(BLOCK_MAX);
+        let mut request = format!("GET {target} HTTP/1.1\r\nHost: {}\r\n", authority(base));
+        if let Wanted::Part { from, count, .. } = wanted {
+            let last = from + *count as u64 - 1;
+            request.push_str(&format!("Range: bytes={from}-{last}\r\n"));
+        }
+        request.push_str("\r\n");
+        let ask = |mut wire: Wire| -> Result<(Wire, Head), PeerFault> {
+            wire.send(request.as_bytes())?;
+            let head = read_head(&mut wire, deadline)?;
+            Ok((wire, head))
+        };
+        let (mut wire, head) = match self.kept(base).map(ask) {
+            // The server has closed it meanwhile.
+            None | Some(Err(PeerFault::Reset)) => ask(self.connect(base, deadline)?)?,
+            Some(asked) => asked?,
+        };
+        let mut left = head.check(wanted)?;
+        while left > 0 {
+            let chunk = wire.next(deadline)?;
+            let count = chunk.len().min(left);
+            take(&chunk[..count]);
+            wire.take(count);
+            left -= count;
+        }
+        if head.is_last {
+            return Ok(());
+        }
+        if !wire.is_drained() {
+            return Err(PeerFault::Length);
+        }
+        *lock(&self.kept) = Some((base.to_owned(), wire));
+        Ok(())
+    }
+
+    /// The kept connection, if it leads there.
+    fn kept(&self, base: &str) -> Option<Wire> {
+        let kept = lock(&self.kept).take();
+        kept.filter(|(to, _)| to == base).map(|(_, wire)| wire)
+    }
+
+    fn connect(&self, base: &str, deadline: Deadline) -> Result<Wire, PeerFault> {
+        let (host, port) = host_and_port(authority(base), self.tls.is_some());
+        Wire::connect(host, port.ok_or(PeerFault::Unreachable)?, self.tls.as_ref(), deadline)
+    }
+}
+
+/// `HOST:PORT` of `http://HOST:PORT`.
+fn authority(base: &str) -> &str {
+    base.split_once("://").map_or(base, |(_, authority)| authority)
+}
+
+/// What to connect to; no port, if what is written there is none.
+fn host_and_port(authority: &str, is_tls: bool) -> (&str, Option<u16>) {
+    let usual = if is_tls { 443 } else { 80 };
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
+        _ => (authority, Some(usual)),
+    };
+    (host.trim_start_matches('[').trim_end_matches(']'), port)
+}
+
+/// Puts a piece of what comes into the room that is left, which is as long as all of it.
+pub(crate) fn fill(left: &mut &mut [u8], piece: &[u8]) {
+    let (now, rest) = std::mem::take(left).split_at_mut(piece.len());
+    now.copy_from_slice(piece);
+    *left = rest;
+}
+
+impl From<Unfit> for PeerFault {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Redirected => Self::Redirected,
+            Unfit::Status => Self::Status,
+            Unfit::Length => Self::Length,
+        }
+    }
+}
+
+/// Waits for a head. What follows stays on the wire.
+fn read_head(wire: &mut Wire, deadline: Deadline) -> Result<Head, PeerFault> {
+    let mut head = Vec::new();
+    loop {
+        let seen = head.len();
+        let next = wire.next(deadline)?;
+        head.extend_from_slice(&next[..next.len().min(HEAD_BYTES_MAX - seen)]);
+        if let Some(end) = Head::end(&head, seen) {
+            wire.take(end - seen);
+            return Head::parse(&head[..end]).ok_or(PeerFault::Status);
+        }
+        wire.take(head.len() - seen);
+        if head.len() == HEAD_BYTES_MAX {
+            return Err(PeerFault::Status);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_s_port_is_its_scheme_s_unless_it_is_named() {
+        let of = |text| host_and_port(text, true);
+        assert_eq!(of("a.example:8443"), ("a.example", Some(8443)));
+        assert_eq!(of("a.example"), ("a.example", Some(443)));
+        assert_eq!(host_and_port("192.0.2.1", false), ("192.0.2.1", Some(80)));
+        assert_eq!(of("[2001:db8::1]"), ("2001:db8::1", Some(443)));
+        assert_eq!(of("[2001:db8::1]:1"), ("2001:db8::1", Some(1)));
+        assert_eq!(of("a:99999"), ("a", None));
+    }
+}

@@ -1,0 +1,90 @@
+//! A web server as the origin of a title: a library, or what `fullbore publish` has put into a bucket, with ranges.
+
+use std::path::Path;
+
+use catalog::{FileRecord, TitlePath, document_key, encode_path, object_key};
+use crypt::client::Trust;
+use fleet::{Digest, OriginRoot};
+
+use super::block_file::BlockBuffer;
+use super::error::HoldingError;
+use super::http_client::{HttpClient, fill};
+use super::http_head::Wanted;
+use super::origin::Origin;
+use super::sources::PeerFault;
+
+/// The origin of one version of a title.
+pub(crate) struct WebOrigin {
+    client: HttpClient,
+    /// `https://HOST:PORT`.
+    base: String,
+    /// The path in front of all names, without a slash at its end.
+    folder: String,
+    title: TitlePath,
+    version: String,
+}
+
+impl WebOrigin {
+    pub(crate) fn new(
+        root: &OriginRoot,
+        title: &TitlePath,
+        version: &Digest,
+        trust: &Trust,
+    ) -> Result<Self, HoldingError> {
+        let root = root.as_str();
+        let client = HttpClient::new(root, trust).map_err(HoldingError::Origin)?;
+        let host_at = root.find("://").map_or(0, |at| at + "://".len());
+        let path_at = root[host_at..].find('/').map_or(root.len(), |at| host_at + at);
+        let (base, folder) = root.split_at(path_at);
+        let (base, folder) = (base.to_owned(), folder.to_owned());
+        Ok(Self { client, base, folder, title: title.clone(), version: version.to_string() })
+    }
+
+    /// Fetches the file at `path` under one of its names. A document of a version has one of its own in a bucket, and none in a library.
+    fn fetch(
+        &self,
+        path: &str,
+        wanted: &Wanted,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), HoldingError> {
+        let mut fetch = |key: &str| {
+            let target = format!("{}/{}", self.folder, encode_path(Path::new(key)));
+            self.client.fetch(&self.base, &target, wanted, take)
+        };
+        let plain = object_key(&self.title, path);
+        let fetched = match path.contains('/') {
+            true => fetch(&plain),
+            false => match fetch(&document_key(&self.version, path)) {
+                Err(PeerFault::Status) => fetch(&plain),
+                fetched => fetched,
+            },
+        };
+        fetched.map_err(|fault| {
+            let Self { base, folder, .. } = self;
+            let why = fault.as_str();
+            HoldingError::Origin(format!("cannot copy {plain} from {base}{folder}: {why}"))
+        })
+    }
+}
+
+impl Origin for WebOrigin {
+    fn read(
+        &self,
+        file: &FileRecord,
+        offset: u64,
+        count: usize,
+        into: &mut BlockBuffer,
+    ) -> Result<(), HoldingError> {
+        let wanted = Wanted::Part { from: offset, count, of: file.bytes };
+        let mut left = into.first_mut(count);
+        self.fetch(&file.path, &wanted, &mut |piece| fill(&mut left, piece))
+    }
+
+    fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError> {
+        let mut bytes = Vec::new();
+        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        let wanted = Wanted::All { bytes_max };
+        self.fetch(path, &wanted, &mut |piece| bytes.extend_from_slice(piece))?;
+        Ok(bytes)
+    }
+}
