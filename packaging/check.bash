@@ -86,6 +86,7 @@ check_tarball() { # TREE TARBALL
   cmp "$1/usr/bin/fullbore" "$2/bin/fullbore"
   diff <(sed 's|/usr/bin/|/usr/local/bin/|' "$1/usr/lib/systemd/system/fullbore.service") "$2/lib/systemd/system/fullbore.service" ||
     check_wrong "the tarball's unit differs by more than its path"
+  grep -q '^ExecReload=/usr/local/bin/fullbore upgrade ' "$2/lib/systemd/system/fullbore.service" || check_wrong "a reload of the tarball's unit is no upgrade"
 }
 
 # The same package as a later version, without packing it again.

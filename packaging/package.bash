@@ -122,7 +122,8 @@ package_unit() { # FILE PREFIX
   grep -q "^ExecStart=$2/bin/fullbore " <<<"$unit" || fail "$1: it does not start /usr/local/bin/fullbore, which the package replaces"
   case $1 in
     */fullbore.service | */certificate.conf)
-      grep -q '^ExecStart=.* --config /etc/fullbore/fullbore.toml ' <<<"$unit" || fail "$1: its command is not the one that the package replaces"
+      grep -q '^ExecStart=.* serve --config /etc/fullbore/fullbore.toml ' <<<"$unit" || fail "$1: its command is not the one that the package replaces"
+      grep -q "^ExecReload=$2/bin/fullbore upgrade " <<<"$unit" || fail "$1: its reload is no upgrade"
       ;;
   esac
   printf '%s\n' "$unit"

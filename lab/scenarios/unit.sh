@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: the packaged systemd unit under a real systemd: a library of root's is sent by the kernel, a key of root's is read, reload, restart, stop
+# shows: the packaged systemd unit under a real systemd: a library of root's is sent by the kernel, a key of root's is read, a reload is an upgrade, restart, stop
 # machines: plain newest
 # with: systemd
 # deadline: 600
@@ -106,20 +106,58 @@ begins_anew
 trusting() { curl -sS --fail --cacert "/tmp/$1/fullchain.pem" "${@:2}" https://localhost/film-007.mp4; } # PAIR CURL-ARGUMENTS...
 trusting first | cmp - "$FILM"
 expect "who may read the copy of the key" "$(stat -c %u:%a /run/fullbore/privkey.pem)" is "$(stat -c %u "/proc/$SERVER"):600"
+CAPABILITIES=$(capabilities Eff)
 begin watching --cacert /tmp/first/fullchain.pem https://localhost/film-007.mp4
+
+# A reload puts another process in the place of the one that runs.
 cp -p /tmp/second/* /etc/certificate/
 systemctl reload fullbore
-has_second() { trusting second -o /dev/null -r 0-9 2>/dev/null; }
-eventually 30 has_second
-say "reloaded: a renewed certificate, whose key only root may read"
-expect "who serves after a reload" "$(systemctl show -P MainPID fullbore)" = "$SERVER"
+serves_with() { trusting "$1" -o /dev/null -r 0-9 2>/dev/null; }
+eventually 30 serves_with second
+OLD=$SERVER
+has_changed() { SERVER=$(systemctl show -P MainPID fullbore); [ "$SERVER" != "$OLD" ]; }
+eventually 30 has_changed
+say "reloaded: another main process, and a renewed certificate, whose key only root may read"
+expect "state after a reload" "$(systemctl show -P ActiveState fullbore)" is active
+expect "user of the new process" "$(stat -c %u "/proc/$SERVER")" = "$(stat -c %u "/proc/$OLD")"
+expect "effective capabilities of the new process" "$(capabilities Eff)" is "$CAPABILITIES"
+expect "the new process is in the unit" "$(grep -c fullbore.service "/proc/$SERVER/cgroup")" '>' 0
 go_on watching "$VIEWER"
 cmp /tmp/got-watching "$FILM" || wrong "the viewer who was there before the reload got other bytes"
+has_ended_process() { [ ! -e "/proc/$OLD" ]; }
+eventually 60 has_ended_process
+expect "state after the old process has ended" "$(systemctl show -P ActiveState fullbore)" is active
+serves_with second || wrong "nobody serves after the old process has ended"
+
+# A configuration that cannot be served is refused, and the server goes on.
+drop_in wrong ExecReload= "ExecReload=/usr/local/bin/fullbore upgrade /no/such/library --listen [::]:443 --state /var/lib/fullbore"
+systemctl daemon-reload
+if systemctl reload fullbore; then wrong "a reload with a missing library succeeds"; fi
+expect "the main process after a failed reload" "$(systemctl show -P MainPID fullbore)" = "$SERVER"
+serves_with second || wrong "nobody serves after a failed reload"
+rm "$UNIT.d/wrong.conf"
+systemctl daemon-reload
+
+# SIGHUP loads certificates in the process that runs.
+# shellcheck disable=SC2016 # the unit's own variable
+sh -ec "$(sed -n 's/^Environment="COPY=\(.*\)"$/\1/p' "$UNIT.d/certificate.conf" | sed 's/%%/%/; s|$CERTIFICATE|/tmp/first|')"
+systemctl kill --signal=HUP --kill-whom=main fullbore
+eventually 30 serves_with first
+eventually 30 grep -q 'certificates reloaded on request' "$SAID"
+expect "the main process after SIGHUP" "$(systemctl show -P MainPID fullbore)" = "$SERVER"
+say "a failed reload changes nothing; SIGHUP loads certificates"
+
+# systemd notices when the process dies that took the place of its own.
+kill -KILL "$SERVER"
+OLD=$SERVER
+is_restarted() { has_changed && [ "$SERVER" != 0 ] && serves_with second; }
+eventually 60 is_restarted
+say "the upgraded process was killed, and the service was started again"
 
 # --- the end -------------------------------------------------------------------------------------------------------------------
 
 systemctl restart fullbore
-trusting second -o /dev/null
+eventually 30 serves_with second
 systemctl stop fullbore
 expect "result" "$(systemctl show -P Result fullbore)" is success
 expect "exit code" "$(systemctl show -P ExecMainStatus fullbore)" = 0
