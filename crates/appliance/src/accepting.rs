@@ -20,18 +20,20 @@ impl Accepting {
 
     /// Starts accepting at each listener, or stops it at all of them; nothing if that was done before. `begin` accepts until its `Drain` begins.
     pub(crate) fn set(&self, is_on: bool, begin: impl Fn(Fd, Rc<Drain>)) {
-        let mut current = self.stop.borrow_mut();
-        match (&*current, is_on) {
-            (None, true) => {
-                let stop = Rc::new(Drain::default());
-                self.listeners.iter().for_each(|at| begin(at.clone(), Rc::clone(&stop)));
-                *current = Some(stop);
-            }
-            (Some(stop), false) => {
-                stop.begin();
-                *current = None;
-            }
-            _ => {}
+        if !is_on {
+            return self.stop();
+        }
+        self.stop.borrow_mut().get_or_insert_with(|| {
+            let stop = Rc::new(Drain::default());
+            self.listeners.iter().for_each(|at| begin(at.clone(), Rc::clone(&stop)));
+            stop
+        });
+    }
+
+    /// Stops accepting.
+    pub(crate) fn stop(&self) {
+        if let Some(stop) = self.stop.take() {
+            stop.begin();
         }
     }
 }

@@ -107,6 +107,8 @@ struct State {
     draining: AtomicBool,
     /// Whether the listener is left to another server. Responses then say that their connection ends.
     is_away: AtomicBool,
+    /// Whether to accept anew ([`AdminControl::accept_anew`]).
+    anew: AtomicBool,
     hosts: AdminHosts,
     /// Requests for other hosts.
     misdirected: AtomicU64,
@@ -147,6 +149,7 @@ impl Admin {
             experience: Mutex::default(),
             draining,
             is_away: AtomicBool::new(estate.is_shared()),
+            anew: AtomicBool::new(false),
             hosts: AdminHosts::new(&config.admin_hosts),
             misdirected: AtomicU64::new(0),
             folders,
@@ -200,6 +203,12 @@ impl AdminControl {
         self.state.is_away.store(is_away, Ordering::Relaxed);
         self.remote.wake();
     }
+
+    /// Takes what waits at the listeners, and goes on accepting.
+    pub(crate) fn accept_anew(&self) {
+        self.state.anew.store(true, Ordering::Release);
+        self.remote.wake();
+    }
 }
 
 impl Drop for Admin {
@@ -229,6 +238,10 @@ async fn serve(
     let admission = Admission::new(CONNECTIONS_MAX, 0);
     let follow = || {
         let is_here = !state.is_away.load(Ordering::Relaxed);
+        if state.anew.swap(false, Ordering::Acquire) {
+            accepting.stop();
+            of_redirects.stop();
+        }
         accepting.set(is_here, |listener, stop| {
             let (state, live) = (Arc::clone(&state), Rc::clone(&live));
             spawn(accept(state, live, listener, stop, Rc::clone(&admission)));

@@ -12,6 +12,7 @@ use token::KeyRing;
 pub struct Control {
     drain: AtomicBool,
     away: AtomicBool,
+    anew: AtomicBool,
     tls: Mutex<Option<Tls>>,
     keys: Mutex<Option<Arc<KeyRing>>>,
     lists: Mutex<Option<Arc<AddressLists>>>,
@@ -25,6 +26,7 @@ impl Control {
         Self {
             drain: AtomicBool::new(false),
             away: AtomicBool::new(is_away),
+            anew: AtomicBool::new(false),
             tls: Mutex::new(None),
             keys: Mutex::new(None),
             lists: Mutex::new(None),
@@ -43,6 +45,12 @@ impl Control {
     /// each connection ends with the response.
     pub(crate) fn send_away(&self, is_away: bool) {
         self.away.store(is_away, Ordering::Release);
+        self.remote.wake();
+    }
+
+    /// Asks the worker to take what waits at its listeners, and to go on accepting.
+    pub(crate) fn accept_anew(&self) {
+        self.anew.store(true, Ordering::Release);
         self.remote.wake();
     }
 
@@ -78,6 +86,11 @@ impl Control {
     /// Whether the worker leaves its listeners to another process.
     pub(crate) fn is_away(&self) -> bool {
         self.away.load(Ordering::Acquire)
+    }
+
+    /// Whether [`Self::accept_anew`] was called; true once for each.
+    pub(crate) fn take_anew(&self) -> bool {
+        self.anew.swap(false, Ordering::Acquire)
     }
 
     /// New keys; each set is returned once.

@@ -331,6 +331,9 @@ impl Worker {
             }
         }
         self.drain.announce(control.is_away());
+        if control.take_anew() {
+            accepting.stop();
+        }
         accepting.set(!self.drain.is_announced(), |listener, stop| {
             spawn(Rc::clone(self).accept(listener, stop));
         });
