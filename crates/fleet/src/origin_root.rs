@@ -55,7 +55,11 @@ impl FromStr for OriginRoot {
             1 => text,
             _ => text.trim_end_matches('/'),
         };
-        if is_plain && is_direct { Ok(Self { text: text.to_owned(), kind }) } else { Err(BadOrigin) }
+        if is_plain && is_direct {
+            Ok(Self { text: text.to_owned(), kind })
+        } else {
+            Err(BadOrigin)
+        }
     }
 }
 
@@ -63,7 +67,8 @@ impl FromStr for OriginRoot {
 fn is_web(rest: &str) -> bool {
     let host = rest.split('/').next().unwrap_or_default();
     let name = host.split(':').next().unwrap_or_default();
-    !name.is_empty() && rest.bytes().all(|byte| byte.is_ascii_graphic() && !b"@?#\\".contains(&byte))
+    !name.is_empty()
+        && rest.bytes().all(|byte| byte.is_ascii_graphic() && !b"@?#\\".contains(&byte))
 }
 
 impl OriginRoot {
@@ -82,7 +87,9 @@ impl OriginRoot {
     pub fn is_allowed(&self, allowed: &[Self]) -> bool {
         let is_below = |one: &Self| {
             let rest = self.text.strip_prefix(&one.text);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || one.text.ends_with('/'))
+            rest.is_some_and(|rest| {
+                rest.is_empty() || rest.starts_with('/') || one.text.ends_with('/')
+            })
         };
         match allowed {
             [] => self.kind != OriginKind::Web,
@@ -114,9 +121,24 @@ mod tests {
         assert_eq!(root("https://a/b/").as_str(), "https://a/b");
         let long = format!("https://a/{}", "b".repeat(BYTES_MAX));
         let bad = [
-            "", "a", "/srv", "file://srv", "ftp://a", "s3://", "https://", "https:///a", "https://:1/a",
-            "https://u@a/b", "https://a/b?c", "https://a/b#c", "https://a b", "https://a\\b",
-            "https://a/../b", "file:///a/./b", "file:///a\nb", &long,
+            "",
+            "a",
+            "/srv",
+            "file://srv",
+            "ftp://a",
+            "s3://",
+            "https://",
+            "https:///a",
+            "https://:1/a",
+            "https://u@a/b",
+            "https://a/b?c",
+            "https://a/b#c",
+            "https://a b",
+            "https://a\\b",
+            "https://a/../b",
+            "file:///a/./b",
+            "file:///a\nb",
+            &long,
         ];
         for text in bad {
             assert_eq!(text.parse::<OriginRoot>(), Err(BadOrigin), "{text}");

@@ -91,8 +91,11 @@ fn lose_etcd(fleet: &mut Fleet, etcd: &mut Etcd) {
     fleet.restart_gateway();
     assert_eq!(get(&fleet.film()).0, 200, "it steers at once");
     assert_eq!(fleet.route().len(), 3);
-    let problem = |fleet: &Fleet| fleet.control(&["nodes"])["store_problem"].as_str().map(str::to_owned);
-    until("the page to tell of it", || problem(fleet).is_some_and(|line| line.contains("no quorum")));
+    let problem =
+        |fleet: &Fleet| fleet.control(&["nodes"])["store_problem"].as_str().map(str::to_owned);
+    until("the page to tell of it", || {
+        problem(fleet).is_some_and(|line| line.contains("no quorum"))
+    });
     assert_eq!(drains(fleet).status.code(), Some(1));
 
     etcd.start_member(leader);

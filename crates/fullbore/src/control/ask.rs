@@ -559,7 +559,8 @@ async fn read_title(
             gateway::read_title(&library, path, format!("file://{}", whole.display()))
         }
         (None, Some(web)) if web.starts_with("http") => {
-            let need = format!("name a folder that holds the library of {web}, too: add --library DIR");
+            let need =
+                format!("name a folder that holds the library of {web}, too: add --library DIR");
             return Err(Failed(2, need));
         }
         (None, origin) => gateway::read_title_in_bucket(&origin.unwrap_or_default(), path).await,

@@ -15,8 +15,8 @@ use steering::Fleet;
 
 use super::giving_way::{GivingWay, Viewers};
 use super::grants::Grants;
-use super::origin::origin;
 use super::http_client::HttpClient;
+use super::origin::origin;
 use super::peer::{self, PeerOrigin};
 use super::run_last::run_last;
 use super::sources::{Distance, FillCounts, Ledger, TitleSource};

@@ -38,8 +38,8 @@ mod sources;
 mod stamp;
 mod table;
 mod turns;
-mod window;
 mod web_origin;
+mod window;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -11,10 +11,10 @@ use fleet::{Digest, OriginKind, OriginRoot};
 use s3::{S3Bucket, S3Error};
 use tokio::runtime::Runtime;
 
+use super::HoldingOptions;
 use super::block_file::{BlockBuffer, BlockFile};
 use super::error::HoldingError;
 use super::web_origin::WebOrigin;
-use super::HoldingOptions;
 
 /// The origin of one title.
 pub(crate) trait Origin {
