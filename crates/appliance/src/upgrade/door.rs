@@ -217,8 +217,8 @@ impl Doorkeeper {
         Err(why)
     }
 
-    /// Until the kernel has taken the rings of a process apart that has ended, their accepts are still at the listeners. The kernel wakes one accept for
-    /// a connection, so one of these may be woken in vain, and the connection would wait until the next one comes.
+    /// Until the kernel has taken the rings of a process apart that has ended, their accepts are still at the listeners. The kernel wakes one accept
+    /// for a connection, so one of these may be woken in vain, and the connection would wait until the next one comes.
     fn accept_what_the_dead_leave(&self) {
         let began = Instant::now();
         while began.elapsed() < PREDECESSOR_GONE_WITHIN {

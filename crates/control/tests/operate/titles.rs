@@ -91,7 +91,7 @@ async fn a_title_that_is_not_whole_is_not_published() {
         (with("record", good["hls"].clone()), "title.json cannot be used"),
         (with("record", json!("&")), "not base64"),
         (with("title", json!("../a")), "cannot be a title's name"),
-        (with("origin", json!("http://example")), "origin"),
+        (with("origin", json!("http://user@example")), "origin"),
         (with("origin", json!("file:///a\nb")), "origin"),
     ] {
         let (status, answer) = fleet.post("/api/v1/titles/publish", body).await;

@@ -1,7 +1,7 @@
 //! Ranges of files by HTTP: from other nodes, and from an origin that is a web server.
 //!
-//! Nothing that a server says is believed: it answers with the part that was asked for, or is refused. Redirects are not followed, because an address that
-//! another names may be anything; no proxy is asked. What it sends is compared block by block by whoever asked for it.
+//! Nothing that a server says is believed: it answers with the part that was asked for, or is refused. Redirects are not followed, because an
+//! address that another names may be anything; no proxy is asked. What it sends is compared block by block by whoever asked for it.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -31,8 +31,8 @@ impl HttpClient {
         Ok(Self { tls, kept: Mutex::default() })
     }
 
-    /// Requests `target` of the server at `base`, such as `https://HOST:PORT`. Hands over what comes, piece by piece, and refuses anything but what was
-    /// asked for.
+    /// Requests `target` of the server at `base`, such as `https://HOST:PORT`. Hands over what comes, piece by piece, and refuses anything but what
+    /// was asked for.
     pub(crate) fn fetch(
         &self,
         base: &str,
