@@ -53,7 +53,6 @@ impl Stores {
 }
 
 #[test]
-#[ignore = "has not passed yet: ./run fleet-lab"]
 fn viewers_notice_nothing_of_an_etcd_without_a_leader_or_a_quorum_and_operators_get_one_line() {
     let Some(mut stores) = Stores::start("127.0.0.1", 3) else { return };
     let extras = Extras { stores: Some(&stores), ..Extras::default() };
