@@ -3,6 +3,7 @@
 mod films;
 mod group;
 mod idle_memory;
+mod lowered_limit;
 mod nothing_leaks;
 mod out_of_memory;
 mod soak;
