@@ -10,7 +10,6 @@
 
 mod checks;
 mod diagnosis;
-pub mod ethtool;
 mod finding;
 mod source;
 mod tree;
@@ -19,7 +18,7 @@ mod visit;
 pub use diagnosis::Diagnosis;
 pub use finding::{Area, Cost, Finding, Unread, Worth};
 
-use ethtool::Ethtool;
+use machine::ethtool::Ethtool;
 use std::path::{Path, PathBuf};
 use visit::Visit;
 

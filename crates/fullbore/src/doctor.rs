@@ -2,11 +2,11 @@
 
 use crate::{say, tell};
 use ::bench::measure::{self, Measurements};
-use ::doctor::ethtool::KernelEthtool;
 use ::doctor::{Area, Cost, Evidence, Finding, examine};
 use ::load::interrupt::{self, Interrupt};
 use appliance::access::{self, Lack};
 use clap::Args;
+use machine::ethtool::KernelEthtool;
 use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};

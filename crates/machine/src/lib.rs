@@ -1,6 +1,7 @@
 //! What serving needs to know about the machine: CPUs, caches, memory, kernel, limits, and where disks and network cards are.
 //!
-//! All of it is read from the text files of `/proc` and `/sys`, below a root that tests can move. Nothing is measured,
+//! Nearly all of it is read from the text files of `/proc` and `/sys`, below a root that tests can move; the settings of network
+//! cards ([`ethtool`]) and the way that connections leave ([`SealingCards`]) are asked for over netlink. Nothing is measured,
 //! and only [`raise_nofile`] and [`reserve_files`] change anything. A file that is missing or cannot be parsed makes
 //! that one answer `None` (or the modest value its field names), never an error: a server can start without knowing the
 //! size of its caches.
@@ -13,15 +14,18 @@ mod cards;
 mod cgroup;
 mod cpus;
 mod disks;
+pub mod ethtool;
 mod headroom;
 mod kernel;
 mod limits;
 mod link_speed;
 mod mounts;
+mod netlink;
 mod nodes;
 mod pressure;
 mod reserved_pages;
 mod root;
+mod sealing_cards;
 mod topology;
 
 pub use addresses::reachable_addresses;
@@ -36,6 +40,7 @@ pub use mounts::Mount;
 pub use nodes::Node;
 pub use pressure::MemoryPressure;
 pub use reserved_pages::{LargePagePool, ReservedPages};
+pub use sealing_cards::{Ends, LeavesBy, SealingCards, TLS_FEATURE};
 pub use topology::Topology;
 
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! What network cards do by themselves, their rings, when they interrupt, and the size of packets.
 
-use crate::ethtool::CardSettings;
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
 use crate::visit::Visit;
+use machine::ethtool::CardSettings;
 
 /// Descriptors. At 100 Gb/s, 1024 full packets arrive or leave in 120 µs.
 const RING_MIN: u32 = 1024;
@@ -94,14 +94,14 @@ fn offloads(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
         ));
     }
     let is_member = visit.tree.has(format!("sys/class/net/{card}/master/bonding"));
-    if is_member && !is_off("tls-hw-tx-offload") {
+    if is_member && !is_off(machine::TLS_FEATURE) {
         visit.found(fault(
             card,
             "tls-offload-in-bond",
             ["a card of a bond may encrypt (tls-hw-tx-offload)".into(), "off while it is in a bond".into()],
             Cost {
                 worth: crate::finding::Worth::Safety,
-                what: "when the card that encrypts is set down, the rest of a film may leave in clear text: seen on Linux 6.1 and 7.3 with a card made of software; it concerns --route kernel with TLS 1.2".into(),
+                what: "when the card that encrypts is set down, the rest of a film may leave in clear text: seen on Linux 6.1 and 7.3 with a card made of software; it concerns every program that gives the kernel keys of TLS 1.2; with --route kernel the server encrypts over such a bond itself (docs/routes.md, \"Never over a bond\")".into(),
                 source: source::OFFLOAD,
             },
             ["ethtool -K CARD tls-hw-tx-offload off", CHECK],

@@ -1,9 +1,9 @@
 //! The queues of network cards: how many, which CPUs they interrupt, and how packets are spread over them.
 
 use super::card::{fault, physical};
-use crate::ethtool::{CardSettings, QueueCounts};
 use crate::finding::Cost;
 use crate::visit::Visit;
+use machine::ethtool::{CardSettings, QueueCounts};
 
 pub(crate) fn check(visit: &mut Visit<'_>) {
     for card in physical(visit) {

@@ -1,9 +1,9 @@
 //! A machine as its files tell it: two sockets, four NVMe disks, and two cards in a bond, with nothing to complain about.
 
-use fullbore_doctor::ethtool::{
+use fullbore_doctor::{Diagnosis, Evidence, Finding, examine};
+use machine::ethtool::{
     CardFeatures, CardSettings, Coalescing, Ethtool, PauseFrames, QueueCounts, RingSizes,
 };
-use fullbore_doctor::{Diagnosis, Evidence, Finding, examine};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -286,7 +286,8 @@ impl Sample {
         folder
     }
 
-    fn disk(&mut self, index: usize, port: &str, address: &str, node: &str) {
+    /// An NVMe disk.
+    pub(crate) fn disk(&mut self, index: usize, port: &str, address: &str, node: &str) {
         let folder = self.device(port, address, "0x010802\n", "4\n", node);
         let controller = format!("{folder}/nvme/nvme{index}");
         self.link(&format!("sys/class/nvme/nvme{index}"), &controller);

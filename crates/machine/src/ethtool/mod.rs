@@ -1,9 +1,10 @@
 //! Settings of network cards, as `ethtool` shows them (kernel documentation: networking/ethtool-netlink).
 
-mod attributes;
-mod netlink;
+mod answers;
+mod kernel;
 
-pub use netlink::KernelEthtool;
+pub(crate) use kernel::Asker;
+pub use kernel::KernelEthtool;
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,55 +1,8 @@
-//! Netlink's messages: headers and attributes (kernel documentation: userspace-api/netlink). What does not fit its own
-//! lengths ends the walk; nothing is read beyond the end.
+//! What the attributes of ethtool's answers mean (kernel documentation: networking/ethtool-netlink).
 
 use super::{CardFeatures, Coalescing, PauseFrames, QueueCounts, RingSizes};
+use crate::netlink::attributes::{attribute, attributes, number, text};
 use std::collections::BTreeSet;
-
-/// Flags in an attribute's type: nested, and in network byte order.
-const TYPE_MASK: u16 = 0x3fff;
-
-const NESTED: u16 = 0x8000;
-
-/// An attribute's length and type.
-const HEAD_BYTES: usize = 4;
-
-/// Appends an attribute.
-pub(crate) fn put(message: &mut Vec<u8>, kind: u16, payload: &[u8]) {
-    let bytes = u16::try_from(HEAD_BYTES + payload.len()).expect("our attributes are short");
-    message.extend(bytes.to_ne_bytes());
-    message.extend(kind.to_ne_bytes());
-    message.extend(payload);
-    message.resize(message.len().next_multiple_of(4), 0);
-}
-
-/// Appends an attribute that contains others.
-pub(crate) fn put_nested(message: &mut Vec<u8>, kind: u16, payload: &[u8]) {
-    put(message, kind | NESTED, payload);
-}
-
-/// The attributes in `bytes`: type and payload.
-pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let head = bytes.get(..HEAD_BYTES)?;
-        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        let kind = u16::from_ne_bytes([head[2], head[3]]) & TYPE_MASK;
-        let payload = bytes.get(HEAD_BYTES..length)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, payload))
-    })
-}
-
-pub(crate) fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
-    attributes(bytes).find(|(found, _)| *found == kind).map(|(_, payload)| payload)
-}
-
-fn number(bytes: &[u8], kind: u16) -> Option<u32> {
-    match *attribute(bytes, kind)? {
-        [byte] => Some(byte.into()),
-        [a, b] => Some(u16::from_ne_bytes([a, b]).into()),
-        [a, b, c, d] => Some(u32::from_ne_bytes([a, b, c, d])),
-        _ => None,
-    }
-}
 
 /// `ETHTOOL_A_RINGS_*`.
 pub(crate) fn rings(bytes: &[u8]) -> Option<RingSizes> {
@@ -96,11 +49,7 @@ fn names_set(bitset: &[u8]) -> BTreeSet<String> {
     let has_mask = attribute(bitset, 1).is_none();
     let bits = attributes(attribute(bitset, 3).unwrap_or_default());
     let set = bits.filter(|(_, bit)| !has_mask || attribute(bit, 3).is_some());
-    let names = set.filter_map(|(_, bit)| {
-        let name = attribute(bit, 2)?.split(|byte| *byte == 0).next()?;
-        Some(String::from_utf8_lossy(name).into_owned())
-    });
-    names.collect()
+    set.filter_map(|(_, bit)| text(bit, 2)).collect()
 }
 
 /// `ETHTOOL_A_RSS_INDIR`.
@@ -113,6 +62,7 @@ pub(crate) fn spread(bytes: &[u8]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netlink::attributes::{put, put_nested};
 
     fn numbers(pairs: &[(u16, u32)]) -> Vec<u8> {
         let mut message = Vec::new();

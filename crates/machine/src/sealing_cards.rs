@@ -1,0 +1,342 @@
+//! Which network cards encrypt TLS by themselves (`tls-hw-tx-offload`), and whether a connection leaves by one.
+//!
+//! A program that gives the kernel a connection's keys cannot say who shall use them: the kernel passes them to the card by which the
+//! connection leaves, if the card's feature is on. Over a bond that can put clear text on the wire (docs/notes/bond-offload.md), so whoever
+//! hands out keys asks here first.
+//!
+//! Everything comes from the kernel over netlink, for the network namespace of this thread: the list of devices, their features, and the
+//! route of a connection. The kernel tells each change of a device at once, and it is looked at before each answer. The sockets are opened
+//! once, so answers are still to be had after a sandbox has closed `/sys` and forbidden new sockets.
+//!
+//! Invariants: what is not known is never taken for safe. Where no device can encrypt, an answer takes one system call.
+
+use crate::ethtool::{Asker, CardFeatures};
+use crate::netlink::attributes::{attribute, number, put, text};
+use crate::netlink::{Message, Netlink};
+use rustix::net;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// The feature's name in the kernel and in `ethtool -k`.
+pub const TLS_FEATURE: &str = "tls-hw-tx-offload";
+
+/// `RTM_*` (linux/rtnetlink.h).
+const NEW_LINK: u16 = 16;
+const DELETED_LINK: u16 = 17;
+const GET_LINK: u16 = 18;
+const GET_ROUTE: u16 = 26;
+
+/// `RTMGRP_LINK`.
+const GROUP_LINK: u32 = 1;
+
+/// `struct ifinfomsg` and `struct rtmsg`.
+const LINK_HEAD_BYTES: usize = 16;
+const ROUTE_HEAD_BYTES: usize = 12;
+
+/// By what a connection leaves, as far as the encryption of its records is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeavesBy {
+    /// A device that does not encrypt. The kernel does it on the CPU.
+    Other,
+    /// A card that encrypts, by the kernel's number for it.
+    SealingCard(u32),
+    /// A bond, or a device over one, of which a card encrypts.
+    SealingBond,
+    /// A device that is not known.
+    Unknown,
+}
+
+/// What decides a connection's route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// The address at this end.
+    pub own: SocketAddr,
+    /// The address at the other.
+    pub peer: SocketAddr,
+    /// The mark of the socket (`SO_MARK`).
+    pub mark: u32,
+}
+
+/// The devices of a network namespace, and the means to ask for a connection's route.
+#[derive(Debug)]
+pub struct SealingCards {
+    links: Links,
+    routes: Netlink,
+    news: Netlink,
+    /// None on a kernel without ethtool's netlink family.
+    asker: Option<Asker>,
+    /// Whether the devices have to be looked at anew before anything is said of them.
+    is_stale: bool,
+}
+
+impl SealingCards {
+    /// Looks at the devices of this thread's network namespace.
+    ///
+    /// # Errors
+    /// If the kernel cannot be asked, as in a sandbox without `AF_NETLINK`.
+    pub fn open() -> io::Result<Self> {
+        // The family of routes and links, NETLINK_ROUTE, is number 0.
+        let route = None;
+        // The news first, so that no change falls between the two.
+        let (news, routes) = (Netlink::open(route, GROUP_LINK)?, Netlink::open(route, 0)?);
+        let (links, asker) = (Links::default(), Asker::open().ok());
+        let mut cards = Self { links, routes, news, asker, is_stale: true };
+        cards.look()?;
+        Ok(cards)
+    }
+
+    /// By what a connection leaves. Its `ends` are asked for only if any device encrypts or can be made to.
+    pub fn leaves_by(&mut self, ends: impl FnOnce() -> io::Result<Ends>) -> LeavesBy {
+        if self.hear().is_err() {
+            return LeavesBy::Unknown;
+        }
+        if !self.links.may_seal() {
+            return LeavesBy::Other;
+        }
+        let device = ends().and_then(|ends| self.device_of(ends));
+        device.map_or(LeavesBy::Unknown, |device| self.links.leaves_by(device))
+    }
+
+    /// The device to which a connection's route leads now.
+    fn device_of(&mut self, ends: Ends) -> io::Result<u32> {
+        let route = self.routes.ask(GET_ROUTE, &route_request(ends))?;
+        // RTA_OIF.
+        let device = route.get(ROUTE_HEAD_BYTES..).and_then(|route| number(route, 4));
+        device.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Each bond over which keys must not be handed out, with those of its cards that encrypt.
+    pub fn bonds(&self) -> Vec<(&str, Vec<&str>)> {
+        self.links.bonds()
+    }
+
+    /// The cards that encrypt and are in no bond.
+    pub fn cards(&self) -> Vec<&str> {
+        self.links.cards()
+    }
+
+    /// The cards in bonds that encrypt or could if that were switched on.
+    pub fn bonded(&self) -> Vec<&str> {
+        self.links.bonded()
+    }
+
+    /// The cards that could encrypt if that were switched on, and are in no bond.
+    pub fn switchable(&self) -> Vec<&str> {
+        self.links.unbonded(|link, _| link.seals == Seals::IfSwitchedOn)
+    }
+
+    /// Takes in what the kernel has told since the last time.
+    fn hear(&mut self) -> io::Result<()> {
+        /// More errors in a row than a burst of changes makes.
+        const ERRORS_MAX: usize = 100;
+        let Self { links, news, asker, is_stale, .. } = self;
+        if news.hear(|message| links.heed(message, asker.as_mut())).is_err() {
+            // It had more to tell than the socket has room for. What it still has is older than what a look finds.
+            *is_stale = true;
+            (0..ERRORS_MAX).find(|_| news.hear(|_| ()).is_ok()).ok_or(io::ErrorKind::Other)?;
+        }
+        if self.is_stale { self.look() } else { Ok(()) }
+    }
+
+    /// Looks at all devices anew.
+    fn look(&mut self) -> io::Result<()> {
+        let Self { links, routes, asker, is_stale, .. } = self;
+        // If it fails half-way, nothing must be believed of what was found.
+        *is_stale = true;
+        *links = Links::default();
+        // IFLA_EXT_MASK with RTEXT_FILTER_SKIP_STATS.
+        let mut request = vec![0; LINK_HEAD_BYTES];
+        put(&mut request, 29, &8_u32.to_ne_bytes());
+        routes.list(GET_LINK, &request, |message| links.heed(message, asker.as_mut()))?;
+        *is_stale = false;
+        Ok(())
+    }
+}
+
+/// A question for the route of a TCP connection.
+fn route_request(ends: Ends) -> Vec<u8> {
+    let Ends { own: from, peer: to, mark } = ends;
+    let [source, destination] = [from.ip().to_canonical(), to.ip().to_canonical()].map(octets);
+    let bits = (8 * destination.len()) as u8;
+    let family =
+        if destination.len() == 4 { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
+    let mut request = vec![0; ROUTE_HEAD_BYTES];
+    request[..3].copy_from_slice(&[family.as_raw() as u8, bits, bits]);
+    // RTA_DST, RTA_SRC, RTA_MARK, RTA_IP_PROTO (TCP), RTA_SPORT, RTA_DPORT: the ports choose among routes of equal cost.
+    put(&mut request, 1, &destination);
+    put(&mut request, 2, &source);
+    put(&mut request, 16, &mark.to_ne_bytes());
+    put(&mut request, 27, &[6]);
+    put(&mut request, 28, &from.port().to_be_bytes());
+    put(&mut request, 29, &to.port().to_be_bytes());
+    if let SocketAddr::V6(to) = to {
+        // RTA_OIF: an address of one link alone leaves by that link.
+        if to.scope_id() != 0 {
+            put(&mut request, 4, &to.scope_id().to_ne_bytes());
+        }
+    }
+    request
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// Whether a device encrypts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seals {
+    Never,
+    IfSwitchedOn,
+    Now,
+    Unknown,
+}
+
+impl From<Option<CardFeatures>> for Seals {
+    fn from(features: Option<CardFeatures>) -> Self {
+        match features {
+            None => Self::Unknown,
+            Some(features) if features.on.contains(TLS_FEATURE) => Self::Now,
+            Some(features) if features.switchable.contains(TLS_FEATURE) => Self::IfSwitchedOn,
+            Some(_) => Self::Never,
+        }
+    }
+}
+
+/// A network device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Link {
+    name: String,
+    is_bond: bool,
+    seals: Seals,
+    /// The bond or bridge that it belongs to.
+    master: Option<u32>,
+    /// The device that it lies on: of a VLAN, a macvlan or a tunnel.
+    on: Option<u32>,
+}
+
+/// The devices, by the kernel's numbers.
+#[derive(Debug, Default)]
+struct Links(BTreeMap<u32, Link>);
+
+impl Links {
+    /// Takes in what the kernel tells of a device.
+    fn heed(&mut self, message: Message<'_>, asker: Option<&mut Asker>) {
+        let features = |name: &str| asker.and_then(|asker| asker.features(name).ok().flatten());
+        self.heed_with(message, features);
+    }
+
+    fn heed_with(
+        &mut self,
+        message: Message<'_>,
+        features: impl FnOnce(&str) -> Option<CardFeatures>,
+    ) {
+        let Some((head, told)) = message.payload.split_at_checked(LINK_HEAD_BYTES) else { return };
+        let index = u32::from_ne_bytes([head[4], head[5], head[6], head[7]]);
+        // A bridge tells of its ports (AF_BRIDGE), and a wireless driver of events (IFLA_WIRELESS): neither is about the device as such.
+        if head[0] != 0 || attribute(told, 11).is_some() {
+            return;
+        }
+        match message.kind {
+            DELETED_LINK => drop(self.0.remove(&index)),
+            NEW_LINK => {
+                // IFLA_IFNAME, IFLA_LINKINFO with IFLA_INFO_KIND, IFLA_MASTER, IFLA_LINK, IFLA_LINK_NETNSID.
+                let name = text(told, 3).unwrap_or_default();
+                let kind = attribute(told, 18).and_then(|info| text(info, 1)).unwrap_or_default();
+                // A veth names its other end, which it does not lie on.
+                let is_on = kind != "veth" && attribute(told, 37).is_none();
+                let on = number(told, 5).filter(|on| is_on && *on != 0 && *on != index);
+                let link = Link {
+                    seals: features(&name).into(),
+                    is_bond: kind == "bond",
+                    master: number(told, 10).filter(|master| *master != 0),
+                    on,
+                    name,
+                };
+                self.0.insert(index, link);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether any device encrypts or can be made to.
+    fn may_seal(&self) -> bool {
+        self.0.values().any(|link| link.seals != Seals::Never)
+    }
+
+    /// What the kernel encrypts on the CPU when it gets the keys stays there, also if a card's feature is switched on later.
+    fn leaves_by(&self, index: u32) -> LeavesBy {
+        let Some(link) = self.0.get(&index) else { return LeavesBy::Unknown };
+        let under = self.under(index);
+        if under.iter().any(|device| self.is_bond_that_seals(*device)) {
+            return LeavesBy::SealingBond;
+        }
+        if link.seals == Seals::Now {
+            return LeavesBy::SealingCard(index);
+        }
+        LeavesBy::Other
+    }
+
+    fn is_bond_that_seals(&self, index: u32) -> bool {
+        self.0.get(&index).is_some_and(|link| link.is_bond)
+            && !self.sealing_members(index).is_empty()
+    }
+
+    /// Of a bond: the devices under it that encrypt, or don't tell.
+    fn sealing_members(&self, bond: u32) -> Vec<&str> {
+        self.members(bond, |seals| matches!(seals, Seals::Now | Seals::Unknown))
+    }
+
+    fn members(&self, bond: u32, is_wanted: impl Fn(Seals) -> bool) -> Vec<&str> {
+        let members = self.under(bond).into_iter().filter(|index| *index != bond);
+        let members = members.filter_map(|index| self.0.get(&index));
+        // A bond in a bond says what its cards can do.
+        let wanted = members.filter(|link| !link.is_bond && is_wanted(link.seals));
+        wanted.map(|link| link.name.as_str()).collect()
+    }
+
+    /// A device and everything under it.
+    fn under(&self, index: u32) -> BTreeSet<u32> {
+        let (mut found, mut next) = (BTreeSet::new(), vec![index]);
+        while let Some(index) = next.pop() {
+            if found.insert(index) {
+                next.extend(self.0.get(&index).and_then(|link| link.on));
+                let members = self.0.iter().filter(|(_, link)| link.master == Some(index));
+                next.extend(members.map(|(member, _)| *member));
+            }
+        }
+        found
+    }
+
+    fn bonds(&self) -> Vec<(&str, Vec<&str>)> {
+        let bonds = self.0.iter().filter(|(_, link)| link.is_bond);
+        let bonds = bonds.map(|(index, bond)| (bond.name.as_str(), self.sealing_members(*index)));
+        bonds.filter(|(_, members)| !members.is_empty()).collect()
+    }
+
+    fn bonded(&self) -> Vec<&str> {
+        let bonds = self.0.iter().filter(|(_, link)| link.is_bond);
+        let cards = bonds.flat_map(|(bond, _)| self.members(*bond, |seals| seals != Seals::Never));
+        cards.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn cards(&self) -> Vec<&str> {
+        self.unbonded(|_, index| matches!(self.leaves_by(index), LeavesBy::SealingCard(_)))
+    }
+
+    /// The names of those that are in no bond and are none.
+    fn unbonded(&self, is_wanted: impl Fn(&Link, u32) -> bool) -> Vec<&str> {
+        let is_bond = |index: u32| self.0.get(&index).is_some_and(|link| link.is_bond);
+        let wanted = self.0.iter().filter(|(index, link)| {
+            let in_bond = link.is_bond || link.master.is_some_and(is_bond);
+            !in_bond && is_wanted(link, **index)
+        });
+        wanted.map(|(_, link)| link.name.as_str()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
