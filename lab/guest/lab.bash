@@ -233,7 +233,7 @@ wire_clean() { # CARD: nothing of the film was on its wire in clear
 wire_seen() { # FILE
   elsewhere nc -l -p 7 >/dev/null &
   eventually 20 elsewhere sh -c 'ss -Hltn sport = :7 | grep -q .'
-  head -c 100000 "$1" | nc 10.9.0.2 7
+  head -c 100000 "$1" >/dev/tcp/10.9.0.2/7 # no nc, which ends when the other end has nothing to say
   wire_told 1
   expect "packets in clear that were sent in clear" "$WIRE_CLEAR" '>=' 1
 }

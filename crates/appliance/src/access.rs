@@ -120,7 +120,7 @@ pub fn all_lacks(library: &Path) -> Vec<Lack> {
     let mut config = Config::default();
     // Over TLS the default route asks for less.
     config.tls.enabled = false;
-    let offload = KernelOffload { seals: false, changes_keys: false, sends_files: true };
+    let offload = KernelOffload { sends_files: true, ..KernelOffload::default() };
     Access::tried_on(library).lacks(&config, offload)
 }
 
@@ -219,8 +219,12 @@ fn some_files(library: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    const SENDS: KernelOffload =
-        KernelOffload { seals: false, changes_keys: false, sends_files: true };
+    const SENDS: KernelOffload = KernelOffload {
+        seals: false,
+        changes_keys: false,
+        sends_files: true,
+        cards: delivery::CardTls::Off,
+    };
 
     fn found(errno: i32) -> Option<(PathBuf, io::Error)> {
         Some(("/srv/film.mp4".into(), io::Error::from_raw_os_error(errno)))

@@ -1,17 +1,23 @@
 //! What the server leaves to the kernel: chosen by the configuration and by this kernel's abilities, and described.
 
-use crate::config::{Config, Route, Switch};
-use delivery::KernelOffload;
+use crate::config::{Config, Nic, Route, Switch};
+use delivery::{CardTls, Handover, KernelOffload, LossLimits, LossyPaths};
+use machine::SealingCards;
 use std::fmt;
 use std::io;
+use std::sync::{Arc, Mutex};
 
-/// Why the kernel route is not available.
+/// Why the kernel route, or a card's TLS, is not available.
 #[derive(Debug)]
 pub enum NoKernelRoute {
     /// `--off handout` leaves the keys in the library that did the handshake.
     KeysNotHandedOut,
     /// The kernel cannot encrypt TLS.
     NoTls(io::Error),
+    /// The kernel does not tell of its network devices.
+    NoNetlink(io::Error),
+    /// No network card encrypts; says what is missing.
+    NoCard(String),
 }
 
 impl fmt::Display for NoKernelRoute {
@@ -28,6 +34,14 @@ impl fmt::Display for NoKernelRoute {
                 f,
                 "no kernel route: this kernel's TLS cannot be used: {why}; or choose --route userspace"
             ),
+            Self::NoNetlink(why) => write!(
+                f,
+                "tls.nic is \"on\", and the kernel does not tell of its network cards ({why}): allow AF_NETLINK, or set tls.nic = \"auto\""
+            ),
+            Self::NoCard(missing) => write!(
+                f,
+                "tls.nic is \"on\", and no network card encrypts: {missing}; or set tls.nic = \"auto\""
+            ),
         }
     }
 }
@@ -35,43 +49,111 @@ impl fmt::Display for NoKernelRoute {
 impl std::error::Error for NoKernelRoute {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::KeysNotHandedOut => None,
-            Self::NoTls(why) => Some(why),
+            Self::KeysNotHandedOut | Self::NoCard(_) => None,
+            Self::NoTls(why) | Self::NoNetlink(why) => Some(why),
         }
     }
 }
 
-/// Chooses by the configuration and by this kernel's abilities.
+/// Chooses by the configuration and by this machine's abilities.
 ///
 /// # Errors
-/// If the kernel route was requested and is not available: what is missing, and what to do about it.
+/// If the kernel route or a card's TLS was requested and is not available: what is missing, and what to do about it.
 pub fn choose(config: &Config) -> Result<KernelOffload, NoKernelRoute> {
-    choose_by(config, net::tls::probe)
+    choose_by(config, net::tls::probe, CardsFound::look)
 }
 
-/// As [`choose`], where `probe` says whether the kernel has TLS.
+/// As [`choose`], where `probe` says whether the kernel has TLS, and `look` which cards encrypt.
 fn choose_by(
     config: &Config,
     probe: impl FnOnce() -> io::Result<()>,
+    look: impl FnOnce() -> io::Result<CardsFound>,
 ) -> Result<KernelOffload, NoKernelRoute> {
     let wants_all = config.route == Route::Kernel;
+    let wants_card = config.tls.enabled && config.tls.nic == Nic::On;
     let mut chosen = KernelOffload::default();
-    if wants_all && config.tls.enabled {
+    if wants_card || wants_all && config.tls.enabled {
         if !config.is_on(Switch::Handout) {
             return Err(NoKernelRoute::KeysNotHandedOut);
         }
         probe().map_err(NoKernelRoute::NoTls)?;
+        if wants_card {
+            look().map_err(NoKernelRoute::NoNetlink)?.check()?;
+        }
         chosen.seals = true;
         chosen.changes_keys = KernelOffload::can_change_keys();
+        chosen.cards = match config.tls.nic {
+            Nic::Off => CardTls::Off,
+            Nic::Auto => CardTls::Auto,
+            Nic::On if wants_all => CardTls::Wanted,
+            Nic::On => CardTls::Alone,
+        };
     }
-    chosen.sends_files = wants_all || config.route == Route::Auto && !config.tls.enabled;
+    chosen.sends_files =
+        wants_all || wants_card || config.route == Route::Auto && !config.tls.enabled;
     Ok(chosen)
+}
+
+/// The network cards that encrypt.
+#[derive(Debug, Default)]
+struct CardsFound {
+    /// Those that do now, and are in no bond.
+    on: Vec<String>,
+    /// Those that could.
+    off: Vec<String>,
+    /// Those of both kinds in bonds.
+    bonded: Vec<String>,
+}
+
+impl CardsFound {
+    fn look() -> io::Result<Self> {
+        let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let cards = SealingCards::open()?;
+        let (on, off) = (owned(cards.cards()), owned(cards.switchable()));
+        Ok(Self { on, off, bonded: owned(cards.bonded()) })
+    }
+
+    fn check(self) -> Result<(), NoKernelRoute> {
+        if self.on.is_empty() { Err(NoKernelRoute::NoCard(self.missing())) } else { Ok(()) }
+    }
+
+    /// What is missing, and what to do.
+    fn missing(&self) -> String {
+        match (&*self.off, &*self.bonded) {
+            ([card, ..], _) => format!(
+                "{} could, but tls-hw-tx-offload is off: run \"ethtool -K {card} tls-hw-tx-offload on\" as root",
+                self.off.join(" and ")
+            ),
+            ([], [_, ..]) => format!(
+                "{} could, but over a bond such cards may put clear text on the wire: use ports without a bond (docs/ports.md)",
+                self.bonded.join(" and ")
+            ),
+            ([], []) => "none has tls-hw-tx-offload (ethtool -k CARD)".to_owned(),
+        }
+    }
+}
+
+/// What decides for a worker whose keys the kernel gets.
+pub(crate) fn handover(
+    offload: KernelOffload,
+    config: &Config,
+    lossy_paths: &Arc<Mutex<LossyPaths>>,
+) -> Handover {
+    if !offload.seals {
+        return Handover::default();
+    }
+    let limits = LossLimits {
+        bytes_percent: config.tls.nic_lost_bytes_percent,
+        segments_percent: config.tls.nic_lost_segments_percent,
+    };
+    Handover::open(limits, Arc::clone(lossy_paths))
 }
 
 /// The route's name.
 pub fn route_name(offload: KernelOffload, route: Route) -> &'static str {
     match route {
         Route::Bypass => "bypass",
+        _ if offload.cards == CardTls::Alone => "userspace",
         _ if offload.seals || offload.sends_files => "kernel",
         _ => "userspace",
     }
@@ -80,13 +162,16 @@ pub fn route_name(offload: KernelOffload, route: Route) -> &'static str {
 /// What happens on this route, and why it was chosen, in words. `can_send_files` says whether the kernel can send the
 /// library's files by itself.
 pub fn describe(offload: KernelOffload, config: &Config, can_send_files: bool) -> String {
-    let KernelOffload { seals, changes_keys, sends_files } = offload;
+    let KernelOffload { seals, changes_keys, sends_files, cards } = offload;
     let sent = if can_send_files {
         "kernel: sendfile"
     } else {
         "kernel: read and send, because the kernel cannot send these files itself"
     };
     let mut said = match (sends_files, seals) {
+        (true, true) if cards == CardTls::Alone => {
+            format!("userspace, and what a network card encrypts by the {sent}")
+        }
         (true, true) => format!("{sent}, encrypted by the kernel"),
         (true, false) => sent.to_owned(),
         (false, _) => "userspace: read, encrypt and send from user space".to_owned(),
@@ -94,7 +179,7 @@ pub fn describe(offload: KernelOffload, config: &Config, can_send_files: bool) -
     if seals && !changes_keys {
         said.push_str(", which cannot change keys (needs Linux 6.14)");
     }
-    if config.route == Route::Auto {
+    if config.route == Route::Auto && cards != CardTls::Alone {
         said.push_str(if config.tls.enabled {
             " (auto: faster than encryption in the kernel; see --route kernel)"
         } else {
@@ -104,9 +189,57 @@ pub fn describe(offload: KernelOffload, config: &Config, can_send_files: bool) -
     said
 }
 
+/// The start lines about network cards that encrypt, where the kernel gets keys ([`delivery::Handover`]).
+pub fn describe_cards(offload: KernelOffload) -> Vec<String> {
+    if !offload.seals {
+        return Vec::new();
+    }
+    let cards = match SealingCards::open() {
+        Ok(cards) => cards,
+        Err(why) => {
+            return vec![format!(
+                "cards     the kernel does not tell of its network devices ({why}), so the server encrypts every connection itself. To fix it: \
+                 allow AF_NETLINK (docs/routes.md)"
+            )];
+        }
+    };
+    let bonds = cards.bonds();
+    let bonds = bonds.into_iter().map(|(bond, members)| describe_bond(bond, &members));
+    let cards = cards.cards();
+    let sealing = (!cards.is_empty()).then(|| describe_sealing(offload.cards, &cards));
+    bonds.chain(sealing).collect()
+}
+
+fn describe_sealing(may: CardTls, cards: &[&str]) -> String {
+    let names = cards.join(" and ");
+    let encrypt =
+        if cards.len() == 1 { "encrypts what it takes" } else { "encrypt what they take" };
+    match may {
+        CardTls::Off => {
+            format!("cards     {names} can encrypt, and the server does it itself (tls.nic)")
+        }
+        CardTls::Auto => format!("cards     {names} {encrypt}"),
+        CardTls::Wanted | CardTls::Alone => {
+            format!("cards     {names} {encrypt}, from the film's own pages")
+        }
+    }
+}
+
+fn describe_bond(bond: &str, members: &[&str]) -> String {
+    let members = members.join(" and ");
+    format!(
+        "cards     {bond}: the server encrypts its connections itself, because {members} can do so (tls-hw-tx-offload is on), and over a bond \
+         such cards may put clear text on the wire. For the kernel route, switch it off (docs/routes.md)"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn none() -> io::Result<CardsFound> {
+        Ok(CardsFound::default())
+    }
 
     #[test]
     fn without_tls_the_kernel_sends_files_if_asked_to() {
@@ -134,7 +267,7 @@ mod tests {
     #[test]
     fn a_kernel_without_tls_is_reported_with_what_to_do_and_only_when_it_was_asked_for() {
         let without = |config: &Config, errno: i32| {
-            choose_by(config, || Err(io::Error::from_raw_os_error(errno)))
+            choose_by(config, || Err(io::Error::from_raw_os_error(errno)), none)
         };
         let asked = Config { route: Route::Kernel, ..Config::default() };
         let said = |errno: i32| without(&asked, errno).unwrap_err().to_string();
@@ -145,9 +278,47 @@ mod tests {
     }
 
     #[test]
+    fn a_bond_that_is_kept_from_the_kernel_is_named_with_its_cards() {
+        let said = describe_bond("bond0", &["eth0", "eth1"]);
+        assert!(said.contains("bond0") && said.contains("eth0 and eth1"), "{said}");
+        assert!(describe_cards(KernelOffload::default()).is_empty());
+    }
+
+    #[test]
     fn a_kernel_with_tls_seals_and_sends_when_asked_to() {
         let asked = Config { route: Route::Kernel, ..Config::default() };
-        let chosen = choose_by(&asked, || Ok(())).unwrap();
+        let chosen = choose_by(&asked, || Ok(()), none).unwrap();
         assert!(chosen.seals && chosen.sends_files);
+    }
+
+    #[test]
+    fn a_card_that_was_asked_for_and_is_missing_is_said_with_what_to_do() {
+        let mut asked = Config::default();
+        asked.tls.nic = Nic::On;
+        let with = |found: CardsFound| choose_by(&asked, || Ok(()), || Ok(found));
+        let names =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let said = |found: CardsFound| with(found).unwrap_err().to_string();
+        assert!(said(CardsFound::default()).contains("none has tls-hw-tx-offload"));
+        let off = CardsFound { off: names(&["eth0", "eth1"]), ..CardsFound::default() };
+        assert!(said(off).contains("ethtool -K eth0 tls-hw-tx-offload on"));
+        let bonded = CardsFound { bonded: names(&["eth0"]), ..CardsFound::default() };
+        assert!(said(bonded).contains("without a bond"));
+        let on = with(CardsFound { on: names(&["eth0"]), ..CardsFound::default() }).unwrap();
+        assert!(on.seals && on.sends_files && on.cards == CardTls::Alone);
+        assert_eq!(route_name(on, Route::Auto), "userspace");
+    }
+
+    #[test]
+    fn cards_do_what_the_operator_wants_on_the_kernel_route() {
+        let of = |nic| {
+            let mut config = Config { route: Route::Kernel, ..Config::default() };
+            config.tls.nic = nic;
+            let found = CardsFound { on: vec!["eth0".into()], ..CardsFound::default() };
+            choose_by(&config, || Ok(()), || Ok(found)).unwrap().cards
+        };
+        assert_eq!(of(Nic::Auto), CardTls::Auto);
+        assert_eq!(of(Nic::On), CardTls::Wanted);
+        assert_eq!(of(Nic::Off), CardTls::Off);
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Opened {
     pub(crate) folders: Arc<Folders>,
     pub(crate) tls: Option<Tls>,
     pub(crate) offload: KernelOffload,
+    /// The start lines about network cards that encrypt.
+    pub(crate) cards: Vec<String>,
     /// The number of workers.
     pub(crate) workers: usize,
     pub(crate) silo_map: Arc<SiloMap>,
@@ -123,6 +125,7 @@ impl Opened {
             folders,
             tls,
             offload,
+            cards: offload::describe_cards(offload),
             workers,
             silo_map: Arc::new(silo_map),
             address,
@@ -210,6 +213,7 @@ impl Opened {
             experience: make_salt(&self.config)?.map(|salt| (salt, epoch)),
             shelf,
             offload: self.offload,
+            lossy_paths: Arc::default(),
             folders: Arc::clone(&self.folders),
             withheld: own_files.inodes(),
             headroom: Arc::clone(&self.headroom),

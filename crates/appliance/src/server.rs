@@ -252,6 +252,7 @@ impl Server {
             format!("sandbox   {}", self.sandbox),
         ];
         lines.extend(describe_total(&self.opened.config));
+        lines.extend(self.opened.cards.iter().cloned());
         lines.extend(self.opened.folders.describe());
         lines.extend(self.opened.silo_map.describe());
         lines.extend(self.opened.silo_map.describe_rotating(&self.opened.config));

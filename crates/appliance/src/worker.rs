@@ -18,6 +18,7 @@ use crate::hot_memory::Keeper;
 use crate::introduction;
 use crate::listen::unsent_bytes_min;
 use crate::moves::{Inboxes, Moves, Reason, Refused};
+use crate::offload;
 use crate::pins::{Pinner, Pins};
 use crate::session::{self, MovingSession};
 use crate::shelf::Shelf;
@@ -29,7 +30,8 @@ use delivery::in_memory::InMemory;
 use delivery::own_tcp::{self, OwnTcp};
 use delivery::room::{Entering, Room};
 use delivery::{
-    Carrier, DeliveryLimits, End, KernelOffload, Patience, Resources, Tactics, TotalRate,
+    Carrier, DeliveryLimits, End, KernelOffload, LossyPaths, Patience, Resources, Tactics,
+    TotalRate,
 };
 use disk::{File, Files, Heat, Inode, LocalHotSet, Reader};
 use machine::{Headroom, MemoryPressure};
@@ -42,7 +44,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use telemetry::{Family, Numbers};
 use token::KeyRing;
@@ -160,6 +162,8 @@ pub(crate) struct Shared {
     pub(crate) shelf: Option<Shelf>,
     /// What the server leaves to the kernel.
     pub(crate) offload: KernelOffload,
+    /// Viewers whose connections cost network cards too much.
+    pub(crate) lossy_paths: Arc<Mutex<LossyPaths>>,
     /// The library's folders.
     pub(crate) folders: Arc<Folders>,
     /// Files that must not be served.
@@ -598,6 +602,7 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
             hold: seconds(config.timeouts.hold_seconds),
         },
         offload: shared.offload,
+        handover: offload::handover(shared.offload, config, &shared.lossy_paths),
         tactics: Tactics {
             reads_ahead: config.is_on(Switch::Ahead),
             seals_in_one_pass: config.is_on(Switch::Onepass),

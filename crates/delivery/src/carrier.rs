@@ -100,13 +100,13 @@ impl Carrier for Socket {
                 let sealing = Unsealed::new(&mut link);
                 Channel::Unsealed(Box::new(Protected { link, sealing }))
             }
-            Protection::Keys(established) if link.resources.offload.seals => {
-                ByKernel::hand_over(link, *established, sealed_input)
-            }
-            Protection::Keys(established) => {
-                let sealing = ByUs::new(*established, sealed_input);
-                Channel::ByUs(Box::new(Protected { link, sealing }))
-            }
+            Protection::Keys(established) => match link.key_offer(&established.info) {
+                Some(offer) => ByKernel::hand_over(link, *established, sealed_input, offer),
+                None => {
+                    let sealing = ByUs::new(*established, sealed_input);
+                    Channel::ByUs(Box::new(Protected { link, sealing }))
+                }
+            },
             Protection::Retained(tls) => {
                 let sealing = ByLibrary::new(tls, sealed_input);
                 Channel::ByLibrary(Box::new(Protected { link, sealing }))

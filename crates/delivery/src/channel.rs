@@ -47,6 +47,11 @@ impl Channel {
         }
     }
 
+    /// Whether it should end soon, although nothing is wrong: what seals it has too much work with it.
+    pub fn is_costly(&self) -> bool {
+        matches!(self, Self::ByKernel(by_kernel) if by_kernel.sealing.is_costly())
+    }
+
     /// Waits for bytes from the viewer and appends at least one to `input`.
     ///
     /// # Errors

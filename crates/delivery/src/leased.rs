@@ -3,6 +3,7 @@
 use crate::end::End;
 use crate::link::Link;
 use disk::{File, ReadError};
+use net::Socket;
 use reactor::timeout_at;
 use std::future::Future;
 use std::rc::Rc;
@@ -25,6 +26,11 @@ impl Leased {
     /// Whether there is such a file.
     pub(crate) fn is_some(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// The file, if there is one.
+    pub(crate) fn file(&self) -> Option<&Rc<File>> {
+        self.0.as_ref()
     }
 
     /// The kernel no longer refers to any file.
@@ -72,5 +78,51 @@ impl Leased {
         }
         self.clear();
         Ok(())
+    }
+}
+
+/// The file whose pages wait in a socket, to be sent or to be acknowledged. If the lease or the connection ends before that, the waiting
+/// packets are discarded.
+pub(crate) struct SentPages {
+    /// The connection's socket, for its end. Fields are dropped in order: it has to close before the lease ends.
+    socket: Socket,
+    pub(crate) leased: Leased,
+}
+
+impl SentPages {
+    pub(crate) fn new(link: &Link) -> Self {
+        Self { leased: Leased::default(), socket: link.socket.clone() }
+    }
+
+    /// Whether the kernel may still refer to the pages of a file.
+    pub(crate) fn needs_file(&mut self) -> bool {
+        if self.leased.is_some() && self.socket.unacknowledged_bytes() == 0 {
+            self.leased.clear();
+        }
+        self.leased.is_some()
+    }
+
+    /// Waits until the viewer asks for something or has everything, whichever comes first.
+    pub(crate) async fn await_request_or_acknowledgement(
+        &mut self,
+        link: &Link,
+    ) -> Result<(), End> {
+        while link.socket.unacknowledged_bytes() > 0 {
+            let look = Instant::now() + RECALL_LOOKED_FOR;
+            if timeout_at(look, link.socket.readable()).await.is_ok() {
+                return Ok(());
+            }
+            self.leased.check()?;
+        }
+        self.leased.clear();
+        Ok(())
+    }
+}
+
+impl Drop for SentPages {
+    fn drop(&mut self) {
+        if self.needs_file() {
+            self.socket.reset_on_close();
+        }
     }
 }

@@ -11,9 +11,11 @@
 //! Read first: `outgoing`, `protected` (the receive loop), then `sealing/by_us` and `sendfile`, then `own_tcp`.
 
 mod ahead;
+mod card_lessons;
 mod carrier;
 mod channel;
 mod end;
+mod handover;
 pub mod in_memory;
 mod leased;
 mod link;
@@ -25,6 +27,7 @@ mod protected;
 mod receive_half;
 mod records;
 mod resources;
+mod retransmissions;
 pub mod room;
 pub mod sealing;
 mod sendfile;
@@ -35,11 +38,13 @@ mod unsent;
 pub use carrier::{Carrier, Protection};
 pub use channel::Channel;
 pub use end::End;
+pub use handover::Handover;
 pub use link::Link;
 pub use moving::{Luggage, Stays};
-pub use offload::{KernelOffload, TLS_STAT};
+pub use offload::{CardTls, KernelOffload, TLS_STAT};
 pub use outgoing::{Outgoing, Piece};
 pub use protected::Protected;
 pub use resources::{DeliveryLimits, Patience, Resources, Tactics};
+pub use retransmissions::{LossLimits, LossyPaths};
 pub use silos::{Departure, Silos};
 pub use total_rate::TotalRate;

@@ -2,10 +2,12 @@
 
 use crate::carrier::Carrier;
 use crate::end::End;
+use crate::handover::Offer;
 use crate::leased::RECALL_LOOKED_FOR;
 use crate::resources::Resources;
 use crate::total_rate::Slot;
 use crate::unsent::UnsentLimit;
+use crypt::SessionInfo;
 use disk::ReadError;
 use net::{Socket, Window};
 use reactor::{sleep, timeout_at};
@@ -333,6 +335,12 @@ impl<C: Carrier> Link<C> {
 }
 
 impl Link {
+    /// How the kernel gets the connection's keys, if it does. If it could have them and must not, that is counted.
+    pub(crate) fn key_offer(&self, info: &SessionInfo) -> Option<Offer> {
+        let Resources { offload, handover, numbers, .. } = &*self.resources;
+        offload.seals.then(|| handover.offer(*offload, &self.socket, info, numbers)).flatten()
+    }
+
     /// Whether TCP takes bytes now or within the time that a buffer may be held for it.
     pub(crate) async fn pulls_soon(&self, unsent: &mut UnsentLimit) -> bool {
         if self.resources.room.is_short() {

@@ -10,14 +10,14 @@
 //! - No operation on the socket is left in the ring of the worker that it leaves ([`Socket::into_owned`]).
 //! - The kernel refers to no page of a file: the lease that holds such a file still belongs to the worker that took it.
 //!
-//! Refused: connections whose state belongs to their thread. These are our own TCP's, and those that the library of the
-//! handshake seals.
+//! Refused: connections whose state belongs to their thread. These are our own TCP's, those that the library of the
+//! handshake seals, and those that a network card seals.
 
 use crate::channel::Channel;
 use crate::link::Link;
 use crate::protected::Protected;
 use crate::resources::Resources;
-use crate::sealing::{ByKernel, ByUs, Unsealed};
+use crate::sealing::{ByKernel, ByUs, KernelHalves, Unsealed};
 use net::{Socket, Window};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ pub struct Luggage {
 enum Packed {
     None,
     ByUs(Box<ByUs>),
-    ByKernel(Box<ByKernel>),
+    ByKernel(Box<KernelHalves>),
 }
 
 /// Why a connection has to stay where it is.
@@ -68,6 +68,7 @@ impl Channel {
             Self::Unsealed(unsealed) => {
                 unsealed.sealing.needs_file().then_some(Stays::Unacknowledged)
             }
+            Self::ByKernel(by_kernel) if by_kernel.sealing.is_on_card() => Some(Stays::Bound),
             Self::ByUs(_) | Self::ByKernel(_) => None,
             Self::ByLibrary(_) | Self::OwnTcp(_) => Some(Stays::Bound),
         }
@@ -94,7 +95,7 @@ impl Channel {
             }
             Self::ByKernel(by_kernel) => {
                 let Protected { link, sealing } = *by_kernel;
-                pack(link, Packed::ByKernel(Box::new(sealing))).await
+                pack(link, Packed::ByKernel(Box::new(sealing.into_halves()))).await
             }
             bound @ (Self::ByLibrary(_) | Self::OwnTcp(_)) => Err((bound, Stays::Bound)),
         }
@@ -120,8 +121,9 @@ fn unpack(link: Link, sealing: Packed) -> Channel {
             Channel::Unsealed(Box::new(Protected { link, sealing }))
         }
         Packed::ByUs(sealing) => Channel::ByUs(Box::new(Protected { link, sealing: *sealing })),
-        Packed::ByKernel(sealing) => {
-            Channel::ByKernel(Box::new(Protected { link, sealing: *sealing }))
+        Packed::ByKernel(keys) => {
+            let sealing = ByKernel::of_halves(*keys);
+            Channel::ByKernel(Box::new(Protected { link, sealing }))
         }
     }
 }

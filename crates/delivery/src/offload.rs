@@ -15,12 +15,34 @@ pub struct KernelOffload {
     pub changes_keys: bool,
     /// The kernel sends from the page cache by itself.
     pub sends_files: bool,
+    /// What network cards that encrypt may do.
+    pub cards: CardTls,
+}
+
+/// What network cards may seal, of the connections that leave by a card that encrypts. The kernel passes keys on to such a card without being
+/// asked, so what a card must not seal is sealed here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CardTls {
+    /// Nothing.
+    #[default]
+    Off,
+    /// What the card takes. What it does not take, the kernel seals.
+    Auto,
+    /// The same, and the card reads a film's pages where they lie, if the film can be held still.
+    Wanted,
+    /// As [`Self::Wanted`], and what no card takes is sealed here.
+    Alone,
 }
 
 impl KernelOffload {
     /// Whether this kernel can change keys. A kernel that can has a counter for it.
     pub fn can_change_keys() -> bool {
         std::fs::read_to_string(Path::new(TLS_STAT)).is_ok_and(|text| text.contains("TlsTxRekeyOk"))
+    }
+
+    /// Whether a card may read a film's own pages.
+    pub(crate) fn lends_pages(self) -> bool {
+        self.sends_files && matches!(self.cards, CardTls::Wanted | CardTls::Alone)
     }
 
     /// Default for the unsent bytes in the kernel above which a connection does not ask for more.

@@ -73,6 +73,12 @@ impl Outgoing {
         self.extents.last().map_or(0, |extent| extent.start + extent.bytes())
     }
 
+    /// Whether its ranges are of this file.
+    pub(crate) fn is_of(&self, file: Option<&Rc<File>>) -> bool {
+        let own = self.file.as_ref();
+        own.zip(file).is_some_and(|(own, other)| Rc::ptr_eq(own, other))
+    }
+
     /// The piece at `offset`: up to `bytes_max`, fewer at the end of an extent. `None` at the end of the response.
     pub fn piece(&self, offset: u64, bytes_max: usize) -> Option<Piece<'_>> {
         let index = self.extents.partition_point(|extent| extent.start <= offset).checked_sub(1)?;

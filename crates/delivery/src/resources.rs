@@ -1,5 +1,6 @@
 //! What a worker provides to its connections.
 
+use crate::handover::Handover;
 use crate::offload::KernelOffload;
 use crate::room::Room;
 use crate::silos::Silos;
@@ -34,6 +35,8 @@ pub struct Resources {
     pub patience: Patience,
     /// What is left to the kernel.
     pub offload: KernelOffload,
+    /// Which connections' keys the kernel may have.
+    pub handover: Handover,
     /// How bytes are brought and sealed.
     pub tactics: Tactics,
     /// How much may be done at once.

@@ -8,8 +8,8 @@ use crypt::{Handshake, Progress, Tls, TlsOptions, Versions};
 use disk::{File, Heat, Policy, Reader};
 use fullbore_delivery::room::Room;
 use fullbore_delivery::{
-    Carrier, Channel, DeliveryLimits, End, KernelOffload, Link, Luggage, Outgoing, Patience,
-    Protection, Resources, Stays, Tactics,
+    Carrier, Channel, DeliveryLimits, End, Handover, KernelOffload, Link, LossLimits, Luggage,
+    Outgoing, Patience, Protection, Resources, Stays, Tactics,
 };
 use fullbore_tests::tls::{self, Offer};
 use machine::Headroom;
@@ -88,6 +88,7 @@ fn resources(offload: KernelOffload) -> Rc<Resources> {
         numbers: Arc::<Numbers>::default(),
         patience: Patience { send: Duration::from_secs(30), hold: Duration::from_millis(2) },
         offload,
+        handover: Handover::open(LossLimits::default(), Arc::default()),
         tactics: Tactics { reads_ahead: true, seals_in_one_pass: true, rereads: true },
         limits: DeliveryLimits {
             unsent_bytes_min: None,
@@ -373,7 +374,8 @@ fn a_connection_moves_that_the_kernel_seals() {
         return fullbore_tests::tool::skip(&format!("this kernel does not seal ({error})"));
     }
     let changes_keys = KernelOffload::can_change_keys();
-    let offload = KernelOffload { seals: true, changes_keys, sends_files: true };
+    let offload =
+        KernelOffload { seals: true, changes_keys, sends_files: true, ..KernelOffload::default() };
     for version in [Versions::Tls12, Versions::Tls13] {
         assert_moves(How { version: Some(version), offload, ..How::default() });
     }

@@ -6,7 +6,7 @@ use reactor::{Fd, op, sleep, yield_now};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
-use socket2::SockRef;
+use socket2::{SockAddr, SockRef};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -23,6 +23,61 @@ thread_local! {
     /// The memory that a discarding call passes. The kernel uses only its length, so its zeroed pages are never touched
     /// and take no memory.
     static UNTOUCHED: RefCell<Vec<u8>> = RefCell::new(vec![0; DISCARD_BYTES_MAX]);
+}
+
+/// What a connection has sent, as TCP counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendProgress {
+    /// Bytes, with those that were sent again.
+    pub sent_bytes: u64,
+    /// Bytes that were sent again.
+    pub retransmitted_bytes: u64,
+    /// Segments with data, with those that were sent again.
+    pub sent_segments: u64,
+    /// Segments that were sent again.
+    pub retransmitted_segments: u64,
+}
+
+impl SendProgress {
+    /// The difference to an earlier state.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            sent_bytes: self.sent_bytes.saturating_sub(before.sent_bytes),
+            retransmitted_bytes: self
+                .retransmitted_bytes
+                .saturating_sub(before.retransmitted_bytes),
+            sent_segments: self.sent_segments.saturating_sub(before.sent_segments),
+            retransmitted_segments: self
+                .retransmitted_segments
+                .saturating_sub(before.retransmitted_segments),
+        }
+    }
+
+    /// The sum with another.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            sent_bytes: self.sent_bytes.saturating_add(other.sent_bytes),
+            retransmitted_bytes: self.retransmitted_bytes.saturating_add(other.retransmitted_bytes),
+            sent_segments: self.sent_segments.saturating_add(other.sent_segments),
+            retransmitted_segments: self
+                .retransmitted_segments
+                .saturating_add(other.retransmitted_segments),
+        }
+    }
+
+    /// From `struct tcp_info` (include/uapi/linux/tcp.h), as long as the kernel has made it. None if it lacks one of the numbers.
+    fn of_tcp_info(info: &[u8]) -> Option<Self> {
+        let four = |at: usize| Some(u32::from_ne_bytes(info.get(at..at + 4)?.try_into().ok()?));
+        let eight = |at: usize| Some(u64::from_ne_bytes(info.get(at..at + 8)?.try_into().ok()?));
+        Some(Self {
+            sent_bytes: eight(200)?,
+            retransmitted_bytes: eight(208)?,
+            sent_segments: four(156)?.into(),
+            retransmitted_segments: four(100)?.into(),
+        })
+    }
 }
 
 /// A connected, non-blocking TCP socket.
@@ -47,10 +102,15 @@ impl Socket {
     /// # Errors
     /// If the viewer is already gone.
     pub fn peer(&self) -> io::Result<SocketAddr> {
-        let address = SockRef::from(&self.0.borrowed()).peer_addr()?;
-        let mut address = address.as_socket().ok_or(io::ErrorKind::InvalidInput)?;
-        address.set_ip(address.ip().to_canonical());
-        Ok(address)
+        canonical(SockRef::from(&self.0.borrowed()).peer_addr()?)
+    }
+
+    /// The address at this end, in the same form.
+    ///
+    /// # Errors
+    /// Only if this is not a socket.
+    pub fn own(&self) -> io::Result<SocketAddr> {
+        canonical(SockRef::from(&self.0.borrowed()).local_addr()?)
     }
 
     /// The number of the network interface on which the last packet of the handshake came. `None` if the kernel does not say: over IPv4 it does
@@ -196,20 +256,30 @@ impl Socket {
         if is_known { usize::try_from(bytes).unwrap_or(0) } else { 0 }
     }
 
+    /// What the connection has sent so far. None if the kernel does not tell all of it (before Linux 4.19).
+    pub fn send_progress(&self) -> Option<SendProgress> {
+        let mut info = [0; 216];
+        SendProgress::of_tcp_info(self.tcp_info(&mut info)?)
+    }
+
     /// Whether TCP has closed this connection, usually because of a reset or a time-out.
     fn is_closed(&self) -> bool {
         /// `TCP_CLOSE` of include/net/tcp_states.h.
         const CLOSED: u8 = 7;
-        let mut state = 0u8;
-        let mut bytes = 1;
+        // The first byte is the state (include/uapi/linux/tcp.h).
+        self.tcp_info(&mut [0; 1]).is_some_and(|info| info == [CLOSED])
+    }
+
+    /// Fills `into` with the beginning of `struct tcp_info`, and returns as much of it as the kernel has.
+    fn tcp_info<'a>(&self, into: &'a mut [u8]) -> Option<&'a [u8]> {
+        let mut bytes = libc::socklen_t::try_from(into.len()).ok()?;
         let fd = self.0.as_raw_fd();
-        // SAFETY: the kernel writes `bytes` bytes of `tcp_info`, which is one, to `state`, which lives until the call
-        // returns. The first byte is the state (include/uapi/linux/tcp.h).
+        // SAFETY: the kernel writes at most `bytes` bytes to `into`, which has as many and lives until the call returns.
         let result = unsafe {
-            let state = (&raw mut state).cast();
-            libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, state, &raw mut bytes)
+            let into = into.as_mut_ptr().cast();
+            libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, into, &raw mut bytes)
         };
-        result == 0 && state == CLOSED
+        (result == 0).then(|| &into[..bytes as usize])
     }
 
     pub(crate) fn fd(&self) -> &Fd {
@@ -270,6 +340,14 @@ impl Socket {
         mark(&self.0.borrowed(), number)
     }
 
+    /// The mark that it has ([`Self::mark`], or that of its listener).
+    ///
+    /// # Errors
+    /// Only if this is not a socket.
+    pub fn own_mark(&self) -> io::Result<u32> {
+        SockRef::from(&self.0.borrowed()).mark()
+    }
+
     /// Takes the descriptor out, so that another thread can carry the connection on. Waits until the operations on it that
     /// were given up, such as a wait that a time-out ended, have left the kernel: that takes a turn of the reactor or two.
     ///
@@ -295,10 +373,42 @@ impl Socket {
     }
 }
 
+/// An IPv4 address in IPv4 form even on an IPv6 listener.
+fn canonical(address: SockAddr) -> io::Result<SocketAddr> {
+    let mut address = address.as_socket().ok_or(io::ErrorKind::InvalidInput)?;
+    address.set_ip(address.ip().to_canonical());
+    Ok(address)
+}
+
 /// Waits for a poll. Its result does not matter, because the next call on the socket reports it. But a poll that the
 /// kernel had no memory for ends at once, and without a pause the caller would repeat it endlessly.
 async fn heeded(poll: Op<Fd>) {
     if poll.await.0.is_err() {
         sleep(op::SHORTAGE_PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn what_was_sent_is_counted_and_a_shorter_answer_is_no_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut receiver, _) = listener.accept().unwrap();
+        sender.write_all(&[7; 1000]).unwrap();
+        receiver.read_exact(&mut [0; 1000]).unwrap();
+        let socket = Socket::from(OwnedFd::from(sender));
+        let mut info = [0; 216];
+        let told = socket.tcp_info(&mut info).unwrap();
+        assert_eq!(SendProgress::of_tcp_info(&told[..told.len() - 1]), None);
+        // Some kernels that are none (gVisor) tell less.
+        if let Some(progress) = socket.send_progress() {
+            assert_eq!((progress.sent_bytes, progress.retransmitted_bytes), (1000, 0));
+            assert_eq!((progress.sent_segments, progress.retransmitted_segments), (1, 0));
+        }
     }
 }

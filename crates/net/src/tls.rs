@@ -122,6 +122,18 @@ impl Socket {
         set_option(self.fd(), libc::SOL_TLS, libc::TLS_TX, &info[..used])
     }
 
+    /// From now on a network card that seals this connection reads what is sent from a file where it lies in memory
+    /// (`TLS_TX_ZEROCOPY_RO`, Linux 5.19), also when it is sent again. Nobody may change it until it is acknowledged. Where no
+    /// card seals, nothing changes.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` on an older kernel.
+    pub fn lend_pages(&self) -> io::Result<()> {
+        /// linux/tls.h.
+        const TLS_TX_ZEROCOPY_RO: i32 = 3;
+        set_option(self.fd(), libc::SOL_TLS, TLS_TX_ZEROCOPY_RO, &1_i32.to_ne_bytes())
+    }
+
     /// Sends one record of another type than application data, all of it or nothing. Returns whether the kernel took it.
     ///
     /// # Errors

@@ -69,6 +69,8 @@ pub enum ConfigError {
     AcmeWithoutTls,
     /// A certificate by ACME besides one that is given.
     AcmeWithCertificates,
+    /// `tls.nic = "on"` on a route on which the kernel gets no keys.
+    NicWithoutKernel,
     /// The bypass route needs the keys that `--off handout` leaves in rustls.
     BypassWithoutKeys,
     /// The bypass route cannot use port 0, because no kernel chooses its port.
@@ -156,6 +158,9 @@ impl fmt::Display for ConfigError {
             ),
             Self::AcmeWithCertificates => f.write_str(
                 "[tls.acme] asks for a certificate, but one is given: remove that section, or --cert and --key ([[tls.certificates]])",
+            ),
+            Self::NicWithoutKernel => f.write_str(
+                "tls.nic = \"on\" needs the kernel, which passes keys to network cards: choose --route kernel or auto, or set tls.nic = \"off\"",
             ),
             Self::BypassWithoutKeys => f.write_str(
                 "--off handout leaves the TLS keys in rustls, and the bypass route needs them: choose --route userspace",

@@ -1,6 +1,7 @@
-//! TLS: certificates, versions, and what makes viewers use it.
+//! TLS: certificates, versions, what makes viewers use it, and what network cards encrypt.
 
-use super::{AcmeConfig, ConfigError, Route, within};
+use super::{AcmeConfig, ConfigError, Nic, Route, within};
+use delivery::LossLimits;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,6 +23,12 @@ pub struct Tls {
     /// Where viewers of plain HTTP are sent on to HTTPS; nowhere if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect_listen: Option<SocketAddr>,
+    /// Whether network cards that encrypt get connections.
+    pub nic: Nic,
+    /// Retransmitted bytes, in percent, above which a viewer's next connection is not given to a card.
+    pub nic_lost_bytes_percent: f64,
+    /// The same for retransmitted segments.
+    pub nic_lost_segments_percent: f64,
     /// A certificate that the server gets by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acme: Option<AcmeConfig>,
@@ -29,15 +36,18 @@ pub struct Tls {
 
 impl Default for Tls {
     fn default() -> Self {
-        // 2^24 of AES-GCM (RFC 8446 section 5.5 allows 2^24.5).
-        let key_records_max = 1 << 24;
+        let LossLimits { bytes_percent, segments_percent } = LossLimits::default();
         Self {
             enabled: true,
             certificates: Vec::new(),
             versions: Versions::Both,
-            key_records_max,
+            // 2^24 of AES-GCM (RFC 8446 section 5.5 allows 2^24.5).
+            key_records_max: 1 << 24,
             hsts_seconds: 0,
             redirect_listen: None,
+            nic: Nic::Auto,
+            nic_lost_bytes_percent: bytes_percent,
+            nic_lost_segments_percent: segments_percent,
             acme: None,
         }
     }

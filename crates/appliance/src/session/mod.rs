@@ -217,7 +217,7 @@ impl Session {
 
     async fn answer_all(&mut self) -> Result<Pause, End> {
         loop {
-            let (request, head_bytes) = match self.next_request().await? {
+            let (mut request, head_bytes) = match self.next_request().await? {
                 Ok(next) => next,
                 Err(refusal) => {
                     self.refuse(refusal).await?;
@@ -235,6 +235,10 @@ impl Session {
             }
             self.consume(head_bytes);
             self.worker.numbers.requests_total.add(1);
+            if self.channel.is_costly() {
+                // The response says so, as if the viewer had asked for it.
+                request.keep_alive = false;
+            }
             // Boxed, so that an idle viewer does not pay for the state of a response.
             if !Box::pin(self.answer(&request, opened, asked_at)).await? {
                 return Ok(Pause::End(End::Answered));

@@ -7,8 +7,8 @@ use super::progress::Progress;
 use delivery::own_tcp::{OwnTcp, Parts, Socket, suppliers};
 use delivery::room::Room;
 use delivery::{
-    Carrier, DeliveryLimits, End, KernelOffload, Link, Outgoing, Patience, Protection, Resources,
-    Tactics,
+    Carrier, DeliveryLimits, End, Handover, KernelOffload, Link, Outgoing, Patience, Protection,
+    Resources, Tactics,
 };
 use disk::{DIRECT_ALIGNMENT, Heat, Policy, Reader, Way};
 use machine::Headroom;
@@ -224,6 +224,7 @@ fn resources() -> io::Result<Rc<Resources>> {
         numbers: Arc::<Numbers>::default(),
         patience: Patience { send: Duration::from_secs(30), hold: Duration::from_millis(250) },
         offload: KernelOffload::default(),
+        handover: Handover::default(),
         tactics: Tactics { reads_ahead: true, seals_in_one_pass: true, rereads: true },
         limits: DeliveryLimits {
             unsent_bytes_min: None,

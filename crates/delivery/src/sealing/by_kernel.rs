@@ -13,17 +13,25 @@
 //! What a viewer sends is opened here. It is little, and a kernel can follow a viewer's key changes only from Linux
 //! 6.14 on, and would skip empty records for as long as they arrive.
 //!
+//! **A card.** If the connection leaves by a network card that encrypts, the kernel may pass the keys on, and the card seals what it sends. What is
+//! sent again it seals again. With `TLS_TX_ZEROCOPY_RO` it reads a film's own pages for that, at any time until the viewer has acknowledged
+//! them, so the film is held still until then: a change would make a record that does not open, and seal two plaintexts under one nonce.
+//!
 //! A viewer that asks for new keys gets them if the kernel can change them. Otherwise the connection is closed in an
 //! orderly way.
 
 use super::{Abilities, ByUs, Sealing};
+use crate::card_lessons::Got;
 use crate::channel::Channel;
 use crate::end::End;
-use crate::leased::Leased;
+use crate::handover::Offer;
+use crate::leased::{Leased, SentPages};
 use crate::link::Link;
 use crate::outgoing::Outgoing;
 use crate::protected::Protected;
 use crate::receive_half::ReceiveHalf;
+use crate::resources::Resources;
+use crate::retransmissions::{WINDOW_BYTES, Watch};
 use crate::sendfile::Sendfile;
 use crate::unsent::SEALED;
 use crypt::kernel::{ControlRecord, KernelKeys, KernelSealer, alert, key_update_message};
@@ -34,11 +42,33 @@ use std::io;
 use std::rc::Rc;
 use telemetry::Family;
 
-/// Records made by the kernel.
+/// Records made by the kernel, or by a network card that the kernel passes the keys to.
 pub struct ByKernel {
+    keys: KernelHalves,
+    /// Of a connection that a card seals. Boxed, because few are.
+    card: Option<Box<OnCard>>,
+}
+
+/// The keys of both directions.
+pub(crate) struct KernelHalves {
     sealer: KernelSealer,
     receive_half: ReceiveHalf,
     can: Abilities,
+}
+
+/// What a connection has that a card seals.
+struct OnCard {
+    /// If the card reads a film's pages where they lie: the film is held still until the viewer has them.
+    pages: Option<SentPages>,
+    watching: Watching,
+}
+
+/// Watches how much had to be sent again.
+#[derive(Default)]
+struct Watching {
+    watch: Watch,
+    /// Bytes taken since the last look.
+    unwatched_bytes: u64,
 }
 
 impl ByKernel {
@@ -48,9 +78,11 @@ impl ByKernel {
         mut link: Link,
         established: Established,
         sealed_input: Vec<u8>,
+        offer: Offer,
     ) -> Channel {
         let Established { sealer, opener, info } = established;
         let sealer = sealer.into_kernel();
+        let before = link.resources.handover.before(offer);
         match link.socket.attach_tls().and_then(|()| give_keys(&link.socket, &sealer)) {
             Ok(()) => {
                 let receive_half = ReceiveHalf::new(opener, sealed_input);
@@ -62,7 +94,12 @@ impl ByKernel {
                     sends_files: offload.sends_files,
                     changes_keys: offload.changes_keys && sealer.version() == Version::Tls13,
                 };
-                let sealing = Self { sealer, receive_half, can };
+                let kind = (info.version, info.suite);
+                let got = link.resources.handover.after(before, kind, &link.resources.numbers);
+                let got = got.filter(|got| *got != Got::Cpu);
+                let keys = KernelHalves { sealer, receive_half, can };
+                let card = got.map(|got| Box::new(OnCard::new(&link, got)));
+                let sealing = Self { keys, card };
                 Channel::ByKernel(Box::new(Protected { link, sealing }))
             }
             Err(error) => {
@@ -74,6 +111,27 @@ impl ByKernel {
         }
     }
 
+    /// Whether a card seals it, which stays with its thread: the pages that the card may read again are held there.
+    pub(crate) fn is_on_card(&self) -> bool {
+        self.card.is_some()
+    }
+
+    /// Whether its card has too much work with it.
+    pub(crate) fn is_costly(&self) -> bool {
+        self.card.as_ref().is_some_and(|card| card.watching.watch.verdict().is_some())
+    }
+
+    /// Takes it apart, if no card seals it.
+    pub(crate) fn into_halves(self) -> KernelHalves {
+        self.keys
+    }
+
+    pub(crate) fn of_halves(keys: KernelHalves) -> Self {
+        Self { keys, card: None }
+    }
+}
+
+impl KernelHalves {
     /// Changes the keys that the kernel seals with.
     async fn update_key(&mut self, link: &Link) -> Result<(), End> {
         if !self.can.changes_keys {
@@ -95,44 +153,112 @@ impl ByKernel {
         link.resources.numbers.key_updates_sent_total.add(1);
         Ok(())
     }
+
+    /// Counts what the kernel took, and changes the keys if they are worn.
+    async fn count_taken(&mut self, link: &Link, taken: usize) -> Result<(), End> {
+        self.sealer.count_taken(taken);
+        if self.sealer.is_exhausted() {
+            return Err(End::KeysExhausted);
+        }
+        let key_records_max = link.resources.limits.key_records_max;
+        if self.sealer.needs_key_update(key_records_max) && self.can.changes_keys {
+            self.update_key(link).await?;
+        }
+        Ok(())
+    }
+}
+
+impl OnCard {
+    fn new(link: &Link, got: Got) -> Self {
+        let lends = got == Got::Card && link.resources.offload.lends_pages();
+        let lends = lends && link.socket.lend_pages().is_ok();
+        Self { pages: lends.then(|| SentPages::new(link)), watching: Watching::default() }
+    }
+}
+
+impl Watching {
+    fn count_taken(&mut self, link: &Link, taken: usize) {
+        self.unwatched_bytes += taken as u64;
+        if self.unwatched_bytes >= WINDOW_BYTES {
+            self.look(link);
+        }
+    }
+
+    fn look(&mut self, link: &Link) {
+        self.unwatched_bytes = 0;
+        let Some(progress) = link.socket.send_progress() else { return };
+        let Resources { handover, numbers, .. } = &*link.resources;
+        handover.watch(&mut self.watch, progress, &link.socket, numbers);
+    }
+}
+
+/// Before a card reads another film's pages, the viewer must have those of the film before.
+async fn settle_another(
+    pages: &mut SentPages,
+    link: &Link,
+    outgoing: &Outgoing,
+) -> Result<(), End> {
+    let is_another = pages.leased.is_some() && !outgoing.is_of(pages.leased.file());
+    if is_another { pages.leased.settle(link).await } else { Ok(()) }
 }
 
 impl Sealing<Socket> for ByKernel {
     fn open(&mut self, link: &Link, input: &mut Vec<u8>) -> Result<(), End> {
-        Ok(self.receive_half.open(input, &link.resources.numbers)?)
+        Ok(self.keys.receive_half.open(input, &link.resources.numbers)?)
     }
 
     fn arriving<'a>(&'a mut self, _input: &'a mut Vec<u8>) -> &'a mut Vec<u8> {
-        &mut self.receive_half.sealed
+        &mut self.keys.receive_half.sealed
     }
 
     fn peer_finished(&self) -> bool {
-        self.receive_half.peer_finished
+        self.keys.receive_half.peer_finished
     }
 
     fn owes(&self, _link: &Link) -> bool {
-        self.receive_half.owes_keys
+        self.keys.receive_half.owes_keys
     }
 
     async fn give(&mut self, link: &mut Link) -> Result<(), End> {
-        self.update_key(link).await
+        self.keys.update_key(link).await
+    }
+
+    async fn before_waiting(&mut self, link: &Link) -> Result<(), End> {
+        let pages = self.card.as_mut().and_then(|card| card.pages.as_mut());
+        if let Some(pages) = pages.filter(|pages| pages.leased.is_some()) {
+            // Boxed: it lasts a round trip, and everybody waits in this future for a request.
+            Box::pin(pages.await_request_or_acknowledgement(link)).await?;
+        }
+        Ok(())
     }
 
     async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
+        let Self { keys, card } = self;
         let key_records_max = link.resources.limits.key_records_max;
-        if self.owes(link) || self.sealer.needs_key_update(key_records_max) {
-            self.update_key(link).await?;
+        if keys.receive_half.owes_keys || keys.sealer.needs_key_update(key_records_max) {
+            keys.update_key(link).await?;
         }
-        let mut leased = Leased::default();
-        let mut sendfile = Sendfile::new(link, outgoing, self.can, SEALED);
-        while let Some(taken) = sendfile.step(link, &mut leased).await? {
-            self.sealer.count_taken(taken);
-            if self.sealer.is_exhausted() {
-                return Err(End::KeysExhausted);
+        let (pages, mut watching) = match card.as_deref_mut() {
+            Some(OnCard { pages, watching }) => (pages.as_mut(), Some(watching)),
+            None => (None, None),
+        };
+        let mut copied = Leased::default();
+        let leased = match pages {
+            Some(pages) => {
+                settle_another(pages, link, outgoing).await?;
+                &mut pages.leased
             }
-            if self.sealer.needs_key_update(key_records_max) && self.can.changes_keys {
-                self.update_key(link).await?;
+            None => &mut copied,
+        };
+        let mut sendfile = Sendfile::new(link, outgoing, keys.can, SEALED);
+        while let Some(taken) = sendfile.step(link, leased).await? {
+            keys.count_taken(link, taken).await?;
+            if let Some(watching) = &mut watching {
+                watching.count_taken(link, taken);
             }
+        }
+        if let Some(watching) = watching {
+            watching.look(link);
         }
         sendfile.end(link);
         Ok(())
@@ -150,6 +276,13 @@ impl Sealing<Socket> for ByKernel {
     fn say(&mut self, link: &Link, alerts: &[Alert]) {
         for what in alerts {
             let _ = link.socket.send_record(ControlRecord::Alert as u8, &alert(*what));
+        }
+    }
+
+    async fn settle(&mut self, link: &Link) -> Result<(), End> {
+        match self.card.as_mut().and_then(|card| card.pages.as_mut()) {
+            Some(pages) => pages.leased.settle(link).await,
+            None => Ok(()),
         }
     }
 }

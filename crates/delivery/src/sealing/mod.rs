@@ -2,8 +2,8 @@
 //! handshake.
 //!
 //! A sealing reads what is to be sent, seals it or has it sealed, and passes it to its carrier. It also opens what
-//! arrives. A new sealing, such as a network card's, is another implementation of [`Sealing`] and another variant of
-//! [`crate::Channel`].
+//! arrives. A network card's sealing is the kernel's: the kernel passes the keys on. A new sealing is another implementation of
+//! [`Sealing`] and another variant of [`crate::Channel`].
 
 mod by_kernel;
 mod by_library;
@@ -11,6 +11,7 @@ mod by_us;
 mod unsealed;
 
 pub use by_kernel::ByKernel;
+pub(crate) use by_kernel::KernelHalves;
 pub use by_library::ByLibrary;
 pub use by_us::ByUs;
 pub use unsealed::Unsealed;

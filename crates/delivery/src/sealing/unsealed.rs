@@ -2,7 +2,7 @@
 
 use super::{Abilities, Sealing};
 use crate::end::End;
-use crate::leased::{Leased, RECALL_LOOKED_FOR};
+use crate::leased::SentPages;
 use crate::link::Link;
 use crate::outgoing::Outgoing;
 use crate::sendfile::Sendfile;
@@ -10,17 +10,12 @@ use crate::unsent::PAGES;
 use crypt::Alert;
 use net::{Socket, Window};
 use std::rc::Rc;
-use std::time::Instant;
 
 /// No protection.
 ///
 /// Packets that wait in the kernel may still refer to a file's pages, so the file is held still until the viewer has
-/// them. If the lease or the connection ends before that, the waiting packets are discarded.
-pub struct Unsealed {
-    /// The connection's socket, for its end. Fields are dropped in order: it has to close before the lease ends.
-    socket: Socket,
-    leased: Leased,
-}
+/// them.
+pub struct Unsealed(SentPages);
 
 impl Unsealed {
     pub(crate) fn new(link: &mut Link) -> Self {
@@ -32,28 +27,12 @@ impl Unsealed {
 
     /// For a connection that has its window.
     pub(crate) fn over(link: &Link) -> Self {
-        Self { leased: Leased::default(), socket: link.socket.clone() }
+        Self(SentPages::new(link))
     }
 
     /// Whether the kernel may still refer to the pages of a file.
     pub(crate) fn needs_file(&mut self) -> bool {
-        if self.leased.is_some() && self.socket.unacknowledged_bytes() == 0 {
-            self.leased.clear();
-        }
-        self.leased.is_some()
-    }
-
-    /// Waits until the viewer asks for something or has everything, whichever comes first.
-    async fn await_request_or_acknowledgement(&mut self, link: &Link) -> Result<(), End> {
-        while link.socket.unacknowledged_bytes() > 0 {
-            let look = Instant::now() + RECALL_LOOKED_FOR;
-            if reactor::timeout_at(look, link.socket.readable()).await.is_ok() {
-                return Ok(());
-            }
-            self.leased.check()?;
-        }
-        self.leased.clear();
-        Ok(())
+        self.0.needs_file()
     }
 }
 
@@ -67,9 +46,9 @@ impl Sealing<Socket> for Unsealed {
     }
 
     async fn before_waiting(&mut self, link: &Link) -> Result<(), End> {
-        if self.leased.is_some() {
+        if self.0.leased.is_some() {
             // Boxed: it lasts a round trip, and everybody waits in this future for a request.
-            Box::pin(self.await_request_or_acknowledgement(link)).await?;
+            Box::pin(self.0.await_request_or_acknowledgement(link)).await?;
         }
         Ok(())
     }
@@ -78,7 +57,7 @@ impl Sealing<Socket> for Unsealed {
         let can =
             Abilities { sends_files: link.resources.offload.sends_files, changes_keys: false };
         let mut sendfile = Sendfile::new(link, outgoing, can, PAGES);
-        while sendfile.step(link, &mut self.leased).await?.is_some() {}
+        while sendfile.step(link, &mut self.0.leased).await?.is_some() {}
         sendfile.end(link);
         Ok(())
     }
@@ -88,14 +67,6 @@ impl Sealing<Socket> for Unsealed {
 
     /// Waits until the viewer has everything.
     async fn settle(&mut self, link: &Link) -> Result<(), End> {
-        self.leased.settle(link).await
-    }
-}
-
-impl Drop for Unsealed {
-    fn drop(&mut self) {
-        if self.needs_file() {
-            self.socket.reset_on_close();
-        }
+        self.0.leased.settle(link).await
     }
 }

@@ -152,7 +152,7 @@ fn devices_that_name_each_other_end_the_walk() {
         Told { name: "veth0", kind: "veth", on: 3, ..CARD },
         Told { index: 3, name: "veth1", kind: "veth", on: 2, ..CARD },
         Told { index: 4, name: "a", kind: "vlan", on: 5, ..CARD },
-        Told { index: 5, name: "b", kind: "vlan", on: 4, master: 4, ..CARD },
+        Told { index: 5, name: "b", kind: "vlan", on: 4, master: 4 },
     ]);
     assert_eq!(links.under(2), BTreeSet::from([2]));
     assert_eq!(links.under(4), BTreeSet::from([4, 5]));

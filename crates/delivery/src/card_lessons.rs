@@ -1,0 +1,136 @@
+//! What a worker has learned about the network cards that encrypt: which versions and ciphers each takes, and whether it has room.
+//!
+//! Neither the kernel nor a driver tells that in advance. A kernel falls back to the CPU without a word, and only its counters show it. So
+//! the first connection of each kind is an attempt, and what came of it decides about the next. A refusal is forgotten after a while, each
+//! time a longer one: a kernel or a driver that takes more one day, or a card that has room again, is noticed.
+//!
+//! No I/O and no clock: time is an argument.
+
+use crypt::{Suite, Version};
+use std::time::{Duration, Instant};
+
+/// How long a refusal counts: at first, and at most. Guesses: a card that is full stays so for about as long as a viewer watches, and one
+/// connection a minute that the CPU encrypts costs nothing.
+const REFUSED_FOR_MIN: Duration = Duration::from_secs(1);
+const REFUSED_FOR_MAX: Duration = Duration::from_secs(64);
+
+/// The version and cipher of a connection.
+pub(crate) type Kind = (Version, Suite);
+
+/// Who encrypts a connection whose keys the kernel got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Got {
+    /// The card.
+    Card,
+    /// The kernel on the CPU.
+    Cpu,
+    /// The counters do not tell: another connection was handed over at the same moment.
+    Unclear,
+}
+
+/// What to expect of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    /// It may take the connection.
+    MayTake,
+    /// It has never taken one of this kind, and refused the last.
+    DoesNotTake,
+    /// It takes this kind, and refused the last one: it has no room.
+    NoRoom,
+}
+
+/// About one card and one kind of connection.
+#[derive(Debug)]
+struct Lesson {
+    card: u32,
+    kind: Kind,
+    has_taken: bool,
+    refused_until: Option<Instant>,
+    refused_for: Duration,
+}
+
+/// What one worker has learned. There are few cards and six kinds, so a list will do.
+#[derive(Debug, Default)]
+pub(crate) struct CardLessons(Vec<Lesson>);
+
+impl CardLessons {
+    /// What to expect if a connection of this `kind` is handed over that leaves by `card`.
+    pub(crate) fn expect(&self, card: u32, kind: Kind, now: Instant) -> Expect {
+        let lesson = self.0.iter().find(|lesson| (lesson.card, lesson.kind) == (card, kind));
+        match lesson.filter(|lesson| lesson.refused_until.is_some_and(|until| now < until)) {
+            None => Expect::MayTake,
+            Some(lesson) if lesson.has_taken => Expect::NoRoom,
+            Some(_) => Expect::DoesNotTake,
+        }
+    }
+
+    /// Notes what came of handing one over.
+    pub(crate) fn learn(&mut self, card: u32, kind: Kind, got: Got, now: Instant) {
+        let at = self.0.iter().position(|lesson| (lesson.card, lesson.kind) == (card, kind));
+        let at = at.unwrap_or_else(|| {
+            let (refused_until, refused_for) = (None, REFUSED_FOR_MIN);
+            self.0.push(Lesson { card, kind, has_taken: false, refused_until, refused_for });
+            self.0.len() - 1
+        });
+        let lesson = &mut self.0[at];
+        match got {
+            Got::Card => {
+                lesson.has_taken = true;
+                (lesson.refused_until, lesson.refused_for) = (None, REFUSED_FOR_MIN);
+            }
+            Got::Cpu => {
+                lesson.refused_until = Some(now + lesson.refused_for);
+                lesson.refused_for = REFUSED_FOR_MAX.min(2 * lesson.refused_for);
+            }
+            Got::Unclear => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TLS12: Kind = (Version::Tls12, Suite::Aes128Gcm);
+    const TLS13: Kind = (Version::Tls13, Suite::Aes128Gcm);
+
+    fn at(seconds: u64) -> Instant {
+        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        *START.get_or_init(Instant::now) + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn what_a_card_does_not_take_is_tried_again_after_ever_longer_times() {
+        let mut lessons = CardLessons::default();
+        assert_eq!(lessons.expect(2, TLS13, at(0)), Expect::MayTake);
+        let mut now = 0;
+        for pause in [1, 2, 4, 8, 16, 32, 64, 64] {
+            lessons.learn(2, TLS13, Got::Cpu, at(now));
+            assert_eq!(lessons.expect(2, TLS13, at(now + pause - 1)), Expect::DoesNotTake);
+            now += pause;
+            assert_eq!(lessons.expect(2, TLS13, at(now)), Expect::MayTake);
+        }
+        lessons.learn(2, TLS13, Got::Card, at(now));
+        assert_eq!(lessons.expect(2, TLS13, at(now)), Expect::MayTake, "a kernel that takes it");
+    }
+
+    #[test]
+    fn a_card_that_has_taken_a_kind_and_refuses_it_has_no_room() {
+        let mut lessons = CardLessons::default();
+        lessons.learn(2, TLS12, Got::Card, at(0));
+        lessons.learn(2, TLS12, Got::Cpu, at(0));
+        assert_eq!(lessons.expect(2, TLS12, at(0)), Expect::NoRoom);
+        assert_eq!(lessons.expect(2, TLS13, at(0)), Expect::MayTake, "another kind");
+        assert_eq!(lessons.expect(3, TLS12, at(0)), Expect::MayTake, "another card");
+        lessons.learn(2, TLS12, Got::Unclear, at(0));
+        assert_eq!(lessons.expect(2, TLS12, at(0)), Expect::NoRoom);
+        assert_eq!(lessons.expect(2, TLS12, at(1)), Expect::MayTake);
+        lessons.learn(2, TLS12, Got::Card, at(1));
+        lessons.learn(2, TLS12, Got::Cpu, at(1));
+        assert_eq!(
+            lessons.expect(2, TLS12, at(2)),
+            Expect::MayTake,
+            "it counts from the beginning again"
+        );
+    }
+}

@@ -1,0 +1,345 @@
+//! Whether a connection's keys may be given to the kernel, and what became of them.
+//!
+//! The kernel passes keys on to the network card by which the connection leaves, if that card encrypts, and nobody can tell it not to. Over
+//! a bond of such cards, Linux was seen to send the rest of a film in clear text when the card that encrypted was set down
+//! (docs/notes/bond-offload.md). So keys of connections over such a bond, or over a device that is not known, stay here. So do those that a
+//! card could seal and must not: because the operator does not want it, because the card has no room, or because the viewer's path loses so
+//! much that the card would have to read its records again and again.
+//!
+//! The kernel falls back to the CPU without a word. What a connection got is read from the kernel's counters, before and after.
+
+use crate::card_lessons::{CardLessons, Expect, Got, Kind};
+use crate::offload::{CardTls, KernelOffload, TLS_STAT};
+use crate::retransmissions::{LossLimits, LossyPaths, Share, Watch};
+use crypt::SessionInfo;
+use machine::{Ends, LeavesBy, SealingCards};
+use net::{SendProgress, Socket};
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use telemetry::{Family, Numbers};
+
+/// Decides for the connections of one worker. By default it hands no keys over.
+#[derive(Debug, Default)]
+pub struct Handover {
+    /// None if the kernel does not tell of its devices, or if no keys are handed over.
+    cards: Option<RefCell<SealingCards>>,
+    /// The kernel's counters; none if it has none.
+    totals: Option<File>,
+    limits: LossLimits,
+    lossy_paths: Arc<Mutex<LossyPaths>>,
+    learned: RefCell<Learned>,
+}
+
+#[derive(Debug, Default)]
+struct Learned {
+    lessons: CardLessons,
+    share: Share,
+}
+
+/// How keys are given to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// For the kernel itself.
+    Kernel,
+    /// For this card, if it takes them.
+    Card(u32),
+}
+
+/// Why keys stay here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Withheld {
+    /// The connection leaves by a bond of which a card encrypts.
+    Bond,
+    /// By which device it leaves is not known.
+    UnknownDevice,
+    /// It leaves by a card that encrypts, and must not.
+    CardOff,
+    /// Only cards are to encrypt, and it leaves by none.
+    NoCard,
+    /// Only cards are to encrypt, and its card does not take its version or cipher.
+    NotTaken,
+    /// Its card has no room.
+    NoRoom,
+    /// An earlier connection of this viewer lost too much.
+    LossyPath,
+    /// Cards get only a share of new connections, because of losses.
+    Share,
+}
+
+impl Withheld {
+    /// A counter's label.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Bond => "bond",
+            Self::UnknownDevice => "unknown_device",
+            Self::CardOff => "card_off",
+            Self::NoCard => "no_card",
+            Self::NotTaken => "not_taken",
+            Self::NoRoom => "no_room",
+            Self::LossyPath => "lossy_path",
+            Self::Share => "share",
+        }
+    }
+}
+
+/// What the kernel counted before it got keys that are for a card.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    card: u32,
+    totals: Option<Totals>,
+}
+
+/// Connections whose keys went to cards, and to the kernel itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    device: u64,
+    cpu: u64,
+}
+
+impl Handover {
+    /// Looks at this thread's network devices. Call it before a sandbox forbids new sockets.
+    pub fn open(limits: LossLimits, lossy_paths: Arc<Mutex<LossyPaths>>) -> Self {
+        Self {
+            cards: SealingCards::open().ok().map(RefCell::new),
+            totals: File::open(TLS_STAT).ok(),
+            limits,
+            lossy_paths,
+            learned: RefCell::default(),
+        }
+    }
+
+    /// How the kernel gets the keys of a connection, if it may have them. If not, that is counted.
+    pub(crate) fn offer(
+        &self,
+        offload: KernelOffload,
+        socket: &Socket,
+        info: &SessionInfo,
+        numbers: &Numbers,
+    ) -> Option<Offer> {
+        let kind = (info.version, info.suite);
+        let leaves_by = self.leaves_by(socket);
+        let offer = decide(leaves_by, offload.cards, |card| self.try_card(card, kind, socket));
+        if let Err(why) = offer {
+            numbers.count(Family::KernelTlsWithheld, why.as_str());
+        }
+        offer.ok()
+    }
+
+    fn leaves_by(&self, socket: &Socket) -> LeavesBy {
+        let ends =
+            || Ok(Ends { own: socket.own()?, peer: socket.peer()?, mark: socket.own_mark()? });
+        let cards = self.cards.as_ref();
+        cards.map_or(LeavesBy::Unknown, |cards| cards.borrow_mut().leaves_by(ends))
+    }
+
+    /// What to expect of a card, and whether to give it this connection.
+    fn try_card(&self, card: u32, kind: Kind, socket: &Socket) -> Result<Expect, Withheld> {
+        let now = Instant::now();
+        let Learned { lessons, share } = &mut *self.learned.borrow_mut();
+        let expected = lessons.expect(card, kind, now);
+        if expected != Expect::MayTake {
+            return Ok(expected);
+        }
+        let peer = socket.peer().map(|peer| peer.ip());
+        if peer.is_ok_and(|peer| self.lossy_paths().has(peer, now)) {
+            return Err(Withheld::LossyPath);
+        }
+        share.takes_next().then_some(expected).ok_or(Withheld::Share)
+    }
+
+    /// Call it before the kernel gets the keys, and give [`Self::after`] what it returns.
+    pub(crate) fn before(&self, offer: Offer) -> Option<Before> {
+        match offer {
+            Offer::Kernel => None,
+            Offer::Card(card) => Some(Before { card, totals: self.totals() }),
+        }
+    }
+
+    /// Counts who encrypts a connection whose keys the kernel got, and returns it; none if they were not for a card.
+    pub(crate) fn after(
+        &self,
+        before: Option<Before>,
+        kind: Kind,
+        numbers: &Numbers,
+    ) -> Option<Got> {
+        let Before { card, totals } = before?;
+        let got = Totals::got(totals, self.totals());
+        self.learned.borrow_mut().lessons.learn(card, kind, got, Instant::now());
+        let who = match got {
+            Got::Card => "card",
+            Got::Cpu => "cpu",
+            Got::Unclear => "unclear",
+        };
+        numbers.count(Family::CardTls, who);
+        Some(got)
+    }
+
+    /// Looks at how far a connection is that a card seals. One that costs the card too much is counted once, and its viewer's next
+    /// connections stay here.
+    pub(crate) fn watch(
+        &self,
+        watch: &mut Watch,
+        progress: SendProgress,
+        socket: &Socket,
+        numbers: &Numbers,
+    ) {
+        let was_costly = watch.verdict().is_some();
+        let Some(window) = watch.look(progress, self.limits) else { return };
+        let now = Instant::now();
+        let share = &mut self.learned.borrow_mut().share;
+        share.note(window, self.limits, now);
+        numbers.card_tls_retransmitted_bytes_total.add(window.retransmitted_bytes);
+        if let (false, Some(why)) = (was_costly, watch.verdict()) {
+            numbers.count(Family::CardTlsCostly, why.as_str());
+            if let Ok(peer) = socket.peer() {
+                self.lossy_paths().note(peer.ip(), now);
+            }
+        }
+    }
+
+    fn lossy_paths(&self) -> std::sync::MutexGuard<'_, LossyPaths> {
+        self.lossy_paths.lock().expect("no holder of this lock can panic")
+    }
+
+    fn totals(&self) -> Option<Totals> {
+        // Thirteen lines in Linux 7.3, of some forty bytes.
+        let mut text = [0; 4096];
+        let bytes = self.totals.as_ref()?.read_at(&mut text, 0).ok()?;
+        Totals::parse(std::str::from_utf8(&text[..bytes]).ok()?)
+    }
+}
+
+fn decide(
+    leaves_by: LeavesBy,
+    cards: CardTls,
+    try_card: impl FnOnce(u32) -> Result<Expect, Withheld>,
+) -> Result<Offer, Withheld> {
+    let is_alone = cards == CardTls::Alone;
+    match leaves_by {
+        LeavesBy::SealingBond => Err(Withheld::Bond),
+        LeavesBy::Unknown => Err(Withheld::UnknownDevice),
+        LeavesBy::Other if is_alone => Err(Withheld::NoCard),
+        LeavesBy::Other => Ok(Offer::Kernel),
+        LeavesBy::SealingCard(_) if cards == CardTls::Off => Err(Withheld::CardOff),
+        LeavesBy::SealingCard(card) => match try_card(card)? {
+            Expect::MayTake => Ok(Offer::Card(card)),
+            Expect::NoRoom => Err(Withheld::NoRoom),
+            Expect::DoesNotTake if is_alone => Err(Withheld::NotTaken),
+            Expect::DoesNotTake => Ok(Offer::Kernel),
+        },
+    }
+}
+
+impl Totals {
+    /// From /proc/net/tls_stat.
+    fn parse(text: &str) -> Option<Self> {
+        let value = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(char::is_whitespace));
+            lines.find(|(found, _)| *found == name)?.1.trim().parse().ok()
+        };
+        Some(Self { device: value("TlsTxDevice")?, cpu: value("TlsTxSw")? })
+    }
+
+    /// Who got the one connection that was handed over in between.
+    fn got(before: Option<Self>, after: Option<Self>) -> Got {
+        let (Some(before), Some(after)) = (before, after) else { return Got::Unclear };
+        match (after.device > before.device, after.cpu > before.cpu) {
+            (true, false) => Got::Card,
+            (false, true) => Got::Cpu,
+            _ => Got::Unclear,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crypt::{Suite, Version};
+
+    fn offer_over(leaves_by: LeavesBy, cards: CardTls, expect: Expect) -> Result<Offer, Withheld> {
+        decide(leaves_by, cards, |_| Ok(expect))
+    }
+
+    #[test]
+    fn keys_stay_here_over_bonds_that_may_encrypt_and_over_what_is_not_known() {
+        for cards in [CardTls::Off, CardTls::Auto, CardTls::Wanted, CardTls::Alone] {
+            let of = |leaves_by| offer_over(leaves_by, cards, Expect::MayTake);
+            assert_eq!(of(LeavesBy::SealingBond), Err(Withheld::Bond));
+            assert_eq!(of(LeavesBy::Unknown), Err(Withheld::UnknownDevice));
+        }
+    }
+
+    #[test]
+    fn what_a_card_must_not_or_cannot_seal_goes_where_the_operator_wants_it() {
+        let card = LeavesBy::SealingCard(3);
+        let table = [
+            (LeavesBy::Other, CardTls::Off, Expect::MayTake, Ok(Offer::Kernel)),
+            (LeavesBy::Other, CardTls::Auto, Expect::MayTake, Ok(Offer::Kernel)),
+            (LeavesBy::Other, CardTls::Alone, Expect::MayTake, Err(Withheld::NoCard)),
+            (card, CardTls::Off, Expect::MayTake, Err(Withheld::CardOff)),
+            (card, CardTls::Auto, Expect::MayTake, Ok(Offer::Card(3))),
+            (card, CardTls::Alone, Expect::MayTake, Ok(Offer::Card(3))),
+            (card, CardTls::Auto, Expect::NoRoom, Err(Withheld::NoRoom)),
+            (card, CardTls::Alone, Expect::NoRoom, Err(Withheld::NoRoom)),
+            (card, CardTls::Wanted, Expect::DoesNotTake, Ok(Offer::Kernel)),
+            (card, CardTls::Alone, Expect::DoesNotTake, Err(Withheld::NotTaken)),
+        ];
+        for (leaves_by, cards, expect, offer) in table {
+            assert_eq!(
+                offer_over(leaves_by, cards, expect),
+                offer,
+                "{leaves_by:?} {cards:?} {expect:?}"
+            );
+        }
+        let lossy = decide(card, CardTls::Auto, |_| Err(Withheld::LossyPath));
+        assert_eq!(lossy, Err(Withheld::LossyPath));
+    }
+
+    #[test]
+    fn the_kernels_counters_say_who_got_a_connection() {
+        let text = "TlsCurrTxSw                     \t0\nTlsTxSw                         \t4\nTlsTxDevice                     \t7\n";
+        let before = Totals::parse(text);
+        assert_eq!(before, Some(Totals { device: 7, cpu: 4 }));
+        let after = |device, cpu| Some(Totals { device, cpu });
+        assert_eq!(Totals::got(before, after(8, 4)), Got::Card);
+        assert_eq!(Totals::got(before, after(7, 6)), Got::Cpu);
+        assert_eq!(
+            Totals::got(before, after(8, 5)),
+            Got::Unclear,
+            "another worker's at the same moment"
+        );
+        assert_eq!(Totals::got(before, before), Got::Unclear);
+        assert_eq!(Totals::got(before, None), Got::Unclear);
+        assert_eq!(Totals::parse("TlsTxSw 4\n"), None);
+    }
+
+    #[test]
+    fn without_knowledge_of_devices_no_keys_are_handed_over_and_each_is_counted() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = Socket::from(std::os::fd::OwnedFd::from(peer));
+        let numbers = Numbers::default();
+        let withheld = || {
+            let counts = numbers.labelled();
+            counts.get(&(Family::KernelTlsWithheld, "unknown_device")).copied()
+        };
+        let info = SessionInfo {
+            version: Version::Tls12,
+            suite: Suite::Aes128Gcm,
+            group: None,
+            server_name: None,
+            resumed: false,
+        };
+        let offload =
+            KernelOffload { seals: true, cards: CardTls::Auto, ..KernelOffload::default() };
+        let offer = |handover: Handover| handover.offer(offload, &socket, &info, &numbers);
+        assert_eq!(offer(Handover::default()), None);
+        assert_eq!(withheld(), Some(1));
+        let open = Handover::open(LossLimits::default(), Arc::default());
+        assert_eq!(offer(open), Some(Offer::Kernel), "loopback encrypts nothing");
+        assert_eq!(withheld(), Some(1));
+    }
+}

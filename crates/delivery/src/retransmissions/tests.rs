@@ -1,0 +1,91 @@
+use super::*;
+
+const LIMITS: LossLimits = LossLimits { bytes_percent: 1.0, segments_percent: 5.0 };
+
+/// A MiB, of which some was sent again, in segments of 1,000 bytes or so.
+fn window(retransmitted_bytes: u64, retransmitted_segments: u64) -> SendProgress {
+    SendProgress {
+        sent_bytes: WINDOW_BYTES,
+        retransmitted_bytes,
+        sent_segments: 1000,
+        retransmitted_segments,
+    }
+}
+
+fn verdict(windows: &[SendProgress]) -> Option<Costly> {
+    let mut watch = Watch::default();
+    let mut progress = SendProgress::default();
+    for window in windows {
+        progress = progress.with(*window);
+        assert_eq!(watch.look(progress, LIMITS), Some(*window));
+    }
+    watch.verdict()
+}
+
+#[test]
+fn a_path_that_loses_more_than_the_limit_in_any_window_costs_too_much() {
+    let percent = WINDOW_BYTES / 100;
+    assert_eq!(verdict(&[window(percent, 10), window(0, 0)]), None, "a hundredth, rounded down");
+    assert_eq!(verdict(&[window(0, 0), window(percent + 1, 10)]), Some(Costly::Bytes));
+    assert_eq!(verdict(&[window(2 * percent, 10), window(0, 0)]), Some(Costly::Bytes), "it stays");
+}
+
+#[test]
+fn tiny_holes_cost_too_much_although_they_are_few_bytes() {
+    assert_eq!(verdict(&[window(51, 51)]), Some(Costly::Segments));
+    assert_eq!(verdict(&[window(50, 50)]), None);
+}
+
+#[test]
+fn too_few_bytes_say_nothing() {
+    let mut watch = Watch::default();
+    let lost_all = SendProgress { retransmitted_bytes: WINDOW_BYTES - 1, ..window(0, 900) };
+    assert_eq!(watch.look(SendProgress { sent_bytes: WINDOW_BYTES - 1, ..lost_all }, LIMITS), None);
+    assert_eq!(watch.verdict(), None);
+    // A kernel without these numbers, or one whose counters went backwards.
+    assert_eq!(watch.look(SendProgress::default(), LIMITS), None);
+}
+
+#[test]
+fn addresses_are_forgotten_after_a_time_and_when_there_are_too_many() {
+    let start = Instant::now();
+    let mut paths = LossyPaths::default();
+    let four: IpAddr = "192.0.2.1".parse().unwrap();
+    paths.note(four, start);
+    assert!(paths.has(four, start) && paths.has("::ffff:192.0.2.1".parse().unwrap(), start));
+    assert!(!paths.has("192.0.2.2".parse().unwrap(), start));
+    assert!(!paths.has(four, start + LossyPaths::FOR));
+    paths.note("2001:db8::1".parse().unwrap(), start);
+    assert!(paths.has("2001:db8::2".parse().unwrap(), start), "the same network");
+    assert!(!paths.has("2001:db8:0:1::1".parse().unwrap(), start));
+    for number in 0..2 * LossyPaths::ADDRESSES_MAX as u32 {
+        paths.note(IpAddr::from(number.to_be_bytes()), start + Duration::from_secs(1));
+    }
+    assert_eq!(paths.0.len(), LossyPaths::ADDRESSES_MAX);
+    assert!(!paths.has(four, start + Duration::from_secs(2)), "the oldest went first");
+}
+
+#[test]
+fn the_share_falls_while_much_is_lost_and_comes_back() {
+    let start = Instant::now();
+    let mut share = Share::default();
+    let take = |share: &mut Share| (0..1000).filter(|_| share.takes_next()).count();
+    assert_eq!(take(&mut share), 1000);
+    let percent = |share: &Share| share.share * 100 / Share::ALL;
+    let at = |number: u32| start + number * Share::EVERY;
+    share.note(window(WINDOW_BYTES / 10, 0), LIMITS, at(0));
+    assert_eq!(percent(&share), 100, "not so soon");
+    for number in 1..=3 {
+        share.note(window(WINDOW_BYTES / 10, 0), LIMITS, at(number));
+    }
+    assert_eq!(percent(&share), 51);
+    assert!(take(&mut share).abs_diff(511) <= 1);
+    for number in 4..40 {
+        share.note(window(WINDOW_BYTES / 10, 0), LIMITS, at(number));
+    }
+    assert_eq!(percent(&share), 6, "some are tried always");
+    for number in 40..60 {
+        share.note(window(0, 0), LIMITS, at(number));
+    }
+    assert_eq!(percent(&share), 100);
+}
