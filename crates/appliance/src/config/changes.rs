@@ -165,7 +165,7 @@ mod tests {
         ];
         match value {
             Value::Bool(value) => vec![json!(!value)],
-            Value::Number(number) if number.is_f64() => vec![json!(number.as_f64().unwrap() / 2.0)],
+            Value::Number(number) if number.is_f64() => vec![json!(number.as_f64().unwrap() + 0.5)],
             Value::Number(number) => vec![json!(number.as_u64().unwrap() + 1)],
             Value::Array(list) if list.is_empty() => match key {
                 "off" => vec![json!(["hot"])],
@@ -174,7 +174,7 @@ mod tests {
                     vec![json!(["one"]), json!(["10.9.8.7"]), pair]
                 }
             },
-            Value::Array(_) => vec![json!([])],
+            Value::Array(_) => vec![json!([]), json!(["one"])],
             _ => words.iter().map(|word| json!(word)).collect(),
         }
     }
