@@ -4,10 +4,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::filling::{Shelf, brought, bytes, counted, settle};
-use crate::house::{Extras, Fleet};
+use crate::house::{Extras, Fleet, Node};
 use crate::networks::{GATEWAY, Town};
 use crate::stores::Stores;
-use fullbore_tests::{until, within};
+use fullbore_tests::until;
 
 /// Which site each node is at: two at each of three.
 const SITES: [usize; 6] = [0, 0, 1, 1, 2, 2];
@@ -67,17 +67,26 @@ fn fill_in_a_window(fleet: &mut Fleet, shelf: &Shelf) {
     }
     assert!(unix_seconds() < opens, "publishing took longer than it was given: the run is void");
     assert!(fleet.nodes.iter().all(|node| brought(node) == 0), "before the window");
-    let patience = Duration::from_secs(closes.saturating_sub(unix_seconds()));
     let is_there = |title: &String| fleet.holders(title) == fleet.nodes.len();
-    let mut left = titles.iter().filter(|title| !is_there(title)).collect::<Vec<_>>();
-    within(patience, "every node to hold every title before the window closes", || {
-        // The last ones are the last to come.
-        while left.last().is_some_and(|title| is_there(title)) {
+    // The last ones are the last to come.
+    let mut left = titles.clone();
+    let mut told = opens;
+    while !left.is_empty() && unix_seconds() < closes {
+        while left.last().is_some_and(is_there) {
             left.pop();
         }
+        if unix_seconds() >= told + 60 {
+            told += 60;
+            tell_share(fleet, cost, told - opens);
+        }
         std::thread::sleep(Duration::from_secs(1));
-        left.is_empty().then_some(())
-    });
+    }
+    assert!(
+        left.is_empty(),
+        "{} of {} titles were missing somewhere when the window closed",
+        left.len(),
+        titles.len()
+    );
     let seconds = unix_seconds() - opens;
     let percent = 100 * cost * 8 / (seconds * RATE_BITS_PER_SECOND);
     eprintln!(
@@ -95,4 +104,11 @@ fn fill_in_a_window(fleet: &mut Fleet, shelf: &Shelf) {
         assert!(origin + others <= cost + cost / 20, "{origin} and {others} of {cost}");
     }
     assert!(percent >= SHARE_PERCENT, "{percent}%");
+}
+
+/// Says how much of what it shall hold each node has brought.
+fn tell_share(fleet: &Fleet, cost: u64, seconds: u64) {
+    let percent = |node: &Node| format!("{} {}%", node.name, 100 * brought(node) / cost);
+    let shares = fleet.nodes.iter().map(percent).collect::<Vec<_>>();
+    eprintln!("after {seconds} s: {}", shares.join(", "));
 }
