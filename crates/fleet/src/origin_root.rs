@@ -44,31 +44,29 @@ impl FromStr for OriginRoot {
         let is_plain = text.len() <= BYTES_MAX && !text.chars().any(char::is_control);
         // What a web server would resolve before it looks, and what would lead out of a folder.
         let is_direct = !rest.split('/').any(|step| matches!(step, "." | ".."));
+        // A slash at the end means nothing, but for the root folder.
+        let trimmed = if rest == "/" { rest } else { rest.trim_end_matches('/') };
         let kind = match scheme {
-            "file" if rest.starts_with('/') => OriginKind::Folder,
-            "s3" if !rest.is_empty() => OriginKind::Bucket,
+            "file" if trimmed.starts_with('/') => OriginKind::Folder,
+            "s3" if !trimmed.is_empty() => OriginKind::Bucket,
             "http" | "https" if is_web(rest) => OriginKind::Web,
             _ => return Err(BadOrigin),
         };
-        // A slash at the end means nothing, but for the root folder.
-        let text = match rest.len() {
-            1 => text,
-            _ => text.trim_end_matches('/'),
-        };
-        if is_plain && is_direct {
-            Ok(Self { text: text.to_owned(), kind })
-        } else {
-            Err(BadOrigin)
+        if !(is_plain && is_direct) {
+            return Err(BadOrigin);
         }
+        Ok(Self { text: format!("{scheme}://{trimmed}"), kind })
     }
 }
 
-/// `HOST[:PORT][/PATH]`, and nothing else that an address may have.
+/// `HOST[:PORT][/PATH]`, and nothing else that an address may have; no dot and no slash in disguise either, which a web server would resolve.
 fn is_web(rest: &str) -> bool {
     let host = rest.split('/').next().unwrap_or_default();
     let name = host.split(':').next().unwrap_or_default();
-    !name.is_empty()
-        && rest.bytes().all(|byte| byte.is_ascii_graphic() && !b"@?#\\".contains(&byte))
+    let lower = rest.to_ascii_lowercase();
+    let is_open = !["%2e", "%2f", "%5c"].iter().any(|hidden| lower.contains(hidden));
+    let is_simple = rest.bytes().all(|byte| byte.is_ascii_graphic() && !b"@?#\\".contains(&byte));
+    !name.is_empty() && is_open && is_simple
 }
 
 impl OriginRoot {
@@ -82,20 +80,34 @@ impl OriginRoot {
         &self.text
     }
 
-    /// Whether a node to which `allowed` was said takes titles from here: from one of them or from below it. If nothing was said, that is any folder
-    /// and any bucket, but no web server: who publishes shall not make nodes ask machines that their operators do not know of.
+    /// Whether a node to which `allowed` was said takes titles from here: from one of them or from below it. If nothing was said, that is any
+    /// folder, and any bucket at the server that the node's environment names, but no server that the address names: who publishes shall not make
+    /// nodes ask machines that their operators do not know of.
     pub fn is_allowed(&self, allowed: &[Self]) -> bool {
-        let is_below = |one: &Self| {
-            let rest = self.text.strip_prefix(&one.text);
-            rest.is_some_and(|rest| {
-                rest.is_empty() || rest.starts_with('/') || one.text.ends_with('/')
-            })
-        };
-        match allowed {
-            [] => self.kind != OriginKind::Web,
-            allowed => allowed.iter().any(is_below),
+        let (place, server) = self.parts();
+        match (allowed, self.kind) {
+            ([], OriginKind::Web) => false,
+            ([], _) => server.is_empty(),
+            (allowed, _) => allowed.iter().any(|one| {
+                let (above, its_server) = one.parts();
+                server == its_server && is_below(place, above)
+            }),
         }
     }
+
+    /// The place, and what follows it: a bucket's `?endpoint=URL&region=REGION` says which server is asked.
+    fn parts(&self) -> (&str, &str) {
+        match self.text.find('?') {
+            Some(at) if self.kind == OriginKind::Bucket => self.text.split_at(at),
+            _ => (&self.text, ""),
+        }
+    }
+}
+
+/// Whether `place` is `above`, or below it.
+fn is_below(place: &str, above: &str) -> bool {
+    let rest = place.strip_prefix(above);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || above.ends_with('/'))
 }
 
 #[cfg(test)]
@@ -110,6 +122,7 @@ mod tests {
     fn an_origin_is_a_folder_a_bucket_or_a_web_server() {
         for (text, kind) in [
             ("file:///srv/library", OriginKind::Folder),
+            ("file:///srv/a?b", OriginKind::Folder),
             ("file:///", OriginKind::Folder),
             ("s3://films/hd?endpoint=https://s3.example&region=eu", OriginKind::Bucket),
             ("https://origin.example", OriginKind::Web),
@@ -136,6 +149,11 @@ mod tests {
             "https://a b",
             "https://a\\b",
             "https://a/../b",
+            "https://a/%2e%2E/b",
+            "https://a/..%2Fb",
+            "https://a/b%5c",
+            "file:////",
+            "s3:////",
             "file:///a/./b",
             "file:///a\nb",
             &long,
@@ -148,8 +166,15 @@ mod tests {
     #[test]
     fn a_node_takes_titles_only_from_where_it_was_told_to() {
         assert!(root("file:///srv").is_allowed(&[]) && root("s3://a").is_allowed(&[]));
-        assert!(!root("http://127.0.0.1/").is_allowed(&[]));
-        let allowed = ["https://a.example/films", "file:///", "s3://films"].map(root);
+        assert!(root("file:///srv/a?b").is_allowed(&[]), "a folder's name");
+        for text in
+            ["http://127.0.0.1", "s3://a?endpoint=http://127.0.0.1", "s3://a?region=x.evil/"]
+        {
+            assert!(!root(text).is_allowed(&[]), "{text}");
+        }
+        let endpoint = "?endpoint=https://s3.example";
+        let at_server = format!("s3://at{endpoint}");
+        let allowed = ["https://a.example/films", "file:///", "s3://films", &at_server].map(root);
         for (text, is_allowed) in [
             ("https://a.example/films", true),
             ("https://a.example/films/", true),
@@ -161,7 +186,14 @@ mod tests {
             ("https://a.example.evil/films", false),
             ("file:///srv", true),
             ("s3://films/hd", true),
+            ("s3://filmsets", false),
             ("s3://films?endpoint=http://169.254.169.254", false),
+            ("s3://films/hd?endpoint=http://169.254.169.254", false),
+            ("s3://films/hd?region=x.evil/", false),
+            (&format!("s3://at/hd{endpoint}"), true),
+            (&format!("{at_server}&endpoint=http://10.0.0.1"), false),
+            (&format!("{at_server}/&endpoint=http://10.0.0.1"), false),
+            ("s3://at", false),
         ] {
             assert_eq!(root(text).is_allowed(&allowed), is_allowed, "{text}");
         }

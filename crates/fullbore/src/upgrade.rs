@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// What this command adds to the arguments of a server, with more behind it.
 const IN_PLACE_OF: &str = "--in-place-of";
 
+/// The exit code if this configuration cannot be upgraded while it serves; the package then restarts the service.
+const NEEDS_A_RESTART: u8 = 3;
+
 /// How much longer than the time to settle the new server may take to say that it has settled.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -85,7 +88,8 @@ impl Upgrade {
         match serve.configure() {
             Ok(config) => {
                 if let Some(why) = obstacle(&config) {
-                    return refuse(1, &door, &format!("no upgrade without a cut: {why}"));
+                    let why = format!("no upgrade without a cut: {why}");
+                    return refuse(NEEDS_A_RESTART, &door, &why);
                 }
             }
             Err(Misused(why)) => return refuse(2, &door, &why),

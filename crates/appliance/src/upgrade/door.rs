@@ -204,7 +204,7 @@ impl Doorkeeper {
                 return Ok(());
             }
             Ok(Some((ToOld::Failed { why }, _))) => one_line(&why),
-            _ => format!("it ended within {seconds} s, and this one accepts again"),
+            _ => format!("it ended within {seconds} s"),
         };
         self.estate.share(false);
         if let Err(why) = self.estate.receive() {
@@ -213,6 +213,7 @@ impl Doorkeeper {
             );
         }
         self.send_away(false);
+        eprintln!("fullbore: this server accepts again");
         self.accept_what_the_dead_leave();
         Err(why)
     }

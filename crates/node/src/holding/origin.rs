@@ -44,7 +44,7 @@ pub(crate) fn origin(
     if !root.is_allowed(&options.origins) {
         let root = root.as_str();
         return Err(HoldingError::Origin(format!(
-            "this node may not copy from {root}: name it with fullbore node --origin {root}"
+            "this node may not copy from {root}: name it with fullbore node --origin {root}, besides all others that it may copy from"
         )));
     }
     Ok(match root.kind() {
