@@ -52,8 +52,8 @@ pub(crate) struct Node {
     /// Seconds to wait for each node of the cluster whose turn it is to fetch a title, besides the time that it takes
     #[arg(long, value_name = "SECONDS", default_value = "30")]
     fill_wait: Amount,
-    /// Copy titles only from this origin and what is below it, such as https://origin.example/films; can be repeated [default: any folder, and any
-    /// bucket at the server that AWS_ENDPOINT_URL names or at Amazon's]
+    /// Copy titles only from this origin (the address of a folder, a bucket or a web server) and from what is below it; can be repeated [default: any
+    /// folder, and any bucket at the server that AWS_ENDPOINT_URL names or at Amazon's]
     #[arg(long, value_name = "URL")]
     origin: Vec<OriginRoot>,
     /// Hours within which every title is read again and compared with its SHA-256
