@@ -10,12 +10,12 @@ use catalog::{BLOCK_BYTES, Record, TitlePath};
 use fleet::Desired;
 use libfuzzer_sys::fuzz_target;
 
-use peer_head::{Head, Wanted};
+use http_head::{Head, Wanted};
 
 // The file and not its crate, which brings an HTTP client with it.
 #[allow(dead_code, reason = "the agent uses the rest")]
-#[path = "../../crates/node/src/holding/peer_head.rs"]
-mod peer_head;
+#[path = "../../crates/node/src/holding/http_head.rs"]
+mod http_head;
 
 fuzz_target!(|bytes: &[u8]| {
     check_head(bytes);
