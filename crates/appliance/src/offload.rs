@@ -24,15 +24,15 @@ impl fmt::Display for NoKernelRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::KeysNotHandedOut => f.write_str(
-                "--off handout leaves the TLS keys in rustls, and the kernel route needs them: choose --route userspace",
+                "--off handout leaves the TLS keys in rustls, and the kernel route needs them: choose --route userspace, and no tls.nic = \"on\"",
             ),
             Self::NoTls(why) if why.raw_os_error() == Some(libc::ENOENT) => f.write_str(
                 "no kernel route: this kernel has no TLS, or its module is not loaded: run \"modprobe tls\" as root; \
-                 or choose --route userspace",
+                 or choose --route userspace, and no tls.nic = \"on\"",
             ),
             Self::NoTls(why) => write!(
                 f,
-                "no kernel route: this kernel's TLS cannot be used: {why}; or choose --route userspace"
+                "no kernel route: this kernel's TLS cannot be used: {why}; or choose --route userspace, and no tls.nic = \"on\""
             ),
             Self::NoNetlink(why) => write!(
                 f,

@@ -141,14 +141,26 @@ impl SealingCards {
 
     /// Looks at all devices anew.
     fn look(&mut self) -> io::Result<()> {
+        /// How often devices are listed, if some change while they are.
+        const LISTS_MAX: usize = 5;
         let Self { links, routes, asker, is_stale, .. } = self;
         // If it fails half-way, nothing must be believed of what was found.
         *is_stale = true;
-        *links = Links::default();
         // IFLA_EXT_MASK with RTEXT_FILTER_SKIP_STATS.
         let mut request = vec![0; LINK_HEAD_BYTES];
         put(&mut request, 29, &8_u32.to_ne_bytes());
-        routes.list(GET_LINK, &request, |message| links.heed(message, asker.as_mut()))?;
+        let mut list = || {
+            *links = Links::default();
+            routes.list(GET_LINK, &request, |message| links.heed(message, asker.as_mut()))
+        };
+        // Devices may come and go meanwhile.
+        let is_final = |listed: &io::Result<()>| {
+            listed
+                .as_ref()
+                .map_or_else(|error| error.kind() != io::ErrorKind::Interrupted, |()| true)
+        };
+        let listed = (0..LISTS_MAX).map(|_| list()).find(is_final);
+        listed.unwrap_or(Err(io::ErrorKind::Interrupted.into()))?;
         *is_stale = false;
         Ok(())
     }
@@ -274,10 +286,11 @@ impl Links {
         if under.iter().any(|device| self.is_bond_that_seals(*device)) {
             return LeavesBy::SealingBond;
         }
-        if link.seals == Seals::Now {
-            return LeavesBy::SealingCard(index);
+        match link.seals {
+            Seals::Now => LeavesBy::SealingCard(index),
+            Seals::Unknown => LeavesBy::Unknown,
+            Seals::IfSwitchedOn | Seals::Never => LeavesBy::Other,
         }
-        LeavesBy::Other
     }
 
     fn is_bond_that_seals(&self, index: u32) -> bool {

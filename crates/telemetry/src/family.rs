@@ -43,7 +43,7 @@ families! {
     Refusals requests_refused_total by reason "Requests refused, by reason.";
     Routes connections_by_route_total by route "Connections established, by route.";
     KernelTlsRefusals kernel_tls_refused_total by reason "Connections that the kernel did not encrypt, by reason.";
-    KernelTlsWithheld kernel_tls_withheld_total by reason "Connections whose keys the server kept from the kernel, which would pass them to a network card, by reason.";
+    KernelTlsWithheld kernel_tls_withheld_total by reason "Connections that the kernel does not encrypt because of the network device by which they leave, by reason.";
     CardTls card_tls_connections_total by got "Connections whose keys were meant for a network card that encrypts, by who got them: the card, the kernel on the CPU, or unclear if the kernel's counters do not tell.";
     CardTlsCostly card_tls_costly_total by reason "Connections that a network card encrypts and that retransmit too much, by whether it is bytes or segments. They end with their next response.";
     Tcp tcp_events_total by event "Events in our own TCP, including refused segments (bypass).";

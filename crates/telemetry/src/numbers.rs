@@ -124,7 +124,7 @@ numbers! {
     Gauge send_buffers "Send buffers.";
     Gauge open_files "Library files kept open.";
     Gauge response_memory_bytes "Memory held by responses: pages, lists, heads of parts.";
-    Counter card_tls_retransmitted_bytes_total "Bytes sent again on connections that a network card encrypts.";
+    Counter card_tls_retransmitted_bytes_total "Bytes sent again on connections that a network card encrypts, of each whole MiB that a connection sent.";
     Counter cmcd_reports_total "Requests in which a player reported its viewer's experience (CMCD).";
     Counter cmcd_sessionless_total "Requests whose CMCD names no session.";
     Counter cmcd_malformed_total "Parts of CMCD that could not be parsed.";

@@ -47,9 +47,10 @@ use std::time::{Duration, Instant};
 use tcp::{Endpoint, Event, Id, Reason, Want};
 use telemetry::{Family, Numbers};
 
-/// Limit on bytes that TCP has held back, for all connections together: half a record for each of 250 viewers, and
-/// little compared with the buffers.
-const RESTS_BYTES_MAX: u64 = 2 << 20;
+/// Limit on bytes that TCP has held back, for all connections together. A window that opens a few segments at a time makes each record leave in
+/// several parts, so every connection in slow start needs some tens of kilobytes, or its records are sealed once for each part: this is enough for a
+/// thousand of them and more, which 4 Gb/s in answers of 128 KiB keep at it.
+const RESTS_BYTES_MAX: u64 = 64 << 20;
 
 /// How many ranges may wait for a supplier. Further ranges wait inside TCP.
 const JOBS_MAX: usize = 256;

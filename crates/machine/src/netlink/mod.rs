@@ -16,6 +16,9 @@ const ALL: u16 = 0x300;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 
+/// `NLM_F_DUMP_INTR`: what a list is made from has changed meanwhile, so something may be missing in it.
+const INTERRUPTED: u16 = 0x10;
+
 /// netlink's own header.
 const HEAD_BYTES: usize = 16;
 
@@ -27,12 +30,17 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 pub(crate) struct Netlink {
     socket: OwnedFd,
     room: Vec<u8>,
+    /// The number of the last question: an answer has its question's.
+    asked: u32,
 }
 
 /// A message of the kernel: its type, and what follows its header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
+    pub(crate) flags: u16,
+    /// Of the question that it answers; 0 if the kernel tells it by itself.
+    pub(crate) number: u32,
     pub(crate) payload: &'a [u8],
 }
 
@@ -44,18 +52,18 @@ impl Netlink {
         if groups != 0 {
             net::bind(&socket, &net::netlink::SocketAddrNetlink::new(0, groups))?;
         }
-        Ok(Self { socket, room: vec![0; ANSWER_BYTES_MAX] })
+        Ok(Self { socket, room: vec![0; ANSWER_BYTES_MAX], asked: 0 })
     }
 
     /// Asks a question with one answer, and returns its payload.
     pub(crate) fn ask(&mut self, kind: u16, payload: &[u8]) -> io::Result<&[u8]> {
-        self.send(kind, REQUEST, payload)?;
-        let received = self.receive()?.ok_or(io::ErrorKind::WouldBlock)?;
-        let message = messages(received).next().ok_or(io::ErrorKind::InvalidData)?;
-        match message.kind {
-            ERROR => Err(error_in(message.payload)),
-            DONE => Err(io::ErrorKind::InvalidData.into()),
-            _ => Ok(message.payload),
+        let number = self.send(kind, REQUEST, payload)?;
+        loop {
+            let bytes = self.receive()?.ok_or(io::ErrorKind::WouldBlock)?.len();
+            // The rest of a list that was given up may still be there.
+            if messages(&self.room[..bytes]).any(|message| message.number == number) {
+                return answer(&self.room[..bytes], number);
+            }
         }
     }
 
@@ -66,15 +74,11 @@ impl Netlink {
         payload: &[u8],
         mut each: impl FnMut(Message<'_>),
     ) -> io::Result<()> {
-        self.send(kind, REQUEST | ALL, payload)?;
+        let number = self.send(kind, REQUEST | ALL, payload)?;
         loop {
             let received = self.receive()?.ok_or(io::ErrorKind::WouldBlock)?;
-            for message in messages(received) {
-                match message.kind {
-                    ERROR => return Err(error_in(message.payload)),
-                    DONE => return Ok(()),
-                    _ => each(message),
-                }
+            if part_of_list(received, number, &mut each)? {
+                return Ok(());
             }
         }
     }
@@ -90,17 +94,20 @@ impl Netlink {
         Ok(())
     }
 
-    fn send(&self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<()> {
+    /// Sends a question, and returns its number. What the kernel tells by itself has none (0).
+    fn send(&mut self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<u32> {
+        self.asked = self.asked.checked_add(1).unwrap_or(1);
         let mut request = Vec::with_capacity(HEAD_BYTES + payload.len());
         let length = u32::try_from(HEAD_BYTES + payload.len()).expect("requests are short");
         request.extend(length.to_ne_bytes());
         request.extend(kind.to_ne_bytes());
         request.extend(flags.to_ne_bytes());
-        // Sequence and port: one question at a time needs neither.
-        request.extend([0; 8]);
+        request.extend(self.asked.to_ne_bytes());
+        // The kernel fills in the socket's own.
+        request.extend([0; 4]);
         request.extend(payload);
         net::send(&self.socket, &request, SendFlags::empty())?;
-        Ok(())
+        Ok(self.asked)
     }
 
     /// What is there. The kernel answers before `send` returns.
@@ -113,15 +120,54 @@ impl Netlink {
     }
 }
 
+/// The payload of the answer to the question of that number.
+fn answer(received: &[u8], number: u32) -> io::Result<&[u8]> {
+    let mut own = messages(received).filter(|message| message.number == number);
+    let message = own.next().ok_or(io::ErrorKind::InvalidData)?;
+    match message.kind {
+        ERROR => Err(error_in(message.payload)),
+        DONE => Err(io::ErrorKind::InvalidData.into()),
+        _ => Ok(message.payload),
+    }
+}
+
+/// Hands over what was received of the list of that number. Returns whether that was its end.
+///
+/// # Errors
+/// If the kernel could not make the list, or something may be missing in it: what is not known must not be taken for not there.
+fn part_of_list(
+    received: &[u8],
+    number: u32,
+    each: &mut dyn FnMut(Message<'_>),
+) -> io::Result<bool> {
+    for message in messages(received).filter(|message| message.number == number) {
+        if message.flags & INTERRUPTED != 0 {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        match message.kind {
+            ERROR => return Err(error_in(message.payload)),
+            // It has an error number, 0 if there was none.
+            DONE if message.payload.get(..4).is_some_and(|code| code != [0; 4]) => {
+                return Err(error_in(message.payload));
+            }
+            DONE => return Ok(true),
+            _ => each(message),
+        }
+    }
+    Ok(false)
+}
+
 /// The messages in what was received. What does not fit its own length ends the walk.
 fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let head = bytes.get(..HEAD_BYTES)?;
         let length = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]) as usize;
         let kind = u16::from_ne_bytes([head[4], head[5]]);
+        let flags = u16::from_ne_bytes([head[6], head[7]]);
+        let number = u32::from_ne_bytes([head[8], head[9], head[10], head[11]]);
         let payload = bytes.get(HEAD_BYTES..length)?;
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some(Message { kind, payload })
+        Some(Message { kind, flags, number, payload })
     })
 }
 
@@ -153,7 +199,9 @@ mod tests {
         bytes.extend(message(17, &[4; 8]));
         let found: Vec<_> = messages(&bytes).collect();
         let expected = [(16, &[1_u8, 2, 3][..]), (17, &[4; 8])];
-        assert_eq!(found, expected.map(|(kind, payload)| Message { kind, payload }));
+        let expected =
+            expected.map(|(kind, payload)| Message { kind, payload, ..Message::default() });
+        assert_eq!(found, expected);
         for end in 0..bytes.len() {
             assert!(messages(&bytes[..end]).count() < 2, "{end}");
         }
@@ -165,6 +213,50 @@ mod tests {
             0,
             "a length of nothing does not go round in a circle"
         );
+    }
+
+    /// The answer to a question.
+    fn answered(number: u32, kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = message(kind, payload);
+        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&number.to_ne_bytes());
+        bytes
+    }
+
+    #[test]
+    fn the_answer_to_another_question_is_no_answer() {
+        let mut bytes = answered(6, 16, 0, &[6; 4]);
+        bytes.extend(answered(7, 16, 0, &[7; 4]));
+        assert_eq!(answer(&bytes, 7).unwrap(), [7; 4]);
+        assert!(answer(&bytes, 8).is_err());
+        assert_eq!(
+            answer(&answered(7, ERROR, 0, &(-19_i32).to_ne_bytes()), 7).unwrap_err().raw_os_error(),
+            Some(19)
+        );
+    }
+
+    #[test]
+    fn a_list_that_may_lack_something_is_an_error() {
+        let list = |last: Vec<u8>| {
+            let mut bytes = answered(6, 16, 0, &[6; 4]);
+            bytes.extend(answered(7, 16, 0, &[7; 4]));
+            bytes.extend(last);
+            let mut found = Vec::new();
+            let is_over =
+                part_of_list(&bytes, 7, &mut |message| found.push(message.payload.to_vec()));
+            is_over.map(|is_over| (is_over, found))
+        };
+        let seven = vec![vec![7; 4]];
+        assert_eq!(list(answered(7, DONE, 0, &[0; 4])).unwrap(), (true, seven.clone()));
+        assert_eq!(
+            list(answered(6, DONE, 0, &[0; 4])).unwrap(),
+            (false, seven),
+            "another list's end"
+        );
+        let failed = list(answered(7, DONE, 0, &(-12_i32).to_ne_bytes())).unwrap_err();
+        assert_eq!(failed.raw_os_error(), Some(12));
+        let changed = list(answered(7, DONE, INTERRUPTED, &[0; 4])).unwrap_err();
+        assert_eq!(changed.kind(), io::ErrorKind::Interrupted);
     }
 
     #[test]

@@ -44,7 +44,10 @@ fn features(name: &str) -> Option<CardFeatures> {
 }
 
 fn heed(links: &mut Links, told: &Told) {
-    links.heed_with(Message { kind: NEW_LINK, payload: &told.payload() }, features);
+    links.heed_with(
+        Message { kind: NEW_LINK, payload: &told.payload(), ..Message::default() },
+        features,
+    );
 }
 
 fn links(told: &[Told]) -> Links {
@@ -66,6 +69,12 @@ fn a_card_is_what_its_feature_says() {
     assert_eq!(links.leaves_by(5), LeavesBy::Unknown);
     assert_eq!(links.cards(), ["tls0"]);
     assert!(links.may_seal() && links.bonds().is_empty());
+}
+
+#[test]
+fn a_device_that_does_not_tell_is_unknown() {
+    let links = links(&[Told { index: 3, name: "silent0", ..CARD }]);
+    assert_eq!(links.leaves_by(3), LeavesBy::Unknown);
 }
 
 #[test]
@@ -123,7 +132,7 @@ fn changes_count_at_once() {
     assert_eq!(links.leaves_by(9), LeavesBy::Other);
     assert_eq!(links.leaves_by(2), LeavesBy::SealingCard(2));
     let gone = Told { name: "tls0", ..CARD }.payload();
-    links.heed_with(Message { kind: DELETED_LINK, payload: &gone }, features);
+    links.heed_with(Message { kind: DELETED_LINK, payload: &gone, ..Message::default() }, features);
     assert_eq!(links.leaves_by(2), LeavesBy::Unknown);
 }
 
@@ -141,7 +150,7 @@ fn what_bridges_and_wireless_drivers_tell_is_left_alone() {
     for (kind, payload) in
         [(NEW_LINK, &of_bridge), (DELETED_LINK, &of_bridge), (NEW_LINK, &of_wireless)]
     {
-        links.heed_with(Message { kind, payload }, features);
+        links.heed_with(Message { kind, payload, ..Message::default() }, features);
         assert_eq!(links.leaves_by(9), LeavesBy::SealingBond);
     }
 }
@@ -162,14 +171,20 @@ fn devices_that_name_each_other_end_the_walk() {
 fn messages_cut_short_or_scrambled_are_taken_without_harm() {
     let told = Told { name: "tls0", kind: "vlan", master: 9, on: 7, ..CARD }.payload();
     for end in 0..told.len() {
-        Links::default().heed_with(Message { kind: NEW_LINK, payload: &told[..end] }, features);
+        Links::default().heed_with(
+            Message { kind: NEW_LINK, payload: &told[..end], ..Message::default() },
+            features,
+        );
     }
     for at in 0..told.len() {
         for byte in [0, 1, 3, 0xff] {
             let mut scrambled = told.clone();
             scrambled[at] = byte;
             let mut links = Links::default();
-            links.heed_with(Message { kind: NEW_LINK, payload: &scrambled }, features);
+            links.heed_with(
+                Message { kind: NEW_LINK, payload: &scrambled, ..Message::default() },
+                features,
+            );
             links.leaves_by(2);
         }
     }
