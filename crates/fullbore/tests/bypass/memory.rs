@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 const CONNECTIONS: u64 = 1000;
 
-/// What a connection may hold besides its tags.
-const BYTES_MAX: u64 = 8 << 10;
+/// What a connection may hold besides its tags: its state, and a record that its window holds back, sealed, while it opens.
+const BYTES_MAX: u64 = (8 << 10) + (16 << 10);
 
 /// In flight at once for each connection, on average.
 const IN_FLIGHT_BYTES_MIN: u64 = 20_000;
