@@ -43,6 +43,6 @@ fn a_stream_holds_no_byte_of_what_it_sends_but_for_a_bounded_rest() {
 
 #[test]
 fn what_a_worker_keeps_for_all_is_bounded() {
-    assert_eq!((REST_BYTES_MAX, RESTS_BYTES_MAX, SUPPLIERS_MAX), (64 << 10, 2 << 20, 64));
+    assert_eq!((REST_BYTES_MAX, RESTS_BYTES_MAX, SUPPLIERS_MAX), (64 << 10, 64 << 20, 64));
     assert_eq!(HELD_BYTES_MAX, 64 << 10);
 }
