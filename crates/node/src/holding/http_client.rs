@@ -6,10 +6,14 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use catalog::FileRecord;
 use crypt::client::{ClientOptions, ClientTls, Trust};
 
+use super::block_file::BlockBuffer;
+use super::error::HoldingError;
 use super::http_head::{HEAD_BYTES_MAX, Head, Unfit, Wanted};
 use super::lock;
+use super::origin::Origin;
 use super::sources::PeerFault;
 use super::wire::{Deadline, Wire};
 
@@ -102,8 +106,41 @@ fn host_and_port(authority: &str, is_tls: bool) -> (&str, Option<u16>) {
     (host.trim_start_matches('[').trim_end_matches(']'), port)
 }
 
+/// The files of one title at one server.
+pub(crate) trait OverHttp {
+    /// Fetches a file, or a part of it, and hands over what comes, piece by piece.
+    fn fetch(
+        &self,
+        path: &str,
+        wanted: &Wanted,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), HoldingError>;
+}
+
+impl<T: OverHttp> Origin for T {
+    fn read(
+        &self,
+        file: &FileRecord,
+        offset: u64,
+        count: usize,
+        into: &mut BlockBuffer,
+    ) -> Result<(), HoldingError> {
+        let wanted = Wanted::Part { from: offset, count, of: file.bytes };
+        let mut left = into.first_mut(count);
+        self.fetch(&file.path, &wanted, &mut |piece| fill(&mut left, piece))
+    }
+
+    fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError> {
+        let mut bytes = Vec::new();
+        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        let wanted = Wanted::All { bytes_max };
+        self.fetch(path, &wanted, &mut |piece| bytes.extend_from_slice(piece))?;
+        Ok(bytes)
+    }
+}
+
 /// Puts a piece of what comes into the room that is left, which is as long as all of it.
-pub(crate) fn fill(left: &mut &mut [u8], piece: &[u8]) {
+fn fill(left: &mut &mut [u8], piece: &[u8]) {
     let (now, rest) = std::mem::take(left).split_at_mut(piece.len());
     now.copy_from_slice(piece);
     *left = rest;

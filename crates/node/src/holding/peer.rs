@@ -3,16 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use catalog::{FileRecord, encode_path};
+use catalog::encode_path;
 use fleet::{HeldTitle, Name, PublishedTitle, State};
 use steering::Fleet;
 
-use super::block_file::BlockBuffer;
 use super::error::HoldingError;
 use super::grants::Grants;
-use super::http_client::{HttpClient, fill};
+use super::http_client::{HttpClient, OverHttp};
 use super::http_head::Wanted;
-use super::origin::Origin;
 use super::sources::PeerFault;
 
 /// So many nodes are asked in one attempt.
@@ -99,34 +97,15 @@ impl PeerOrigin {
             None => format!("/{path}"),
         }
     }
+}
 
+impl OverHttp for PeerOrigin {
     fn fetch(
         &self,
         path: &str,
         wanted: &Wanted,
         take: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), PeerFault> {
-        self.client.fetch(&self.peer.base, &self.target(path), wanted, take)
-    }
-}
-
-impl Origin for PeerOrigin {
-    fn read(
-        &self,
-        file: &FileRecord,
-        offset: u64,
-        count: usize,
-        into: &mut BlockBuffer,
     ) -> Result<(), HoldingError> {
-        let wanted = Wanted::Part { from: offset, count, of: file.bytes };
-        let mut filling = into.first_mut(count);
-        Ok(self.fetch(&file.path, &wanted, &mut |chunk| fill(&mut filling, chunk))?)
-    }
-
-    fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError> {
-        let mut bytes = Vec::new();
-        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        self.fetch(path, &Wanted::All { bytes_max }, &mut |chunk| bytes.extend_from_slice(chunk))?;
-        Ok(bytes)
+        Ok(self.client.fetch(&self.peer.base, &self.target(path), wanted, take)?)
     }
 }

@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
-use catalog::{FileRecord, TitlePath, document_key, encode_path, object_key};
+use catalog::{TitlePath, document_key, encode_path, object_key};
 use crypt::client::Trust;
 use fleet::{Digest, OriginRoot};
 
-use super::block_file::BlockBuffer;
 use super::error::HoldingError;
-use super::http_client::{HttpClient, fill};
+use super::http_client::{HttpClient, OverHttp};
 use super::http_head::Wanted;
-use super::origin::Origin;
 use super::sources::PeerFault;
 
 /// The origin of one version of a title.
@@ -39,7 +37,9 @@ impl WebOrigin {
         let (base, folder) = (base.to_owned(), folder.to_owned());
         Ok(Self { client, base, folder, title: title.clone(), version: version.to_string() })
     }
+}
 
+impl OverHttp for WebOrigin {
     /// Fetches the file at `path` under one of its names. A document of a version has one of its own in a bucket, and none in a library.
     fn fetch(
         &self,
@@ -64,27 +64,5 @@ impl WebOrigin {
             let why = fault.as_str();
             HoldingError::Origin(format!("cannot copy {plain} from {base}{folder}: {why}"))
         })
-    }
-}
-
-impl Origin for WebOrigin {
-    fn read(
-        &self,
-        file: &FileRecord,
-        offset: u64,
-        count: usize,
-        into: &mut BlockBuffer,
-    ) -> Result<(), HoldingError> {
-        let wanted = Wanted::Part { from: offset, count, of: file.bytes };
-        let mut left = into.first_mut(count);
-        self.fetch(&file.path, &wanted, &mut |piece| fill(&mut left, piece))
-    }
-
-    fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError> {
-        let mut bytes = Vec::new();
-        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        let wanted = Wanted::All { bytes_max };
-        self.fetch(path, &wanted, &mut |piece| bytes.extend_from_slice(piece))?;
-        Ok(bytes)
     }
 }
