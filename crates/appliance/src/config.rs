@@ -424,6 +424,12 @@ pub(crate) mod tests {
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
     }
 
+    /// Why a configuration is refused, if it is.
+    pub(crate) fn refusal(text: &str) -> Option<String> {
+        let config: Config = toml::from_str(text).unwrap();
+        config.check().err().map(|error| error.to_string())
+    }
+
     /// The configuration that docs/serve.md prints; its examples are included on request.
     pub(crate) fn manual(with_examples: bool) -> toml::Table {
         let page = include_str!("../../../docs/serve.md");

@@ -34,12 +34,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
-
-    fn refusal(text: &str) -> Option<String> {
-        let config: Config = toml::from_str(text).unwrap();
-        config.check().err().map(|error| error.to_string())
-    }
+    use crate::config::tests::refusal;
 
     #[test]
     fn a_card_needs_a_route_on_which_the_kernel_may_get_keys() {

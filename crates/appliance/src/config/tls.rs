@@ -121,12 +121,7 @@ impl Tls {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
-
-    fn refusal(text: &str) -> Option<String> {
-        let config: Config = toml::from_str(text).unwrap();
-        config.check().err().map(|error| error.to_string())
-    }
+    use crate::config::tests::refusal;
 
     #[test]
     fn a_redirect_needs_a_port_of_its_own_and_https() {
