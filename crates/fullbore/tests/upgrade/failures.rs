@@ -217,7 +217,8 @@ fn the_bypass_route_is_refused_before_anything_changes() {
     let stage = Stage::new("--tls off");
     let (mut server, mut kept) = server_of(&stage);
     stage.configure("route = \"bypass\"\n[bypass]\ndevice = \"tap\"\ninterface = \"tap0\"\naddresses = [\"10.9.8.7\"]");
-    let said = stage.begin(&[], "--listen 10.9.8.7:8443").fails();
+    let (code, said) = stage.begin(&[], "--listen 10.9.8.7:8443").fails_with();
+    assert_eq!(code, Some(3), "what the package restarts for");
     assert!(said.contains("bypass route") && said.contains("restart the server"), "{said}");
     serves_on(&mut server, &mut kept);
 }

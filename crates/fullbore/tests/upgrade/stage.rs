@@ -147,12 +147,17 @@ impl Upgrade {
     }
 
     /// Waits until it has failed, and returns what it said.
-    pub(crate) fn fails(mut self) -> String {
+    pub(crate) fn fails(self) -> String {
+        self.fails_with().1
+    }
+
+    /// As [`Self::fails`], with the exit code.
+    pub(crate) fn fails_with(mut self) -> (Option<i32>, String) {
         let status = self.wait();
         until("its last words", || self.said.has_ended());
         let said = self.said.lines().join("\n");
         assert!(!status.success(), "{said}");
-        said
+        (status.code(), said)
     }
 }
 
