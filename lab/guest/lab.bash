@@ -188,6 +188,31 @@ bond_made() { # MODE [MORE OPTIONS OF THE BOND...]
 bond_gone() { ip netns del elsewhere; ip link del bond; }
 bytes_over() { cat "/sys/class/net/near$1/statistics/tx_bytes"; } # LEG: what the server has sent over one of them
 
+# What cards take: TLS 1.2 with this cipher.
+# shellcheck disable=SC2034 # scenarios use it
+TLS12=(--tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-GCM-SHA256)
+
+# How many connections a card, the kernel or nobody could be said to have got; were kept from the kernel; were established by a route.
+got() { metric "card_tls_connections_total{got=\"$1\"}"; }
+withheld() { metric "kernel_tls_withheld_total{reason=\"$1\"}"; }
+routed() { metric "connections_by_route_total{route=\"$1\"}"; }
+
+serve_with_nic() { # NIC ROUTE: no path is too lossy, that is for card-watch
+  printf '[tls]\nnic = "%s"\nnic_lost_bytes_percent = 100.0\nnic_lost_segments_percent = 100.0\n' "$1" >/tmp/nic.toml
+  serve_by "$2" --config /tmp/nic.toml --disk cached --listen 0.0.0.0:8443
+}
+
+# Checks the viewer of a film that changed: it got right bytes of the old film, and was cut off before the last of them, for this reason.
+cut_off() { # NAME REASON
+  eventually 60 has_ended "$2" 1
+  if go_on "$1" "$VIEWER"; then wrong "curl had nothing to complain about: $1"; fi
+  local got_bytes
+  got_bytes=$(stat -c %s "/tmp/got-$1")
+  say "$1: $got_bytes right bytes, then $2"
+  expect "bytes of $1 that came" "$got_bytes" '<' 4194304
+  cmp -n "$got_bytes" "/tmp/got-$1" "/library/$1.mp4" || wrong "the viewer of $1 got a byte of another version"
+}
+
 # Cards that encrypt (lab/card), each on a wire to a viewer elsewhere: card0 is 10.9.0.1 and leads to card1 elsewhere, 10.9.0.2; card2 is
 # 10.9.1.1 and leads to card3, 10.9.1.2.
 cards_made() { # PAIRS: without addresses if ADDRESSES is no

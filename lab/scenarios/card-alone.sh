@@ -8,22 +8,14 @@
 
 FILM=/library/film-001.mp4
 S=https://10.9.0.1:8443
-TLS12=(--tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-GCM-SHA256)
-got() { metric "card_tls_connections_total{got=\"$1\"}"; }
-withheld() { metric "kernel_tls_withheld_total{reason=\"$1\"}"; }
-routed() { metric "connections_by_route_total{route=\"$1\"}"; }
 fetch() { elsewhere curl -sSk "$@" "$S/film-001.mp4" | cmp - "$FILM" || wrong "the film is not right: curl $*"; }
-nic() { # NIC ROUTE: no path is too lossy, that is for card-watch
-  printf '[tls]\nnic = "%s"\nnic_lost_bytes_percent = 100.0\nnic_lost_segments_percent = 100.0\n' "$1" >/tmp/nic.toml
-  serve_by "$2" --config /tmp/nic.toml --disk cached --listen 0.0.0.0:8443
-}
 
 cards_made 1
 wire_watched 1 "$FILM"
 modprobe tls
 
 # --- off: the server encrypts what leaves by a card, the kernel the rest ------------------------------------------------------------
-nic off kernel
+serve_with_nic off kernel
 fetch "${TLS12[@]}"
 same_as "$FILM" "${TLS12[@]}" https://127.0.0.1:8443/film-001.mp4
 expect "connections that the card got although it must not" "$(card_stat 0 tx_tls_ctx)" = 0
@@ -32,7 +24,7 @@ expect "connections that the kernel encrypted" "$(routed kernel)" = 1
 stopped
 
 # --- on, with the route auto: what the card takes, and the server the rest ---------------------------------------------------------
-nic on auto
+serve_with_nic on auto
 eventually 20 grep -q '^cards' /tmp/fullbore.log
 grep -E '^(route|cards)' /tmp/fullbore.log | while read -r line; do say "$line"; done
 fetch "${TLS12[@]}"

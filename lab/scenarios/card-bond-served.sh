@@ -7,8 +7,6 @@
 . /lab/guest/lab.bash
 
 FILM=/library/film-001.mp4
-TLS12=(--tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-GCM-SHA256)
-withheld() { metric "kernel_tls_withheld_total{reason=\"$1\"}"; }
 
 ADDRESSES=no
 cards_made 3

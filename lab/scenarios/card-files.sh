@@ -7,7 +7,6 @@
 . /lab/guest/lab.bash
 
 S=https://10.9.0.1:8443
-TLS12=(--tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-GCM-SHA256)
 LIBRARY=/tmp/films # a writable library; serve reads this variable
 mkdir "$LIBRARY"
 mount -t tmpfs tmpfs "$LIBRARY"
@@ -18,16 +17,6 @@ wire_watched 1 /library/film-003.mp4
 elsewhere sh -c 'echo "4096 65536 131072" >/proc/sys/net/ipv4/tcp_rmem'
 printf '[tls]\nnic = "on"\nnic_lost_bytes_percent = 100.0\nnic_lost_segments_percent = 100.0\n' >/tmp/nic.toml # no path is too lossy
 serve_by kernel --config /tmp/nic.toml --disk cached --listen 0.0.0.0:8443
-
-cut_off() { # NAME REASON
-  eventually 60 has_ended "$2" 1
-  if go_on "$1" "$VIEWER"; then wrong "curl had nothing to complain about: $1"; fi
-  local got_bytes
-  got_bytes=$(stat -c %s "/tmp/got-$1")
-  say "$1: $got_bytes right bytes, then $2"
-  expect "bytes of $1 that came" "$got_bytes" '<' 4194304
-  cmp -n "$got_bytes" "/tmp/got-$1" "/library/$1.mp4" || wrong "the viewer of $1 got a byte of another version"
-}
 
 FROM=elsewhere begin film-005 "${TLS12[@]}" "$S/film-005.mp4" # nobody touches this one
 witness=$VIEWER

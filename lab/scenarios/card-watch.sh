@@ -8,8 +8,6 @@
 
 FILM=/library/film-001.mp4
 S=https://10.9.0.1:8443
-TLS12=(--tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-GCM-SHA256)
-withheld() { metric "kernel_tls_withheld_total{reason=\"$1\"}"; }
 
 cards_made 1
 ip -n elsewhere addr add 10.9.0.3/24 dev card1

@@ -8,16 +8,8 @@
 
 FILM=/library/film-001.mp4
 S=https://10.9.0.1:8443
-TLS12=(--tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-GCM-SHA256)
-got() { metric "card_tls_connections_total{got=\"$1\"}"; }
-withheld() { metric "kernel_tls_withheld_total{reason=\"$1\"}"; }
-routed() { metric "connections_by_route_total{route=\"$1\"}"; }
 fetch() { elsewhere curl -sSk "$@" "$S/film-001.mp4" | cmp - "$FILM" || wrong "the film is not right: curl $*"; }
 card_total() { card_stat 0 tx_tls_ctx; }
-nic() { # NIC ROUTE: no path is too lossy, that is for card-watch
-  printf '[tls]\nnic = "%s"\nnic_lost_bytes_percent = 100.0\nnic_lost_segments_percent = 100.0\n' "$1" >/tmp/nic.toml
-  serve_by "$2" --config /tmp/nic.toml --disk cached --listen 0.0.0.0:8443
-}
 
 # --- asked for where there is none: refused in words; auto serves ----------------------------------------------------------------
 modprobe tls
@@ -41,7 +33,7 @@ grep -q 'ethtool -K card0 tls-hw-tx-offload on' /tmp/refused || wrong "the refus
 ethtool -K card0 tls-hw-tx-offload on
 
 # --- the kernel route: each version and cipher -----------------------------------------------------------------------------------
-nic auto kernel
+serve_with_nic auto kernel
 eventually 20 grep -q '^cards' /tmp/fullbore.log
 say "$(grep '^cards' /tmp/fullbore.log)"
 for suite in AES128-GCM-SHA256 AES256-GCM-SHA384; do fetch --tls-max 1.2 --ciphers "ECDHE-ECDSA-$suite"; done
@@ -79,7 +71,7 @@ stopped
 
 # --- changes while a film is sent ------------------------------------------------------------------------------------------------
 elsewhere sh -c 'echo "4096 65536 131072" >/proc/sys/net/ipv4/tcp_rmem' # most of a film is still to be sent when a viewer is slow
-nic auto kernel
+serve_with_nic auto kernel
 FROM=elsewhere begin link "${TLS12[@]}" "$S/film-001.mp4"
 ip link set card0 down
 ip link set card0 up
@@ -102,7 +94,7 @@ expect "connections that the card refused" "$(got cpu)" = 1
 fetch "${TLS12[@]}"
 say "after a refusal: kept by the server $(withheld no_room)"
 stopped
-nic auto kernel # a new server has not learned that yet
+serve_with_nic auto kernel # a new server has not learned that yet
 card_is room 2
 viewers=()
 for number in 1 2 3 4; do FROM=elsewhere begin "room-$number" "${TLS12[@]}" "$S/film-001.mp4"; viewers+=("$VIEWER"); done

@@ -12,17 +12,6 @@ for number in 3 4 5 6 7; do cp "/library/film-00$number.mp4" "$LIBRARY/"; done
 modprobe tls
 serve --route kernel --disk cached --listen 127.0.0.1:8443
 
-# Checks the viewer of a film that changed: it got right bytes of the old film, and was cut off before the last of them, for this reason.
-cut_off() { # NAME REASON
-  eventually 60 has_ended "$2" 1
-  if go_on "$1" "$VIEWER"; then wrong "curl had nothing to complain about: $1"; fi
-  local got_bytes
-  got_bytes=$(stat -c %s "/tmp/got-$1")
-  say "$1: $got_bytes right bytes, then $2"
-  expect "bytes of $1 that came" "$got_bytes" '<' 4194304
-  cmp -n "$got_bytes" "/tmp/got-$1" "/library/$1.mp4" || wrong "the viewer of $1 got a byte of another version"
-}
-
 begin film-007 "$S/film-007.mp4" # nobody touches this one
 witness=$VIEWER
 

@@ -7,7 +7,6 @@
 S=https://127.0.0.1:8443
 FILM=/library/film-004.mp4
 refused() { metric "kernel_tls_refused_total{reason=\"$1\"}"; }
-routed() { metric "connections_by_route_total{route=\"$1\"}"; }
 autoload() { echo "$1" >/proc/sys/kernel/modprobe; } # the program that the kernel runs to load a missing module
 
 # --- no module: refused in words, and nothing is served --------------------------------------------------------------------------
