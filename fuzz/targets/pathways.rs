@@ -46,11 +46,16 @@ fn check_playlist(text: &str) {
     let is_ours = |line: &str| FOLDERS.iter().any(|folder| line.starts_with(folder));
     let addresses = text.lines().filter(|line| !line.starts_with('#'));
     addresses.for_each(|line| assert!(is_ours(line), "{line}"));
-    let tags = text.lines().filter_map(|line| line.split_once("URI=\""));
-    for (before, address) in tags {
-        assert!(before.ends_with("SERVER-") || is_ours(address), "{before}{address}");
+    for line in text.lines() {
+        // Quotes do not nest, so every second part stands between quotes. An id may end in "URI=", too.
+        let mut parts = line.split('"');
+        while let (Some(before), Some(quoted)) = (parts.next(), parts.next()) {
+            let is_reference = before.ends_with("URI=") && !before.ends_with("SERVER-URI=");
+            assert!(!is_reference || is_ours(quoted), "{before}{quoted}");
+        }
     }
-    assert_eq!(text.matches("#EXT-X-CONTENT-STEERING:").count(), 1);
+    let steers = |line: &&str| line.starts_with("#EXT-X-CONTENT-STEERING:");
+    assert_eq!(text.lines().filter(steers).count(), 1);
 }
 
 fn check_elements(text: &str) {
