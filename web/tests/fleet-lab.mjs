@@ -56,12 +56,14 @@ async function pair() {
   assert.fail(`${ATTEMPTS} viewers came, and none played from ${nodeOf(hls)}`);
 }
 
-/** Both watch to the end, and `happens` in between, with the node that both play from. Returns for each how often the picture stood still, and its later segments. */
+/** Both watch to the end, and `happens` in between, with the node that both play from. Returns for each how often the picture stood still from then on, and its later segments. */
 async function evening(happens) {
   const viewers = await pair();
   try {
     await viewers[0].page.waitForTimeout(BEFORE_SECONDS * 1000);
-    for (const viewer of viewers) assert.equal(await viewer.film("waits"), 0, "void: the picture stood still before anything happened");
+    // A picture that has just begun may wait while two browsers start on few cores. It counts from when enough is loaded.
+    for (const viewer of viewers) assert.ok((await viewer.film("ahead")) > AHEAD_SECONDS / 2, "void: too little is loaded");
+    const before = await Promise.all(viewers.map((viewer) => viewer.film("waits")));
     const requests = viewers.map((viewer) => viewer.requests.length);
     const node = nodeOf(viewers[0]);
     assert.equal(nodeOf(viewers[1]), node, "void: they are no longer on the same node");
@@ -70,7 +72,7 @@ async function evening(happens) {
     for (const [at, viewer] of viewers.entries()) {
       const end = MINUTES * 60 - 3;
       await viewer.page.waitForFunction((end) => document.querySelector("video").currentTime >= end, end, { timeout: MINUTES * 60_000, polling: 1000 });
-      seen.push({ waits: await viewer.film("waits"), segments: segmentsByNode(viewer, requests[at]), state: await viewer.state() });
+      seen.push({ waits: (await viewer.film("waits")) - before[at], segments: segmentsByNode(viewer, requests[at]), state: await viewer.state() });
     }
     return { node, seen };
   } finally {

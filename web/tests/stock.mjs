@@ -1,5 +1,6 @@
-// What players as they come do when a server dies or falls silent: hls.js and dash.js with their defaults, by the same manifests as our page.
-// No test: it measures, for docs/notes/players.md. FULLBORE_PROGRAM=... FULLBORE_CHROMIUM=... node web/tests/stock.mjs
+// What players as they come do when a server dies or falls silent: hls.js, dash.js and Shaka Player with their defaults, by the same manifests as our page.
+// No test: it measures, for docs/notes/players.md. FULLBORE_PROGRAM=... FULLBORE_CHROMIUM=... node web/tests/stock.mjs [PLAYER]
+// Shaka Player is not among our packages: in web/, npm install --no-save shaka-player@5.2.12
 
 import { mkdirSync } from "node:fs";
 import { resolve } from "node:path";
@@ -21,7 +22,18 @@ const PAGES = {
     const hls = new Hls(); hls.loadSource("/play/${film}/master.m3u8"); hls.attachMedia(document.querySelector("video"));</script>`,
   "/stock-dash": `${head}<script src="/packages/dashjs/dist/modern/umd/dash.all.min.js"></script><script>
     dashjs.MediaPlayer().create().initialize(document.querySelector("video"), "/play/${film}/manifest.mpd", true);</script>`,
+  "/stock-shaka-hls": `${head}${shaka("master.m3u8")}`,
+  "/stock-shaka-dash": `${head}${shaka("manifest.mpd")}`,
 };
+
+function shaka(manifest) {
+  return `<script src="/packages/shaka-player/dist/shaka-player.compiled.js"></script><script>
+    const player = new shaka.Player();
+    player.attach(document.querySelector("video")).then(() => player.load("/play/${film}/${manifest}"));</script>`;
+}
+
+/** The players to measure: those whose names begin with the argument, or all. */
+const WANTED = process.argv[2] ?? "";
 
 /** Counts how long the picture stands still. */
 const WATCHED = () => {
@@ -65,15 +77,10 @@ const library = makeLibrary(folder);
 const [first, second] = await Promise.all([new Server(library).start(), new Server(library).start()]);
 const gateway = await new Gateway(library, FILM, [{ id: "n1", url: first.url }, { id: "n2", url: second.url }]).start();
 gateway.pages = PAGES;
-for (const how of ["dies", "falls silent"]) {
-  for (const engine of ["hls", "dash"]) {
-    await measure(`${engine}, as it comes`, `${gateway.url}stock-${engine}`, engine, how, { gateway, first, second });
-  }
-}
-for (const how of ["dies", "falls silent"]) {
-  for (const engine of ["hls", "dash"]) {
-    await measure(`${engine}, our page`, `${gateway.url}watch?title=${film}`, engine, how, { gateway, first, second });
-  }
+const stock = ["hls", "dash", "shaka-hls", "shaka-dash"].map((engine) => [`${engine}, as it comes`, `${gateway.url}stock-${engine}`, engine]);
+const ours = ["hls", "dash"].map((engine) => [`${engine}, our page`, `${gateway.url}watch?title=${film}`, engine]);
+for (const [name, url, engine] of [...stock, ...ours].filter(([name]) => name.startsWith(WANTED))) {
+  for (const how of ["dies", "falls silent"]) await measure(name, url, engine, how, { gateway, first, second });
 }
 await closeBrowser();
 await gateway.stop();

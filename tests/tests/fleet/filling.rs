@@ -27,6 +27,11 @@ pub(crate) fn counted(node: &Node, what: &str) -> u64 {
     agent(node)["holding"]["fill"][what].as_u64().unwrap_or(0)
 }
 
+/// The share of its rate that a node's fill takes, as its agent says.
+pub(crate) fn share(node: &Node) -> f64 {
+    agent(node)["holding"]["fill"]["share"].as_f64().unwrap_or(0.0)
+}
+
 /// All bytes that an agent says it has brought since its start.
 pub(crate) fn brought(node: &Node) -> u64 {
     ["origin_bytes", "cluster_bytes", "fleet_bytes"].iter().map(|what| counted(node, what)).sum()

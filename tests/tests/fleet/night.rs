@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::filling::{Shelf, brought, bytes, counted, settle};
+use crate::filling::{Shelf, brought, bytes, counted, settle, share};
 use crate::house::{Extras, Fleet, Node};
 use crate::networks::{GATEWAY, Town};
 use crate::stores::Stores;
@@ -106,9 +106,12 @@ fn fill_in_a_window(fleet: &mut Fleet, shelf: &Shelf) {
     assert!(percent >= SHARE_PERCENT, "{percent}%");
 }
 
-/// Says how much of what it shall hold each node has brought.
+/// Says how much of what it shall hold each node has brought, and which share of its rate it takes: less than 1 if it gives way, as it does when
+/// its disk is slow.
 fn tell_share(fleet: &Fleet, cost: u64, seconds: u64) {
-    let percent = |node: &Node| format!("{} {}%", node.name, 100 * brought(node) / cost);
+    let percent = |node: &Node| {
+        format!("{} {}% at {:.2}", node.name, 100 * brought(node) / cost, share(node))
+    };
     let shares = fleet.nodes.iter().map(percent).collect::<Vec<_>>();
     eprintln!("after {seconds} s: {}", shares.join(", "));
 }
