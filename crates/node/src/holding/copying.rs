@@ -12,6 +12,7 @@ use super::arrival::{Arrival, Arrived};
 use super::check;
 use super::error::{Attempt, HoldingError};
 use super::look::{Changed, title_path};
+use super::pace::keep_pace;
 use super::removal::ReplacedVersion;
 use super::room;
 use super::sources::Sources;
@@ -241,10 +242,7 @@ impl Holder {
     /// Waits until a block may be copied, and says whether to go on.
     fn copy_gate(&self, bytes: u64, is_wanted: &dyn Fn() -> bool) -> Result<(), HoldingError> {
         self.fill.let_viewers_run_first();
-        let wait = lock(&self.copy_pace).take(bytes, self.started.elapsed());
-        if !wait.is_zero() {
-            self.copier.pause(wait);
-        }
+        keep_pace(&self.copy_pace, bytes, self.started, &self.copier);
         match self.copier.is_stopped() || !is_wanted() {
             true => Err(HoldingError::Cancelled),
             false => Ok(()),

@@ -1,34 +1,72 @@
 //! Spreads bytes over time.
 
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::lock;
+use crate::stop::Bell;
+
+/// How long to wait at most before the bound is looked at again: it may have changed.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A bound on bytes per second. Time in which nothing was taken gives no credit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     bytes_per_second: u64,
-    free_at: Duration,
+    /// What was taken ahead of its time, at `at`. It is kept in bytes, so that it is paid off at whatever the bound is then.
+    owed_bytes: f64,
+    at: Duration,
 }
 
 impl Pace {
     /// So many bytes per second; 0 means no bound.
     pub(crate) fn new(bytes_per_second: u64) -> Self {
-        Self { bytes_per_second, free_at: Duration::ZERO }
+        Self { bytes_per_second, owed_bytes: 0.0, at: Duration::ZERO }
     }
 
-    /// Changes the bound from now on.
-    pub(crate) fn set(&mut self, bytes_per_second: u64) {
+    /// Changes the bound from now on. `now` is any clock that only goes forward.
+    pub(crate) fn set(&mut self, bytes_per_second: u64, now: Duration) {
+        self.pay(now);
         self.bytes_per_second = bytes_per_second;
     }
 
-    /// Takes `bytes`, and returns how long to wait before they may be used. `now` is any clock that only goes forward.
-    pub(crate) fn take(&mut self, bytes: u64, now: Duration) -> Duration {
-        if self.bytes_per_second == 0 {
-            return Duration::ZERO;
+    /// How long to wait until more may be taken, if the bound stays what it is.
+    pub(crate) fn wait(&mut self, now: Duration) -> Duration {
+        self.pay(now);
+        match self.bytes_per_second {
+            0 => Duration::ZERO,
+            bound => Duration::from_secs_f64(self.owed_bytes / bound as f64),
         }
-        let begin = self.free_at.max(now);
-        self.free_at = begin + Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);
-        begin - now
     }
+
+    /// Takes `bytes`. What is taken next has to wait for them.
+    pub(crate) fn take(&mut self, bytes: u64, now: Duration) {
+        self.pay(now);
+        if self.bytes_per_second > 0 {
+            self.owed_bytes += bytes as f64;
+        }
+    }
+
+    fn pay(&mut self, now: Duration) {
+        let seconds = now.saturating_sub(self.at).as_secs_f64();
+        self.owed_bytes = match self.bytes_per_second {
+            0 => 0.0,
+            bound => (self.owed_bytes - seconds * bound as f64).max(0.0),
+        };
+        self.at = self.at.max(now);
+    }
+}
+
+/// Waits until `bytes` may be taken, and takes them. It ends early if the thread of `bell` is to end.
+pub(crate) fn keep_pace(pace: &Mutex<Pace>, bytes: u64, since: Instant, bell: &Bell) {
+    loop {
+        let wait = lock(pace).wait(since.elapsed());
+        if wait.is_zero() || bell.is_stopped() {
+            break;
+        }
+        bell.pause(wait.min(LOOK_AGAIN));
+    }
+    lock(pace).take(bytes, since.elapsed());
 }
 
 #[cfg(test)]
@@ -36,16 +74,32 @@ mod tests {
     use super::Pace;
     use std::time::Duration;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     #[test]
     fn bytes_leave_as_fast_as_the_bound_allows_and_rest_is_not_saved_up() {
         let mut pace = Pace::new(1000);
-        let second = Duration::from_secs(1);
-        assert_eq!(pace.take(1000, Duration::ZERO), Duration::ZERO);
-        assert_eq!(pace.take(500, Duration::ZERO), second);
-        assert_eq!(pace.take(500, second), second / 2);
-        assert_eq!(pace.take(1000, 60 * second), Duration::ZERO);
-        assert_eq!(pace.take(1000, 60 * second), second);
-        pace.set(0);
-        assert_eq!(pace.take(1 << 40, 60 * second), Duration::ZERO);
+        assert_eq!(pace.wait(Duration::ZERO), Duration::ZERO);
+        pace.take(1000, Duration::ZERO);
+        assert_eq!(pace.wait(Duration::ZERO), SECOND);
+        pace.take(500, Duration::ZERO);
+        assert_eq!(pace.wait(SECOND), SECOND / 2);
+        assert_eq!(pace.wait(60 * SECOND), Duration::ZERO);
+        pace.take(1000, 60 * SECOND);
+        assert_eq!(pace.wait(60 * SECOND), SECOND);
+        pace.set(0, 60 * SECOND);
+        pace.take(1 << 40, 60 * SECOND);
+        assert_eq!(pace.wait(60 * SECOND), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_was_taken_under_a_lower_bound_is_paid_off_at_the_next_one() {
+        let mut pace = Pace::new(100);
+        pace.take(1000, Duration::ZERO);
+        assert_eq!(pace.wait(Duration::ZERO), 10 * SECOND);
+        pace.set(1000, 5 * SECOND);
+        assert_eq!(pace.wait(5 * SECOND), SECOND / 2);
+        pace.set(100, 5 * SECOND);
+        assert_eq!(pace.wait(5 * SECOND), 5 * SECOND);
     }
 }

@@ -18,7 +18,7 @@ use super::arrival::ARRIVING;
 use super::error::HoldingError;
 use super::giving_way::{GivingWay, Viewers};
 use super::look::title_path;
-use super::pace::Pace;
+use super::pace::{Pace, keep_pace};
 use super::table::Held;
 use super::{Holder, lock};
 
@@ -69,21 +69,21 @@ impl Scrub {
     pub(super) fn note_viewers(&self, viewers: Option<Viewers>, now: Duration) {
         let is_reading = self.is_reading.load(Ordering::Relaxed);
         lock(&self.giving_way).handle(viewers, is_reading, now);
-        self.set_pace();
+        self.set_pace(now);
     }
 
-    fn set_pace(&self) {
+    fn set_pace(&self, now: Duration) {
         let whole = self.bytes_per_second.load(Ordering::Relaxed) as f64;
         // 0 would be no bound.
         let share = (whole * lock(&self.giving_way).share()) as u64;
-        lock(&self.pace).set(share.max(1));
+        lock(&self.pace).set(share.max(1), now);
     }
 
     /// A title is read, at most so fast.
-    fn begin(&self, bytes_per_second: u64) {
+    fn begin(&self, bytes_per_second: u64, now: Duration) {
         self.bytes_per_second.store(bytes_per_second, Ordering::Relaxed);
         self.is_reading.store(true, Ordering::Relaxed);
-        self.set_pace();
+        self.set_pace(now);
     }
 
     fn end(&self) {
@@ -109,7 +109,7 @@ impl Holder {
             };
             let scrub_seconds = self.options.scrub.as_secs_f64().max(1e-3);
             let rate = (2.0 * self.table.bytes() as f64 / scrub_seconds) as u64;
-            self.scrub.begin(rate.max(BYTES_PER_SECOND_MIN));
+            self.scrub.begin(rate.max(BYTES_PER_SECOND_MIN), self.started.elapsed());
             let verified = self.verify(&path, &held, &|bytes| self.scrub_gate(bytes));
             self.scrub.end();
             match verified {
@@ -140,10 +140,7 @@ impl Holder {
 
     fn scrub_gate(&self, bytes: u64) -> Result<(), HoldingError> {
         self.fill.let_viewers_run_first();
-        let wait = lock(&self.scrub.pace).take(bytes, self.started.elapsed());
-        if !wait.is_zero() {
-            self.scrubber.pause(wait);
-        }
+        keep_pace(&self.scrub.pace, bytes, self.started, &self.scrubber);
         self.scrub.read_bytes.fetch_add(bytes, Ordering::Relaxed);
         match self.scrubber.is_stopped() {
             true => Err(HoldingError::Cancelled),
@@ -175,7 +172,7 @@ mod tests {
     #[test]
     fn reading_again_takes_less_of_the_disks_while_viewers_wait_longer_for_it() {
         let scrub = Scrub::default();
-        scrub.begin(16 << 20);
+        scrub.begin(16 << 20, Duration::ZERO);
         let mut viewers = Viewers::default();
         let mut pass = |seconds: std::ops::Range<u64>, wait: f64| {
             for second in seconds {
@@ -188,7 +185,7 @@ mod tests {
             let mut pace = *lock(&scrub.pace);
             let now = Duration::from_secs(at);
             pace.take(16 << 20, now);
-            pace.take(0, now).as_secs()
+            pace.wait(now).as_secs()
         };
         pass(0..60, 0.010);
         assert_eq!((scrub.status().share, takes(60)), (1.0, 1));
