@@ -9,7 +9,6 @@ use axum::Router;
 use axum::extract::{ConnectInfo, Request};
 use axum::middleware::map_request;
 use crypt::Certificates;
-use fleet::Name;
 use identity::{
     AcceptBounds, Guest, GuestListener, OperatorAuthority, RefusalLog, guest_bounds, guest_config,
 };
@@ -40,8 +39,6 @@ pub struct ServeOptions {
     pub hosts: Vec<String>,
     /// The address that viewers know it by, such as `https://tv.example`, if it is not the one that they ask for.
     pub public_url: Option<String>,
-    /// The region that it is in.
-    pub region: Option<Name>,
     /// How long nodes' certificates hold.
     pub node_lifetime: Duration,
 }
@@ -156,7 +153,7 @@ fn public_router(gateway: &Arc<Gateway>, options: &ServeOptions) -> Router {
         session_key: gateway.session_key(),
         address: options.public_url.clone(),
         scheme: options.public_transport.scheme(),
-        region: options.region.clone(),
+        region: gateway.region().cloned(),
         token_seconds: gateway.token_seconds(),
     };
     let source: Arc<dyn answers::Source> = gateway.clone();

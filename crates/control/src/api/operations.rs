@@ -375,6 +375,12 @@ pub static OPERATIONS: &[Operation] = &[
         &[
             needed("address", Text, "The viewer's IP address. It is kept nowhere."),
             needed("title", Text, "The title."),
+            maybe("playing", Text, "The node that the viewer plays from, if it plays already."),
+            maybe(
+                "viewer",
+                Text,
+                "The viewer's number, as the decision log has it: up to 16 hexadecimal digits. It decides among nodes that are equally good.",
+            ),
         ],
         &[
             needed("snapshot", Whole, "The snapshot that decides."),

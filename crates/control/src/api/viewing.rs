@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use answers::Source;
+use fleet::Name;
 use serde_json::json;
-use steering::{Logged, Question};
+use steering::{Logged, Playing, Question};
 use tokio::task::spawn_blocking;
 
 use super::operation::{Answer, Call};
@@ -21,7 +22,21 @@ pub(super) async fn explain(call: Call) -> Answer {
     let fleet = fleet
         .ok_or_else(|| ApiError::Unavailable("this gateway has no snapshot yet".to_owned()))?;
     let title = text("title");
-    let question = Question { address, title, viewer: 0, region: None, playing: None };
+    let viewer = match text("viewer") {
+        "" => 0,
+        number => u64::from_str_radix(number, 16).map_err(|_| {
+            ApiError::Wrong(format!(
+                "viewer is {number:?}, which is no number of up to 16 hexadecimal digits: take it from the decision log"
+            ))
+        })?,
+    };
+    let playing = call.query.get("playing").map(|node| Playing::from(node));
+    if let Some(Playing { pathway, .. }) = playing.filter(|one| fleet.node(one.pathway).is_none()) {
+        return Err(ApiError::Wrong(format!("the fleet has no node {pathway:?} to play from")));
+    }
+    // As the gateway answers viewers.
+    let region = call.gateway.region().map(Name::as_str);
+    let question = Question { address, title, viewer, region, playing };
     let decision = steering::decide(&fleet, &question);
     let snapshot = fleet.snapshot();
     let nodes = decision.ranked.iter().map(|ranked| {

@@ -68,6 +68,7 @@ pub struct Gateway {
     plan_every: Option<Duration>,
     authority: Arc<Authority>,
     signing: PrivateBytes,
+    region: Option<Name>,
     /// How long tokens of viewers work.
     token_seconds: u64,
     election: Election,
@@ -161,6 +162,11 @@ impl Gateway {
     /// The store, to share.
     pub fn shared_engine(&self) -> Arc<dyn Engine> {
         Arc::clone(&self.engine)
+    }
+
+    /// The region that it is in, if it was told.
+    pub fn region(&self) -> Option<&Name> {
+        self.region.as_ref()
     }
 
     /// How long tokens of viewers work.

@@ -37,6 +37,8 @@ pub struct GatewayOptions {
     pub objects: Arc<Objects>,
     /// Where nodes reach it: `https://HOST:PORT`.
     pub machines_url: String,
+    /// The region that it is in: viewers whom no site announces are taken to be there.
+    pub region: Option<Name>,
     /// How long signed addresses of viewers work.
     pub token_seconds: u64,
     /// How often titles are placed anew by what is watched, once an operator has had a plan carried out; `None`: when an operator says so.
@@ -141,6 +143,7 @@ impl Gateway {
             plan_every: options.plan_every,
             authority: Arc::new(authority),
             signing: wishes.signing.clone(),
+            region: options.region,
             token_seconds: options.token_seconds,
             election,
             refusals: Arc::new(RefusalLog::new(log)),

@@ -85,6 +85,7 @@ impl Running {
             engine_name: "sqlite",
             objects: Arc::new(Objects::open(&objects).expect("objects")),
             machines_url: machines_url.clone(),
+            region: Some(name("europe")),
             token_seconds: 60,
             plan_every: None,
             new_fleet: NewFleet { name: name("films"), policy, signs_addresses: false },
@@ -103,7 +104,6 @@ impl Running {
             admin_transport,
             hosts: vec!["127.0.0.1".to_owned()],
             public_url: None,
-            region: None,
             node_lifetime,
         };
         let stopped = async move {

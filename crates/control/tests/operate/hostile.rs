@@ -103,6 +103,8 @@ async fn bad_input_is_refused_with_a_sentence() {
     for (path, expected) in [
         ("/api/v1/explain?address=somewhere&title=a", "no IP address"),
         ("/api/v1/explain?title=a", "address is missing"),
+        ("/api/v1/explain?address=192.0.2.1&title=a&viewer=xyz", "hexadecimal digits"),
+        ("/api/v1/explain?address=192.0.2.1&title=a&playing=nobody", "no node"),
         ("/api/v1/titles?limit=-1", "limit is not a number"),
         ("/api/v1/titles?order=x", "\"order\" is not known"),
     ] {

@@ -51,6 +51,13 @@ async fn a_title_is_published_held_withdrawn_and_not_published_again() {
     .await;
     let explained = fleet.get("/api/v1/explain?address=192.0.2.1&title=films/a").await;
     assert_eq!(explained["nodes"][0]["node"], "n2", "{explained}");
+    let words = explained["text"].as_str().expect("words");
+    assert!(words.contains("europe"), "the gateway's region counts, as for viewers: {words}");
+    let query =
+        "/api/v1/explain?address=192.0.2.1&title=films/a&playing=n2&viewer=00000000000000a7";
+    let explained = fleet.get(query).await;
+    let words = explained["text"].as_str().expect("words");
+    assert!(words.contains("It plays from n2"), "{words}");
     // Its documents are there for nodes.
     let world = live.world();
     let playlist = live.document(&world.titles[0].hls.sha256).expect("its playlist");

@@ -231,6 +231,12 @@ pub(super) enum Ask {
         address: IpAddr,
         /// Path of the title
         title: String,
+        /// The node that the viewer plays from, if it plays already
+        #[arg(long, value_name = "NODE")]
+        playing: Option<Name>,
+        /// The viewer's number in the log of decisions: it decides among nodes that are equally good
+        #[arg(long, value_name = "HEX")]
+        viewer: Option<String>,
         #[command(flatten)]
         at: At,
     },
@@ -499,8 +505,10 @@ impl Ask {
                 at.print(&answer, report::title_at_nodes);
                 Ok(())
             }
-            Self::Explain { address, title, at } => {
-                let query = [("address", address.to_string()), ("title", title)];
+            Self::Explain { address, title, playing, viewer, at } => {
+                let mut query = vec![("address", address.to_string()), ("title", title)];
+                query.extend(playing.map(|node| ("playing", node.to_string())));
+                query.extend(viewer.map(|number| ("viewer", number)));
                 let answer = at.client()?.get("/api/v1/explain", &query).await?;
                 at.print(&answer, |answer| report::text(answer, "text"));
                 Ok(())

@@ -124,7 +124,6 @@ impl Settings {
             admin_transport: transport(admin_certificates, operators),
             hosts: vec![host],
             public_url: self.public_url,
-            region: self.region,
             node_lifetime: self
                 .node_certificate_life
                 .map_or(identity::NODE_LIFETIME, |life| life.0),
@@ -171,6 +170,7 @@ impl Settings {
             engine_name: engine_name(&store),
             objects: Arc::new(objects),
             machines_url: format!("https://{host}:{machines_port}"),
+            region: self.region.clone(),
             token_seconds: self.token_life.map_or(TOKEN_SECONDS, |life| life.0.as_secs()),
             plan_every: self.plan_every.map(|every| every.0),
             new_fleet: NewFleet { name: fleet, policy, signs_addresses: self.signed },
