@@ -14,7 +14,8 @@ pub(crate) struct Chain {
 pub(crate) const CHAINS: [Chain; 3] = [
     Chain { workload: Workload::TlsWarm, parts: &[Part::SealHot, Part::Send] },
     Chain { workload: Workload::TlsCold, parts: &[Part::ReadDirect, Part::SealAes128, Part::Send] },
-    Chain { workload: Workload::HttpWarm, parts: &[Part::ReadWarm, Part::Send] },
+    // The kernel sends what is in the page cache by itself.
+    Chain { workload: Workload::HttpWarm, parts: &[Part::Sendfile] },
 ];
 
 /// What a byte that is brought from another node passes through: what anybody would have to do who wants it checked and kept.
