@@ -131,8 +131,8 @@ impl Handover {
     fn leaves_by(&self, socket: &Socket) -> LeavesBy {
         let ends =
             || Ok(Ends { own: socket.own()?, peer: socket.peer()?, mark: socket.own_mark()? });
-        let cards = self.cards.as_ref();
-        cards.map_or(LeavesBy::Unknown, |cards| cards.borrow_mut().leaves_by(ends))
+        let cards = self.cards.as_ref().map(RefCell::borrow_mut);
+        cards.map_or(LeavesBy::Unknown, |mut cards| cards.leaves_by(ends, Instant::now()))
     }
 
     /// What to expect of a card, and whether to give it this connection.

@@ -8,7 +8,8 @@
 //! route of a connection. The kernel tells each change of a device at once, and it is looked at before each answer. The sockets are opened
 //! once, so answers are still to be had after a sandbox has closed `/sys` and forbidden new sockets.
 //!
-//! Invariants: what is not known is never taken for safe. Where no device can encrypt, an answer takes one system call.
+//! Invariants: what is not known is never taken for safe. Where no device can encrypt, an answer takes one system call. What was found out
+//! of a device is kept until any device changes, so that a box with hundreds of them is not searched for each connection.
 
 use crate::ethtool::{Asker, CardFeatures};
 use crate::netlink::attributes::{attribute, number, put, text};
@@ -17,6 +18,7 @@ use rustix::net;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
 
 /// The feature's name in the kernel and in `ethtool -k`.
 pub const TLS_FEATURE: &str = "tls-hw-tx-offload";
@@ -25,6 +27,7 @@ pub const TLS_FEATURE: &str = "tls-hw-tx-offload";
 const NEW_LINK: u16 = 16;
 const DELETED_LINK: u16 = 17;
 const GET_LINK: u16 = 18;
+const NEW_ROUTE: u16 = 24;
 const GET_ROUTE: u16 = 26;
 
 /// `RTMGRP_LINK`.
@@ -33,6 +36,10 @@ const GROUP_LINK: u32 = 1;
 /// `struct ifinfomsg` and `struct rtmsg`.
 const LINK_HEAD_BYTES: usize = 16;
 const ROUTE_HEAD_BYTES: usize = 12;
+
+/// How long the kernel is not asked again after it could not tell its devices. A guess: a look at some hundred devices takes milliseconds, and
+/// meanwhile nothing is handed over.
+const FAILED_FOR: Duration = Duration::from_secs(1);
 
 /// By what a connection leaves, as far as the encryption of its records is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +75,8 @@ pub struct SealingCards {
     asker: Option<Asker>,
     /// Whether the devices have to be looked at anew before anything is said of them.
     is_stale: bool,
+    /// When the kernel last could not tell them.
+    failed_at: Option<Instant>,
 }
 
 impl SealingCards {
@@ -81,14 +90,14 @@ impl SealingCards {
         // The news first, so that no change falls between the two.
         let (news, routes) = (Netlink::open(route, GROUP_LINK)?, Netlink::open(route, 0)?);
         let (links, asker) = (Links::default(), Asker::open().ok());
-        let mut cards = Self { links, routes, news, asker, is_stale: true };
+        let mut cards = Self { links, routes, news, asker, is_stale: true, failed_at: None };
         cards.look()?;
         Ok(cards)
     }
 
     /// By what a connection leaves. Its `ends` are asked for only if any device encrypts or can be made to.
-    pub fn leaves_by(&mut self, ends: impl FnOnce() -> io::Result<Ends>) -> LeavesBy {
-        if self.hear().is_err() {
+    pub fn leaves_by(&mut self, ends: impl FnOnce() -> io::Result<Ends>, now: Instant) -> LeavesBy {
+        if !self.is_up_to_date(now) {
             return LeavesBy::Unknown;
         }
         if !self.links.may_seal() {
@@ -100,10 +109,13 @@ impl SealingCards {
 
     /// The device to which a connection's route leads now.
     fn device_of(&mut self, ends: Ends) -> io::Result<u32> {
-        let route = self.routes.ask(GET_ROUTE, &route_request(ends))?;
-        // RTA_OIF.
-        let device = route.get(ROUTE_HEAD_BYTES..).and_then(|route| number(route, 4));
+        let device = device_in(self.routes.ask(GET_ROUTE, &route_request(ends))?);
         device.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Whether the kernel tells the features of network cards. If it does not, no device is known.
+    pub fn tells_features(&self) -> bool {
+        self.asker.is_some()
     }
 
     /// Each bond over which keys must not be handed out, with those of its cards that encrypt.
@@ -124,6 +136,16 @@ impl SealingCards {
     /// The cards that could encrypt if that were switched on, and are in no bond.
     pub fn switchable(&self) -> Vec<&str> {
         self.links.unbonded(|link, _| link.seals == Seals::IfSwitchedOn)
+    }
+
+    /// Whether all that the kernel had to tell is known.
+    fn is_up_to_date(&mut self, now: Instant) -> bool {
+        let failed = |at| now.saturating_duration_since(at) < FAILED_FOR;
+        if self.failed_at.is_some_and(failed) {
+            return false;
+        }
+        self.failed_at = self.hear().err().map(|_| now);
+        self.failed_at.is_none()
     }
 
     /// Takes in what the kernel has told since the last time.
@@ -164,6 +186,13 @@ impl SealingCards {
         *is_stale = false;
         Ok(())
     }
+}
+
+/// The device in the answer to a question for a route.
+fn device_in(answer: Message<'_>) -> Option<u32> {
+    let route = answer.payload.get(ROUTE_HEAD_BYTES..).filter(|_| answer.kind == NEW_ROUTE)?;
+    // RTA_OIF.
+    number(route, 4)
 }
 
 /// A question for the route of a TCP connection.
@@ -232,7 +261,17 @@ struct Link {
 
 /// The devices, by the kernel's numbers.
 #[derive(Debug, Default)]
-struct Links(BTreeMap<u32, Link>);
+struct Links {
+    all: BTreeMap<u32, Link>,
+    /// What was found out since any of them changed.
+    found: Found,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    may_seal: Option<bool>,
+    leaves_by: BTreeMap<u32, LeavesBy>,
+}
 
 impl Links {
     /// Takes in what the kernel tells of a device.
@@ -252,8 +291,9 @@ impl Links {
         if head[0] != 0 || attribute(told, 11).is_some() {
             return;
         }
+        self.found = Found::default();
         match message.kind {
-            DELETED_LINK => drop(self.0.remove(&index)),
+            DELETED_LINK => drop(self.all.remove(&index)),
             NEW_LINK => {
                 // IFLA_IFNAME, IFLA_LINKINFO with IFLA_INFO_KIND, IFLA_MASTER, IFLA_LINK, IFLA_LINK_NETNSID.
                 let name = text(told, 3).unwrap_or_default();
@@ -268,20 +308,31 @@ impl Links {
                     on,
                     name,
                 };
-                self.0.insert(index, link);
+                self.all.insert(index, link);
             }
             _ => {}
         }
     }
 
     /// Whether any device encrypts or can be made to.
-    fn may_seal(&self) -> bool {
-        self.0.values().any(|link| link.seals != Seals::Never)
+    fn may_seal(&mut self) -> bool {
+        let may = || self.all.values().any(|link| link.seals != Seals::Never);
+        *self.found.may_seal.get_or_insert_with(may)
+    }
+
+    /// By what a connection leaves whose route leads to this device.
+    fn leaves_by(&mut self, index: u32) -> LeavesBy {
+        if let Some(found) = self.found.leaves_by.get(&index) {
+            return *found;
+        }
+        let found = self.find_out(index);
+        self.found.leaves_by.insert(index, found);
+        found
     }
 
     /// What the kernel encrypts on the CPU when it gets the keys stays there, also if a card's feature is switched on later.
-    fn leaves_by(&self, index: u32) -> LeavesBy {
-        let Some(link) = self.0.get(&index) else { return LeavesBy::Unknown };
+    fn find_out(&self, index: u32) -> LeavesBy {
+        let Some(link) = self.all.get(&index) else { return LeavesBy::Unknown };
         let under = self.under(index);
         if under.iter().any(|device| self.is_bond_that_seals(*device)) {
             return LeavesBy::SealingBond;
@@ -294,7 +345,7 @@ impl Links {
     }
 
     fn is_bond_that_seals(&self, index: u32) -> bool {
-        self.0.get(&index).is_some_and(|link| link.is_bond)
+        self.all.get(&index).is_some_and(|link| link.is_bond)
             && !self.sealing_members(index).is_empty()
     }
 
@@ -305,7 +356,7 @@ impl Links {
 
     fn members(&self, bond: u32, is_wanted: impl Fn(Seals) -> bool) -> Vec<&str> {
         let members = self.under(bond).into_iter().filter(|index| *index != bond);
-        let members = members.filter_map(|index| self.0.get(&index));
+        let members = members.filter_map(|index| self.all.get(&index));
         // A bond in a bond says what its cards can do.
         let wanted = members.filter(|link| !link.is_bond && is_wanted(link.seals));
         wanted.map(|link| link.name.as_str()).collect()
@@ -313,37 +364,42 @@ impl Links {
 
     /// A device and everything under it.
     fn under(&self, index: u32) -> BTreeSet<u32> {
+        let mut members: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (member, link) in &self.all {
+            if let Some(master) = link.master {
+                members.entry(master).or_default().push(*member);
+            }
+        }
         let (mut found, mut next) = (BTreeSet::new(), vec![index]);
         while let Some(index) = next.pop() {
             if found.insert(index) {
-                next.extend(self.0.get(&index).and_then(|link| link.on));
-                let members = self.0.iter().filter(|(_, link)| link.master == Some(index));
-                next.extend(members.map(|(member, _)| *member));
+                next.extend(self.all.get(&index).and_then(|link| link.on));
+                next.extend(members.get(&index).into_iter().flatten());
             }
         }
         found
     }
 
     fn bonds(&self) -> Vec<(&str, Vec<&str>)> {
-        let bonds = self.0.iter().filter(|(_, link)| link.is_bond);
+        let bonds = self.all.iter().filter(|(_, link)| link.is_bond);
         let bonds = bonds.map(|(index, bond)| (bond.name.as_str(), self.sealing_members(*index)));
         bonds.filter(|(_, members)| !members.is_empty()).collect()
     }
 
     fn bonded(&self) -> Vec<&str> {
-        let bonds = self.0.iter().filter(|(_, link)| link.is_bond);
+        let bonds = self.all.iter().filter(|(_, link)| link.is_bond);
         let cards = bonds.flat_map(|(bond, _)| self.members(*bond, |seals| seals != Seals::Never));
         cards.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     fn cards(&self) -> Vec<&str> {
-        self.unbonded(|_, index| matches!(self.leaves_by(index), LeavesBy::SealingCard(_)))
+        self.unbonded(|_, index| matches!(self.find_out(index), LeavesBy::SealingCard(_)))
     }
 
     /// The names of those that are in no bond and are none.
     fn unbonded(&self, is_wanted: impl Fn(&Link, u32) -> bool) -> Vec<&str> {
-        let is_bond = |index: u32| self.0.get(&index).is_some_and(|link| link.is_bond);
-        let wanted = self.0.iter().filter(|(index, link)| {
+        let is_bond = |index: u32| self.all.get(&index).is_some_and(|link| link.is_bond);
+        let wanted = self.all.iter().filter(|(index, link)| {
             let in_bond = link.is_bond || link.master.is_some_and(is_bond);
             !in_bond && is_wanted(link, **index)
         });

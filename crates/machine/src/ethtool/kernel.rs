@@ -54,7 +54,7 @@ impl Asker {
         // CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, CTRL_ATTR_FAMILY_ID.
         let mut request = vec![3, 1, 0, 0];
         put(&mut request, 2, b"ethtool\0");
-        let answer = netlink.ask(CONTROL, &request)?;
+        let answer = netlink.ask(CONTROL, &request)?.payload;
         let family = number(answer.get(HEAD_BYTES..).unwrap_or_default(), 1);
         let family = family.and_then(|family| u16::try_from(family).ok());
         let family = family.ok_or(io::ErrorKind::InvalidData)?;
@@ -74,7 +74,7 @@ impl Asker {
         let mut request = vec![command, 1, 0, 0];
         put_nested(&mut request, 1, &header);
         match self.netlink.ask(self.family, &request) {
-            Ok(answer) => Ok(answer.get(HEAD_BYTES..).map(<[u8]>::to_vec)),
+            Ok(answer) => Ok(answer.payload.get(HEAD_BYTES..).map(<[u8]>::to_vec)),
             Err(error) if is_not_told(&error) => Ok(None),
             Err(error) => Err(error),
         }

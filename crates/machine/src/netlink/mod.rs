@@ -55,8 +55,8 @@ impl Netlink {
         Ok(Self { socket, room: vec![0; ANSWER_BYTES_MAX], asked: 0 })
     }
 
-    /// Asks a question with one answer, and returns its payload.
-    pub(crate) fn ask(&mut self, kind: u16, payload: &[u8]) -> io::Result<&[u8]> {
+    /// Asks a question with one answer.
+    pub(crate) fn ask(&mut self, kind: u16, payload: &[u8]) -> io::Result<Message<'_>> {
         let number = self.send(kind, REQUEST, payload)?;
         loop {
             let bytes = self.receive()?.ok_or(io::ErrorKind::WouldBlock)?.len();
@@ -120,14 +120,14 @@ impl Netlink {
     }
 }
 
-/// The payload of the answer to the question of that number.
-fn answer(received: &[u8], number: u32) -> io::Result<&[u8]> {
+/// The answer to the question of that number.
+fn answer(received: &[u8], number: u32) -> io::Result<Message<'_>> {
     let mut own = messages(received).filter(|message| message.number == number);
     let message = own.next().ok_or(io::ErrorKind::InvalidData)?;
     match message.kind {
         ERROR => Err(error_in(message.payload)),
         DONE => Err(io::ErrorKind::InvalidData.into()),
-        _ => Ok(message.payload),
+        _ => Ok(message),
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
     fn the_answer_to_another_question_is_no_answer() {
         let mut bytes = answered(6, 16, 0, &[6; 4]);
         bytes.extend(answered(7, 16, 0, &[7; 4]));
-        assert_eq!(answer(&bytes, 7).unwrap(), [7; 4]);
+        assert_eq!(answer(&bytes, 7).unwrap().payload, [7; 4]);
         assert!(answer(&bytes, 8).is_err());
         assert_eq!(
             answer(&answered(7, ERROR, 0, &(-19_i32).to_ne_bytes()), 7).unwrap_err().raw_os_error(),

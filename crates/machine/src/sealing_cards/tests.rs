@@ -58,7 +58,7 @@ fn links(told: &[Told]) -> Links {
 
 #[test]
 fn a_card_is_what_its_feature_says() {
-    let links = links(&[
+    let mut links = links(&[
         CARD,
         Told { index: 3, name: "tls0", ..CARD },
         Told { index: 4, name: "could0", ..CARD },
@@ -73,14 +73,14 @@ fn a_card_is_what_its_feature_says() {
 
 #[test]
 fn a_device_that_does_not_tell_is_unknown() {
-    let links = links(&[Told { index: 3, name: "silent0", ..CARD }]);
+    let mut links = links(&[Told { index: 3, name: "silent0", ..CARD }]);
     assert_eq!(links.leaves_by(3), LeavesBy::Unknown);
 }
 
 #[test]
 fn a_bond_is_refused_if_one_of_its_cards_encrypts_or_does_not_tell() {
     for name in ["tls0", "silent0"] {
-        let links = links(&[
+        let mut links = links(&[
             Told { master: 9, ..CARD },
             Told { index: 3, name, master: 9, ..CARD },
             Told { index: 9, name: "bond0", kind: "bond", ..CARD },
@@ -112,7 +112,7 @@ fn a_bond_whose_cards_could_encrypt_is_refused_once_one_of_them_does() {
 #[test]
 fn a_bond_of_cards_that_cannot_encrypt_is_like_any_device() {
     // The kernel gives a bond the feature for the sake of its cards.
-    let links = links(&[
+    let mut links = links(&[
         Told { master: 9, ..CARD },
         Told { index: 9, name: "could-bond", kind: "bond", ..CARD },
         Told { index: 10, name: "vlan", kind: "vlan", on: 9, ..CARD },
@@ -205,19 +205,92 @@ fn routes_are_asked_for_by_addresses_ports_and_mark() {
     assert_eq!(number(&six[ROUTE_HEAD_BYTES..], 4), Some(5));
 }
 
+/// What was found out of a device must not outlive the news that makes it wrong: of a device far above, or of none at all until then.
+#[test]
+fn what_was_found_out_is_forgotten_when_any_device_changes() {
+    let port = Told { index: 3, name: "could0", master: 9, ..CARD };
+    let mut links = links(&[
+        Told { index: 9, name: "bond0", kind: "bond", ..CARD },
+        Told { index: 10, name: "bond0.7", kind: "vlan", on: 9, master: 11 },
+        Told { index: 11, name: "br0", kind: "bridge", ..CARD },
+    ]);
+    for index in [9, 10, 11] {
+        assert_eq!(links.leaves_by(index), LeavesBy::Other);
+    }
+    assert!(!links.may_seal());
+    assert_eq!(links.leaves_by(3), LeavesBy::Unknown, "not there yet");
+    heed(&mut links, &port);
+    assert!(links.may_seal());
+    assert_eq!(links.leaves_by(3), LeavesBy::Other);
+    heed(&mut links, &Told { name: "tls0", ..port });
+    for index in [9, 10, 11] {
+        assert_eq!(links.leaves_by(index), LeavesBy::SealingBond);
+    }
+}
+
+#[test]
+fn a_bridge_with_many_ports_is_searched_once() {
+    let mut told = vec![Told { index: 1, name: "br0", kind: "bridge", ..CARD }];
+    told.extend((2..2000).map(|index| Told { index, master: 1, ..CARD }));
+    let mut links = links(&told);
+    assert_eq!(links.under(1).len(), 1999);
+    assert_eq!(links.leaves_by(1), LeavesBy::Other);
+    // Nobody told of it, so it is not looked at again.
+    links.all.clear();
+    assert_eq!(links.leaves_by(1), LeavesBy::Other);
+}
+
+#[test]
+fn only_a_route_answers_for_a_route() {
+    let mut payload = vec![0; ROUTE_HEAD_BYTES];
+    put(&mut payload, 4, &7_u32.to_ne_bytes());
+    let device = |kind| device_in(Message { kind, payload: &payload, ..Message::default() });
+    assert_eq!(device(NEW_ROUTE), Some(7));
+    assert_eq!(device(NEW_LINK), None);
+    let cut = Message { kind: NEW_ROUTE, payload: &payload[..4], ..Message::default() };
+    assert_eq!(device_in(cut), None);
+}
+
+#[test]
+fn a_kernel_that_cannot_tell_its_devices_is_not_asked_for_each_connection() {
+    let mut cards = SealingCards::open().expect("netlink");
+    let pair = ["127.0.0.1:443", "127.0.0.1:5000"];
+    let start = Instant::now();
+    let at = |cards: &mut SealingCards, millis| {
+        cards.leaves_by(|| Ok(ends(pair, 0)), start + Duration::from_millis(millis))
+    };
+    // Devices are no business of this family.
+    let other = Netlink::open(Some(net::netlink::GENERIC), 0).expect("generic netlink");
+    let routes = std::mem::replace(&mut cards.routes, other);
+    cards.is_stale = true;
+    assert_eq!(at(&mut cards, 0), LeavesBy::Unknown);
+    cards.routes = routes;
+    assert_eq!(at(&mut cards, 999), LeavesBy::Unknown, "not asked again");
+    assert_eq!(at(&mut cards, 1000), LeavesBy::Other);
+    assert_eq!(at(&mut cards, 0), LeavesBy::Other, "nothing is left of it");
+}
+
 /// Of this machine nothing is known but that its loopback neither encrypts nor is a bond.
 #[test]
 fn the_kernel_tells_the_device_of_a_connection() {
     let mut cards = SealingCards::open().expect("netlink");
-    assert!(!cards.links.0.is_empty());
+    assert!(!cards.links.all.is_empty());
     let loopback = |links: &Links| {
-        links.0.iter().find(|(_, link)| link.name == "lo").map(|(index, link)| (*index, link.seals))
+        links
+            .all
+            .iter()
+            .find(|(_, link)| link.name == "lo")
+            .map(|(index, link)| (*index, link.seals))
     };
     let (index, seals) = loopback(&cards.links).expect("every namespace has a loopback");
     assert_ne!(seals, Seals::Now);
     for pair in [["127.0.0.1:443", "127.0.0.1:5000"], ["[::ffff:127.0.0.1]:443", "127.0.0.1:5000"]]
     {
         assert_eq!(cards.device_of(ends(pair, 0)).unwrap(), index, "{pair:?}");
-        assert_eq!(cards.leaves_by(|| Ok(ends(pair, 0))), LeavesBy::Other, "{pair:?}");
+        assert_eq!(
+            cards.leaves_by(|| Ok(ends(pair, 0)), Instant::now()),
+            LeavesBy::Other,
+            "{pair:?}"
+        );
     }
 }
