@@ -11,28 +11,78 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug)]
 pub enum NoKernelRoute {
     /// `--off handout` leaves the keys in the library that did the handshake.
-    KeysNotHandedOut,
+    KeysNotHandedOut(OffloadWanted),
     /// The kernel cannot encrypt TLS.
-    NoTls(io::Error),
+    NoTls(OffloadWanted, io::Error),
     /// The kernel does not tell of its network devices.
     NoNetlink(io::Error),
     /// No network card encrypts; says what is missing.
     NoCard(String),
 }
 
+/// What the operator asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffloadWanted {
+    /// The kernel route.
+    Route,
+    /// Cards that encrypt, where the server does the rest.
+    Card,
+    /// Both.
+    Both,
+}
+
+impl OffloadWanted {
+    fn of(config: &Config) -> Option<Self> {
+        match (config.route == Route::Kernel, config.tls.nic == Nic::On) {
+            _ if !config.tls.enabled => None,
+            (true, true) => Some(Self::Both),
+            (true, false) => Some(Self::Route),
+            (false, true) => Some(Self::Card),
+            (false, false) => None,
+        }
+    }
+
+    fn wants_card(self) -> bool {
+        matches!(self, Self::Card | Self::Both)
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Route | Self::Both => "the kernel route",
+            Self::Card => "tls.nic = \"on\"",
+        }
+    }
+
+    /// What to do without it.
+    fn instead(self) -> &'static str {
+        match self {
+            Self::Route => "choose --route userspace",
+            Self::Card => "set tls.nic = \"auto\"",
+            Self::Both => "choose --route userspace and set tls.nic = \"auto\"",
+        }
+    }
+}
+
 impl fmt::Display for NoKernelRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::KeysNotHandedOut => f.write_str(
-                "--off handout leaves the TLS keys in rustls, and the kernel route needs them: choose --route userspace, and no tls.nic = \"on\"",
-            ),
-            Self::NoTls(why) if why.raw_os_error() == Some(libc::ENOENT) => f.write_str(
-                "no kernel route: this kernel has no TLS, or its module is not loaded: run \"modprobe tls\" as root; \
-                 or choose --route userspace, and no tls.nic = \"on\"",
-            ),
-            Self::NoTls(why) => write!(
+            Self::KeysNotHandedOut(wanted) => write!(
                 f,
-                "no kernel route: this kernel's TLS cannot be used: {why}; or choose --route userspace, and no tls.nic = \"on\""
+                "--off handout leaves the TLS keys in rustls, and {} needs them: leave it out, or {}",
+                wanted.as_str(),
+                wanted.instead()
+            ),
+            Self::NoTls(wanted, why) if why.raw_os_error() == Some(libc::ENOENT) => write!(
+                f,
+                "cannot use {}: this kernel has no TLS, or its module is not loaded: run \"modprobe tls\" as root; or {}",
+                wanted.as_str(),
+                wanted.instead()
+            ),
+            Self::NoTls(wanted, why) => write!(
+                f,
+                "cannot use {}: this kernel's TLS does not work: {why}; or {}",
+                wanted.as_str(),
+                wanted.instead()
             ),
             Self::NoNetlink(why) => write!(
                 f,
@@ -49,8 +99,8 @@ impl fmt::Display for NoKernelRoute {
 impl std::error::Error for NoKernelRoute {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::KeysNotHandedOut | Self::NoCard(_) => None,
-            Self::NoTls(why) | Self::NoNetlink(why) => Some(why),
+            Self::KeysNotHandedOut(_) | Self::NoCard(_) => None,
+            Self::NoTls(_, why) | Self::NoNetlink(why) => Some(why),
         }
     }
 }
@@ -69,15 +119,14 @@ fn choose_by(
     probe: impl FnOnce() -> io::Result<()>,
     look: impl FnOnce() -> io::Result<CardsFound>,
 ) -> Result<KernelOffload, NoKernelRoute> {
-    let wants_all = config.route == Route::Kernel;
-    let wants_card = config.tls.enabled && config.tls.nic == Nic::On;
+    let wanted = OffloadWanted::of(config);
     let mut chosen = KernelOffload::default();
-    if wants_card || wants_all && config.tls.enabled {
+    if let Some(wanted) = wanted {
         if !config.is_on(Switch::Handout) {
-            return Err(NoKernelRoute::KeysNotHandedOut);
+            return Err(NoKernelRoute::KeysNotHandedOut(wanted));
         }
-        probe().map_err(NoKernelRoute::NoTls)?;
-        if wants_card {
+        probe().map_err(|why| NoKernelRoute::NoTls(wanted, why))?;
+        if wanted.wants_card() {
             look().map_err(NoKernelRoute::NoNetlink)?.check()?;
         }
         chosen.seals = true;
@@ -85,18 +134,26 @@ fn choose_by(
         chosen.cards = match config.tls.nic {
             Nic::Off => CardTls::Off,
             Nic::Auto => CardTls::Auto,
-            Nic::On if wants_all => CardTls::Wanted,
+            Nic::On if wanted == OffloadWanted::Both => CardTls::Wanted,
             Nic::On => CardTls::Alone,
         };
     }
-    chosen.sends_files =
-        wants_all || wants_card || config.route == Route::Auto && !config.tls.enabled;
+    chosen.sends_files = wanted.is_some() || sends_files_without_tls(config);
     Ok(chosen)
+}
+
+/// Why nothing is known of any card.
+const NO_ETHTOOL: &str = "this kernel does not tell what network cards do (it lacks ethtool over netlink, CONFIG_ETHTOOL_NETLINK)";
+
+fn sends_files_without_tls(config: &Config) -> bool {
+    !config.tls.enabled && matches!(config.route, Route::Kernel | Route::Auto)
 }
 
 /// The network cards that encrypt.
 #[derive(Debug, Default)]
 struct CardsFound {
+    /// The kernel does not tell what any card does.
+    is_silent: bool,
     /// Those that do now, and are in no bond.
     on: Vec<String>,
     /// Those that could.
@@ -110,7 +167,7 @@ impl CardsFound {
         let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
         let cards = SealingCards::open()?;
         let (on, off) = (owned(cards.cards()), owned(cards.switchable()));
-        Ok(Self { on, off, bonded: owned(cards.bonded()) })
+        Ok(Self { is_silent: !cards.tells_features(), on, off, bonded: owned(cards.bonded()) })
     }
 
     fn check(self) -> Result<(), NoKernelRoute> {
@@ -119,6 +176,9 @@ impl CardsFound {
 
     /// What is missing, and what to do.
     fn missing(&self) -> String {
+        if self.is_silent {
+            return format!("{NO_ETHTOOL}: use a kernel that has it");
+        }
         match (&*self.off, &*self.bonded) {
             ([card, ..], _) => format!(
                 "{} could, but tls-hw-tx-offload is off: run \"ethtool -K {card} tls-hw-tx-offload on\" as root",
@@ -203,11 +263,20 @@ pub fn describe_cards(offload: KernelOffload) -> Vec<String> {
             )];
         }
     };
+    if !cards.tells_features() {
+        return vec![describe_silence()];
+    }
     let bonds = cards.bonds();
     let bonds = bonds.into_iter().map(|(bond, members)| describe_bond(bond, &members));
     let cards = cards.cards();
     let sealing = (!cards.is_empty()).then(|| describe_sealing(offload.cards, &cards));
     bonds.chain(sealing).collect()
+}
+
+fn describe_silence() -> String {
+    format!(
+        "cards     {NO_ETHTOOL}, so the server encrypts every connection itself. For the kernel route, use a kernel that has it (docs/routes.md)"
+    )
 }
 
 fn describe_sealing(may: CardTls, cards: &[&str]) -> String {
@@ -271,10 +340,41 @@ mod tests {
         };
         let asked = Config { route: Route::Kernel, ..Config::default() };
         let said = |errno: i32| without(&asked, errno).unwrap_err().to_string();
-        assert!(said(libc::ENOENT).contains("modprobe tls"));
-        assert!(said(libc::EPERM).contains("cannot be used"));
+        assert!(said(libc::ENOENT).contains("modprobe tls\" as root; or choose --route userspace"));
+        assert!(said(libc::EPERM).contains("does not work"));
         let auto = without(&Config::default(), libc::ENOENT).unwrap();
         assert_eq!(auto, KernelOffload::default());
+    }
+
+    #[test]
+    fn the_advice_is_about_what_was_asked_for() {
+        let said = |route, nic| {
+            let mut asked = Config { route, ..Config::default() };
+            asked.tls.nic = nic;
+            let no_tls = || Err(io::Error::from_raw_os_error(libc::ENOENT));
+            let by_kernel = choose_by(&asked, no_tls, none).unwrap_err().to_string();
+            asked.off.push(Switch::Handout);
+            let by_library = choose_by(&asked, || Ok(()), none).unwrap_err().to_string();
+            [by_kernel, by_library]
+        };
+        for said in said(Route::Auto, Nic::On) {
+            assert!(
+                said.ends_with("or set tls.nic = \"auto\"") && !said.contains("--route"),
+                "{said}"
+            );
+        }
+        for said in said(Route::Kernel, Nic::Auto) {
+            assert!(
+                said.ends_with("or choose --route userspace") && !said.contains("tls.nic"),
+                "{said}"
+            );
+        }
+        for said in said(Route::Kernel, Nic::On) {
+            assert!(
+                said.ends_with("or choose --route userspace and set tls.nic = \"auto\""),
+                "{said}"
+            );
+        }
     }
 
     #[test]
@@ -300,6 +400,9 @@ mod tests {
             |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let said = |found: CardsFound| with(found).unwrap_err().to_string();
         assert!(said(CardsFound::default()).contains("none has tls-hw-tx-offload"));
+        let silent = CardsFound { is_silent: true, ..CardsFound::default() };
+        assert!(said(silent).contains("CONFIG_ETHTOOL_NETLINK"));
+        assert!(describe_silence().contains("CONFIG_ETHTOOL_NETLINK"));
         let off = CardsFound { off: names(&["eth0", "eth1"]), ..CardsFound::default() };
         assert!(said(off).contains("ethtool -K eth0 tls-hw-tx-offload on"));
         let bonded = CardsFound { bonded: names(&["eth0"]), ..CardsFound::default() };
