@@ -2,7 +2,7 @@
 
 use super::*;
 use delivery::Protected;
-use delivery::sealing::ByUs;
+use delivery::sealing::{ByKernel, ByUs, Unsealed};
 
 /// Bytes of the future that `make` returns.
 fn future_bytes<A, B, C, D, E, F: Future>(_make: impl Fn(A, B, C, D, E) -> F) -> usize {
@@ -29,4 +29,14 @@ fn an_idle_session_keeps_the_halves_of_its_keys_and_no_more() {
     let (sealer_bytes, opener_bytes) = (size_of::<crypt::Sealer>(), size_of::<crypt::Opener>());
     assert!(sealer_bytes <= 144, "the sealer takes {sealer_bytes} bytes");
     assert!(opener_bytes <= 112, "the opener takes {opener_bytes} bytes");
+}
+
+/// What only a connection that a network card encrypts needs is in a box of its own.
+#[test]
+fn connections_of_the_kernel_route_hold_nothing_for_cards() {
+    let by_kernel_bytes = size_of::<Protected<ByKernel>>();
+    let unsealed_bytes = size_of::<Protected<Unsealed>>();
+    println!("by kernel {by_kernel_bytes}, unsealed {unsealed_bytes}");
+    assert!(by_kernel_bytes <= 296, "the channel takes {by_kernel_bytes} bytes");
+    assert!(unsealed_bytes <= 56, "the channel takes {unsealed_bytes} bytes");
 }

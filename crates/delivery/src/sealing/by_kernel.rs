@@ -27,6 +27,7 @@ use crate::end::End;
 use crate::handover::Offer;
 use crate::leased::{Leased, SentPages};
 use crate::link::Link;
+use crate::offload::KernelOffload;
 use crate::outgoing::Outgoing;
 use crate::protected::Protected;
 use crate::receive_half::ReceiveHalf;
@@ -53,7 +54,6 @@ pub struct ByKernel {
 pub(crate) struct KernelHalves {
     sealer: KernelSealer,
     receive_half: ReceiveHalf,
-    can: Abilities,
 }
 
 /// What a connection has that a card seals.
@@ -90,14 +90,10 @@ impl ByKernel {
                 if offload.sends_files {
                     link.window = Window::new(link.resources.limits.sendfile_bytes_max);
                 }
-                let can = Abilities {
-                    sends_files: offload.sends_files,
-                    changes_keys: offload.changes_keys && sealer.version() == Version::Tls13,
-                };
                 let kind = (info.version, info.suite);
                 let got = link.resources.handover.after(before, kind, &link.resources.numbers);
                 let got = got.filter(|got| *got != Got::Cpu);
-                let keys = KernelHalves { sealer, receive_half, can };
+                let keys = KernelHalves { sealer, receive_half };
                 let card = got.map(|got| Box::new(OnCard::new(&link, got)));
                 let sealing = Self { keys, card };
                 Channel::ByKernel(Box::new(Protected { link, sealing }))
@@ -132,9 +128,16 @@ impl ByKernel {
 }
 
 impl KernelHalves {
+    /// Asked for when it is needed: an idle viewer does not carry it.
+    fn can(&self, link: &Link) -> Abilities {
+        let KernelOffload { sends_files, changes_keys, .. } = link.resources.offload;
+        let changes_keys = changes_keys && self.sealer.version() == Version::Tls13;
+        Abilities { sends_files, changes_keys }
+    }
+
     /// Changes the keys that the kernel seals with.
     async fn update_key(&mut self, link: &Link) -> Result<(), End> {
-        if !self.can.changes_keys {
+        if !self.can(link).changes_keys {
             return Err(End::KeysFixed);
         }
         // The wait may be interrupted. Until the message was sent, nothing has changed, and after that nothing waits.
@@ -161,7 +164,7 @@ impl KernelHalves {
             return Err(End::KeysExhausted);
         }
         let key_records_max = link.resources.limits.key_records_max;
-        if self.sealer.needs_key_update(key_records_max) && self.can.changes_keys {
+        if self.sealer.needs_key_update(key_records_max) && self.can(link).changes_keys {
             self.update_key(link).await?;
         }
         Ok(())
@@ -250,7 +253,7 @@ impl Sealing<Socket> for ByKernel {
             }
             None => &mut copied,
         };
-        let mut sendfile = Sendfile::new(link, outgoing, keys.can, SEALED);
+        let mut sendfile = Sendfile::new(link, outgoing, keys.can(link), SEALED);
         while let Some(taken) = sendfile.step(link, leased).await? {
             keys.count_taken(link, taken).await?;
             if let Some(watching) = &mut watching {
