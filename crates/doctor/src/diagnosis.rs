@@ -1,6 +1,7 @@
 //! Everything that was found, in order of worth: for people, and as JSON for programs.
 
 use crate::finding::{Cost, Finding, Unread, Worth};
+use crate::inventory::Device;
 use machine::Machine;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -13,6 +14,8 @@ const NAMES_SHOWN: usize = 6;
 pub struct Diagnosis {
     /// The machine, in one line.
     pub machine: String,
+    /// Its disks and network cards.
+    pub devices: Vec<Device>,
     /// Faults.
     pub findings: Vec<Finding>,
     /// What could not be read.
@@ -20,10 +23,15 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    pub(crate) fn new(machine: &Machine, mut findings: Vec<Finding>, unread: Vec<Unread>) -> Self {
+    pub(crate) fn new(
+        machine: String,
+        devices: Vec<Device>,
+        mut findings: Vec<Finding>,
+        unread: Vec<Unread>,
+    ) -> Self {
         // Stable: what costs the same stays in the order of the areas.
         findings.sort_by(|one, other| one.cost.worth.order(other.cost.worth));
-        Self { machine: describe_machine(machine), findings, unread }
+        Self { machine, devices, findings, unread }
     }
 
     /// Whether something may cost more than a tenth of what the machine could serve.
@@ -34,6 +42,9 @@ impl Diagnosis {
     /// For people.
     pub fn describe(&self) -> String {
         let mut text = format!("machine   {}\n", self.machine);
+        for device in &self.devices {
+            text.push_str(&format!("{}\n", device.describe()));
+        }
         for (number, finding) in (1..).zip(&self.findings) {
             write_finding(&mut text, number, finding).expect("writing to a string cannot fail");
         }
@@ -72,6 +83,7 @@ impl Diagnosis {
             "version": 1,
             "kind": "doctor",
             "machine": self.machine,
+            "devices": self.devices.iter().map(Device::to_json).collect::<Vec<_>>(),
             "findings": findings,
             "unknown": unread.collect::<Vec<_>>(),
             "costs_more_than_10_percent": self.is_large(),
@@ -142,13 +154,15 @@ fn finding_json(finding: &Finding) -> Value {
     })
 }
 
-fn describe_machine(machine: &Machine) -> String {
+/// A machine in one line. Unknown are 0 `sockets`.
+pub(crate) fn describe(machine: &Machine, sockets: usize) -> String {
     let unknown = || "unknown".to_owned();
     let memory = machine
         .memory_bytes
         .map_or_else(unknown, |bytes| format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30)));
+    let sockets = if sockets > 0 { format!(", sockets: {sockets}") } else { String::new() };
     format!(
-        "{}; CPUs for this process: {}, nodes: {}; memory: {memory}; Linux {}",
+        "{}; CPUs for this process: {}{sockets}, nodes: {}; memory: {memory}; Linux {}",
         machine.cpu_model.as_deref().unwrap_or("processor unknown"),
         machine.cpus.len(),
         machine.nodes.len(),

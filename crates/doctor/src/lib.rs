@@ -1,7 +1,7 @@
 //! What to change about a machine so that it serves faster: reads `/proc`, `/sys`, the settings of network cards and what
 //! was tried on the library, and says what is worth changing, the most first.
 //!
-//! - A check reads; nothing here changes anything, and nothing is measured.
+//! - A check reads; nothing here changes anything, and nothing is measured: what was measured is evidence.
 //! - What cannot be read, or makes no sense, is said to be unknown. It is never a fault, and never ends the program.
 //! - A cost has a source: a published figure, a measurement in docs/notes, or arithmetic on what was read. Where nobody
 //!   has measured it, the cost says so.
@@ -11,13 +11,16 @@
 mod checks;
 mod diagnosis;
 mod finding;
+mod inventory;
 mod source;
 mod tree;
 mod visit;
 
 pub use diagnosis::Diagnosis;
 pub use finding::{Area, Cost, Finding, Unread, Worth};
+pub use inventory::Device;
 
+use machine::DiskLogs;
 use machine::ethtool::Ethtool;
 use std::path::{Path, PathBuf};
 use visit::Visit;
@@ -28,12 +31,27 @@ pub struct Evidence<'a> {
     pub root: &'a Path,
     /// Tells the settings of network cards.
     pub ethtool: &'a dyn Ethtool,
+    /// Tells the health of NVMe disks.
+    pub disk_logs: &'a dyn DiskLogs,
+    /// How fast nodes reach each other's memory; empty if that was not measured.
+    pub node_rates: &'a [NodeRate],
     /// The folders of the library, free of links and `..`; none if there is no library to look at.
     pub library: &'a [PathBuf],
     /// Why the kernel refused to make a ring; `None` if it made one.
     pub ring_refused: Option<String>,
     /// What this process may not do with the library's files.
     pub refused: Vec<Finding>,
+}
+
+/// How fast the CPUs of a node copy memory of a node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodeRate {
+    /// The node of the CPUs.
+    pub cpus: u32,
+    /// The node of the memory.
+    pub memory: u32,
+    /// Read and written.
+    pub gbytes_per_second: f64,
 }
 
 /// Looks at everything.

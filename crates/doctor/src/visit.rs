@@ -1,10 +1,12 @@
 //! A look at one machine: what checks read with, and where they put what they find.
 
 use crate::Evidence;
-use crate::diagnosis::Diagnosis;
+use crate::diagnosis::{Diagnosis, describe};
 use crate::finding::{Finding, Unread};
+use crate::inventory;
 use crate::tree::Tree;
 use machine::{Machine, Topology};
+use std::collections::BTreeSet;
 use std::io;
 use std::str::FromStr;
 
@@ -29,8 +31,20 @@ impl<'a> Visit<'a> {
         }
     }
 
-    pub(crate) fn into_diagnosis(self) -> Diagnosis {
-        Diagnosis::new(&self.machine, self.findings, self.unread)
+    pub(crate) fn into_diagnosis(mut self) -> Diagnosis {
+        let (devices, sockets) = (inventory::all(&mut self), self.sockets());
+        Diagnosis::new(describe(&self.machine, sockets), devices, self.findings, self.unread)
+    }
+
+    /// How many sockets the CPUs are on; 0 if unknown.
+    fn sockets(&self) -> usize {
+        const CPUS: &str = "sys/devices/system/cpu";
+        let cpus = self.tree.names(CPUS).into_iter().filter(|name| name.starts_with("cpu"));
+        let socket = |cpu| {
+            let path = format!("{CPUS}/{cpu}/topology/physical_package_id");
+            self.tree.text(path).ok()?.parse::<u32>().ok()
+        };
+        cpus.filter_map(socket).collect::<BTreeSet<_>>().len()
     }
 
     /// Adds a fault. The same fault of several devices is one.

@@ -2,10 +2,11 @@
 
 use crate::{say, tell};
 use ::bench::measure::{self, Measurements};
-use ::doctor::{Area, Cost, Evidence, Finding, examine};
+use ::doctor::{Area, Cost, Evidence, Finding, NodeRate, examine};
 use ::load::interrupt::{self, Interrupt};
 use appliance::access::{self, Lack};
 use clap::Args;
+use machine::KernelDiskLogs;
 use machine::ethtool::KernelEthtool;
 use serde_json::Value;
 use std::io;
@@ -50,17 +51,6 @@ impl Doctor {
                 return ExitCode::from(2);
             }
         };
-        let lacks = library.iter().flat_map(|folder| access::all_lacks(folder));
-        let diagnosis = examine(Evidence {
-            root: Path::new("/"),
-            ethtool: &KernelEthtool,
-            library: &library,
-            ring_refused: access::ring_refused().map(|error| error.to_string()),
-            refused: lacks.map(refused).collect(),
-        });
-        if !self.json {
-            say(&diagnosis.describe());
-        }
         let measured = match self.measure.then(|| measured(&library, self.seconds)).transpose() {
             Ok(measured) => measured,
             Err(error) => {
@@ -68,18 +58,36 @@ impl Doctor {
                 return ExitCode::FAILURE;
             }
         };
+        let lacks = library.iter().flat_map(|folder| access::all_lacks(folder));
+        let diagnosis = examine(Evidence {
+            root: Path::new("/"),
+            ethtool: &KernelEthtool,
+            disk_logs: &KernelDiskLogs,
+            node_rates: &measured.as_ref().map(node_rates).unwrap_or_default(),
+            library: &library,
+            ring_refused: access::ring_refused().map(|error| error.to_string()),
+            refused: lacks.map(refused).collect(),
+        });
         if self.json {
             let mut json = diagnosis.to_json();
             json["measured"] = measured.as_ref().map_or(Value::Null, Measurements::to_json);
             say(&format!("{json:#}\n"));
-        } else if let Some(measured) = &measured {
-            say(&format!("\n{}", measured.describe()));
+        } else {
+            say(&diagnosis.describe());
+            measured.iter().for_each(|measured| say(&format!("\n{}", measured.describe())));
         }
         match measured {
             Some(Measurements { interrupted: true, .. }) => interrupt::EXIT_CODE.into(),
             _ => ExitCode::from(u8::from(diagnosis.is_large())),
         }
     }
+}
+
+fn node_rates(measured: &Measurements) -> Vec<NodeRate> {
+    let rates = measured.node_rates();
+    rates
+        .map(|(cpus, memory, gbytes_per_second)| NodeRate { cpus, memory, gbytes_per_second })
+        .collect()
 }
 
 fn measured(library: &[PathBuf], seconds: u16) -> io::Result<Measurements> {

@@ -10,7 +10,7 @@ const CPUS_MAX: u32 = 1 << 16;
 pub struct CpuFeatures {
     /// AES in hardware, on x86-64 and on aarch64.
     pub aes: bool,
-    /// x86-64: AES on several blocks at once.
+    /// x86-64: AES on several blocks at once, and the multiplication that goes with it (VAES, VPCLMULQDQ).
     pub vaes: bool,
     /// x86-64: AVX-512, with the parts that fast AES-GCM uses (F, BW, VL).
     pub avx512: bool,
@@ -30,7 +30,7 @@ impl CpuFeatures {
         let has = |name: &str| flags.split(' ').any(|flag| flag == name);
         Self {
             aes: has("aes"),
-            vaes: has("vaes"),
+            vaes: has("vaes") && has("vpclmulqdq"),
             avx512: ["avx512f", "avx512bw", "avx512vl"].into_iter().all(has),
         }
     }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn features_are_those_of_the_cpu_asked_for() {
-        let text = "processor\t: 0\nflags\t\t: fpu aes\n\nprocessor\t: 1\nflags\t\t: aes vaes avx512f avx512bw avx512vl\n";
+        let text = "processor\t: 0\nflags\t\t: fpu aes\n\nprocessor\t: 1\nflags\t\t: aes vaes vpclmulqdq avx512f avx512bw avx512vl\n";
         assert_eq!(
             CpuFeatures::parse(text, 0),
             CpuFeatures { aes: true, vaes: false, avx512: false }

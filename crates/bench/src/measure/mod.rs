@@ -151,6 +151,11 @@ fn measure_disks(
 }
 
 impl Measurements {
+    /// GB/s that the CPUs of a node (first) copy memory of a node (second).
+    pub fn node_rates(&self) -> impl Iterator<Item = (u32, u32, f64)> {
+        self.memory.iter().map(|(way, gbytes)| (way.from, way.to, *gbytes))
+    }
+
     /// For people.
     pub fn describe(&self) -> String {
         let mut text = String::new();

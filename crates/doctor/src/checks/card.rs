@@ -17,6 +17,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
                 rings(visit, &card, &settings);
                 interrupts(visit, &card, &settings);
                 pause(visit, &card, &settings);
+                firmware(visit, &card, &settings);
             }
             Err(error) => visit.refused("settings of network cards", &error, &card),
         }
@@ -80,7 +81,8 @@ fn offloads(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
             ["ethtool -K CARD sg on", CHECK],
         ));
     }
-    if is_off("rx-gro") {
+    // With large receive offload the card joins them.
+    if is_off("rx-gro") && is_off("rx-lro") {
         visit.found(fault(
             card,
             "gro",
@@ -169,6 +171,28 @@ fn pause(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
             "ethtool -a CARD",
         ],
     ));
+}
+
+/// Not every driver tells; what it does not tell is no fault.
+fn firmware(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
+    for part in settings.firmware.iter().flatten() {
+        let Some(stored) = part.stored.as_ref().filter(|stored| **stored != part.running) else {
+            continue;
+        };
+        visit.found(fault(
+            card,
+            "firmware",
+            [
+                format!("{} {} runs, and {stored} is stored", part.name, part.running),
+                stored.clone(),
+            ],
+            Cost::unmeasured("what the stored firmware mends is not mended yet"),
+            [
+                "switch the machine off and on; or devlink dev reload pci/DEVICE action fw_activate, which takes the card down for a moment",
+                "devlink dev info",
+            ],
+        ));
+    }
 }
 
 fn packet_size(visit: &mut Visit<'_>, card: &str) {

@@ -17,7 +17,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
 
 /// The server's library of ciphers uses all of these where they are; so being there is being used.
 fn encryption(visit: &mut Visit<'_>) {
-    const CHECK: &str = "lscpu shows aes, vaes and avx512vl among its flags";
+    const CHECK: &str = "lscpu shows aes, vaes, vpclmulqdq and avx512vl among its flags";
     const MEND: &str = "in a virtual machine, pass the host's processor on (cpu model host-passthrough); else a newer processor";
     const WHAT: &str = "instructions of the processor";
     let Some(text) = visit.needed(WHAT, "proc/cpuinfo") else { return };
@@ -49,7 +49,7 @@ fn encryption(visit: &mut Visit<'_>) {
 
 /// AES on several blocks at once is missing, or only vectors of 512 bits for it are.
 fn vector_aes(has_vaes: bool, [mend, check]: [&str; 2]) -> Finding {
-    let wanted = "VAES and AVX-512 (F, BW, VL)".to_owned();
+    let wanted = "VAES, VPCLMULQDQ and AVX-512 (F, BW, VL)".to_owned();
     if has_vaes {
         let cost = Cost::unmeasured("encryption works on half as many blocks at once");
         return Finding::of_machine(
@@ -65,7 +65,13 @@ fn vector_aes(has_vaes: bool, [mend, check]: [&str; 2]) -> Finding {
         "of what a core carries over TLS from memory: 0.58 of it without VAES and AVX-512",
         source::PERFORMANCE,
     );
-    Finding::of_machine(Area::Cpu, "vector-aes", ["no VAES".into(), wanted], cost, [mend, check])
+    Finding::of_machine(
+        Area::Cpu,
+        "vector-aes",
+        ["no VAES and VPCLMULQDQ".into(), wanted],
+        cost,
+        [mend, check],
+    )
 }
 
 /// `fpu` is in each list of x86-64, `fp` in each of aarch64.

@@ -3,10 +3,13 @@
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
 use crate::visit::Visit;
-use machine::Mount;
+use machine::{KernelVersion, Mount};
 
 /// Filesystems that read past the page cache, and whose files can be leased.
 const GOOD: [&str; 2] = ["ext4", "xfs"];
+
+/// The first kernel whose ext4 has large folios.
+const EXT4_FOLIOS: KernelVersion = KernelVersion { major: 6, minor: 16 };
 
 pub(crate) fn check(visit: &mut Visit<'_>) {
     const WHAT: &str = "the filesystem of the library";
@@ -22,6 +25,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
         for mount in mounts {
             kind(visit, &mount);
             options(visit, &mount);
+            folios(visit, &mount);
         }
     }
 }
@@ -39,6 +43,26 @@ fn kind(visit: &mut Visit<'_>, mount: &Mount) {
         cost: Cost::unmeasured("reads past the page cache and read leases are tried on ext4 and XFS; with others the server falls back to slower ways, and says so"),
         mend: "keep the library on XFS or ext4: mkfs.xfs, or mkfs.ext4".into(),
         check: "findmnt -T DIR".into(),
+    });
+}
+
+/// XFS keeps files in large pieces since Linux 5.18, before what the server needs.
+fn folios(visit: &mut Visit<'_>, mount: &Mount) {
+    let Some(kernel) = visit.machine.kernel else { return };
+    if mount.kind != "ext4" || kernel >= EXT4_FOLIOS {
+        return;
+    }
+    visit.found(Finding {
+        area: Area::Filesystem,
+        name: "small-folios",
+        on: vec![mount.point.display().to_string()],
+        found: format!("ext4 on Linux {kernel}, whose page cache is of single pages"),
+        wanted: format!("XFS, or Linux {EXT4_FOLIOS}: large folios"),
+        cost: Cost::unmeasured(
+            "the page cache looks each 4 KiB up alone; nothing for reads past it",
+        ),
+        mend: "a newer kernel; or mkfs.xfs for a new library".into(),
+        check: "findmnt -T DIR -o FSTYPE; uname -r".into(),
     });
 }
 

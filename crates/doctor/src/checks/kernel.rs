@@ -1,4 +1,4 @@
-//! The kernel: its version, io_uring, TLS, TCP, and leases.
+//! The kernel: its version, io_uring, TLS, buffers of TCP, and leases.
 
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
@@ -24,7 +24,6 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     version(visit);
     ring(visit);
     tls(visit);
-    congestion(visit);
     backlog(visit);
     send_buffer(visit);
     tcp_memory(visit);
@@ -98,42 +97,6 @@ fn tls(visit: &mut Visit<'_>) {
             "modprobe tls; to keep it: echo tls > /etc/modules-load.d/tls.conf",
             "cat /proc/net/tls_stat",
         ],
-    ));
-}
-
-fn congestion(visit: &mut Visit<'_>) {
-    const WHAT: &str = "congestion control";
-    let Some(control) = visit.needed(WHAT, "proc/sys/net/ipv4/tcp_congestion_control") else {
-        return;
-    };
-    match control.as_str() {
-        "bbr" => pacing(visit),
-        "reno" => visit.found(Finding::of_machine(
-            Area::Kernel,
-            "congestion-control",
-            ["reno".into(), "bbr, or cubic".into()],
-            Cost::unmeasured("viewers far away, or with losses, get a lower rate"),
-            ["modprobe tcp_bbr; sysctl net.ipv4.tcp_congestion_control=bbr net.core.default_qdisc=fq, and the same in /etc/sysctl.d", "sysctl net.ipv4.tcp_congestion_control"],
-        )),
-        _ => {}
-    }
-}
-
-/// Without fq, TCP itself sets a timer for each packet of a connection that is paced.
-fn pacing(visit: &mut Visit<'_>) {
-    let Some(queue) = visit.needed("queueing", "proc/sys/net/core/default_qdisc") else { return };
-    if !["pfifo_fast", "fq_codel", "pfifo", "sfq", "cake", "noqueue"].contains(&queue.as_str()) {
-        return;
-    }
-    visit.found(Finding::of_machine(
-        Area::Kernel,
-        "fq",
-        [format!("bbr without fq: new interfaces get {queue}"), "fq".into()],
-        Cost {
-            source: source::PERFORMANCE,
-            ..Cost::unmeasured("a timer for each packet: a quarter of a worker's time before the server kept its queue short, and less since")
-        },
-        ["modprobe sch_fq; sysctl net.core.default_qdisc=fq, and the same in /etc/sysctl.d; for a card that is up: tc qdisc replace dev CARD root fq (or mq with fq below)", "tc qdisc show dev CARD"],
     ));
 }
 

@@ -1,18 +1,21 @@
 //! The checks, one file for each idea. Each reads by a [`Visit`] and adds what it found.
 
 mod bond;
-mod card;
+pub(crate) mod card;
 mod clock;
 mod cpu;
 mod dimms;
+mod disk_health;
 mod filesystem;
 mod kernel;
 mod limits;
 mod link;
 mod memory;
 mod mitigations;
+mod node_links;
 mod nvme;
-mod pci_device;
+mod pacing;
+pub(crate) mod pci_device;
 mod pcie;
 mod placement;
 mod queues;
@@ -20,12 +23,19 @@ mod rights;
 
 use crate::visit::Visit;
 
+/// A text that is there and not empty.
+pub(crate) fn text_of(visit: &Visit<'_>, path: &str) -> Option<String> {
+    visit.tree.text(path).ok().filter(|text| !text.is_empty())
+}
+
 /// In the order of the areas.
-pub(crate) const ALL: [fn(&mut Visit<'_>); 16] = [
+pub(crate) const ALL: [fn(&mut Visit<'_>); 19] = [
     pcie::check,
     link::check,
     placement::check,
+    node_links::check,
     nvme::check,
+    disk_health::check,
     filesystem::check,
     card::check,
     queues::check,
@@ -36,6 +46,7 @@ pub(crate) const ALL: [fn(&mut Visit<'_>); 16] = [
     memory::check,
     dimms::check,
     kernel::check,
+    pacing::check,
     limits::check,
     rights::check,
 ];

@@ -84,6 +84,11 @@ fn device(tree: &Tree, address: String, kind: Kind) -> Option<PciDevice> {
     })
 }
 
+/// The disk or card at an address.
+pub(crate) fn find(tree: &Tree, address: &str) -> Option<PciDevice> {
+    device(tree, address.to_owned(), Kind::Card)
+}
+
 fn named(folder: &Path) -> Option<String> {
     Some(PathBuf::from(folder).file_name()?.to_string_lossy().into_owned())
 }
@@ -155,6 +160,27 @@ pub(crate) fn registers(visit: &mut Visit<'_>, address: &str) -> Option<Register
     }
 }
 
+/// Whether a port sends what devices below it say to each other up to the root complex (ACS: request or completion redirect). `None` if
+/// it has no ACS, or does not show it, as to users other than root.
+pub(crate) fn acs_redirects(config: &[u8]) -> Option<bool> {
+    /// Extended capabilities begin here, each with its number and, in the upper 12 bits of its head, the place of the next.
+    const FIRST: usize = 0x100;
+    const ACS: u16 = 0x0d;
+    const REDIRECTS: u16 = 0b1100;
+    let word = |at: usize| Some(u16::from_le_bytes([*config.get(at)?, *config.get(at + 1)?]));
+    let mut at = FIRST;
+    for _ in 0..CAPABILITIES_MAX {
+        if word(at)? == ACS {
+            return Some(word(at + 6)? & REDIRECTS != 0);
+        }
+        at = usize::from(word(at + 2)? >> 4);
+        if at < FIRST {
+            return None;
+        }
+    }
+    None
+}
+
 #[derive(Debug, PartialEq, Eq)]
 struct Misread;
 
@@ -223,6 +249,21 @@ mod tests {
         assert_eq!(parse(&config), Err(Misread), "a circle");
         assert_eq!(parse(&[0xff; 256]), Err(Misread), "the device does not answer");
         assert_eq!(parse(&[0xff; 3]), Err(Misread));
+    }
+
+    #[test]
+    fn a_port_that_redirects_is_found_behind_other_capabilities() {
+        let mut config = vec![0; 4096];
+        // Error reporting (1), then ACS at 0x148, whose control register is at its 6th byte.
+        config[0x100..0x104].copy_from_slice(&0x1482_0001_u32.to_le_bytes());
+        config[0x148..0x14c].copy_from_slice(&0x0001_000d_u32.to_le_bytes());
+        assert_eq!(acs_redirects(&config), Some(false));
+        config[0x14e] = 0b1_1101;
+        assert_eq!(acs_redirects(&config), Some(true));
+        assert_eq!(acs_redirects(&config[..256]), None, "what others than root see");
+        config[0x102..0x104].copy_from_slice(&0x1002_u16.to_le_bytes());
+        assert_eq!(acs_redirects(&config), None, "a circle");
+        assert_eq!(acs_redirects(&[0xff; 4096]), None, "the device does not answer");
     }
 
     #[test]

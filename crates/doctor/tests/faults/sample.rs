@@ -1,8 +1,10 @@
 //! A machine as its files tell it: two sockets, four NVMe disks, and two cards in a bond, with nothing to complain about.
 
-use fullbore_doctor::{Diagnosis, Evidence, Finding, examine};
+use fullbore_doctor::{Diagnosis, Evidence, Finding, NodeRate, examine};
+use machine::DiskLogs;
 use machine::ethtool::{
-    CardFeatures, CardSettings, Coalescing, Ethtool, PauseFrames, QueueCounts, RingSizes,
+    CardFeatures, CardSettings, Coalescing, Ethtool, FirmwareVersion, PauseFrames, QueueCounts,
+    RingSizes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -33,6 +35,10 @@ pub(crate) struct Sample {
     links: BTreeMap<String, String>,
     /// What the kernel tells of each card; none if it cannot be asked.
     pub(crate) cards: Option<BTreeMap<String, CardSettings>>,
+    /// The health log of each disk.
+    pub(crate) logs: BTreeMap<String, Vec<u8>>,
+    /// How fast nodes copy each other's memory.
+    pub(crate) rates: Vec<NodeRate>,
     pub(crate) ring_refused: Option<String>,
     pub(crate) refused: Vec<Finding>,
     pub(crate) library: Vec<PathBuf>,
@@ -61,6 +67,8 @@ impl Sample {
             files: BTreeMap::new(),
             links: BTreeMap::new(),
             cards: None,
+            logs: BTreeMap::new(),
+            rates: Vec::new(),
             ring_refused: None,
             refused: Vec::new(),
             library: Vec::new(),
@@ -140,6 +148,8 @@ impl Sample {
         examine(Evidence {
             root,
             ethtool: self,
+            disk_logs: self,
+            node_rates: &self.rates,
             library: &self.library,
             ring_refused: self.ring_refused.clone(),
             refused: self.refused.clone(),
@@ -164,7 +174,7 @@ impl Sample {
     }
 
     fn processor(&mut self) {
-        let flags = "fpu aes vaes avx512f avx512bw avx512vl";
+        let flags = "fpu aes vaes vpclmulqdq avx512f avx512bw avx512vl";
         self.set("proc/cpuinfo", &format!("processor\t: 0\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A processor\nflags\t\t: {flags}\n"));
         self.set(
             "proc/thread-self/status",
@@ -174,6 +184,10 @@ impl Sample {
         self.set(&format!("{cpus}/present"), "0-7\n");
         self.set(&format!("{cpus}/online"), "0-7\n");
         self.set(&format!("{cpus}/smt/control"), "on\n");
+        for cpu in 0..8 {
+            let socket = if cpu < 4 { "0\n" } else { "1\n" };
+            self.set(&format!("{cpus}/cpu{cpu}/topology/physical_package_id"), socket);
+        }
         for cpu in 0..2 {
             let mut file =
                 |name: &str, text| self.set(&format!("{cpus}/cpu{cpu}/cpufreq/{name}"), text);
@@ -205,7 +219,12 @@ impl Sample {
             let text =
                 format!("Node {node} MemTotal:       131845612 kB\nNode {node} MemFree: 7 kB\n");
             self.set(&format!("{nodes}/node{node}/meminfo"), &text);
+            let distance = if node == 0 { "10 32\n" } else { "32 10\n" };
+            self.set(&format!("{nodes}/node{node}/distance"), distance);
         }
+        self.rates = [(0, 0, 150.0), (0, 1, 60.0), (1, 0, 62.0), (1, 1, 148.0)]
+            .map(|(cpus, memory, gbytes_per_second)| NodeRate { cpus, memory, gbytes_per_second })
+            .into();
         self.set("proc/meminfo", "MemTotal:       263691224 kB\n");
         self.set("proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
         self.set("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
@@ -286,13 +305,24 @@ impl Sample {
         folder
     }
 
+    /// Changes a byte in the health log of the first disk.
+    pub(crate) fn log_says(&mut self, at: usize, byte: u8) {
+        self.logs.get_mut("nvme0").unwrap()[at] = byte;
+    }
+
     /// An NVMe disk.
     pub(crate) fn disk(&mut self, index: usize, port: &str, address: &str, node: &str) {
         let folder = self.device(port, address, "0x010802\n", "4\n", node);
         let controller = format!("{folder}/nvme/nvme{index}");
         self.link(&format!("sys/class/nvme/nvme{index}"), &controller);
+        self.link(&format!("{controller}/device"), &folder);
+        self.set(&format!("{controller}/model"), "A DISK 3.84TB    \n");
+        self.set(&format!("{controller}/firmware_rev"), "GDC5602Q\n");
         self.set(&format!("{controller}/hwmon{index}/temp1_input"), "41850\n");
         self.set(&format!("{controller}/hwmon{index}/temp1_max"), "81850\n");
+        // No warning, 300 K, 100% of the spare blocks, from 10% on it warns, 3% used.
+        let log = [&[0, 0x2c, 0x01, 100, 10, 3], &[0; 506][..]].concat();
+        self.logs.insert(format!("nvme{index}"), log);
         let disk = format!("{controller}/nvme{index}n1");
         self.link(&format!("sys/block/nvme{index}n1"), &disk);
         self.set(&format!("{disk}/queue/scheduler"), "[none] mq-deadline kyber\n");
@@ -308,6 +338,8 @@ impl Sample {
         let (card, folder) = (format!("eth{index}"), format!("{device}/net/eth{index}"));
         self.link(&format!("sys/class/net/{card}"), &folder);
         self.link(&format!("{folder}/device"), &device);
+        self.link(&format!("{device}/driver"), "sys/bus/pci/drivers/mlx5_core");
+        self.set("sys/bus/pci/drivers/mlx5_core/uevent", "\n");
         self.link(&format!("{folder}/master"), "sys/devices/virtual/net/bond0");
         for (name, text) in [("ifindex", index + 2), ("mtu", 1500), ("speed", 100_000)] {
             self.set(&format!("{folder}/{name}"), &format!("{text}\n"));
@@ -357,6 +389,12 @@ fn settings() -> CardSettings {
         coalescing: Some(Coalescing { receive_us: 8, is_adaptive: true }),
         pause: Some(PauseFrames::default()),
         spread: Some((0..128).map(|entry| entry % 4).collect()),
+        firmware: Some(vec![FirmwareVersion {
+            name: "fw".into(),
+            running: "26.38.1002".into(),
+            stored: Some("26.38.1002".into()),
+        }]),
+        queueing: Some(vec!["fq".into(); 4]),
     }
 }
 
@@ -364,5 +402,11 @@ impl Ethtool for Sample {
     fn settings(&self, card: &str) -> io::Result<CardSettings> {
         let cards = self.cards.as_ref().ok_or(io::ErrorKind::NotFound)?;
         Ok(cards.get(card).cloned().unwrap_or_default())
+    }
+}
+
+impl DiskLogs for Sample {
+    fn health(&self, controller: &str) -> io::Result<Vec<u8>> {
+        self.logs.get(controller).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }

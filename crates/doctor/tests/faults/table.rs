@@ -23,6 +23,20 @@ const FAULTS: &[Fault] = &[
             "pci0000:00/0000:00:01.0/0000:02:00.0",
         )
     }),
+    ("cards-share-port", |s| {
+        s.move_device(
+            "pci0000:80/0000:80:03.0/0000:83:00.0",
+            "pci0000:00/0000:00:03.0/0000:83:00.0",
+        )
+    }),
+    ("root-complexes", |s| {
+        s.disk(4, "pci0000:00/0000:00:04.0", "0000:04:00.0", "0");
+        s.disk(5, "pci0000:00/0000:00:05.0", "0000:05:00.0", "0");
+        // The node's other root complex has a card alone.
+        s.move_device("pci0000:00/0000:00:03.0", "pci0000:40/0000:00:03.0");
+    }),
+    ("node-links", |s| (s.rates[1].gbytes_per_second, s.rates[2].gbytes_per_second) = (30.0, 32.0)),
+    ("uneven-node-links", |s| s.rates[2].gbytes_per_second = 140.0),
     ("device-node", |s| s.change(&s.of_device("0000:03:00.0", "numa_node"), "-1\n")),
     ("uneven-disks", |s| {
         for disk in ["0000:81:00.0", "0000:82:00.0"] {
@@ -47,6 +61,8 @@ const FAULTS: &[Fault] = &[
             "82850\n",
         )
     }),
+    ("wear", |s| s.log_says(5, 97)),
+    ("disk-warning", |s| s.log_says(0, 0b100)),
     // The filesystem
     ("filesystem", |s| {
         s.change("proc/self/mountinfo", "1 0 0:40 / / rw,relatime - overlay overlay rw\n")
@@ -59,6 +75,10 @@ const FAULTS: &[Fault] = &[
     }),
     ("strictatime", |s| {
         s.change("proc/self/mountinfo", "1 0 8:1 / / rw,strictatime - ext4 /dev/sda1 rw\n")
+    }),
+    ("small-folios", |s| {
+        s.change("proc/sys/kernel/osrelease", "6.12.1-1-amd64\n");
+        s.change("proc/self/mountinfo", "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n");
     }),
     // Cards
     ("tso", |s| s.feature_is("tx-tcp-segmentation", false)),
@@ -73,6 +93,11 @@ const FAULTS: &[Fault] = &[
         });
     }),
     ("pause", |s| s.card_is(|card| card.pause.as_mut().unwrap().heeds = true)),
+    ("firmware", |s| {
+        s.card_is(|card| card.firmware.as_mut().unwrap()[0].stored = Some("26.40.1000".into()))
+    }),
+    ("queueing", |s| s.card_is(|card| card.queueing = Some(vec!["pfifo_fast".into()]))),
+    ("queueing", |s| s.card_is(|card| card.queueing.as_mut().unwrap()[3] = "fq_codel".into())),
     ("mtu", |s| s.change(&s.of_card("eth0", "mtu"), "1280\n")),
     ("channels", |s| {
         s.card_is(|card| {
@@ -232,10 +257,12 @@ fn half_of_the_vector_instructions_have_no_measured_worth() {
         s.change("proc/cpuinfo", &text);
     };
     let mut sample = Sample::healthy();
-    flags(&mut sample, "fpu aes vaes");
+    flags(&mut sample, "fpu aes vaes vpclmulqdq");
     assert_eq!(sample.examine().findings[0].cost.worth, Worth::Unmeasured);
     flags(&mut sample, "fpu aes");
     assert_eq!(sample.examine().findings[0].cost.worth, Worth::Percent(42.0));
+    flags(&mut sample, "fpu aes vaes avx512f avx512bw avx512vl");
+    assert_eq!(sample.examine().findings[0].name, "vector-aes", "VPCLMULQDQ is missing");
 }
 
 #[test]
@@ -309,4 +336,35 @@ fn the_same_fault_of_several_devices_is_one() {
         }
     });
     assert_eq!(both.on, ["0000:03:00.0", "0000:83:00.0"]);
+}
+
+#[test]
+fn disks_and_cards_are_told_with_their_node_and_firmware() {
+    let diagnosis = Sample::healthy().examine();
+    let text = diagnosis.describe();
+    for line in [
+        "disk      nvme2: A DISK 3.84TB, firmware GDC5602Q, node 1, IOMMU DMA-FQ, 3% worn\n",
+        "card      eth0: mlx5_core, firmware 26.38.1002, node 0, IOMMU DMA-FQ\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(diagnosis.machine.contains(", sockets: 2, nodes: 2;"), "{}", diagnosis.machine);
+    let json = diagnosis.to_json();
+    assert_eq!(json["devices"].as_array().map(Vec::len), Some(6));
+    assert_eq!(json["devices"][4]["firmware"], "26.38.1002");
+    let mut sample = Sample::healthy();
+    sample.card_is(|card| {
+        let can = &mut card.features.as_mut().unwrap().switchable;
+        can.insert("tls-hw-tx-offload".into());
+    });
+    let text = sample.examine().describe();
+    assert!(text.contains("IOMMU DMA-FQ, TLS offload off\n"), "{text}");
+}
+
+#[test]
+fn a_card_that_joins_packets_by_itself_needs_nobody_else_to() {
+    let mut sample = Sample::healthy();
+    sample.feature_is("rx-gro", false);
+    sample.feature_is("rx-lro", true);
+    assert_eq!(sample.examine().findings, []);
 }

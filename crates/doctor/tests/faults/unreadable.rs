@@ -122,3 +122,30 @@ fn what_a_hypervisor_shows_of_registers_is_not_believed() {
     assert_eq!(diagnosis.findings, []);
     assert!(diagnosis.unread[0].why.contains("virtual machine"), "{diagnosis:?}");
 }
+
+#[test]
+fn health_logs_that_are_absurd_or_refused_are_unknown() {
+    for log in [vec![], vec![0; 512], vec![0xff; 512], vec![1, 2]] {
+        let mut sample = Sample::healthy();
+        sample.logs.insert("nvme0".into(), log);
+        let diagnosis = sample.examine();
+        assert_eq!(diagnosis.findings, []);
+        let unread = &diagnosis.unread[0];
+        assert_eq!((unread.what, &unread.of[..]), ("health of disks", &["nvme0".to_owned()][..]));
+    }
+    let mut sample = Sample::healthy();
+    sample.logs.clear();
+    let diagnosis = sample.examine();
+    assert_eq!((diagnosis.findings.len(), diagnosis.unread[0].of.len()), (0, 4));
+}
+
+#[test]
+fn rates_between_nodes_that_make_no_sense_say_nothing() {
+    let mut sample = Sample::healthy();
+    for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e9] {
+        sample.rates[1].gbytes_per_second = rate;
+        assert_eq!(sample.examine().findings, [], "{rate}");
+    }
+    sample.rates.retain(|rate| rate.cpus != rate.memory);
+    assert_eq!(sample.examine().findings, [], "nothing to compare with");
+}

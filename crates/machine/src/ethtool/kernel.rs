@@ -1,17 +1,10 @@
 //! Asks the kernel over generic netlink, which takes no privileges. A kernel without ethtool's family says so.
 
-use super::{CardFeatures, CardSettings, Ethtool, answers};
-use crate::netlink::Netlink;
-use crate::netlink::attributes::{number, put, put_nested};
+use super::{CardFeatures, CardSettings, Ethtool, answers, firmware, queueing};
+use crate::netlink::attributes::{put, put_nested};
+use crate::netlink::generic::Generic;
 use rustix::io::Errno;
-use rustix::net;
 use std::io;
-
-/// `GENL_ID_CTRL`, which tells the numbers of families.
-const CONTROL: u16 = 16;
-
-/// The header of generic netlink.
-const HEAD_BYTES: usize = 4;
 
 /// `ETHTOOL_MSG_*_GET`.
 const FEATURES: u8 = 11;
@@ -37,28 +30,19 @@ impl Ethtool for KernelEthtool {
             coalescing: answers::coalescing(&told(ask(COALESCE)?)),
             pause: answers::pause(&told(ask(PAUSE)?)),
             spread: ask(RSS)?.map(|answer| answers::spread(&answer)),
+            firmware: firmware::of(card),
+            queueing: queueing::of(card),
         })
     }
 }
 
 /// Asks about cards, one question at a time.
 #[derive(Debug)]
-pub(crate) struct Asker {
-    netlink: Netlink,
-    family: u16,
-}
+pub(crate) struct Asker(Generic);
 
 impl Asker {
     pub(crate) fn open() -> io::Result<Self> {
-        let mut netlink = Netlink::open(Some(net::netlink::GENERIC), 0)?;
-        // CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, CTRL_ATTR_FAMILY_ID.
-        let mut request = vec![3, 1, 0, 0];
-        put(&mut request, 2, b"ethtool\0");
-        let answer = netlink.ask(CONTROL, &request)?.payload;
-        let family = number(answer.get(HEAD_BYTES..).unwrap_or_default(), 1);
-        let family = family.and_then(|family| u16::try_from(family).ok());
-        let family = family.ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Self { netlink, family })
+        Generic::open("ethtool").map(Self)
     }
 
     /// What a card does by itself; `None` if its driver does not tell.
@@ -69,12 +53,11 @@ impl Asker {
     /// The attributes of an answer about `card`; `None` if its driver does not tell.
     fn ask_of(&mut self, command: u8, card: &str) -> io::Result<Option<Vec<u8>>> {
         // ETHTOOL_A_HEADER_DEV_NAME in the header, which is every command's first attribute.
-        let mut header = Vec::new();
+        let (mut header, mut request) = (Vec::new(), Vec::new());
         put(&mut header, 2, format!("{card}\0").as_bytes());
-        let mut request = vec![command, 1, 0, 0];
         put_nested(&mut request, 1, &header);
-        match self.netlink.ask(self.family, &request) {
-            Ok(answer) => Ok(answer.payload.get(HEAD_BYTES..).map(<[u8]>::to_vec)),
+        match self.0.ask(command, &request) {
+            Ok(answer) => Ok(Some(answer)),
             Err(error) if is_not_told(&error) => Ok(None),
             Err(error) => Err(error),
         }
@@ -102,6 +85,7 @@ mod tests {
             // Built without CONFIG_ETHTOOL_NETLINK.
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}"),
         }
+        assert_eq!(firmware::of("lo"), None);
         let nobody = KernelEthtool.settings("nobody0").unwrap_or_default();
         assert_eq!(nobody, CardSettings::default());
     }

@@ -1,7 +1,9 @@
-//! Settings of network cards, as `ethtool` shows them (kernel documentation: networking/ethtool-netlink).
+//! Settings of network cards, as `ethtool`, `devlink` and `tc` show them (kernel documentation: networking/ethtool-netlink).
 
 mod answers;
+mod firmware;
 mod kernel;
+mod queueing;
 
 pub(crate) use kernel::Asker;
 pub use kernel::KernelEthtool;
@@ -33,6 +35,21 @@ pub struct CardSettings {
     pub pause: Option<PauseFrames>,
     /// The queue of each entry in the table that spreads received packets (RSS); empty if there is none.
     pub spread: Option<Vec<u32>>,
+    /// Its firmware, in parts that its maker names.
+    pub firmware: Option<Vec<FirmwareVersion>>,
+    /// The kinds of the kernel's queues in which its packets wait (`fq`, `pfifo_fast`).
+    pub queueing: Option<Vec<String>>,
+}
+
+/// A part of a card's firmware.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FirmwareVersion {
+    /// What it is, such as `fw`.
+    pub name: String,
+    /// The version that runs.
+    pub running: String,
+    /// The version that will run after the card's next start, if the driver tells.
+    pub stored: Option<String>,
 }
 
 /// Descriptors of each queue, with what is possible.

@@ -2,6 +2,7 @@
 //! socket that was opened before a sandbox forbids new ones.
 
 pub(crate) mod attributes;
+pub(crate) mod generic;
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;

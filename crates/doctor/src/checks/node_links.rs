@@ -1,0 +1,104 @@
+//! Links between nodes (xGMI, UPI). The kernel does not say how they were trained, so it is concluded from how fast nodes reach each
+//! other's memory, if that was measured.
+
+use crate::NodeRate;
+use crate::finding::{Area, Cost, Finding};
+use crate::source;
+use crate::visit::Visit;
+use std::collections::BTreeMap;
+
+/// A guess from the rates of links: with all lanes, nodes of several sockets reach each other's memory at a third to a half of the rate of
+/// their own (three xGMI links of 36 GB/s each way, or three of UPI of 21 to 24, beside 150 to 200 GB/s). Two lanes of sixteen leave less
+/// than a fifth.
+const ACROSS_MIN: f64 = 0.25;
+
+/// Of pairs that are as far apart, the slower ones.
+const UNEVEN_MAX: f64 = 2.0;
+
+/// More than any memory moves.
+const GBYTES_MAX: f64 = 100_000.0;
+
+pub(crate) fn check(visit: &mut Visit<'_>) {
+    let rates = visit.evidence.node_rates;
+    let is_rate =
+        |rate: &&NodeRate| rate.gbytes_per_second > 0.0 && rate.gbytes_per_second < GBYTES_MAX;
+    let rates: Vec<_> = rates.iter().filter(is_rate).copied().collect();
+    narrow(visit, &rates);
+    uneven(visit, &rates);
+}
+
+fn of(rate: &NodeRate) -> String {
+    format!("node {} from node {}", rate.memory, rate.cpus)
+}
+
+const MEND: &str = "firmware setup: xGMI link width forced to x16 and its speed to the highest, dynamic link width management off; on Intel, UPI speed to the highest and its power management (L0p, L1) off";
+const CHECK: &str = "fullbore doctor --measure: the rows of memory";
+
+fn narrow(visit: &mut Visit<'_>, rates: &[NodeRate]) {
+    let own = |node| rates.iter().find(|rate| (rate.cpus, rate.memory) == (node, node));
+    let share = |rate: &NodeRate| {
+        let own = own(rate.cpus).filter(|own| own.memory != rate.memory)?;
+        Some(rate.gbytes_per_second / own.gbytes_per_second)
+    };
+    let slow: Vec<_> =
+        rates.iter().filter(|rate| share(rate).is_some_and(|share| share < ACROSS_MIN)).collect();
+    let Some(first) = slow.first() else { return };
+    let (across, own) =
+        (first.gbytes_per_second, own(first.cpus).map_or(0.0, |own| own.gbytes_per_second));
+    visit.found(Finding {
+        area: Area::Pcie,
+        name: "node-links",
+        on: slow.iter().map(|rate| of(rate)).collect(),
+        found: format!("{across:.0} GB/s across, {own:.0} of its own memory"),
+        wanted: format!("{:.0} GB/s across, or more", ACROSS_MIN * own),
+        cost: Cost::percent(
+            16.0,
+            "of what crosses between sockets: 420 Gb/s with links that had trained to two lanes, 500 after that was mended",
+            source::GALLATIN_2022,
+        ),
+        mend: MEND.into(),
+        check: CHECK.into(),
+    });
+}
+
+/// Pairs of nodes at the same distance should have the same links.
+fn uneven(visit: &mut Visit<'_>, rates: &[NodeRate]) {
+    let mut by_distance = BTreeMap::<u32, Vec<&NodeRate>>::new();
+    for rate in rates.iter().filter(|rate| rate.cpus != rate.memory) {
+        let Some(distance) = distance(visit, rate) else { return };
+        by_distance.entry(distance).or_default().push(rate);
+    }
+    for alike in by_distance.values() {
+        let most = alike.iter().map(|rate| rate.gbytes_per_second).fold(0.0, f64::max);
+        let is_slow = |rate: &&&NodeRate| UNEVEN_MAX * rate.gbytes_per_second < most;
+        let slow: Vec<_> = alike.iter().filter(is_slow).collect();
+        let Some(first) = slow.first() else { continue };
+        visit.found(Finding {
+            area: Area::Pcie,
+            name: "uneven-node-links",
+            on: slow.iter().map(|rate| of(rate)).collect(),
+            found: format!(
+                "{:.0} GB/s, and {most:.0} between other nodes as far apart",
+                first.gbytes_per_second
+            ),
+            wanted: "about as much between all of them".into(),
+            cost: Cost {
+                source: source::GALLATIN_2022,
+                ..Cost::unmeasured("the busiest link is the limit: at 500 Gb/s three links carried 15, 4 and 2 GB/s")
+            },
+            mend: MEND.into(),
+            check: CHECK.into(),
+        });
+    }
+}
+
+/// As the firmware tells it (`numactl -H`).
+fn distance(visit: &mut Visit<'_>, rate: &NodeRate) -> Option<u32> {
+    const WHAT: &str = "distances of nodes";
+    let nodes: Vec<_> = visit.topology.nodes().into_iter().map(|(node, _)| node).collect();
+    let place = nodes.iter().position(|node| *node == rate.memory)?;
+    let path = format!("sys/devices/system/node/node{}/distance", rate.cpus);
+    let text = visit.needed(WHAT, &path)?;
+    let distance = text.split_whitespace().nth(place).and_then(|distance| distance.parse().ok());
+    visit.understood(WHAT, &path, distance)
+}

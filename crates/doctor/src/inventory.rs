@@ -1,0 +1,131 @@
+//! What disks and cards there are, and on which node each is. Facts, not faults: what is not told is left out.
+
+use crate::checks::pci_device::{self, DEVICES};
+use crate::checks::{card, text_of};
+use crate::visit::Visit;
+use machine::{DiskHealth, TLS_FEATURE};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// A disk or a network card.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Device {
+    /// `disk` or `card`.
+    pub kind: &'static str,
+    /// The kernel's name.
+    pub name: String,
+    /// The card's driver, or the disk's model.
+    pub what: Option<String>,
+    /// The version that runs.
+    pub firmware: Option<String>,
+    /// The node that it is on.
+    pub node: Option<u32>,
+    /// How the IOMMU is set for it (`identity`, `DMA-FQ`, `DMA`).
+    pub iommu: Option<String>,
+    /// Whether ports above it send what it says to its neighbours by way of the root complex (ACS).
+    pub acs_redirects: Option<bool>,
+    /// A card's TLS: `on`, `off` or `none`.
+    pub tls: Option<&'static str>,
+    /// The part of a disk's life that is used.
+    pub used_percent: Option<u8>,
+}
+
+/// The disks and the cards that are up.
+pub(crate) fn all(visit: &mut Visit<'_>) -> Vec<Device> {
+    let disks = visit.tree.names("sys/class/nvme");
+    let disks: Vec<_> = disks.into_iter().map(|name| disk(visit, name)).collect();
+    let cards = card::physical(visit);
+    disks.into_iter().chain(cards.into_iter().map(|name| network_card(visit, name))).collect()
+}
+
+fn disk(visit: &Visit<'_>, name: String) -> Device {
+    let folder = format!("sys/class/nvme/{name}");
+    let health = visit.evidence.disk_logs.health(&name).ok();
+    let health = health.and_then(|log| DiskHealth::parse(&log));
+    Device {
+        kind: "disk",
+        what: text_of(visit, &format!("{folder}/model")),
+        firmware: text_of(visit, &format!("{folder}/firmware_rev")),
+        used_percent: health.map(|health| health.used_percent),
+        name,
+        ..on_its_bus(visit, &format!("{folder}/device"))
+    }
+}
+
+fn network_card(visit: &Visit<'_>, name: String) -> Device {
+    let device = format!("sys/class/net/{name}/device");
+    let settings = visit.evidence.ethtool.settings(&name).unwrap_or_default();
+    let tls = settings.features.map(|features| {
+        let has = |names: &BTreeSet<String>| names.contains(TLS_FEATURE);
+        match (has(&features.on), has(&features.switchable)) {
+            (true, _) => "on",
+            (false, true) => "off",
+            (false, false) => "none",
+        }
+    });
+    let firmware = settings.firmware.unwrap_or_default().into_iter().next();
+    let driver = visit.tree.real(format!("{device}/driver"));
+    Device {
+        kind: "card",
+        what: driver.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned())),
+        firmware: firmware.map(|part| part.running),
+        tls,
+        name,
+        ..on_its_bus(visit, &device)
+    }
+}
+
+/// What the PCIe device tells: `device` itself, or the one that it is part of, as virtio's are.
+fn on_its_bus(visit: &Visit<'_>, device: &str) -> Device {
+    let folder = visit.tree.real(device).unwrap_or_default();
+    let names = folder.ancestors().filter_map(|above| above.file_name()?.to_str());
+    let mut addresses = names.filter(|name| visit.tree.has(format!("{DEVICES}/{name}")));
+    let Some(address) = addresses.next() else { return Device::default() };
+    let ports = pci_device::find(&visit.tree, address).map(|known| known.ports);
+    let redirects = |port: String| {
+        let config = visit.tree.bytes(format!("{DEVICES}/{port}/config")).ok()?;
+        pci_device::acs_redirects(&config)
+    };
+    let told: Vec<_> = ports.into_iter().flatten().filter_map(redirects).collect();
+    let text = |name: &str| text_of(visit, &format!("{DEVICES}/{address}/{name}"));
+    Device {
+        node: text("numa_node").and_then(|node| node.parse().ok()),
+        iommu: text("iommu_group/type"),
+        acs_redirects: (!told.is_empty()).then(|| told.contains(&true)),
+        ..Device::default()
+    }
+}
+
+impl Device {
+    /// In one line.
+    pub(crate) fn describe(&self) -> String {
+        let tls = self.tls.filter(|tls| *tls != "none");
+        let parts = [
+            self.what.clone(),
+            self.firmware.as_ref().map(|version| format!("firmware {version}")),
+            self.node.map(|node| format!("node {node}")),
+            self.iommu.as_ref().map(|mode| format!("IOMMU {mode}")),
+            self.acs_redirects.filter(|redirects| *redirects).map(|_| "ACS redirects".to_owned()),
+            tls.map(|tls| format!("TLS offload {tls}")),
+            self.used_percent.map(|percent| format!("{percent}% worn")),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        format!("{:9} {}: {}", self.kind, self.name, parts.join(", "))
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let Self { kind, name, what, firmware, node, iommu, acs_redirects, tls, used_percent } =
+            self;
+        json!({
+            "kind": kind,
+            "name": name,
+            "what": what,
+            "firmware": firmware,
+            "node": node,
+            "iommu": iommu,
+            "acs_redirects": acs_redirects,
+            "tls": tls,
+            "used_percent": used_percent,
+        })
+    }
+}
