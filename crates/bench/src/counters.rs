@@ -1,9 +1,12 @@
-//! Hardware counters of a server: cycles, instructions and last-level cache misses of its threads, and bytes moved over
-//! the memory bus if the machine's memory controllers are counted.
+//! Hardware counters of a server: cycles, instructions and last-level cache misses of its threads, and bytes that moved to and from memory
+//! and between sockets, if the machine counts them ([`buses`]).
 //!
 //! If there are none (as in most virtual machines) or they may not be read, the results say so. Nothing is guessed.
 
-use perf_event::events::{Dynamic, Event, Hardware as Id};
+mod buses;
+
+use buses::{Bus, BusEvent};
+use perf_event::events::{Event, Hardware as Id};
 use perf_event::{Builder, Counter, ReadFormat};
 use serde_json::{Value, json};
 use std::fs;
@@ -12,12 +15,6 @@ use std::path::Path;
 
 /// Where the kernel lists what can be counted.
 const SOURCES: &str = "/sys/bus/event_source/devices";
-
-/// Intel's memory controllers count transfers under these names; the kernel gives the size of one.
-const MEMORY_EVENTS: [&str; 2] = ["cas_count_read", "cas_count_write"];
-
-/// A mebibyte, the unit of those sizes.
-const MIB: f64 = 1_048_576.0;
 
 /// Why there are no hardware counters; `None` if there are.
 pub(crate) fn unavailable() -> Option<String> {
@@ -49,16 +46,21 @@ pub(crate) struct Counts {
     llc_misses: f64,
     /// For the whole machine, not for the server alone.
     dram_bytes: Option<f64>,
+    /// The same, between sockets.
+    socket_bytes: Option<f64>,
 }
 
 impl Counts {
     /// What was counted since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let since =
+            |now: Option<f64>, then| now.zip(then).map(|(now, then): (f64, f64)| now - then);
         Self {
             cycles: self.cycles - earlier.cycles,
             instructions: self.instructions - earlier.instructions,
             llc_misses: self.llc_misses - earlier.llc_misses,
-            dram_bytes: self.dram_bytes.zip(earlier.dram_bytes).map(|(now, then)| now - then),
+            dram_bytes: since(self.dram_bytes, earlier.dram_bytes),
+            socket_bytes: since(self.socket_bytes, earlier.socket_bytes),
         }
     }
 
@@ -70,6 +72,7 @@ impl Counts {
             "instructions_per_byte": per_byte(self.instructions),
             "llc_misses_per_byte": per_byte(self.llc_misses),
             "dram_bytes_per_byte": self.dram_bytes.and_then(per_byte),
+            "socket_bytes_per_byte": self.socket_bytes.and_then(per_byte),
         })
     }
 }
@@ -79,8 +82,8 @@ impl Counts {
 pub(crate) struct Counters {
     /// For each thread: cycles, instructions, last-level cache misses.
     threads: Vec<[Counter; 3]>,
-    /// For each memory controller, with the bytes that one count is worth.
-    memory: Vec<(Counter, f64)>,
+    /// Of the whole machine.
+    buses: Vec<(Counter, Bus, f64)>,
 }
 
 impl Counters {
@@ -90,7 +93,7 @@ impl Counters {
         let threads: Option<Vec<_>> =
             processes.iter().flat_map(|id| threads(*id)).map(open).collect();
         let threads = threads.filter(|threads| !threads.is_empty())?;
-        Some(Self { threads, memory: memory_controllers() })
+        Some(Self { threads, buses: buses() })
     }
 
     /// What was counted so far.
@@ -104,11 +107,13 @@ impl Counters {
             counts.instructions += count(instructions)?;
             counts.llc_misses += count(misses)?;
         }
-        let mut bytes = 0.0;
-        for (counter, worth) in &mut self.memory {
-            bytes += count(counter)? * *worth;
+        for (counter, bus, worth) in &mut self.buses {
+            let bytes = match bus {
+                Bus::Memory => &mut counts.dram_bytes,
+                Bus::Sockets => &mut counts.socket_bytes,
+            };
+            *bytes.get_or_insert(0.0) += count(counter)? * *worth;
         }
-        counts.dram_bytes = (!self.memory.is_empty()).then_some(bytes);
         Ok(counts)
     }
 }
@@ -145,27 +150,27 @@ fn count(counter: &mut Counter) -> io::Result<f64> {
     Ok(data.count() as f64 * share)
 }
 
-fn memory_controllers() -> Vec<(Counter, f64)> {
-    let sources = fs::read_dir(SOURCES).into_iter().flatten().flatten();
-    let named = |path: &Path| path.join("events").join(MEMORY_EVENTS[0]).exists();
-    let paths = sources.map(|source| source.path()).filter(|path| named(path));
-    paths.flat_map(|path| MEMORY_EVENTS.map(|event| open_memory(&path, event))).flatten().collect()
+/// What moves over the buses of the machine: each counter with its bus, and the bytes that one count is worth.
+fn buses() -> Vec<(Counter, Bus, f64)> {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let events = buses::events(Path::new(SOURCES), &cpuinfo);
+    let opened = |bus| {
+        let of_bus = events.iter().filter(|event| event.bus == bus);
+        let each = of_bus.flat_map(|event| event.cpus.iter().map(move |cpu| (event, *cpu)));
+        let open = each.map(|(event, cpu)| Some((open_bus(event, cpu)?, bus, event.bytes)));
+        // A part of the controllers or of the sockets says nothing of all.
+        open.collect::<Option<Vec<_>>>().unwrap_or_default()
+    };
+    [Bus::Memory, Bus::Sockets].into_iter().flat_map(opened).collect()
 }
 
-fn open_memory(source: &Path, event: &str) -> Option<(Counter, f64)> {
-    let mut builder = Dynamic::builder(source).ok()?;
-    builder.event(event).ok()?;
-    let (scale, unit) = (builder.scale().ok()??, builder.unit().ok()??);
-    if unit != "MiB" {
-        return None;
-    }
-    let counted = builder.build().ok()?;
-    let mut builder = Builder::new(counted);
-    builder.any_pid().one_cpu(0).include_kernel();
+fn open_bus(event: &BusEvent, cpu: u32) -> Option<Counter> {
+    let mut builder = Builder::new(event);
+    builder.any_pid().one_cpu(cpu as usize).include_kernel();
     builder.read_format(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
     let mut counter = builder.build().ok()?;
     counter.enable().ok()?;
-    Some((counter, scale * MIB))
+    Some(counter)
 }
 
 #[cfg(test)]
@@ -212,7 +217,7 @@ mod tests {
         let counts = Counts { cycles: 50.0, ..Counts::default() };
         let json = counts.to_json(100);
         assert_eq!(json["cycles_per_byte"], 0.5);
-        assert!(json["dram_bytes_per_byte"].is_null());
+        assert!(json["dram_bytes_per_byte"].is_null() && json["socket_bytes_per_byte"].is_null());
         assert!(counts.to_json(0)["cycles_per_byte"].is_null());
     }
 }

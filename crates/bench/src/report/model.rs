@@ -119,6 +119,7 @@ pub(crate) struct Counters {
     pub(crate) instructions_per_byte: Option<f64>,
     pub(crate) llc_misses_per_byte: Option<f64>,
     pub(crate) dram_bytes_per_byte: Option<f64>,
+    pub(crate) socket_bytes_per_byte: Option<f64>,
 }
 
 /// The machine's parts alone, and servers compared with their sums.

@@ -266,10 +266,17 @@ fn counters(part: &Part, of: &str) -> String {
             median(|counters| counters.instructions_per_byte),
             median(|counters| counters.llc_misses_per_byte),
             median(|counters| counters.dram_bytes_per_byte),
+            median(|counters| counters.socket_bytes_per_byte),
         ]
     });
-    let head =
-        ["side", "cycles", "instructions", "last-level cache misses", "bytes of memory traffic"];
+    let head = [
+        "side",
+        "cycles",
+        "instructions",
+        "last-level cache misses",
+        "bytes of memory traffic",
+        "bytes between sockets",
+    ];
     html::table(&format!("Hardware counts per byte of body{of}"), &head, &rows.collect::<Vec<_>>())
 }
 
