@@ -7,6 +7,7 @@ mod fill_beside;
 mod gateway;
 mod heartbeats;
 mod limit;
+mod plan;
 mod report;
 mod start;
 mod steering;
@@ -35,6 +36,7 @@ enum Kind {
     #[command(hide = true)]
     Hello(gateway::Hello),
     Limit(limit::Limit),
+    Plan(plan::BenchPlan),
     Report(report::Report),
     Versus(Box<versus::Versus>),
     Start(start::Start),
@@ -53,6 +55,7 @@ impl Bench {
             Kind::Heartbeats(heartbeats) => heartbeats.run(),
             Kind::Hello(hello) => hello.run(),
             Kind::Limit(limit) => limit.run(),
+            Kind::Plan(plan) => plan.run(),
             Kind::Report(report) => report.run(),
             Kind::Versus(versus) => versus.run(),
             Kind::Start(start) => start.run(),

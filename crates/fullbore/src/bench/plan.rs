@@ -1,0 +1,329 @@
+//! `fullbore bench plan`: what `fullbore plan` says of a core beside what the server does with one, on this machine.
+
+use ::bench::limit;
+use ::bench::versus::{self, Client, Peer, Wire, Workload};
+use ::load::interrupt::{self, Interrupt};
+use capacity::{CostTable, Demand, PlannedRoute, SealedBy, read_machine};
+use clap::Args;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// How far off the plan may be.
+const ERROR_MAX: f64 = 0.15;
+
+/// What is set side by side: full speed from memory and from disk, without TLS, and viewers at the pace of a film.
+const WORKLOADS: [&str; 4] = ["tls-warm", "tls-cold", "http-warm", "viewers"];
+
+/// Some machine: of a core's rate, only its costs count.
+const MACHINE: &str = r#"
+name = "one core"
+[[node]]
+cores = 1
+memory_gbytes_per_second = 100
+[[disk]]
+gbytes_per_second = 3
+[[card]]
+ports = 1
+gbits_per_second = 100
+lanes = 16
+pcie_generation = 4
+[workload]
+tls = "software"
+"#;
+
+/// More than any file of a bench has.
+const FILE_BYTES_MAX: u32 = 1 << 20;
+
+/// Set `fullbore plan` beside what the server does on this machine
+///
+/// Measures the parts of serving (as `bench limit`), computes from them what a core serves (as `plan --costs`), and then measures
+/// the server itself (as `bench versus fullbore`): tls-warm, tls-cold, http-warm and viewers. Exit code 1 if one is more than 15%
+/// off. Needs two cores and an otherwise idle machine for some minutes.
+#[derive(Args)]
+pub(super) struct BenchPlan {
+    /// Measure nothing: take limit.json and the files of `bench versus` from this directory, such as one of `bench report`
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    /// Number of turns of each part, and of each workload
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Seconds measured per turn of a workload; a part takes a quarter of that
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// Size of the library in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
+    library: u64,
+    /// Directory to make the library in
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Write the figures to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The figures of a bench.
+#[derive(Default)]
+struct Figures {
+    limit: Value,
+    versus: Vec<Value>,
+    is_interrupted: bool,
+}
+
+/// Gb/s of a core.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    workload: String,
+    planned: f64,
+    measured: f64,
+}
+
+impl BenchPlan {
+    pub(super) fn run(self) -> io::Result<ExitCode> {
+        let figures = match &self.from {
+            Some(folder) => read(folder)?,
+            None => self.measured()?,
+        };
+        let (costs, missing) =
+            CostTable::USUAL.with_measured(&figures.limit).map_err(io::Error::other)?;
+        let rows = rows(&figures.versus, &costs);
+        if rows.is_empty() && !figures.is_interrupted {
+            return Err(io::Error::other(
+                "no workload was measured: nothing to set the plan beside",
+            ));
+        }
+        print!("{}", describe(&rows, &missing));
+        super::write_json(self.json.as_deref(), &to_json(&rows, &missing))?;
+        Ok(match (figures.is_interrupted, rows.iter().all(Row::is_near)) {
+            (true, _) => interrupt::EXIT_CODE.into(),
+            (false, is_near) => ExitCode::from(u8::from(!is_near)),
+        })
+    }
+
+    fn measured(&self) -> io::Result<Figures> {
+        let interrupt = Interrupt::on_signal()?;
+        let seconds = self.seconds.clamp(0.2, 600.0);
+        let options = limit::Options {
+            rounds: self.rounds.into(),
+            seconds: seconds / 4.0,
+            library_bytes: self.library << 20,
+            scratch: self.scratch.clone(),
+        };
+        let limit = limit::run(&options, &interrupt, |line| eprintln!("{line}"))?;
+        let mut figures = Figures {
+            limit: limit.to_json(),
+            versus: Vec::new(),
+            is_interrupted: limit.interrupted,
+        };
+        for workload in WORKLOADS {
+            if figures.is_interrupted {
+                break;
+            }
+            let workload = workload.parse().expect("each of them is a workload");
+            let outcome = versus::run(&self.versus(workload, seconds), &interrupt, |line| {
+                eprintln!("{line}");
+            });
+            match outcome {
+                Err(_) if interrupt.is_asked() => figures.is_interrupted = true,
+                Err(error) => return Err(error),
+                Ok(outcome) => {
+                    figures.is_interrupted = outcome.interrupted;
+                    figures.versus.push(outcome.to_json());
+                }
+            }
+        }
+        Ok(figures)
+    }
+
+    fn versus(&self, workload: Workload, seconds: f64) -> versus::Options {
+        versus::Options {
+            peer: Peer::Fullbore,
+            workload,
+            client: Client::Load,
+            rounds: self.rounds.into(),
+            seconds,
+            connections: None,
+            rate_bits_per_second: None,
+            hit_percents: Vec::new(),
+            library_bytes: Some(self.library << 20),
+            wire: Wire::Loopback,
+            dashboards: 0,
+            scratch: self.scratch.clone(),
+            serve_arguments: Vec::new(),
+        }
+    }
+}
+
+/// The files of earlier benches in a folder, in the order of their names.
+fn read(folder: &Path) -> io::Result<Figures> {
+    let named = |path: &Path, why: String| {
+        io::Error::other(format!("cannot read {}: {why}", path.display()))
+    };
+    let entries = std::fs::read_dir(folder).map_err(|error| named(folder, error.to_string()))?;
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort_unstable();
+    let mut figures = Figures::default();
+    for path in paths {
+        let text = smallfile::read_text(&path, FILE_BYTES_MAX)
+            .map_err(|error| named(&path, error.to_string()))?;
+        let value: Value =
+            serde_json::from_str(&text).map_err(|error| named(&path, error.to_string()))?;
+        match value["kind"].as_str() {
+            Some("limit") => figures.limit = value,
+            Some("versus") => figures.versus.push(value),
+            _ => {}
+        }
+    }
+    match figures.limit {
+        Value::Null => Err(named(folder, "it has no figures of bench limit (--json)".to_owned())),
+        _ => Ok(figures),
+    }
+}
+
+fn rows(versus: &[Value], costs: &CostTable) -> Vec<Row> {
+    let row = |figures: &Value| {
+        let workload = figures["workload"].as_str()?;
+        let [ours, peer] = [0, 1].map(|side| &figures["sides"][side]);
+        // Beside itself is what this bench measures.
+        let other = peer["name"].as_str().filter(|name| !name.starts_with("fullbore"));
+        let beside = other.map_or(String::new(), |name| format!(" beside {name}"));
+        Some(Row {
+            workload: format!("{workload}{beside}"),
+            planned: planned(workload, costs)?,
+            measured: ours["median"].as_f64().filter(|gbps| *gbps > 0.0)?,
+        })
+    };
+    versus.iter().filter_map(row).collect()
+}
+
+/// What the plan says of a core, if it is one of [`WORKLOADS`].
+fn planned(workload: &str, costs: &CostTable) -> Option<f64> {
+    let is_wanted = WORKLOADS.contains(&workload);
+    let demand = Demand::usual(SealedBy::Software, 1);
+    let demand = match workload {
+        "tls-cold" => demand,
+        // Without TLS the kernel sends files by itself.
+        "http-warm" => {
+            let (tls, route) = (SealedBy::None, PlannedRoute::Kernel);
+            Demand { tls, route, hit_share: 1.0, ..demand }
+        }
+        // Of the pace only counts that there is one.
+        "viewers" => Demand { hit_share: 1.0, viewer_mbits_per_second: Some(4.0), ..demand },
+        _ => Demand { hit_share: 1.0, ..demand },
+    };
+    let machine = read_machine(MACHINE).expect("this machine is described well");
+    let planned = capacity::plan(&machine.hardware, &demand, costs).gbps_per_core;
+    planned.filter(|_| is_wanted)
+}
+
+impl Row {
+    fn error(&self) -> f64 {
+        self.planned / self.measured - 1.0
+    }
+
+    fn is_near(&self) -> bool {
+        self.error().abs() <= ERROR_MAX
+    }
+}
+
+fn describe(rows: &[Row], missing: &[&str]) -> String {
+    let mut text =
+        format!("{:28} {:>8} {:>9} {:>7}\n", "Gb/s a core", "planned", "measured", "error");
+    for row in rows {
+        let Row { workload, planned, measured } = row;
+        let far = if row.is_near() { "" } else { "   more than 15% off" };
+        let error = 100.0 * row.error();
+        writeln!(text, "{workload:28} {planned:8.1} {measured:9.1} {error:+6.0}%{far}")
+            .expect("writing to a string cannot fail");
+    }
+    if !missing.is_empty() {
+        text.push_str(&format!("not measured, so at their usual cost: {}\n", missing.join(", ")));
+    }
+    text
+}
+
+fn to_json(rows: &[Row], missing: &[&str]) -> Value {
+    let each = rows.iter().map(|row| {
+        json!({
+            "workload": row.workload,
+            "planned_gbps": row.planned,
+            "measured_gbps": row.measured,
+            "error": row.error(),
+        })
+    });
+    json!({
+        "version": 1,
+        "kind": "bench-plan",
+        "machine": ::bench::machine_json(),
+        "error_max": ERROR_MAX,
+        "all_are_near": rows.iter().all(Row::is_near),
+        "at_usual_cost": missing,
+        "rows": each.collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs() -> CostTable {
+        let rates = [
+            ("seal aes128-gcm", 160.0),
+            ("read direct", 190.0),
+            ("send", 80.0),
+            ("sendfile", 80.0),
+        ];
+        let parts: Vec<_> =
+            rates.iter().map(|(name, gbps)| json!({ "name": name, "gbps": gbps })).collect();
+        let limit = json!({ "kind": "limit", "version": 1, "parts": parts });
+        let costs = CostTable::USUAL.with_measured(&limit).unwrap().0;
+        CostTable { seal_hot: Some(120.0), ..costs }
+    }
+
+    fn measured(workload: &str, gbps: f64) -> Value {
+        json!({ "workload": workload, "sides": [{ "median": gbps }, { "name": "nginx", "median": 1.0 }] })
+    }
+
+    #[test]
+    fn a_core_is_planned_by_the_parts_of_each_workload() {
+        let near = |workload, expected: f64| {
+            let found = planned(workload, &costs()).unwrap();
+            assert!((found / expected - 1.0).abs() < 1e-9, "{workload}: {found} is not {expected}");
+        };
+        near("tls-warm", 1.0 / (1.0 / 120.0 + 1.0 / 80.0));
+        near("tls-cold", 1.0 / (1.0 / 190.0 + 1.0 / 160.0 + 1.0 / 80.0));
+        near("http-warm", 80.0);
+        // 64 KiB each 13 µs.
+        near("viewers", 1.0 / (1.0 / 120.0 + 1.0 / 80.0 + 13e3 / (64.0 * 1024.0 * 8.0)));
+        assert_eq!(planned("handshakes", &costs()), None);
+    }
+
+    #[test]
+    fn what_is_far_off_is_said_and_what_is_no_workload_of_the_plan_is_left_out() {
+        let figures = [
+            measured("tls-warm", 47.0),
+            measured("http-warm", 60.0),
+            measured("idle", 3.0),
+            measured("viewers", 0.0),
+            json!({ "workload": "viewers", "sides": [{ "median": 22.0 }, { "name": "fullbore (2)" }] }),
+            json!({ "workload": "tls-cold", "sides": Value::Null }),
+            Value::Null,
+        ];
+        let rows = rows(&figures, &costs());
+        assert_eq!(rows.len(), 3, "{rows:?}");
+        assert_eq!(rows[2].workload, "viewers");
+        assert_eq!((rows[0].is_near(), rows[1].is_near()), (true, false));
+        let text = describe(&rows, &["send"]);
+        let lines: Vec<_> = text.lines().collect();
+        assert!(
+            lines[1].starts_with("tls-warm beside nginx") && lines[1].ends_with("+2%"),
+            "{text}"
+        );
+        assert!(lines[2].ends_with("+33%   more than 15% off"), "{text}");
+        assert!(lines[4].contains("usual cost: send"), "{text}");
+        assert_eq!(to_json(&rows, &[])["all_are_near"], false);
+    }
+}
