@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: how many system calls a MiB takes with nginx and on each route, and how much of it passes through user space: no byte of a film on the kernel route
+# shows: how many system calls a MiB takes with nginx and on each route, and how much of it passes through user space: no byte of a film on the kernel route; what kernel TLS without sendfile copies; how often who serves viewers sleeps for a disk, with sendfile alone, thread pools, aio and on each route
 # machines: plain
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
@@ -14,11 +14,13 @@ ASKED_FOR="{$(IFS=,; echo "${FILMS[*]}")}.mp4"
 S=https://10.9.0.1:8443
 H=http://10.9.0.1:8443
 modprobe tls
+counting_waits
 link_made
 ethtool -K near tso on gso on >/dev/null
 
 all_traced() { ! grep -q '^TracerPid:.0$' /proc/"$SERVER"/task/*/status; }
-ring_operations() { cat /proc/"$SERVER"/fdinfo/* 2>/dev/null | awk '/^SqTail:/ { sum += $2 } END { print sum + 0 }'; }
+# A descriptor may be closed between being listed and read.
+ring_operations() { { cat /proc/"$SERVER"/fdinfo/* 2>/dev/null || true; } | awk '/^SqTail:/ { sum += $2 } END { print sum + 0 }'; }
 count() { # ROW URL: into /tmp/table; READ, WRITTEN and SENT are bytes that calls moved into user space, out of it, and past it
   local url=$2 tracer before operations calls names right=1
   get -o /dev/null "$url/$ASKED_FOR"
@@ -36,6 +38,26 @@ count() { # ROW URL: into /tmp/table; READ, WRITTEN and SENT are bytes that call
   printf '%s|%s|%s|%s|%s|%s|%s\n' "$1" "$((READ / MIB))" "$((WRITTEN / MIB))" "$((SENT / MIB))" \
     "$(per_mib "$calls")" "$(per_mib "$operations")" "$names" >>/tmp/table
 }
+slept() { # how often the threads that serve viewers have slept for a disk; those of nginx's pools serve none
+  local task
+  for task in /proc/"$SERVER"/task/*; do
+    case $(cat "$task/comm") in
+      worker-*) cat "$task/sched" ;;
+      nginx) if [ "${task##*/}" = "$SERVER" ]; then cat "$task/sched"; fi ;;
+    esac
+  done | awk '$1 == "iowait_count" { sum += $3 } END { print sum + 0 }'
+}
+cold() { # ROW URL: SLEPT and into /tmp/cold, of films that are not in memory
+  local before right=1
+  get -o /dev/null "$2/film-003.mp4"
+  sync; echo 3 >/proc/sys/vm/drop_caches
+  before=$(slept)
+  elsewhere curl -sSk --fail "$2/$ASKED_FOR" | cmp - /tmp/films || right=0
+  SLEPT=$(($(slept) - before))
+  if [ "$right" = 0 ] && [[ $1 = *nginx* ]]; then say "$1: the bytes are not right"; return; fi
+  [ "$right" = 1 ] || wrong "$1, from disk: the bytes are not right"
+  printf '%s|%s\n' "$1" "$SLEPT" >>/tmp/cold
+}
 per_mib() { awk -v n="$1" -v mib="$MIB" 'BEGIN { printf "%.1f", n / mib }'; }
 summed() { # FILE: bytes read, written and sent past user space, calls, and names with calls per MiB
   awk -v mib="$MIB" '
@@ -43,6 +65,7 @@ summed() { # FILE: bytes read, written and sent past user space, calls, and name
     name ~ /^(clock_gettime|gettimeofday)$/ { next }
     $2 != "<..." { calls[name]++; all++ }
     name ~ /^(read|readv|pread64|preadv2?|recvfrom|recvmsg)$/ { into += bytes }
+    name == "io_getevents" { rest = $0; while (match(rest, /res=[0-9]+/)) { into += substr(rest, RSTART + 4, RLENGTH - 4); rest = substr(rest, RSTART + RLENGTH) } }
     name ~ /^(write|writev|sendto|sendmsg)$/ { out += bytes }
     name ~ /^(sendfile|splice)$/ { past += bytes }
     END {
@@ -62,10 +85,14 @@ for route in kernel userspace; do
   esac
   settled
   for way in cached once direct; do expect "bytes that were read through the ring ($way)" "$(metric "read_${way}_bytes_total")" '<' $((1 << 20)); done
+  cold "TLS, fullbore $route" "$S"
+  expect "sleeps of the worker for a disk ($route)" "$SLEPT" = 0
   stopped
   serve --no-sandbox --route "$route" --disk cached --workers 1 --tls off --listen 10.9.0.1:8443
   count "HTTP, fullbore $route" "$H"
   if [ "$route" = kernel ]; then by_user_space "plain HTTP, $route" '<' 8192; fi
+  cold "HTTP, fullbore $route" "$H"
+  expect "sleeps of the worker for a disk (plain HTTP, $route)" "$SLEPT" = 0
   stopped
 done
 
@@ -77,13 +104,38 @@ nginx_serves "listen 10.9.0.1:8443 ssl; ssl_conf_command Options KTLS;"
 get -o /dev/null "$S/film-001.mp4"
 if [ "$(tls_stat TlsTxSw)" -gt "$sealed" ]; then
   count "TLS, nginx with kernel TLS" "$S"
+  cold "TLS, nginx with kernel TLS" "$S"
+  nginx_ends
+  nginx_serves "listen 10.9.0.1:8443 ssl; ssl_conf_command Options KTLS; sendfile off;"
+  count "TLS, nginx with kernel TLS, without sendfile" "$S"
+  by_user_space "kernel TLS without sendfile" '>=' $((2 << 20))
+  nginx_ends
+  nginx_serves "listen 10.9.0.1:8443 ssl; ssl_conf_command Options KTLS; aio threads;"
+  count "TLS, nginx with kernel TLS and thread pools" "$S"
+  cold "TLS, nginx with kernel TLS and thread pools" "$S"
 else
   say "this machine's nginx has no kernel TLS: its OpenSSL is built without"
 fi
 nginx_ends
 nginx_serves "listen 10.9.0.1:8443;"
 count "HTTP, nginx" "$H"
+cold "HTTP, nginx" "$H"
 nginx_ends
+nginx_serves "listen 10.9.0.1:8443; aio threads;"
+count "HTTP, nginx with thread pools" "$H"
+cold "HTTP, nginx with thread pools" "$H"
+nginx_ends
+# Linux's aio takes reads past the page cache alone, and no sendfile.
+if nginx -V 2>&1 | grep -q with-file-aio; then
+  nginx_serves "listen 10.9.0.1:8443; sendfile off; aio on; directio 512;"
+  count "HTTP, nginx with aio" "$H"
+  cold "HTTP, nginx with aio" "$H"
+  nginx_ends
+else
+  say "this machine's nginx has no aio: it is built without --with-file-aio"
+fi
 
 say "of each MiB: bytes read into user space | written out of it | sent past it | system calls | ring operations | calls by name"
 sort /tmp/table | while read -r line; do say "$line"; done
+say "of $MIB MiB from disk: how often who serves viewers slept for it"
+sort /tmp/cold | while read -r line; do say "$line"; done
