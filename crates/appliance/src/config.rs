@@ -19,7 +19,7 @@ mod tls;
 
 pub use error::ConfigError;
 
-pub use self::acme::AcmeConfig;
+pub use self::acme::{AcmeChallenge, AcmeConfig};
 pub use self::changes::{SettingChange, Takes};
 pub use self::edge::EdgeConfig;
 pub use self::entrance::{AccessConfig, ProxyProtocol};

@@ -23,7 +23,7 @@ use crate::start_error::StartError;
 use crate::upgrade::{Estate, Inherited, PlainListener};
 use crate::ways_in::{WayIn, WaysIn};
 use crate::worker::Shared;
-use crypt::{Tls, TlsOptions};
+use crypt::{AlpnProofs, Tls, TlsOptions};
 use delivery::KernelOffload;
 use machine::{Bound, Headroom, Machine, MemoryPressure, ReservedPages, Topology};
 use net::listener::local_address;
@@ -102,7 +102,8 @@ impl Opened {
         let acme = StartingAcme::of(&config, plain.take_if(|_| config.tls.acme.is_some()))?;
         raise_limits();
         let folders = AllFolders::open(&config)?;
-        let tls = load_tls(&config)?;
+        let proofs = acme.as_ref().map(|acme| acme.proofs.clone());
+        let tls = load_tls(&config, proofs.unwrap_or_default())?;
         let keys = load_keys(&config)?;
         let lists = Arc::new(AddressLists::read(&config.access)?);
         let offload = offload::choose(&config)?;
@@ -261,7 +262,7 @@ pub(crate) fn check(config: &Config) -> Result<(), StartError> {
     }
     load_keys(config)?;
     AddressLists::read(&config.access)?;
-    load_tls(config).map(|_| ())
+    load_tls(config, AlpnProofs::default()).map(|_| ())
 }
 
 /// Checks the settings, and the names of files and folders in them.
@@ -288,7 +289,7 @@ fn raise_limits() {
     let _ = machine::reserve_files(FILES_RESERVED);
 }
 
-fn load_tls(config: &Config) -> Result<Option<Tls>, StartError> {
+fn load_tls(config: &Config, proofs: AlpnProofs) -> Result<Option<Tls>, StartError> {
     if !config.tls.enabled {
         return Ok(None);
     }
@@ -301,6 +302,7 @@ fn load_tls(config: &Config) -> Result<Option<Tls>, StartError> {
             .collect(),
         issued: config.tls.acme.as_ref().map(|_| acme::files::certificate_file(&config.state)),
         state_dir: config.state.clone(),
+        proofs,
         versions: config.tls.versions.into(),
         tickets: config.is_on(Switch::Tickets),
     };
