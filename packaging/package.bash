@@ -5,6 +5,8 @@
 # itself, its version among it, and all times are the commit's: two packings of one program have the same bytes. check.bash tries them.
 # shellcheck source=packaging/check.bash
 . packaging/check.bash
+# shellcheck source=packaging/guide.bash
+. packaging/guide.bash
 
 PACKAGE_NEEDS=(dpkg-deb=dpkg dpkg-shlibdeps=dpkg-dev strip=binutils xz=xz-utils gzip=gzip git=git)
 
@@ -15,19 +17,20 @@ PACKAGE_ARCHITECTURE="" # Debian's name for it
 
 package_help() {
   cat <<'TEXT'
-usage: ./run package [--program FILE] [--out DIR] [--revision N] [--quick] [--check]
+usage: ./run package [--program FILE] [--out DIR] [--revision N] [--quick] [--check | --guide SUITE]
 
 Makes fullbore_VERSION_ARCHITECTURE.deb and fullbore-VERSION-MACHINE-linux-gnu.tar.xz in DIR (target/package), and prints where they are.
 
   --program FILE   pack this program instead of a release build
   --revision N     Debian's revision: which packing of this version it is (1)
   --quick          compress little
+  --guide SUITE    then type docs/install.md's guide on a fresh Debian SUITE (bookworm, trixie) in QEMU, up to a film over HTTPS; as root
   --check          then try them: bytes, contents, units; and as root, installing, serving, upgrading, removing and purging
 TEXT
 }
 
 package_main() {
-  local program="" out=$PWD/target/package revision=1 quick="" check=""
+  local program="" out=$PWD/target/package revision=1 quick="" check="" guide="" made
   while [ $# -gt 0 ]; do
     case $1 in
       --program) program=$(cd "$CALLED_FROM" && realpath -e "${2:?}") || exit 2; shift ;;
@@ -35,6 +38,7 @@ package_main() {
       --revision) revision=${2:?}; shift ;;
       --quick) quick=yes ;;
       --check) check=yes ;;
+      --guide) guide=${2:?}; shift ;;
       --help | -h) package_help; return ;;
       *) package_help >&2; exit 2 ;;
     esac
@@ -48,7 +52,9 @@ package_main() {
   fi
   package_facts "$program"
   if [ -n "$check" ]; then package_check "$program" "$out"; return; fi
-  package_pack "$program" "$out" "$revision" "$quick"
+  made=$(package_pack "$program" "$out" "$revision" "$quick")
+  printf '%s\n' "$made"
+  if [ -n "$guide" ]; then guide_main "$(grep '\.deb$' <<<"$made")" "$guide"; fi
 }
 
 # The program says which version and commit it is, so that the package cannot say something else. Until a version is released (tag vVERSION),

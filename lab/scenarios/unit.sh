@@ -135,6 +135,14 @@ systemctl daemon-reload
 if systemctl reload fullbore; then wrong "a reload with a missing library succeeds"; fi
 expect "the main process after a failed reload" "$(systemctl show -P MainPID fullbore)" = "$SERVER"
 serves_with second || wrong "nobody serves after a failed reload"
+# Scripts tell by the exit code, as docs/operate.md says, whether a restart is the only way.
+reload_ended_with() { [[ $(systemctl show -P ExecReload fullbore) == *status="$1"[!0-9]* ]]; }
+reload_ended_with 1 || wrong "the exit code of the failed reload: $(systemctl show -P ExecReload fullbore)"
+drop_in wrong ExecReload= "ExecReload=/usr/local/bin/fullbore upgrade --origin http://127.0.0.1:9 --cache /var/lib/fullbore/cache --listen [::]:443 --state /var/lib/fullbore"
+systemctl daemon-reload
+if systemctl reload fullbore; then wrong "a reload succeeds that makes a caching edge"; fi
+reload_ended_with 3 || wrong "the exit code of a reload that never succeeds: $(systemctl show -P ExecReload fullbore)"
+expect "the main process after it" "$(systemctl show -P MainPID fullbore)" = "$SERVER"
 rm "$UNIT.d/wrong.conf"
 systemctl daemon-reload
 

@@ -1,11 +1,15 @@
-//! Answers the authority's challenges: over HTTP (RFC 8555 section 8.3) on a port of our own, and in DNS (section 8.4) by the operator's hook.
+//! Answers the authority's challenges: over HTTP (RFC 8555 section 8.3) on a port of our own, in DNS (section 8.4) by the operator's hook, and
+//! over TLS (RFC 8737) by the server.
 //!
 //! The port is open to everybody. It answers one request on each connection, to the tokens of the present order only; everything else gets 404, or
 //! is sent on to HTTPS if the operator wants that.
 
+use crate::AcmeProof;
 use crate::hook::{self, HookVerb, TxtRecord};
 use crate::obtain::NotObtained;
+use crate::proving::AtServer;
 use http::{Limits, Parse, Request, secure_place, send_on, whole_answer};
+use instant_acme::ChallengeType;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -45,44 +49,64 @@ pub(crate) enum Challenged {
     Http { token: String, answer: String },
     /// In this record.
     Dns(TxtRecord),
+    /// In a certificate, from the server.
+    Tls(AcmeProof),
 }
 
 /// Makes answers findable, and takes them away again.
 pub(crate) struct Challenges {
     pub(crate) answers: Answers,
     pub(crate) hook: Option<PathBuf>,
+    /// The server, if it answers over TLS.
+    pub(crate) at_server: Option<AtServer>,
 }
 
 impl Challenges {
-    /// Whether the authority is to look into DNS.
-    pub(crate) fn is_by_dns(&self) -> bool {
-        self.hook.is_some()
+    /// What the authority is to look at, and what that takes.
+    pub(crate) fn kind(&self) -> (ChallengeType, &'static str) {
+        match (&self.hook, &self.at_server) {
+            (Some(_), _) => (ChallengeType::Dns01, "a record in DNS"),
+            (None, Some(_)) => (ChallengeType::TlsAlpn01, "a certificate over TLS"),
+            (None, None) => (ChallengeType::Http01, "an answer over HTTP"),
+        }
     }
 
     pub(crate) async fn present(&self, challenged: &Challenged) -> Result<(), NotObtained> {
-        match (challenged, &self.hook) {
-            (Challenged::Dns(record), Some(hook)) => {
-                hook::run(hook, HookVerb::Present, record).await
-            }
-            (Challenged::Http { token, answer }, _) => {
+        match challenged {
+            Challenged::Dns(record) => self.run_hook(HookVerb::Present, record).await,
+            Challenged::Http { token, answer } => {
                 self.answers.all().insert(token.clone(), answer.clone());
                 Ok(())
             }
-            (Challenged::Dns(_), None) => Ok(()),
+            Challenged::Tls(proof) => match &self.at_server {
+                Some(at_server) => at_server.prove(proof.clone()).await,
+                None => Ok(()),
+            },
         }
     }
 
     /// Returns why a record is still there.
     pub(crate) async fn withdraw(&self, challenged: &Challenged) -> Result<(), NotObtained> {
-        match (challenged, &self.hook) {
-            (Challenged::Dns(record), Some(hook)) => {
-                hook::run(hook, HookVerb::Cleanup, record).await
-            }
-            (Challenged::Http { token, .. }, _) => {
+        match challenged {
+            Challenged::Dns(record) => self.run_hook(HookVerb::Cleanup, record).await,
+            Challenged::Http { token, .. } => {
                 self.answers.all().remove(token);
                 Ok(())
             }
-            (Challenged::Dns(_), None) => Ok(()),
+            Challenged::Tls(proof) => {
+                if let Some(at_server) = &self.at_server {
+                    // What is left is taken out by the next order.
+                    let _ = at_server.withdraw(&proof.name).await;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn run_hook(&self, verb: HookVerb, record: &TxtRecord) -> Result<(), NotObtained> {
+        match &self.hook {
+            Some(hook) => hook::run(hook, verb, record).await,
+            None => Ok(()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the helper tells the server: one message of JSON in each packet. The server tells the helper nothing.
+//! What the helper tells the server: one message of JSON in each packet. The server tells the helper nothing but that it proves what it should.
 
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +80,36 @@ pub struct AcmeTold {
     pub due: u64,
     /// A line for the operator; empty if there is nothing to say.
     pub said: String,
+}
+
+/// A name that the authority may ask the server about over TLS (RFC 8737).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcmeProof {
+    /// The name.
+    pub name: String,
+    /// The SHA-256 of what proves it.
+    pub digest: [u8; 32],
+}
+
+/// A packet of the helper's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AcmePacket {
+    /// Something has happened.
+    Told(AcmeTold),
+    /// From now on the server is to prove these names, and no others.
+    Prove {
+        /// What the server's answer is to say.
+        number: u64,
+        /// The names.
+        proofs: Vec<AcmeProof>,
+    },
+}
+
+/// The server's answer: it proves what the packet of this number said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcmeProving {
+    /// The number.
+    pub number: u64,
 }
 
 impl AcmeTold {

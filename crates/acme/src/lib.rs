@@ -20,8 +20,9 @@ pub mod files;
 mod hook;
 mod http_client;
 mod obtain;
+mod proving;
 pub mod renewing;
 pub mod schedule;
 
-pub use contract::{AcmeNews, AcmeTold, AcmeTrouble};
+pub use contract::{AcmeNews, AcmePacket, AcmeProof, AcmeProving, AcmeTold, AcmeTrouble};
 pub use renewing::AcmeOptions;

@@ -3,7 +3,7 @@
 use crate::challenges::{Challenged, Challenges};
 use crate::hook::TxtRecord;
 use crate::http_client::LastAnswer;
-use crate::{AcmeOptions, AcmeTrouble};
+use crate::{AcmeOptions, AcmeProof, AcmeTrouble};
 use instant_acme::{
     Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error,
     Identifier, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
@@ -187,24 +187,23 @@ async fn answer(
             return Err(NotObtained::Told(AcmeTrouble::Malformed, said));
         }
     };
-    let (kind, means) = match challenges.is_by_dns() {
-        true => (ChallengeType::Dns01, "a record in DNS"),
-        false => (ChallengeType::Http01, "an answer over HTTP"),
-    };
-    let Some(mut challenge) = authorization.challenge(kind) else {
+    let (kind, means) = challenges.kind();
+    let Some(mut challenge) = authorization.challenge(kind.clone()) else {
         let said = format!("{shown}: the authority does not accept {means} as a proof");
         return Err(NotObtained::Told(AcmeTrouble::Rejected, said));
     };
     let proof = challenge.key_authorization();
-    let challenged = match challenges.is_by_dns() {
-        true => Challenged::Dns(TxtRecord {
+    let challenged = match kind {
+        ChallengeType::Dns01 => Challenged::Dns(TxtRecord {
             domain: shown,
             name: format!("_acme-challenge.{name}"),
             value: proof.dns_value(),
         }),
-        false => {
-            Challenged::Http { token: challenge.token.clone(), answer: proof.as_str().to_owned() }
+        ChallengeType::TlsAlpn01 => {
+            let digest = proof.digest().as_ref().try_into().expect("SHA-256 has 32 bytes");
+            Challenged::Tls(AcmeProof { name, digest })
         }
+        _ => Challenged::Http { token: challenge.token.clone(), answer: proof.as_str().to_owned() },
     };
     let done = challenges.present(&challenged).await;
     // Also if that failed: half a record may be there.

@@ -4,8 +4,9 @@ use crate::challenges::{self, Answers, Challenges};
 use crate::files::{self, HeldCertificate};
 use crate::http_client::AcmeHttp;
 use crate::obtain::{NotObtained, Obtained, obtain};
+use crate::proving::AtServer;
 use crate::schedule::{Lifetime, NextStep, Schedule};
-use crate::{AcmeNews, AcmeTold, AcmeTrouble, account};
+use crate::{AcmeNews, AcmePacket, AcmeProving, AcmeTold, AcmeTrouble, account};
 use edge::sandbox::{self, Confined, HelperNeeds};
 use edge::{keeper, line};
 use instant_acme::{Account, CertificateIdentifier, Error};
@@ -50,6 +51,9 @@ pub struct AcmeOptions {
     pub has_listener: bool,
     /// Where to send everybody else: the port of HTTPS.
     pub https_port: Option<u16>,
+    /// Whether the server answers the authority, over TLS.
+    #[serde(default)]
+    pub by_tls: bool,
     /// The program that makes records in DNS, if that is how the names are proved.
     pub dns_hook: Option<PathBuf>,
     /// The server's state folder.
@@ -61,7 +65,7 @@ pub struct AcmeOptions {
 impl AcmeOptions {
     /// Whether there is something to answer over HTTP.
     pub fn needs_port(&self) -> bool {
-        self.dns_hook.is_none() || self.https_port.is_some()
+        (self.dns_hook.is_none() && !self.by_tls) || self.https_port.is_some()
     }
 
     /// Whether the helper has to open the address by itself.
@@ -101,7 +105,8 @@ pub fn run(options: AcmeOptions, socket: OwnedFd) -> io::Result<()> {
     keeper::ignore_signals()?;
     let heard = socket.try_clone()?;
     let (gone, is_gone) = watch::channel(false);
-    let watch = move || end_with_server(&heard, &gone);
+    let (answer, answered) = watch::channel(0);
+    let watch = move || end_with_server(&heard, &gone, &answer);
     std::thread::Builder::new().name("watch".into()).spawn(watch)?;
     files::make_folders(&options.state)?;
     // Whichever server comes next waits here for the one before it.
@@ -114,7 +119,11 @@ pub fn run(options: AcmeOptions, socket: OwnedFd) -> io::Result<()> {
         eprintln!("fullbore: the helper for certificates: {lacks}");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(Helper::new(options, socket, http, confined, is_gone).live())
+    let at_server = match options.by_tls {
+        true => Some(AtServer::new(socket.try_clone()?, answered)),
+        false => None,
+    };
+    runtime.block_on(Helper::new(options, socket, http, confined, is_gone, at_server).live())
 }
 
 fn confine(options: &AcmeOptions) -> Confined {
@@ -133,10 +142,12 @@ fn confine(options: &AcmeOptions) -> Confined {
     })
 }
 
-/// The server says nothing, but its end of the socket goes with it.
-fn end_with_server(socket: &OwnedFd, gone: &watch::Sender<bool>) {
+/// The server says only what it proves, and its end of the socket goes with it.
+fn end_with_server(socket: &OwnedFd, gone: &watch::Sender<bool>, answer: &watch::Sender<u64>) {
     let mut buffer = Vec::new();
-    while let Ok(Some(_)) = line::receive::<serde_json::Value>(socket, &mut buffer) {}
+    while let Ok(Some((AcmeProving { number }, _))) = line::receive(socket, &mut buffer) {
+        answer.send_replace(number);
+    }
     // Whoever is being answered gets the answer, and then the process ends ([`challenges::serve`]).
     if gone.send(true).is_ok() {
         std::thread::sleep(LAST_ANSWERS_MAX);
@@ -164,6 +175,7 @@ impl Helper {
         http: AcmeHttp,
         confined: Confined,
         is_gone: watch::Receiver<bool>,
+        at_server: Option<AtServer>,
     ) -> Self {
         let asking =
             format!("asking {} for a certificate for {}", options.directory, options.names());
@@ -187,7 +199,8 @@ impl Helper {
             }
         };
         let lifetime = held.as_ref().map(|held| held.lifetime);
-        let challenges = Challenges { answers: Answers::default(), hook: options.dns_hook.clone() };
+        let (answers, hook) = (Answers::default(), options.dns_hook.clone());
+        let challenges = Challenges { answers, hook, at_server };
         Self {
             schedule: Schedule::new(lifetime, now(), fastrand::f64()),
             options,
@@ -207,6 +220,10 @@ impl Helper {
     async fn live(mut self) -> io::Result<()> {
         let at_first = std::mem::take(&mut self.at_first);
         self.tell(AcmeNews::Planned, &at_first)?;
+        if let Some(at_server) = &self.challenges.at_server {
+            // Whoever does not answer now does not do so in an order either, which tells why.
+            let _ = at_server.bring_up_to_date().await;
+        }
         loop {
             let at = now();
             match self.schedule.next(at) {
@@ -225,7 +242,7 @@ impl Helper {
     fn tell(&self, news: AcmeNews, said: &str) -> io::Result<()> {
         let (ends, due) = (self.schedule.ends(), self.schedule.due());
         let told = AcmeTold { news, ends, due, said: said.to_owned() };
-        line::send(&self.socket, &told, None)
+        line::send(&self.socket, &AcmePacket::Told(told), None)
     }
 
     /// Listens for the authority, if that is needed and not done yet.

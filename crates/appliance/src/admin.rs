@@ -14,7 +14,7 @@ use crate::clock::since_1970;
 use crate::config::Config;
 use crate::crossings::{self, Paths};
 use crate::drain::Drain;
-use crate::folders::{Folders, Health};
+use crate::folders::{AllFolders, Health};
 use crate::live::{self, Live};
 use crate::offload;
 use crate::page;
@@ -70,7 +70,7 @@ pub struct Chosen {
     /// What it leaves to the kernel.
     pub offload: KernelOffload,
     /// The library's folders.
-    pub(crate) folders: Arc<Folders>,
+    pub(crate) folders: Arc<AllFolders>,
     /// Which silo workers, disks and network cards belong to.
     pub(crate) silo_map: Arc<SiloMap>,
     /// What is missing that would make it faster.
@@ -112,7 +112,7 @@ struct State {
     hosts: AdminHosts,
     /// Requests for other hosts.
     misdirected: AtomicU64,
-    folders: Arc<Folders>,
+    folders: Arc<AllFolders>,
     config: Config,
     offload: KernelOffload,
     silo_map: Arc<SiloMap>,
@@ -545,7 +545,7 @@ fn metrics(state: &State, live: &Live) -> String {
     Paths::of(&state.silo_map, &state.numbers).expose(&mut out);
     out.one(&RESIDENT_BYTES, resident_bytes());
     out.one(&UPTIME, u64::try_from(state.started.elapsed().as_micros()).unwrap_or(u64::MAX));
-    out.one(&LIBRARY_FOLDERS, state.folders.paths().len() as u64);
+    out.one(&LIBRARY_FOLDERS, state.folders.count());
     out.one(&LIBRARY_LOST, state.folders.lost());
     if state.config.http.cmcd {
         qoe::expose(&experience(state), &mut out);

@@ -14,11 +14,12 @@ mod nic;
 mod reading;
 mod signing;
 pub mod silos;
+mod sites;
 mod tls;
 
 pub use error::ConfigError;
 
-pub use self::acme::AcmeConfig;
+pub use self::acme::{AcmeChallenge, AcmeConfig};
 pub use self::changes::{SettingChange, Takes};
 pub use self::edge::EdgeConfig;
 pub use self::entrance::{AccessConfig, ProxyProtocol};
@@ -32,6 +33,8 @@ pub use memory::{LargePages, Memory};
 pub use nic::Nic;
 pub use signing::Signing;
 pub use silos::{Placement, SiloError, SiloPlan};
+pub(crate) use sites::HOST_BYTES_MAX;
+pub use sites::{HostedSite, SiteFault, SitesError};
 pub use tls::{Certificate, Tls, Versions};
 
 use crate::admin_hosts::is_host_name;
@@ -51,7 +54,7 @@ pub struct Config {
     /// The file that this was read from, if there was one.
     #[serde(skip)]
     pub file: Option<PathBuf>,
-    /// The library: one folder, or one for each disk. Without any, a sample library is made.
+    /// The library: one folder, or one for each disk. Without any, and without sites, a sample library is made.
     #[serde(deserialize_with = "folders::one_or_more", skip_serializing_if = "Vec::is_empty")]
     pub library: Vec<PathBuf>,
     /// Address to listen on. `[::]` covers IPv4, too.
@@ -102,6 +105,9 @@ pub struct Config {
     pub limits: Limits,
     /// How long viewers may take.
     pub timeouts: Timeouts,
+    /// Libraries of some host names. All other hosts have `library`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<HostedSite>,
     /// The operator's own map of silos, instead of the kernel's nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub silos: Vec<SiloPlan>,
@@ -136,6 +142,7 @@ impl Default for Config {
             memory: Memory::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
+            sites: Vec::new(),
             silos: Vec::new(),
         }
     }
@@ -320,16 +327,27 @@ impl Config {
         self.memory.check()?;
         self.check_bypass()?;
         self.edge.check(self.route)?;
+        sites::check(self).map_err(ConfigError::Sites)?;
         silos::check(self).map_err(ConfigError::Silos)?;
         self.tls.check(self.listen, self.route)
     }
 
-    /// Checks that the library's folders are different, and that none lies in another.
+    /// Whether it names no library at all, so that a sample is made.
+    pub fn has_no_library(&self) -> bool {
+        self.library.is_empty() && self.sites.is_empty()
+    }
+
+    /// The folders of all libraries.
+    pub fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        sites::folders(self)
+    }
+
+    /// Checks that the folders of all libraries are different, and that none lies in another.
     ///
     /// # Errors
     /// With the folders.
     pub fn check_folders(&self) -> Result<(), ConfigError> {
-        catalog::check_folders(&self.library).map_err(ConfigError::Folders)
+        sites::check_folders(self)
     }
 
     /// Checks that viewers cannot fetch the server's own files: keys, the access log, this configuration.

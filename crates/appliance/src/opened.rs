@@ -7,7 +7,7 @@ use crate::bypass;
 use crate::clock::since_1970;
 use crate::config::{Config, Route, Switch};
 use crate::edge::Starting;
-use crate::folders::Folders;
+use crate::folders::AllFolders;
 use crate::hot_memory;
 use crate::listen::{bind_admin, bind_redirect};
 use crate::live;
@@ -23,7 +23,7 @@ use crate::start_error::StartError;
 use crate::upgrade::{Estate, Inherited, PlainListener};
 use crate::ways_in::{WayIn, WaysIn};
 use crate::worker::Shared;
-use crypt::{Tls, TlsOptions};
+use crypt::{AlpnProofs, Tls, TlsOptions};
 use delivery::KernelOffload;
 use machine::{Bound, Headroom, Machine, MemoryPressure, ReservedPages, Topology};
 use net::listener::local_address;
@@ -43,7 +43,7 @@ const FILES_RESERVED: u64 = 1 << 16;
 pub(crate) struct Opened {
     pub(crate) config: Arc<Config>,
     machine: Machine,
-    pub(crate) folders: Arc<Folders>,
+    pub(crate) folders: Arc<AllFolders>,
     pub(crate) tls: Option<Tls>,
     pub(crate) offload: KernelOffload,
     /// The start lines about network cards that encrypt.
@@ -101,14 +101,15 @@ impl Opened {
         let Inherited { viewers, admin, mut plain, .. } = inherited.unwrap_or_default();
         let acme = StartingAcme::of(&config, plain.take_if(|_| config.tls.acme.is_some()))?;
         raise_limits();
-        let folders = Folders::open(&config)?;
-        let tls = load_tls(&config)?;
+        let folders = AllFolders::open(&config)?;
+        let proofs = acme.as_ref().map(|acme| acme.proofs.clone());
+        let tls = load_tls(&config, proofs.unwrap_or_default())?;
         let keys = load_keys(&config)?;
         let lists = Arc::new(AddressLists::read(&config.access)?);
         let offload = offload::choose(&config)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
         let workers = count_workers(&config, &machine)?;
-        let library: Vec<_> = folders.present().map(|(_, path)| path).collect();
+        let library: Vec<_> = folders.present().collect();
         let mut silo_map = SiloMap::new(&config, &machine, &Topology::open(), &library, workers)?;
         let WaysIn { address, ways_in, bypass, in_order, reception } =
             WaysIn::open(&config, offload, &mut silo_map, workers, viewers)?;
@@ -145,7 +146,7 @@ impl Opened {
     /// Gives up what serving does not need, if the sandbox is on, for this thread and those that it starts from now on.
     pub(crate) fn confine_files(&self) -> sandbox::Report {
         match self.config.sandbox {
-            true => sandbox::confine_files(&self.config, &self.config.library, self.offload),
+            true => sandbox::confine_files(&self.config, self.offload),
             false => sandbox::Report::default(),
         }
     }
@@ -188,7 +189,7 @@ impl Opened {
     pub(crate) fn start_pins(&self, silos: &[Silo]) -> Result<Option<Arc<Pins>>, StartError> {
         let sets = silos.iter().filter_map(|silo| silo.hot_memory().set());
         let set_bytes = sets.map(|set| set.bytes_max()).min();
-        let pins = Pins::start(&self.config, &self.folders, set_bytes);
+        let pins = Pins::start(&self.config, self.folders.of_others(), set_bytes);
         pins.map_err(|why| StartError::Thread { which: "pins", why })
     }
 
@@ -200,7 +201,7 @@ impl Opened {
         &self,
         keys: Option<Arc<KeyRing>>,
         own_files: &OwnFiles,
-        shelf: Option<Shelf>,
+        shelves: Vec<Option<Shelf>>,
         pins: Option<Arc<Pins>>,
         epoch: Instant,
         bound: Option<Bound>,
@@ -211,7 +212,7 @@ impl Opened {
             keys,
             lists: Arc::default(),
             experience: make_salt(&self.config)?.map(|salt| (salt, epoch)),
-            shelf,
+            shelves,
             offload: self.offload,
             lossy_paths: Arc::default(),
             folders: Arc::clone(&self.folders),
@@ -252,16 +253,16 @@ fn open_plain(
 /// One line: what, and what to do about it.
 pub(crate) fn check(config: &Config) -> Result<(), StartError> {
     check_settings(config)?;
-    config.library.iter().try_for_each(|folder| check_library(folder))?;
-    if !config.library.is_empty() {
+    config.folders().try_for_each(|folder| check_library(folder))?;
+    if !config.has_no_library() {
         let machine = Machine::probe();
         let workers = count_workers(config, &machine)?;
-        let folders: Vec<_> = config.library.iter().map(PathBuf::as_path).collect();
+        let folders: Vec<_> = config.folders().map(PathBuf::as_path).collect();
         SiloMap::new(config, &machine, &Topology::open(), &folders, workers)?.check_folders()?;
     }
     load_keys(config)?;
     AddressLists::read(&config.access)?;
-    load_tls(config).map(|_| ())
+    load_tls(config, AlpnProofs::default()).map(|_| ())
 }
 
 /// Checks the settings, and the names of files and folders in them.
@@ -288,7 +289,7 @@ fn raise_limits() {
     let _ = machine::reserve_files(FILES_RESERVED);
 }
 
-fn load_tls(config: &Config) -> Result<Option<Tls>, StartError> {
+fn load_tls(config: &Config, proofs: AlpnProofs) -> Result<Option<Tls>, StartError> {
     if !config.tls.enabled {
         return Ok(None);
     }
@@ -301,6 +302,7 @@ fn load_tls(config: &Config) -> Result<Option<Tls>, StartError> {
             .collect(),
         issued: config.tls.acme.as_ref().map(|_| acme::files::certificate_file(&config.state)),
         state_dir: config.state.clone(),
+        proofs,
         versions: config.tls.versions.into(),
         tickets: config.is_on(Switch::Tickets),
     };

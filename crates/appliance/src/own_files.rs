@@ -75,7 +75,7 @@ fn own_files(config: &Config) -> Vec<OwnFile> {
 /// (`.keys/url.key`) are allowed, because viewers cannot name them.
 pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     // A folder that is not there is reported elsewhere.
-    let folders = config.library.iter().filter_map(|folder| folder.canonicalize().ok());
+    let folders = config.folders().filter_map(|folder| folder.canonicalize().ok());
     let folders: Vec<_> = folders.collect();
     for OwnFile { path, what, advice } in own_files(config) {
         // A path that cannot be resolved is not served, and reading the file reports the error.
@@ -95,7 +95,7 @@ pub(crate) fn folder_of_logs(config: &Config) -> Option<PathBuf> {
     let log = log.canonicalize().ok().filter(|log| log.is_file())?;
     let folder = log.parent()?;
     let real = |path: &PathBuf| resolve(path, LINKS_MAX).ok();
-    let served: Vec<_> = config.library.iter().chain(&config.edge.cache).filter_map(real).collect();
+    let served: Vec<_> = config.folders().chain(&config.edge.cache).filter_map(real).collect();
     let own = own_files(config).into_iter().filter_map(|file| real(&file.path));
     let mut others = served.iter().cloned().chain(real(&config.state)).chain(own);
     let is_shared = others.any(|path| path.starts_with(folder) && path != log)

@@ -7,6 +7,7 @@
 //! | `/-/assets/NAME` | files that pages refer to, cached for good, because names change with content |
 //! | `/-/titles.json` | the titles; those that need a token only if the request's token allows them |
 
+use crate::libraries::Library;
 use crate::worker::Worker;
 use http::{Context, Page, Part, Request, Response, respond_page};
 use std::os::unix::ffi::OsStrExt;
@@ -34,11 +35,12 @@ pub fn shelf(worker: &Worker, request: &Request) -> Response {
 /// The response for `path` below `/-/`; `None` if nothing is there. The list has the titles that it `may_name`, by their paths.
 pub fn reserved(
     worker: &Worker,
+    library: &Library,
     request: &Request,
     path: &[u8],
     may_name: Option<impl FnMut(&[u8]) -> bool>,
 ) -> Option<Response> {
-    let shelf = worker.library.shelf.as_ref()?;
+    let shelf = library.shelf.as_ref()?;
     let is_folder = is_folder(request);
     if path.starts_with(b"watch/") || (path == b"watch" && is_folder) {
         let slashes = path.iter().filter(|byte| **byte == b'/').count();

@@ -9,7 +9,7 @@ use crate::access_log::LogReopener;
 use crate::address_lists::AddressLists;
 use crate::config::Config;
 use crate::control::Control;
-use crate::folders::Folders;
+use crate::folders::AllFolders;
 use crate::opened::load_keys;
 use crate::own_files::OwnFiles;
 use crate::reloads::{ReloadComplaints, Reloaded};
@@ -37,8 +37,8 @@ pub(crate) struct Renewal {
     pub(crate) log: Option<LogReopener>,
     /// The files that must not be served.
     pub(crate) own_files: OwnFiles,
-    /// What is wrong with the library's folders, for the operator.
-    pub(crate) folders: Arc<Folders>,
+    /// What is wrong with the libraries' folders, for the operator.
+    pub(crate) folders: Arc<AllFolders>,
     /// The workers' controls.
     pub(crate) controls: Vec<Arc<Control>>,
     /// What could not be reloaded.

@@ -7,6 +7,7 @@ use crate::admin::{self, Admin};
 use crate::audience::Audience;
 use crate::config::{Config, Switch};
 use crate::edge::{EdgeLink, Starting};
+use crate::folders::LibraryFolders;
 use crate::hot_memory;
 use crate::notify::notify;
 use crate::offload;
@@ -81,9 +82,10 @@ pub struct Server {
 /// The threads without a ring, besides the workers.
 struct Writers {
     access_log: Option<AccessLog>,
-    /// What the threads that watch the library's folders found out at first.
+    /// What the threads that watch the libraries' folders found out at first.
     access: Access,
-    shelf: Option<Shelf>,
+    /// The list of titles of each library, if there are pages.
+    shelves: Vec<Option<Shelf>>,
     edge: Option<Arc<EdgeLink>>,
     acme: Option<Arc<AcmeLink>>,
 }
@@ -105,12 +107,15 @@ impl Writers {
             let cannot = |which| move |why| StartError::Thread { which, why };
             let access_log = access_log.map_err(cannot("access log"))?;
             let access = folders.watch().map_err(cannot("folder"))?;
-            let shelf = config.page.then(|| Shelf::start(folders)).transpose();
-            let shelf = shelf.map_err(cannot("shelf"))?;
+            let shelf = |library: &LibraryFolders| {
+                config.page.then(|| Shelf::start(&library.folders)).transpose()
+            };
+            let shelves: Result<Vec<_>, _> = folders.iter().map(shelf).collect();
+            let shelves = shelves.map_err(cannot("shelf"))?;
             let edge = edge.map(|edge| edge.start(opened.workers, config.limits.open_files_max));
             let edge = edge.transpose().map_err(cannot("edge"))?;
             let acme = acme.map(StartingAcme::start).transpose().map_err(cannot("acme"))?;
-            Ok(Self { access_log, access, shelf, edge, acme })
+            Ok(Self { access_log, access, shelves, edge, acme })
         };
         std::thread::scope(|scope| scope.spawn(start).join())
             .unwrap_or(Err(StartError::ThreadPanicked))
@@ -158,14 +163,14 @@ impl Server {
         let door = door.map(|path| upgrade::open_door(path, inherited_door));
         // Before the threads, because Landlock covers the calling thread and those that it starts.
         let mut sandbox = opened.confine_files();
-        let Writers { access_log, access, shelf, edge, acme } =
+        let Writers { access_log, access, shelves, edge, acme } =
             Writers::start(&opened, log_out, edge, acme)?;
         let lacks = access.lacks(&opened.config, opened.offload);
         let memory_bound = tightest(&opened.headroom);
         let mut silos = opened.make_silos(memory_bound)?;
         let epoch = Instant::now();
         let pins = opened.start_pins(&silos)?;
-        let shared = opened.shared(keys.clone(), &own_files, shelf, pins, epoch, memory_bound)?;
+        let shared = opened.shared(keys.clone(), &own_files, shelves, pins, epoch, memory_bound)?;
         let shared = Shared { edge, lists: Arc::clone(&lists), ..shared };
         let log_path = opened.config.access_log.as_deref();
         let log = access_log.as_ref().zip(log_path).and_then(|(log, path)| log.reopener(path));
@@ -236,7 +241,8 @@ impl Server {
         &self.numbers
     }
 
-    /// The titles that can be listed now, sorted by name, each with the folder that it is in.
+    /// The titles that can be listed now, sorted by name, each with the folder that it is in. Those of hosts with a library of their own are not
+    /// among them.
     pub fn titles(&self) -> impl FnOnce() -> Vec<(PathBuf, Title)> + Send + use<> {
         let folders = Arc::clone(&self.opened.folders);
         move || folders.titles()

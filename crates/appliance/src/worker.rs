@@ -12,10 +12,11 @@ use crate::control::Control;
 use crate::drain::Drain;
 use crate::edge::{EdgeLink, LocalEdge};
 use crate::experience::Experience;
-use crate::folders::{Folders, Health, Tables};
+use crate::folders::AllFolders;
 use crate::gate::Gate;
 use crate::hot_memory::Keeper;
 use crate::introduction;
+use crate::libraries::Libraries;
 use crate::listen::unsent_bytes_min;
 use crate::moves::{Inboxes, Moves, Reason, Refused};
 use crate::offload;
@@ -33,7 +34,7 @@ use delivery::{
     Carrier, DeliveryLimits, End, KernelOffload, LossyPaths, Patience, Resources, Tactics,
     TotalRate,
 };
-use disk::{File, Files, Heat, Inode, LocalHotSet, Reader};
+use disk::{File, Heat, Inode, LocalHotSet, Reader};
 use machine::{Headroom, MemoryPressure};
 use net::{Admission, LimitReached, Pass, Prefixes, Socket};
 use qoe::Salt;
@@ -58,7 +59,7 @@ pub struct Worker {
     /// How connections come in.
     pub entrance: Entrance,
     /// What is served, and to whom.
-    pub library: Library,
+    pub libraries: Libraries,
     /// What every response depends on.
     pub answering: Answering,
     /// The memory that responses hold.
@@ -88,32 +89,6 @@ pub struct Entrance {
     pub(crate) lists: RefCell<Arc<AddressLists>>,
     /// Our own TCP, on the bypass route.
     own_tcp: Option<Rc<OwnTcp>>,
-}
-
-/// What is served, and to whom.
-pub struct Library {
-    /// The files.
-    pub files: Files,
-    /// The folders that they are in.
-    folders: Arc<Folders>,
-    /// Who may request which file; none without keys.
-    pub gate: Option<Gate>,
-    /// The list of titles for the pages; none without pages.
-    pub shelf: Option<Shelf>,
-    /// The files of a caching edge; none if the library's are served.
-    pub(crate) edge: Option<LocalEdge>,
-}
-
-impl Library {
-    /// Whether it cannot be served.
-    pub(crate) fn is_lost(&self) -> bool {
-        matches!(self.folders.health(), Health::Lost(_))
-    }
-
-    /// Notes that a file of `folder` could not be read.
-    pub(crate) fn note_failure(&self, folder: Option<u16>) {
-        self.folders.note_failure(folder);
-    }
 }
 
 /// What a worker reports.
@@ -158,14 +133,14 @@ pub(crate) struct Shared {
     pub(crate) lists: Arc<AddressLists>,
     /// For players' reports: the salt and the start of time; none if reports are switched off.
     pub(crate) experience: Option<(Salt, Instant)>,
-    /// The list of titles for the pages; none without pages.
-    pub(crate) shelf: Option<Shelf>,
+    /// The lists of titles for the pages, one for each library; none without pages.
+    pub(crate) shelves: Vec<Option<Shelf>>,
     /// What the server leaves to the kernel.
     pub(crate) offload: KernelOffload,
     /// Viewers whose connections cost network cards too much.
     pub(crate) lossy_paths: Arc<Mutex<LossyPaths>>,
-    /// The library's folders.
-    pub(crate) folders: Arc<Folders>,
+    /// The folders of all libraries.
+    pub(crate) folders: Arc<AllFolders>,
     /// Files that must not be served.
     pub(crate) withheld: Arc<[Inode]>,
     /// Says how much memory is left.
@@ -200,10 +175,13 @@ impl Worker {
         let open_files_max =
             if config.is_on(Switch::Files) { config.limits.open_files_max } else { 0 };
         let rotating = shared.silo_map.rotating(&shared.config);
-        let files = shared.folders.files(open_files_max)?.with_rotating(rotating);
-        files.withhold(shared.withheld);
         let map = Arc::clone(&shared.silo_map);
+        let gate = shared.keys.map(|keys| Gate::new(keys, &config.signing.required));
         let edge = shared.edge.map(|link| LocalEdge::new(link, place.worker, open_files_max));
+        let (folders, shelves) = (&shared.folders, shared.shelves);
+        let open_files = (open_files_max, &rotating);
+        let libraries = Libraries::new(config, folders, shelves, open_files, gate, edge)?;
+        libraries.withhold(&shared.withheld);
         let pinner = shared.pins.filter(|_| place.keeper.is_some());
         let pinner = pinner.map(|pins| Pinner::new(pins, Arc::clone(&map), place.worker));
         let moves = shared.inboxes.map(|inboxes| Moves::new(map, place.worker, inboxes));
@@ -221,13 +199,7 @@ impl Worker {
                 lists: RefCell::new(shared.lists),
                 own_tcp: own_tcp.map(OwnTcp::new),
             },
-            library: Library {
-                files,
-                folders: shared.folders,
-                gate: shared.keys.map(|keys| Gate::new(keys, &config.signing.required)),
-                shelf: shared.shelf,
-                edge,
-            },
+            libraries,
             answering: Answering::new(config),
             in_memory: InMemory::new(config.limits.response_bytes_max),
             reports: Reports {
@@ -319,14 +291,14 @@ impl Worker {
         if let Some(tls) = control.take_tls() {
             *self.entrance.tls.borrow_mut() = Some(tls);
         }
-        if let (Some(gate), Some(keys)) = (&self.library.gate, control.take_keys()) {
+        if let (Some(gate), Some(keys)) = (&self.libraries.gate, control.take_keys()) {
             gate.renew(keys);
         }
         if let Some(lists) = control.take_lists() {
             *self.entrance.lists.borrow_mut() = lists;
         }
         if let Some(inodes) = control.take_withheld() {
-            self.library.files.withhold(inodes);
+            self.libraries.withhold(&inodes);
         }
         if control.is_draining() {
             self.drain.begin();
@@ -384,7 +356,7 @@ impl Worker {
                     Some(libc::ECONNABORTED | libc::EPROTO | libc::EPERM | libc::EINTR) => {}
                     _ => {
                         self.numbers.accept_pauses_total.add(1);
-                        self.library.files.forget_unused();
+                        self.libraries.forget_unused();
                         stop.unless_begun(sleep(pause)).await;
                         pause = (pause * 2).min(PAUSE_MAX);
                     }
@@ -480,17 +452,13 @@ impl Worker {
     async fn tick(self: Rc<Self>) {
         loop {
             self.answering.set_date();
-            self.library.files.forget_recalled();
-            if let Some(Tables { names, originals }) = self.library.folders.tables() {
-                self.library.files.renew_names(names);
-                self.library.files.fall_back_on(originals);
-            }
+            self.libraries.tick();
             match &self.keeper {
                 Some(keeper) if self.drain.is_announced() => keeper.give_all_back().await,
                 Some(keeper) => keeper.look().await,
                 None => {}
             }
-            if let Some(edge) = &self.library.edge {
+            if let Some(edge) = &self.libraries.edge {
                 edge.tick();
             }
             self.publish();
@@ -500,7 +468,7 @@ impl Worker {
 
     /// Wakes the sessions that wait for an origin whenever there is news.
     async fn hear_of_news(self: Rc<Self>) {
-        let Some(edge) = &self.library.edge else { return };
+        let Some(edge) = &self.libraries.edge else { return };
         let Some(woken) = edge.take_woken() else { return };
         let hearing = woken.each(|| {
             edge.wake();
@@ -512,8 +480,9 @@ impl Worker {
 
     /// Keeps pinned titles in the hot set, if this is the worker that does so.
     async fn pin(self: Rc<Self>) {
-        if let (Some(pinner), Some(hot_set)) = (&self.pinner, self.resources.reader.hot_set()) {
-            pinner.run(&self.library.files, hot_set).await;
+        let pinned = (&self.pinner, self.libraries.of_others(), self.resources.reader.hot_set());
+        if let (Some(pinner), Some(library), Some(hot_set)) = pinned {
+            pinner.run(&library.files, hot_set).await;
         }
     }
 
@@ -547,8 +516,8 @@ impl Worker {
         numbers.send_buffers_free.set(send_buffers.free() as u64);
         numbers.send_buffers.set(send_buffers.count() as u64);
         numbers.bringing_bytes.set(self.resources.bringing_bytes());
-        numbers.files_open_for_writing_total.set(self.library.files.open_for_writing());
-        numbers.open_files.set(self.library.files.remembered_count() as u64);
+        numbers.files_open_for_writing_total.set(self.libraries.open_for_writing());
+        numbers.open_files.set(self.libraries.remembered_count());
         numbers.response_memory_bytes.set(self.in_memory.bytes());
         numbers.tasks_panicked_total.set(reactor::tasks_panicked());
         if let Some(log) = &self.reports.access_log {
@@ -560,7 +529,7 @@ impl Worker {
         if let Some(own_tcp) = &self.entrance.own_tcp {
             own_tcp.publish(numbers);
         }
-        if let Some(edge) = self.library.edge.as_ref().filter(|edge| edge.publishes()) {
+        if let Some(edge) = self.libraries.edge.as_ref().filter(|edge| edge.publishes()) {
             numbers.edge_fetched_bytes_total.set(edge.link().fetched_bytes());
             for (reason, count) in edge.link().failures() {
                 numbers.set(Family::EdgeFailures, reason, count);

@@ -34,7 +34,7 @@ impl Room {
     }
 
     fn config(&self) -> Config {
-        Config { state: self.state(), ..Config::default() }
+        Config { library: vec![self.library()], state: self.state(), ..Config::default() }
     }
 }
 
@@ -69,7 +69,7 @@ fn confined_with(test: &str, environment: &[(&str, &str)], trial: impl FnOnce(&R
 
 /// Confines files as the server does; false if this kernel cannot.
 fn files_confined(room: &Room) -> bool {
-    let report = confine_files(&room.config(), &[room.library()], KernelOffload::default());
+    let report = confine_files(&room.config(), KernelOffload::default());
     said(&report, "files confined")
 }
 
@@ -221,7 +221,7 @@ fn landlock_alone_denies_tcp_sockets_made_through_whatever_call() {
     confined("landlock_alone_denies_tcp_sockets_made_through_whatever_call", |room| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let report = confine_files(&room.config(), &[room.library()], KernelOffload::default());
+        let report = confine_files(&room.config(), KernelOffload::default());
         if !said(&report, "no new TCP") {
             return;
         }
@@ -280,7 +280,7 @@ fn a_kernel_that_confines_nothing_is_told_of_and_put_up_with() {
         if let Err(error) = take_confinement_away() {
             return eprintln!("SKIPPED: this kernel has no seccomp to take calls away: {error}");
         }
-        let mut report = confine_files(&room.config(), &[room.library()], KernelOffload::default());
+        let mut report = confine_files(&room.config(), KernelOffload::default());
         confine_calls(&mut report, KernelOffload::default());
         let report = report.to_string();
         assert!(report.contains("files not confined (this kernel has no Landlock)"), "{report}");

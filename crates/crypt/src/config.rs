@@ -16,6 +16,7 @@ use smallfile::FileStamp;
 
 use crate::error::ConfigError;
 use crate::identity::{self, Damaged, Identities, Loaded, Origin};
+use crate::proofs::{ACME_TLS, AlpnProofs, WithProofs};
 use crate::secrets::CaptureLog;
 use crate::self_signed;
 use crate::tickets::{self, Ticketer};
@@ -53,6 +54,8 @@ pub struct TlsOptions {
     pub issued: Option<PathBuf>,
     /// Where the self-signed certificate is kept. Not touched if certificates are given.
     pub state_dir: PathBuf,
+    /// What to prove to a certificate authority that asks over TLS. The caller keeps a clone, and changes it.
+    pub proofs: AlpnProofs,
     /// TLS versions to speak.
     pub versions: Versions,
     /// Issue and accept session tickets.
@@ -66,6 +69,7 @@ impl TlsOptions {
             certificates: Vec::new(),
             issued: None,
             state_dir: state_dir.into(),
+            proofs: AlpnProofs::default(),
             versions: Versions::Both,
             tickets: true,
         }
@@ -80,6 +84,8 @@ pub struct Tls {
 
 struct Shared {
     config: Arc<ServerConfig>,
+    /// The same, while there is something to prove.
+    proving: Arc<ServerConfig>,
     identities: Arc<Identities>,
     origin: Origin,
     options: TlsOptions,
@@ -116,14 +122,23 @@ impl Tls {
         let loaded = identity::load(&options, damaged, &provider)?;
         let Loaded { identities, origin, stamps } = loaded;
         let identities = Arc::new(identities);
-        let config = server_config(provider, &options, Arc::clone(&identities), ticketer.as_ref())?;
-        let shared =
-            Shared { config: Arc::new(config), identities, origin, options, ticketer, stamps };
+        let certificates = Arc::clone(&identities);
+        let config = Arc::new(server_config(provider, &options, certificates, ticketer.as_ref())?);
+        let mut proving = (*config).clone();
+        // Last, so that a client that offers it beside another protocol gets that one.
+        proving.alpn_protocols.push(ACME_TLS.to_vec());
+        let (certificates, proofs) = (Arc::clone(&identities), options.proofs.clone());
+        proving.cert_resolver = Arc::new(WithProofs { identities: certificates, proofs });
+        let proving = Arc::new(proving);
+        let shared = Shared { config, proving, identities, origin, options, ticketer, stamps };
         Ok(Self { shared: Arc::new(shared) })
     }
 
     pub(crate) fn config(&self) -> &Arc<ServerConfig> {
-        &self.shared.config
+        match self.shared.options.proofs.are_there() {
+            true => &self.shared.proving,
+            false => &self.shared.config,
+        }
     }
 
     /// Where the default certificate comes from.

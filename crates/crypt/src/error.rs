@@ -227,8 +227,8 @@ impl HandshakeError {
             Error::NoApplicationProtocol => Self::NoAlpn,
             Error::AlertReceived(description) => Self::PeerAlert(u8::from(description)),
             Error::PeerIncompatible(what) => Self::from_incompatibility(&what),
-            // During a handshake, rustls reports this way that our key signs with no scheme that the peer supports. It
-            // is the only use of `General` that a server with a key and a certificate can meet.
+            // During a handshake, rustls reports this way that our key signs with no scheme that the peer supports, or
+            // that there is no certificate, as for a proof that is not there (`proofs`). It has no other use of `General` for a server.
             Error::General(_) => Self::NoSharedCipher,
             Error::PeerMisbehaved(PeerMisbehaved::ServerNameDifferedOnRetry) => {
                 Self::ChangedOnRetry

@@ -18,6 +18,7 @@ use rustls::{CommonState, HandshakeKind, NamedGroup, ProtocolVersion, ServerConn
 use crate::config::Tls;
 use crate::error::{Alert, HandshakeError};
 use crate::open::Opener;
+use crate::proofs::ACME_TLS;
 use crate::record::{
     CONTROL_RECORD_BYTES_MAX, HEADER_BYTES, Header, PLAINTEXT_MAX, RECORD_BYTES_MAX, plain_alert,
 };
@@ -64,6 +65,8 @@ pub struct SessionInfo {
     pub server_name: Option<Box<str>>,
     /// Resumed from a ticket, without certificate and signature.
     pub resumed: bool,
+    /// It was for a proof ([`crate::AlpnProofs`]): close it, and take and send nothing.
+    pub is_proof: bool,
 }
 
 /// A key exchange group.
@@ -327,6 +330,7 @@ pub(crate) struct Facts {
     group: Option<Group>,
     server_name: Option<Box<str>>,
     resumed: bool,
+    is_proof: bool,
 }
 
 impl Facts {
@@ -336,12 +340,13 @@ impl Facts {
             group: group.and_then(|group| Group::from_rustls(group.name())),
             server_name: server_name.map(Into::into),
             resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+            is_proof: connection.alpn_protocol() == Some(ACME_TLS),
         }
     }
 
     pub(crate) fn with(self, version: Version, suite: Suite) -> SessionInfo {
-        let Self { group, server_name, resumed } = self;
-        SessionInfo { version, suite, group, server_name, resumed }
+        let Self { group, server_name, resumed, is_proof } = self;
+        SessionInfo { version, suite, group, server_name, resumed, is_proof }
     }
 }
 

@@ -28,6 +28,7 @@ mod ledger;
 #[doc(hidden)]
 pub mod made_up;
 mod open;
+mod proofs;
 mod record;
 mod retained;
 mod seal;
@@ -44,6 +45,7 @@ pub use handshake::{Established, Group, HANDSHAKE_BYTES_MAX, Handshake, Progress
 pub use identity::Origin;
 pub use ledger::{Ledger, Made};
 pub use open::{Content, Opened, Opener};
+pub use proofs::AlpnProofs;
 pub use record::{
     CONTROL_RECORD_BYTES_MAX, HEADER_BYTES, PLAINTEXT_MAX, RECORD_BYTES_MAX, TAG_BYTES, tag,
 };

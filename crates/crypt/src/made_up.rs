@@ -31,6 +31,7 @@ pub fn server_end(number: u64) -> Established {
         group: None,
         server_name: None,
         resumed: false,
+        is_proof: false,
     };
     let sealer = Sealer::new(keys(number, End::Server), 0);
     Established { sealer, opener: Opener::new(keys(number, End::Client), 0), info }

@@ -11,6 +11,8 @@ pub enum End {
     PeerReset,
     /// An answer ended it on purpose, because the request asked for that or could not be trusted.
     Answered,
+    /// A certificate authority has seen its proof (TLS-ALPN-01).
+    Proved,
     /// The server is shutting down.
     Drained,
     /// No request within the idle time.
@@ -42,6 +44,7 @@ impl End {
             Self::PeerClosed => "peer_closed",
             Self::PeerReset => "peer_reset",
             Self::Answered => "answered",
+            Self::Proved => "acme_proof",
             Self::Drained => "drained",
             Self::IdleTimeout => "idle_timeout",
             Self::HandshakeTimeout => "handshake_timeout",

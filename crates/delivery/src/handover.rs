@@ -332,6 +332,7 @@ mod tests {
             group: None,
             server_name: None,
             resumed: false,
+            is_proof: false,
         };
         let offload =
             KernelOffload { seals: true, cards: CardTls::Auto, ..KernelOffload::default() };

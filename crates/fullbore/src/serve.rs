@@ -3,7 +3,7 @@
 mod urls;
 
 use crate::{say, tell};
-use appliance::config::{Certificate, Disk, Placement, Route, Switch};
+use appliance::config::{Certificate, Disk, HostedSite, Placement, Route, Switch};
 use appliance::upgrade::{Predecessor, Succession, UpgradeError};
 use appliance::{Config, Server};
 use catalog::{Form, Title};
@@ -208,7 +208,7 @@ impl Serve {
                 Err(error) => fail(1, &error.to_string()),
             };
         }
-        if config.library.is_empty() {
+        if config.has_no_library() {
             let library = sample_library(&config);
             if let Err(error) = sample::ensure(&library, sample::on_terminal()) {
                 return fail(1, &error.to_string());
@@ -231,8 +231,7 @@ impl Serve {
             Err(error) => return fail(1, &format!("cannot handle signals: {error}")),
         };
         let tls = config.tls.enabled;
-        let origin = config.edge.origin.clone();
-        let library = config.library.clone();
+        let served = Said::of(&config);
         // Before the sandbox, which cannot read /proc/net.
         let addresses = urls::addresses(&config);
         let succession = match succeeding.succession(&config) {
@@ -244,12 +243,7 @@ impl Serve {
             Ok(server) => server,
             Err(error) => return fail(1, &error.to_string()),
         };
-        announce(
-            &server,
-            &urls::of(server.address(), tls, &addresses),
-            &library,
-            origin.as_deref(),
-        );
+        announce(&server, &urls::of(server.address(), tls, &addresses), &served);
         match server.run_until_signalled(signals) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(1, &error.to_string()),
@@ -268,7 +262,7 @@ impl Serve {
     /// As [`Self::configure`], with the library that is made if there is none.
     pub(crate) fn configure_with_library(self) -> Result<Config, Misused> {
         let mut config = self.configure()?;
-        if config.library.is_empty() {
+        if config.has_no_library() {
             config.library = vec![sample_library(&config)];
         }
         Ok(config)
@@ -355,9 +349,10 @@ fn sample_library(config: &Config) -> PathBuf {
 /// A caching edge has its cache for a library, and no pages: what viewers see is the origin's.
 fn make_edge(config: &mut Config) -> Result<(), Misused> {
     let (Some(_), Some(cache)) = (&config.edge.origin, &config.edge.cache) else { return Ok(()) };
-    if !config.library.is_empty() {
+    if !config.has_no_library() {
         return Err(Misused(
-            "a caching edge serves its origin and no library: leave library out".into(),
+            "a caching edge serves its origin and no library: leave library and [[sites]] out"
+                .into(),
         ));
     }
     std::fs::create_dir_all(cache)
@@ -366,21 +361,53 @@ fn make_edge(config: &mut Config) -> Result<(), Misused> {
     Ok(())
 }
 
+/// What is said at the start of what a server serves.
+struct Said {
+    library: Vec<PathBuf>,
+    sites: Vec<HostedSite>,
+    /// Of a caching edge.
+    origin: Option<String>,
+}
+
+impl Said {
+    fn of(config: &Config) -> Self {
+        let (library, sites) = (config.library.clone(), config.sites.clone());
+        Self { library, sites, origin: config.edge.origin.clone() }
+    }
+
+    /// The lines about it, of a server whose address ends as `base` does.
+    fn lines(&self, base: &str) -> Vec<String> {
+        let list = |folders: &[PathBuf]| {
+            let folders = folders.iter().map(|folder| folder.display().to_string());
+            folders.collect::<Vec<_>>().join(", ")
+        };
+        let kept = list(&self.library);
+        let mut lines = vec![match &self.origin {
+            Some(origin) => format!("edge      of {origin}, cached in {kept}"),
+            None if kept.is_empty() => {
+                "library   only of the sites below: requests for any other host get 421".to_owned()
+            }
+            None => format!("library   {kept}"),
+        }];
+        for HostedSite { hosts, library } in &self.sites {
+            let urls = hosts.iter().map(|host| urls::with_host(base, host));
+            let urls = urls.collect::<Vec<_>>().join(" ");
+            lines.push(format!("site      {urls} {}", list(library)));
+        }
+        lines
+    }
+}
+
 /// Says first where to connect, because a program may be waiting for it. Then describes the server and its titles for people.
-fn announce(server: &Server, urls: &[String], library: &[PathBuf], origin: Option<&str>) {
+fn announce(server: &Server, urls: &[String], served: &Said) {
     let Some((base, others)) = urls.split_first() else { return };
     say(&format!("ready {base}/\n"));
     let mut lines: Vec<_> = others.iter().map(|url| format!("also      {url}/")).collect();
-    let folders: Vec<_> = library.iter().map(|folder| folder.display().to_string()).collect();
-    let kept = folders.join(", ");
-    lines.push(match origin {
-        Some(origin) => format!("edge      of {origin}, cached in {kept}"),
-        None => format!("library   {kept}"),
-    });
+    lines.extend(served.lines(base));
     lines.extend(server.describe());
     let admin = server.admin_address();
     lines.push(format!("admin     http://{admin}/ (dashboard), /status.json, /metrics, /healthz"));
-    if origin.is_some() {
+    if served.origin.is_some() || served.library.is_empty() {
         return say(&(lines.join("\n") + "\n"));
     }
     let (titles, base) = (server.titles(), base.to_owned());

@@ -90,6 +90,83 @@ fn three_lines_of_configuration_make_a_server_that_clients_trust() {
     server.finish();
 }
 
+/// What openssl gets that offers the protocol of proofs for the name `host`, and asks for a film.
+fn as_authority(server: &Server, host: &str) -> tool::Ran {
+    let client = format!(
+        "printf 'GET /film.mp4 HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n' | \
+         openssl s_client -alpn acme-tls/1 -servername {host} -connect {} -ign_eof",
+        server.address
+    );
+    tool::run(tool::command("sh").args(["-c", &client]))
+}
+
+#[test]
+fn alpn_a_client_that_comes_for_a_proof_gets_that_and_no_film() {
+    let Some(pebble) = Pebble::if_here_and_waits(5) else { return };
+    let library = library();
+    let domains = ["a.example.org", "b.example.org", "c.example.org", "d.example.org"];
+    let section = pebble.section(&domains, "challenge = \"tls-alpn-01\"");
+    let launch = Launch::of(library.path()).config(&section);
+    let server = launch.listen(&pebble.https().to_string()).start();
+    let proof = eventually("a proof", || {
+        let ran = as_authority(&server, domains[0]);
+        ran.text().contains("ALPN protocol: acme-tls/1").then(|| ran.text())
+    });
+    assert!(proof.contains("-----BEGIN CERTIFICATE-----"), "{proof}");
+    assert!(!proof.contains("HTTP/1.1"), "{proof}");
+    let none = as_authority(&server, "other.example.org");
+    assert!(!none.text().contains("-----BEGIN CERTIFICATE-----"), "{}", none.text());
+    assert!(server.counter("connections_ended_total{reason=\"acme_proof\"}") > 0);
+    assert_eq!(server.sum("requests_total"), 0);
+    wait_for_certificate(&server);
+    assert!(watch(&server, domains[0], &pebble.root()).unwrap() == film());
+    server.finish();
+}
+
+#[test]
+fn alpn_names_are_proved_where_viewers_connect_and_without_another_port() {
+    let Some(pebble) = Pebble::if_here() else { return };
+    let library = library();
+    let domains = ["video.example.org", "www.example.org", "b.example"];
+    for tls in ["", "[tls]\nversions = \"1.2\"\n"] {
+        let section = pebble.section(&domains, "challenge = \"tls-alpn-01\"");
+        let launch = Launch::of(library.path()).config(&format!("{tls}{section}"));
+        let server = launch.listen(&pebble.https().to_string()).start();
+        wait_for_certificate(&server);
+        let root = pebble.root();
+        for host in domains {
+            assert!(watch(&server, host, &root).unwrap() == film());
+        }
+        assert!(watch(&server, "other.example.org", &root).is_err());
+        // Pebble looks at each name several times.
+        assert!(server.counter("connections_ended_total{reason=\"acme_proof\"}") >= 3);
+        assert!(TcpStream::connect(pebble.http()).is_err(), "nobody listens there");
+        // With nothing to prove, the protocol is not spoken.
+        let ran = as_authority(&server, domains[0]);
+        assert!(ran.stderr.contains("no application protocol"), "{}", ran.stderr);
+        server.wait_for_counter("connections_ended_total{reason=\"no_alpn\"}", 1);
+        server.finish();
+    }
+}
+
+#[test]
+fn alpn_a_name_that_leads_elsewhere_is_told_and_nothing_is_left_to_prove() {
+    let Some(pebble) = Pebble::if_here() else { return };
+    let library = library();
+    let elsewhere = pebble.mislead("b.example.org");
+    let domains = ["a.example.org", "b.example.org"];
+    let section = pebble.section(&domains, "challenge = \"tls-alpn-01\"");
+    let launch = Launch::of(library.path()).config(&section);
+    let server = launch.listen(&pebble.https().to_string()).start();
+    server.wait_for_counter("acme_failures_total{reason=\"rejected\"}", 1);
+    let said = server.stderr.wait_for("no new certificate for a.example.org, b.example.org: ");
+    assert!(said.contains("b.example.org: the authority says: "), "{said}");
+    assert!(said.contains(&elsewhere.to_string()) || said.contains("connection"), "{said}");
+    let ran = as_authority(&server, domains[0]);
+    assert!(ran.stderr.contains("no application protocol"), "{}", ran.stderr);
+    server.finish();
+}
+
 #[test]
 fn a_wildcard_is_proved_in_dns_by_a_hook() {
     let Some(pebble) = Pebble::if_here() else { return };

@@ -29,11 +29,16 @@ pub(crate) struct Pebble {
 impl Pebble {
     /// Starts it. `None` if there is none on this machine, which is told.
     pub(crate) fn if_here() -> Option<Self> {
-        let wanted = [("pebble", "pebble"), ("pebble-challtestsrv", "pebble"), ("curl", "curl")];
-        tool::are_here(&wanted).then(Self::start)
+        Self::if_here_and_waits(0)
     }
 
-    fn start() -> Self {
+    /// As [`Self::if_here`], of one that waits up to so many seconds before it looks at a challenge.
+    pub(crate) fn if_here_and_waits(seconds: u32) -> Option<Self> {
+        let wanted = [("pebble", "pebble"), ("pebble-challtestsrv", "pebble"), ("curl", "curl")];
+        tool::are_here(&wanted).then(|| Self::start(seconds))
+    }
+
+    fn start(waits_seconds: u32) -> Self {
         // No connection gets such a port.
         static NEXT: AtomicU16 = AtomicU16::new(22_000);
         let first_port = NEXT.fetch_add(PORTS, Ordering::Relaxed);
@@ -46,22 +51,25 @@ impl Pebble {
             "certificate": pebble.file("own.pem"),
             "privateKey": pebble.file("own.key"),
             "httpPort": pebble.at(HTTP).port(),
-            "tlsPort": pebble.at(NOBODY).port(),
+            "tlsPort": pebble.at(HTTPS).port(),
             "ocspResponderURL": "",
             "externalAccountBindingRequired": false,
         } });
         fs::write(pebble.file("config.json"), config.to_string()).unwrap();
         pebble.run_names();
-        pebble.run();
+        pebble.run(waits_seconds);
         pebble
     }
 
-    fn run(&mut self) {
+    fn run(&mut self, waits_seconds: u32) {
         let mut command = tool::command("pebble");
         command.arg("-config").arg(self.file("config.json"));
         command.args(["-dnsserver", &self.at(NAMES).to_string()]);
         // It would wait up to 15 s before it looks at a challenge.
-        command.env("PEBBLE_VA_NOSLEEP", "1");
+        match waits_seconds {
+            0 => command.env("PEBBLE_VA_NOSLEEP", "1"),
+            seconds => command.env("PEBBLE_VA_SLEEPTIME", seconds.to_string()),
+        };
         self.spawn(command, DIRECTORY);
     }
 

@@ -1,6 +1,7 @@
 //! What the helper has told: how often it failed, and how long the certificate lasts.
 
-use acme::{AcmeNews, AcmeTold, AcmeTrouble};
+use acme::{AcmeNews, AcmePacket, AcmeProof, AcmeProving, AcmeTold, AcmeTrouble};
+use crypt::AlpnProofs;
 use edge::line;
 use std::collections::BTreeMap;
 use std::io;
@@ -47,13 +48,16 @@ struct Heard {
 /// Listens to the helper.
 pub(crate) struct AcmeLink {
     heard: Mutex<Heard>,
+    /// What handshakes prove to the authority.
+    proofs: AlpnProofs,
 }
 
 impl AcmeLink {
     /// Starts the thread that listens to the helper at the other end of `socket`.
-    pub(super) fn start(socket: OwnedFd) -> io::Result<Arc<Self>> {
+    pub(super) fn start(socket: OwnedFd, proofs: AlpnProofs) -> io::Result<Arc<Self>> {
         let failures = AcmeTrouble::ALL.map(|why| (why.as_str(), 0)).into();
-        let link = Arc::new(Self { heard: Mutex::new(Heard { failures, ..Heard::default() }) });
+        let heard = Mutex::new(Heard { failures, ..Heard::default() });
+        let link = Arc::new(Self { heard, proofs });
         let listener = Arc::clone(&link);
         let thread = std::thread::Builder::new().name("acme".into());
         thread.spawn(move || listener.listen(&socket))?;
@@ -63,8 +67,11 @@ impl AcmeLink {
     fn listen(&self, socket: &OwnedFd) {
         let mut buffer = Vec::new();
         loop {
-            match line::receive::<AcmeTold>(socket, &mut buffer) {
-                Ok(Some((told, _))) => self.take(&told),
+            match line::receive::<AcmePacket>(socket, &mut buffer) {
+                Ok(Some((AcmePacket::Told(told), _))) => self.take(&told),
+                Ok(Some((AcmePacket::Prove { number, proofs }, _))) => {
+                    self.prove(socket, number, &proofs);
+                }
                 Ok(None) => break,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     complain(&format!("the helper for certificates cannot be understood: {error}"));
@@ -78,6 +85,16 @@ impl AcmeLink {
         complain(
             "the helper for certificates and its keeper are gone: the certificate in use stays, and is not renewed; restart the server",
         );
+    }
+
+    /// Proves these names from now on, and tells the helper so. If it cannot, the helper hears nothing, and tells what that means.
+    fn prove(&self, socket: &OwnedFd, number: u64, proofs: &[AcmeProof]) {
+        let wanted = proofs.iter().map(|proof| (proof.name.as_str(), proof.digest));
+        match self.proofs.replace(wanted) {
+            // If the helper is gone, the next one begins anew.
+            Ok(()) => drop(line::send(socket, &AcmeProving { number }, None)),
+            Err(error) => complain(&error.to_string()),
+        }
     }
 
     fn take(&self, told: &AcmeTold) {
@@ -153,9 +170,11 @@ mod tests {
     fn what_the_helper_tells_is_counted() {
         let now = now();
         let (ours, theirs) = line::pair().unwrap();
-        let link = AcmeLink::start(ours).unwrap();
+        let proofs = AlpnProofs::default();
+        let link = AcmeLink::start(ours, proofs).unwrap();
         assert!(exposed(&link).contains("fullbore_acme_failures_total{reason=\"rejected\"} 0"));
-        let told = |news, ends, due| AcmeTold { news, ends, due, said: String::new() };
+        let told =
+            |news, ends, due| AcmePacket::Told(AcmeTold { news, ends, due, said: String::new() });
         for message in [
             told(AcmeNews::Failed(AcmeTrouble::Rejected), None, now - 1000),
             told(AcmeNews::Failed(AcmeTrouble::Rejected), None, now - 1000),

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::listen::is_on;
 use crate::start_error::StartError;
 use acme::files;
+use crypt::AlpnProofs;
 use edge::line;
 use rustix::fs::Access;
 use std::io;
@@ -22,6 +23,8 @@ const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(1);
 /// A helper that was started, before there is a thread to listen to it.
 pub(crate) struct StartingAcme {
     socket: OwnedFd,
+    /// What the helper has handshakes prove.
+    pub(crate) proofs: AlpnProofs,
     /// The address for challenges, which the helper has, too; none if the helper opens it by itself.
     pub(crate) listener: Option<OwnedFd>,
 }
@@ -67,7 +70,7 @@ impl StartingAcme {
             .stdout(output(listener.as_ref()).map_err(StartError::NoDescriptors)?)
             .spawn()
             .map_err(helper)?;
-        Ok(Some(Self { socket: ours, listener }))
+        Ok(Some(Self { socket: ours, proofs: AlpnProofs::default(), listener }))
     }
 
     /// Starts the thread that listens to the helper.
@@ -75,7 +78,7 @@ impl StartingAcme {
     /// # Errors
     /// If there are no threads left.
     pub(crate) fn start(self) -> io::Result<Arc<AcmeLink>> {
-        AcmeLink::start(self.socket)
+        AcmeLink::start(self.socket, self.proofs)
     }
 }
 

@@ -27,6 +27,9 @@ pub struct AcmeConfig {
     /// The certificates by which a private authority's own is trusted, PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roots: Option<PathBuf>,
+    /// How the names are proved, if not in DNS.
+    #[serde(default)]
+    pub challenge: AcmeChallenge,
     /// Where the authority looks for proofs over HTTP; it always connects to port 80 of the domain.
     #[serde(default = "port_80")]
     pub listen: SocketAddr,
@@ -36,6 +39,18 @@ pub struct AcmeConfig {
     /// A program that makes records in DNS. With one, names are proved in DNS, and not over HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_hook: Option<PathBuf>,
+}
+
+/// How an authority is shown that a name leads to this server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AcmeChallenge {
+    /// Over HTTP, at a port of its own.
+    #[default]
+    #[serde(rename = "http-01")]
+    Http,
+    /// Over TLS, where viewers connect (RFC 8737).
+    #[serde(rename = "tls-alpn-01")]
+    Tls,
 }
 
 fn lets_encrypt() -> String {
@@ -55,6 +70,10 @@ impl AcmeConfig {
             return Err(ConfigError::AcmeWithCertificates);
         }
         self.check_domains()?;
+        if self.dns_hook.is_some() && self.challenge == AcmeChallenge::Tls {
+            let wanted = "nothing, because dns_hook proves the names in DNS; or leave dns_hook out";
+            return Err(ConfigError::not_of_kind("tls.acme.challenge", "tls-alpn-01", wanted));
+        }
         if let Some(contact) = self.contact.as_ref().filter(|contact| !is_mail(contact)) {
             let wanted = "an address of mail, such as \"admin@example.org\", or leave it out";
             return Err(ConfigError::not_of_kind("tls.acme.contact", contact, wanted));
@@ -109,6 +128,7 @@ impl AcmeConfig {
             has_listener: false,
             https_port: self.redirect_http.then_some(config.listen.port()),
             // Without a folder, it would be looked for in PATH.
+            by_tls: self.challenge == AcmeChallenge::Tls,
             dns_hook: self.dns_hook.as_ref().map(|hook| absolute(hook).unwrap_or(hook.clone())),
             state: config.state.clone(),
             is_confined: config.sandbox && self.dns_hook.is_none(),
@@ -176,6 +196,13 @@ mod tests {
         let config = read(hook);
         config.check().unwrap();
         assert!(!config.tls.acme.as_ref().unwrap().options(&config).needs_port());
+        let by_tls = "domains = [\"a.example\"]\nchallenge = \"tls-alpn-01\"";
+        let config = read(by_tls);
+        config.check().unwrap();
+        let options = config.tls.acme.as_ref().unwrap().options(&config);
+        assert!(options.by_tls && !options.needs_port());
+        let config = read(&format!("{by_tls}\nredirect_http = true"));
+        assert!(config.tls.acme.as_ref().unwrap().options(&config).needs_port());
         let config = read(&format!("{hook}\nredirect_http = true"));
         let options = config.tls.acme.as_ref().unwrap().options(&config);
         assert!(options.needs_port() && options.https_port == Some(8443));
@@ -191,6 +218,11 @@ mod tests {
             ("domains = [\"-a.example\"]", "such as \"video.example.org\""),
             ("domains = [\"a.*.example\"]", "such as \"video.example.org\""),
             ("domains = [\"*.example.org\"]", "dns_hook = \""),
+            ("domains = [\"*.example.org\"]\nchallenge = \"tls-alpn-01\"", "dns_hook = \""),
+            (
+                "domains = [\"a.example\"]\nchallenge = \"tls-alpn-01\"\ndns_hook = \"/h\"",
+                "leave dns_hook out",
+            ),
             ("domains = [\"a.example\"]\ncontact = \"me\"", "admin@example.org"),
             ("domains = [\"a.example\"]\ncontact = \"mailto:me@a.example\"", "admin@example.org"),
             ("domains = [\"a.example\"]\ndirectory = \"acme.example\"", "such as \"https://"),

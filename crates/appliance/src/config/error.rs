@@ -1,6 +1,6 @@
 //! What can be wrong with a configuration. Each error is one line for people that names the setting and says what it may be.
 
-use super::{HeaderFault, SiloError};
+use super::{HeaderFault, SiloError, SitesError};
 use catalog::FoldersError;
 use std::fmt;
 use std::io;
@@ -59,6 +59,8 @@ pub enum ConfigError {
     },
     /// The library's folders cannot be served together.
     Folders(FoldersError),
+    /// The sites cannot be as they are described.
+    Sites(SitesError),
     /// `signing.required` without `signing.keys`.
     RequiredWithoutKeys,
     /// `signing.keys` with an empty `signing.required`.
@@ -143,9 +145,9 @@ impl fmt::Display for ConfigError {
                 write!(f, "http.headers, rule {number}, for {path:?}: {fault}")
             }
             Self::Folders(error) => error.fmt(f),
+            Self::Sites(error) => error.fmt(f),
             Self::RequiredWithoutKeys => f.write_str(
-                "signing.required is set without signing.keys, so nothing would need a token; \
-                 make a key with `fullbore sign --new-key FILE`",
+                "signing.required is set without signing.keys, so nothing would need a token; make a key with `fullbore sign --new-key FILE`",
             ),
             Self::NothingRequired => f.write_str(
                 "signing.required is empty, so nothing would need a token; leave it out to require one for everything",

@@ -14,9 +14,9 @@ pub(super) fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Path
     }
     match OneOrMore::deserialize(from)? {
         OneOrMore::One(folder) => Ok(vec![folder]),
-        OneOrMore::More(folders) if folders.is_empty() => Err(D::Error::custom(
-            "library is an empty list: name the folders, or leave it out to get a sample library",
-        )),
+        OneOrMore::More(folders) if folders.is_empty() => {
+            Err(D::Error::custom("library is an empty list: name at least one folder"))
+        }
         OneOrMore::More(folders) => Ok(folders),
     }
 }

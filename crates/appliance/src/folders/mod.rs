@@ -14,12 +14,13 @@
 //!
 //! A library of one folder holds every name: nothing is listed, and every path is looked up there.
 
+mod all;
 mod place;
 mod watch;
 
 use crate::access::Access;
-use crate::config::Config;
 use crate::start_error::StartError;
+pub(crate) use all::{AllFolders, LibraryFolders};
 use catalog::{Hidden, Holders, Title, is_held, list_held, on_one_disk};
 use disk::Names;
 use place::Place;
@@ -109,33 +110,34 @@ impl Health {
 }
 
 impl Folders {
-    /// Opens the folders that `config` names.
+    /// Opens the folders of a `library`. Those that are missing are told later.
     ///
     /// # Errors
-    /// If none is there, or one is a file.
-    pub(crate) fn open(config: &Config) -> Result<Arc<Self>, StartError> {
-        let places: Vec<_> = config.library.iter().map(|path| Place::of(path)).collect();
+    /// If one is a file.
+    pub(crate) fn open(library: &[PathBuf]) -> Result<Self, StartError> {
+        let places: Vec<_> = library.iter().map(|path| Place::of(path)).collect();
         let is_file = |place: &&Place| place.missing() == Some(Errno::NOTDIR);
         if let Some(file) = places.iter().find(is_file) {
             return Err(StartError::LibraryNotAFolder(file.path().to_owned()));
         }
-        if places.iter().all(|place| place.missing().is_some()) {
-            return Err(none_there(&places));
-        }
         let count = places.len();
         let folder = |place| Folder { place, state: Mutex::default() };
-        Ok(Arc::new(Self {
+        Ok(Self {
             folders: places.into_iter().map(folder).collect(),
             holders: Mutex::new(Holders::new(count)),
             tables: Mutex::default(),
             replaced: Mutex::default(),
             hidden_told: Mutex::default(),
-        }))
+        })
     }
 
     /// Whether there is more than one.
     pub(crate) fn are_several(&self) -> bool {
         self.folders.len() > 1
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Place> {
+        self.folders.iter().map(|folder| &folder.place)
     }
 
     /// Where they are, in the configured order.
@@ -402,8 +404,9 @@ impl Folder {
 }
 
 /// Why there is nothing to serve.
-fn none_there(places: &[Place]) -> StartError {
-    match places {
+fn none_there<'p>(places: impl Iterator<Item = &'p Place>) -> StartError {
+    let places: Vec<_> = places.collect();
+    match &places[..] {
         [] => StartError::NoLibrary,
         // As for a file: whatever is there, it is not a folder that can be served.
         [place] => match place.missing() {

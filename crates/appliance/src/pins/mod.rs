@@ -55,12 +55,13 @@ impl Pins {
     /// If the thread cannot be started.
     pub(crate) fn start(
         config: &Config,
-        folders: &Arc<Folders>,
+        folders: Option<&Arc<Folders>>,
         set_bytes: Option<u64>,
     ) -> io::Result<Option<Arc<Self>>> {
         let Some(set_bytes) = set_bytes.filter(|_| !config.memory.pins.is_empty()) else {
             return Ok(None);
         };
+        let Some(folders) = folders else { return Ok(None) };
         let pins = Arc::new(Self { files: Mutex::new(Arc::from([])) });
         let (mut titles, folders) = (titles(&config.memory.pins), Arc::downgrade(folders));
         let (kept, is_confined) = (Arc::downgrade(&pins), config.sandbox);
@@ -185,7 +186,7 @@ mod tests {
             fs::File::create(library.path().join(name)).unwrap().set_len(mib * MIB).unwrap();
         }
         let library = vec![library.path().to_owned()];
-        let folders = Folders::open(&Config { library, ..Config::default() }).unwrap();
+        let folders = Arc::new(Folders::open(&library).unwrap());
         let pins = Arc::new(Pins { files: Mutex::new(Arc::from([])) });
         let mut titles =
             titles(&["small.mp4", "missing", "large.mp4", "other.mp4"].map(String::from));

@@ -224,7 +224,6 @@ async fn keep_small(library: &Files, hot_set: &LocalHotSet, files: &[PinnedFile]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::folders::Folders;
     use disk::Stamp;
     use reactor::blocks::Pages;
@@ -241,7 +240,7 @@ mod tests {
         let stamp = Stamp::of_path(&path).unwrap();
         std::thread::sleep(SETTLED_AFTER);
         let library = vec![folder.path().to_owned()];
-        let folders = Folders::open(&Config { library, ..Config::default() }).unwrap();
+        let folders = Arc::new(Folders::open(&library).unwrap());
         let test = async move {
             let files = folders.files(0).unwrap();
             let set = HotSet::new(BLOCK_BYTES, Pages::Small).unwrap();

@@ -30,12 +30,9 @@ pub(super) struct Kept {
 }
 
 /// Confines this thread and those that it starts and, if the kernel can, existing threads. Says what was done.
-pub(super) fn confine(
-    config: &Config,
-    library: &[PathBuf],
-) -> Result<(String, Kept), RulesetError> {
+pub(super) fn confine(config: &Config) -> Result<(String, Kept), RulesetError> {
     let notify_socket = std::env::var_os("NOTIFY_SOCKET");
-    let grants = grants(config, library, notify_socket.as_deref());
+    let grants = grants(config, notify_socket.as_deref());
     let rules = grants.into_iter().filter_map(|(path, rights)| {
         let path = PathFd::new(path).ok()?;
         Some(Ok::<_, RulesetError>(PathBeneath::new(path, rights)))
@@ -56,13 +53,9 @@ pub(super) fn confine(
 }
 
 /// What the server may open once it runs, with which rights.
-fn grants(
-    config: &Config,
-    library: &[PathBuf],
-    notify_socket: Option<&OsStr>,
-) -> Vec<(PathBuf, Rights)> {
+fn grants(config: &Config, notify_socket: Option<&OsStr>) -> Vec<(PathBuf, Rights)> {
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-    let mut grants: Vec<_> = library.iter().map(|folder| (folder.to_owned(), read)).collect();
+    let mut grants: Vec<_> = config.folders().map(|folder| (folder.to_owned(), read)).collect();
     if config.tls.enabled && config.tls.acme.is_some() {
         // The helper replaces the certificate. Until there is one, a reload reads the self-signed pair again, which was made before.
         grants.push((acme::files::certificate_folder(&config.state), read));
@@ -142,10 +135,10 @@ fn thread_count() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Certificate, Tls};
+    use crate::config::{Certificate, HostedSite, Tls};
 
     fn rights(config: &Config, path: &Path) -> Rights {
-        let grants = grants(config, &["/library".into(), "/other".into()], None);
+        let grants = grants(config, None);
         let found = grants.into_iter().filter(|(granted, _)| granted == path);
         found.fold(Rights::EMPTY, |all, (_, rights)| all | rights)
     }
@@ -161,8 +154,11 @@ mod tests {
 
     #[test]
     fn the_library_is_never_writable() {
-        let config = Config { state: "/state".into(), ..Config::default() };
-        for folder in ["/library", "/other"] {
+        let library = vec!["/library".into(), "/other".into()];
+        let sites =
+            vec![HostedSite { hosts: vec!["a.example".into()], library: vec!["/site".into()] }];
+        let config = Config { state: "/state".into(), library, sites, ..Config::default() };
+        for folder in ["/library", "/other", "/site"] {
             let given = rights(&config, Path::new(folder));
             assert_eq!(given, AccessFs::ReadFile | AccessFs::ReadDir);
         }
@@ -182,7 +178,7 @@ mod tests {
     fn with_a_helper_for_certificates_nothing_is_writable_and_the_account_is_out_of_reach() {
         let mut config = Config { state: "/state".into(), ..Config::default() };
         config.tls = toml::from_str("[acme]\ndomains = [\"a.example\"]").unwrap();
-        let grants = grants(&config, &["/library".into()], None);
+        let grants = grants(&config, None);
         assert!(grants.iter().all(|(_, rights)| !rights.contains(AccessFs::WriteFile)));
         assert!(grants.iter().all(|(granted, _)| granted != Path::new("/state")));
         let account = acme::files::account_file(&config.state);

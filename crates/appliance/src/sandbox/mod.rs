@@ -20,7 +20,6 @@ use crate::config::Config;
 use crate::config::silos::marks_when_moving;
 use delivery::KernelOffload;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What was given up and what could not be, for the start-up message.
@@ -44,12 +43,12 @@ impl fmt::Display for Report {
 
 /// Gives up new privileges, all capabilities and files that serving does not need, and new TCP sockets, for this thread and
 /// those that it starts from now on. This cannot be undone: a thread that has called it stays confined.
-pub fn confine_files(config: &Config, library: &[PathBuf], offload: KernelOffload) -> Report {
+pub fn confine_files(config: &Config, offload: KernelOffload) -> Report {
     let privileges = match rustix::thread::set_no_new_privs(true) {
         Ok(()) => "no new privileges".to_owned(),
         Err(error) => format!("new privileges possible ({error})"),
     };
-    let (files, kept) = match files::confine(config, library) {
+    let (files, kept) = match files::confine(config) {
         Ok((said, kept)) => (said, Some(Arc::new(kept))),
         Err(error) => (format!("files not confined ({error})"), None),
     };

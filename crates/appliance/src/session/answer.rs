@@ -3,6 +3,7 @@
 use super::{Session, Suited, edged};
 use crate::access_log::Entry;
 use crate::clock::since_1970;
+use crate::libraries::Library;
 use crate::page;
 use crate::redact;
 use crate::worker::Worker;
@@ -63,12 +64,15 @@ impl Session {
         let sent = self.channel.send(&outgoing).await;
         worker.numbers.sending.subtract(1);
         let taken_bytes = self.channel.taken_bytes() - taken_before;
-        if let Some(path) = request.and_then(|request| path_of(worker, request)).filter(|_| is_file)
-        {
-            worker.reports.audience.count_title(path, taken_bytes, is_start);
-        }
-        if let Err(End::File(ReadError::Io(_))) = sent {
-            worker.library.note_failure(folder);
+        let library = request.filter(|_| is_file).and_then(|request| worker.libraries.of(request));
+        if let (Some(library), Some(request)) = (library, request) {
+            if let Some(path) = path_of(worker, request) {
+                let path = library.named(path);
+                worker.reports.audience.count_title(&path, taken_bytes, is_start);
+            }
+            if let Err(End::File(ReadError::Io(_))) = sent {
+                library.note_failure(folder);
+            }
         }
         if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
             let target = redact::target(request.map(Request::target).unwrap_or_default());
@@ -105,7 +109,7 @@ fn hold(worker: &Worker, response: Response, request: Option<&Request>) -> (Resp
 fn path_of<'r>(worker: &Worker, request: &'r Request) -> Option<&'r [u8]> {
     let Resource::File(path) = &request.resource else { return None };
     let path = path.as_bytes();
-    Some(worker.library.gate.as_ref().map_or(path, |gate| gate.without_token(path)))
+    Some(worker.libraries.gate.as_ref().map_or(path, |gate| gate.without_token(path)))
 }
 
 async fn plan(
@@ -124,6 +128,9 @@ async fn plan(
     if worker.answering.tells_health && is_for_health(request) {
         return (health(worker, request), None);
     }
+    let Some(library) = worker.libraries.of(request) else {
+        return (refused(worker, Refusal::Misdirected, Some(request)), None);
+    };
     let resource = match admit(worker, request, client, verified) {
         Ok(resource) => resource,
         Err(fault) => {
@@ -136,24 +143,22 @@ async fn plan(
             return (refused_as(worker, escape.as_str(), Refusal::NotFound, Some(request)), None);
         }
         Resource::Reserved(path) => {
-            let page =
-                page::reserved(worker, request, path.as_bytes(), may_have(worker, request, client));
+            let may_have = may_have(worker, request, client);
+            let page = page::reserved(worker, library, request, path.as_bytes(), may_have);
             let response =
                 page.unwrap_or_else(|| refused(worker, Refusal::NotFound, Some(request)));
             return (response, None);
         }
-        Resource::Directory(path)
-            if path.as_bytes().is_empty() && worker.library.shelf.is_some() =>
-        {
-            return front(worker, request, client).await;
+        Resource::Directory(path) if path.as_bytes().is_empty() && library.shelf.is_some() => {
+            return front(worker, library, request, client).await;
         }
         Resource::Directory(_) | Resource::Server => {
             return (refused(worker, Refusal::NotFound, Some(request)), None);
         }
     };
-    match &worker.library.edge {
+    match &worker.libraries.edge {
         Some(edge) => edged::plan(worker, edge, request, path.as_bytes()).await,
-        None => plan_file(worker, request, path, opened).await,
+        None => plan_file(worker, library, request, path, opened).await,
     }
 }
 
@@ -164,36 +169,39 @@ fn is_for_health(request: &Request) -> bool {
 
 /// As the admin listener's, but without the reason, which names folders.
 fn health(worker: &Worker, request: &Request) -> Response {
-    if worker.drain.has_begun() || worker.library.is_lost() {
+    if worker.drain.has_begun() || worker.libraries.are_lost() {
         return refused_as(worker, "unhealthy", Refusal::Unavailable, Some(request));
     }
     worker.with_context(|context| page::well(request, context))
 }
 
-/// The response to a request for the library's file at `path`.
+/// The response to a request for the file of `library` at `path`.
 async fn plan_file(
     worker: &Worker,
+    library: &Library,
     request: &Request,
     path: &LibraryPath,
     opened: Option<Opened>,
 ) -> (Response, Option<Rc<File>>) {
     let opened = match opened {
         Some(opened) => opened,
-        None => worker.library.files.open(path.as_bytes()).await,
+        None => library.files.open(path.as_bytes()).await,
     };
     match opened {
         Ok(file) => {
             let response = respond(worker, request, path.as_bytes(), &file);
-            note_experience(worker, request, path.as_bytes(), response.status);
+            let path = library.named(path.as_bytes());
+            note_experience(worker, request, &path, response.status);
             (response, Some(file))
         }
         Err(error) => {
             if !matches!(error, OpenError::NotFound | OpenError::Exhausted) {
-                let path = String::from_utf8_lossy(path.as_bytes());
+                let path = library.named(path.as_bytes());
+                let path = String::from_utf8_lossy(&path);
                 worker.reports.warnings.print(&format!("cannot serve {path}: {error}"));
             }
             if matches!(error, OpenError::Io(_)) {
-                worker.library.note_failure(worker.library.files.folder_of(path.as_bytes()));
+                library.note_failure(library.files.folder_of(path.as_bytes()));
             }
             let refusal = refusal_for(error);
             // The viewer gets the same response as for a file that does not exist.
@@ -213,20 +221,26 @@ pub(super) async fn open_for(
     client: IpAddr,
     verified: &mut Verified,
 ) -> Option<Opened> {
-    if !request.method.reads() || worker.library.edge.is_some() {
+    if !request.method.reads() || worker.libraries.edge.is_some() {
         return None;
     }
+    let library = worker.libraries.of(request)?;
     let resource = admit(worker, request, client, verified).ok()?;
     let Resource::File(path) = &*resource else { return None };
-    Some(worker.library.files.open(path.as_bytes()).await)
+    Some(library.files.open(path.as_bytes()).await)
 }
 
 /// What is at `/`: the library's own page if there is one and the viewer may see it, else the shelf.
-async fn front(worker: &Worker, request: &Request, client: IpAddr) -> (Response, Option<Rc<File>>) {
+async fn front(
+    worker: &Worker,
+    library: &Library,
+    request: &Request,
+    client: IpAddr,
+) -> (Response, Option<Rc<File>>) {
     let is_allowed =
         may_have(worker, request, client).is_none_or(|mut may_have| may_have(page::FRONT));
     if is_allowed {
-        if let Ok(file) = worker.library.files.open(page::FRONT).await {
+        if let Ok(file) = library.files.open(page::FRONT).await {
             return (respond(worker, request, page::FRONT, &file), Some(file));
         }
     }
@@ -239,7 +253,7 @@ fn may_have<'a>(
     request: &'a Request,
     client: IpAddr,
 ) -> Option<impl FnMut(&[u8]) -> bool + use<'a>> {
-    let gate = worker.library.gate.as_ref()?;
+    let gate = worker.libraries.gate.as_ref()?;
     Some(gate.may_have(request, client, since_1970().as_secs()))
 }
 
@@ -250,7 +264,7 @@ fn admit<'r>(
     client: IpAddr,
     verified: &mut Verified,
 ) -> Result<Cow<'r, Resource>, Fault> {
-    let Some(gate) = &worker.library.gate else { return Ok(Cow::Borrowed(&request.resource)) };
+    let Some(gate) = &worker.libraries.gate else { return Ok(Cow::Borrowed(&request.resource)) };
     gate.admit(request, client, since_1970().as_secs(), verified)
 }
 
@@ -334,6 +348,7 @@ fn status_label(status: u16) -> &'static str {
         414 => "414",
         416 => "416",
         417 => "417",
+        421 => "421",
         431 => "431",
         500 => "500",
         501 => "501",

@@ -113,17 +113,19 @@ async fn shake_hands<C: Carrier>(
         match advanced {
             Ok((consumed, progress)) => {
                 input.drain(..consumed);
-                let (suited, protection) = match progress {
+                let count = |info: &SessionInfo| (count_handshake(worker, info), info.is_proof);
+                let ((suited, is_proof), protection) = match progress {
                     Progress::NeedsInput => continue,
                     Progress::Done(established) => {
-                        let suited = count_handshake(worker, &established.info);
-                        (suited, Protection::Keys(established))
+                        (count(&established.info), Protection::Keys(established))
                     }
-                    Progress::Retained(tls) => {
-                        (count_handshake(worker, tls.info()), Protection::Retained(tls))
-                    }
+                    Progress::Retained(tls) => (count(tls.info()), Protection::Retained(tls)),
                 };
-                return Ok((C::establish(link, protection, input), suited));
+                let channel = C::establish(link, protection, input);
+                if is_proof {
+                    return Err(Box::pin(end_proof(channel)).await);
+                }
+                return Ok((channel, suited));
             }
             Err(HandshakeError::PlainHttp) => {
                 let response = worker
@@ -143,6 +145,15 @@ async fn shake_hands<C: Carrier>(
             }
         }
     }
+}
+
+/// Ends the connection of a certificate authority, which has seen all that it came for (RFC 8737 section 3).
+async fn end_proof(mut channel: Channel) -> End {
+    // The authority may be gone already: it knows.
+    if channel.finish(GOODBYE).await.is_ok() {
+        channel.linger().await;
+    }
+    End::Proved
 }
 
 fn count_handshake(worker: &Worker, info: &SessionInfo) -> Suited {

@@ -108,7 +108,7 @@ fn planned_disks(
     for (silo, plan) in config.silos.iter().enumerate() {
         for folder in &plan.folders {
             // A missing folder of the library is told elsewhere.
-            if config.library.contains(folder) && !folder.exists() {
+            if config.folders().any(|known| known == folder) && !folder.exists() {
                 continue;
             }
             match planned_disk(topology, library, silo, folder) {

@@ -14,6 +14,7 @@
 //! [`quick_viewers`]: the kernel may hold more unsent bytes for viewers who take them fast.
 //! [`reloaded_lists`]: lists of addresses change while the server runs.
 //! [`rotating`]: disks that rotate are read in whole buffers.
+//! [`sites`]: hosts have libraries of their own.
 //! [`slow_readers`]: data sent from memory exists only once, and is bounded.
 //! [`switches`]: none of this depends on an optimisation.
 
@@ -32,6 +33,7 @@ mod pins;
 mod quick_viewers;
 mod reloaded_lists;
 mod rotating;
+mod sites;
 mod slow_readers;
 mod support;
 mod switches;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::client::connect_with;
-use fullbore_crypt::{ConfigError, Origin, Tls, TlsOptions};
+use fullbore_crypt::{AlpnProofs, ConfigError, HandshakeError, Origin, Tls, TlsOptions};
 use fullbore_tests::tls::{Offer, client};
 
 /// Writes a pair for `names` into `dir` and returns its paths.
@@ -182,4 +182,48 @@ fn state_directory_that_cannot_be_made_is_named() {
     fs::write(&file, "").unwrap();
     let message = failure(TlsOptions::new(file.join("state")));
     assert!(message.contains("cannot create it"), "{message}");
+}
+
+#[test]
+fn proofs_are_for_clients_that_offer_their_protocol_alone_and_for_nobody_else() {
+    const PROOF: &[u8] = b"acme-tls/1";
+    const HTTP: &[u8] = b"http/1.1";
+    let dir = tempfile::tempdir().unwrap();
+    let proofs = AlpnProofs::default();
+    let tls = Tls::load(TlsOptions { proofs: proofs.clone(), ..options(&dir, vec![]) }).unwrap();
+    let usual = presented(&tls, "a.example");
+    // The certificate that a client with this offer for `name` sees, or how it ends on either side.
+    let seen = |tls: &Tls, alpn: &[&'static [u8]], name: &str| {
+        let client = client(&Offer { alpn: alpn.to_vec(), ..Offer::default() }.config(), name);
+        let pair = connect_with(tls, client, usize::MAX, b"")?;
+        assert!(!pair.established.info.is_proof);
+        Ok(pair.client.peer_certificates().unwrap()[0].to_vec())
+    };
+    let refused = |tls: &Tls, alpn: &[&'static [u8]]| {
+        let (error, _) = seen(tls, alpn, "a.example").unwrap_err();
+        assert_eq!(error, HandshakeError::NoAlpn, "{alpn:?}");
+    };
+    refused(&tls, &[PROOF]);
+    proofs.replace([("a.example", [1; 32]), ("b.example", [2; 32])]).unwrap();
+    // A renewed certificate changes nothing for proofs.
+    for tls in [&tls, &tls.reload().unwrap()] {
+        for name in ["a.example", "B.example"] {
+            // This client cannot read the extension that a proof has, and has to refuse it.
+            let (error, of_client) = seen(tls, &[PROOF], name).unwrap_err();
+            assert!(matches!(error, HandshakeError::PeerAlert(_)), "{name}: {error:?}");
+            let said = format!("{of_client:?}");
+            assert!(said.contains("UnsupportedCriticalExtension"), "{name}: {said}");
+        }
+        for alpn in [&[HTTP][..], &[], &[PROOF, HTTP], &[HTTP, PROOF]] {
+            assert_eq!(seen(tls, alpn, "a.example"), Ok(usual.clone()), "{alpn:?}");
+        }
+        refused(tls, &[b"h2"]);
+        for name in ["c.example", "127.0.0.1"] {
+            let (error, _) = seen(tls, &[PROOF], name).unwrap_err();
+            assert_eq!(error, HandshakeError::NoSharedCipher, "{name}");
+        }
+    }
+    proofs.replace([]).unwrap();
+    refused(&tls, &[PROOF]);
+    assert_eq!(presented(&tls, "a.example"), usual);
 }

@@ -42,9 +42,28 @@ pub(super) fn of(listen: SocketAddr, tls: bool, addresses: &[IpAddr]) -> Vec<Str
     }
 }
 
+/// The URL of `host` at the port of another one of this server's.
+pub(super) fn with_host(url: &str, host: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
+    let port = rest.rsplit_once(':').map_or("", |(_, port)| port);
+    match (scheme, port) {
+        ("https", "443") | ("http", "80") => format!("{scheme}://{host}/"),
+        _ => format!("{scheme}://{host}:{port}/"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_has_the_port_of_the_server() {
+        let with = |url: &str| with_host(url, "a.example");
+        assert_eq!(with("https://[::1]:8443"), "https://a.example:8443/");
+        assert_eq!(with("https://localhost:443"), "https://a.example/");
+        assert_eq!(with("http://192.0.2.1:80"), "http://a.example/");
+        assert_eq!(with("http://192.0.2.1:443"), "http://a.example:443/");
+    }
 
     fn urls(listen: &str, addresses: &[&str]) -> Vec<String> {
         let addresses: Vec<_> = addresses.iter().map(|ip| ip.parse().unwrap()).collect();

@@ -4,6 +4,7 @@ use crate::stage::{Stage, pss_kib};
 use crate::viewers::{Crowd, Visited};
 use fullbore_tests::{PATIENCE, Plain, Signal, eventually, may_open, program, tool, until};
 use rustix::process::{kill_process, test_kill_process};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
@@ -290,6 +291,24 @@ fn rules_about_headers_change_with_an_upgrade() {
     rule("max-age=2");
     stage.upgrade("");
     until("the new one to accept", || has("Cache-Control: max-age=2\r\n"));
+}
+
+#[test]
+fn a_host_gets_a_library_of_its_own_by_an_upgrade_and_keeps_none_after_another() {
+    let stage = Stage::new("--tls off");
+    let folder = stage.path("site");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("own.txt"), "of the site").unwrap();
+    let old = stage.launch().start();
+    // The host that every request of this test names.
+    let found = |path: &str| Plain::connect(old.address).fetch(path).status;
+    assert_eq!((found("/note.txt"), found("/own.txt")), (200, 404));
+    stage.configure(&format!("[[sites]]\nhosts = [\"localhost\"]\nlibrary = {folder:?}"));
+    stage.upgrade("");
+    until("the new one to accept", || (found("/note.txt"), found("/own.txt")) == (404, 200));
+    stage.configure("");
+    stage.upgrade("");
+    until("the next one to accept", || (found("/note.txt"), found("/own.txt")) == (200, 404));
 }
 
 #[test]

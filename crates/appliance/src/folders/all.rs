@@ -1,0 +1,133 @@
+//! The folders of every library: that of hosts without one of their own, and those of the sites.
+//!
+//! Each library has its own [`Folders`], so nothing that is known of one library's names is ever used for another's. What the operator
+//! is told is put together here.
+
+use super::{Folders, Health};
+use crate::access::Access;
+use crate::config::Config;
+use crate::start_error::StartError;
+use serde_json::Value;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The libraries while the server runs, in the order of [`crate::hosts::Hosts`]. There is at least one.
+pub(crate) struct AllFolders(Vec<LibraryFolders>);
+
+/// A library.
+pub(crate) struct LibraryFolders {
+    /// The hosts that have it; none if it is the library of all hosts that have no other.
+    pub(crate) hosts: Vec<String>,
+    /// Its folders.
+    pub(crate) folders: Arc<Folders>,
+}
+
+impl AllFolders {
+    /// Opens the folders that `config` names.
+    ///
+    /// # Errors
+    /// If none is there, or one is a file.
+    pub(crate) fn open(config: &Config) -> Result<Arc<Self>, StartError> {
+        let own = (!config.library.is_empty()).then_some((Vec::new(), &config.library));
+        let sites = config.sites.iter().map(|site| (site.hosts.clone(), &site.library));
+        let opened = own.into_iter().chain(sites).map(|(hosts, library)| {
+            Ok(LibraryFolders { hosts, folders: Arc::new(Folders::open(library)?) })
+        });
+        let opened = opened.collect::<Result<Vec<_>, StartError>>()?;
+        // A disk that is missing must not keep other hosts from being served.
+        if opened.iter().all(|library| library.folders.present().next().is_none()) {
+            return Err(super::none_there(
+                opened.iter().flat_map(|library| library.folders.places()),
+            ));
+        }
+        Ok(Arc::new(Self(opened)))
+    }
+
+    /// All of them, in their order.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &LibraryFolders> {
+        self.0.iter()
+    }
+
+    /// The library of all hosts that have no other, if there is one.
+    pub(crate) fn of_others(&self) -> Option<&Arc<Folders>> {
+        self.0.first().filter(|library| library.hosts.is_empty()).map(|library| &library.folders)
+    }
+
+    /// Where the folders are that were there at the start.
+    pub(crate) fn present(&self) -> impl Iterator<Item = &Path> {
+        self.iter().flat_map(|library| library.folders.present().map(|(_, path)| path))
+    }
+
+    /// How many folders there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.iter().map(|library| library.folders.paths().len() as u64).sum()
+    }
+
+    /// Starts watching all folders; see [`Folders::watch`].
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub(crate) fn watch(&self) -> io::Result<Access> {
+        // At once, so that a disk that hangs is waited for once, however many libraries have a folder on it.
+        std::thread::scope(|scope| {
+            let watch = |library: &LibraryFolders| {
+                let folders = Arc::clone(&library.folders);
+                std::thread::Builder::new().spawn_scoped(scope, move || folders.watch())
+            };
+            let watching = self.iter().map(watch).collect::<io::Result<Vec<_>>>()?;
+            let mut watched = watching.into_iter().map(|watching| {
+                watching.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
+            });
+            watched.try_fold(Access::default(), |access, found| Ok(access.or(found?)))
+        })
+    }
+
+    /// Whether the libraries can be served: they are lost if each of them is.
+    pub(crate) fn health(&self) -> Health {
+        let all: Vec<_> = self.iter().map(|library| library.folders.health()).collect();
+        let said: Vec<_> = all.iter().filter_map(Health::trouble).collect();
+        let said = (!said.is_empty()).then(|| said.join("; "));
+        match said {
+            None => Health::Well,
+            Some(said) if all.iter().all(|health| matches!(health, Health::Lost(_))) => {
+                Health::Lost(said)
+            }
+            Some(said) => Health::Partly(said),
+        }
+    }
+
+    /// How many folders have trouble.
+    pub(crate) fn lost(&self) -> u64 {
+        self.iter().map(|library| library.folders.lost()).sum()
+    }
+
+    /// Each folder, the hosts that have it if it is not for all, and what is wrong with it, as JSON.
+    pub(crate) fn json(&self) -> Vec<Value> {
+        let of = |library: &LibraryFolders| {
+            let mut folders = library.folders.json();
+            if !library.hosts.is_empty() {
+                folders
+                    .iter_mut()
+                    .for_each(|folder| folder["hosts"] = library.hosts.clone().into());
+            }
+            folders
+        };
+        self.iter().flat_map(of).collect()
+    }
+
+    /// Tells the operator what has changed since the last call.
+    pub(crate) fn tell(&self) {
+        self.iter().for_each(|library| library.folders.tell());
+    }
+
+    /// Lines for people about folders of which something is to be said.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        self.iter().flat_map(|library| library.folders.describe()).collect()
+    }
+
+    /// The titles of hosts that have no library of their own; see [`Folders::titles`].
+    pub(crate) fn titles(&self) -> Vec<(PathBuf, catalog::Title)> {
+        self.of_others().map(|folders| folders.titles()).unwrap_or_default()
+    }
+}

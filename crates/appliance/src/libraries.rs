@@ -1,0 +1,124 @@
+//! What a worker serves: a library for each host that has one, and one for all others.
+
+use crate::config::Config;
+use crate::edge::LocalEdge;
+use crate::folders::{AllFolders, Folders, Health, LibraryFolders, Tables};
+use crate::gate::Gate;
+use crate::hosts::Hosts;
+use crate::shelf::Shelf;
+use disk::{Files, Inode};
+use http::{Field, Request};
+use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
+
+/// What is served, and to whom.
+pub struct Libraries {
+    all: Vec<Library>,
+    hosts: Hosts,
+    /// Who may request which file; none without keys.
+    pub gate: Option<Gate>,
+    /// The files of a caching edge; none if the libraries' are served.
+    pub(crate) edge: Option<LocalEdge>,
+}
+
+/// One library.
+pub struct Library {
+    /// What its titles' names begin with where those of all libraries are told: its first host and a slash. Empty for the library of all
+    /// hosts that have no other.
+    prefix: Vec<u8>,
+    /// The files.
+    pub files: Files,
+    /// The folders that they are in.
+    folders: Arc<Folders>,
+    /// The list of titles for the pages; none without pages.
+    pub shelf: Option<Shelf>,
+}
+
+impl Libraries {
+    /// Those of `config`, whose folders and lists are given, in one order. Each keeps as many files open as `open_files_max` says, of which those on
+    /// the disks `rotating` are read in whole buffers.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub(crate) fn new(
+        config: &Config,
+        folders: &AllFolders,
+        shelves: Vec<Option<Shelf>>,
+        (open_files_max, rotating): (usize, &Arc<[u64]>),
+        gate: Option<Gate>,
+        edge: Option<LocalEdge>,
+    ) -> io::Result<Self> {
+        let library = |(library, shelf): (&LibraryFolders, Option<Shelf>)| {
+            let prefix =
+                library.hosts.first().map(|host| format!("{}/", host.to_ascii_lowercase()));
+            let files = library.folders.files(open_files_max)?;
+            let files = files.with_rotating(Arc::clone(rotating));
+            let prefix = prefix.unwrap_or_default().into_bytes();
+            Ok(Library { prefix, files, folders: Arc::clone(&library.folders), shelf })
+        };
+        let all = folders.iter().zip(shelves).map(library).collect::<io::Result<_>>()?;
+        Ok(Self { all, hosts: Hosts::new(config), gate, edge })
+    }
+
+    /// The library of the host that `request` is for; none if that host has none.
+    pub fn of(&self, request: &Request) -> Option<&Library> {
+        self.all.get(self.hosts.library_of(request.field(Field::Host))?)
+    }
+
+    /// The library of all hosts that have no other, if there is one.
+    pub fn of_others(&self) -> Option<&Library> {
+        self.all.get(self.hosts.library_of(None)?)
+    }
+
+    /// Whether none of them can be served.
+    pub(crate) fn are_lost(&self) -> bool {
+        self.all.iter().all(|library| matches!(library.folders.health(), Health::Lost(_)))
+    }
+
+    /// From now on serves none of `inodes` from any library, under any name.
+    pub(crate) fn withhold(&self, inodes: &Arc<[Inode]>) {
+        self.all.iter().for_each(|library| library.files.withhold(Arc::clone(inodes)));
+    }
+
+    /// Forgets the files that no viewer uses, to free their descriptors.
+    pub(crate) fn forget_unused(&self) {
+        self.all.iter().for_each(|library| library.files.forget_unused());
+    }
+
+    /// Once a second, gives up files that programs wait to write to, and looks names up in the newest tables.
+    pub(crate) fn tick(&self) {
+        for Library { files, folders, .. } in &self.all {
+            files.forget_recalled();
+            if let Some(Tables { names, originals }) = folders.tables() {
+                files.renew_names(names);
+                files.fall_back_on(originals);
+            }
+        }
+    }
+
+    /// How often a file could not be held still because a program had it open for writing.
+    pub(crate) fn open_for_writing(&self) -> u64 {
+        self.all.iter().map(|library| library.files.open_for_writing()).sum()
+    }
+
+    /// How many files are remembered.
+    pub(crate) fn remembered_count(&self) -> u64 {
+        self.all.iter().map(|library| library.files.remembered_count() as u64).sum()
+    }
+}
+
+impl Library {
+    /// `path` as it is told where it could be another library's.
+    pub(crate) fn named<'p>(&self, path: &'p [u8]) -> Cow<'p, [u8]> {
+        match self.prefix.is_empty() {
+            true => Cow::Borrowed(path),
+            false => Cow::Owned([&self.prefix, path].concat()),
+        }
+    }
+
+    /// Notes that a file of `folder` could not be read.
+    pub(crate) fn note_failure(&self, folder: Option<u16>) {
+        self.folders.note_failure(folder);
+    }
+}
