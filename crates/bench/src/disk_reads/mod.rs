@@ -179,10 +179,14 @@ fn compared_bytes(target: &Target, way: Way, options: &Options) -> Result<u64, O
 }
 
 /// The kernel says `EOPNOTSUPP` where a filesystem or a driver has no polling or no commands; an old NVMe driver, `ENOTTY`. `EACCES`
-/// and `EPERM` are what a user without rights gets. Only plain reads must work.
+/// and `EPERM` are what a user without rights gets, and `EINVAL` a command that asks for more than the disk gives at once. Only
+/// plain reads must work.
 fn refused(way: Way, error: io::Error) -> Obstacle {
     use rustix::io::Errno;
     match Errno::from_io_error(&error) {
+        Some(Errno::INVAL) if way.is_command() => {
+            Obstacle::Unavailable(format!("the driver refuses it: {error}; try a smaller --read"))
+        }
         Some(Errno::OPNOTSUPP | Errno::NOTTY | Errno::ACCESS | Errno::PERM | Errno::INVAL)
             if way != Way::Interrupts =>
         {
