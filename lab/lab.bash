@@ -71,7 +71,7 @@ lab_boot_once() { # SCENARIO MACHINE ROUTE LOG
   local deadline
   deadline=$(lab_header "$1" "deadline$([ "$LAB_LONG" = 0 ] || echo " long")")
   machine_files "$2" "$1"
-  machine_command "$2" "lab.scenario=$1 lab.long=$LAB_LONG lab.route=$3"
+  machine_command "$2" "lab.scenario=$1 lab.long=$LAB_LONG lab.route=$3 $(lab_header "$1" kernel)"
   LAB_STATUS=0
   timeout --signal=KILL "${deadline:-300}" "${MACHINE_COMMAND[@]}" -serial "file:$4" </dev/null >"$4.qemu" 2>&1 || LAB_STATUS=$?
   rm -f "$MACHINE_INITRD"

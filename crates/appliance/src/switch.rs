@@ -54,11 +54,13 @@ pub enum Switch {
     Reread,
     /// On the bypass route, sending spread over the round trip; off: in bursts, unless a rate is set.
     Pacing,
+    /// On the bypass route over AF_XDP, payload is written into frames through the processor's caches; off: past them.
+    CachedFrames,
 }
 
 impl Switch {
     /// Every switch with its name and description.
-    pub const ALL: [(Switch, &'static str, &'static str); 22] = [
+    pub const ALL: [(Switch, &'static str, &'static str); 23] = [
         (Self::Pull, "pull", "windows pulled by TCP_NOTSENT_LOWAT"),
         (Self::Lifo, "lifo", "last-in-first-out buffers"),
         (Self::Registered, "registered", "buffers registered with the ring"),
@@ -81,6 +83,7 @@ impl Switch {
         (Self::Completion, "completion", "reads sealed and sent as soon as done (bypass)"),
         (Self::Reread, "reread", "lost bytes read from disk again (bypass)"),
         (Self::Pacing, "pacing", "sending spread over the round trip (bypass)"),
+        (Self::CachedFrames, "cached-frames", "frames written through the caches (bypass, xdp)"),
     ];
 
     /// All names, as a list for people.

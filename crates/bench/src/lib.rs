@@ -12,6 +12,7 @@ pub mod ablate;
 mod accounting;
 pub mod connections;
 mod counters;
+pub mod disk_reads;
 pub mod edge;
 pub mod fill;
 pub mod gateway;

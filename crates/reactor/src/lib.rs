@@ -15,6 +15,7 @@
 compile_error!("a task's index and generation are packed into a 64-bit pointer");
 
 pub mod blocks;
+pub mod disk_ring;
 pub mod executor;
 pub mod fd;
 pub mod lease;
@@ -29,6 +30,7 @@ pub mod streaming;
 pub mod timer;
 
 pub use blocks::{Blocks, Claimed, LocalBlocks, Pinned};
+pub use disk_ring::{Asked, DiskRing, DiskRingOptions};
 pub use executor::{Reactor, spawn, tasks_live, tasks_panicked, yield_now};
 pub use fd::Fd;
 pub use node::{RefusedNode, prefer_node, take_refused_node};

@@ -2,7 +2,7 @@
 //!
 //! That pays if nothing reads the destination from a cache soon, because a device does, or because it is far larger than the
 //! caches: it saves the read of each line before it is overwritten, and leaves the cache to others. It does not if the next
-//! reader is this core, or a kernel on it that copies once more (docs/notes/bypass.md has figures).
+//! reader is this core, or a kernel on it that copies once more (docs/notes/bypass.md, "Past the caches").
 
 /// Copies `from` to `to`, and returns after all of it can be seen by devices and other cores. On a processor without such
 /// stores it is an ordinary copy.

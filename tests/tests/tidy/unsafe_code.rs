@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/net/src/tls.rs", "kernel TLS: setsockopt and control messages"),
     ("crates/reactor/src/blocks.rs", "memory that threads share, and pages for it"),
     ("crates/reactor/src/mapping.rs", "memory for buffers and blocks, from the kernel"),
+    ("crates/reactor/src/disk_ring.rs", "a ring that reads into memory of its own"),
     ("crates/reactor/src/executor.rs", "wakers and the ring's registration"),
     ("crates/reactor/src/lease.rs", "fcntl(F_SETLEASE)"),
     ("crates/reactor/src/node.rs", "set_mempolicy, mbind"),

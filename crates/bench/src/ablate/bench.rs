@@ -146,8 +146,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
             Ok(group) => group,
             Err(why) => return self.skip(ablations, &why, outcome),
         };
-        let takes_namespace = matches!(work, Work::Pair | Work::Bypass);
-        if let Some(why) = takes_namespace.then(pair::obstacle).flatten() {
+        if let Some(why) = work.takes_namespaces().then(pair::obstacle).flatten() {
             return self.skip(ablations, &why, outcome);
         }
         let feasible = |ablation: &&Ablation| obstacle(ablation).is_none();
@@ -296,7 +295,7 @@ fn viewers_for(machine: &Machine) -> usize {
 
 /// Whether the page cache must have nothing of the library when a step begins.
 fn is_cold(work: Work) -> bool {
-    matches!(work, Work::Cold | Work::Scarce | Work::Bypass)
+    work.is_direct() || work == Work::Scarce
 }
 
 /// Why this machine cannot switch something off, although it can do the work.
@@ -309,8 +308,7 @@ fn obstacle(ablation: &Ablation) -> Option<String> {
 }
 
 fn arguments(work: Work, without: Option<&Ablation>) -> Vec<String> {
-    let mut words =
-        vec!["--disk", if matches!(work, Work::Cold | Work::Bypass) { "direct" } else { "auto" }];
+    let mut words = vec!["--disk", if work.is_direct() { "direct" } else { "auto" }];
     match without.map(|one| (one.off, one.name)) {
         Some((Off::Switch, name) | (Off::SwitchOf(name), _)) => words.extend(["--off", name]),
         Some((Off::Tls, _)) => words.extend(["--tls", "off"]),
@@ -325,6 +323,9 @@ fn place<'a>(work: Work, without: Option<&Ablation>, group: Option<&'a Group>) -
     }
     if work == Work::Bypass {
         return Place::BehindTap;
+    }
+    if work == Work::Frames {
+        return Place::BehindXdp;
     }
     if work != Work::Pair {
         return Place::Here;
@@ -341,7 +342,7 @@ fn place<'a>(work: Work, without: Option<&Ablation>, group: Option<&'a Group>) -
 }
 
 fn label(work: Work, without: Option<&Ablation>) -> String {
-    format!("{:10} without {:11}", work.name(), without.map_or("(nothing)", |one| one.name))
+    format!("{:10} without {:13}", work.name(), without.map_or("(nothing)", |one| one.name))
 }
 
 fn describe(label: &str, trial: &Trial) -> String {

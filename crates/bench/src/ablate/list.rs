@@ -24,6 +24,8 @@ pub(crate) enum Work {
     Pair,
     /// As `Cold`, over our own TCP and a TAP, in packets of 1500 bytes.
     Bypass,
+    /// As `Bypass`, over AF_XDP at the far end of the Ethernet pair.
+    Frames,
 }
 
 impl Work {
@@ -38,7 +40,18 @@ impl Work {
             Self::Workers => "workers",
             Self::Pair => "pair",
             Self::Bypass => "bypass",
+            Self::Frames => "frames",
         }
+    }
+
+    /// Whether servers and clients have network namespaces of their own, which takes root.
+    pub(crate) fn takes_namespaces(self) -> bool {
+        matches!(self, Self::Pair | Self::Bypass | Self::Frames)
+    }
+
+    /// Whether the server reads past the page cache.
+    pub(crate) fn is_direct(self) -> bool {
+        matches!(self, Self::Cold | Self::Bypass | Self::Frames)
     }
 
     /// Its description for the legend.
@@ -52,6 +65,7 @@ impl Work {
             Self::Workers => "as warm, two workers on two cores",
             Self::Pair => "as warm, over an Ethernet pair in packets of 1500 bytes",
             Self::Bypass => "as cold, over our own TCP and a TAP in packets of 1500 bytes",
+            Self::Frames => "as bypass, by AF_XDP at an Ethernet pair instead of a TAP",
         }
     }
 }
@@ -214,6 +228,7 @@ pub(crate) const ALL: &[Ablation] = &[
     switch("bypass-lifo", "last-in-first-out buffers (first in, first out instead)", Work::Bypass)
         .by(Off::SwitchOf("lifo")),
     switch("pacing", "sending spread over the round trip (in bursts instead)", Work::Bypass),
+    switch("cached-frames", "frames written through the caches (past them instead)", Work::Frames),
 ];
 
 /// The ablations with these names, or all.

@@ -26,6 +26,5 @@ pub use outcome::Outcome;
 /// Whether the named switches (none: all) need network namespaces, in which this program has to be started again.
 pub fn wants_namespace(names: &[String]) -> bool {
     let chosen = list::chosen(names).unwrap_or_default();
-    let needs_one = |work| matches!(work, list::Work::Pair | list::Work::Bypass);
-    chosen.iter().any(|ablation| needs_one(ablation.work)) && pair::obstacle().is_none()
+    chosen.iter().any(|ablation| ablation.work.takes_namespaces()) && pair::obstacle().is_none()
 }

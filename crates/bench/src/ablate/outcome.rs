@@ -203,7 +203,7 @@ impl Outcome {
 }
 
 const HEADING: &str =
-    "work       without      viewers     Gb/s   CPU %   per CPU %   change   Netflix's own row";
+    "work       without        viewers     Gb/s   CPU %   per CPU %   change   Netflix's own row";
 
 fn line(
     work: Work,
@@ -214,7 +214,7 @@ fn line(
 ) -> String {
     let Some(figures) = figures else {
         return format!(
-            "{:10} {name:11}       -        -       -           -        -\n",
+            "{:10} {name:13}       -        -       -           -        -\n",
             work.name()
         );
     };
@@ -224,7 +224,7 @@ fn line(
     };
     let change = change.map_or_else(|| "       ".into(), |change| format!("x{change:6.2}"));
     let line = format!(
-        "{:10} {name:11} {:8} {achieved:>8} {:7.1} {:11.3}  {change}   {seed}",
+        "{:10} {name:13} {:8} {achieved:>8} {:7.1} {:11.3}  {change}   {seed}",
         work.name(),
         figures.viewers,
         figures.cpu_percent,

@@ -45,6 +45,8 @@ pub(crate) enum Place<'a> {
     Behind(Pair),
     /// Next to the bench, with its own TCP behind a TAP.
     BehindTap,
+    /// At the far end of an Ethernet pair, with its own TCP by AF_XDP.
+    BehindXdp,
 }
 
 /// Configuration of a server behind a TAP, for one worker; addresses for documentation (RFC 5737), in a namespace of
@@ -53,6 +55,14 @@ const TAP_CONFIG: &str = r#"
 [bypass]
 addresses = ["192.0.2.2"]
 kernel_addresses = ["192.0.2.1/24"]
+"#;
+
+/// The same at the end of an Ethernet pair, whose address is the kernel's.
+const XDP_CONFIG: &str = r#"
+[bypass]
+device = "xdp"
+interface = "fb-server"
+addresses = ["192.0.2.2"]
 "#;
 
 /// A running server; ended when dropped.
@@ -115,7 +125,7 @@ impl Setting<'_> {
         let listen = match self.place {
             Place::Behind(_) => SocketAddr::from((pair::SERVER, 0)),
             Place::Here | Place::In(_) => SocketAddr::from(([127, 0, 0, 1], 0)),
-            Place::BehindTap => SocketAddr::from(([0, 0, 0, 0], 8443)),
+            Place::BehindTap | Place::BehindXdp => SocketAddr::from(([0, 0, 0, 0], 8443)),
         };
         let mut words: Vec<OsString> = ["taskset", "-c", &cpus.join(",")].map(Into::into).into();
         words.push(std::env::current_exe()?.into());
@@ -124,9 +134,14 @@ impl Setting<'_> {
         words.extend(["--listen".into(), listen.to_string().into()]);
         words.extend(["--admin", "127.0.0.1:0", "--workers"].map(Into::into));
         words.push(self.cpus.len().to_string().into());
-        if matches!(self.place, Place::BehindTap) {
+        let own_tcp = match self.place {
+            Place::BehindTap => Some(TAP_CONFIG),
+            Place::BehindXdp => Some(XDP_CONFIG),
+            Place::Here | Place::In(_) | Place::Behind(_) => None,
+        };
+        if let Some(text) = own_tcp {
             let config = self.scratch.join("bypass.toml");
-            fs::write(&config, TAP_CONFIG)?;
+            fs::write(&config, text)?;
             words.extend(["--route", "bypass", "--config"].map(Into::into));
             words.push(config.into());
         }
@@ -138,6 +153,7 @@ impl Setting<'_> {
                 command
             }
             Place::Behind(pair) => pair.server(),
+            Place::BehindXdp => Pair::PLAIN.server(),
         };
         command.args(words).args(&self.arguments);
         if self.hides_vector_aes {
@@ -148,8 +164,11 @@ impl Setting<'_> {
 
     /// Completes the child's start, before it becomes the server.
     fn meet(&self, child: &mut Child) -> io::Result<()> {
-        let Place::Behind(pair) = self.place else { return Ok(()) };
-        pair.meet(child)
+        match self.place {
+            Place::Behind(pair) => pair.meet(child),
+            Place::BehindXdp => Pair::PLAIN.meet(child),
+            Place::Here | Place::In(_) | Place::BehindTap => Ok(()),
+        }
     }
 }
 

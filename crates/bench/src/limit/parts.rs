@@ -481,7 +481,7 @@ impl Timer {
     }
 }
 
-pub(super) fn thread_time() -> Duration {
+pub(crate) fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     // Neither clock is ever negative.
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

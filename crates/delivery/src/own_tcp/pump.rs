@@ -8,7 +8,11 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// After a turn, timeouts wait this long at least, so that one wake-up serves many viewers. Most of them are pacing's, which makes up for a
+/// millisecond.
+const TIMEOUTS_APART: Duration = Duration::from_micros(500);
 
 /// A descriptor that is waited for again and again.
 struct Source {
@@ -70,14 +74,15 @@ impl OwnTcp {
                 yield_now().await;
                 why = Why { frames: true, news: false };
             } else {
-                why = self.wait(&mut device, news.as_mut()).await;
+                why = self.wait(&mut device, news.as_mut(), now).await;
             }
         }
     }
 
-    /// Waits for frames, news, a timeout, or something to send.
-    async fn wait(&self, device: &mut Source, mut news: Option<&mut Source>) -> Why {
-        let mut due = pin!(self.next_timeout().map(sleep_until));
+    /// Waits for frames, news, a timeout, or something to send. Timeouts were last processed at `now`.
+    async fn wait(&self, device: &mut Source, mut news: Option<&mut Source>, now: Instant) -> Why {
+        let due = self.next_timeout().map(|due| due.max(now + TIMEOUTS_APART));
+        let mut due = pin!(due.map(sleep_until));
         poll_fn(|cx| {
             let frames = device.poll(cx);
             let news = news.as_mut().is_some_and(|news| news.poll(cx));

@@ -2,6 +2,7 @@
 
 mod ablate;
 mod connections;
+mod disk;
 mod edge;
 mod fill_beside;
 mod gateway;
@@ -29,6 +30,7 @@ pub(crate) struct Bench {
 enum Kind {
     Ablate(ablate::Ablate),
     Connections(connections::Connections),
+    Disk(disk::DiskReads),
     Edge(edge::EdgeBench),
     FillBeside(fill_beside::FillBeside),
     Gateway(gateway::Gateway),
@@ -49,6 +51,7 @@ impl Bench {
         let done = match self.kind {
             Kind::Ablate(ablate) => ablate.run(),
             Kind::Connections(connections) => connections.run(),
+            Kind::Disk(disk) => disk.run(),
             Kind::Edge(edge) => edge.run(),
             Kind::FillBeside(beside) => beside.run(),
             Kind::Gateway(gateway) => gateway.run(),

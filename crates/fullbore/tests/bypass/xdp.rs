@@ -43,6 +43,21 @@ fn every_byte_arrives_and_the_kernel_keeps_what_is_its_own() {
 }
 
 #[test]
+fn frames_written_past_the_caches_have_the_same_bytes() {
+    if !tool::are_here(&[("curl", "curl")]) {
+        return;
+    }
+    let Some(far) = Far::new(1500, "") else { return };
+    let mut room = Room::new(3_000_001);
+    room.device = Far::xdp();
+    let server = Server::start(&far.server, &room, &["--off", "cached-frames"], "");
+    let url = server.url_at(&Device::Xdp.hosts()[0]);
+    let got = far.client.succeed("curl", &["--silent", "--insecure", "--max-time", "60", &url]);
+    assert!(got == room.film, "{} bytes", got.len());
+    server.end();
+}
+
+#[test]
 fn many_viewers_at_once_get_their_bytes() {
     let Some(far) = Far::new(1500, "") else { return };
     let mut room = Room::new(1_000_001);

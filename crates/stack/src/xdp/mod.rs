@@ -16,6 +16,7 @@ use crate::compose::Head;
 use crate::drop_reason::{DropReason, Statistics};
 use crate::kernel::umem::{CHUNK_BYTES, Chunk};
 use crate::parse::{Checksum, Packet, parse};
+use reactor::copy_streaming;
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use rustix::net::{RecvFlags, SendFlags};
@@ -40,6 +41,8 @@ pub struct Xdp {
     statistics: Statistics,
     /// Whether the program runs in the card's driver.
     is_native: bool,
+    /// Whether payload is written into chunks past the processor's caches.
+    streams_payload: bool,
     /// Keeps the program on the interface.
     _attached: Arc<OwnedFd>,
 }
@@ -182,7 +185,12 @@ impl Xdp {
             bytes[..head_bytes.len()].copy_from_slice(head_bytes);
             let here = frame_bytes_left.min(CHUNK_BYTES);
             left.take(here - at, |slice| {
-                bytes[at..at + slice.len()].copy_from_slice(slice);
+                let to = &mut bytes[at..at + slice.len()];
+                if self.streams_payload {
+                    copy_streaming(slice, to)
+                } else {
+                    to.copy_from_slice(slice)
+                }
                 at += slice.len();
             });
             frame_bytes_left -= here;

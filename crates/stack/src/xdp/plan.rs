@@ -38,6 +38,8 @@ pub struct XdpPlan {
     pub flows: Vec<SocketAddr>,
     /// Try to let the card read and write our memory itself, if its driver can.
     pub zero_copy: bool,
+    /// Write payload into frames past the processor's caches (non-temporal stores), for whoever reads it from memory.
+    pub streams_payload: bool,
 }
 
 impl XdpPlan {
@@ -70,6 +72,7 @@ impl XdpPlan {
                 is_in_jumbo: false,
                 statistics: Statistics::default(),
                 is_native,
+                streams_payload: self.streams_payload,
                 _attached: Arc::clone(&attached),
             };
             interfaces.push(Interface {

@@ -22,6 +22,7 @@ pub(crate) fn plan() -> XdpPlan {
         queues: 1,
         flows: ours().into_iter().map(|address| (address, 443).into()).collect(),
         zero_copy: true,
+        streams_payload: false,
     }
 }
 
@@ -60,14 +61,22 @@ fn take_card(namespace: &Namespace, name: &str) {
 }
 
 pub(crate) fn open(near: &Namespace) -> Interface {
-    let mut interfaces = near.inside(|| plan().open().unwrap_or_else(|error| panic!("{error}")));
+    open_by(near, plan())
+}
+
+fn open_by(near: &Namespace, plan: XdpPlan) -> Interface {
+    let opened = near.inside(move || plan.open());
+    let mut interfaces = opened.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(interfaces.len(), 1);
     interfaces.remove(0)
 }
 
 /// Sends every byte both ways, for each of our addresses.
 fn films_go_both_ways(near: &Namespace, far: &Namespace, mtu_bytes: u32) {
-    let mut interface = open(near);
+    films_go_over(open(near), far, mtu_bytes);
+}
+
+fn films_go_over(mut interface: Interface, far: &Namespace, mtu_bytes: u32) {
     for address in ours() {
         let local = SocketAddr::new(address, 443);
         let fetched = far.start(move || fetch_and_send(local, FETCH_BYTES, SEND_BYTES));
@@ -93,6 +102,13 @@ fn films_go_both_ways(near: &Namespace, far: &Namespace, mtu_bytes: u32) {
 fn frames_go_both_ways_without_the_kernels_stack() {
     let Some((near, far)) = pair(1500) else { return };
     films_go_both_ways(&near, &far, 1500);
+}
+
+#[test]
+fn frames_written_past_the_caches_are_the_same() {
+    let Some((near, far)) = pair(1500) else { return };
+    let plan = XdpPlan { streams_payload: true, ..plan() };
+    films_go_over(open_by(&near, plan), &far, 1500);
 }
 
 #[test]

@@ -260,12 +260,10 @@ fn a_paced_window_is_spread() {
         "
         open 100ms
         write 14600
-        # 14,600 bytes in half of a round trip (slow start): 292,000 bytes a second, two segments in 10 ms. One millisecond is given as credit.
-        > . 1:2921(2920) ack 1
-        +9ms > . 2921:5841(2920) ack 1
-        +10ms > . 5841:8761(2920) ack 1
-        +10ms > . 8761:11681(2920) ack 1
-        +10ms > P. 11681:14601(2920) ack 1
+        # 14,600 bytes in half of a round trip (slow start): 292,000 bytes a second, four segments in 20 ms. One millisecond is given as credit.
+        > . 1:5841(5840) ack 1
+        +19ms > . 5841:11681(5840) ack 1
+        +20ms > P. 11681:14601(2920) ack 1
         ",
     );
 }
