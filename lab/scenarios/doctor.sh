@@ -41,7 +41,8 @@ must_find somaxconn
 echo "$before" >/proc/sys/net/core/somaxconn
 must_not_find somaxconn
 
-echo mq-deadline >"/sys/block/$DISK/queue/scheduler" 2>/dev/null && must_find scheduler
+echo mq-deadline >"/sys/block/$DISK/queue/scheduler" || wrong "this kernel has no mq-deadline, so no fault can be made"
+must_find scheduler
 echo none >"/sys/block/$DISK/queue/scheduler"
 must_not_find scheduler
 

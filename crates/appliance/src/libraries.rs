@@ -24,8 +24,8 @@ pub struct Libraries {
 
 /// One library.
 pub struct Library {
-    /// What its titles' names begin with where those of all libraries are told: its first host and a slash. Empty for the library of all
-    /// hosts that have no other.
+    /// What its titles' names begin with where those of all libraries are told: its first host and a colon, because with a slash the host would
+    /// look like a folder, and so like a title of its own. Empty for the library of all hosts that have no other.
     prefix: Vec<u8>,
     /// The files.
     pub files: Files,
@@ -51,7 +51,7 @@ impl Libraries {
     ) -> io::Result<Self> {
         let library = |(library, shelf): (&LibraryFolders, Option<Shelf>)| {
             let prefix =
-                library.hosts.first().map(|host| format!("{}/", host.to_ascii_lowercase()));
+                library.hosts.first().map(|host| format!("{}:", host.to_ascii_lowercase()));
             let files = library.folders.files(open_files_max)?;
             let files = files.with_rotating(Arc::clone(rotating));
             let prefix = prefix.unwrap_or_default().into_bytes();

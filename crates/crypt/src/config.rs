@@ -21,6 +21,9 @@ use crate::secrets::CaptureLog;
 use crate::self_signed;
 use crate::tickets::{self, Ticketer};
 
+/// The protocols inside of TLS (RFC 7301), preferred first.
+pub(crate) const HTTP: [&[u8]; 2] = [b"http/1.1", b"http/1.0"];
+
 /// The TLS versions to speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Versions {
@@ -182,7 +185,7 @@ fn server_config(
         .with_no_client_auth()
         .with_cert_resolver(identities);
     // curl --http1.0 offers only the latter.
-    config.alpn_protocols = vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()];
+    config.alpn_protocols = HTTP.map(<[u8]>::to_vec).into();
     // The server decides the order: sealing is most of what it does, and the client opens one stream.
     config.ignore_client_order = true;
     config.enable_secret_extraction = true;

@@ -5,6 +5,7 @@
 //!
 //! The keys of these certificates are made here, live as long as the proof, and are worth nothing: nobody trusts them.
 
+use crate::config::HTTP;
 use crate::error::ConfigError;
 use aws_lc_rs::digest::SHA256_OUTPUT_LEN;
 use rcgen::{
@@ -104,10 +105,12 @@ impl ResolvesServerCert for WithProofs {
     }
 }
 
-/// Whether the protocol is all that is offered.
+/// Whether the protocol is offered, and with it nothing else that the server speaks, so that it would be agreed on.
 fn is_for_proof(hello: &ClientHello<'_>) -> bool {
-    let Some(mut offered) = hello.alpn() else { return false };
-    offered.next() == Some(ACME_TLS) && offered.next().is_none()
+    let Some(offered) = hello.alpn() else { return false };
+    let mut offered: Vec<_> = offered.collect();
+    offered.retain(|one| *one == ACME_TLS || HTTP.contains(one));
+    offered == [ACME_TLS]
 }
 
 #[cfg(test)]

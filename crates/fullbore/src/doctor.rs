@@ -51,13 +51,9 @@ impl Doctor {
                 return ExitCode::from(2);
             }
         };
-        let measured = match self.measure.then(|| measured(&library, self.seconds)).transpose() {
-            Ok(measured) => measured,
-            Err(error) => {
-                tell(&format!("cannot measure: {error}"));
-                return ExitCode::FAILURE;
-            }
-        };
+        let measured = self.measure.then(|| measured(&library, self.seconds)).transpose();
+        let failed = measured.as_ref().err().map(|error| format!("cannot measure: {error}"));
+        let measured = measured.unwrap_or_default();
         let lacks = library.iter().flat_map(|folder| access::all_lacks(folder));
         let diagnosis = examine(Evidence {
             root: Path::new("/"),
@@ -75,6 +71,10 @@ impl Doctor {
         } else {
             say(&diagnosis.describe());
             measured.iter().for_each(|measured| say(&format!("\n{}", measured.describe())));
+        }
+        if let Some(why) = failed {
+            tell(&why);
+            return ExitCode::FAILURE;
         }
         match measured {
             Some(Measurements { interrupted: true, .. }) => interrupt::EXIT_CODE.into(),

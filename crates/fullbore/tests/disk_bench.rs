@@ -2,6 +2,7 @@
 
 use fullbore_tests::program;
 use serde_json::Value;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Output};
 
 fn bench(arguments: &[&str]) -> Output {
@@ -14,6 +15,12 @@ fn bench(arguments: &[&str]) -> Output {
 fn direct_reads_are_measured_and_other_ways_say_why_not() {
     // Not in memory, where there are no direct reads.
     let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut direct = std::fs::OpenOptions::new();
+    direct.write(true).create(true).custom_flags(libc::O_DIRECT);
+    if let Err(error) = direct.open(scratch.path().join("probe")) {
+        eprintln!("SKIPPED: {} has no direct reads: {error}", scratch.path().display());
+        return;
+    }
     let file = scratch.path().join("disk.json");
     let folder = scratch.path().to_str().unwrap();
     let output = bench(&["--scratch", folder, "--json", file.to_str().unwrap()]);

@@ -90,6 +90,11 @@ impl DiskHealth {
         (TEMPERATURES.contains(&temperature) && health.spare_percent <= 100).then_some(health)
     }
 
+    /// Whether it warns of its temperature and of nothing else.
+    pub fn warnings_are_of_heat(self) -> bool {
+        self.warnings == 1 << 1
+    }
+
     /// What the disk warns of, in words.
     pub fn warnings(self) -> Vec<&'static str> {
         const NAMES: [&str; 5] = [
@@ -115,6 +120,9 @@ mod tests {
         let health = DiskHealth::parse(&log).unwrap();
         assert_eq!((health.spare_percent, health.used_percent), (7, 104));
         assert_eq!(health.warnings(), ["spare blocks run out", "it takes no more writes"]);
+        assert!(!health.warnings_are_of_heat());
+        log[0] = 0b10;
+        assert!(DiskHealth::parse(&log).unwrap().warnings_are_of_heat());
     }
 
     #[test]

@@ -62,8 +62,11 @@ impl DiskRing {
     /// Makes a ring for reads of `file`, and registers its memory if the memlock limit allows.
     ///
     /// # Errors
-    /// If the kernel has no such ring (Linux 6.1 does), or no memory.
+    /// If the kernel has no such ring (Linux 6.1 does), or no memory; if a command of that length cannot be sent to that disk.
     pub fn new(file: OwnedFd, options: DiskRingOptions) -> io::Result<Self> {
+        if let Asked::Nvme { block_bytes, .. } = options.asked {
+            check_command(options.read_bytes, block_bytes)?;
+        }
         let mut builder = IoUring::<squeue::Entry128, cqueue::Entry32>::builder();
         // As the reactor's ring, in which completions are processed when the thread asks.
         builder.setup_single_issuer();
@@ -206,6 +209,16 @@ fn checked(asked: Asked, result: i32, bytes: u32) -> io::Result<()> {
     }
 }
 
+/// A command names whole blocks, 65,536 at most. The kernel does not compare that with the memory given, so the disk would write to what lies behind.
+fn check_command(read_bytes: u32, block_bytes: u32) -> io::Result<()> {
+    let is_whole = block_bytes > 0 && read_bytes % block_bytes == 0;
+    if is_whole && (1..=1 << 16).contains(&(read_bytes / block_bytes)) {
+        return Ok(());
+    }
+    let why = format!("the disk has blocks of {block_bytes} bytes, and reads are of {read_bytes}");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
 struct NvmeRead {
     namespace: u32,
     memory: u64,
@@ -236,6 +249,16 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     const READ_BYTES: u32 = 8192;
+
+    #[test]
+    fn a_command_names_whole_blocks_that_fit_into_the_memory_given() {
+        for good in [512, 4096, 8192] {
+            assert!(check_command(READ_BYTES, good).is_ok(), "{good}");
+        }
+        for (read, block) in [(4096, 8192), (READ_BYTES, 0), (READ_BYTES, 3000), (1 << 30, 512)] {
+            assert!(check_command(read, block).is_err(), "{read} bytes in blocks of {block}");
+        }
+    }
 
     fn ring_of(file: &File) -> DiskRing {
         let options =

@@ -82,6 +82,8 @@ impl AcmeLink {
                 }
             }
         }
+        // Nobody is left to say when a proof has been seen.
+        let _ = self.proofs.replace([]);
         complain(
             "the helper for certificates and its keeper are gone: the certificate in use stays, and is not renewed; restart the server",
         );

@@ -186,7 +186,10 @@ fn describe_shared(error: &FoldersError) -> String {
                   or put hosts that share one into one of the [[sites]]";
     let path = |path: &Path| path.display().to_string();
     match error {
-        FoldersError::TooMany(_) => error.to_string(),
+        FoldersError::TooMany(count) => {
+            let most = catalog::FOLDERS_MAX;
+            format!("library and the [[sites]] have {count} folders together; there may be {most}")
+        }
         FoldersError::Twice(one, other) if one == other => {
             format!("the folder {} is in two libraries, so {advice}", path(one))
         }

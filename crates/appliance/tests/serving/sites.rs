@@ -178,7 +178,7 @@ fn what_is_told_of_titles_says_whose_they_are() {
         starts.sort();
         starts
     };
-    let expected = [("a.example/film.mp4", 1), ("b.example/film.mp4", 2), ("film.mp4", 1)];
+    let expected = [("a.example:film.mp4", 1), ("b.example:film.mp4", 2), ("film.mp4", 1)];
     let expected = expected.map(|(title, starts)| (title.to_owned(), starts));
     await_that(|| starts(&status()) == expected, || format!("{:?}", status()["titles"]));
     let hosts = status()["library"].as_array().unwrap().to_vec();

@@ -287,7 +287,7 @@ mod tests {
     fn the_table_has_a_line_for_each() {
         let said = outcome().describe();
         for expected in
-            ["warm       (nothing)       1000    10.00    50.0", "x  0.25   SF_NOCACHE: 375 @ 53"]
+            ["warm       (nothing)         1000    10.00    50.0", "x  0.25   SF_NOCACHE: 375 @ 53"]
         {
             assert!(said.contains(expected), "{expected:?} is not in\n{said}");
         }

@@ -129,7 +129,7 @@ fn placed(field: &str, mut value: u64) -> Option<u64> {
     for range in field.strip_prefix("config:")?.split(',') {
         let (low, high) = range.split_once('-').unwrap_or((range, range));
         let (low, high) = (low.parse::<u32>().ok()?, high.parse::<u32>().ok()?);
-        let width = high.checked_sub(low)? + 1;
+        let width = high.checked_sub(low)?.checked_add(1)?;
         let mask = u64::MAX.checked_shr(64_u32.checked_sub(width)?)?;
         config |= (value & mask).checked_shl(low)?;
         value = value.checked_shr(width).unwrap_or(0);
@@ -243,7 +243,15 @@ mod tests {
         for (files, processor) in [(IMC, INTEL), (DF, MILAN), (UMC, GENOA)] {
             let all = events(sources(files).path(), processor).len();
             for at in 0..files.len() {
-                for nonsense in ["", "-1", "config:9-2", "config:0-99", "config:", "\u{fffd}=0x,"] {
+                for nonsense in [
+                    "",
+                    "-1",
+                    "config:9-2",
+                    "config:0-99",
+                    "config:0-4294967295",
+                    "config:",
+                    "\u{fffd}=0x,",
+                ] {
                     let mut spoiled = files.to_vec();
                     spoiled[at].1 = nonsense;
                     assert!(events(sources(&spoiled).path(), processor).len() <= all, "{nonsense}");

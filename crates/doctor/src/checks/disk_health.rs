@@ -58,7 +58,7 @@ fn wear(controller: &str, used_percent: u8) -> Finding {
 }
 
 fn warned(controller: &str, health: DiskHealth) -> Finding {
-    fault(
+    let mut finding = fault(
         controller,
         "disk-warning",
         [
@@ -70,5 +70,11 @@ fn warned(controller: &str, health: DiskHealth) -> Finding {
             "no warning".into(),
         ],
         "its films, if it fails",
-    )
+    );
+    if health.warnings_are_of_heat() {
+        finding.cost =
+            Cost::unmeasured("the disk slows itself down until its temperature is right");
+        finding.mend = "give it air".into();
+    }
+    finding
 }

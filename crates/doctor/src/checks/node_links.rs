@@ -23,8 +23,9 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     let is_rate =
         |rate: &&NodeRate| rate.gbytes_per_second > 0.0 && rate.gbytes_per_second < GBYTES_MAX;
     let rates: Vec<_> = rates.iter().filter(is_rate).copied().collect();
-    narrow(visit, &rates);
-    uneven(visit, &rates);
+    let shares = shares(&rates);
+    narrow(visit, &shares);
+    uneven(visit, &shares);
 }
 
 fn of(rate: &NodeRate) -> String {
@@ -34,21 +35,39 @@ fn of(rate: &NodeRate) -> String {
 const MEND: &str = "firmware setup: xGMI link width forced to x16 and its speed to the highest, dynamic link width management off; on Intel, UPI speed to the highest and its power management (L0p, L1) off";
 const CHECK: &str = "fullbore doctor --measure: the rows of memory";
 
-fn narrow(visit: &mut Visit<'_>, rates: &[NodeRate]) {
+/// How fast a node reaches another one's memory.
+struct Across {
+    rate: NodeRate,
+    /// How fast it reaches its own.
+    own_gbytes_per_second: f64,
+}
+
+impl Across {
+    fn share(&self) -> f64 {
+        self.rate.gbytes_per_second / self.own_gbytes_per_second
+    }
+}
+
+/// Pairs of nodes that both have processors. Memory without any, such as that behind CXL, is slow by itself.
+fn shares(rates: &[NodeRate]) -> Vec<Across> {
     let own = |node| rates.iter().find(|rate| (rate.cpus, rate.memory) == (node, node));
-    let share = |rate: &NodeRate| {
-        let own = own(rate.cpus).filter(|own| own.memory != rate.memory)?;
-        Some(rate.gbytes_per_second / own.gbytes_per_second)
-    };
-    let slow: Vec<_> =
-        rates.iter().filter(|rate| share(rate).is_some_and(|share| share < ACROSS_MIN)).collect();
+    let across = rates.iter().filter(|rate| rate.cpus != rate.memory && own(rate.memory).is_some());
+    across
+        .filter_map(|rate| {
+            let own_gbytes_per_second = own(rate.cpus)?.gbytes_per_second;
+            Some(Across { rate: *rate, own_gbytes_per_second })
+        })
+        .collect()
+}
+
+fn narrow(visit: &mut Visit<'_>, shares: &[Across]) {
+    let slow: Vec<_> = shares.iter().filter(|across| across.share() < ACROSS_MIN).collect();
     let Some(first) = slow.first() else { return };
-    let (across, own) =
-        (first.gbytes_per_second, own(first.cpus).map_or(0.0, |own| own.gbytes_per_second));
+    let (across, own) = (first.rate.gbytes_per_second, first.own_gbytes_per_second);
     visit.found(Finding {
         area: Area::Pcie,
         name: "node-links",
-        on: slow.iter().map(|rate| of(rate)).collect(),
+        on: slow.iter().map(|across| of(&across.rate)).collect(),
         found: format!("{across:.0} GB/s across, {own:.0} of its own memory"),
         wanted: format!("{:.0} GB/s across, or more", ACROSS_MIN * own),
         cost: Cost::percent(
@@ -61,25 +80,28 @@ fn narrow(visit: &mut Visit<'_>, rates: &[NodeRate]) {
     });
 }
 
-/// Pairs of nodes at the same distance should have the same links.
-fn uneven(visit: &mut Visit<'_>, rates: &[NodeRate]) {
-    let mut by_distance = BTreeMap::<u32, Vec<&NodeRate>>::new();
-    for rate in rates.iter().filter(|rate| rate.cpus != rate.memory) {
-        let Some(distance) = distance(visit, rate) else { return };
-        by_distance.entry(distance).or_default().push(rate);
+/// Pairs of nodes at the same distance should have the same links. What they reach is compared as a share of what each reaches in its own memory, because
+/// a node of which fewer processors may be used reaches less everywhere.
+fn uneven(visit: &mut Visit<'_>, shares: &[Across]) {
+    let mut by_distance = BTreeMap::<u32, Vec<&Across>>::new();
+    for across in shares {
+        let Some(distance) = distance(visit, &across.rate) else { return };
+        by_distance.entry(distance).or_default().push(across);
     }
     for alike in by_distance.values() {
-        let most = alike.iter().map(|rate| rate.gbytes_per_second).fold(0.0, f64::max);
-        let is_slow = |rate: &&&NodeRate| UNEVEN_MAX * rate.gbytes_per_second < most;
-        let slow: Vec<_> = alike.iter().filter(is_slow).collect();
+        let most = alike.iter().map(|across| across.share()).fold(0.0, f64::max);
+        let slow: Vec<_> =
+            alike.iter().filter(|across| UNEVEN_MAX * across.share() < most).collect();
         let Some(first) = slow.first() else { continue };
         visit.found(Finding {
             area: Area::Pcie,
             name: "uneven-node-links",
-            on: slow.iter().map(|rate| of(rate)).collect(),
+            on: slow.iter().map(|across| of(&across.rate)).collect(),
             found: format!(
-                "{:.0} GB/s, and {most:.0} between other nodes as far apart",
-                first.gbytes_per_second
+                "{:.0} GB/s, {:.0}% of the rate of its own memory, and {:.0}% between other nodes as far apart",
+                first.rate.gbytes_per_second,
+                100.0 * first.share(),
+                100.0 * most
             ),
             wanted: "about as much between all of them".into(),
             cost: Cost {

@@ -104,7 +104,8 @@ impl BenchPlan {
 
     fn measured(&self) -> io::Result<Figures> {
         let interrupt = Interrupt::on_signal()?;
-        let seconds = self.seconds.clamp(0.2, 600.0);
+        // NaN counts as the least.
+        let seconds = self.seconds.max(0.2).min(600.0);
         let options = limit::Options {
             rounds: self.rounds.into(),
             seconds: seconds / 4.0,

@@ -113,7 +113,10 @@ impl Netlink {
 
     /// What is there. The kernel answers before `send` returns.
     fn receive(&mut self) -> io::Result<Option<&[u8]>> {
-        match net::recv(&self.socket, &mut self.room[..], RecvFlags::DONTWAIT) {
+        let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+        match net::recv(&self.socket, &mut self.room[..], flags) {
+            // What was cut off counts as lost.
+            Ok((bytes, length)) if length > bytes => Err(Errno::NOBUFS.into()),
             Ok((bytes, _)) => Ok(Some(&self.room[..bytes])),
             Err(Errno::AGAIN) => Ok(None),
             Err(error) => Err(error.into()),

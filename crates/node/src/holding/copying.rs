@@ -242,10 +242,9 @@ impl Holder {
     /// Waits until a block may be copied, and says whether to go on.
     fn copy_gate(&self, bytes: u64, is_wanted: &dyn Fn() -> bool) -> Result<(), HoldingError> {
         self.fill.let_viewers_run_first();
-        keep_pace(&self.copy_pace, bytes, self.started, &self.copier);
-        match self.copier.is_stopped() || !is_wanted() {
-            true => Err(HoldingError::Cancelled),
-            false => Ok(()),
+        match keep_pace(&self.copy_pace, bytes, self.started, &self.copier, is_wanted) {
+            true => Ok(()),
+            false => Err(HoldingError::Cancelled),
         }
     }
 

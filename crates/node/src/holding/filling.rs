@@ -148,7 +148,9 @@ impl Holder {
                 0 if share < 1.0 => UNBOUND_BYTES_PER_SECOND,
                 bound => bound,
             };
-            lock(&self.copy_pace).set((whole as f64 * share) as u64, now);
+            // 0 would be no bound.
+            let bound = (whole as f64 * share) as u64;
+            lock(&self.copy_pace).set(bound.max(whole.min(1)), now);
         }
     }
 

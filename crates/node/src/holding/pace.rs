@@ -57,16 +57,25 @@ impl Pace {
     }
 }
 
-/// Waits until `bytes` may be taken, and takes them. It ends early if the thread of `bell` is to end.
-pub(crate) fn keep_pace(pace: &Mutex<Pace>, bytes: u64, since: Instant, bell: &Bell) {
+/// Waits until `bytes` may be taken, and takes them. Returns whether to go on: not if the thread of `bell` is to end, or nobody `wants` them any more.
+pub(crate) fn keep_pace(
+    pace: &Mutex<Pace>,
+    bytes: u64,
+    since: Instant,
+    bell: &Bell,
+    wants: &dyn Fn() -> bool,
+) -> bool {
     loop {
         let wait = lock(pace).wait(since.elapsed());
-        if wait.is_zero() || bell.is_stopped() {
-            break;
+        if bell.is_stopped() || !wants() {
+            return false;
+        }
+        if wait.is_zero() {
+            lock(pace).take(bytes, since.elapsed());
+            return true;
         }
         bell.pause(wait.min(LOOK_AGAIN));
     }
-    lock(pace).take(bytes, since.elapsed());
 }
 
 #[cfg(test)]

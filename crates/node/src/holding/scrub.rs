@@ -140,12 +140,11 @@ impl Holder {
 
     fn scrub_gate(&self, bytes: u64) -> Result<(), HoldingError> {
         self.fill.let_viewers_run_first();
-        keep_pace(&self.scrub.pace, bytes, self.started, &self.scrubber);
-        self.scrub.read_bytes.fetch_add(bytes, Ordering::Relaxed);
-        match self.scrubber.is_stopped() {
-            true => Err(HoldingError::Cancelled),
-            false => Ok(()),
+        if !keep_pace(&self.scrub.pace, bytes, self.started, &self.scrubber, &|| true) {
+            return Err(HoldingError::Cancelled);
         }
+        self.scrub.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Ends the connections of viewers who are getting a damaged file of a hidden title: the server closes those whose file changes. A file that
