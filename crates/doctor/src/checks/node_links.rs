@@ -80,8 +80,8 @@ fn narrow(visit: &mut Visit<'_>, shares: &[Across]) {
     });
 }
 
-/// Pairs of nodes at the same distance should have the same links. What they reach is compared as a share of what each reaches in its own memory, because
-/// a node of which fewer processors may be used reaches less everywhere.
+/// Pairs of nodes at the same distance should have the same links. What they reach is compared as a share of what each reaches in its own memory,
+/// because a node of which fewer processors may be used reaches less everywhere.
 fn uneven(visit: &mut Visit<'_>, shares: &[Across]) {
     let mut by_distance = BTreeMap::<u32, Vec<&Across>>::new();
     for across in shares {

@@ -57,7 +57,8 @@ impl Pace {
     }
 }
 
-/// Waits until `bytes` may be taken, and takes them. Returns whether to go on: not if the thread of `bell` is to end, or nobody `wants` them any more.
+/// Waits until `bytes` may be taken, and takes them. Returns whether to go on: not if the thread of `bell` is to end, or nobody `wants` them any
+/// more.
 pub(crate) fn keep_pace(
     pace: &Mutex<Pace>,
     bytes: u64,
