@@ -366,6 +366,7 @@ proptest! {
         let before = path.acknowledged;
         path.run_until(now.0 + 5_000_000);
         let segments = (path.acknowledged - before) / MSS;
-        prop_assert!(segments >= 100, "{segments} segments in two seconds");
+        // Round trips take 20 ms, and both ends of the two seconds may cut one.
+        prop_assert!(segments >= 98, "{segments} segments in two seconds");
     }
 }
