@@ -104,8 +104,7 @@ impl BenchPlan {
 
     fn measured(&self) -> io::Result<Figures> {
         let interrupt = Interrupt::on_signal()?;
-        // NaN counts as the least.
-        let seconds = self.seconds.max(0.2).min(600.0);
+        let seconds = if self.seconds.is_nan() { 0.2 } else { self.seconds.clamp(0.2, 600.0) };
         let options = limit::Options {
             rounds: self.rounds.into(),
             seconds: seconds / 4.0,
