@@ -109,6 +109,11 @@ impl Newcomers {
                 ran.text(),
                 ran.stderr
             );
+            // The beginning of every track, decoded; the first error would end it. What it says on standard error may be news of its connections.
+            let mut play = tool::command("ffmpeg");
+            play.args(["-v", "error", "-xerror", "-t", "10", "-i", &url, "-f", "null", "-"]);
+            let ran = tool::run(&mut play);
+            assert!(ran.success, "{manifest}: {}", ran.stderr);
         }
     }
 

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn published_rows_read_as_published() {
+    fn netflixs_rows_read_as_published() {
         let heat = ALL.iter().find(|ablation| ablation.name == "heat").unwrap();
         let said = heat.seed.unwrap().describe();
         assert_eq!(said, "SF_NOCACHE: 375 @ 53 -> 120 @ 55 (x0.31)");
