@@ -59,19 +59,25 @@ pub fn run<C: Carrier>(
     pass: Pass,
     entering: Entering,
 ) -> impl Future<Output = ()> {
-    // Boxed, because a handshake's state is large, and this frees it afterwards.
-    let establishing = Box::pin(establish(Rc::clone(&worker), socket, entering));
-    async move {
-        let _pass = pass;
-        match establishing.await {
+    // Boxed, because a handshake's state is large, and this frees it afterwards. What the future below captures keeps its place as long as that
+    // lives, so this takes what a session is made of, or it would be there twice.
+    let establishing = Box::pin(async move {
+        match establish(Rc::clone(&worker), socket, entering).await {
             Ok((channel, tls)) => {
                 let (input, stays_until) = (Vec::new(), 0);
                 let verified = Verified::default();
-                let session = Session { worker, channel, peer, input, tls, stays_until, verified };
-                session.converse().await;
+                Some(Session { worker, channel, peer, input, tls, stays_until, verified })
             }
-            Err(end) => worker.numbers.count(Family::Ends, end.as_str()),
+            Err(end) => {
+                worker.numbers.count(Family::Ends, end.as_str());
+                None
+            }
         }
+    });
+    async move {
+        let mut session = establishing.await;
+        converse(&mut session).await;
+        let _until_then = &pass;
     }
 }
 
@@ -181,24 +187,27 @@ impl Suited {
     }
 }
 
-impl Session {
-    /// Answers requests in order, until one side ends the connection, which is counted, or until it has moved to another
-    /// worker.
-    async fn converse(mut self) {
-        let end = loop {
-            match self.answer_all().await {
-                Ok(Pause::End(end)) | Err(end) => break end,
+/// Answers requests in order, until one side ends the connection, which is counted, or until it has moved to another worker. The session stays where
+/// the caller has it: an `async fn` that takes it by value would keep it twice.
+async fn converse(place: &mut Option<Session>) {
+    while let Some(session) = place {
+        let end = match session.answer_all().await {
+            Ok(Pause::End(end)) | Err(end) => end,
+            Ok(Pause::Elsewhere(elsewhere)) => {
                 // Boxed, because few connections move.
-                Ok(Pause::Elsewhere(elsewhere)) => match Box::pin(self.leave(elsewhere)).await {
-                    Ok(()) => return,
-                    Err(session) => self = session,
-                },
+                let leaving = place.take().map(|session| Box::pin(session.leave(elsewhere)));
+                let Some(leaving) = leaving else { return };
+                *place = leaving.await.err();
+                continue;
             }
         };
-        let end = Box::pin(self.part(end)).await.err().unwrap_or(end);
-        self.worker.numbers.count(Family::Ends, end.as_str());
+        let end = Box::pin(session.part(end)).await.err().unwrap_or(end);
+        session.worker.numbers.count(Family::Ends, end.as_str());
+        return;
     }
+}
 
+impl Session {
     /// Says goodbye, if this kind of end has a goodbye.
     async fn part(&mut self, end: End) -> Result<(), End> {
         match end {

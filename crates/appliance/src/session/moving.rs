@@ -59,11 +59,10 @@ pub(crate) fn arrive(
     moving: MovingSession,
     pass: Pass,
 ) -> impl Future<Output = ()> {
-    // Boxed, because it would be there twice: as it came, and where it is pinned.
-    let conversing = Box::pin(Session::unpack(worker, moving).converse());
+    let mut session = Some(Session::unpack(worker, moving));
     async move {
-        let _pass = pass;
-        conversing.await;
+        super::converse(&mut session).await;
+        let _until_then = &pass;
     }
 }
 
