@@ -54,10 +54,15 @@ impl Disks {
 
     /// Promotes titles with room for one, by the status of the server at this address.
     fn promote(&self, status: SocketAddr) -> Ran {
+        self.promote_with(status, &[])
+    }
+
+    fn promote_with(&self, status: SocketAddr, options: &[&str]) -> Ran {
         let status = format!("http://{status}");
         let [ssd, hdd] = ["ssd", "hdd"].map(|name| self.path(name));
         let mut command = tool::command(program().to_str().unwrap());
-        command.args(["library", "promote", "--bytes", "30M", "--status", &status, "--to"]);
+        command.args(["library", "promote"]).args(options);
+        command.args(["--bytes", "30M", "--status", &status, "--to"]);
         tool::run(command.arg(&ssd).arg("--library").arg(&ssd).arg("--library").arg(&hdd))
     }
 
@@ -208,6 +213,35 @@ fn viewers_play_on_while_a_title_is_promoted_and_taken_away_again() {
     assert_eq!(ran.text(), "promoted: second\n", "{}", ran.stderr);
     assert!(fs::read_dir(disks.path("ssd/.promoted/gone")).unwrap().next().is_none());
     assert!(!server.said().contains("hidden"), "a copy is no mistake: {}", server.said());
+}
+
+#[test]
+fn a_sites_titles_are_promoted_by_any_of_its_hosts_and_no_others_are() {
+    let disks = Disks::new();
+    fs::create_dir(disks.path("own")).unwrap();
+    let [own, ssd, hdd] = ["own", "ssd", "hdd"].map(|name| disks.path(name));
+    let site =
+        format!("[[sites]]\nhosts = [\"a.example\", \"localhost\"]\nlibrary = [{ssd:?}, {hdd:?}]");
+    fs::write(disks.path("fullbore.toml"), format!("library = {own:?}\n{site}\n")).unwrap();
+    let launch = Launch::bare().arguments("--tls off").argument("--config");
+    let server = launch.argument(disks.path("fullbore.toml")).start();
+    // Its viewers come by the site's second host.
+    disks.while_watched(&server, || {
+        eventually("the status to name the title", || {
+            server.admin_page("/status.json").1.contains("\"a.example:first\"").then_some(())
+        });
+    });
+    let ran = disks.promote(server.admin);
+    assert_eq!((ran.code, ran.text().as_str()), (Some(0), ""), "{}", ran.stderr);
+    assert_eq!(ran.stderr, "", "titles of sites are none of the library's own");
+    let ran = disks.promote_with(server.admin, &["--host", "b.example"]);
+    let hosts = "none of the server's [[sites]] has it, but they have a.example, localhost";
+    assert!(ran.code == Some(1) && ran.stderr.contains(hosts), "{}", ran.stderr);
+    let ran = disks.promote_with(server.admin, &["--host", "LocalHost"]);
+    assert_eq!(ran.text(), "promoted: first\n", "{}", ran.stderr);
+    disks.await_served_from(&server, "ssd");
+    let ran = disks.promote_with(status_of(&[]), &["--host", "a.example"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("has no [[sites]]"), "{}", ran.stderr);
 }
 
 #[test]

@@ -28,6 +28,9 @@ pub(crate) struct Promote {
     /// The server's admin address
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9443")]
     status: String,
+    /// A host of the site ([[sites]]) whose library this is [default: the library of all hosts without one of their own]
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
     /// Run again and again, with this time between two runs, such as 15m [default: run once]
     #[arg(long, value_name = "TIME")]
     every: Option<Time>,
@@ -63,7 +66,7 @@ impl Promote {
     fn run_once(&self, promotion: &Promotion) -> Result<(), String> {
         let busy = match self.bytes {
             0 => Vec::new(),
-            _ => busy(&status::fetch(&self.status)?),
+            _ => busy(&status::fetch(&self.status)?, self.host.as_deref())?,
         };
         let (mut failed, mut left) = (0, 0);
         let told = promotion.run(&busy, |done| match done {
@@ -108,15 +111,52 @@ fn is_same(one: &Path, other: &Path) -> bool {
         || one.canonicalize().ok().is_some_and(|one| other.canonicalize().ok() == Some(one))
 }
 
-/// The titles in a server's status.
-fn busy(status: &Value) -> Vec<Busy> {
+/// The titles in a server's status that belong to the library of `host`, or of all hosts without one of their own, by their names there.
+fn busy(status: &Value, host: Option<&str>) -> Result<Vec<Busy>, String> {
+    let sites = sites(status);
+    let site = match host {
+        Some(host) => Some(site_of(host, &sites)?),
+        None => None,
+    };
     let titles = status["titles"].as_array().into_iter().flatten();
     let busy = titles.filter_map(|title| {
+        let told = title["title"].as_str()?;
+        let of_site =
+            |site: &&str| told.strip_prefix(*site).and_then(|rest| rest.strip_prefix(':'));
+        let name = match site {
+            Some(site) => of_site(&site)?,
+            None => sites.iter().all(|hosts| of_site(&hosts[0]).is_none()).then_some(told)?,
+        };
         Some(Busy {
-            title: title["title"].as_str()?.to_owned(),
+            title: name.to_owned(),
             gbps: title["gbps_hour"].as_f64()?,
             is_watched: title["gbps"].as_f64()? > 0.0,
         })
     });
-    busy.collect()
+    Ok(busy.collect())
+}
+
+/// The hosts of each site in a server's status; none of the lists is empty.
+fn sites(status: &Value) -> Vec<Vec<&str>> {
+    let folders = status["library"].as_array().into_iter().flatten();
+    let hosts = folders.filter_map(|folder| folder["hosts"].as_array());
+    let names = hosts.map(|hosts| hosts.iter().filter_map(Value::as_str).collect::<Vec<_>>());
+    names.filter(|hosts| !hosts.is_empty()).collect()
+}
+
+/// The host by which the status names the titles of the site that has `host`: its first.
+fn site_of<'a>(host: &str, sites: &[Vec<&'a str>]) -> Result<&'a str, String> {
+    let is_meant = |hosts: &&Vec<&str>| hosts.iter().any(|one| one.eq_ignore_ascii_case(host));
+    sites.iter().find(is_meant).map(|hosts| hosts[0]).ok_or_else(|| {
+        let mut all: Vec<_> = sites.concat();
+        all.sort_unstable();
+        all.dedup();
+        match all.is_empty() {
+            true => format!("--host {host}: the server has no [[sites]]; leave --host out"),
+            false => format!(
+                "--host {host}: none of the server's [[sites]] has it, but they have {}",
+                all.join(", ")
+            ),
+        }
+    })
 }
