@@ -305,6 +305,9 @@ fn advise(file: &Fd, file_offset: u64, bytes: u32, advice: i32) -> Op<Fd> {
     unsafe { Op::start(entry, file.clone()) }
 }
 
+/// From Linux's `asm-generic/mman-common.h`: `libc` has it for glibc only.
+const MADV_COLLAPSE: i32 = 25;
+
 /// Asks the kernel to put memory into large pages (`madvise`, `MADV_COLLAPSE`), on a thread of the ring's.
 ///
 /// # Safety
@@ -314,7 +317,7 @@ pub(crate) unsafe fn collapse<R: Operand + 'static>(
     bytes: usize,
     resource: R,
 ) -> Op<R> {
-    let entry = opcode::Madvise::new(memory.cast(), bytes as i64, libc::MADV_COLLAPSE).build();
+    let entry = opcode::Madvise::new(memory.cast(), bytes as i64, MADV_COLLAPSE).build();
     // SAFETY: the caller's promise; the advice leaves the memory's bytes as they are.
     unsafe { Op::start(entry, resource) }
 }

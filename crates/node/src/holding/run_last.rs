@@ -3,10 +3,12 @@
 /// Lets the calling thread run only while nobody else wants the processor (`SCHED_IDLE`, sched(7)), for as long as it lives. A thread that is as
 /// important as the server's keeps those waiting for a slice of some milliseconds each time, also when the processor is idle for most of the time.
 pub(super) fn run_last() {
-    let parameters = libc::sched_param { sched_priority: 0 };
+    // `struct sched_param`. The kernel itself is asked, because musl refuses without asking it.
+    let priority: libc::c_int = 0;
+    let (call, policy) = (libc::SYS_sched_setscheduler, libc::SCHED_IDLE);
     // Where the kernel refuses, the thread goes on as it was.
-    // SAFETY: `parameters` is valid for the call, which only reads it.
-    let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
+    // SAFETY: `priority` is valid for the call, which only reads it.
+    let _ = unsafe { libc::syscall(call, 0, policy, &raw const priority) };
 }
 
 #[cfg(test)]

@@ -33,8 +33,10 @@ pub(crate) fn receive_queues(interface: &str) -> io::Result<u32> {
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+    // Each C library has a type of its own for the request's number.
+    let number = libc::SIOCETHTOOL as libc::Ioctl;
     // SAFETY: request and channels live until the call is over; the kernel writes no more than `struct ethtool_channels`.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), number, &raw mut request) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
