@@ -149,8 +149,11 @@ fn only_a_file_can_be_reopened_and_if_it_cannot_the_log_goes_on() {
     let path = folder.path().join("logs/access.log");
     std::fs::create_dir(folder.path().join("logs")).unwrap();
     let log = AccessLog::start(open(&path).unwrap()).unwrap();
-    for other in ["-", "/dev/null", "/dev/stdout"] {
-        assert!(log.reopener(Path::new(other)).is_none(), "{other}");
+    let pipe = folder.path().join("pipe");
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+    for other in [Path::new("-"), Path::new("/dev/null"), &pipe] {
+        assert!(log.reopener(other).is_none(), "{}", other.display());
     }
     let reopener = log.reopener(&path).unwrap();
     let moved = folder.path().join("moved");
