@@ -73,6 +73,8 @@ pub struct Server {
     renewal: Option<Renewal>,
     /// What it leaves to the next server.
     estate: Arc<Estate>,
+    /// The helper for certificates, if there is one.
+    acme: Option<Arc<AcmeLink>>,
     /// Where the next server asks for that, until its thread starts, or why it cannot; none if it should not.
     door: Option<Result<OwnedFd, NoDoor>>,
     /// The server whose place it takes.
@@ -180,7 +182,7 @@ impl Server {
         let refused_node = refused_node.or_else(take_refused_node);
         let watched = watched(&numbers, audiences);
         let reloads = Arc::<Reloads>::default();
-        let chosen = chosen(&opened, lacks.clone(), acme, Arc::clone(&reloads));
+        let chosen = chosen(&opened, lacks.clone(), acme.clone(), Arc::clone(&reloads));
         let admin =
             Admin::start(Arc::clone(&estate), watched, &opened.config, chosen, epoch, sources);
         let admin = admin.map_err(StartError::Admin)?;
@@ -213,6 +215,7 @@ impl Server {
             admin,
             renewal: Some(renewal),
             estate,
+            acme,
             door,
             predecessor: None,
         })
@@ -428,6 +431,7 @@ impl Server {
             estate: Arc::clone(&self.estate),
             controls: self.workers().map(|worker| Arc::clone(&worker.control)).collect(),
             admin: self.admin.control().clone(),
+            acme: self.acme.clone(),
             config: Arc::clone(&self.opened.config),
             news,
         };

@@ -58,8 +58,13 @@ impl AlpnProofs {
     }
 
     /// Whether there is anything to prove.
-    pub(crate) fn are_there(&self) -> bool {
+    pub fn are_there(&self) -> bool {
         self.0.any.load(Ordering::Acquire)
+    }
+
+    /// Whether this name is proved now.
+    pub fn prove(&self, name: &str) -> bool {
+        self.of(name).is_some()
     }
 
     fn of(&self, name: &str) -> Option<Arc<CertifiedKey>> {

@@ -3,7 +3,7 @@
 mod faults;
 mod pebble;
 
-use fullbore_tests::{Launch, Server, Signal, bytes, eventually, tool, until};
+use fullbore_tests::{Launch, Server, Signal, bytes, eventually, program, tool, until};
 use pebble::{Pebble, ask};
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -147,6 +147,37 @@ fn alpn_names_are_proved_where_viewers_connect_and_without_another_port() {
         server.wait_for_counter("connections_ended_total{reason=\"no_alpn\"}", 1);
         server.finish();
     }
+}
+
+#[test]
+fn alpn_no_proof_fails_because_of_an_upgrade() {
+    let Some(pebble) = Pebble::if_here_and_waits(5) else { return };
+    let (library, state) = (library(), tempdir().unwrap());
+    let section = pebble.section(&["a.example.org"], "challenge = \"tls-alpn-01\"");
+    let launch = Launch::of(library.path()).config(&section).state(state.path());
+    let mut old = launch.listen(&pebble.https().to_string()).start();
+    until("a proof", || {
+        as_authority(&old, "a.example.org").text().contains("ALPN protocol: acme-tls/1")
+    });
+    // To a file, because the new server keeps what it was started with.
+    let path = state.path().join("said");
+    let said = || fs::read_to_string(&path).unwrap();
+    let mut upgrade = tool::command(program().to_str().unwrap());
+    upgrade.args(["upgrade", "--settle-seconds", "0.3", "--arguments-of"]);
+    upgrade.arg(old.process_id().to_string()).stderr(fs::File::create(&path).unwrap());
+    assert!(upgrade.status().unwrap().success(), "{}", said());
+    let new = said()
+        .split("fullbore: process ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next()?.parse().ok());
+    let new = new.and_then(rustix::process::Pid::from_raw).unwrap();
+    // By either helper: the old one's order may end before it does.
+    until("a certificate", || watch(&old, "a.example.org", &pebble.root()).is_ok());
+    assert_eq!(old.wait().code(), Some(0));
+    rustix::process::kill_process(new, Signal::TERM).unwrap();
+    until("the new one to end", || rustix::process::test_kill_process(new).is_err());
+    let all = format!("{}{}", old.said(), said());
+    assert!(!all.contains("no new certificate") && !all.contains("are gone"), "{all}");
 }
 
 #[test]

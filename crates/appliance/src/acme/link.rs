@@ -6,8 +6,8 @@ use edge::line;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use telemetry::{Exposition, Kind, Metric};
 
 const FAILURES: Metric = Metric::new(
@@ -35,6 +35,24 @@ const OVERDUE: Metric = Metric::new(
 /// The metrics of a server that gets its certificate by ACME.
 pub(crate) const METRICS: [Metric; 4] = [FAILURES, OBTAINED, LEFT, OVERDUE];
 
+/// How long another server waits at most for a proof that the authority may be looking at; it would wait for twice as long
+/// (`upgrade::predecessor`).
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often to look whether it has been seen.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Whose handshakes the authority meets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// This server's.
+    Kept,
+    /// Another server's, after which this one may come back.
+    Lent,
+    /// Another server's, for good.
+    Left,
+}
+
 /// What has been told so far.
 #[derive(Default)]
 struct Heard {
@@ -50,6 +68,10 @@ pub(crate) struct AcmeLink {
     heard: Mutex<Heard>,
     /// What handshakes prove to the authority.
     proofs: AlpnProofs,
+    socket: OwnedFd,
+    place: Mutex<Place>,
+    /// Tells of each change of `place`.
+    moved: Condvar,
 }
 
 impl AcmeLink {
@@ -57,20 +79,21 @@ impl AcmeLink {
     pub(super) fn start(socket: OwnedFd, proofs: AlpnProofs) -> io::Result<Arc<Self>> {
         let failures = AcmeTrouble::ALL.map(|why| (why.as_str(), 0)).into();
         let heard = Mutex::new(Heard { failures, ..Heard::default() });
-        let link = Arc::new(Self { heard, proofs });
+        let (place, moved) = (Mutex::new(Place::Kept), Condvar::new());
+        let link = Arc::new(Self { heard, proofs, socket, place, moved });
         let listener = Arc::clone(&link);
         let thread = std::thread::Builder::new().name("acme".into());
-        thread.spawn(move || listener.listen(&socket))?;
+        thread.spawn(move || listener.listen())?;
         Ok(link)
     }
 
-    fn listen(&self, socket: &OwnedFd) {
+    fn listen(&self) {
         let mut buffer = Vec::new();
         loop {
-            match line::receive::<AcmePacket>(socket, &mut buffer) {
+            match line::receive::<AcmePacket>(&self.socket, &mut buffer) {
                 Ok(Some((AcmePacket::Told(told), _))) => self.take(&told),
                 Ok(Some((AcmePacket::Prove { number, proofs }, _))) => {
-                    self.prove(socket, number, &proofs);
+                    self.prove(number, &proofs);
                 }
                 Ok(None) => break,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
@@ -84,19 +107,63 @@ impl AcmeLink {
         }
         // Nobody is left to say when a proof has been seen.
         let _ = self.proofs.replace([]);
+        if *self.place() == Place::Left {
+            return;
+        }
         complain(
             "the helper for certificates and its keeper are gone: the certificate in use stays, and is not renewed; restart the server",
         );
     }
 
     /// Proves these names from now on, and tells the helper so. If it cannot, the helper hears nothing, and tells what that means.
-    fn prove(&self, socket: &OwnedFd, number: u64, proofs: &[AcmeProof]) {
+    fn prove(&self, number: u64, proofs: &[AcmeProof]) {
+        if proofs.iter().any(|proof| !self.proofs.prove(&proof.name)) && !self.await_place() {
+            return;
+        }
         let wanted = proofs.iter().map(|proof| (proof.name.as_str(), proof.digest));
         match self.proofs.replace(wanted) {
             // If the helper is gone, the next one begins anew.
-            Ok(()) => drop(line::send(socket, &AcmeProving { number }, None)),
+            Ok(()) => drop(line::send(&self.socket, &AcmeProving { number }, None)),
             Err(error) => complain(&error.to_string()),
         }
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().expect("no holder of this lock can panic")
+    }
+
+    /// Waits while another server has the place of this one. Returns whether this one has it again.
+    fn await_place(&self) -> bool {
+        let is_lent = |place: &mut Place| *place == Place::Lent;
+        let place = self.moved.wait_while(self.place(), is_lent);
+        *place.expect("no holder of this lock can panic") == Place::Kept
+    }
+
+    fn move_to(&self, place: Place) {
+        *self.place() = place;
+        self.moved.notify_all();
+    }
+
+    /// Another server is about to take the place of this one: begins no proof from now on, and returns when the authority has seen those that it may be
+    /// looking at, or does not come for them.
+    pub(crate) fn lend_place(&self) {
+        self.move_to(Place::Lent);
+        let began = Instant::now();
+        while self.proofs.are_there() && began.elapsed() < SEEN_WITHIN {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// The other server does not take the place, or has lost it.
+    pub(crate) fn keep_place(&self) {
+        self.move_to(Place::Kept);
+    }
+
+    /// The other server has the place for good: the helper of this one ends, and lets the other one's begin.
+    pub(crate) fn leave_place(&self) {
+        self.move_to(Place::Left);
+        // If the helper is gone, all the better.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
     fn take(&self, told: &AcmeTold) {
@@ -161,6 +228,56 @@ fn complain(what: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fullbore_tests::until;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Has the server prove these names.
+    fn ask_for(helper: &OwnedFd, number: u64, names: &[&str]) {
+        let proof = |name: &&str| AcmeProof { name: (*name).into(), digest: [7; 32] };
+        let proofs = names.iter().map(proof).collect();
+        line::send(helper, &AcmePacket::Prove { number, proofs }, None).unwrap();
+    }
+
+    fn answer(helper: &OwnedFd) -> Option<u64> {
+        let answer = line::receive::<AcmeProving>(helper, &mut Vec::new()).unwrap();
+        answer.map(|(AcmeProving { number }, _)| number)
+    }
+
+    #[test]
+    fn another_server_gets_the_place_between_two_proofs() {
+        let (ours, theirs) = line::pair().unwrap();
+        let proofs = AlpnProofs::default();
+        let link = AcmeLink::start(ours, proofs.clone()).unwrap();
+        ask_for(&theirs, 1, &["a.example"]);
+        assert_eq!(answer(&theirs), Some(1));
+        let is_lent = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                link.lend_place();
+                is_lent.store(true, Ordering::SeqCst);
+            });
+            until("it to be asked for", || *link.place() == Place::Lent);
+            assert!(!is_lent.load(Ordering::SeqCst), "the authority may be looking");
+            // What is proved already goes on, and ends.
+            ask_for(&theirs, 2, &["a.example"]);
+            assert_eq!(answer(&theirs), Some(2));
+            ask_for(&theirs, 3, &[]);
+            assert_eq!(answer(&theirs), Some(3));
+            until("nothing to prove", || is_lent.load(Ordering::SeqCst));
+        });
+        ask_for(&theirs, 4, &["b.example"]);
+        std::thread::sleep(LOOK_EVERY);
+        assert!(!proofs.are_there(), "the authority would not meet this server");
+        link.keep_place();
+        assert_eq!(answer(&theirs), Some(4));
+        assert!(proofs.prove("b.example"));
+        // Some proof that is never seen.
+        link.lend_place();
+        ask_for(&theirs, 5, &["c.example"]);
+        link.leave_place();
+        assert_eq!(answer(&theirs), None, "the helper ends");
+        until("the thread to end", || !proofs.are_there());
+    }
 
     fn exposed(link: &AcmeLink) -> String {
         let mut out = Exposition::default();
@@ -183,7 +300,7 @@ mod tests {
         ] {
             line::send(&theirs, &message, None).unwrap();
         }
-        fullbore_tests::until("two failures", || {
+        until("two failures", || {
             exposed(&link).contains("fullbore_acme_failures_total{reason=\"rejected\"} 2")
         });
         let value = |name: &str| {
@@ -194,7 +311,7 @@ mod tests {
         assert!((1000..1100).contains(&value("fullbore_acme_overdue_seconds")));
         assert_eq!(value("fullbore_acme_certificate_left_seconds"), 0);
         line::send(&theirs, &told(AcmeNews::Obtained, Some(now + 9000), now + 6000), None).unwrap();
-        fullbore_tests::until("a certificate", || value("fullbore_acme_certificates_total") == 1);
+        until("a certificate", || value("fullbore_acme_certificates_total") == 1);
         assert_eq!(value("fullbore_acme_overdue_seconds"), 0);
         assert!((8900..=9000).contains(&value("fullbore_acme_certificate_left_seconds")));
     }

@@ -4,8 +4,9 @@ use super::estate::Estate;
 use super::message::{PROTOCOL, ToNew, ToOld};
 use super::obstacle;
 use super::socket::{admit, either, wait_at_most};
+use crate::acme::AcmeLink;
 use crate::admin::AdminControl;
-use crate::config::Config;
+use crate::config::{AcmeChallenge, Config};
 use crate::control::Control;
 use crate::listen::PREDECESSOR_GONE_WITHIN;
 use crate::notify::notify;
@@ -36,6 +37,8 @@ pub(crate) struct Doorkeeper {
     pub(crate) estate: Arc<Estate>,
     pub(crate) controls: Vec<Arc<Control>>,
     pub(crate) admin: AdminControl,
+    /// The helper for certificates, if there is one.
+    pub(crate) acme: Option<Arc<AcmeLink>>,
     /// With what this server was started.
     pub(crate) config: Arc<Config>,
     /// Hears of it when another server has taken this one's place.
@@ -106,7 +109,7 @@ impl Doorkeeper {
         self.hand_over(line).map_err(|why| failed(why.to_string()))?;
         let patience = Duration::from_secs(ready_seconds).min(PATIENCE_MAX);
         let settle = self.await_ready(line, Instant::now() + patience, buffer).map_err(failed)?;
-        self.leave(line, settle, buffer).map_err(failed)?;
+        self.leave_with_helper(|| self.leave(line, settle, buffer)).map_err(failed)?;
         eprintln!("fullbore: process {process} has taken the place of this server");
         // Only now, because systemd takes the end of a main process for the end of its service.
         notify(&format!("MAINPID={process}"));
@@ -179,6 +182,20 @@ impl Doorkeeper {
             Ok(None) => Err("it ended before it was ready".into()),
             Err(why) => Err(why.to_string()),
         }
+    }
+
+    /// Leaves by `leave`, so that an authority that looks for a proof at the viewers' port meets the server that has it.
+    fn leave_with_helper(&self, leave: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+        let wanted = self.config.tls.acme.as_ref();
+        let is_by_tls = wanted.is_some_and(|wanted| wanted.challenge == AcmeChallenge::Tls);
+        let Some(acme) = self.acme.as_ref().filter(|_| is_by_tls) else { return leave() };
+        acme.lend_place();
+        let left = leave();
+        match left {
+            Ok(()) => acme.leave_place(),
+            Err(_) => acme.keep_place(),
+        }
+        left
     }
 
     /// Stops accepting, and comes back if the new server ends within `settle`.
