@@ -8,9 +8,9 @@ package_check() { # PROGRAM OUT
   folder=$2/check
   rm -rf "$folder"
   say "packing twice"
-  package_pack "$1" "$folder/a" 1 quick >/dev/null
+  package_pack "$1" "$1" "$folder/a" 1 quick >/dev/null
   sleep 1 # the clock goes on between two packings
-  (umask 077; TMPDIR=$(mktemp -d); export TMPDIR; package_pack "$1" "$folder/b" 1 quick >/dev/null; rm -r "$TMPDIR")
+  (umask 077; TMPDIR=$(mktemp -d); export TMPDIR; package_pack "$1" "$1" "$folder/b" 1 quick >/dev/null; rm -r "$TMPDIR")
   check_bytes "$folder/a" "$folder/b"
   rm -r "$folder/b"
   older=$(echo "$folder"/a/*.deb)

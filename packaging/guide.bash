@@ -4,6 +4,7 @@
 #
 # What a person does in an editor is done by a program in the editor's place: it adds the three lines that docs/serve.md prints. The authority is Pebble,
 # Let's Encrypt's server for tests, which runs in the guest, so two lines more say where it is and why it is trusted. The guest has no network.
+# Afterwards the same guest upgrades, reloads, removes and purges the package.
 # shellcheck source=lab/machine.bash
 . lab/machine.bash
 
@@ -15,6 +16,9 @@ guide_commands() {
   sed -n '/^## From the package$/,/^For a \[box of a fleet\]/ s/^    //p' docs/install.md | grep -vx '\./run package'
 }
 
+# The commands that upgrade, remove and purge.
+guide_later() { sed -n '/^### Upgrading$/,/^## From the tarball$/ s/^    \(sudo [^#]*[^# ]\).*/\1/p' docs/install.md; }
+
 # The three lines that get a certificate.
 guide_lines() {
   sed -n '/^### Certificates by themselves$/,/^Start the server/ s/^       \([^ ].*\)$/\1/p' docs/serve.md
@@ -25,10 +29,13 @@ guide_root() { # ROOT SUITE DEB
   bare_root "$1" "$2"
   bare_in "$1" 'export DEBIAN_FRONTEND=noninteractive
     apt-get -qq update
-    apt-get -qq install -y --no-install-recommends curl iproute2 kmod sudo systemd systemd-sysv >/dev/null
+    apt-get -qq install -y --no-install-recommends curl iproute2 kmod procps sudo systemd systemd-sysv >/dev/null
     apt-get clean; rm -rf /var/lib/apt/lists/*' >&2
   mkdir -p "$1/guide/clone/target/package" "$1/guide/pebble" "$1/usr/local/bin"
   cp "$3" "$1/guide/clone/target/package/"
+  check_newer "$3" "$1/guide" >/dev/null
+  rm -r "$1/guide/newer"
+  mv "$1/guide/newer.deb" "$1/guide/clone/NEWER.deb"
   cp "$(command -v pebble)" "$(command -v pebble-challtestsrv)" "$1/usr/local/bin/"
   printf '127.0.0.1 localhost %s\n' "$host" >"$1/etc/hosts"
   # With a configuration of its own, because the usual one makes an authority's certificate.
@@ -41,10 +48,12 @@ guide_root() { # ROOT SUITE DEB
   "privateKey": "/guide/pebble/key.pem", "httpPort": 80, "tlsPort": 443, "ocspResponderURL": "", "externalAccountBindingRequired": false } }
 JSON
   guide_commands >"$1/guide/guide"
+  guide_later >"$1/guide/later"
   { guide_lines; printf 'directory = "https://localhost:14000/dir"\nroots = "/guide/pebble/cert.pem"\n'; } >"$1/guide/lines"
   printf '#!/bin/sh\nset -e\n{ echo; cat /guide/lines; } >>"$1"\n' >"$1/usr/local/bin/editor"
   chmod 755 "$1/usr/local/bin/editor"
   install -m 755 packaging/guide-in-guest "$1/guide/judge"
+  install -m 755 packaging/later-in-guest "$1/guide/judge-later"
   printf '%s\n' '[Unit]' 'Description=The first guide' 'After=multi-user.target' '[Service]' 'Type=oneshot' 'ExecStart=/guide/judge' \
     'StandardOutput=file:/dev/ttyS0' 'StandardError=inherit' 'TimeoutStartSec=infinity' 'ExecStopPost=/bin/systemctl poweroff --force --force' \
     '[Install]' 'WantedBy=graphical.target' >"$1/etc/systemd/system/guide.service"

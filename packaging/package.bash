@@ -7,20 +7,24 @@
 . packaging/check.bash
 # shellcheck source=packaging/guide.bash
 . packaging/guide.bash
+# shellcheck source=packaging/others.bash
+. packaging/others.bash
 
 PACKAGE_NEEDS=(dpkg-deb=dpkg dpkg-shlibdeps=dpkg-dev strip=binutils xz=xz-utils gzip=gzip git=git)
 
 # Set by package_facts.
 PACKAGE_VERSION=""      # as Debian orders versions, without Debian's revision
 PACKAGE_TIME=""         # of the commit, in seconds since 1970
-PACKAGE_ARCHITECTURE="" # Debian's name for it
+PACKAGE_TARGET=""       # MACHINE-LIBC
 
 package_help() {
   cat <<'TEXT'
-usage: ./run package [--program FILE] [--out DIR] [--revision N] [--quick] [--check | --guide SUITE]
+usage: ./run package [--all] [--program FILE] [--out DIR] [--revision N] [--quick] [--check | --guide SUITE]
 
 Makes fullbore_VERSION_ARCHITECTURE.deb and fullbore-VERSION-MACHINE-linux-gnu.tar.xz in DIR (target/package), and prints where they are.
 
+  --all            then the same for the other machine (arm64 or amd64), by cross-building, and static tarballs for both (-linux-musl), in DIR/others;
+                   some minutes for each. What cannot be made here is said; with --check each is tried
   --program FILE   pack this program instead of a release build
   --revision N     Debian's revision: which packing of this version it is (1)
   --quick          compress little
@@ -30,13 +34,14 @@ TEXT
 }
 
 package_main() {
-  local program="" out=$PWD/target/package revision=1 quick="" check="" guide="" made
+  local program="" out=$PWD/target/package revision=1 quick="" check="" guide="" all="" made
   while [ $# -gt 0 ]; do
     case $1 in
       --program) program=$(cd "$CALLED_FROM" && realpath -e "${2:?}") || exit 2; shift ;;
       --out) out=$(cd "$CALLED_FROM" && realpath -m "${2:?}"); shift ;;
       --revision) revision=${2:?}; shift ;;
       --quick) quick=yes ;;
+      --all) all=yes ;;
       --check) check=yes ;;
       --guide) guide=${2:?}; shift ;;
       --help | -h) package_help; return ;;
@@ -51,9 +56,13 @@ package_main() {
     program=$(build)
   fi
   package_facts "$program"
-  if [ -n "$check" ]; then package_check "$program" "$out"; return; fi
-  made=$(package_pack "$program" "$out" "$revision" "$quick")
-  printf '%s\n' "$made"
+  if [ -n "$check" ]; then
+    package_check "$program" "$out"
+  else
+    made=$(package_pack "$program" "$program" "$out" "$revision" "$quick")
+    printf '%s\n' "$made"
+  fi
+  if [ -n "$all" ]; then package_others "$program" "$out/others" "$revision" "$quick" "$check"; fi
   if [ -n "$guide" ]; then guide_main "$(grep '\.deb$' <<<"$made")" "$guide"; fi
 }
 
@@ -65,7 +74,7 @@ package_facts() { # PROGRAM
   number=$(sed -n 's/^fullbore \([0-9.]*\).*/\1/p' <<<"$said")
   commit=$(sed -n 's/.*(commit \([0-9a-f]*\))$/\1/p' <<<"$said")
   [ -n "$number" ] || fail "$1 says no version, but: $said"
-  PACKAGE_ARCHITECTURE=$(dpkg --print-architecture)
+  PACKAGE_TARGET=$(uname -m)-gnu
   PACKAGE_VERSION=$number
   PACKAGE_TIME=${SOURCE_DATE_EPOCH:-$([ -z "$commit" ] || git show -s --format=%ct "$commit" 2>/dev/null || true)}
   [ -n "$PACKAGE_TIME" ] || fail "$said: its commit is not known here; set SOURCE_DATE_EPOCH to the time that files shall have, in seconds since 1970"
@@ -74,16 +83,19 @@ package_facts() { # PROGRAM
   fi
 }
 
-package_pack() { # PROGRAM OUT REVISION QUICK: prints where the files are
-  local scratch
+# VOICE is a program of the same commit that runs here: it writes the manual and the completions.
+package_pack() { # PROGRAM VOICE OUT REVISION QUICK: prints where the files are
+  local scratch shell strip=strip machine=${PACKAGE_TARGET%-*}
   umask 022
   scratch=$(mktemp -d)
-  mkdir -p "$2"
-  strip --strip-debug -o "$scratch/program" "$1" # names of functions stay, for what a crash prints
-  "$1" man "$scratch/man"
+  mkdir -p "$3" "$scratch/completions"
+  [ "$machine" = "$(uname -m)" ] || strip=$machine-linux-gnu-strip
+  "$strip" --strip-debug -o "$scratch/program" "$1" # names of functions stay, for what a crash prints
+  "$2" man "$scratch/man"
+  for shell in bash fish zsh; do "$2" completions "$shell" >"$scratch/completions/$shell"; done
   package_licences >"$scratch/licences"
-  package_deb "$scratch" "$2" "$3" "$4"
-  package_tarball "$scratch" "$2" "$4"
+  case $PACKAGE_TARGET in *-gnu) package_deb "$scratch" "$3" "$4" "$5" ;; esac
+  package_tarball "$scratch" "$3" "$5"
   rm -r "$scratch"
 }
 
@@ -101,7 +113,7 @@ package_tree() { # SCRATCH PREFIX TREE: makes TREE, to be laid below PREFIX
   for page in "$1"/man/*; do gzip -9n <"$page" >"$3/share/man/man1/$(basename "$page").gz"; done
   for shell in bash-completion/completions/fullbore fish/vendor_completions.d/fullbore.fish "zsh/$zsh/_fullbore"; do
     mkdir -p "$3/share/${shell%/*}"
-    "$1/program" completions "$(sed 's/[-/].*//' <<<"$shell")" >"$3/share/$shell"
+    install -m 644 "$1/completions/$(sed 's/[-/].*//' <<<"$shell")" "$3/share/$shell"
   done
   mkdir -p "$doc/examples/monitoring" "$doc/docs"
   install -m 644 packaging/deb/copyright "$doc/"
@@ -160,7 +172,8 @@ package_licences() {
 # --- the packages --------------------------------------------------------------------------------------------------------------
 
 package_deb() { # SCRATCH OUT REVISION QUICK
-  local root=$1/deb file=$2/fullbore_$PACKAGE_VERSION-${3}_$PACKAGE_ARCHITECTURE.deb compression=(-Zxz)
+  local root=$1/deb file compression=(-Zxz)
+  file=$2/fullbore_$PACKAGE_VERSION-${3}_$(package_architecture "${PACKAGE_TARGET%-*}").deb
   [ -z "$4" ] || compression=(-Zgzip -z1)
   mkdir -p "$root/DEBIAN"
   package_tree "$1" /usr "$root/usr"
@@ -182,13 +195,16 @@ package_debian_changelog() { # REVISION
   printf ' -- %s  %s\n' "$(package_maintainer)" "$(date -u -R -d "@$PACKAGE_TIME")"
 }
 
-# Debian's tools know which versions of its libraries have what the program asks of them.
+# Debian's tools know which versions of its libraries have what the program asks of them. For another machine they look at the libraries that
+# it was built with, and then say "libc6:arm64" for what that machine calls libc6.
 package_libraries() { # PROGRAM
-  local folder
+  local folder machine=${PACKAGE_TARGET%-*} architecture
+  architecture=$(package_architecture "$machine")
   folder=$(mktemp -d)
   mkdir "$folder/debian"
   printf 'Source: fullbore\n\nPackage: fullbore\nArchitecture: any\n' >"$folder/debian/control"
-  (cd "$folder" && dpkg-shlibdeps -O "$1" 2>"$folder/said") | sed -n 's/^shlibs:Depends=//p' | grep . || { cat "$folder/said" >&2; return 1; }
+  (cd "$folder" && DEB_HOST_ARCH=$architecture dpkg-shlibdeps "-l/usr/$machine-linux-gnu/lib" -O "$1" 2>"$folder/said") |
+    sed -n "s/:$architecture\\b//g; s/^shlibs:Depends=//p" | grep . || { cat "$folder/said" >&2; return 1; }
   rm -r "$folder"
 }
 
@@ -198,7 +214,7 @@ package_control() { # SCRATCH REVISION
   cat <<TEXT
 Package: fullbore
 Version: $PACKAGE_VERSION-$2
-Architecture: $PACKAGE_ARCHITECTURE
+Architecture: $(package_architecture "${PACKAGE_TARGET%-*}")
 Maintainer: $(package_maintainer)
 Installed-Size: $(find "$1/deb/usr" "$1/deb/etc" -type f -printf '%s\n' | awk '{ kib += int(($1 + 1023) / 1024) } END { print kib }')
 Depends: $libraries, systemd | systemd-standalone-sysusers | systemd-sysusers
@@ -218,7 +234,7 @@ TEXT
 
 package_tarball() { # SCRATCH OUT QUICK
   local name top level=-6
-  name=fullbore-$PACKAGE_VERSION-$(uname -m)-linux-gnu
+  name=fullbore-$PACKAGE_VERSION-${PACKAGE_TARGET/-/-linux-}
   top=$1/tarball/$name
   [ -z "$3" ] || level=-0
   package_tree "$1" /usr/local "$top"

@@ -95,6 +95,10 @@ fn a_thousand_viewers_notice_nothing_of_a_hundred_upgrades() {
     } else {
         tool::skip("the kernel route with TLS: this kernel has no TLS");
     }
+    // One of them, where a machine is there for some minutes only.
+    if let Ok(only) = std::env::var("FULLBORE_ARGUMENTS") {
+        routes.retain(|(words, _)| *words == only);
+    }
     for (words, is_tls) in routes {
         let ratio = upgrades_under(words, is_tls, &changes, [1000, 200], Duration::from_secs(1));
         assert!(ratio <= 2.0, "{words}: the first byte takes {ratio:.2} times as long");
