@@ -10,6 +10,7 @@ use reactor::lease;
 use reactor::residency::{View, cached_pages};
 use reactor::{Reactor, RingOptions};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::ReadWriteFlags;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -122,6 +123,39 @@ pub fn all_lacks(library: &Path) -> Vec<Lack> {
     config.tls.enabled = false;
     let offload = KernelOffload { sends_files: true, ..KernelOffload::default() };
     Access::tried_on(library).lacks(&config, offload)
+}
+
+/// A filesystem of the library, and what a read of it showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriedFilm {
+    /// The film that was tried.
+    pub film: PathBuf,
+    /// The size of the filesystem's blocks; `None` if it does not tell.
+    pub block_bytes: Option<u64>,
+    /// The kernel's number of the error if the film cannot be read without leaving it in the page cache (`RWF_DONTCACHE`).
+    pub read_once_refused: Option<i32>,
+}
+
+/// Tries one film of each filesystem below `library`: its first bytes are read.
+pub fn filesystems(library: &Path) -> Vec<TriedFilm> {
+    let mut tried = Vec::new();
+    let mut devices = Vec::new();
+    for film in some_files(library) {
+        let Ok(file) = open(&film) else { continue };
+        let Ok(stat) = rustix::fs::fstat(&file) else { continue };
+        if devices.contains(&stat.st_dev) {
+            continue;
+        }
+        devices.push(stat.st_dev);
+        let block_bytes = rustix::fs::fstatvfs(&file).ok().map(|facts| facts.f_bsize);
+        let mut page = [0; 4096];
+        let mut into = [std::io::IoSliceMut::new(&mut page)];
+        let once = ReadWriteFlags::from_bits_retain(disk::RWF_DONTCACHE as u32);
+        let read = rustix::io::preadv2(&file, &mut into, 0, once);
+        let read_once_refused = read.err().map(|error| error.raw_os_error());
+        tried.push(TriedFilm { film, block_bytes, read_once_refused });
+    }
+    tried
 }
 
 /// Why the kernel makes no ring for this process; `None` if it does.
@@ -238,6 +272,33 @@ mod tests {
 
     fn names(access: &Access, config: &Config, offload: KernelOffload) -> Vec<&'static str> {
         access.lacks(config, offload).into_iter().map(|lack| lack.what).collect()
+    }
+
+    #[test]
+    fn a_film_of_each_filesystem_is_tried() {
+        let library = tempfile::tempdir().unwrap();
+        assert_eq!(filesystems(library.path()), [], "no film");
+        for name in ["one", "two"] {
+            std::fs::write(library.path().join(name), "x").unwrap();
+        }
+        let tried = filesystems(library.path());
+        assert_eq!(tried.len(), 1, "{tried:?}");
+        assert!(tried[0].film.starts_with(library.path()));
+        assert!(tried[0].block_bytes.is_some_and(u64::is_power_of_two), "{tried:?}");
+        // The kernel has it, has it not for this filesystem, or does not know it.
+        let known = [None, Some(libc::EOPNOTSUPP), Some(libc::EINVAL)];
+        assert!(known.contains(&tried[0].read_once_refused), "{tried:?}");
+    }
+
+    #[test]
+    fn a_filesystem_in_memory_keeps_what_is_read() {
+        let Ok(library) = tempfile::tempdir_in("/dev/shm") else {
+            eprintln!("SKIPPED: no /dev/shm, whose filesystem has no RWF_DONTCACHE");
+            return;
+        };
+        std::fs::write(library.path().join("film"), "x").unwrap();
+        let refused = filesystems(library.path())[0].read_once_refused;
+        assert!([Some(libc::EOPNOTSUPP), Some(libc::EINVAL)].contains(&refused), "{refused:?}");
     }
 
     #[test]

@@ -37,5 +37,5 @@ pub use heat::Heat;
 pub use hot::{HotPart, HotSet, LocalHotSet, Pinning};
 pub use inode::Inode;
 pub use misses::Misses;
-pub use read::{DIRECT_ALIGNMENT, Plain, Policy, ReadStats, Reader, Way};
+pub use read::{DIRECT_ALIGNMENT, Plain, Policy, RWF_DONTCACHE, ReadStats, Reader, Way};
 pub use stamp::Stamp;

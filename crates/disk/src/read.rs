@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// `RWF_DONTCACHE` (Linux 6.14): read through the page cache, and drop the pages afterwards.
-const RWF_DONTCACHE: i32 = 0x80;
+pub const RWF_DONTCACHE: i32 = 0x80;
 
 /// The alignment of direct reads, in memory and in the file: no disk in use has larger logical blocks.
 pub const DIRECT_ALIGNMENT: usize = 4096;

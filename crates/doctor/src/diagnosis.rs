@@ -160,12 +160,19 @@ pub(crate) fn describe(machine: &Machine, sockets: usize) -> String {
     let memory = machine
         .memory_bytes
         .map_or_else(unknown, |bytes| format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30)));
+    let nodes = machine.nodes.len();
+    // What AMD's firmware setup calls NPS, and Intel's SNC.
+    let of_each = match nodes.checked_div(sockets) {
+        Some(of_each) if of_each > 1 && nodes % sockets == 0 => {
+            format!(" ({of_each} in each socket)")
+        }
+        _ => String::new(),
+    };
     let sockets = if sockets > 0 { format!(", sockets: {sockets}") } else { String::new() };
     format!(
-        "{}; CPUs for this process: {}{sockets}, nodes: {}; memory: {memory}; Linux {}",
+        "{}; CPUs for this process: {}{sockets}, nodes: {nodes}{of_each}; memory: {memory}; Linux {}",
         machine.cpu_model.as_deref().unwrap_or("processor unknown"),
         machine.cpus.len(),
-        machine.nodes.len(),
         machine.kernel.map_or_else(unknown, |kernel| kernel.to_string()),
     )
 }

@@ -1,7 +1,7 @@
 //! What disks and cards there are, and on which node each is. Facts, not faults: what is not told is left out.
 
 use crate::checks::pci_device::{self, DEVICES};
-use crate::checks::{card, text_of};
+use crate::checks::{card, pcie, text_of};
 use crate::visit::Visit;
 use machine::{DiskHealth, TLS_FEATURE};
 use serde_json::{Value, json};
@@ -24,6 +24,8 @@ pub struct Device {
     pub iommu: Option<String>,
     /// Whether ports above it send what it says to its neighbours by way of the root complex (ACS).
     pub acs_redirects: Option<bool>,
+    /// Whether it may send atomic operations.
+    pub atomics: Option<bool>,
     /// A card's TLS: `on`, `off` or `none`.
     pub tls: Option<&'static str>,
     /// The part of a disk's life that is used.
@@ -86,12 +88,16 @@ fn on_its_bus(visit: &Visit<'_>, device: &str) -> Device {
         let config = visit.tree.bytes(format!("{DEVICES}/{port}/config")).ok()?;
         pci_device::acs_redirects(&config)
     };
+    // What a hypervisor shows of registers is made up.
+    let config = visit.tree.bytes(format!("{DEVICES}/{address}/config"));
+    let config = config.ok().filter(|_| !pcie::is_guest(visit));
     let told: Vec<_> = ports.into_iter().flatten().filter_map(redirects).collect();
     let text = |name: &str| text_of(visit, &format!("{DEVICES}/{address}/{name}"));
     Device {
         node: text("numa_node").and_then(|node| node.parse().ok()),
         iommu: text("iommu_group/type"),
         acs_redirects: (!told.is_empty()).then(|| told.contains(&true)),
+        atomics: config.and_then(|config| pci_device::sends_atomics(&config)),
         ..Device::default()
     }
 }
@@ -106,6 +112,7 @@ impl Device {
             self.node.map(|node| format!("node {node}")),
             self.iommu.as_ref().map(|mode| format!("IOMMU {mode}")),
             self.acs_redirects.filter(|redirects| *redirects).map(|_| "ACS redirects".to_owned()),
+            self.atomics.filter(|sends| *sends).map(|_| "atomic operations on".to_owned()),
             tls.map(|tls| format!("TLS offload {tls}")),
             self.used_percent.map(|percent| format!("{percent}% worn")),
         ];
@@ -114,8 +121,18 @@ impl Device {
     }
 
     pub(crate) fn to_json(&self) -> Value {
-        let Self { kind, name, what, firmware, node, iommu, acs_redirects, tls, used_percent } =
-            self;
+        let Self {
+            kind,
+            name,
+            what,
+            firmware,
+            node,
+            iommu,
+            acs_redirects,
+            atomics,
+            tls,
+            used_percent,
+        } = self;
         json!({
             "kind": kind,
             "name": name,
@@ -124,6 +141,7 @@ impl Device {
             "node": node,
             "iommu": iommu,
             "acs_redirects": acs_redirects,
+            "atomics": atomics,
             "tls": tls,
             "used_percent": used_percent,
         })

@@ -20,8 +20,8 @@ pub use diagnosis::Diagnosis;
 pub use finding::{Area, Cost, Finding, Unread, Worth};
 pub use inventory::Device;
 
-use machine::DiskLogs;
 use machine::ethtool::Ethtool;
+use machine::{DiskLogs, SocketLinks};
 use std::path::{Path, PathBuf};
 use visit::Visit;
 
@@ -33,14 +33,29 @@ pub struct Evidence<'a> {
     pub ethtool: &'a dyn Ethtool,
     /// Tells the health of NVMe disks.
     pub disk_logs: &'a dyn DiskLogs,
+    /// Tells of the links between sockets.
+    pub socket_links: &'a dyn SocketLinks,
     /// How fast nodes reach each other's memory; empty if that was not measured.
     pub node_rates: &'a [NodeRate],
     /// The folders of the library, free of links and `..`; none if there is no library to look at.
     pub library: &'a [PathBuf],
+    /// What was tried on the library's filesystems; one for each.
+    pub filesystems: &'a [TriedFilesystem],
     /// Why the kernel refused to make a ring; `None` if it made one.
     pub ring_refused: Option<String>,
     /// What this process may not do with the library's files.
     pub refused: Vec<Finding>,
+}
+
+/// A filesystem of the library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriedFilesystem {
+    /// A file in it, free of links and `..`.
+    pub film: PathBuf,
+    /// The size of its blocks; `None` if it does not tell.
+    pub block_bytes: Option<u64>,
+    /// Why a read that leaves nothing in the page cache (`RWF_DONTCACHE`) failed, by the kernel's number of the error; `None` if it did not.
+    pub read_once_refused: Option<i32>,
 }
 
 /// How fast the CPUs of a node copy memory of a node.

@@ -37,7 +37,7 @@ impl<'a> Visit<'a> {
     }
 
     /// How many sockets the CPUs are on; 0 if unknown.
-    fn sockets(&self) -> usize {
+    pub(crate) fn sockets(&self) -> usize {
         const CPUS: &str = "sys/devices/system/cpu";
         let cpus = self.tree.names(CPUS).into_iter().filter(|name| name.starts_with("cpu"));
         let socket = |cpu| {

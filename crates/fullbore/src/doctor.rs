@@ -2,12 +2,12 @@
 
 use crate::{say, tell};
 use ::bench::measure::{self, Measurements};
-use ::doctor::{Area, Cost, Evidence, Finding, NodeRate, examine};
+use ::doctor::{Area, Cost, Evidence, Finding, NodeRate, TriedFilesystem, examine};
 use ::load::interrupt::{self, Interrupt};
-use appliance::access::{self, Lack};
+use appliance::access::{self, Lack, TriedFilm};
 use clap::Args;
-use machine::KernelDiskLogs;
 use machine::ethtool::KernelEthtool;
+use machine::{KernelDiskLogs, KernelSocketLinks};
 use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,12 +55,15 @@ impl Doctor {
         let failed = measured.as_ref().err().map(|error| format!("cannot measure: {error}"));
         let measured = measured.unwrap_or_default();
         let lacks = library.iter().flat_map(|folder| access::all_lacks(folder));
+        let tried = library.iter().flat_map(|folder| access::filesystems(folder));
         let diagnosis = examine(Evidence {
             root: Path::new("/"),
             ethtool: &KernelEthtool,
             disk_logs: &KernelDiskLogs,
+            socket_links: &KernelSocketLinks,
             node_rates: &measured.as_ref().map(node_rates).unwrap_or_default(),
             library: &library,
+            filesystems: &tried.map(filesystem).collect::<Vec<_>>(),
             ring_refused: access::ring_refused().map(|error| error.to_string()),
             refused: lacks.map(refused).collect(),
         });
@@ -81,6 +84,10 @@ impl Doctor {
             _ => ExitCode::from(u8::from(diagnosis.is_large())),
         }
     }
+}
+
+fn filesystem(TriedFilm { film, block_bytes, read_once_refused }: TriedFilm) -> TriedFilesystem {
+    TriedFilesystem { film, block_bytes, read_once_refused }
 }
 
 fn node_rates(measured: &Measurements) -> Vec<NodeRate> {

@@ -1,7 +1,8 @@
 //! What an NVMe disk says of its health (NVM Express Base Specification, "SMART / Health Information", log page 2).
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::ioctl::{self, Updater, opcode};
+use rustix::ioctl::{self, Ioctl, IoctlOutput, opcode};
+use std::ffi::c_void;
 use std::io;
 
 /// The log page's size.
@@ -40,10 +41,43 @@ struct Command {
 
 const _: () = assert!(size_of::<Command>() == 72);
 
+/// `NVME_IOCTL_ADMIN_CMD`. Its value is the status that the disk answered with, 0 if all is well.
+struct Admin<'a>(&'a mut Command);
+
+// SAFETY: the opcode is that of `Command`, whose layout is the kernel's, and the pointer is that of one. The kernel changes its `result`, and
+// what it points to: who makes a command answers for that.
+unsafe impl Ioctl for Admin<'_> {
+    type Output = IoctlOutput;
+
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> ioctl::Opcode {
+        opcode::read_write::<Command>(b'N', 0x41)
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        std::ptr::from_mut(self.0).cast()
+    }
+
+    unsafe fn output_from_ptr(
+        status: IoctlOutput,
+        _: *mut c_void,
+    ) -> rustix::io::Result<Self::Output> {
+        Ok(status)
+    }
+}
+
+/// A disk may carry a command out wrongly, or not at all, though the kernel passed it on.
+fn answered(status: IoctlOutput) -> io::Result<()> {
+    let refused = || {
+        // The upper bits say whether to try again and whether there is more to know.
+        io::Error::other(format!("the disk refused it with status {:#x}", status & 0x7ff))
+    };
+    if status == 0 { Ok(()) } else { Err(refused()) }
+}
+
 impl DiskLogs for KernelDiskLogs {
     fn health(&self, controller: &str) -> io::Result<Vec<u8>> {
-        /// `NVME_IOCTL_ADMIN_CMD`.
-        const ADMIN: ioctl::Opcode = opcode::read_write::<Command>(b'N', 0x41);
         /// "Get Log Page", of the whole controller.
         const GET_LOG: u8 = 2;
         const ALL_NAMESPACES: u32 = u32::MAX;
@@ -61,9 +95,8 @@ impl DiskLogs for KernelDiskLogs {
             timeout_ms: TIMEOUT_MS,
             ..Command::default()
         };
-        // SAFETY: the opcode is that of `Command`, whose layout is the kernel's. The kernel writes at most `data_bytes` bytes to `address`,
-        // where `log` has as many until the call is over.
-        unsafe { ioctl::ioctl(&device, Updater::<ADMIN, Command>::new(&mut command))? };
+        // SAFETY: the kernel writes at most `data_bytes` bytes to `address`, where `log` has as many until the call is over.
+        answered(unsafe { ioctl::ioctl(&device, Admin(&mut command))? })?;
         Ok(log)
     }
 }
@@ -132,6 +165,14 @@ mod tests {
         for end in 0..6 {
             assert_eq!(DiskHealth::parse(&[0, 0x2c, 0x01, 100, 10, 0][..end]), None);
         }
+    }
+
+    #[test]
+    fn a_command_that_the_disk_refused_is_an_error() {
+        assert!(answered(0).is_ok());
+        // "Invalid Field in Command", and "do not retry".
+        let error = answered(0x4002).unwrap_err().to_string();
+        assert!(error.ends_with("status 0x2"), "{error}");
     }
 
     #[test]

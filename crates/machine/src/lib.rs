@@ -27,6 +27,7 @@ mod pressure;
 mod reserved_pages;
 mod root;
 mod sealing_cards;
+mod socket_links;
 mod topology;
 
 pub use addresses::reachable_addresses;
@@ -43,6 +44,7 @@ pub use nodes::Node;
 pub use pressure::MemoryPressure;
 pub use reserved_pages::{LargePagePool, ReservedPages};
 pub use sealing_cards::{Ends, LeavesBy, SealingCards, TLS_FEATURE};
+pub use socket_links::{FabricClocks, KernelSocketLinks, LinkQuestion, LinkWidths, SocketLinks};
 pub use topology::Topology;
 
 use std::path::Path;

@@ -175,10 +175,18 @@ fn pause(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
 
 /// Not every driver tells; what it does not tell is no fault.
 fn firmware(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
-    for part in settings.firmware.iter().flatten() {
+    let parts = || settings.firmware.iter().flatten();
+    for (index, part) in parts().enumerate() {
         let Some(stored) = part.stored.as_ref().filter(|stored| **stored != part.running) else {
             continue;
         };
+        // mlx5 tells the same versions under two names, `fw.version` and `fw`.
+        let is_told = parts()
+            .take(index)
+            .any(|earlier| (&earlier.running, &earlier.stored) == (&part.running, &part.stored));
+        if is_told {
+            continue;
+        }
         visit.found(fault(
             card,
             "firmware",

@@ -1,15 +1,24 @@
 //! The filesystems of the library, and their options.
 
+use crate::TriedFilesystem;
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
 use crate::visit::Visit;
 use machine::{KernelVersion, Mount};
+use std::io;
+use std::path::Path;
 
 /// Filesystems that read past the page cache, and whose files can be leased.
 const GOOD: [&str; 2] = ["ext4", "xfs"];
 
 /// The first kernel whose ext4 has large folios.
 const EXT4_FOLIOS: KernelVersion = KernelVersion { major: 6, minor: 16 };
+
+/// The first kernel with reads that leave nothing in the page cache.
+const READS_ONCE: KernelVersion = KernelVersion { major: 6, minor: 14 };
+
+/// What mkfs makes for all but the smallest disks: a page.
+const BLOCK_BYTES_MIN: u64 = 4096;
 
 pub(crate) fn check(visit: &mut Visit<'_>) {
     const WHAT: &str = "the filesystem of the library";
@@ -27,7 +36,69 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
             options(visit, &mount);
             folios(visit, &mount);
         }
+        if !visit.evidence.filesystems.iter().any(|tried| tried.film.starts_with(folder)) {
+            let why = "there is no film to try it on, or it cannot be read";
+            visit.unknown("blocks and reads of the library", why, &folder.to_string_lossy());
+        }
     }
+    for tried in visit.evidence.filesystems {
+        let mount = tried.film.parent().and_then(|folder| mount_of(visit, folder));
+        // Another filesystem is a fault of its own.
+        if let Some(mount) = mount.filter(|mount| GOOD.contains(&mount.kind.as_str())) {
+            blocks(visit, &mount, tried);
+            reads_once(visit, &mount, tried);
+        }
+    }
+}
+
+fn mount_of(visit: &Visit<'_>, folder: &Path) -> Option<Mount> {
+    visit.topology.mounts_of(folder).into_iter().find(|mount| folder.starts_with(&mount.point))
+}
+
+fn blocks(visit: &mut Visit<'_>, mount: &Mount, tried: &TriedFilesystem) {
+    const WHAT: &str = "block sizes of filesystems";
+    // XFS takes 512 bytes to 64 KiB, ext4 1 to 64 KiB.
+    let is_size = |bytes: &u64| bytes.is_power_of_two() && (512..=1 << 16).contains(bytes);
+    let bytes = tried.block_bytes.filter(is_size);
+    let Some(bytes) = visit.understood(WHAT, &mount.point.to_string_lossy(), bytes) else { return };
+    if bytes >= BLOCK_BYTES_MIN {
+        return;
+    }
+    visit.found(Finding {
+        area: Area::Filesystem,
+        name: "filesystem-blocks",
+        on: vec![mount.point.display().to_string()],
+        found: format!("blocks of {bytes} bytes"),
+        wanted: format!("{BLOCK_BYTES_MIN} bytes or more"),
+        cost: Cost::unmeasured(
+            "a film is in more pieces, and the page cache keeps several blocks in each page",
+        ),
+        mend: "mkfs.xfs, or mkfs.ext4 -b 4096, for a new library".into(),
+        check: "stat -f DIR".into(),
+    });
+}
+
+fn reads_once(visit: &mut Visit<'_>, mount: &Mount, tried: &TriedFilesystem) {
+    /// `EOPNOTSUPP` says that the filesystem has none, `EINVAL` that the kernel does not know the flag.
+    const NOT_THERE: [i32; 2] = [95, 22];
+    let Some(errno) = tried.read_once_refused else { return };
+    let point = mount.point.display().to_string();
+    let error = io::Error::from_raw_os_error(errno);
+    if !NOT_THERE.contains(&errno) {
+        visit.refused("reads that leave nothing in the page cache", &error, &point);
+        return;
+    }
+    let Some(kernel) = visit.machine.kernel else { return };
+    visit.found(Finding {
+        area: Area::Filesystem,
+        name: "reads-once",
+        on: vec![point],
+        found: format!("Linux {kernel} has no reads of {} that leave nothing in the page cache", mount.kind),
+        wanted: format!("Linux {READS_ONCE} or newer, with XFS or ext4 (RWF_DONTCACHE)"),
+        cost: Cost::unmeasured("nothing with disk = \"auto\", which reads past the page cache; with disk = \"once\" the server reads so, too"),
+        mend: "a newer kernel".into(),
+        check: "fullbore doctor DIR; uname -r".into(),
+    });
 }
 
 fn kind(visit: &mut Visit<'_>, mount: &Mount) {

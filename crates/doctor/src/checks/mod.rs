@@ -16,10 +16,11 @@ mod node_links;
 mod nvme;
 mod pacing;
 pub(crate) mod pci_device;
-mod pcie;
+pub(crate) mod pcie;
 mod placement;
 mod queues;
 mod rights;
+mod socket_links;
 
 use crate::visit::Visit;
 
@@ -29,11 +30,12 @@ pub(crate) fn text_of(visit: &Visit<'_>, path: &str) -> Option<String> {
 }
 
 /// In the order of the areas.
-pub(crate) const ALL: [fn(&mut Visit<'_>); 19] = [
+pub(crate) const ALL: [fn(&mut Visit<'_>); 20] = [
     pcie::check,
     link::check,
     placement::check,
     node_links::check,
+    socket_links::check,
     nvme::check,
     disk_health::check,
     filesystem::check,

@@ -135,6 +135,38 @@ pub(crate) struct Registers {
     pub(crate) payload_bytes: u32,
     pub(crate) payload_bytes_max: u32,
     pub(crate) read_request_bytes: u32,
+    pub(crate) atomics: Atomics,
+}
+
+/// What a device does with atomic operations: reads that change memory in the same step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Atomics {
+    /// It may send them.
+    pub(crate) sends: bool,
+    /// A port passes them on.
+    routes: bool,
+    /// A port stops them all the same.
+    blocks: bool,
+    /// A root port carries them out.
+    completes: bool,
+}
+
+impl Atomics {
+    /// From the second capabilities and the second control register, which devices have from version 2 of the capability on.
+    fn of(capability: u32, control: u16) -> Self {
+        Self {
+            sends: control & (1 << 6) != 0,
+            routes: capability & (1 << 6) != 0,
+            blocks: control & (1 << 7) != 0,
+            // Of 32, 64 or 128 bits.
+            completes: capability & (0b111 << 7) != 0,
+        }
+    }
+
+    /// Whether they end at this port, which is the root port or one on the way to it.
+    pub(crate) fn end_at(self, is_root: bool) -> bool {
+        if is_root { !self.completes } else { !self.routes || self.blocks }
+    }
 }
 
 /// A device's registers; `None` if they cannot be read, or it is not a PCIe device.
@@ -181,6 +213,11 @@ pub(crate) fn acs_redirects(config: &[u8]) -> Option<bool> {
     None
 }
 
+/// Whether a device may send atomic operations. `None` if it does not show it, as to users other than root.
+pub(crate) fn sends_atomics(config: &[u8]) -> Option<bool> {
+    parse(config).ok()?.map(|registers| registers.atomics.sends)
+}
+
 #[derive(Debug, PartialEq, Eq)]
 struct Misread;
 
@@ -199,7 +236,14 @@ fn parse(config: &[u8]) -> Result<Option<Registers>, Misread> {
             let capability =
                 u32::from_le_bytes([byte(at + 4)?, byte(at + 5)?, byte(at + 6)?, byte(at + 7)?]);
             let control = u16::from_le_bytes([byte(at + 8)?, byte(at + 9)?]);
-            return express(capability, control).map(Some);
+            let atomics = match byte(at + 2)? & 0xf {
+                0 | 1 => Atomics::default(),
+                _ => Atomics::of(
+                    u32::from(byte(at + 0x24)?) | u32::from(byte(at + 0x25)?) << 8,
+                    u16::from_le_bytes([byte(at + 0x28)?, byte(at + 0x29)?]),
+                ),
+            };
+            return express(capability, control, atomics).map(Some);
         }
         at = usize::from(byte(at + 1)? & !3);
     }
@@ -207,7 +251,7 @@ fn parse(config: &[u8]) -> Result<Option<Registers>, Misread> {
 }
 
 /// From the device's capabilities and its control register.
-fn express(capability: u32, control: u16) -> Result<Registers, Misread> {
+fn express(capability: u32, control: u16, atomics: Atomics) -> Result<Registers, Misread> {
     // 6 and 7 are reserved.
     let size = |code: u32| if code <= 5 { Ok(128 << code) } else { Err(Misread) };
     let control = u32::from(control);
@@ -217,6 +261,7 @@ fn express(capability: u32, control: u16) -> Result<Registers, Misread> {
         payload_bytes: size((control >> 5) & 7)?,
         payload_bytes_max: size(capability & 7)?,
         read_request_bytes: size((control >> 12) & 7)?,
+        atomics,
     })
 }
 
@@ -240,8 +285,18 @@ mod tests {
             payload_bytes: 256,
             payload_bytes_max: 512,
             read_request_bytes: 4096,
+            atomics: Atomics::default(),
         };
         assert_eq!(parse(&config), Ok(Some(expected)));
+        // Version 2: routes atomic operations, carries those of 64 bits out, may send them, and lets none pass.
+        config[0x62] = 2;
+        config[0x84..0x86].copy_from_slice(&0x0140_u16.to_le_bytes());
+        config[0x88] = 0xc0;
+        let all = Atomics { sends: true, routes: true, blocks: true, completes: true };
+        assert_eq!(parse(&config), Ok(Some(Registers { atomics: all, ..expected })));
+        assert_eq!((all.end_at(true), all.end_at(false)), (false, true));
+        config[0x62] = 1;
+        assert_eq!(parse(&config), Ok(Some(expected)), "version 1 has other things there");
         config[0x06] = 0;
         assert_eq!(parse(&config), Ok(None), "no capabilities");
         config[0x06] = 0x10;

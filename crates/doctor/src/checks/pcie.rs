@@ -31,11 +31,12 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
         ordering_and_tags(visit, &device, registers);
         payload(visit, &device, registers);
         read_request(visit, &device, registers);
+        atomics(visit, &device, registers);
     }
 }
 
 /// What a hypervisor shows of registers is made up.
-fn is_guest(visit: &Visit<'_>) -> bool {
+pub(crate) fn is_guest(visit: &Visit<'_>) -> bool {
     let text = visit.tree.text("proc/cpuinfo").unwrap_or_default();
     text.split_whitespace().any(|flag| flag == "hypervisor")
 }
@@ -119,6 +120,30 @@ fn read_request(visit: &mut Visit<'_>, device: &PciDevice, registers: Registers)
         mend: "firmware setup: \"Max Read Request\" to 4096; until the next boot: setpci -s DEVICE CAP_EXP+8.w=0x5000:0x7000".into(),
         check: "lspci -s DEVICE -vv shows MaxReadReq in DevCtl".into(),
     });
+}
+
+/// A card that sends atomic operations which no port takes to memory: each ends as an error.
+fn atomics(visit: &mut Visit<'_>, device: &PciDevice, registers: Registers) {
+    if !registers.atomics.sends {
+        return;
+    }
+    for (index, port) in device.ports.iter().enumerate() {
+        let Some(above) = pci_device::registers(visit, port) else { return };
+        if !above.atomics.end_at(index + 1 == device.ports.len()) {
+            continue;
+        }
+        visit.found(Finding {
+            area: Area::Pcie,
+            name: "atomics",
+            on: vec![device.address.clone()],
+            found: format!("the device may send atomic operations, and port {port} takes none"),
+            wanted: "a way for them to memory, or a device that sends none".into(),
+            cost: Cost::unmeasured("nothing for films, which need none; other programs' operations (RDMA) end as errors of the link"),
+            mend: "firmware setup: \"PCIe AtomicOp\" enabled; until the next boot: setpci -s DEVICE CAP_EXP+28.w=0:0x40".into(),
+            check: "lspci -s DEVICE -vv shows AtomicOpsCtl: ReqEn- in DevCtl2; lspci -s PORT -vv shows AtomicOpsCap".into(),
+        });
+        return;
+    }
 }
 
 fn iommu(visit: &mut Visit<'_>, device: &PciDevice) {

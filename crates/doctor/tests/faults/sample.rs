@@ -1,11 +1,11 @@
 //! A machine as its files tell it: two sockets, four NVMe disks, and two cards in a bond, with nothing to complain about.
 
-use fullbore_doctor::{Diagnosis, Evidence, Finding, NodeRate, examine};
-use machine::DiskLogs;
+use fullbore_doctor::{Diagnosis, Evidence, Finding, NodeRate, TriedFilesystem, examine};
 use machine::ethtool::{
     CardFeatures, CardSettings, Coalescing, Ethtool, FirmwareVersion, PauseFrames, QueueCounts,
     RingSizes,
 };
+use machine::{DiskLogs, LinkQuestion, SocketLinks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -32,7 +32,7 @@ pub(crate) const SET: u16 = 0x5150;
 #[derive(Clone)]
 pub(crate) struct Sample {
     pub(crate) files: BTreeMap<String, Vec<u8>>,
-    links: BTreeMap<String, String>,
+    symlinks: BTreeMap<String, String>,
     /// What the kernel tells of each card; none if it cannot be asked.
     pub(crate) cards: Option<BTreeMap<String, CardSettings>>,
     /// The health log of each disk.
@@ -42,6 +42,9 @@ pub(crate) struct Sample {
     pub(crate) ring_refused: Option<String>,
     pub(crate) refused: Vec<Finding>,
     pub(crate) library: Vec<PathBuf>,
+    /// What each socket answers; a question that is not there is refused.
+    pub(crate) links: BTreeMap<(u16, LinkQuestion), [u32; 2]>,
+    pub(crate) filesystems: Vec<TriedFilesystem>,
 }
 
 impl Sample {
@@ -49,6 +52,15 @@ impl Sample {
         let mut sample = Self::empty();
         sample.cards = Some(BTreeMap::new());
         sample.library = vec!["/srv/films".into()];
+        sample.filesystems = vec![TriedFilesystem {
+            film: "/srv/films/one.mp4".into(),
+            block_bytes: Some(4096),
+            read_once_refused: None,
+        }];
+        for socket in 0..2 {
+            sample.links.insert((socket, LinkQuestion::Clocks), [1600, 2400]);
+            sample.links.insert((socket, LinkQuestion::Widths), [0x0202, 0]);
+        }
         sample.processor();
         sample.memory();
         sample.kernel();
@@ -65,13 +77,15 @@ impl Sample {
     pub(crate) fn empty() -> Self {
         Self {
             files: BTreeMap::new(),
-            links: BTreeMap::new(),
+            symlinks: BTreeMap::new(),
             cards: None,
             logs: BTreeMap::new(),
             rates: Vec::new(),
             ring_refused: None,
             refused: Vec::new(),
             library: Vec::new(),
+            links: BTreeMap::new(),
+            filesystems: Vec::new(),
         }
     }
 
@@ -108,8 +122,8 @@ impl Sample {
         let [from, to] = [from, to].map(|path| format!("sys/devices/{path}"));
         let moved = |path: &String| path.replace(&from, &to);
         self.files = self.files.iter().map(|(path, text)| (moved(path), text.clone())).collect();
-        let links = self.links.iter().map(|(path, to)| (moved(path), moved(to)));
-        self.links = links.collect();
+        let links = self.symlinks.iter().map(|(path, to)| (moved(path), moved(to)));
+        self.symlinks = links.collect();
     }
 
     /// The registers of a device.
@@ -120,23 +134,37 @@ impl Sample {
         config[0x40] = 0x10;
         config[0x44..0x48].copy_from_slice(&capability.to_le_bytes());
         config[0x48..0x4a].copy_from_slice(&control.to_le_bytes());
-        let folder = self.links[&format!("sys/bus/pci/devices/{address}")].clone();
+        let folder = self.symlinks[&format!("sys/bus/pci/devices/{address}")].clone();
         self.files.insert(format!("{folder}/config"), config);
+    }
+
+    /// What a device does with atomic operations: its second capabilities, and how they are set.
+    pub(crate) fn atomics(&mut self, address: &str, capability: u16, control: u8) {
+        let config = self.of_device(address, "config");
+        let config = self.files.get_mut(&config).unwrap();
+        config[0x42] = 2;
+        config[0x64..0x66].copy_from_slice(&capability.to_le_bytes());
+        config[0x68] = control;
+    }
+
+    /// What all sockets answer to a question.
+    pub(crate) fn links_are(&mut self, question: LinkQuestion, answer: [u32; 2]) {
+        self.links.extend((0..2).map(|socket| ((socket, question), answer)));
     }
 
     /// The path of a file of a PCIe device.
     pub(crate) fn of_device(&self, address: &str, name: &str) -> String {
-        format!("{}/{name}", self.links[&format!("sys/bus/pci/devices/{address}")])
+        format!("{}/{name}", self.symlinks[&format!("sys/bus/pci/devices/{address}")])
     }
 
     /// The path of a file of an interface.
     pub(crate) fn of_card(&self, card: &str, name: &str) -> String {
-        format!("{}/{name}", self.links[&format!("sys/class/net/{card}")])
+        format!("{}/{name}", self.symlinks[&format!("sys/class/net/{card}")])
     }
 
     /// The path of a file of a disk.
     pub(crate) fn of_disk(&self, disk: &str, name: &str) -> String {
-        format!("{}/{name}", self.links[&format!("sys/block/{disk}")])
+        format!("{}/{name}", self.symlinks[&format!("sys/block/{disk}")])
     }
 
     pub(crate) fn examine(&self) -> Diagnosis {
@@ -149,8 +177,10 @@ impl Sample {
             root,
             ethtool: self,
             disk_logs: self,
+            socket_links: self,
             node_rates: &self.rates,
             library: &self.library,
+            filesystems: &self.filesystems,
             ring_refused: self.ring_refused.clone(),
             refused: self.refused.clone(),
         })
@@ -162,7 +192,7 @@ impl Sample {
         for (path, text) in &self.files {
             fs::write(made(root.path(), path), text).unwrap();
         }
-        for (path, to) in &self.links {
+        for (path, to) in &self.symlinks {
             let ups = "../".repeat(path.matches('/').count());
             symlink(format!("{ups}{to}"), made(root.path(), path)).unwrap();
         }
@@ -170,12 +200,12 @@ impl Sample {
     }
 
     fn link(&mut self, path: &str, to: &str) {
-        self.links.insert(path.to_owned(), to.to_owned());
+        self.symlinks.insert(path.to_owned(), to.to_owned());
     }
 
     fn processor(&mut self) {
         let flags = "fpu aes vaes vpclmulqdq avx512f avx512bw avx512vl";
-        self.set("proc/cpuinfo", &format!("processor\t: 0\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A processor\nflags\t\t: {flags}\n"));
+        self.set("proc/cpuinfo", &format!("processor\t: 0\ncpu family\t: 26\nmodel\t\t: 80\nmodel name\t: A processor\nflags\t\t: {flags}\n"));
         self.set(
             "proc/thread-self/status",
             "Name:\tx\nCpus_allowed_list:\t0-7\nCapEff:\t0000000000000000\n",
@@ -402,6 +432,12 @@ impl Ethtool for Sample {
     fn settings(&self, card: &str) -> io::Result<CardSettings> {
         let cards = self.cards.as_ref().ok_or(io::ErrorKind::NotFound)?;
         Ok(cards.get(card).cloned().unwrap_or_default())
+    }
+}
+
+impl SocketLinks for Sample {
+    fn ask(&self, socket: u16, question: LinkQuestion) -> io::Result<[u32; 2]> {
+        self.links.get(&(socket, question)).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 

@@ -2,6 +2,8 @@
 
 use crate::sample::{SET, Sample};
 use fullbore_doctor::{Area, Cost, Finding, Worth};
+use machine::LinkQuestion;
+use machine::ethtool::FirmwareVersion;
 
 type Fault = (&'static str, fn(&mut Sample));
 
@@ -11,6 +13,18 @@ const FAULTS: &[Fault] = &[
     ("extended-tags", |s| s.registers("0000:01:00.0", 0x22, SET & !0x100)),
     ("max-payload", |s| s.registers("0000:01:00.0", 0x22, SET & !0xe0)),
     ("max-read-request", |s| s.registers("0000:83:00.0", 0x22, SET & !0x7000)),
+    ("atomics", |s| s.atomics("0000:03:00.0", 0, 0x40)),
+    ("atomics", |s| {
+        // A root port that carries them out, and a switch on the way that stops them.
+        let port = "pci0000:80/0000:80:03.0";
+        s.move_device(
+            &format!("{port}/0000:83:00.0"),
+            &format!("{port}/0000:80:02.0/0000:83:00.0"),
+        );
+        s.atomics("0000:80:03.0", 0x80, 0);
+        s.atomics("0000:80:02.0", 0x40, 0x80);
+        s.atomics("0000:83:00.0", 0, 0x40);
+    }),
     ("iommu-strict", |s| s.change(&s.of_device("0000:03:00.0", "iommu_group/type"), "DMA\n")),
     ("disk-link", |s| s.change(&s.of_device("0000:01:00.0", "current_link_width"), "2\n")),
     ("disk-link", |s| {
@@ -36,6 +50,9 @@ const FAULTS: &[Fault] = &[
         s.move_device("pci0000:00/0000:00:03.0", "pci0000:40/0000:00:03.0");
     }),
     ("node-links", |s| (s.rates[1].gbytes_per_second, s.rates[2].gbytes_per_second) = (30.0, 32.0)),
+    ("socket-link-width", |s| s.links_are(LinkQuestion::Widths, [0x0101, 0])),
+    ("socket-link-width-changes", |s| s.links_are(LinkQuestion::Widths, [0x0002, 0])),
+    ("fabric-clock", |s| s.links_are(LinkQuestion::Clocks, [800, 2400])),
     ("uneven-node-links", |s| s.rates[2].gbytes_per_second = 140.0),
     ("device-node", |s| s.change(&s.of_device("0000:03:00.0", "numa_node"), "-1\n")),
     ("uneven-disks", |s| {
@@ -76,6 +93,9 @@ const FAULTS: &[Fault] = &[
     ("strictatime", |s| {
         s.change("proc/self/mountinfo", "1 0 8:1 / / rw,strictatime - ext4 /dev/sda1 rw\n")
     }),
+    ("filesystem-blocks", |s| s.filesystems[0].block_bytes = Some(1024)),
+    ("reads-once", |s| s.filesystems[0].read_once_refused = Some(95)),
+    ("reads-once", |s| s.filesystems[0].read_once_refused = Some(22)),
     ("small-folios", |s| {
         s.change("proc/sys/kernel/osrelease", "6.12.1-1-amd64\n");
         s.change("proc/self/mountinfo", "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n");
@@ -95,6 +115,15 @@ const FAULTS: &[Fault] = &[
     ("pause", |s| s.card_is(|card| card.pause.as_mut().unwrap().heeds = true)),
     ("firmware", |s| {
         s.card_is(|card| card.firmware.as_mut().unwrap()[0].stored = Some("26.40.1000".into()))
+    }),
+    ("firmware", |s| {
+        // mlx5 has two names for it.
+        s.card_is(|card| {
+            let firmware = card.firmware.as_mut().unwrap();
+            firmware[0].stored = Some("26.40.1000".into());
+            firmware
+                .insert(0, FirmwareVersion { name: "fw.version".into(), ..firmware[0].clone() });
+        })
     }),
     ("queueing", |s| s.card_is(|card| card.queueing = Some(vec!["pfifo_fast".into()]))),
     ("queueing", |s| s.card_is(|card| card.queueing.as_mut().unwrap()[3] = "fq_codel".into())),
@@ -349,6 +378,12 @@ fn disks_and_cards_are_told_with_their_node_and_firmware() {
         assert!(text.contains(line), "{text}");
     }
     assert!(diagnosis.machine.contains(", sockets: 2, nodes: 2;"), "{}", diagnosis.machine);
+    let mut one = Sample::healthy();
+    (4..8).for_each(|cpu| {
+        one.change(&format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"), "0\n");
+    });
+    let machine = one.examine().machine;
+    assert!(machine.contains("sockets: 1, nodes: 2 (2 in each socket);"), "{machine}");
     let json = diagnosis.to_json();
     assert_eq!(json["devices"].as_array().map(Vec::len), Some(6));
     assert_eq!(json["devices"][4]["firmware"], "26.38.1002");
@@ -359,6 +394,23 @@ fn disks_and_cards_are_told_with_their_node_and_firmware() {
     });
     let text = sample.examine().describe();
     assert!(text.contains("IOMMU DMA-FQ, TLS offload off\n"), "{text}");
+}
+
+#[test]
+fn atomic_operations_that_reach_memory_are_no_fault_and_are_told() {
+    let mut sample = Sample::healthy();
+    sample.atomics("0000:03:00.0", 0, 0x40);
+    sample.atomics("0000:00:03.0", 0x100, 0);
+    let diagnosis = sample.examine();
+    assert_eq!(diagnosis.findings, []);
+    let text = diagnosis.describe();
+    assert!(
+        text.contains(
+            "eth0: mlx5_core, firmware 26.38.1002, node 0, IOMMU DMA-FQ, atomic operations on\n"
+        ),
+        "{text}"
+    );
+    assert_eq!(diagnosis.to_json()["devices"][5]["atomics"], false);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::sample::Sample;
 use fullbore_doctor::Diagnosis;
+use machine::LinkQuestion;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -148,4 +149,50 @@ fn rates_between_nodes_that_make_no_sense_say_nothing() {
     }
     sample.rates.retain(|rate| rate.cpus != rate.memory);
     assert_eq!(sample.examine().findings, [], "nothing to compare with");
+}
+
+#[test]
+fn links_between_sockets_that_nobody_tells_of_are_unknown() {
+    let asked = |links: &[((u16, LinkQuestion), [u32; 2])]| {
+        let mut sample = Sample::healthy();
+        sample.links = links.iter().copied().collect();
+        sample
+    };
+    // Without a device; what was measured between nodes is enough.
+    let mut without = asked(&[]);
+    assert_eq!(without.examine().unread, []);
+    without.rates.clear();
+    let unread = without.examine().unread;
+    assert!(unread[0].why.contains("/dev/hsmp"), "{unread:?}");
+    // Absurd.
+    for clocks in [[0, 0], [u32::MAX; 2]] {
+        let mut sample = Sample::healthy();
+        sample.links_are(LinkQuestion::Clocks, clocks);
+        sample.links_are(LinkQuestion::Widths, [0xff, 7]);
+        let diagnosis = sample.examine();
+        assert_eq!(diagnosis.findings, []);
+        assert_eq!(diagnosis.unread[0].of, ["socket 0", "socket 1"]);
+    }
+    // To older processors the question for widths would be an order, so they are not asked.
+    let mut older = Sample::healthy();
+    let text = String::from_utf8(older.files["proc/cpuinfo"].clone()).unwrap();
+    older.change("proc/cpuinfo", &text.replace(": 80\n", ": 2\n"));
+    older.links_are(LinkQuestion::Widths, [0x0000, 0]);
+    assert_eq!(older.examine().findings, []);
+}
+
+#[test]
+fn what_was_not_tried_on_the_library_is_unknown() {
+    let mut sample = Sample::healthy();
+    sample.filesystems[0].block_bytes = Some(4000);
+    // EACCES, which says nothing about the filesystem.
+    sample.filesystems[0].read_once_refused = Some(13);
+    let diagnosis = sample.examine();
+    assert_eq!(diagnosis.findings, []);
+    assert_eq!(diagnosis.unread.len(), 2, "{diagnosis:?}");
+    assert!(diagnosis.unread.iter().all(|unread| unread.of == ["/srv/films"]), "{diagnosis:?}");
+    sample.filesystems.clear();
+    let diagnosis = sample.examine();
+    assert_eq!(diagnosis.findings, []);
+    assert!(diagnosis.unread[0].why.contains("no film"), "{diagnosis:?}");
 }

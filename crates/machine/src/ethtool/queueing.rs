@@ -86,7 +86,9 @@ mod tests {
     #[test]
     fn packets_wait_at_the_root_or_in_one_queue_for_each_of_the_card() {
         let fq = Some(vec!["fq".to_owned()]);
-        assert_eq!(kinds(&[(2, "fq", 0x8001_0000, ROOT), (3, "cake", 0, ROOT)], 2), fq);
+        // Of the card that is asked for, whichever comes first.
+        let two = [(3, "cake", 0, ROOT), (2, "fq", 0x8001_0000, ROOT), (4, "sfq", 0, ROOT)];
+        assert_eq!(kinds(&two, 2), fq);
         let several = [(2, "mq", 0, ROOT), (2, "fq", 0, 1), (2, "fq_codel", 0, 2), (3, "fq", 0, 1)];
         assert_eq!(kinds(&several, 2), Some(vec!["fq".to_owned(), "fq_codel".to_owned()]));
         let numbered = [(2, "mq", 7 << 16, ROOT), (2, "fq", 9 << 16, 7 << 16 | 1)];
