@@ -129,8 +129,10 @@ impl Handover {
     }
 
     fn leaves_by(&self, socket: &Socket) -> LeavesBy {
-        let ends =
-            || Ok(Ends { own: socket.own()?, peer: socket.peer()?, mark: socket.own_mark()? });
+        let ends = || {
+            let (own, peer) = (socket.own()?, socket.peer()?);
+            Ok(Ends { own, peer, mark: socket.own_mark()?, bound_to: socket.bound_to()? })
+        };
         let cards = self.cards.as_ref().map(RefCell::borrow_mut);
         cards.map_or(LeavesBy::Unknown, |mut cards| cards.leaves_by(ends, Instant::now()))
     }

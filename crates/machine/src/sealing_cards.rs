@@ -63,6 +63,8 @@ pub struct Ends {
     pub peer: SocketAddr,
     /// The mark of the socket (`SO_MARK`).
     pub mark: u32,
+    /// The device that the socket is bound to, such as that of a VRF, which has routes of its own; 0 if to none.
+    pub bound_to: u32,
 }
 
 /// The devices of a network namespace, and the means to ask for a connection's route.
@@ -197,7 +199,7 @@ fn device_in(answer: Message<'_>) -> Option<u32> {
 
 /// A question for the route of a TCP connection.
 fn route_request(ends: Ends) -> Vec<u8> {
-    let Ends { own: from, peer: to, mark } = ends;
+    let Ends { own: from, peer: to, mark, bound_to } = ends;
     let [source, destination] = [from.ip().to_canonical(), to.ip().to_canonical()].map(octets);
     let bits = (8 * destination.len()) as u8;
     let family =
@@ -211,11 +213,13 @@ fn route_request(ends: Ends) -> Vec<u8> {
     put(&mut request, 27, &[6]);
     put(&mut request, 28, &from.port().to_be_bytes());
     put(&mut request, 29, &to.port().to_be_bytes());
-    if let SocketAddr::V6(to) = to {
-        // RTA_OIF: an address of one link alone leaves by that link.
-        if to.scope_id() != 0 {
-            put(&mut request, 4, &to.scope_id().to_ne_bytes());
-        }
+    // RTA_OIF: an address of one link alone leaves by that link. With a VRF's device the kernel looks among its routes.
+    let link = match to {
+        SocketAddr::V6(to) if to.scope_id() != 0 => to.scope_id(),
+        _ => bound_to,
+    };
+    if link != 0 {
+        put(&mut request, 4, &link.to_ne_bytes());
     }
     request
 }

@@ -348,6 +348,22 @@ impl Socket {
         SockRef::from(&self.0.borrowed()).mark()
     }
 
+    /// The device that its routes begin at: one that it is bound to, or the VRF through which the viewer came (`SO_BINDTOIFINDEX`). 0 if
+    /// there is none.
+    ///
+    /// # Errors
+    /// On a kernel before 5.1.
+    pub fn bound_to(&self) -> io::Result<u32> {
+        let mut device: u32 = 0;
+        let mut length = size_of::<u32>() as libc::socklen_t;
+        let (fd, level) = (self.0.as_raw_fd(), libc::SOL_SOCKET);
+        let into = (&raw mut device).cast();
+        // SAFETY: the kernel writes at most `length` bytes, which `device` has, and `device` lives until the call returns.
+        let result =
+            unsafe { libc::getsockopt(fd, level, libc::SO_BINDTOIFINDEX, into, &raw mut length) };
+        if result == 0 { Ok(device) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Takes the descriptor out, so that another thread can carry the connection on. Waits until the operations on it that
     /// were given up, such as a wait that a time-out ended, have left the kernel: that takes a turn of the reactor or two.
     ///
@@ -393,6 +409,20 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_socket_tells_the_device_that_it_is_bound_to() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let bound = SockRef::from(&stream).bind_device(Some(b"lo"));
+        let socket = Socket::from(OwnedFd::from(stream));
+        let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(Socket::from(OwnedFd::from(other)).bound_to().unwrap(), 0);
+        match bound {
+            Ok(()) => assert_eq!(Some(socket.bound_to().unwrap()), crate::listener::card_index("lo")),
+            Err(error) => eprintln!("SKIPPED: a socket cannot be bound to a device here: {error}"),
+        }
+    }
 
     #[test]
     fn what_was_sent_is_counted_and_a_shorter_answer_is_no_answer() {

@@ -3,7 +3,7 @@ use crate::netlink::attributes::put_nested;
 
 fn ends(pair: [&str; 2], mark: u32) -> Ends {
     let [own, peer] = pair.map(|address| address.parse().unwrap());
-    Ends { own, peer, mark }
+    Ends { own, peer, mark, bound_to: 0 }
 }
 
 /// What the kernel tells of a device.
@@ -203,6 +203,13 @@ fn routes_are_asked_for_by_addresses_ports_and_mark() {
     let six = route_request(ends(["[fe80::1]:443", "[fe80::2%5]:1"], 0));
     assert_eq!(six[..3], [10, 128, 128]);
     assert_eq!(number(&six[ROUTE_HEAD_BYTES..], 4), Some(5));
+    // Of a VRF, in which an address of one link alone still leaves by that link.
+    let of_vrf = |pair, device| {
+        let request = route_request(Ends { bound_to: device, ..ends(pair, 0) });
+        number(&request[ROUTE_HEAD_BYTES..], 4)
+    };
+    assert_eq!(of_vrf(["10.0.0.1:443", "10.0.0.2:5000"], 12), Some(12));
+    assert_eq!(of_vrf(["[fe80::1]:443", "[fe80::2%5]:1"], 12), Some(5));
 }
 
 /// What was found out of a device must not outlive the news that makes it wrong: of a device far above, or of none at all until then.
