@@ -34,6 +34,8 @@ count() { # ROW URL: into /tmp/table; READ, WRITTEN and SENT are bytes that call
   # nginx with kernel TLS was seen to stall forever now and then, on Linux 6.1: net::Socket::cork says how to avoid that.
   if [ "$right" = 0 ] && [[ $1 = *nginx* ]]; then say "$1: the bytes are not right"; return; fi
   [ "$right" = 1 ] || wrong "$1: the bytes are not right"
+  # What is mapped could be touched without a call.
+  if grep '/library/.*mp4' "/proc/$SERVER/maps" | grep -v ' ---[ps] '; then wrong "$1: a film is mapped so that it can be read"; fi
   read -r READ WRITTEN SENT calls names < <(summed /tmp/calls)
   printf '%s|%s|%s|%s|%s|%s|%s\n' "$1" "$((READ / MIB))" "$((WRITTEN / MIB))" "$((SENT / MIB))" \
     "$(per_mib "$calls")" "$(per_mib "$operations")" "$names" >>/tmp/table
@@ -74,8 +76,16 @@ summed() { # FILE: bytes read, written and sent past user space, calls, and name
       printf "\n"
     }' "$1"
 }
+counts_all() { # whether a byte that is touched by any call would be seen: a program touches 64 KiB by each
+  strace -f -qq -s 0 -o /tmp/touching perl /lab/guest/touching.pl /library/film-001.mp4
+  grep ' = 65536$' /tmp/touching >/tmp/touched # not what Perl reads of itself, in smaller pieces
+  read -r READ WRITTEN _ < <(summed /tmp/touched)
+  expect "bytes that were read, and seen" "$READ" = $((7 * 65536))
+  expect "bytes that were written, and seen" "$WRITTEN" = $((4 * 65536))
+}
 by_user_space() { expect "$1: bytes of a MiB through user space" "$(((READ + WRITTEN) / MIB))" "$2" "$3"; }
 
+counts_all
 for route in kernel userspace; do
   serve --no-sandbox --route "$route" --disk cached --workers 1 --listen 10.9.0.1:8443
   count "TLS, fullbore $route" "$S"
