@@ -419,7 +419,9 @@ mod tests {
         let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert_eq!(Socket::from(OwnedFd::from(other)).bound_to().unwrap(), 0);
         match bound {
-            Ok(()) => assert_eq!(Some(socket.bound_to().unwrap()), crate::listener::card_index("lo")),
+            Ok(()) => {
+                assert_eq!(Some(socket.bound_to().unwrap()), crate::listener::card_index("lo"))
+            }
             Err(error) => eprintln!("SKIPPED: a socket cannot be bound to a device here: {error}"),
         }
     }
