@@ -377,7 +377,7 @@ impl Config {
         }
         if let Some(name) = &self.net.congestion_control {
             if bypass::congestion_control(name).is_none() {
-                let wanted = "\"cubic\" or \"bbr\": the bypass route has no other";
+                let wanted = "\"cubic\", \"bbr\" or \"bbr1\": the bypass route has no other";
                 return Err(ConfigError::not_of_kind("net.congestion_control", name, wanted));
             }
         }

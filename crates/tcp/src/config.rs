@@ -74,6 +74,8 @@ pub enum CongestionControl {
     Cubic,
     /// draft-ietf-ccwg-bbr, version 3: at the rate that arrives. It needs [`Config::pacing`].
     Bbr,
+    /// Version 1, which Linux calls `bbr`: more aggressive in front of short queues. It needs pacing, too.
+    Bbr1,
 }
 
 /// Probing of silent connections.

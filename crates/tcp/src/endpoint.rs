@@ -66,7 +66,7 @@ impl Endpoint {
     #[must_use]
     pub fn new(config: Config, secret: Secret, now: Instant) -> Self {
         // Who agrees to ECN promises to slow down for marks (RFC 3168 section 6.1.2), and BBR does not.
-        let ecn = config.ecn && config.congestion_control != CongestionControl::Bbr;
+        let ecn = config.ecn && config.congestion_control == CongestionControl::Cubic;
         let config = Config { ecn, ..config };
         let keyed = Keyed::new(secret);
         Endpoint {

@@ -79,11 +79,12 @@ impl Bypass {
     }
 }
 
-/// The congestion control of our own TCP that has the kernel's name for it.
+/// The congestion control of our own TCP. The kernel has the first two names, too; its `bbr` is our `bbr1`.
 pub(crate) fn congestion_control(name: &str) -> Option<CongestionControl> {
     match name {
         "cubic" => Some(CongestionControl::Cubic),
         "bbr" => Some(CongestionControl::Bbr),
+        "bbr1" => Some(CongestionControl::Bbr1),
         _ => None,
     }
 }
@@ -131,7 +132,7 @@ mod tests {
             config.net.congestion_control = Some(name.into());
             config.check_bypass()
         };
-        assert!(check("cubic").is_ok() && check("bbr").is_ok());
+        assert!(["cubic", "bbr", "bbr1"].iter().all(|name| check(name).is_ok()));
         let bypass = Config { route: Route::Bypass, ..Config::default() };
         assert_eq!(bypass.congestion_control(), Some("cubic"));
         assert_eq!(Config::default().congestion_control(), None, "the system's");

@@ -16,8 +16,8 @@ pub struct Net {
     pub pacing_bits_per_second: u64,
     /// The highest rate of all connections together in bits per second; 0 is no limit.
     pub total_bits_per_second: u64,
-    /// Congestion control, by the kernel's name; by default, the system's. On the bypass route `cubic` or `bbr`; by
-    /// default, `cubic`.
+    /// Congestion control, by the kernel's name; by default, the system's. On the bypass route `cubic`, `bbr` or
+    /// `bbr1`; by default, `cubic`.
     pub congestion_control: Option<String>,
     /// The most bytes read from disk at once for one connection.
     pub window_bytes_max: usize,

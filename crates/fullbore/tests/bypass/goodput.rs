@@ -55,8 +55,8 @@ struct Field {
 }
 
 impl Field {
-    /// Both servers use this congestion control.
-    fn new(settings: &str, control: &str) -> Option<Self> {
+    /// Ours uses the first congestion control, Linux's the second one.
+    fn new(settings: &str, [ours, control]: [&str; 2]) -> Option<Self> {
         if !is_available(control) {
             tool::skip(&format!("this kernel has no {control}: modprobe tcp_{control}"));
             return None;
@@ -66,7 +66,7 @@ impl Field {
         File::create(room.path("library/film.mp4")).unwrap().set_len(FILM_BYTES).unwrap();
         let off = std::env::var(OFF).unwrap_or_default();
         let off = if off.is_empty() { vec![] } else { vec!["--off", &off] };
-        let config = format!("[net]\ncongestion_control = \"{control}\"\n");
+        let config = format!("[net]\ncongestion_control = \"{ours}\"\n");
         let arguments = [&["--tls", "off"], &off[..]].concat();
         let server = Server::start(&far.server, &room, &arguments, &config);
         let is_over = Arc::new(AtomicBool::new(false));
@@ -160,10 +160,11 @@ fn median(mut rates: Vec<f64>) -> f64 {
 }
 
 /// Each server's flow by itself, in turn.
-fn alone(control: &str, paths: &[&str]) {
-    eprintln!("Mb/s | ours | Linux's {control} | ours / Linux");
+fn alone(controls: [&str; 2], paths: &[&str]) {
+    let [ours, linux] = controls;
+    eprintln!("Mb/s | our {ours} | Linux's {linux} | ours / Linux");
     for settings in paths {
-        let Some(field) = Field::new(settings, control) else { return };
+        let Some(field) = Field::new(settings, controls) else { return };
         let mut rates = [Vec::new(), Vec::new()];
         for _ in 0..TURNS {
             rates[0].extend(field.run(&[From::Ours]));
@@ -177,12 +178,13 @@ fn alone(control: &str, paths: &[&str]) {
 }
 
 /// As many flows of each server, at once.
-fn together(control: &str, paths: &[&str]) {
-    eprintln!("Mb/s | ours | Linux's {control} | Jain's index");
+fn together(controls: [&str; 2], paths: &[&str]) {
+    let [ours, linux] = controls;
+    eprintln!("Mb/s | our {ours} | Linux's {linux} | Jain's index");
     for settings in paths {
         for each in [1, 4] {
             for _ in 0..TURNS {
-                let Some(field) = Field::new(settings, control) else { return };
+                let Some(field) = Field::new(settings, controls) else { return };
                 let flows = [vec![From::Ours; each], vec![From::Linux; each]].concat();
                 let rates = field.run(&flows);
                 let (ours, linux) = rates.split_at(each);
@@ -197,7 +199,7 @@ fn together(control: &str, paths: &[&str]) {
 #[ignore = "a measurement of several minutes, for a quiet machine"]
 fn goodput_of_one_flow_alone() {
     alone(
-        "cubic",
+        ["cubic"; 2],
         &[
             "--delay 10ms --loss 1% --seed 7",
             "--delay 10ms --loss 0.1% --rate 100Mbit --queue 250KiB --seed 7",
@@ -210,7 +212,7 @@ fn goodput_of_one_flow_alone() {
 #[ignore = "a measurement of several minutes, for a quiet machine"]
 fn goodput_of_flows_that_share() {
     together(
-        "cubic",
+        ["cubic"; 2],
         &[
             "--delay 10ms --rate 50Mbit --queue 125KiB --seed 7",
             "--delay 10ms --rate 50Mbit --queue 125KiB --loss 0.1% --seed 7",
@@ -218,12 +220,33 @@ fn goodput_of_flows_that_share() {
     );
 }
 
+/// A bottleneck, and the same with round trips of 20 to 160 ms, in both directions.
+const BOTTLENECKS: [&str; 2] = [
+    "--delay 10ms --rate 50Mbit --queue 125KiB --seed 7",
+    "--flow-delay 10ms-80ms --rate 50Mbit --queue 125KiB --seed 7",
+];
+
 #[test]
 #[ignore = "a measurement of several minutes, for a quiet machine"]
 fn goodput_of_bbr_beside_linuxs() {
-    let bottleneck = "--delay 10ms --rate 50Mbit --queue 125KiB --seed 7";
-    // In both directions: round trips of 20 to 160 ms.
-    let spread = "--flow-delay 10ms-80ms --rate 50Mbit --queue 125KiB --seed 7";
-    alone("bbr", &["--delay 10ms --loss 1% --seed 7", bottleneck, spread]);
-    together("bbr", &[bottleneck, spread]);
+    together(["bbr"; 2], &BOTTLENECKS);
+}
+
+#[test]
+#[ignore = "a measurement of several minutes, for a quiet machine"]
+fn goodput_of_bbr_alone() {
+    alone(["bbr"; 2], &["--delay 10ms --loss 1% --seed 7", BOTTLENECKS[0], BOTTLENECKS[1]]);
+}
+
+/// Version 1, which is Linux's.
+#[test]
+#[ignore = "a measurement of several minutes, for a quiet machine"]
+fn goodput_of_version_1_beside_linuxs() {
+    together(["bbr1", "bbr"], &BOTTLENECKS);
+}
+
+#[test]
+#[ignore = "a measurement of several minutes, for a quiet machine"]
+fn goodput_of_version_1_alone() {
+    alone(["bbr1", "bbr"], &["--delay 10ms --loss 1% --seed 7", BOTTLENECKS[0], BOTTLENECKS[1]]);
 }

@@ -1,17 +1,22 @@
-//! Congestion control: how much may be in flight, and how fast it leaves. CUBIC (`loss_based.rs`) or BBR (`bbr/`), as
+//! Congestion control: how much may be in flight, and how fast it leaves. CUBIC (`loss_based.rs`) or BBR (`bbr/`, version 1 in `bbr1/`), as
 //! [`Config::congestion_control`](crate::Config::congestion_control) says.
 //!
 //! Loss recovery decides what is lost; this module decides what that means for the window. Everything is in bytes.
 
+mod aggregation;
 mod bbr;
+mod bbr1;
 mod cubic;
+mod filters;
 mod loss_based;
 mod pacer;
 mod prr;
+mod rate;
 mod slow_start;
 mod usage;
 
 use bbr::Bbr;
+use bbr1::Bbr1;
 use loss_based::LossBased;
 pub(crate) use pacer::Pacer;
 
@@ -86,6 +91,7 @@ pub(crate) enum Pace {
 pub(crate) enum Congestion {
     LossBased(LossBased),
     Bbr(Box<Bbr>),
+    Bbr1(Box<Bbr1>),
 }
 
 impl Congestion {
@@ -95,6 +101,7 @@ impl Congestion {
                 Self::LossBased(LossBased::new(start.mss, start.initial_segments, start.cwnd_max))
             }
             CongestionControl::Bbr => Self::Bbr(Box::new(Bbr::new(start))),
+            CongestionControl::Bbr1 => Self::Bbr1(Box::new(Bbr1::new(start))),
         }
     }
 
@@ -102,6 +109,7 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.cwnd(),
             Self::Bbr(bbr) => bbr.cwnd(),
+            Self::Bbr1(bbr) => bbr.cwnd(),
         }
     }
 
@@ -110,6 +118,7 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.ssthresh(),
             Self::Bbr(bbr) => bbr.inflight_hi(),
+            Self::Bbr1(_) => u64::MAX,
         }
     }
 
@@ -119,12 +128,13 @@ impl Congestion {
                 Pace::Window { bytes: cubic.pace_bytes(), slow_start: cubic.in_slow_start() }
             }
             Self::Bbr(bbr) => bbr.pace(),
+            Self::Bbr1(bbr) => bbr.pace(),
         }
     }
 
     /// Whether it asks for [`Acked::app_limited`].
     pub(crate) fn measures_rate(&self) -> bool {
-        matches!(self, Self::Bbr(_))
+        matches!(self, Self::Bbr(_) | Self::Bbr1(_))
     }
 
     /// In fast recovery or after a time-out.
@@ -132,6 +142,7 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.is_recovering(),
             Self::Bbr(bbr) => bbr.is_recovering(),
+            Self::Bbr1(bbr) => bbr.is_recovering(),
         }
     }
 
@@ -140,6 +151,7 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.point(),
             Self::Bbr(bbr) => bbr.point(),
+            Self::Bbr1(bbr) => bbr.point(),
         }
     }
 
@@ -148,6 +160,7 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.memory_bytes(),
             Self::Bbr(bbr) => size_of::<Bbr>() + bbr.memory_bytes(),
+            Self::Bbr1(bbr) => size_of::<Bbr1>() + bbr.memory_bytes(),
         }
     }
 
@@ -156,6 +169,7 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.set_mss(mss),
             Self::Bbr(bbr) => bbr.set_mss(mss),
+            Self::Bbr1(bbr) => bbr.set_mss(mss),
         }
     }
 
@@ -163,6 +177,7 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.sent(sent.bytes),
             Self::Bbr(bbr) => bbr.sent(sent),
+            Self::Bbr1(bbr) => bbr.sent(sent),
         }
     }
 
@@ -171,6 +186,7 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.acked(acked),
             Self::Bbr(bbr) => bbr.acked(acked),
+            Self::Bbr1(bbr) => bbr.acked(acked),
         }
     }
 
@@ -186,6 +202,7 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.lost(in_flight_before, in_flight, sent_below),
             Self::Bbr(bbr) => bbr.lost(lost_bytes, sent_below),
+            Self::Bbr1(bbr) => bbr.lost(lost_bytes, in_flight, sent_below),
         }
     }
 
@@ -194,7 +211,7 @@ impl Congestion {
     pub(crate) fn marked(&mut self, in_flight: u64, sent_below: u64) -> bool {
         match self {
             Self::LossBased(cubic) => cubic.marked(in_flight, sent_below),
-            Self::Bbr(_) => false,
+            Self::Bbr(_) | Self::Bbr1(_) => false,
         }
     }
 
@@ -203,6 +220,7 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.timed_out(acknowledged, sent_below),
             Self::Bbr(bbr) => bbr.timed_out(lost_bytes, sent_below),
+            Self::Bbr1(bbr) => bbr.timed_out(lost_bytes, sent_below),
         }
     }
 
@@ -211,6 +229,7 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.undo(),
             Self::Bbr(bbr) => bbr.undo(),
+            Self::Bbr1(bbr) => bbr.undo(),
         }
     }
 
@@ -219,6 +238,7 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.confirm(),
             Self::Bbr(bbr) => bbr.confirm(),
+            Self::Bbr1(_) => {}
         }
     }
 
@@ -227,6 +247,15 @@ impl Congestion {
         match self {
             Self::LossBased(cubic) => cubic.idle(idle_us, rto_us),
             Self::Bbr(bbr) => bbr.idle(now),
+            Self::Bbr1(bbr) => bbr.idle(now),
         }
     }
 }
+
+/// So many percent of it.
+fn part(of: u64, percent: u64) -> u64 {
+    (u128::from(of) * u128::from(percent) / 100).min(u128::from(u64::MAX)) as u64
+}
+
+#[cfg(test)]
+mod reports_tests;

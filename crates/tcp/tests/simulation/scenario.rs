@@ -140,7 +140,9 @@ impl Scenario {
         }
         if seed % 3 == 2 {
             for config in &mut configs {
-                config.congestion_control = CongestionControl::Bbr;
+                let is_first = seed % 2 == 1;
+                config.congestion_control =
+                    if is_first { CongestionControl::Bbr1 } else { CongestionControl::Bbr };
             }
         }
         for (side, config) in configs.iter_mut().enumerate() {

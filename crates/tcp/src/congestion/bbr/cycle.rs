@@ -2,11 +2,11 @@
 //! Reno would need, refill, up until the path is full or lossy.
 
 use super::model::UNBOUNDED;
-use super::rate::Sample;
 use super::state::State;
 use super::{Bbr, LOSS_PERCENT_MAX};
 use crate::clock::Time;
 use crate::congestion::Acked;
+use crate::congestion::rate::Sample;
 
 /// The wait for the next probe: this, and up to a second more.
 const WAIT_US_MIN: u64 = 2_000_000;

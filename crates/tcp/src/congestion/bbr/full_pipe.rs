@@ -1,6 +1,6 @@
 //! Whether the path is full: sending faster no longer makes it deliver faster, or it loses too much.
 
-use super::rate::Sample;
+use crate::congestion::rate::Sample;
 
 /// Growth of the rate, in percent, that shows that there is more.
 const GROWTH_PERCENT: u64 = 125;

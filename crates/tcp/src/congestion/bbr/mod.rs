@@ -1,7 +1,7 @@
 //! BBR, version 3 (draft-ietf-ccwg-bbr): sends at the rate that the path was seen to carry, and keeps in flight what
 //! fills it, instead of filling the queue until something is lost.
 //!
-//! `rate.rs` measures, `filters.rs` and `model.rs` remember, `full_pipe.rs` sees when the path is full, `state.rs` and
+//! `../rate.rs` measures, `../filters.rs` and `model.rs` remember, `full_pipe.rs` sees when the path is full, `state.rs` and
 //! `cycle.rs` say what to do next; here it comes together. Functions are named after the draft's where they are not
 //! obvious. What differs from the draft as of August 2026:
 //!
@@ -12,19 +12,19 @@
 //! * The pace never falls below a segment per second.
 
 mod cycle;
-mod filters;
 mod full_pipe;
 mod model;
-mod rate;
 mod state;
 
+use super::aggregation::EXTRA_ROUNDS;
+use super::part;
+use super::rate::{Sample, Sampler};
 use super::usage::Usage;
 use super::{Acked, Pace, Sent, Start};
 use crate::clock::Time;
 use cycle::Cycle;
 use full_pipe::FullPipe;
-use model::{Believed, EXTRA_ROUNDS, Model, part};
-use rate::{Sample, Sampler};
+use model::{Believed, Model};
 use state::State;
 
 /// BBRLossThresh: a path that is not full loses less.
@@ -201,7 +201,8 @@ impl Bbr {
         self.model.end_loss_round(self.state.is_probing(), self.cwnd);
         let rounds = if self.full.was_reached { EXTRA_ROUNDS } else { 1 };
         let is_over = self.rounds.has_begun && self.rounds.count % rounds == 0;
-        self.model.note_aggregation(acked.now, acked.arrived_bytes, self.cwnd, is_over);
+        let rate = self.model.rate();
+        self.model.aggregation.note(acked.now, acked.arrived_bytes, rate, self.cwnd, is_over);
     }
 
     fn update_state(&mut self, acked: &Acked, sample: &Sample) {
@@ -355,7 +356,7 @@ impl Bbr {
     /// BBRSetCwnd().
     fn update_cwnd(&mut self, arrived_bytes: u64) {
         let fills = self.model.fills(self.model.rate(), self.state.cwnd_percent());
-        let filled = fills.unwrap_or(self.initial).saturating_add(self.model.extra_bytes());
+        let filled = fills.unwrap_or(self.initial).saturating_add(self.model.aggregation.extra_bytes());
         let inflight_max = self.with_quanta(filled);
         if self.full.was_reached {
             self.cwnd = (self.cwnd + arrived_bytes).min(inflight_max);
@@ -462,7 +463,7 @@ impl Bbr {
     pub(crate) fn idle(&mut self, now: Time) {
         self.is_restarting = true;
         self.sampler.mark_app_limited(0);
-        self.model.restart_aggregation(now);
+        self.model.aggregation.restart(now);
         if self.state.is_in_cycle() {
             self.pace_at(100);
         } else if self.state == State::ProbeRtt {

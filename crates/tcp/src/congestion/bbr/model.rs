@@ -1,9 +1,11 @@
 //! What BBR believes about the path: the rate that it carries, the shortest round trip, and how much may be in flight
 //! without much loss. Two time scales: `_hi` lasts until a probe finds more, `_lo` from a loss until the next probe.
 
-use super::filters::{Highest, LeastRtt};
-use super::rate::Sample;
 use crate::clock::Time;
+use crate::congestion::aggregation::Aggregation;
+use crate::congestion::filters::{Highest, LeastRtt};
+use crate::congestion::part;
+use crate::congestion::rate::Sample;
 
 /// BBRBeta: what is left, in percent, of what was believed after a round trip with loss.
 const BETA_PERCENT: u64 = 70;
@@ -11,20 +13,8 @@ const BETA_PERCENT: u64 = 70;
 /// BBRHeadroom: what is left, in percent, for other flows of what was found safe.
 const HEADROOM_PERCENT: u64 = 15;
 
-/// BBR.ExtraAckedFilterLen is ten round trips: two periods of five.
-pub(super) const EXTRA_ROUNDS: u64 = 5;
-
 /// A bound that is not set.
 pub(super) const UNBOUNDED: u64 = u64::MAX;
-
-/// How much more than expected arrives at once, because acknowledgements are held back and come together: that much
-/// more must be in flight to keep the path busy.
-#[derive(Debug)]
-struct Aggregation {
-    since: Time,
-    delivered: u64,
-    extra: Highest,
-}
 
 /// The bounds on rate and on what is in flight.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +31,7 @@ pub(super) struct Model {
     /// BBR.MaxBwFilter: the highest rate of two cycles of probing.
     pub(super) max_rate: Highest,
     pub(super) least_rtt: LeastRtt,
-    aggregation: Aggregation,
+    pub(super) aggregation: Aggregation,
     pub(super) believed: Believed,
     /// BBR.bw_latest and BBR.inflight_latest: the most of this round trip.
     rate_latest: u64,
@@ -58,7 +48,7 @@ impl Model {
         Model {
             max_rate: Highest::default(),
             least_rtt: LeastRtt::new(now),
-            aggregation: Aggregation { since: now, delivered: 0, extra: Highest::default() },
+            aggregation: Aggregation::new(now),
             believed: Believed {
                 rate_lo: UNBOUNDED,
                 inflight_lo: UNBOUNDED,
@@ -82,10 +72,6 @@ impl Model {
         let least_us = u128::from(self.least_rtt.us()?);
         let bytes = u128::from(rate) * least_us * u128::from(percent) / 100_000_000;
         Some(u64::try_from(bytes).unwrap_or(u64::MAX))
-    }
-
-    pub(super) fn extra_bytes(&self) -> u64 {
-        self.aggregation.extra.value()
     }
 
     /// BBRUpdateLatestDeliverySignals().
@@ -169,40 +155,6 @@ impl Model {
         }
         inflight_hi.saturating_sub(part(inflight_hi, HEADROOM_PERCENT).max(mss))
     }
-
-    /// BBRUpdateACKAggregation(). `is_over`: a period of round trips has ended.
-    pub(super) fn note_aggregation(
-        &mut self,
-        now: Time,
-        arrived_bytes: u64,
-        cwnd: u64,
-        is_over: bool,
-    ) {
-        let rate = self.rate();
-        let Aggregation { since, delivered, extra } = &mut self.aggregation;
-        let expected = |since: Time| {
-            let bytes = u128::from(rate) * u128::from(now.since_us(since)) / 1_000_000;
-            u64::try_from(bytes).unwrap_or(u64::MAX)
-        };
-        if *delivered <= expected(*since) {
-            (*delivered, *since) = (0, now);
-        }
-        *delivered += arrived_bytes;
-        if is_over {
-            extra.next_period();
-        }
-        extra.note(delivered.saturating_sub(expected(*since)).min(cwnd));
-    }
-
-    /// After silence, what arrives first is nobody's debt.
-    pub(super) fn restart_aggregation(&mut self, now: Time) {
-        (self.aggregation.since, self.aggregation.delivered) = (now, 0);
-    }
-}
-
-/// So many percent of it.
-pub(super) fn part(of: u64, percent: u64) -> u64 {
-    (u128::from(of) * u128::from(percent) / 100).min(u128::from(u64::MAX)) as u64
 }
 
 #[cfg(test)]
@@ -256,22 +208,6 @@ mod tests {
         model.note_latest(&sample(300_000, 0, 3000), 12_000);
         model.end_loss_round(true, 20_000);
         assert_eq!((model.rate(), model.believed.inflight_lo), (1_000_000, UNBOUNDED));
-    }
-
-    #[test]
-    fn what_comes_at_once_beyond_the_rate_is_remembered_for_ten_round_trips() {
-        let mut model = Model::new(Time(0));
-        model.note_rate(&sample(1_000_000, 0, 10_000));
-        model.note_aggregation(Time(1000), 1000, 50_000, false);
-        model.note_aggregation(Time(2000), 6000, 50_000, false);
-        // A millisecond accounts for the first thousand, and nothing for what comes then.
-        assert_eq!(model.extra_bytes(), 6000);
-        for round in 1..=10 {
-            assert_eq!(model.extra_bytes(), 6000, "round {round}");
-            let is_over = round % EXTRA_ROUNDS == 0;
-            model.note_aggregation(Time(2000 + round * 100_000), 0, 50_000, is_over);
-        }
-        assert_eq!(model.extra_bytes(), 0);
     }
 
     #[test]

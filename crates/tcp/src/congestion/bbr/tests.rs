@@ -1,36 +1,10 @@
-//! What BBR does with any report whatever, and the order of its states on a path that is known.
+//! The order of BBR's states on a path that is known, and after any reports whatever.
 
 use super::model::UNBOUNDED;
 use super::*;
+use crate::congestion::reports_tests::{MSS, START, after, calls, report};
+use crate::congestion::{Congestion, CongestionControl};
 use proptest::prelude::*;
-
-const MSS: u64 = 1000;
-const CWND_MAX: u64 = 1 << 20;
-
-fn bbr() -> Bbr {
-    let start = Start { now: Time(0), mss: MSS, initial_segments: 10, cwnd_max: CWND_MAX, seed: 7 };
-    Bbr::new(&start)
-}
-
-fn report(now: Time) -> Acked {
-    Acked {
-        now,
-        acknowledged: 0,
-        sent_below: 0,
-        advanced_bytes: 0,
-        delivered_bytes: 0,
-        arrived_bytes: 0,
-        newest_sent_at: None,
-        lost_bytes: 0,
-        in_flight_before: 0,
-        in_flight: 0,
-        slack_bytes: 2 * MSS,
-        app_limited: false,
-        rtt_us: Some(20_000),
-        acks: 1,
-        srtt_us: 20_000,
-    }
-}
 
 /// A path of 1 MB/s and 20 ms, segment by segment: 20 kB fill it. Sends what window and pace allow.
 struct Path {
@@ -52,7 +26,7 @@ struct Path {
 impl Path {
     fn new() -> Self {
         Path {
-            bbr: bbr(),
+            bbr: Bbr::new(&START),
             now_us: 0,
             segment_us: MSS,
             lost_bytes: 0,
@@ -245,113 +219,6 @@ fn a_start_that_lost_much_ends_and_goes_on_if_nothing_was_lost() {
     path.run_to(State::Cruise);
 }
 
-#[derive(Clone, Debug)]
-enum Call {
-    Sent(u64, u64),
-    Acked {
-        arrived: u64,
-        lost: u64,
-        in_flight: u64,
-        age_us: u64,
-        rtt_us: Option<u64>,
-        limited: bool,
-    },
-    Lost(u64),
-    TimedOut(u64),
-    Undo,
-    Confirm,
-    Idle,
-    Mss(u64),
-    /// The clock goes back.
-    Earlier(u64),
-}
-
-/// Up to a number, mostly small.
-fn up_to(most: u64) -> impl Strategy<Value = u64> {
-    prop_oneof![3 => 0..10_000_u64, 1 => 0..most, 1 => Just(most)]
-}
-
-fn call() -> impl Strategy<Value = Call> {
-    let acked = (
-        up_to(1 << 32),
-        up_to(1 << 32),
-        up_to(1 << 40),
-        up_to(1 << 34),
-        proptest::option::of(up_to(1 << 40)),
-        any::<bool>(),
-    );
-    prop_oneof![
-        4 => (up_to(1 << 20), up_to(1 << 40)).prop_map(|(bytes, other)| Call::Sent(bytes, bytes + other)),
-        8 => acked.prop_map(|(arrived, lost, in_flight, age_us, rtt_us, limited)| {
-            Call::Acked { arrived, lost, in_flight, age_us, rtt_us, limited }
-        }),
-        1 => up_to(1 << 32).prop_map(Call::Lost),
-        1 => up_to(1 << 32).prop_map(Call::TimedOut),
-        1 => Just(Call::Undo),
-        1 => Just(Call::Confirm),
-        1 => Just(Call::Idle),
-        1 => (64..9000_u64).prop_map(Call::Mss),
-        1 => up_to(1 << 30).prop_map(Call::Earlier),
-    ]
-}
-
-/// A connection to which all of this happened. Checks what must hold after each call.
-fn after(calls: Vec<(u64, Call)>) -> Result<(Bbr, Time, u64), TestCaseError> {
-    let (mut bbr, mut now, mut end, mut mss) = (bbr(), Time(1 << 33), 0, MSS);
-    for (later_us, call) in calls {
-        now = now.after_us(later_us);
-        match call {
-            Call::Sent(bytes, in_flight) => {
-                end += bytes;
-                bbr.sent(&Sent { now, bytes, in_flight, srtt_us: 20_000 });
-            }
-            Call::Acked { arrived, lost, in_flight, age_us, rtt_us, limited } => {
-                let acked = Acked {
-                    acknowledged: end / 2,
-                    sent_below: end,
-                    arrived_bytes: arrived,
-                    lost_bytes: lost,
-                    newest_sent_at: (arrived > 0).then_some(now.before_us(age_us)),
-                    in_flight_before: in_flight,
-                    in_flight: in_flight / 2,
-                    app_limited: limited,
-                    rtt_us,
-                    ..report(now)
-                };
-                bbr.acked(&acked);
-            }
-            Call::Lost(bytes) => _ = bbr.lost(bytes, end),
-            Call::TimedOut(bytes) => bbr.timed_out(bytes, end),
-            Call::Undo => _ = bbr.undo(),
-            Call::Confirm => bbr.confirm(),
-            Call::Idle => bbr.idle(now),
-            Call::Mss(bytes) => {
-                mss = bytes;
-                bbr.set_mss(bytes);
-            }
-            Call::Earlier(us) => now = now.before_us(us),
-        }
-        prop_assert!((mss..=CWND_MAX).contains(&bbr.cwnd()), "{} bytes", bbr.cwnd());
-        if let Pace::Rate { bytes_per_second, .. } = bbr.pace() {
-            prop_assert!(bytes_per_second >= 64, "the pace is {bytes_per_second}");
-        }
-        prop_assert!(bbr.memory_bytes() <= 512, "{} bytes", bbr.memory_bytes());
-    }
-    Ok((bbr, now, end))
-}
-
-fn calls() -> impl Strategy<Value = Vec<(u64, Call)>> {
-    proptest::collection::vec((up_to(1 << 36), call()), 1..300)
-}
-
-proptest! {
-    /// Whatever a peer reports, nothing overflows, and the window is at least a segment and at most its bound.
-    #[test]
-    fn any_reports_leave_a_window_within_its_bounds(calls in calls()) {
-        after(calls)?;
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
@@ -359,9 +226,10 @@ proptest! {
     /// segment alone shows such a rate.
     #[test]
     fn nothing_stops_it_for_good(calls in calls()) {
-        let (mut bbr, now, end) = after(calls)?;
+        let (congestion, now, end) = after(CongestionControl::Bbr, calls)?;
+        let Congestion::Bbr(mut bbr) = congestion else { unreachable!("it is BBR") };
         bbr.set_mss(MSS);
-        let mut path = Path { bbr, now_us: now.0, acknowledged: end, sent: end, ..Path::new() };
+        let mut path = Path { bbr: *bbr, now_us: now.0, acknowledged: end, sent: end, ..Path::new() };
         path.run_until(now.0 + 3_000_000);
         let before = path.acknowledged;
         path.run_until(now.0 + 5_000_000);
