@@ -14,13 +14,13 @@ let library;
 let server;
 let leave;
 
-/** Viewers of this server that send request after request, and read everything, until the function that this returns is called. */
-function watch({ url }, viewers = 1) {
+/** Viewers of this server that request a film again and again, and read everything, until the function that this returns is called. */
+function watch({ url }, viewers = 1, film = "a%20film/1.mp4") {
   let isWatched = true;
   const one = async () => {
     while (isWatched) {
       await new Promise((done) => {
-        const asked = request(new URL("a%20film/1.mp4", url), { rejectUnauthorized: false }, (answer) => answer.on("close", done).resume());
+        const asked = request(new URL(film, url), { rejectUnauthorized: false }, (answer) => answer.on("close", done).resume());
         asked.on("error", () => setTimeout(done, 100)).end();
       });
     }
@@ -46,6 +46,14 @@ after(async () => {
   await server?.remove();
   rmSync(library, { recursive: true });
 });
+
+/** Asks until it is so. */
+async function until(isSo) {
+  for (const end = Date.now() + PATIENCE_MS; !(await isSo()); ) {
+    assert.ok(Date.now() < end, "it does not come to that");
+    await new Promise((done) => setTimeout(done, 50));
+  }
+}
 
 const figure = (page, title) => page.locator(".card", { has: page.getByRole("heading", { name: title, exact: true }) }).locator(".number");
 
@@ -94,6 +102,49 @@ test("the dashboard says when figures are old, and goes on when the server is ba
     await state.filter({ hasText: "Live" }).waitFor({ timeout: PATIENCE_MS });
   } finally {
     await viewer.leave();
+  }
+});
+
+test("the dashboard shows what was read from the hot set, filled into it and evicted from it", async () => {
+  const films = mkdtempSync(join(tmpdir(), "fullbore-hot-"));
+  for (const name of ["old.mp4", "new.mp4"]) writeFileSync(join(films, name), Buffer.alloc(4 << 20, 7));
+  const small = await new Server(films).start("[memory]\nhot_bytes = 4194304\n");
+  const viewer = await Viewer.arrive();
+  const { page } = viewer;
+  const told = async () => {
+    const metrics = await (await fetch(`${small.admin}metrics`)).text();
+    const counted = (name) => Number(new RegExp(`^fullbore_${name}_total (\\d+)$`, "m").exec(metrics)[1]);
+    return ["read_hot_bytes", "hot_filled_bytes", "hot_evicted_bytes"].map(counted);
+  };
+  const watchUntil = async (film, isDone) => {
+    const stop = watch(small, 1, film);
+    try {
+      await until(async () => isDone(await told()));
+    } finally {
+      await stop();
+    }
+  };
+  try {
+    await page.goto(small.admin);
+    await watchUntil("old.mp4", ([read, filled]) => read > 0 && filled === 4 << 20);
+    await watchUntil("new.mp4", ([, filled, evicted]) => filled === 8 << 20 && evicted === 4 << 20);
+    const table = page.locator(".panel", { has: page.getByRole("heading", { name: "Hot set", exact: true }) });
+    const [read, ...others] = await told();
+    assert.deepEqual(others, [8 << 20, 4 << 20]);
+    // The page says megabytes of 10^6, with three digits.
+    for (const [name, total] of [["Filled from disk", "8.39 MB"], ["Evicted", "4.19 MB"]]) {
+      await table.getByRole("row", { name }).getByRole("cell", { name: total, exact: true }).waitFor();
+    }
+    const shown = await table.getByRole("row", { name: "Read by viewers" }).getByRole("cell").last().innerText();
+    assert.match(shown, /^[\d.,]+ [MG]B$/);
+    const [number, unit] = shown.replace(",", "").split(" ");
+    assert.ok(Math.abs(Number(number) * (unit === "GB" ? 1e9 : 1e6) - read) <= read / 100, `${shown} are ${read} bytes`);
+    await viewer.picture("dashboard-hot");
+    viewer.assertContent();
+  } finally {
+    await viewer.leave();
+    await small.remove();
+    rmSync(films, { recursive: true });
   }
 });
 

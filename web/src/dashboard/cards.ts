@@ -73,7 +73,7 @@ const TOLD: Told[] = [
   },
   {
     curve: { title: "From memory", lines: [{ column: "cache_hit_ratio", label: "" }], format: format.ratio, least: 1, most: 1 },
-    tell: (now) => [format.ratio(now.cache.hit_ratio), `${text(format.megabytesPerSecond(now.cache.from_disk_mb_per_second))} from disk${hotSet(now)}`],
+    tell: (now) => [format.ratio(now.cache.hit_ratio), `${text(format.megabytesPerSecond(now.cache.from_disk_mb_per_second))} from disk`],
   },
   {
     curve: {
@@ -97,12 +97,6 @@ const TOLD: Told[] = [
     },
   },
 ];
-
-function hotSet({ cache }: Snapshot): string {
-  if (cache.hot_bytes_max === 0) return "";
-  const pinned = cache.hot_pinned_bytes === 0 ? "" : `, ${text(format.bytes(cache.hot_pinned_bytes))} pinned`;
-  return `; hot set ${text(format.bytes(cache.hot_bytes))} of ${text(format.bytes(cache.hot_bytes_max))}${pinned}`;
-}
 
 function busiestDisk(now: Snapshot): string {
   const [disk] = [...now.disks].sort((a, b) => b.busy_ratio - a.busy_ratio);

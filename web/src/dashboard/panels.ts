@@ -2,7 +2,7 @@
 
 import * as format from "./format";
 import { node, say } from "./node";
-import type { Experience, Fault, Snapshot } from "./shape";
+import type { Experience, Fault, Flow, Snapshot } from "./shape";
 
 const { text } = format;
 
@@ -98,6 +98,19 @@ function experiences(now: Snapshot): Cell[][] {
   return [experience("All", now.qoe.all), ...each];
 }
 
+function hotSet({ cache }: Snapshot): Cell[][] {
+  const flow = (name: string, { mb_per_second, bytes }: Flow) => [plain(name), shown(format.megabytesPerSecond(mb_per_second)), shown(format.bytes(bytes))];
+  const held = (name: string, bytes: number) => [plain(name), plain(""), shown(format.bytes(bytes))];
+  const pinned = cache.hot_pinned_bytes > 0 ? [held("Pinned", cache.hot_pinned_bytes)] : [];
+  return [
+    flow("Read by viewers", cache.hot_read),
+    flow("Filled from disk", cache.hot_filled),
+    flow("Evicted", cache.hot_evicted),
+    held(`In memory (at most ${text(format.bytes(cache.hot_bytes_max))})`, cache.hot_bytes),
+    ...pinned,
+  ];
+}
+
 /** Where bytes went in a machine with several silos, the most first. */
 function paths(now: Snapshot): Cell[][] {
   if (!now.paths) return [];
@@ -122,6 +135,13 @@ const TABLES: Table[] = [
     exists: (now) => now.qoe != null,
   },
   { title: "Errors", empty: "None since the start.", head: ["What", "Last minute", "Total"], rows: errors },
+  {
+    title: "Hot set",
+    empty: "",
+    head: ["Bytes", "Now", "Total"],
+    rows: hotSet,
+    exists: (now) => now.cache.hot_bytes_max > 0,
+  },
   { title: "Disks", empty: "None found.", head: ["Disk", "Read", "Written", "Busy"], rows: disks },
   { title: "Network", empty: "None found.", head: ["Interface", "Sent", "Received", "Dropped"], rows: nics },
   {

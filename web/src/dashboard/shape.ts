@@ -59,6 +59,12 @@ export interface Path {
   crossings: number;
 }
 
+/** Bytes in the last second, and since the start. */
+export interface Flow {
+  mb_per_second: number;
+  bytes: number;
+}
+
 export interface Snapshot {
   fullbore: string;
   unix_seconds: number;
@@ -82,6 +88,9 @@ export interface Snapshot {
     hot_bytes: number;
     hot_bytes_max: number;
     hot_pinned_bytes: number;
+    hot_read: Flow;
+    hot_filled: Flow;
+    hot_evicted: Flow;
   };
   disks: {
     name: string;

@@ -70,6 +70,16 @@ struct Cache {
     hot_bytes: u64,
     hot_bytes_max: u64,
     hot_pinned_bytes: u64,
+    hot_read: Flow,
+    hot_filled: Flow,
+    hot_evicted: Flow,
+}
+
+/// Bytes of the hot set, lately and since the start.
+#[derive(Clone, Debug, Serialize)]
+struct Flow {
+    mb_per_second: f64,
+    bytes: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -230,7 +240,15 @@ impl<'a> Step<'a> {
             hot_bytes: self.now.totals.hot_bytes,
             hot_bytes_max: self.now.totals.hot_bytes_max,
             hot_pinned_bytes: self.now.totals.hot_pinned_bytes,
+            hot_read: self.flow(|sums| sums.read_hot_bytes_total),
+            hot_filled: self.flow(|sums| sums.hot_filled_bytes_total),
+            hot_evicted: self.flow(|sums| sums.hot_evicted_bytes_total),
         }
+    }
+
+    fn flow(&self, of: impl Fn(&Counted) -> u64) -> Flow {
+        let bytes = of(&self.now.totals);
+        Flow { mb_per_second: rounded(self.rate(of) / 1e6), bytes }
     }
 
     fn buffers(&self) -> Buffers {
@@ -282,6 +300,7 @@ mod tests {
             worker.transport_sent_bytes_total.add(62_500_000);
             worker.read_resident_bytes_total.add(300);
             worker.read_direct_bytes_total.add(100);
+            worker.hot_filled_bytes_total.add(2 << 20);
             worker.first_byte.record(2000);
         }
         workers[0].worker_cpu_seconds_total.add(500_000);
@@ -296,6 +315,8 @@ mod tests {
         assert_eq!(json["cpu"]["workers"], serde_json::json!([0.5, 0.0]));
         assert_eq!(json["gbps_per_cpu_percent"], 0.02);
         assert_eq!(json["cache"]["hit_ratio"], 0.75);
+        let filled = serde_json::json!({ "mb_per_second": 4.194, "bytes": 4 << 20 });
+        assert_eq!(json["cache"]["hot_filled"], filled);
         assert_eq!(json["first_byte"]["count"], 2);
         assert_eq!(json["point"]["sent_gbps"], 1.0);
     }
