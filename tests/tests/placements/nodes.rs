@@ -4,6 +4,7 @@
 //! served, and is then sealed by a worker of one node: that of the viewer's network card, or that of the disk. How long windows stay at a
 //! station, divided by the time, is how many are there on average (Little's law). docs/notes/placements.md has the table that this prints.
 
+use crate::popular::{Random, titles};
 use std::fmt::Write;
 
 /// Disks of each node.
@@ -15,9 +16,6 @@ const WORKERS: usize = 2;
 const VIEWERS: usize = 5_000;
 
 const TITLES: usize = 1_000;
-
-/// Titles are requested by Zipf's law, as films are.
-const ZIPF: f64 = 0.9;
 
 /// Between two windows of 512 KiB of one viewer: 8.4 Mb/s.
 const PERIOD_SECONDS: f64 = 0.5;
@@ -34,20 +32,6 @@ const PERIODS: usize = 20;
 enum Placement {
     Network,
     Disk,
-}
-
-/// The same numbers in each run (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    /// At least 0 and less than 1.
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) >> 11) as f64 / (1u64 << 53) as f64
-    }
 }
 
 /// One node's load.
@@ -86,19 +70,8 @@ fn node_of_disk() -> Vec<usize> {
 /// most popular `in_memory` titles.
 fn viewers(random: &mut Random, in_memory: usize) -> Vec<(f64, usize, bool)> {
     let disks = node_of_disk().len();
-    let disk_of_title: Vec<_> =
-        (0..TITLES).map(|_| (random.next() * disks as f64) as usize).collect();
-    let weights: Vec<f64> = (1..=TITLES).map(|rank| (rank as f64).powf(-ZIPF)).collect();
-    let sum: f64 = weights.iter().sum();
-    let mut title = || {
-        let mut left = random.next() * sum;
-        let found = weights.iter().position(|weight| {
-            left -= weight;
-            left < 0.0
-        });
-        found.unwrap_or(TITLES - 1)
-    };
-    let titles: Vec<_> = (0..VIEWERS).map(|_| title()).collect();
+    let disk_of_title: Vec<_> = (0..TITLES).map(|_| random.below(disks)).collect();
+    let titles = titles(random, VIEWERS, TITLES);
     let mut viewers: Vec<_> = titles
         .into_iter()
         .map(|title| (random.next() * PERIOD_SECONDS, title))
