@@ -224,8 +224,11 @@ impl Core {
 
     /// Submits, waits if `idle`, takes completions in and wakes whom they and the clock concern.
     fn turn(&self, idle: bool) -> io::Result<()> {
-        let wait = if idle { self.until_deadline() } else { Some(Duration::ZERO) };
-        self.enter(wait)?;
+        if idle {
+            self.enter(self.until_deadline())?;
+        } else if self.has_business() {
+            self.enter(Some(Duration::ZERO))?;
+        }
         self.now.set(Instant::now());
         self.reap();
         loop {
@@ -233,6 +236,14 @@ impl Core {
             let Some(waker) = due else { return Ok(()) };
             waker.wake();
         }
+    }
+
+    /// Whether the kernel has to be entered although tasks are ready: something is to be submitted, or completions wait to be run. The kernel
+    /// sets a flag for these, but not on rings where it runs them whenever it likes.
+    fn has_business(&self) -> bool {
+        let mut ring = self.ring.borrow_mut();
+        let queue = ring.submission();
+        !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
 
     fn until_deadline(&self) -> Option<Duration> {
