@@ -105,7 +105,8 @@ pub struct Bringing {
 #[derive(Debug)]
 struct Asked {
     range: Range<u64>,
-    _share: Rc<Share>,
+    /// None if it was there.
+    share: Option<Rc<Share>>,
 }
 
 impl Bringing {
@@ -153,7 +154,10 @@ impl Bringing {
         while start < ahead_end {
             let next = start..ahead_end.min(start + window_bytes);
             start = next.end;
-            if !self.ask(file, next) {
+            if file.has_all_pages(&next) {
+                // Nothing to ask for. Most of a film may be there, and few pages evicted.
+                self.asked.push_back(Asked { range: next, share: None });
+            } else if !self.ask(file, next) {
                 return;
             }
         }
@@ -167,7 +171,9 @@ impl Bringing {
 
     /// Whether `range`, which is in the page cache, is there because this response had it brought. This is a best guess.
     pub fn has_brought(&self, range: &Range<u64>) -> bool {
-        self.asked_ever.start <= range.start && range.end <= self.asked_ever.end
+        let overlaps = |asked: &Range<u64>| asked.start < range.end && range.start < asked.end;
+        self.asked.iter().any(|asked| asked.share.is_some() && overlaps(&asked.range))
+            || self.asked_ever.start <= range.start && range.end <= self.asked_ever.end
     }
 
     /// Everything before `offset` was sent.
@@ -201,7 +207,7 @@ impl Bringing {
             self.asked_ever.start = range.start;
         }
         self.asked_ever.end = range.end;
-        self.asked.push_back(Asked { range, _share: share });
+        self.asked.push_back(Asked { range, share: Some(share) });
         true
     }
 }

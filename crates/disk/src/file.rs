@@ -235,6 +235,11 @@ impl File {
             .unwrap_or_else(|| self.first_missing(range.clone()) == Some(range.end))
     }
 
+    /// Whether all of `range` is in the page cache or on its way there. False where the kernel does not count (before Linux 6.5).
+    pub(crate) fn has_all_pages(&self, range: &Range<u64>) -> bool {
+        self.counted_whole(range) == Some(true)
+    }
+
     /// Whether the page cache has as many pages as `range` needs, including pages on their way. `None` where the kernel
     /// cannot count them.
     fn counted_whole(&self, range: &Range<u64>) -> Option<bool> {

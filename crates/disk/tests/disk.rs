@@ -4,7 +4,7 @@ use fullbore_disk::{File, Files, Heat, OpenError, Policy, ReadError, Reader, Way
 use reactor::{Pool, PoolOptions, Reactor, RingOptions};
 use std::fs;
 use std::future::Future;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 
 fn on_a_reactor<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
@@ -309,14 +309,39 @@ fn who_has_waited_once_is_kept_ahead_of() {
             eprintln!("SKIPPED: this kernel does not report what is in the page cache");
             return;
         }
+        assert!(bringing.has_brought(&(0..100_000)));
         bringing.sent_to(100_000);
         assert!(bringing.has_asked_for(&(100_000..400_000)));
         assert!(!bringing.has_asked_for(&(0..100_000)), "it was sent");
-        assert!(bringing.has_brought(&(0..100_000)));
         assert!(!bringing.has_asked_for(&(100_000..500_000)));
         bringing.ask_ahead(&file, &(100_000..200_000), 450_000);
         assert!(bringing.has_asked_for(&(100_000..450_000)));
         assert!(!bringing.has_asked_for(&(100_000..500_000)), "the response ends before");
+    });
+}
+
+#[test]
+fn of_a_film_in_memory_only_what_was_evicted_is_asked_for() {
+    use fullbore_disk::{Bringing, Budget};
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let expected = content(1 << 20);
+        let file = cold_file(folder.path(), &expected);
+        if reactor::residency::cached_pages(file.fd().borrowed(), 0..1 << 20).is_err() {
+            eprintln!("SKIPPED: this kernel does not count what is in the page cache");
+            return;
+        }
+        // All but the first window is in memory.
+        let path = folder.path().join("film.mp4");
+        let mut rest = vec![0; (1 << 20) - 131_072];
+        fs::File::open(path).unwrap().read_exact_at(&mut rest, 131_072).unwrap();
+        let budget = Budget::new(1 << 20);
+        let mut bringing = Bringing::new(budget.clone());
+        assert!(bringing.bring(&file, 0..131_072, 1 << 20, true).await.unwrap());
+        assert_eq!(budget.left_bytes(), (1 << 20) - 131_072, "nothing else was asked for");
+        assert!(bringing.has_brought(&(0..131_072)));
+        assert!(!bringing.has_brought(&(131_072..262_144)), "it was there");
+        assert!(bringing.has_asked_for(&(131_072..524_288)), "the viewer is kept ahead of");
     });
 }
 
