@@ -47,6 +47,15 @@ impl Leased {
         if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
     }
 
+    /// As [`Self::check`], before one of many windows: a program that waits shows a moment later.
+    ///
+    /// # Errors
+    /// [`ReadError::Recalled`].
+    pub(crate) fn check_in_passing(&self) -> Result<(), End> {
+        let recalled = self.0.as_ref().is_some_and(|file| file.is_recalled_in_passing());
+        if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
+    }
+
     /// Waits for `socket` to be readable or writable, as `wait` does, and checks the file from time to time.
     ///
     /// # Errors

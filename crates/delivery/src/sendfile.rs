@@ -105,7 +105,7 @@ impl<'a> Sendfile<'a> {
             }
             Piece::File(file, range) => {
                 // A writer need not wait for the end of a response.
-                leased.check()?;
+                leased.check_in_passing()?;
                 let start = range.start;
                 let sent = match self.how(link, file, &range).await? {
                     How::FromHotSet(part) => self.send_hot(link, file, &part)?,
@@ -242,7 +242,7 @@ impl<'a> Sendfile<'a> {
         file: &Rc<File>,
         range: Range<u64>,
     ) -> Result<Sent, End> {
-        file.check_unchanged()?;
+        file.check_in_passing()?;
         leased.set(file);
         self.cork(link);
         let bytes = (range.end - range.start) as usize;

@@ -312,6 +312,24 @@ impl File {
         self.judge(now, stat.st_nlink == 0)
     }
 
+    /// As [`Self::check_unchanged`], before one of many windows of a file that is [held still](Self::hold_still). As long as the lease stands,
+    /// no byte can change, and the kernel is not asked for each window. A removal shows a moment later.
+    ///
+    /// # Errors
+    /// As [`Self::check_unchanged`].
+    pub fn check_in_passing(&self) -> Result<(), ReadError> {
+        if !self.hold.stands() {
+            self.check_unchanged()?;
+            self.hold.look(&self.fd);
+        }
+        Ok(())
+    }
+
+    /// As [`Self::is_recalled`], which may show a moment later.
+    pub fn is_recalled_in_passing(&self) -> bool {
+        !self.hold.stands() && self.is_recalled()
+    }
+
     /// Why a read came short. A change of the file is the better explanation, if there was one.
     pub(crate) fn why_short(&self) -> ReadError {
         self.check_unchanged().err().unwrap_or(ReadError::Truncated)

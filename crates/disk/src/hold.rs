@@ -14,11 +14,15 @@
 //! program has the file open for writing. Then only the file's times show a change (see [`crate::stamp`]).
 
 use reactor::{Fd, lease};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::time::{Duration, Instant};
 
 /// How long a refusal counts: a program may be writing now and finish soon.
 const REFUSED: Duration = Duration::from_secs(1);
+
+/// How long it counts that no program was waiting to write: a tenth of the shortest time that the kernel makes one wait, which is one second
+/// (`fs.lease-break-time`; 45 by default, and 0 is for ever).
+const STANDS: Duration = Duration::from_millis(100);
 
 /// Filesystems that nobody can write to behind this kernel's back, by their numbers in `statfs(2)`: ext4, XFS, Btrfs,
 /// F2FS, tmpfs, ZFS. On a network filesystem, or one in user space, a lease may bind the programs of this machine only.
@@ -30,6 +34,9 @@ pub(crate) struct Hold {
     lease: Cell<Lease>,
     /// The kernel may refer to the file's pages by itself.
     is_in_flight: Cell<bool>,
+    /// When the kernel last said that no program waits to write.
+    stood: Cell<Option<Instant>>,
+    is_local: OnceCell<bool>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,7 +53,12 @@ enum Lease {
 
 impl Hold {
     pub(crate) fn new() -> Self {
-        Self { lease: Cell::new(Lease::Untried), is_in_flight: Cell::new(false) }
+        Self {
+            lease: Cell::new(Lease::Untried),
+            is_in_flight: Cell::new(false),
+            stood: Cell::new(None),
+            is_local: OnceCell::new(),
+        }
     }
 
     /// Takes the lease, unless that was tried a moment ago. Returns whether the lease is new.
@@ -88,9 +100,23 @@ impl Hold {
         self.is_given_back() || self.is_taken() && !lease::is_held(fd.borrowed())
     }
 
+    /// Whether the lease is known to keep writers from a file that no other machine can write to: the kernel said so at most
+    /// [`STANDS`] ago.
+    pub(crate) fn stands(&self) -> bool {
+        let stood = |when| reactor::now().duration_since(when) < STANDS;
+        self.is_taken() && self.stood.get().is_some_and(stood)
+    }
+
+    /// Asks the kernel, so that the lease is known to [stand](Self::stands) for a moment.
+    pub(crate) fn look(&self, fd: &Fd) {
+        self.stood.set(self.vouches_for_bytes(fd).then(reactor::now));
+    }
+
     /// Whether nobody can have written to the file since the lease was taken, whatever its times show.
     pub(crate) fn vouches_for_bytes(&self, fd: &Fd) -> bool {
-        self.is_taken() && lease::is_held(fd.borrowed()) && is_local(fd)
+        self.is_taken()
+            && lease::is_held(fd.borrowed())
+            && *self.is_local.get_or_init(|| is_local(fd))
     }
 
     /// From now on the kernel may refer to the file's pages by itself.

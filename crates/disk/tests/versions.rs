@@ -173,3 +173,43 @@ fn who_wants_to_write_waits_for_the_server_to_see_it_and_not_for_viewers() {
         });
     }
 }
+
+#[test]
+fn a_writer_is_noticed_while_windows_are_only_checked_in_passing_and_has_written_nothing_until_then()
+ {
+    on_a_reactor(async {
+        let folder = library();
+        if !can_hold(folder.path()) {
+            return;
+        }
+        let files = Files::new(folder.path(), 10).unwrap();
+        let film = files.open(b"film").await.unwrap();
+        film.check_in_passing().unwrap();
+        let path = folder.path().join("film");
+        let writer = std::thread::spawn(move || {
+            overwrite_and_set_back(&OpenOptions::new().write(true).open(path).unwrap());
+        });
+        while !film.is_recalled_in_passing() {
+            assert!(!writer.is_finished(), "nobody writes before that");
+            reactor::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(!writer.is_finished(), "nobody writes before the lease is given back");
+        files.forget_recalled();
+        writer.join().unwrap();
+        assert_eq!(film.check_in_passing(), Err(ReadError::Recalled));
+    });
+}
+
+#[test]
+fn a_file_that_cannot_be_held_still_is_checked_each_time_also_in_passing() {
+    on_a_reactor(async {
+        let folder = library();
+        let writer = OpenOptions::new().write(true).open(folder.path().join("film")).unwrap();
+        let files = Files::new(folder.path(), 10).unwrap();
+        let film = files.open(b"film").await.unwrap();
+        film.check_in_passing().unwrap();
+        let_the_clock_move();
+        overwrite_and_set_back(&writer);
+        assert_eq!(film.check_in_passing(), Err(ReadError::Changed));
+    });
+}
