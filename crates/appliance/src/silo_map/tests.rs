@@ -317,6 +317,10 @@ fn workers_without_cards_share_those_of_the_nearest_silo() {
         marks: vec![1, 2, 3],
         unmarked: None,
     };
+    let said = map.describe();
+    let homeless =
+        said.iter().filter(|line| line.contains("eth15 belongs to none: its node is unknown"));
+    assert_eq!(homeless.count(), 1, "{said:?}");
     assert_eq!(map.listening_order(), [0, 1, 4, 2, 3]);
     let group = |first, count| net::steering::ListenerGroup { first, count };
     let steering = map.steering().unwrap();
