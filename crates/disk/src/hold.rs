@@ -34,7 +34,7 @@ pub(crate) struct Hold {
     lease: Cell<Lease>,
     /// The kernel may refer to the file's pages by itself.
     is_in_flight: Cell<bool>,
-    /// When the kernel last said that no program waits to write.
+    /// When the kernel was last asked, and said that no program waits to write.
     stood: Cell<Option<Instant>>,
     is_local: OnceCell<bool>,
 }
@@ -103,13 +103,14 @@ impl Hold {
     /// Whether the lease is known to keep writers from a file that no other machine can write to: the kernel said so at most
     /// [`STANDS`] ago.
     pub(crate) fn stands(&self) -> bool {
-        let stood = |when| reactor::now().duration_since(when) < STANDS;
-        self.is_taken() && self.stood.get().is_some_and(stood)
+        // By the clock and not by the reactor's moment: this process may have been stopped since.
+        self.is_taken() && self.stood.get().is_some_and(|when| when.elapsed() < STANDS)
     }
 
     /// Asks the kernel, so that the lease is known to [stand](Self::stands) for a moment.
     pub(crate) fn look(&self, fd: &Fd) {
-        self.stood.set(self.vouches_for_bytes(fd).then(reactor::now));
+        let before = Instant::now();
+        self.stood.set(self.vouches_for_bytes(fd).then_some(before));
     }
 
     /// Whether nobody can have written to the file since the lease was taken, whatever its times show.
