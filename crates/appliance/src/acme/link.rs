@@ -144,8 +144,8 @@ impl AcmeLink {
         self.moved.notify_all();
     }
 
-    /// Another server is about to take the place of this one: begins no proof from now on, and returns when the authority has seen those that it may be
-    /// looking at, or does not come for them.
+    /// Another server is about to take the place of this one: begins no proof from now on, and returns when the authority has seen those that it
+    /// may be looking at, or does not come for them.
     pub(crate) fn lend_place(&self) {
         self.move_to(Place::Lent);
         let began = Instant::now();

@@ -21,10 +21,13 @@ fn upgrades_under(
     pause: Duration,
 ) -> f64 {
     let stage = Stage::new(words);
-    let server = stage.launch().start();
+    let mut server = stage.launch().start();
     let enough = 100.max(5 * crowd.iter().sum::<usize>() as u64);
     let crowd = Crowd::gather(server.address, is_tls, &stage.film, crowd, pause);
     until("every viewer to be served", || crowd.answers() > enough);
+    // All of them came at once.
+    crowd.forgets_its_waits();
+    until("undisturbed answers", || crowd.answers() > 3 * enough);
     let folder = stage.folder.path();
     let alone = pss_kib(folder);
     crowd.is_disturbed_from_now_on();
@@ -38,11 +41,18 @@ fn upgrades_under(
             }
             most
         });
+        let mut old = None;
         for more in changes {
             let before = crowd.answers();
             let new = stage.upgrade(more);
             until("the new one to serve", || crowd.answers() > before + 100);
             assert!(test_kill_process(new).is_ok(), "the new one is there");
+            // Both are there for some seconds, and no more than these.
+            until("the old one to be gone", || match old {
+                Some(old) => test_kill_process(old).is_err(),
+                None => !server.is_running(),
+            });
+            old = Some(new);
         }
         is_over.store(true, Ordering::Relaxed);
         looking.join().unwrap()

@@ -91,6 +91,11 @@ impl Crowd {
         self.shared.answers.load(Ordering::Relaxed)
     }
 
+    /// What was waited for until now does not count.
+    pub(crate) fn forgets_its_waits(&self) {
+        self.shared.first_bytes.iter().for_each(|waits| waits.lock().unwrap().clear());
+    }
+
     /// From now on, waits for first bytes are those of disturbed viewers.
     pub(crate) fn is_disturbed_from_now_on(&self) {
         self.shared.is_disturbed.store(true, Ordering::Relaxed);
