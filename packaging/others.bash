@@ -13,7 +13,7 @@ package_architecture() { # MACHINE
   esac
 }
 
-# The other of the two machines that there are packages for, and static programs for both.
+# The other of the two machines that there are packages for, and a static program for this one.
 other_targets() {
   local other
   case $(uname -m) in
@@ -21,7 +21,7 @@ other_targets() {
     aarch64) other=x86_64 ;;
     *) return ;;
   esac
-  printf '%s\n' "$other-gnu" "$(uname -m)-musl" "$other-musl"
+  printf '%s\n' "$(uname -m)-musl" "$other-gnu"
 }
 
 package_others() { # VOICE OUT REVISION QUICK CHECK: prints where the files are
@@ -42,21 +42,14 @@ package_others() { # VOICE OUT REVISION QUICK CHECK: prints where the files are
 
 # Prints where the program is. What cannot be had is said, and the exit code is 77.
 other_build() { # TARGET
-  local rust=${1%-*}-unknown-linux-${1#*-} name
+  local rust=${1%-*}-unknown-linux-${1#*-} name compiler
   name=${rust//-/_}
   other_compiler "$1" >&2 || return 77
   other_rust "$rust" >&2 || return 77
   say "building for $rust"
-  case $1 in
-    *-gnu) export "CC_$name=${1%-*}-linux-gnu-gcc" "CARGO_TARGET_${name^^}_LINKER=${1%-*}-linux-gnu-gcc" ;;
-    "$(uname -m)"-*) export "CC_$name=musl-gcc" "CARGO_TARGET_${name^^}_LINKER=musl-gcc" ;;
-    *)
-      # Rust's library for the target has musl's code, and this its headers. Atomics that libgcc would choose at the start need what musl does not have.
-      export "CC_$name=${1%-*}-linux-gnu-gcc" "CARGO_TARGET_${name^^}_LINKER=${1%-*}-linux-gnu-gcc"
-      export "CFLAGS_$name=-nostdinc -isystem $TOOLS/musl/${1%-*}/usr/include/${1%-*}-linux-musl -isystem $("${1%-*}-linux-gnu-gcc" -print-file-name=include)"
-      [ "${1%-*}" != aarch64 ] || export "CFLAGS_$name+= -mno-outline-atomics"
-      ;;
-  esac
+  compiler=musl-gcc
+  case $1 in *-gnu) compiler=${1%-*}-linux-gnu-gcc ;; esac
+  export "CC_$name=$compiler" "CARGO_TARGET_${name^^}_LINKER=$compiler"
   cargo build --quiet --release --locked --bin fullbore --target "$rust" >&2 || return 1
   realpath "${CARGO_TARGET_DIR:-target}/$rust/release/fullbore"
 }
@@ -64,15 +57,13 @@ other_build() { # TARGET
 other_compiler() { # TARGET
   local machine=${1%-*}
   (case $1 in
-    "$(uname -m)-musl") need "a static program" musl-gcc=musl-tools ;;
+    *-musl) need "a static program" musl-gcc=musl-tools ;;
     *)
       need "building for $machine" "$machine-linux-gnu-gcc=gcc-${machine/_/-}-linux-gnu"
       # Headers of the C library: libc6-dev-arm64-cross.
       [ -e "/usr/$machine-linux-gnu/include/stdio.h" ] || apt_install "building for $machine" "libc6-dev-$(package_architecture "$machine")-cross"
       ;;
   esac) || { say "$1 is not made: there is no compiler for its C code"; return 1; }
-  [ "$1" = "$machine-gnu" ] || [ "$machine" = "$(uname -m)" ] || other_musl "$machine" ||
-    { say "$1 is not made: musl's headers for it cannot be downloaded"; return 1; }
 }
 
 other_rust() { # TARGET OF RUST
@@ -84,34 +75,20 @@ other_rust() { # TARGET OF RUST
   return 1
 }
 
-# Debian's package of musl for another machine, unpacked beside our other tools; apt reads that machine's lists into a folder of their own.
-other_musl() { # MACHINE
-  local folder=$TOOLS/musl/$1 architecture scratch options
-  [ ! -e "$folder/usr/include/$1-linux-musl/stdio.h" ] || return 0
-  have apt-get || return 1
-  architecture=$(package_architecture "$1")
-  say "unpacking Debian's musl-dev for $architecture into $folder (not installed)"
-  scratch=$(mktemp -d)
-  mkdir -p "$scratch"/{state/lists,cache/archives}/partial "$folder"
-  touch "$scratch/status"
-  options=(-qq -o "APT::Architecture=$architecture" -o "APT::Architectures::=$architecture" -o APT::Sandbox::User=root
-    -o "Dir::State=$scratch/state" -o "Dir::State::status=$scratch/status" -o "Dir::Cache=$scratch/cache")
-  apt-get "${options[@]}" update && (cd "$scratch" && apt-get "${options[@]}" download "musl-dev:$architecture") &&
-    dpkg -x "$scratch"/musl-dev_*.deb "$folder" || { rm -r "$scratch"; return 1; }
-  rm -r "$scratch"
-}
-
 # --- tried ---------------------------------------------------------------------------------------------------------------------
 
 other_try() { # PROGRAM VOICE
-  case $PACKAGE_TARGET in *-musl) try_static "$1" ;; esac
-  if [ "${PACKAGE_TARGET%-*}" = "$(uname -m)" ]; then try_in_nothing "$1"; else try_emulated "$1" "$2"; fi
+  case $PACKAGE_TARGET in
+    *-musl) try_static "$1" ;;
+    *) try_emulated "$1" "$2" ;;
+  esac
 }
 
 try_static() { # PROGRAM
-  need "looking at programs" file=file
+  need "looking at programs" file=file readelf=binutils
   [[ "$(file -b "$1")" = *static* ]] || check_wrong "$1 is not static: $(file -b "$1")"
   if readelf -d "$1" | grep NEEDED; then check_wrong "$1 needs libraries"; fi
+  try_in_nothing "$1"
 }
 
 # The program alone in a root that has nothing else: no library of C, no shell, no /etc, no /proc.

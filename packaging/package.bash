@@ -23,7 +23,7 @@ usage: ./run package [--all] [--program FILE] [--out DIR] [--revision N] [--quic
 
 Makes fullbore_VERSION_ARCHITECTURE.deb and fullbore-VERSION-MACHINE-linux-gnu.tar.xz in DIR (target/package), and prints where they are.
 
-  --all            then the same for the other machine (arm64 or amd64), by cross-building, and static tarballs for both (-linux-musl), in DIR/others;
+  --all            then a static tarball (-linux-musl), and both files for the other machine (arm64 or amd64) by cross-building, in DIR/others;
                    some minutes for each. What cannot be made here is said; with --check each is tried
   --program FILE   pack this program instead of a release build
   --revision N     Debian's revision: which packing of this version it is (1)
