@@ -164,6 +164,7 @@ fn alpn_no_proof_fails_because_of_an_upgrade() {
     let said = || fs::read_to_string(&path).unwrap();
     let mut upgrade = tool::command(program().to_str().unwrap());
     upgrade.args(["upgrade", "--settle-seconds", "0.3", "--arguments-of"]);
+    upgrade.stdout(std::process::Stdio::null());
     upgrade.arg(old.process_id().to_string()).stderr(fs::File::create(&path).unwrap());
     assert!(upgrade.status().unwrap().success(), "{}", said());
     let new = said()
