@@ -109,7 +109,15 @@ impl CostTable {
         take("read direct", &mut costs.read_cold);
         take("send", &mut costs.send);
         take("sendfile", &mut costs.sendfile);
-        if missing.len() == 6 {
+        match rate("send to viewers").zip(rate("send")) {
+            // What it takes longer than to those who take all that they get.
+            Some((paced, all)) => {
+                let seconds_per_gigabit = (1.0 / paced - 1.0 / all).max(0.0);
+                costs.pull_us = seconds_per_gigabit * costs.pull_kib * 1024.0 * 8.0 / 1e3;
+            }
+            None => missing.push("send to viewers"),
+        }
+        if missing.len() == 7 {
             return Err(
                 "it has no part's rate: was the measurement interrupted? Measure again".to_owned()
             );

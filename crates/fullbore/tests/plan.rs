@@ -156,7 +156,10 @@ fn a_bench_is_set_beside_the_plan() {
         let line = text.lines().find(|line| line.starts_with(name)).expect(name);
         assert_eq!(line.ends_with("more than 15% off"), !is_near, "{line}");
     }
-    assert_eq!(figures["at_usual_cost"], serde_json::json!(["seal from hot set"]));
+    assert_eq!(
+        figures["at_usual_cost"],
+        serde_json::json!(["seal from hot set", "send to viewers"])
+    );
     assert_eq!((rows.len(), output.status.code()), (7, Some(1)), "{text}");
     let output = bench(scratch.path());
     assert_eq!(output.status.code(), Some(1));

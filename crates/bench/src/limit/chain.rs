@@ -11,11 +11,12 @@ pub(crate) struct Chain {
 }
 
 /// The chains that the server is compared with.
-pub(crate) const CHAINS: [Chain; 3] = [
+pub(crate) const CHAINS: [Chain; 4] = [
     Chain { workload: Workload::TlsWarm, parts: &[Part::SealHot, Part::Send] },
     Chain { workload: Workload::TlsCold, parts: &[Part::ReadDirect, Part::SealAes128, Part::Send] },
     // The kernel sends what is in the page cache by itself.
     Chain { workload: Workload::HttpWarm, parts: &[Part::Sendfile] },
+    Chain { workload: Workload::Viewers, parts: &[Part::SealHot, Part::SendPaced] },
 ];
 
 /// What a byte that is brought from another node passes through: what anybody would have to do who wants it checked and kept.

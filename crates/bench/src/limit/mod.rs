@@ -14,6 +14,7 @@ mod fill;
 mod fill_parts;
 mod outcome;
 pub(crate) mod parts;
+mod sending;
 mod sockets;
 
 pub use outcome::Outcome;
@@ -47,6 +48,8 @@ pub struct Options {
     pub library_bytes: u64,
     /// Where to create the library; else the system's temporary directory.
     pub scratch: Option<PathBuf>,
+    /// Whether only what `fullbore plan` takes is measured: no other ciphers, and no fill.
+    pub is_for_plan: bool,
 }
 
 /// Measures, and reports each round to `progress`.
@@ -82,16 +85,17 @@ pub fn run(
     for chain in &CHAINS {
         servers.push(Side::start(&fullbore(chain.workload, &[], OURS)?, &given)?);
     }
-    let film_bytes = (options.library_bytes / 4).min(FILM_BYTES_MAX);
-    let source = Source::make(&scratch.path().join("source"), film_bytes, interrupt)?;
-    // The box has the core of the parts, and its source another one.
-    let of_source = Given { library: &source.root, cpu: Some(client_cpus[0]), ..given };
-    let sender = Side::start(&fullbore(Workload::TlsWarm, &[], OURS)?, &of_source)?;
+    let parts = if options.is_for_plan { &Part::PLANNED[..] } else { &Part::ALL };
+    let filled = match options.is_for_plan {
+        true => None,
+        false => Some(Filled::start(options.library_bytes, &given, client_cpus[0])?),
+    };
     let mut outcome = Outcome::new();
     for round in 1..=options.rounds {
-        let measured = measure(&stage, &mut servers, &client_cpus, interrupt, &mut outcome);
+        let measured = measure(&stage, parts, &mut servers, &client_cpus, interrupt, &mut outcome);
         let measured = measured.and_then(|()| {
-            let rate = fill::measure(&stage, &source, round, sender.address, interrupt)?;
+            let Some(Filled { source, sender }) = &filled else { return Ok(()) };
+            let rate = fill::measure(&stage, source, round, sender.address, interrupt)?;
             outcome.add_fill(rate);
             Ok(())
         });
@@ -108,17 +112,35 @@ pub fn run(
     Ok(outcome)
 }
 
-/// One round: each part, then each server.
+/// What a box copies, and the server that it copies from.
+struct Filled {
+    source: Source,
+    sender: Side,
+}
+
+impl Filled {
+    /// The box has the core of the parts, and its source another one, `cpu`.
+    fn start(library_bytes: u64, given: &Given<'_>, cpu: u32) -> io::Result<Self> {
+        let film_bytes = (library_bytes / 4).min(FILM_BYTES_MAX);
+        let source = Source::make(&given.scratch.join("source"), film_bytes, given.interrupt)?;
+        let of_source = Given { library: &source.root, cpu: Some(cpu), ..*given };
+        let sender = Side::start(&fullbore(Workload::TlsWarm, &[], OURS)?, &of_source)?;
+        Ok(Self { source, sender })
+    }
+}
+
+/// One round: each of `parts`, then each server.
 fn measure(
     stage: &Stage,
+    parts: &[Part],
     servers: &mut [Side],
     client_cpus: &[u32],
     interrupt: &Interrupt,
     outcome: &mut Outcome,
 ) -> io::Result<()> {
-    for part in Part::ALL {
+    for part in parts {
         interrupt.check()?;
-        outcome.add_part(part, stage.measure(part)?);
+        outcome.add_part(*part, stage.measure(*part)?);
     }
     for (chain, server) in CHAINS.iter().zip(servers) {
         let task = Task {
@@ -128,7 +150,7 @@ fn measure(
             scratch: &stage.scratch,
             connections: chain.workload.connections(),
             seconds: stage.seconds,
-            rate_bits_per_second: 0,
+            rate_bits_per_second: chain.workload.rate_bits_per_second(chain.workload.connections()),
             hit_share: 0.0,
             server_cpu: SERVER_CPU,
             client_cpus: client_cpus.to_vec(),

@@ -7,14 +7,13 @@ use super::parts::pin;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 
 /// The server's `TCP_NOTSENT_LOWAT` (`net.unsent_bytes_max`).
-const UNSENT_BYTES_MAX: u32 = 32 << 10;
+pub(super) const UNSENT_BYTES_MAX: u32 = 32 << 10;
 
 /// How much the sink takes at once.
 const GULP_BYTES: usize = 256 << 10;
@@ -102,16 +101,6 @@ impl Socket {
         flags.set(SendFlags::MORE, more);
         or_nothing(rustix::net::send(&self.0, bytes, flags))
     }
-
-    /// The same from a file's pages.
-    ///
-    /// # Errors
-    /// If the connection is broken or the file cannot be read.
-    pub(crate) fn sendfile(&self, file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
-        self.0.set_nonblocking(true)?;
-        let mut offset = offset;
-        or_nothing(rustix::fs::sendfile(&self.0, file, Some(&mut offset), bytes))
-    }
 }
 
 fn or_nothing(taken: Result<usize, Errno>) -> io::Result<usize> {
@@ -125,6 +114,18 @@ fn or_nothing(taken: Result<usize, Errno>) -> io::Result<usize> {
 pub(crate) struct Sockets(Vec<Socket>);
 
 impl Sockets {
+    /// For a reactor.
+    ///
+    /// # Errors
+    /// If a connection is broken.
+    pub(super) fn into_sockets(self) -> io::Result<Vec<net::Socket>> {
+        let one = |socket: Socket| {
+            socket.0.set_nonblocking(true)?;
+            Ok(OwnedFd::from(socket.0).into())
+        };
+        self.0.into_iter().map(one).collect()
+    }
+
     /// Gives each writable connection a turn, and waits if there is none. Returns the bytes that all of them took.
     ///
     /// # Errors

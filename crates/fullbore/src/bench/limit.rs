@@ -46,6 +46,7 @@ impl Limit {
             seconds: self.seconds.clamp(0.05, 60.0),
             library_bytes: self.library.max(16) << 20,
             scratch: self.scratch,
+            is_for_plan: false,
         };
         let interrupt = Interrupt::on_signal()?;
         let outcome = limit::run(&options, &interrupt, |line| eprintln!("{line}"))?;

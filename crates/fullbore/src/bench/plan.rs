@@ -1,7 +1,6 @@
 //! `fullbore bench plan`: what `fullbore plan` says of a core beside what the server does with one, on this machine.
 
 use ::bench::limit;
-use ::bench::versus::{self, Client, Peer, Wire, Workload};
 use ::load::interrupt::{self, Interrupt};
 use capacity::{CostTable, Demand, PlannedRoute, SealedBy, read_machine};
 use clap::Args;
@@ -39,19 +38,19 @@ const FILE_BYTES_MAX: u32 = 1 << 20;
 
 /// Set `fullbore plan` beside what the server does on this machine
 ///
-/// Measures the parts of serving (as `bench limit`), computes from them what a core serves (as `plan --costs`), and then measures
-/// the server itself (as `bench versus fullbore`): tls-warm, tls-cold, http-warm and viewers. Exit code 1 if one is more than 15%
-/// off. Needs two cores and an otherwise idle machine for some minutes.
+/// Measures the parts of serving and the server itself in turn (as `bench limit`), and computes from the parts what a core serves (as
+/// `plan --costs`): tls-warm, tls-cold, http-warm and viewers. Exit code 1 if one is more than 15% off. Needs two cores and an
+/// otherwise idle machine for some minutes.
 #[derive(Args)]
 pub(super) struct BenchPlan {
     /// Measure nothing: take limit.json and the files of `bench versus` from this directory, such as one of `bench report`
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
     /// Number of turns of each part, and of each workload
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Seconds measured per turn of a workload; a part takes a quarter of that
-    #[arg(long, default_value_t = 4.0)]
+    /// Seconds measured per turn
+    #[arg(long, default_value_t = 1.5)]
     seconds: f64,
     /// Size of the library in MiB
     #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
@@ -68,8 +67,17 @@ pub(super) struct BenchPlan {
 #[derive(Default)]
 struct Figures {
     limit: Value,
-    versus: Vec<Value>,
+    servers: Vec<Measured>,
     is_interrupted: bool,
+}
+
+/// Gb/s of a core of the server.
+#[derive(Clone, Debug, PartialEq)]
+struct Measured {
+    workload: String,
+    /// The other server that took turns with it.
+    beside: Option<String>,
+    gbps: f64,
 }
 
 /// Gb/s of a core.
@@ -88,14 +96,14 @@ impl BenchPlan {
         };
         let (costs, missing) =
             CostTable::USUAL.with_measured(&figures.limit).map_err(io::Error::other)?;
-        let rows = rows(&figures.versus, &costs);
+        let rows = rows(&figures.servers, &costs);
         if rows.is_empty() && !figures.is_interrupted {
             return Err(io::Error::other(
                 "no workload was measured: nothing to set the plan beside",
             ));
         }
         print!("{}", describe(&rows, &missing));
-        super::write_json(self.json.as_deref(), &to_json(&rows, &missing))?;
+        super::write_json(self.json.as_deref(), &to_json(&rows, &missing, &figures.limit))?;
         Ok(match (figures.is_interrupted, rows.iter().all(Row::is_near)) {
             (true, _) => interrupt::EXIT_CODE.into(),
             (false, is_near) => ExitCode::from(u8::from(!is_near)),
@@ -104,56 +112,38 @@ impl BenchPlan {
 
     fn measured(&self) -> io::Result<Figures> {
         let interrupt = Interrupt::on_signal()?;
-        let seconds = if self.seconds.is_nan() { 0.2 } else { self.seconds.clamp(0.2, 600.0) };
+        let seconds = if self.seconds.is_nan() { 0.2 } else { self.seconds.clamp(0.2, 60.0) };
         let options = limit::Options {
             rounds: self.rounds.into(),
-            seconds: seconds / 4.0,
+            seconds,
             library_bytes: self.library << 20,
             scratch: self.scratch.clone(),
+            is_for_plan: true,
         };
-        let limit = limit::run(&options, &interrupt, |line| eprintln!("{line}"))?;
-        let mut figures = Figures {
-            limit: limit.to_json(),
-            versus: Vec::new(),
-            is_interrupted: limit.interrupted,
-        };
-        for workload in WORKLOADS {
-            if figures.is_interrupted {
-                break;
-            }
-            let workload = workload.parse().expect("each of them is a workload");
-            let outcome = versus::run(&self.versus(workload, seconds), &interrupt, |line| {
-                eprintln!("{line}");
-            });
-            match outcome {
-                Err(_) if interrupt.is_asked() => figures.is_interrupted = true,
-                Err(error) => return Err(error),
-                Ok(outcome) => {
-                    figures.is_interrupted = outcome.interrupted;
-                    figures.versus.push(outcome.to_json());
-                }
-            }
-        }
-        Ok(figures)
+        let outcome = limit::run(&options, &interrupt, |line| eprintln!("{line}"))?;
+        let limit = outcome.to_json();
+        let servers = limit["chains"].as_array().into_iter().flatten().filter_map(of_chain);
+        let servers = servers.collect();
+        Ok(Figures { limit, servers, is_interrupted: outcome.interrupted })
     }
+}
 
-    fn versus(&self, workload: Workload, seconds: f64) -> versus::Options {
-        versus::Options {
-            peer: Peer::Fullbore,
-            workload,
-            client: Client::Load,
-            rounds: self.rounds.into(),
-            seconds,
-            connections: None,
-            rate_bits_per_second: None,
-            hit_percents: Vec::new(),
-            library_bytes: Some(self.library << 20),
-            wire: Wire::Loopback,
-            dashboards: 0,
-            scratch: self.scratch.clone(),
-            serve_arguments: Vec::new(),
-        }
-    }
+fn of_chain(chain: &Value) -> Option<Measured> {
+    let workload = chain["workload"].as_str()?.to_owned();
+    let gbps = chain["server"]["gbps_per_cpu_second"].as_f64()?;
+    Some(Measured { workload, beside: None, gbps })
+}
+
+/// What a file of `bench versus` says of this server.
+fn of_versus(figures: &Value) -> Option<Measured> {
+    let [ours, peer] = [0, 1].map(|side| &figures["sides"][side]);
+    // Beside itself is as if it were alone.
+    let other = peer["name"].as_str().filter(|name| !name.starts_with("fullbore"));
+    Some(Measured {
+        workload: figures["workload"].as_str()?.to_owned(),
+        beside: other.map(str::to_owned),
+        gbps: ours["median"].as_f64()?,
+    })
 }
 
 /// The files of earlier benches in a folder, in the order of their names.
@@ -173,7 +163,7 @@ fn read(folder: &Path) -> io::Result<Figures> {
             serde_json::from_str(&text).map_err(|error| named(&path, error.to_string()))?;
         match value["kind"].as_str() {
             Some("limit") => figures.limit = value,
-            Some("versus") => figures.versus.push(value),
+            Some("versus") => figures.servers.extend(of_versus(&value)),
             _ => {}
         }
     }
@@ -183,20 +173,16 @@ fn read(folder: &Path) -> io::Result<Figures> {
     }
 }
 
-fn rows(versus: &[Value], costs: &CostTable) -> Vec<Row> {
-    let row = |figures: &Value| {
-        let workload = figures["workload"].as_str()?;
-        let [ours, peer] = [0, 1].map(|side| &figures["sides"][side]);
-        // Beside itself is what this bench measures.
-        let other = peer["name"].as_str().filter(|name| !name.starts_with("fullbore"));
-        let beside = other.map_or(String::new(), |name| format!(" beside {name}"));
+fn rows(servers: &[Measured], costs: &CostTable) -> Vec<Row> {
+    let row = |Measured { workload, beside, gbps }: &Measured| {
+        let beside = beside.as_ref().map_or(String::new(), |name| format!(" beside {name}"));
         Some(Row {
             workload: format!("{workload}{beside}"),
             planned: planned(workload, costs)?,
-            measured: ours["median"].as_f64().filter(|gbps| *gbps > 0.0)?,
+            measured: Some(*gbps).filter(|gbps| *gbps > 0.0)?,
         })
     };
-    versus.iter().filter_map(row).collect()
+    servers.iter().filter_map(row).collect()
 }
 
 /// What the plan says of a core, if it is one of [`WORKLOADS`].
@@ -245,7 +231,7 @@ fn describe(rows: &[Row], missing: &[&str]) -> String {
     text
 }
 
-fn to_json(rows: &[Row], missing: &[&str]) -> Value {
+fn to_json(rows: &[Row], missing: &[&str], limit: &Value) -> Value {
     let each = rows.iter().map(|row| {
         json!({
             "workload": row.workload,
@@ -261,6 +247,8 @@ fn to_json(rows: &[Row], missing: &[&str]) -> Value {
         "error_max": ERROR_MAX,
         "all_are_near": rows.iter().all(Row::is_near),
         "at_usual_cost": missing,
+        "congestion_control": limit["congestion_control"],
+        "parts": limit["parts"],
         "rows": each.collect::<Vec<_>>(),
     })
 }
@@ -312,7 +300,8 @@ mod tests {
             json!({ "workload": "tls-cold", "sides": Value::Null }),
             Value::Null,
         ];
-        let rows = rows(&figures, &costs());
+        let servers: Vec<_> = figures.iter().filter_map(of_versus).collect();
+        let rows = rows(&servers, &costs());
         assert_eq!(rows.len(), 3, "{rows:?}");
         assert_eq!(rows[2].workload, "viewers");
         assert_eq!((rows[0].is_near(), rows[1].is_near()), (true, false));
@@ -324,6 +313,6 @@ mod tests {
         );
         assert!(lines[2].ends_with("+33%   more than 15% off"), "{text}");
         assert!(lines[4].contains("usual cost: send"), "{text}");
-        assert_eq!(to_json(&rows, &[])["all_are_near"], false);
+        assert_eq!(to_json(&rows, &[], &Value::Null)["all_are_near"], false);
     }
 }
