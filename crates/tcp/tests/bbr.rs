@@ -342,7 +342,8 @@ fn halves(each: usize, controls: [CongestionControl; 2], queue_bytes: u64) -> (f
         100 * info.retransmitted_bytes / info.sent_below
     };
     let again: Vec<_> = (0..flows.len()).map(again).collect();
-    eprintln!("queue {queue_bytes}, {controls:?}, {each} of each: {rates:.1?}, Jain {index:.3}, sent again {again:?}%");
+    let told = format!("{rates:.1?}, Jain {index:.3}, sent again {again:?}%");
+    eprintln!("queue {queue_bytes}, {controls:?}, {each} of each: {told}");
     assert!(rates.iter().sum::<f64>() > 45.0, "{rates:.1?}");
     (index, rates)
 }
@@ -424,7 +425,9 @@ fn a_slow_application_never_lowers_the_estimate() {
         field.flows[0].bytes = 1 << 40;
         (field.flows[0].every, field.flows[0].write_at) = (seconds(1e6), field.now);
         let again = field.rates(38.5, 40.0)[0];
-        eprintln!("{control:?}, {what}: {slow:.2} Mbit/s, and then {again:.1} (it was paced at {full})");
+        eprintln!(
+            "{control:?}, {what}: {slow:.2} Mbit/s, and then {again:.1} (it was paced at {full})"
+        );
         assert!(slow < 6.0, "{what}: that was not slow: {slow:.2} Mbit/s");
         assert!(again > 17.0, "{control:?}, {what}: {again:.1} of 20 Mbit/s");
     }
@@ -442,10 +445,12 @@ fn a_rate_that_doubles_or_halves_is_found_within_seconds() {
     };
     for control in [Bbr, Bbr1] {
         let ((doubled, _), (halved, round_trip_ms)) = (run(control, 10, 20), run(control, 20, 10));
-        eprintln!(
-            "{control:?}: 10 to 20 Mbit/s: {doubled:.1}; 20 to 10: {halved:.1}, round trip {round_trip_ms:.1} ms"
-        );
+        let told = format!("{halved:.1}, round trip {round_trip_ms:.1} ms");
+        eprintln!("{control:?}: 10 to 20 Mbit/s: {doubled:.1}; 20 to 10: {told}");
         assert!(doubled > 16.0, "{control:?}: {doubled:.1} of 20 Mbit/s");
-        assert!(halved > 8.5 && round_trip_ms < 70.0, "{control:?}: {halved:.1}, {round_trip_ms:.1} ms");
+        assert!(
+            halved > 8.5 && round_trip_ms < 70.0,
+            "{control:?}: {halved:.1}, {round_trip_ms:.1} ms"
+        );
     }
 }

@@ -15,6 +15,7 @@ pub(crate) enum Bench {
     Ablate(Ablate),
     Start(Start),
     Connections(Connections),
+    Disk(Disk),
     Load(Load),
     Swarm(Box<Swarm>),
 }
@@ -188,6 +189,34 @@ pub(crate) struct ConnectionsRow {
     pub(crate) records_again_percent: Option<f64>,
     pub(crate) bytes_per_connection: Option<f64>,
     pub(crate) jain: Option<f64>,
+}
+
+/// A disk's reads, completed in several ways.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Disk {
+    /// What was read.
+    pub(crate) read: Option<String>,
+    pub(crate) read_bytes: Option<f64>,
+    pub(crate) in_flight: Option<u64>,
+    pub(crate) interrupted: Option<bool>,
+    pub(crate) ways: Option<Vec<DiskWay>>,
+}
+
+/// One way.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct DiskWay {
+    pub(crate) name: Option<String>,
+    /// Why it was not there.
+    pub(crate) unavailable: Option<String>,
+    pub(crate) gbps_per_cpu_second: Option<f64>,
+    pub(crate) deviation: Option<f64>,
+    pub(crate) gbps: Option<f64>,
+    pub(crate) reads_per_second: Option<f64>,
+    pub(crate) us_median: Option<f64>,
+    pub(crate) reads_at_once: Option<f64>,
+    pub(crate) interrupts_per_read: Option<f64>,
 }
 
 /// The greatest stable load with everything on, and with one thing after the other switched off.
@@ -380,6 +409,7 @@ impl Bench {
             "ablate" => read(value).map(Self::Ablate),
             "start" => read(value).map(Self::Start),
             "connections" => read(value).map(Self::Connections),
+            "disk" => read(value).map(Self::Disk),
             "load" => read(value).map(Self::Load),
             "swarm" => read(value).map(Box::new).map(Self::Swarm),
             other => Err(format!("there is no bench of kind {other:?}")),

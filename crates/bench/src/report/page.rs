@@ -2,10 +2,10 @@
 
 use super::chart::{Chart, overview};
 use super::html::{self, Cell};
-use super::model::{Ablate, Bench, Connections, Limit, Load, Start, Swarm, Versus};
+use super::model::{Ablate, Bench, Connections, Disk, Limit, Load, Start, Swarm, Versus};
 use super::section::{
-    Section, Slugs, ablate, connections, distribution, limit, load, machine, method, start, swarm,
-    versus,
+    Section, Slugs, ablate, connections, disk, distribution, limit, load, machine, method, start,
+    swarm, versus,
 };
 use super::source::{Skipped, Source};
 use super::steps::{Fate, Taken};
@@ -107,6 +107,13 @@ fn starts(sources: &[Source]) -> Vec<&Start> {
 fn connections_runs(sources: &[Source]) -> Vec<&Connections> {
     of_kind(sources, |bench| match bench {
         Bench::Connections(connections) => Some(connections),
+        _ => None,
+    })
+}
+
+fn disks(sources: &[Source]) -> Vec<&Disk> {
+    of_kind(sources, |bench| match bench {
+        Bench::Disk(disk) => Some(disk),
         _ => None,
     })
 }
@@ -229,6 +236,7 @@ fn sections(material: Material<'_>, slugs: &mut Slugs) -> Vec<Section> {
     sections.extend(starts(sources).iter().map(|start| start::section(start, slugs)));
     let grown = connections_runs(sources);
     sections.extend(grown.iter().map(|run| connections::section(run, slugs)));
+    sections.extend(disks(sources).iter().map(|run| disk::section(run, slugs)));
     sections.extend(load::section(&loads(sources), slugs));
     let swarms = swarms(sources);
     sections.extend(swarms.iter().map(|(file, swarm)| swarm::section(file, swarm, slugs)));

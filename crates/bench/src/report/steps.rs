@@ -163,6 +163,8 @@ fn plan(
     steps.push(Step::new(files, &["limit"], short, if is_quick { 20.0 } else { 90.0 }));
     steps.push(Step::new(files, &["ablate"], quick, if is_quick { 300.0 } else { 1800.0 }));
     steps.push(Step::new(files, &["start"], rounds, 5.0));
+    let short: &[&str] = if is_quick { &["--rounds", "2", "--seconds", "0.2"] } else { &[] };
+    steps.push(Step::new(files, &["disk"], short, if is_quick { 10.0 } else { 60.0 }));
     steps
 }
 
@@ -328,7 +330,7 @@ mod tests {
         let is_there = |program: &str| ["nginx", "wrk"].contains(&program);
         let steps = plan(Extent::Full, Path::new("f"), is_there, &mut taken);
         // wrk and small reads draw two of the workloads, too.
-        assert_eq!(steps.len(), Workload::ALL.len() + 2 * 2 + 3);
+        assert_eq!(steps.len(), Workload::ALL.len() + 2 * 2 + 4);
         assert_eq!(taken.len(), 2);
         for (taken, advice) in taken.iter().zip(["apt install h2o", "apt install curl"]) {
             assert!(matches!(&taken.fate, Fate::NotRun(why) if why.contains(advice)), "{taken:?}");

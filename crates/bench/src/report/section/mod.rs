@@ -4,6 +4,7 @@ pub(crate) mod ablate;
 pub(crate) mod carried;
 pub(crate) mod connections;
 pub(crate) mod day;
+pub(crate) mod disk;
 pub(crate) mod distribution;
 pub(crate) mod limit;
 pub(crate) mod load;

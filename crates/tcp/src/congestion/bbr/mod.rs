@@ -356,7 +356,8 @@ impl Bbr {
     /// BBRSetCwnd().
     fn update_cwnd(&mut self, arrived_bytes: u64) {
         let fills = self.model.fills(self.model.rate(), self.state.cwnd_percent());
-        let filled = fills.unwrap_or(self.initial).saturating_add(self.model.aggregation.extra_bytes());
+        let filled =
+            fills.unwrap_or(self.initial).saturating_add(self.model.aggregation.extra_bytes());
         let inflight_max = self.with_quanta(filled);
         if self.full.was_reached {
             self.cwnd = (self.cwnd + arrived_bytes).min(inflight_max);
