@@ -4,6 +4,8 @@
 # deadline: 600
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
+# shellcheck source=lab/guest/four-nodes.bash
+. /lab/guest/four-nodes.bash
 
 expect "nodes" "$(find /sys/devices/system/node -maxdepth 1 -name 'node[0-9]*' | wc -l)" = 4
 for node in 0 1 2 3; do
@@ -18,28 +20,8 @@ expect "nodes of the network cards" "$(nodes_of /sys/class/net/eth*/device/../nu
 for disk in /sys/block/nvme*n1; do say "$(basename "$disk"): node $(cat "$disk/device/device/numa_node")"; done
 for card in /sys/class/net/eth*; do say "$(basename "$card"): node $(cat "$card/device/../numa_node")"; done
 
-# One library out of four disks.
-umount /library
-mount -t tmpfs tmpfs /library
-for node in 0 1 2 3; do
-  mkdir "/library/node$node"
-  mount -o ro,noatime "/dev/nvme${node}n1" "/library/node$node"
-done
-
-# Viewers who arrive on each card. The emulated cards have no network between them, so each gets two macvlans that exchange packets through it:
-# one for the server, which is on the node of its card, and one for viewers elsewhere.
-ip netns add elsewhere
-for card in 0 1 2 3; do
-  ip link set "eth$card" up
-  ip link add "near$card" link "eth$card" type macvlan mode bridge
-  ip link add "far$card" link "eth$card" type macvlan mode bridge
-  ip link set "far$card" netns elsewhere
-  ip addr add "10.9.$card.1/24" dev "near$card"
-  ip -n elsewhere addr add "10.9.$card.2/24" dev "far$card"
-  ip link set "near$card" up
-  ip -n elsewhere link set "far$card" up
-done
-for card in 0 1 2 3; do eventually 30 elsewhere ping -c 1 -W 1 "10.9.$card.1"; done
+library_of_four_disks
+cards_reached
 
 # The server's memory by the node that it was asked from: the policy of a mapping in numa_maps, and where its pages are. Prints NODE PAGES-THERE PAGES.
 placed() { # PATTERN
@@ -70,7 +52,7 @@ served_by() { # ROUTE ROUNDS ARGUMENTS...
   eventually 30 grep -q '^admin ' /tmp/fullbore.log # the start lines about silos are above it
   grep '^silo' /tmp/fullbore.log | while read -r line; do say "$line"; done
   for card in 0 1 2 3; do
-    expect "silo of eth$card in the start lines" "$(grep -c "^silo .*node $(cat "/sys/class/net/eth$card/device/../numa_node");.*eth$card" /tmp/fullbore.log)" = 1
+    expect "silo of eth$card in the start lines" "$(grep -c "^silo .*node $(node_of_card "$card");.*eth$card" /tmp/fullbore.log)" = 1
   done
   for ((round = 0; round < rounds; round++)); do
     for card in 0 1 2 3; do
@@ -94,9 +76,9 @@ served_by() { # ROUTE ROUNDS ARGUMENTS...
 }
 
 # Memory at the disk: the node of card 0 serves a film from a disk of another node, DISK.
-here=$(cat /sys/class/net/eth0/device/../numa_node)
+here=$(node_of_card 0)
 for disk in 0 1 2 3; do
-  there=$(cat "/sys/block/nvme${disk}n1/device/device/numa_node")
+  there=$(node_of_disk "$disk")
   [ "$there" = "$here" ] || break
 done
 at_disk() { # WHAT PATTERN ARGUMENTS...: pages of WHAT have to be on the disk's node
