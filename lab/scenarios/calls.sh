@@ -1,6 +1,7 @@
 #!/bin/bash
 # shows: how many system calls a MiB takes with nginx and on each route, and how much of it passes through user space: no byte of a film on the kernel route; what kernel TLS without sendfile copies; how often who serves viewers sleeps for a disk, with sendfile alone, thread pools, aio and on each route
 # machines: plain
+# deadline: 600
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
@@ -21,22 +22,35 @@ ethtool -K near tso on gso on >/dev/null
 all_traced() { ! grep -q '^TracerPid:.0$' /proc/"$SERVER"/task/*/status; }
 # A descriptor may be closed between being listed and read.
 ring_operations() { { cat /proc/"$SERVER"/fdinfo/* 2>/dev/null || true; } | awk '/^SqTail:/ { sum += $2 } END { print sum + 0 }'; }
-count() { # ROW URL: into /tmp/table; READ, WRITTEN and SENT are bytes that calls moved into user space, out of it, and past it
-  local url=$2 tracer before operations calls names right=1
-  get -o /dev/null "$url/$ASKED_FOR"
-  strace -f -qq -s 0 -o /tmp/calls -p "$SERVER" 2>/dev/null &
+traced() { # FILE COMMAND...: the server's calls meanwhile
+  local tracer status=0
+  strace -f -qq -s 0 -o "$1" -p "$SERVER" 2>/dev/null &
   tracer=$!
   eventually 30 all_traced
-  before=$(ring_operations)
-  elsewhere curl -sSk --fail "$url/$ASKED_FOR" | cmp - /tmp/films || right=0
-  operations=$(($(ring_operations) - before))
+  "${@:2}" || status=$?
   kill -INT "$tracer"; wait "$tracer" || true
+  return "$status"
+}
+transfer() { # URL: sets SECONDS_TAKEN
+  local began=$EPOCHREALTIME status=0
+  elsewhere curl -sSk --fail "$1" | cmp - /tmp/films || status=$?
+  SECONDS_TAKEN=$(awk -v began="$began" -v now="$EPOCHREALTIME" 'BEGIN { printf "%.1f", now - began }')
+  return "$status"
+}
+# Some calls go with time and not with bytes, and an emulated processor takes long for a MiB. So the same time without a viewer is taken off.
+count() { # ROW URL: into /tmp/table; READ, WRITTEN and SENT are bytes that calls moved into user space, out of it, and past it
+  local url=$2 before operations calls names right=1
+  get -o /dev/null "$url/$ASKED_FOR"
+  before=$(ring_operations)
+  traced /tmp/calls transfer "$url/$ASKED_FOR" || right=0
+  operations=$(($(ring_operations) - before))
+  traced /tmp/idle sleep "$SECONDS_TAKEN"
   # nginx with kernel TLS was seen to stall forever now and then, on Linux 6.1: net::Socket::cork says how to avoid that.
   if [ "$right" = 0 ] && [[ $1 = *nginx* ]]; then say "$1: the bytes are not right"; return; fi
   [ "$right" = 1 ] || wrong "$1: the bytes are not right"
   # What is mapped could be touched without a call.
   if grep '/library/.*mp4' "/proc/$SERVER/maps" | grep -v ' ---[ps] '; then wrong "$1: a film is mapped so that it can be read"; fi
-  read -r READ WRITTEN SENT calls names < <(summed /tmp/calls)
+  read -r READ WRITTEN SENT calls names < <(summed /tmp/idle /tmp/calls)
   printf '%s|%s|%s|%s|%s|%s|%s\n' "$1" "$((READ / MIB))" "$((WRITTEN / MIB))" "$((SENT / MIB))" \
     "$(per_mib "$calls")" "$(per_mib "$operations")" "$names" >>/tmp/table
 }
@@ -61,11 +75,13 @@ cold() { # ROW URL: SLEPT and into /tmp/cold, of films that are not in memory
   printf '%s|%s\n' "$1" "$SLEPT" >>/tmp/cold
 }
 per_mib() { awk -v n="$1" -v mib="$MIB" 'BEGIN { printf "%.1f", n / mib }'; }
-summed() { # FILE: bytes read, written and sent past user space, calls, and names with calls per MiB
+summed() { # IDLE FILE: bytes read, written and sent past user space, calls, and names with calls per MiB, without as many as without a viewer
   awk -v mib="$MIB" '
+    { sign = FILENAME == ARGV[1] ? -1 : 1 }
     { name = $2 == "<..." ? $3 : $2; sub(/\(.*/, "", name); bytes = $NF ~ /^[0-9]+$/ && !/unfinished/ ? $NF : 0 }
     name ~ /^(clock_gettime|gettimeofday)$/ { next }
-    $2 != "<..." { calls[name]++; all++ }
+    $2 != "<..." { calls[name] += sign; all += sign }
+    sign < 0 { next }
     name ~ /^(read|readv|pread64|preadv2?|recvfrom|recvmsg)$/ { into += bytes }
     name == "io_getevents" { rest = $0; while (match(rest, /res=[0-9]+/)) { into += substr(rest, RSTART + 4, RLENGTH - 4); rest = substr(rest, RSTART + RLENGTH) } }
     name ~ /^(write|writev|sendto|sendmsg)$/ { out += bytes }
@@ -74,12 +90,12 @@ summed() { # FILE: bytes read, written and sent past user space, calls, and name
       printf "%d %d %d %d", into, out, past, all
       for (name in calls) if (calls[name] >= mib / 2) printf " %s:%.1f", name, calls[name] / mib
       printf "\n"
-    }' "$1"
+    }' "$1" "$2"
 }
 counts_all() { # whether a byte that is touched by any call would be seen: a program touches 64 KiB by each
   strace -f -qq -s 0 -o /tmp/touching perl /lab/guest/touching.pl /library/film-001.mp4
   grep ' = 65536$' /tmp/touching >/tmp/touched # not what Perl reads of itself, in smaller pieces
-  read -r READ WRITTEN _ < <(summed /tmp/touched)
+  read -r READ WRITTEN _ < <(summed /dev/null /tmp/touched)
   expect "bytes that were read, and seen" "$READ" = $((7 * 65536))
   expect "bytes that were written, and seen" "$WRITTEN" = $((4 * 65536))
 }
