@@ -331,6 +331,10 @@ fn of_a_film_in_memory_only_what_was_evicted_is_asked_for() {
             eprintln!("SKIPPED: this kernel does not count what is in the page cache");
             return;
         }
+        if file.first_missing(0..1 << 20) != Some(0) {
+            eprintln!("SKIPPED: this filesystem does not evict what it has in memory");
+            return;
+        }
         // All but the first window is in memory.
         let path = folder.path().join("film.mp4");
         let mut rest = vec![0; (1 << 20) - 131_072];

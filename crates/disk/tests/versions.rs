@@ -175,8 +175,7 @@ fn who_wants_to_write_waits_for_the_server_to_see_it_and_not_for_viewers() {
 }
 
 #[test]
-fn a_writer_is_noticed_while_windows_are_only_checked_in_passing_and_has_written_nothing_until_then()
- {
+fn a_writer_that_is_looked_for_in_passing_waits_until_it_is_seen() {
     on_a_reactor(async {
         let folder = library();
         if !can_hold(folder.path()) {
