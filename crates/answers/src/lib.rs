@@ -1,7 +1,7 @@
 //! What a viewer asks before the first byte: titles, routes, manifests with pathways, steering.
 //!
 //! Gateways and nodes' agents serve the same [`router`]. All that it needs to know of a fleet comes from a [`Source`]. It keeps nothing about
-//! viewers, because a session travels in the steering address of the manifest.
+//! viewers, because a session travels in the steering address of the manifest. Both log what they decided ([`decisions`]), for replays.
 //!
 //! | address | answer |
 //! |---|---|
@@ -22,6 +22,7 @@
 
 mod address;
 mod answering;
+pub mod decisions;
 pub mod manifest;
 mod play;
 mod query;

@@ -6,7 +6,6 @@ pub mod api;
 pub mod buying;
 pub mod client;
 pub mod clock;
-pub mod decisions;
 mod desired;
 pub mod gateway;
 pub mod live;

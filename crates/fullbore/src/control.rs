@@ -3,6 +3,7 @@
 mod ask;
 mod fill;
 mod plan_report;
+mod replay;
 mod report;
 mod serve;
 mod settings;

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::bird::{BirdReading, BirdStatus};
 use crate::certificate::ViewerCertificate;
-use crate::condition::{ControlLoop, observe::observe};
+use crate::condition::{ControlLoop, observe::observe, turns::TurnLog};
 use crate::holding::{FillWindow, Holder, HoldingOptions, HoldingStatus, lock, wall_clock};
 use crate::kept;
 use crate::server::{Found, ServerOptions, ServerProcess, admin};
@@ -136,6 +136,7 @@ pub struct Agent {
     holder: Arc<Holder>,
     server: Arc<ServerProcess>,
     control: Mutex<ControlLoop>,
+    turns: TurnLog,
     watched: Mutex<WatchTally>,
     told: Told,
     certificate: Option<ViewerCertificate>,
@@ -198,11 +199,13 @@ impl Agent {
         let control = Mutex::new(ControlLoop::new(options.ceiling_bits_per_second));
         let boot = format!("{:032x}", fastrand::u128(..));
         let watched = Mutex::new(WatchTally::new(options.node.clone(), boot, options.report));
+        let turns = TurnLog::new(state);
         let (bell, threads, heard, bird) = Default::default();
         let agent = Arc::new(Self {
             holder,
             server,
             control,
+            turns,
             watched,
             told,
             certificate,
@@ -354,7 +357,8 @@ impl Agent {
             let observed = observe(admin, status.as_ref(), self.holder.free_bytes());
             self.holder.note_viewers(observed.viewers());
             self.server.serve_folders(self.holder.folders_left());
-            lock(&self.control).handle(observed, self.started.elapsed());
+            let turn = lock(&self.control).handle_and_note(observed, self.started.elapsed());
+            turn.iter().for_each(|turn| self.turns.add(turn));
             status.iter().for_each(|status| self.holder.note_wanted(status));
             self.note_watched(status.as_ref().map(ServerTitles::of));
             if let Err(error) = self.write_status() {

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use answers::decisions::DecisionLog;
 use answers::session::SessionKey;
 use answers::{Options, Source, router};
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::agent::Agent;
-use crate::decisions::Decisions;
+use crate::holding::lock;
 
 /// What the session key is made of: a secret of this box alone, which every node has.
 const SECRET: &str = "node.key";
@@ -21,16 +22,29 @@ const SECRET: &str = "node.key";
 const SECRET_BYTES_MAX: u32 = 64 << 10;
 /// Nodes sign no addresses, so this is of no account.
 const TOKEN_SECONDS: u64 = 0;
+/// Below the agent's state folder.
+pub(crate) const DECISIONS: &str = "decisions";
+/// A hundred thousand decisions or so, besides the snapshots that they follow from.
+const DECISIONS_BYTES_MAX: u64 = 64 << 20;
 
 /// The box as a source of answers.
 struct OwnSnapshot {
     agent: Arc<Agent>,
-    decisions: Decisions,
+    decisions: DecisionLog,
+    /// The snapshot that the log knows.
+    logged: Mutex<Option<Arc<Fleet>>>,
 }
 
 impl Source for OwnSnapshot {
     fn fleet(&self) -> Option<Arc<Fleet>> {
-        self.agent.told().fleet()
+        let fleet = self.agent.told().fleet()?;
+        let mut logged = lock(&self.logged);
+        // Only those from which somebody is answered: most boxes answer nobody while there is a gateway.
+        if !logged.as_ref().is_some_and(|logged| Arc::ptr_eq(logged, &fleet)) {
+            *logged = Some(Arc::clone(&fleet));
+            self.decisions.snapshot(Arc::clone(&fleet));
+        }
+        Some(fleet)
     }
 
     fn document(&self, sha256: &Digest) -> Option<Bytes> {
@@ -43,7 +57,7 @@ impl Source for OwnSnapshot {
     }
 
     fn log(&self, logged: Logged) {
-        self.decisions.add(logged.to_line());
+        self.decisions.decision(logged);
     }
 }
 
@@ -72,8 +86,9 @@ pub async fn answer(
 ) -> Result<AnswersListener, String> {
     let secret = smallfile::read(&state.join(SECRET), SECRET_BYTES_MAX)
         .map_err(|error| format!("cannot read {}: {error}", state.join(SECRET).display()))?;
-    let decisions = Decisions::open(state)
-        .map_err(|error| format!("cannot log decisions in {}: {error}", state.display()))?;
+    let folder = state.join(DECISIONS);
+    let decisions = DecisionLog::open(&folder, DECISIONS_BYTES_MAX)
+        .map_err(|error| format!("cannot log decisions in {}: {error}", folder.display()))?;
     let cannot =
         |error| format!("cannot listen on {address}: {error} (choose another with --answers)");
     let listener = TcpListener::bind(address).await.map_err(cannot)?;
@@ -85,7 +100,8 @@ pub async fn answer(
         region: None,
         token_seconds: TOKEN_SECONDS,
     };
-    let routes = router(Arc::new(OwnSnapshot { agent, decisions }), options);
+    let own = OwnSnapshot { agent, decisions, logged: Mutex::default() };
+    let routes = router(Arc::new(own), options);
     let service = routes.into_make_service_with_connect_info::<SocketAddr>();
     let task = tokio::spawn(async move {
         // It ends with the task.

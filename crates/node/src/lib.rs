@@ -13,11 +13,11 @@ mod box_state;
 mod ceiling;
 mod certificate;
 mod condition;
-mod decisions;
 mod gateway;
 mod holding;
 pub mod joining;
 mod kept;
+mod replay;
 mod server;
 mod stop;
 mod told;
@@ -31,6 +31,7 @@ pub use holding::{
     FillCounts, FillStatus, FillWindow, FillWindowError, Holder, HoldingOptions, HoldingStatus,
     OpenFiles, PeerFault, ScrubStatus, wall_clock,
 };
+pub use replay::{ConditionsReplayed, NodeReplayed, replay};
 pub use server::{Found, ServerOptions, ServerProcess};
 
 use std::io::Write;

@@ -3,8 +3,9 @@
 
 use crate::house::{Extras, Fleet, Node, Running, Seat, get, route_at};
 use crate::nodes::{swarm, swarm_until};
-use fullbore_tests::{Signal, until};
+use fullbore_tests::{Signal, program, until};
 use serde_json::Value;
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 #[test]
@@ -62,6 +63,7 @@ fn viewers_are_answered_while_a_gateway_stands_still_while_all_are_dead_and_besi
     let film = format!("{}?token={token}", film.expect("it answers"));
     let ran = swarm(&film, "--viewers 3 --over 0 --duration 4s --watch 1h --buffer 4s");
     assert_eq!(ran.number("sessions/started"), 3.0, "{}\n{}", ran.figures, ran.stderr);
+    fleet.nodes.iter().for_each(replays);
     fleet.restart_gateway();
     until("the gateway to hear all nodes again", || {
         let heard = fleet.control(&["nodes"]);
@@ -237,6 +239,23 @@ fn one_knows_no_better(fleet: &mut Fleet, seat: &Seat, addresses: &[String]) {
 /// Addresses on nodes in a manifest.
 fn addresses_in(master: &str) -> Vec<String> {
     master.lines().filter(|line| line.starts_with("http")).map(str::to_owned).collect()
+}
+
+/// What a node answered, and what it said of itself, comes out the same again.
+fn replays(node: &Node) {
+    let mut command = Command::new(program());
+    let state = node.state.to_str().expect("text");
+    command.args(["control", "replay", "--json", "--node-state", state]);
+    // The log is on disk within a second.
+    until("decisions on disk", || {
+        let ran = command.output().unwrap();
+        let text = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success(), "{text}{}", String::from_utf8_lossy(&ran.stderr));
+        let replayed: Value = serde_json::from_str(&text).unwrap();
+        let same = |of: &str| replayed[of]["same"].as_u64().unwrap_or(0);
+        // It became ready, and it answered with manifests and with steering.
+        same("conditions") >= 1 && same("answers") >= 3
+    });
 }
 
 /// The token in a manifest's addresses.

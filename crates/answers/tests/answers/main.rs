@@ -1,5 +1,6 @@
 //! A real server on loopback, asked as players ask, and as nobody should.
 
+mod decisions;
 mod world;
 
 use fleet::State;

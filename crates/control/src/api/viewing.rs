@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use answers::Source;
+use answers::decisions::replay_all;
 use fleet::Name;
 use serde_json::json;
 use steering::{Logged, Playing, Question};
@@ -11,7 +12,6 @@ use tokio::task::spawn_blocking;
 
 use super::operation::{Answer, Call};
 use super::{ApiError, object};
-use crate::decisions::replay_all;
 
 pub(super) async fn explain(call: Call) -> Answer {
     let text = |name: &str| call.query.get(name).map_or("", String::as_str);

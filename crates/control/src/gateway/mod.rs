@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::Duration;
 
+use answers::decisions::DecisionLog;
 use answers::session::SessionKey;
 use axum::body::Bytes;
 use fleet::{Announced, Digest, Name};
@@ -38,7 +39,6 @@ pub use publish::{Publication, read_title};
 pub use start::{GatewayError, GatewayOptions};
 
 use crate::clock::{Clock, Now};
-use crate::decisions::DecisionLog;
 use crate::desired::{Operator, Operators, Records};
 use crate::live::Live;
 use crate::moves::Moves;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
+use answers::decisions::DecisionLog;
 use axum::body::Bytes;
 use fleet::{Name, SigningKey};
 use identity::{Authority, RefusalLog};
@@ -14,7 +15,6 @@ use tokio::sync::watch;
 use super::first_start::{NewFleet, make_fleet, random};
 use super::{Gateway, Known};
 use crate::clock::Clock;
-use crate::decisions::DecisionLog;
 use crate::desired::{Operators, Records, Wishes};
 use crate::live::{Core, Live};
 use crate::moves::Moves;

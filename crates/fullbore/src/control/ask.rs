@@ -12,7 +12,7 @@ use control::gateway::{self, Publication};
 use fleet::{Announced, CHAIN_BYTES_MAX, Name, Prefix};
 use serde_json::{Value, json};
 
-use super::{Failed, fill, plan_report, report};
+use super::{Failed, fill, plan_report, replay, report};
 use crate::bad_value::BadValue;
 use crate::load::Time;
 
@@ -261,6 +261,9 @@ pub(super) enum Ask {
         /// Only those of this title
         #[arg(long)]
         title: Option<String>,
+        /// Those of the box whose `fullbore node` has this state folder, on that box: whom it answered, and when it said "not me". Needs no gateway
+        #[arg(long, value_name = "DIR")]
+        node_state: Option<PathBuf>,
         #[command(flatten)]
         at: At,
     },
@@ -362,7 +365,7 @@ impl KindArg {
 }
 
 impl At {
-    fn client(&self) -> Result<ApiClient, Failed> {
+    pub(super) fn client(&self) -> Result<ApiClient, Failed> {
         let certificate = self.cert.clone().zip(self.key.clone());
         let own = || super::serve::state_folder(self.state.as_deref()).join("admin.token");
         let token_file = match &self.token_file {
@@ -374,7 +377,7 @@ impl At {
     }
 
     /// Prints an answer: as JSON, or in words.
-    fn print(&self, answer: &Value, words: impl FnOnce(&Value) -> String) {
+    pub(super) fn print(&self, answer: &Value, words: impl FnOnce(&Value) -> String) {
         if self.json {
             crate::say(&format!("{answer:#}\n"));
         } else {
@@ -513,7 +516,10 @@ impl Ask {
                 at.print(&answer, |answer| report::text(answer, "text"));
                 Ok(())
             }
-            Self::Replay { last, title, at } => replay(last, title, &at).await,
+            Self::Replay { last, title, node_state: Some(state), at } => {
+                replay::of_node(&state, last, title.as_deref(), &at)
+            }
+            Self::Replay { last, title, at, .. } => replay::of_gateway(last, title, &at).await,
             Self::Announce { site, file, at } => announce(&site, file, &at).await,
             Self::Allow { site, prefixes, file, all, at } => {
                 let prefixes = match (all, file) {
@@ -626,19 +632,6 @@ fn read_prefixes(file: &std::path::Path) -> Result<Vec<Announced>, Failed> {
     let failed = |why: &dyn std::fmt::Display| Failed(1, format!("{}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| failed(&error))?;
     Announced::read_file(&text).map_err(|error| failed(&error))
-}
-
-async fn replay(last: Option<Time>, title: Option<String>, at: &At) -> Result<(), Failed> {
-    let since = last.map(|Time(last)| now_unix_seconds().saturating_sub(last.as_secs()));
-    let mut query = Vec::new();
-    query.extend(since.map(|since| ("since_unix_seconds", since.to_string())));
-    query.extend(title.map(|title| ("title", title)));
-    let answer = at.client()?.get("/api/v1/replay", &query).await?;
-    at.print(&answer, report::replayed);
-    match answer["different"].as_u64() {
-        Some(0) => Ok(()),
-        _ => Err(Failed(1, "decisions came out otherwise".to_owned())),
-    }
 }
 
 /// A clock before 1970 counts as 1970.

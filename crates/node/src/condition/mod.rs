@@ -3,21 +3,24 @@
 //! Each second the box looks at itself ([`Observed`]). Every reason to say "not me" has two bounds: it must hold for a while before the box
 //! says so, and be gone for a while before the box takes it back. So nothing flaps, and a second's trouble is nobody's.
 //!
-//! The loop has no I/O and no clock: `observe.rs` looks, and passes the time.
+//! The loop has no I/O and no clock: `observe.rs` looks, and passes the time. Each turn of what the box says is logged with all that it follows from
+//! (`turns.rs`), so that it can be made again.
 
 pub(crate) mod observe;
 #[cfg(test)]
 mod tests;
+pub(crate) mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use fleet::{Condition, Load, NotMe};
+use serde::{Deserialize, Serialize};
 
 use crate::holding::Viewers;
 
 /// What a box sees of itself in one moment.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Observed {
     /// The server's counters, if it answered.
     pub(crate) server: Option<ServerCounters>,
@@ -32,7 +35,7 @@ pub(crate) struct Observed {
 }
 
 /// Counters of the server, since it started.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ServerCounters {
     /// Rises by the second; less than before, and it is another server.
     pub(crate) uptime_seconds: f64,
@@ -124,6 +127,7 @@ const SESSIONS_MIN: u64 = 5;
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// The control loop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ControlLoop {
     ceiling_bits_per_second: u64,
     /// The last seconds, oldest first.

@@ -192,3 +192,43 @@ fn a_server_that_was_started_again_counts_from_its_own_start() {
     assert!((80..=130).contains(&permille), "{permille}: {before:?}");
     assert_eq!(one.says(), []);
 }
+
+#[test]
+fn every_turn_that_is_logged_comes_out_the_same_again_and_another_one_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = turns::TurnLog::new(folder.path());
+    let mut control = ControlLoop::new(1_000_000_000);
+    let mut server = ServerCounters::default();
+    let mut said = vec![control.condition()];
+    for second in 0..120_u64 {
+        server.uptime_seconds = second as f64;
+        // An even load, then for half a minute as much as it may carry, and viewers who stall.
+        let is_busy = (30..60).contains(&second);
+        server.sent_bytes += share(if is_busy { 990 } else { 300 });
+        server.sessions = 10;
+        server.played_seconds += 9.1 - if is_busy { 1.7 } else { 0.0 };
+        server.stalled_seconds += if is_busy { 1.7 } else { 0.0 };
+        let observed = Observed { server: Some(server.clone()), ..Observed::default() };
+        let turn = control.handle_and_note(observed, Duration::from_millis(1000 * second + 7));
+        assert_eq!(turn.is_some(), said.last() != Some(&control.condition()));
+        if let Some(turn) = turn {
+            log.add(&turn);
+            said.push(control.condition());
+        }
+    }
+    assert!(said.len() >= 5, "{said:?}");
+    let mut again = Vec::new();
+    turns::read_all(folder.path(), |turn| again.push(turn.expect("a line").again())).unwrap();
+    assert_eq!(again, said[1..]);
+
+    // Had it sent less, it would not have turned.
+    let place = folder.path().join("conditions.log");
+    let text = std::fs::read_to_string(&place).unwrap();
+    let at_ceiling = text.lines().find(|line| line.contains("at_ceiling")).expect("a turn");
+    let mut line: serde_json::Value = serde_json::from_str(at_ceiling).unwrap();
+    line["before"]["ceiling_bits_per_second"] = 2_000_000_000_u64.into();
+    std::fs::write(&place, format!("{line}\nhalf a li")).unwrap();
+    let replayed = crate::replay(folder.path(), 0, None).unwrap();
+    assert_eq!((replayed.conditions.same, replayed.different()), (0, 1), "{replayed:?}");
+    assert_eq!(replayed.conditions.broken_lines, 1, "{replayed:?}");
+}

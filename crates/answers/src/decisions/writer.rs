@@ -13,7 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::line::{Change, Line};
 use super::{KEPT_SECONDS, Message};
 
-/// A file is full when it has this part of all bytes: so at most this part too much is removed.
+/// A file is full when what follows its first snapshot has this part of all bytes: so at most this part too much is removed. And it has as many
+/// bytes as that snapshot: those of a large fleet are larger than such a part, and must not become most of the log.
 const FILES_MIN: u64 = 16;
 
 /// Or when it is this old.
@@ -40,6 +41,9 @@ pub(super) struct Writer {
 
 struct OpenFile {
     out: BufWriter<File>,
+    /// Of the snapshot that it begins with.
+    snapshot_bytes: u64,
+    /// Of all that follows.
     bytes: u64,
     began_unix_seconds: u64,
 }
@@ -106,7 +110,7 @@ impl Writer {
         let now = unix_seconds();
         let is_full = self.file.as_ref().is_none_or(|file| {
             let is_old = now.saturating_sub(file.began_unix_seconds) >= FILE_SECONDS;
-            is_old || file.bytes >= self.bytes_max / FILES_MIN
+            is_old || file.bytes >= file.snapshot_bytes.max(self.bytes_max / FILES_MIN)
         });
         if is_full {
             self.flush();
@@ -115,6 +119,7 @@ impl Writer {
             let mut file = create(&self.folder, now)?;
             if let Some(fleet) = &self.fleet {
                 put(&mut file, &Line::Snapshot(fleet.snapshot().clone()))?;
+                file.snapshot_bytes = std::mem::take(&mut file.bytes);
             }
             self.file = Some(file);
         }
@@ -144,7 +149,7 @@ fn create(folder: &Path, now: u64) -> io::Result<OpenFile> {
             other => break other?,
         }
     };
-    Ok(OpenFile { out: BufWriter::new(file), bytes: 0, began_unix_seconds: now })
+    Ok(OpenFile { out: BufWriter::new(file), snapshot_bytes: 0, bytes: 0, began_unix_seconds: now })
 }
 
 /// The log's files, oldest first, with their lengths.

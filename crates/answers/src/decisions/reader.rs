@@ -100,7 +100,7 @@ fn replay_file(
 }
 
 fn replay_one(logged: Logged, snapshots: &mut Snapshots, replayed: &mut Replayed) {
-    let Some(fleet) = snapshots.fleet(logged.snapshot) else {
+    let Some(fleet) = snapshots.fleet(&logged) else {
         replayed.without_snapshot += 1;
         return;
     };
@@ -137,8 +137,11 @@ impl Snapshots {
         self.0.back().map(|(snapshot, _)| snapshot)
     }
 
-    fn fleet(&mut self, number: u64) -> Option<Arc<Fleet>> {
-        let found = self.0.iter_mut().rev().find(|(snapshot, _)| snapshot.number == number)?;
+    /// The snapshot that a decision was made from. A node has those of several gateways, each of which counts its own.
+    fn fleet(&mut self, logged: &Logged) -> Option<Arc<Fleet>> {
+        let of = (logged.epoch, &logged.gateway, logged.snapshot);
+        let is_of = |one: &FleetSnapshot| (one.epoch, &one.gateway, one.number) == of;
+        let found = self.0.iter_mut().rev().find(|(snapshot, _)| is_of(snapshot))?;
         if found.1.is_none() {
             // A snapshot that is no longer in bounds is as good as none.
             found.1 = Fleet::new(found.0.clone(), None).ok().map(Arc::new);

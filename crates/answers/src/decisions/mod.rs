@@ -25,7 +25,7 @@ pub use reader::{Difference, Replayed, replay_all};
 const WAITING_MAX: usize = 1 << 16;
 
 /// How long decisions are kept.
-pub(crate) const KEPT_SECONDS: u64 = 24 * 3600;
+const KEPT_SECONDS: u64 = 24 * 3600;
 
 /// What is written.
 enum Message {
@@ -35,7 +35,7 @@ enum Message {
     Flush(SyncSender<()>),
 }
 
-/// The log of a running gateway.
+/// The log of a running gateway or node.
 pub struct DecisionLog {
     to_writer: Option<SyncSender<Message>>,
     writer: Option<JoinHandle<()>>,
