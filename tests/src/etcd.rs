@@ -1,4 +1,4 @@
-//! Members of one etcd on loopback, some of which may die.
+//! Members of one etcd on one machine, some of which may die.
 
 use crate::{tool, until};
 use serde_json::Value;
@@ -11,6 +11,7 @@ use tempfile::TempDir;
 /// An etcd, ended when dropped.
 pub struct Etcd {
     folder: TempDir,
+    host: String,
     /// Whether clients come over TLS, by a certificate in the folder.
     tls: bool,
     /// Of each member: for clients, and for the other members.
@@ -19,8 +20,8 @@ pub struct Etcd {
 }
 
 /// Ports that nobody uses now.
-fn free_ports(count: usize) -> Vec<[u16; 2]> {
-    let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
+fn free_ports(host: &str, count: usize) -> Vec<[u16; 2]> {
+    let free = || TcpListener::bind((host, 0)).expect("a free port");
     let listeners: Vec<_> = (0..count).map(|_| [free(), free()]).collect();
     let port = |listener: TcpListener| listener.local_addr().expect("its address").port();
     listeners.into_iter().map(|two| two.map(port)).collect()
@@ -33,6 +34,18 @@ impl Etcd {
     /// # Panics
     /// If it does not come up.
     pub fn start(count: usize, tls: Option<[&str; 2]>) -> Option<Self> {
+        Self::begin("127.0.0.1", count, tls)
+    }
+
+    /// As [`Self::start`], without TLS, on an address of this network.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub fn start_on(host: &str, count: usize) -> Option<Self> {
+        Self::begin(host, count, None)
+    }
+
+    fn begin(host: &str, count: usize, tls: Option<[&str; 2]>) -> Option<Self> {
         if !tool::are_here(&[("etcd", "etcd-server"), ("curl", "curl")]) {
             return None;
         }
@@ -42,7 +55,8 @@ impl Etcd {
             std::fs::write(folder.path().join(KEY), key).unwrap();
         }
         let members = (0..count).map(|_| None).collect();
-        let mut own = Self { folder, tls: tls.is_some(), ports: free_ports(count), members };
+        let (host, ports) = (host.to_owned(), free_ports(host, count));
+        let mut own = Self { folder, host, tls: tls.is_some(), ports, members };
         (0..count).for_each(|member| own.start_member(member));
         until("etcd to have a leader", || own.curl(0, "health", None)["health"] == "true");
         Some(own)
@@ -60,7 +74,7 @@ impl Etcd {
 
     /// Where members take clients: host and port of each.
     pub fn hosts(&self) -> Vec<String> {
-        self.ports.iter().map(|[client, _]| format!("127.0.0.1:{client}")).collect()
+        self.ports.iter().map(|[client, _]| format!("{}:{client}", self.host)).collect()
     }
 
     /// Starts a member for the first time, or after [`Self::kill`].
@@ -68,14 +82,14 @@ impl Etcd {
     /// # Panics
     /// If it cannot be started.
     pub fn start_member(&mut self, member: usize) {
-        let all = self.ports.iter().enumerate();
+        let (all, host) = (self.ports.iter().enumerate(), &self.host);
         let all: Vec<_> =
-            all.map(|(at, [_, peer])| format!("m{at}=http://127.0.0.1:{peer}")).collect();
+            all.map(|(at, [_, peer])| format!("m{at}=http://{host}:{peer}")).collect();
         let log = self.folder().join(format!("m{member}.log"));
         let log = File::options().create(true).append(true).open(log).unwrap();
         let [client, peer] = self.ports[member];
-        let client = format!("{}://127.0.0.1:{client}", self.scheme());
-        let peer = format!("http://127.0.0.1:{peer}");
+        let client = format!("{}://{host}:{client}", self.scheme());
+        let peer = format!("http://{host}:{peer}");
         let mut etcd = Command::new("etcd");
         etcd.arg("--name").arg(format!("m{member}"));
         etcd.arg("--data-dir").arg(self.folder().join(format!("m{member}")));
@@ -125,7 +139,7 @@ impl Etcd {
     fn curl(&self, member: usize, path: &str, body: Option<&str>) -> Value {
         let mut curl = Command::new("curl");
         let [client, _] = self.ports[member];
-        let address = format!("{}://127.0.0.1:{client}/{path}", self.scheme());
+        let address = format!("{}://{}:{client}/{path}", self.scheme(), self.host);
         curl.args(["--silent", "--insecure", "--max-time", "5", &address]);
         let answer = curl.args(body.iter().flat_map(|body| ["--data", body])).output();
         serde_json::from_slice(&answer.expect("curl").stdout).unwrap_or_default()

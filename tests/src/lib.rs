@@ -8,7 +8,7 @@
 //! `fullbore load` or `fullbore swarm` left. [`serve_badly`] is a server that does what a test tells it.
 //! [`Etcd`] is a real one, of which members may die.
 //!
-//! [`Namespace`] is a separate network, for tests that need a bad one.
+//! [`Namespace`] is a separate network, for tests that need a bad one, and [`FakeClock`] a clock that is wrong.
 //!
 //! Nothing here sleeps to let something happen: tests wait for the event itself with [`eventually`].
 
@@ -19,6 +19,7 @@ pub mod cpus;
 mod descriptors;
 mod etcd;
 mod failing_disk;
+mod fake_clock;
 mod files;
 pub mod film;
 mod footprint;
@@ -42,6 +43,7 @@ pub use counters::Counters;
 pub use descriptors::may_open;
 pub use etcd::Etcd;
 pub use failing_disk::FailingDisk;
+pub use fake_clock::FakeClock;
 pub use files::{bytes, file};
 pub use launch::Launch;
 pub use namespace::Namespace;

@@ -1,7 +1,7 @@
 //! A whole fleet, ended when dropped.
 
 use crate::stores::Stores;
-use fullbore_tests::{Namespace, Said, Signal, SmallDisk, film, program, until, within};
+use fullbore_tests::{FakeClock, Namespace, Said, Signal, SmallDisk, film, program, until, within};
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -137,12 +137,21 @@ impl Node {
 
     /// How many connections its server has, as the server itself says.
     pub(crate) fn connections(&self) -> u64 {
+        self.total("connections")
+    }
+
+    /// What its server says of all its workers together: in its network, if it has one, because its admin page is on loopback.
+    pub(crate) fn total(&self, name: &str) -> u64 {
         let said = std::fs::read_to_string(self.state.join("server.out")).unwrap();
         let admin =
             said.lines().find_map(|line| line.strip_prefix("admin ")?.split_whitespace().next());
-        let (_, status) = get(&format!("{}status.json", admin.expect("its admin page")));
+        let page = format!("{}status.json", admin.expect("its admin page"));
+        let (_, status) = match &self.network {
+            Some(network) => network.inside(|| get(&page)),
+            None => get(&page),
+        };
         let status: Value = serde_json::from_str(&status).unwrap();
-        status["total"]["connections"].as_u64().unwrap_or_else(|| panic!("{status}"))
+        status["total"][name].as_u64().unwrap_or_else(|| panic!("{status}"))
     }
 
     /// Agent and server die at once, as when the power goes.
@@ -252,6 +261,8 @@ pub(crate) struct Extras<'e> {
     pub(crate) server_flags: &'e [&'e str],
     /// The disk of each node's library, which is large otherwise.
     pub(crate) disk_kibibytes: Option<usize>,
+    /// The gateway's clock, and each node's, if they are not this machine's.
+    pub(crate) clocks: Option<(&'e FakeClock, &'e [FakeClock])>,
     /// What the fleet keeps its state in, if not in the gateway's folder.
     pub(crate) stores: Option<&'e Stores>,
 }
@@ -295,7 +306,9 @@ impl Fleet {
         let folder = tempfile::tempdir().unwrap();
         film::make_with_record(&folder.path().join("origin"), segments);
         let host = extras.networks.map_or("127.0.0.1", |(gateway, _)| gateway);
-        let seat = Seat::new("g1", host, extras.stores, extras.gateway_flags);
+        let mut seat = Seat::new("g1", host, extras.stores, extras.gateway_flags);
+        let stores = seat.variables.clone();
+        seat.variables.extend(extras.clocks.iter().flat_map(|(gateway, _)| gateway.variables()));
         let node_port = free_port();
         let more: &[&str] = if extras.signed { &["--signed"] } else { &[] };
         let gateway = seat.start(&folder.path().join("gateway"), node_port, more);
@@ -322,13 +335,21 @@ impl Fleet {
                 let (network, host) = &networks[at];
                 (Some(Arc::clone(network)), host.clone())
             });
-            fleet.add_node(&format!("node-{}", at + 1), site, host, network);
+            let clock = extras.clocks.map(|(_, nodes)| nodes[at].variables());
+            let variables = stores.iter().cloned().chain(clock.into_iter().flatten()).collect();
+            fleet.add_node(&format!("node-{}", at + 1), site, (network, host), variables);
         }
         fleet.publish();
         fleet
     }
 
-    fn add_node(&mut self, name: &str, site: &str, host: String, network: Option<Arc<Namespace>>) {
+    fn add_node(
+        &mut self,
+        name: &str,
+        site: &str,
+        (network, host): (Option<Arc<Namespace>>, String),
+        variables: Vec<(&'static str, String)>,
+    ) {
         let cluster = format!("{site}-1");
         let invite =
             self.control(&["invite", "--cluster", &cluster, "--site", site, "--region", "r"]);
@@ -337,7 +358,7 @@ impl Fleet {
         let mut join = Command::new(program());
         join.args(["join", &self.seat.machines(), "--token", &token]);
         join.args(["--host", &host, "--name", name, "--ceiling", "1"]).arg("--state").arg(&state);
-        let joined = join.output().unwrap();
+        let joined = join.envs(variables.iter().cloned()).output().unwrap();
         assert!(joined.status.success(), "{}", String::from_utf8_lossy(&joined.stderr));
         if let Some(kibibytes) = self.disk_kibibytes {
             std::fs::create_dir_all(&library).unwrap();
@@ -346,7 +367,6 @@ impl Fleet {
         let (port, name, flags) = (self.node_port, name.to_owned(), self.agent_flags.clone());
         let server_flags = self.server_flags.clone();
         let answers = self.answers_port.map(|port| format!("http://{host}:{port}"));
-        let variables = self.seat.variables.clone();
         let machine = Machine {
             name,
             host,
@@ -378,7 +398,7 @@ impl Fleet {
         self.gateway = self.seat.start(&self.path("gateway"), self.node_port, &[]);
     }
 
-    /// Starts a second gateway, with the first one's store or with `store`.
+    /// Starts another gateway, with the first one's store or with `store`.
     pub(crate) fn start_second(&self, seat: &Seat, store: Option<&str>) -> Running {
         let below = |name: &str| self.path("gateway").join(name).display().to_string();
         let (own, objects) = (below("store"), below("objects"));
@@ -389,9 +409,14 @@ impl Fleet {
 
     /// Where a second gateway may listen.
     pub(crate) fn second_seat(&self) -> Seat {
-        let Seat { host, flags, more, variables, .. } = &self.seat;
+        self.another_seat("g2", &self.seat.host)
+    }
+
+    /// Where another gateway may listen.
+    pub(crate) fn another_seat(&self, name: &'static str, host: &str) -> Seat {
+        let Seat { flags, more, variables, .. } = &self.seat;
         let (flags, more, variables) = (flags.clone(), more.clone(), variables.clone());
-        Seat { flags, more, variables, ..Seat::new("g2", host, None, &[]) }
+        Seat { flags, more, variables, ..Seat::new(name, host, None, &[]) }
     }
 
     /// Runs `fullbore control` with `--json`, and returns what it printed.
@@ -425,7 +450,12 @@ impl Fleet {
 
     /// What the fleet's page shows now.
     pub(crate) fn page(&self) -> Value {
-        let mut curl = self.curl(&["--no-buffer", &format!("{}/api/v1/fleet", self.admin)]);
+        self.page_at(&self.admin)
+    }
+
+    /// What the page of a gateway shows now.
+    pub(crate) fn page_at(&self, admin: &str) -> Value {
+        let mut curl = self.curl(&["--no-buffer", &format!("{admin}/api/v1/fleet")]);
         let mut child = curl.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let data = lines.find_map(|line| line.strip_prefix("data: ").map(str::to_owned));
@@ -485,7 +515,8 @@ impl Fleet {
     }
 }
 
-fn node_of(all: &Value, name: &str) -> Value {
+/// A node in what a gateway says of all.
+pub(crate) fn node_of(all: &Value, name: &str) -> Value {
     let nodes = all["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
     nodes.iter().find(|node| node["name"] == name).cloned().unwrap_or_default()
 }

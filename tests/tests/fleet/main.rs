@@ -2,6 +2,7 @@
 
 mod bucket;
 mod certificates;
+mod clocks;
 mod filling;
 mod gateways;
 mod guide;
@@ -21,3 +22,4 @@ mod routing;
 mod s3_server;
 mod secured;
 mod stores;
+mod three_gateways;

@@ -1,7 +1,8 @@
 //! The networks of a fleet and of its viewers, joined by a router in which paths break.
 //!
-//! The gateway's network, one for each site and some for viewers are namespaces; so is the router between them. Faults are rules of the router: it
-//! drops packets without a word, or sends them over a narrow line. Nobody is told: no interface goes down, and no ICMP comes back.
+//! The gateway's network, one for each site, some for viewers and whatever else a test wants are namespaces; so is the router between them. Faults
+//! are rules of the router: it drops packets without a word, or sends them over a narrow line. Nobody is told: no interface goes down, and no ICMP
+//! comes back.
 
 use crate::house::Place;
 use fullbore_tests::{Namespace, tool};
@@ -16,6 +17,11 @@ pub(crate) const NARROW: &str = "200kbit";
 /// Sites are numbered from here on, viewers' networks from there on.
 const SITES_FROM: usize = 1;
 const VIEWERS_FROM: usize = 100;
+
+/// The address of what is in the network of that number, if that is one thing.
+pub(crate) fn address(network: usize) -> String {
+    format!("10.90.{network}.1")
+}
 
 /// A town.
 pub(crate) struct Town {
@@ -33,23 +39,18 @@ impl Town {
         }
         let router = Namespace::if_possible()?;
         router.set("ipv4/ip_forward", "1");
-        let join = |number: usize| {
-            let network = Arc::new(Namespace::new());
-            // What comes over the narrow line is for this network, too.
-            network.set("ipv4/conf/all/rp_filter", "0");
-            network.set("ipv4/conf/default/rp_filter", "0");
-            router.join(&format!("to{number}"), &network, "out", 1500);
-            router.address(&format!("to{number}"), &format!("10.90.{number}.254/24"));
-            network.address("out", &format!("10.90.{number}.1/24"));
-            network.ip(&format!("route add default via 10.90.{number}.254"));
-            network
-        };
+        let join = |number: usize| join(&router, number);
         let gateway = join(0);
         let sites = (0..sites).map(|at| join(SITES_FROM + at)).collect();
         let viewers: Vec<_> = (0..viewers).map(|at| join(VIEWERS_FROM + at)).collect();
         let town = Self { router, gateway, sites, viewers };
         (0..town.viewers.len()).for_each(|at| town.lay_narrow_line(at));
         Some(town)
+    }
+
+    /// One more network, of this number.
+    pub(crate) fn network(&self, number: usize) -> Arc<Namespace> {
+        join(&self.router, number)
     }
 
     /// Networks and addresses of nodes at these sites, numbered from 0.
@@ -86,6 +87,18 @@ impl Town {
         self.drop_between(SITES_FROM + site, 0);
     }
 
+    /// From now on, no packet leaves the network of this number, and none gets there.
+    pub(crate) fn isolate(&self, number: usize) {
+        self.router.ip(&format!("rule add from 10.90.{number}.0/24 blackhole"));
+        self.router.ip(&format!("rule add to 10.90.{number}.0/24 blackhole"));
+    }
+
+    /// That is over.
+    pub(crate) fn reach_again(&self, number: usize) {
+        self.router.ip(&format!("rule del from 10.90.{number}.0/24 blackhole"));
+        self.router.ip(&format!("rule del to 10.90.{number}.0/24 blackhole"));
+    }
+
     fn drop_between(&self, one: usize, other: usize) {
         for (from, to) in [(one, other), (other, one)] {
             let rule = format!("rule add from 10.90.{from}.0/24 to 10.90.{to}.0/24 blackhole");
@@ -98,4 +111,17 @@ impl Town {
         let number = VIEWERS_FROM + at;
         self.router.ip(&format!("rule add from {host} to 10.90.{number}.0/24 lookup {number}"));
     }
+}
+
+/// A network of this number beside the router, with its first address.
+fn join(router: &Namespace, number: usize) -> Arc<Namespace> {
+    let network = Arc::new(Namespace::new());
+    // What comes over the narrow line is for this network, too.
+    network.set("ipv4/conf/all/rp_filter", "0");
+    network.set("ipv4/conf/default/rp_filter", "0");
+    router.join(&format!("to{number}"), &network, "out", 1500);
+    router.address(&format!("to{number}"), &format!("10.90.{number}.254/24"));
+    network.address("out", &format!("{}/24", address(number)));
+    network.ip(&format!("route add default via 10.90.{number}.254"));
+    network
 }

@@ -85,6 +85,16 @@ fn two_hundred_viewers_with_two_minutes_of_buffer_see_nothing_of_a_killed_node()
     kill_one(&mut fleet, words, Duration::from_secs(240), 200.0);
 }
 
+#[test]
+#[ignore = "takes two minutes of an idle machine: ./run fleet-lab"]
+fn two_hundred_viewers_with_half_a_minute_of_buffer_see_nothing_of_a_killed_node() {
+    let mut fleet = Fleet::start(&SITES, 90);
+    let words = "--viewers 200 --over 20s --duration 100s --watch 1h --buffer 30s";
+    let without = swarm(&fleet.film(), words);
+    assert_eq!(without.number("stalls/count"), 0.0, "void: {}", without.figures);
+    kill_one(&mut fleet, words, Duration::from_secs(45), 200.0);
+}
+
 /// Viewers play, and after some time the node that one of them would get first dies. Nobody notices, but the gateway.
 fn kill_one(fleet: &mut Fleet, words: &str, after: Duration, viewers: f64) {
     let dead = first_of(fleet);

@@ -132,6 +132,21 @@ fn viewers_notice_neither_a_site_that_vanishes_nor_a_line_with_200_kilobits() {
 }
 
 #[test]
+#[ignore = "takes two minutes of an idle machine: ./run fleet-lab"]
+fn two_hundred_viewers_with_half_a_minute_of_buffer_hardly_notice_either() {
+    let evening = Evening {
+        viewers_per_network: 100,
+        buffer: "30s",
+        over: "20s",
+        fault_after: Duration::from_secs(45),
+        duration: "100s",
+        segments: 90,
+        stalled_percent_max: 1.0,
+    };
+    check(&evening, &watch(&evening).expect("namespaces and tc"));
+}
+
+#[test]
 #[ignore = "takes eight minutes of an idle machine: ./run fleet-lab"]
 fn viewers_with_two_minutes_of_buffer_notice_neither() {
     let evening = Evening {

@@ -23,9 +23,9 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    /// Starts them. S3 listens on `host`, which nodes reach, and so many members of etcd on loopback. `None`, loudly, if there is no etcd here.
+    /// Starts them on `host`: S3, which nodes reach, too, and so many members of etcd. `None`, loudly, if there is no etcd here.
     pub(crate) fn start(host: &str, members: usize) -> Option<Self> {
-        let etcd = Etcd::start(members, None)?;
+        let etcd = Etcd::start_on(host, members)?;
         let folder = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind((host, 0)).unwrap();
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -36,7 +36,8 @@ impl Stores {
 
     /// Flags of each gateway.
     pub(crate) fn flags(&self) -> Vec<String> {
-        let store = format!("etcd://{}/fleet", self.etcd.hosts().join(","));
+        // Nobody else is in these networks.
+        let store = format!("etcd://{}/fleet?plain=yes", self.etcd.hosts().join(","));
         ["--store", &store, "--objects", "s3://films/objects"].map(str::to_owned).to_vec()
     }
 
