@@ -141,6 +141,8 @@ pub struct Agent {
     told: Told,
     certificate: Option<ViewerCertificate>,
     heard: Mutex<BTreeMap<String, Heard>>,
+    /// When the server ends, because the box was revoked.
+    ends: Mutex<Option<Instant>>,
     bird: Mutex<Option<watch::Receiver<BirdReading>>>,
     started: Instant,
     bell: Bell,
@@ -200,7 +202,7 @@ impl Agent {
         let boot = format!("{:032x}", fastrand::u128(..));
         let watched = Mutex::new(WatchTally::new(options.node.clone(), boot, options.report));
         let turns = TurnLog::new(state);
-        let (bell, threads, heard, bird) = Default::default();
+        let (bell, threads, heard, ends, bird) = Default::default();
         let agent = Arc::new(Self {
             holder,
             server,
@@ -210,6 +212,7 @@ impl Agent {
             told,
             certificate,
             heard,
+            ends,
             bird,
             started: Instant::now(),
             bell,
@@ -323,6 +326,28 @@ impl Agent {
         }
     }
 
+    /// A gateway says that this box was revoked, so nobody is sent here any more. Viewers who play go elsewhere when they ask for steering again.
+    /// The server ends when the last of them has: whoever is here then follows nobody, and a revoked box serves nobody.
+    pub(crate) fn note_revocation(&self, gateway: &str) {
+        let heard = Heard { state: State::Revoked, reason: None, clock_ahead_millis: 0 };
+        lock(&self.heard).insert(gateway.to_owned(), heard);
+        let mut ends = lock(&self.ends);
+        if ends.is_none() {
+            let policy = self.told.fleet().map(|fleet| fleet.snapshot().policy.clone());
+            let seconds = policy.unwrap_or_default().ttl_seconds;
+            *ends = Some(Instant::now() + Duration::from_secs(seconds.into()));
+            crate::tell(&format!(
+                "to {gateway} this box is revoked: its server ends in {seconds} s, when viewers have left; to come back, join under another name"
+            ));
+        }
+    }
+
+    fn end_revoked(&self) {
+        if lock(&self.ends).is_some_and(|ends| ends <= Instant::now()) {
+            self.server.stop();
+        }
+    }
+
     /// Takes the fleet's keys.
     pub(crate) fn note_keys(&self, snapshots: Vec<PublicKey>, viewer_keys: &str) {
         self.told.handle_keys(snapshots);
@@ -355,6 +380,7 @@ impl Agent {
             let admin = self.found().admin;
             let status = admin.and_then(|address| admin::status(address).ok());
             let observed = observe(admin, status.as_ref(), self.holder.free_bytes());
+            self.end_revoked();
             self.holder.note_viewers(observed.viewers());
             self.server.serve_folders(self.holder.folders_left());
             let turn = lock(&self.control).handle_and_note(observed, self.started.elapsed());

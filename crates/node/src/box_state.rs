@@ -42,6 +42,8 @@ pub trait BoxState: Send + Sync + 'static {
     fn handle_eviction_leave(&self, _held: Vec<HeldTitle>) {}
     /// A gateway answered. `clock_ahead_millis` is this box's clock minus the gateway's.
     fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64);
+    /// A gateway says that this box was revoked.
+    fn handle_revocation(&self, _gateway: &str) {}
     /// What it shall hold. Returns whether it was taken.
     fn handle_desired(&self, desired: Desired) -> bool;
     /// What the fleet must not forget, as it was told last; `None` if it was told nothing.
@@ -121,6 +123,10 @@ impl BoxState for Agent {
 
     fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64) {
         self.note_answer(gateway, answer, clock_ahead_millis);
+    }
+
+    fn handle_revocation(&self, gateway: &str) {
+        self.note_revocation(gateway);
     }
 
     fn handle_desired(&self, desired: Desired) -> bool {

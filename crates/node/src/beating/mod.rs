@@ -32,6 +32,9 @@ use crate::joining::{Membership, now_unix_millis};
 /// How soon a change of the inventory is noticed.
 const ONE_SECOND: Duration = Duration::from_secs(1);
 
+/// The reason of gateways that refuse a revoked node.
+const REVOKED: &str = "revoked";
+
 /// How a node beats. The defaults are the fleet's; tests and scaled runs shorten them.
 #[derive(Clone, Debug)]
 pub struct BeatingOptions {
@@ -198,6 +201,10 @@ async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
                 if told.as_ref() != Some(&text) {
                     crate::tell(&format!("{address}: {text}"));
                     told = Some(text);
+                }
+                if matches!(trouble, Trouble::Refused { reason, .. } if reason == REVOKED) {
+                    let from = address.clone();
+                    shared.hand_over(move |state| state.handle_revocation(&from)).await;
                 }
             }
         }
