@@ -57,6 +57,7 @@ fn record(title: &str, version: &str, files: Vec<FileRecord>) -> Record {
         version: form,
         kind,
         title: title.to_owned(),
+        series: None,
         duration_seconds: 1.0,
         ingested_unix_seconds: 1,
         source: SourceRecord { name: "film.mkv".into(), bytes: 1, key: version.to_owned() },

@@ -36,6 +36,9 @@ pub struct Record {
     pub kind: String,
     /// The title's name.
     pub title: String,
+    /// The series that it belongs to, if it was ingested with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
     /// Playing time.
     pub duration_seconds: f64,
     /// When it was made, by the clock of the machine that made it, since 1970.

@@ -10,26 +10,27 @@ use fleet::{
     Digest, GATEWAYS_MAX, Gone, HeldTitle, Name, PublishedTitle, SigningKey, Site, ViewerDigests,
     ViewerKeys,
 };
-use placement::{Pin, PinScope};
+use placement::{Pin, PinScope, PlacementPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::live::{AllowList, WantedDrain, WantedNode, World};
 use crate::store::backup::Tombstones;
 use crate::store::records::{
-    FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PinnedScope, PinsRecord, PlanRecord,
-    PrivateBytes, Role, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord,
-    ViewerCertificateRecord, Wanted,
+    FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PinnedScope, PinsRecord,
+    PlacementRecord, PlanRecord, PrivateBytes, Role, SecretRecord, SiteRecord, StoreRecord,
+    TitleRecord, TokenKeyRecord, ViewerCertificateRecord, Wanted,
 };
 use crate::store::{Engine, Entry, StoreError};
 use crate::token_keys::{Signer, TokenKeys};
 
 /// The kinds of records that a gateway needs, secrets among them: it answers machines without a store, too.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 11] = [
     FleetRecord::FOLDER,
     SiteRecord::FOLDER,
     NodeRecord::FOLDER,
     TitleRecord::FOLDER,
     PinsRecord::FOLDER,
+    PlacementRecord::FOLDER,
     PlanRecord::FOLDER,
     OperatorRecord::FOLDER,
     GatewayRecord::FOLDER,
@@ -116,6 +117,7 @@ struct AllSites {
 struct AllTitles {
     titles: Vec<PublishedTitle>,
     at_once: Vec<HeldTitle>,
+    series: BTreeMap<String, String>,
     withdrawn: Vec<HeldTitle>,
 }
 
@@ -178,7 +180,7 @@ impl Records {
         let operators = self.operators(&mut problems);
         let AllSites { sites, allowed, files } = self.sites(&operators, &mut problems);
         let nodes = self.nodes(&sites, &mut problems);
-        let AllTitles { titles, at_once, withdrawn } = self.titles(&mut problems);
+        let AllTitles { titles, at_once, series, withdrawn } = self.titles(&mut problems);
         let keys = self.all::<TokenKeyRecord>(&mut problems);
         let keys = TokenKeys::new(keys, &mut problems);
         let now = now_unix_seconds;
@@ -193,7 +195,9 @@ impl Records {
             titles_revision: self.titles_revision.max(self.plan_revision),
             titles,
             at_once,
+            series,
             pins: self.pins(&mut problems),
+            placement: self.placement(&mut problems),
             placed: None,
             withdrawn,
             viewer_keys: ViewerKeys::new(keys.told(now)).into(),
@@ -265,10 +269,11 @@ impl Records {
     }
 
     fn titles(&self, problems: &mut Vec<String>) -> AllTitles {
-        let AllTitles { mut titles, mut at_once, mut withdrawn } = AllTitles::default();
+        let AllTitles { mut titles, mut at_once, mut series, mut withdrawn } = AllTitles::default();
         for (path, record) in self.all::<TitleRecord>(problems) {
             let published = record.published.as_ref().filter(|_| record.at_once);
             at_once.extend(published.map(PublishedTitle::held));
+            series.extend(record.series.map(|series| (path.clone(), series)));
             titles.extend(record.published);
             withdrawn.extend(
                 record
@@ -279,7 +284,12 @@ impl Records {
         }
         titles.sort_by(|one, other| one.path.cmp(&other.path));
         withdrawn.sort();
-        AllTitles { titles, at_once, withdrawn }
+        AllTitles { titles, at_once, series, withdrawn }
+    }
+
+    fn placement(&self, problems: &mut Vec<String>) -> PlacementPolicy {
+        let record = self.all::<PlacementRecord>(problems).pop();
+        record.map(|(_, record)| record.policy).unwrap_or_default()
     }
 
     fn pins(&self, problems: &mut Vec<String>) -> BTreeMap<String, Vec<Pin>> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use fleet::{Digest, Name};
-use placement::{ClusterManifest, PlacementError, Plan, Why};
-use popularity::RegionForecast;
+use placement::{ClusterManifest, PlacementError, PlacementPolicy, Plan, Why};
+use popularity::{Prior, RegionForecast};
 use serde::Serialize;
 
 use crate::buying::{BuyHint, hints};
@@ -15,6 +15,8 @@ use crate::live::{LeftOutNode, PlanBasis};
 pub struct DryRun {
     /// When titles were last placed by a plan that was carried out, since 1970; `None` while nodes hold everything.
     pub planned_unix_seconds: Option<u64>,
+    /// By which bounds it was made.
+    pub policy: PlacementPolicy,
     /// Whether this plan is carried out: nodes are told something new.
     pub is_applied: bool,
     /// What is expected in each region.
@@ -54,6 +56,8 @@ pub struct RegionOutlook {
     pub bytes: u64,
     /// How many titles are new, and expected to be watched as others that were new.
     pub new_titles: usize,
+    /// How many of them are compared with their series.
+    pub new_in_series: usize,
     /// How much of what is watched has changed from the last week to the last day, in thousandths.
     pub changed_permille: u32,
     /// The coming day beside an average one, in thousandths.
@@ -121,12 +125,14 @@ pub fn dry_run(
     let PlanBasis { input, forecasts, left_out, planned_unix_seconds } = basis;
     let bytes: BTreeMap<String, u64> =
         input.titles.iter().map(|title| (title.path.clone(), title.bytes)).collect();
+    let policy = input.policy.clone();
     let plan = placement::plan(input)?;
     let mut moves: BTreeMap<Why, MovedSum> = BTreeMap::new();
     plan.moves().for_each(|step| moves.entry(step.why).or_default().add(step.bytes));
     let manifests: Vec<ClusterManifest> = plan.manifests().collect();
     let told = DryRun {
         planned_unix_seconds,
+        policy,
         is_applied: false,
         regions: forecasts.iter().map(outlook).collect(),
         watched_bytes: small(plan.watched_bytes),
@@ -158,7 +164,12 @@ fn outlook(forecast: &RegionForecast) -> RegionOutlook {
         region: forecast.region.clone(),
         starts: counts().fold(0, |sum, one| sum.saturating_add(one.starts)),
         bytes: counts().fold(0, |sum, one| sum.saturating_add(one.bytes)),
-        new_titles: forecast.titles.iter().filter(|title| title.is_prior).count(),
+        new_titles: forecast.titles.iter().filter(|title| title.prior.is_some()).count(),
+        new_in_series: forecast
+            .titles
+            .iter()
+            .filter(|title| title.prior == Some(Prior::Series))
+            .count(),
         changed_permille: forecast.changed_permille,
         day_permille: forecast.day_permille,
         since_unix_seconds: forecast.since_unix_seconds,

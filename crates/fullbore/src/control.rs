@@ -2,6 +2,7 @@
 
 mod ask;
 mod fill;
+mod placing;
 mod plan_report;
 mod replay;
 mod report;

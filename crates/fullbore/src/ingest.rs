@@ -42,6 +42,9 @@ pub(crate) struct Ingest {
     /// Name of the title, for a single FILE [default: the file's name without its extension]
     #[arg(long, value_name = "NAME")]
     title: Option<String>,
+    /// Series that the titles belong to: a fleet expects the next of a series to be watched as the last ones were
+    #[arg(long, value_name = "NAME", value_parser = TitleName::new)]
+    series: Option<TitleName>,
     /// Sizes and bit rates, a TOML or JSON file [default: chosen by the source's size, 240 to 2160]
     #[arg(long, value_name = "FILE")]
     ladder: Option<PathBuf>,
@@ -227,6 +230,7 @@ impl Ingest {
             copy: self.copy,
             segment_seconds: self.segment_seconds,
             subtitles: self.subtitle.clone(),
+            series: self.series.clone(),
             again: self.again,
             bounds: self.bounds.bounds(),
         })

@@ -7,7 +7,7 @@ use fleet::{Name, WatchCount};
 use crate::decayed::Decayed;
 use crate::week::Week;
 
-/// Most counts of a title in a region. Each takes some 120 bytes with its path, so 24 MB in all.
+/// Most counts of a title in a region. Each takes some 150 bytes with its path, so 30 MB in all.
 pub const COUNTS_MAX: usize = 200_000;
 
 /// When there are too many, the least watched join the rest until so many are left: finding them takes longer than adding one.
@@ -92,7 +92,8 @@ impl FleetPopularity {
             match own.titles.get_mut(path) {
                 Some(known) => known.add(count, now),
                 None => {
-                    own.titles.entry(path.to_owned()).or_default().add(count, now);
+                    let new = own.titles.entry(path.to_owned());
+                    new.or_insert_with(|| Decayed::begun(begun)).add(count, now);
                     self.counts += 1;
                 }
             }

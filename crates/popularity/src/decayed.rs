@@ -1,4 +1,5 @@
-//! Counts that decay: what was watched a day ago counts half, and beside it what was watched a week ago.
+//! Counts that decay: what was watched a day ago counts half, and beside it what was watched a week ago. What was watched on the first day stays as it
+//! was, because the next title of a series is compared with it.
 
 use fleet::WatchCount;
 
@@ -9,6 +10,9 @@ pub(crate) const FAST_SECONDS: f64 = 24.0 * 3600.0;
 pub(crate) const SLOW_SECONDS: f64 = 7.0 * FAST_SECONDS;
 
 const DAY_SECONDS: f64 = 24.0 * 3600.0;
+
+/// The length of a first day.
+pub(crate) const FIRST_SECONDS: u64 = 24 * 3600;
 
 /// A rate cannot be told from less time than this.
 const AGE_SECONDS_MIN: f64 = 3600.0;
@@ -21,6 +25,34 @@ pub(crate) struct Decayed {
     pub(crate) bytes: f64,
     pub(crate) starts: f64,
     pub(crate) slow_bytes: f64,
+    /// The first day, unless nobody knows when it was.
+    pub(crate) first: Option<FirstDay>,
+}
+
+/// What was watched in the 24 hours after something was watched for the first time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct FirstDay {
+    /// When that was, since 1970.
+    pub(crate) begun: u64,
+    pub(crate) bytes: f64,
+    pub(crate) starts: f64,
+}
+
+impl FirstDay {
+    fn has(&self, time: u64) -> bool {
+        time.saturating_sub(self.begun) <= FIRST_SECONDS
+    }
+
+    /// One first day of two counts of the same title: from the earlier beginning on.
+    fn joined(self, other: Self) -> Self {
+        let (mut first, later) =
+            if self.begun <= other.begun { (self, other) } else { (other, self) };
+        if first.has(later.begun) {
+            first.bytes += later.bytes;
+            first.starts += later.starts;
+        }
+        first
+    }
 }
 
 /// What is left of a count after so many seconds.
@@ -37,6 +69,17 @@ fn a_day_of(count: f64, age: u64, half_life: f64) -> f64 {
 }
 
 impl Decayed {
+    /// Nothing yet, of something that is watched for the first time.
+    pub(crate) fn begun(begun: u64) -> Self {
+        let first = Some(FirstDay { begun, bytes: 0.0, starts: 0.0 });
+        Self { first, ..Self::default() }
+    }
+
+    /// The first day, once it is over.
+    pub(crate) fn whole_first_day(self, now: u64) -> Option<FirstDay> {
+        self.first.filter(|first| now.saturating_sub(first.begun) >= FIRST_SECONDS)
+    }
+
     /// As it is at `now`.
     pub(crate) fn at(self, now: u64) -> Self {
         let seconds = now.saturating_sub(self.at);
@@ -46,6 +89,7 @@ impl Decayed {
             bytes: self.bytes * fast,
             starts: self.starts * fast,
             slow_bytes: self.slow_bytes * left(seconds, SLOW_SECONDS),
+            first: self.first,
         }
     }
 
@@ -54,6 +98,10 @@ impl Decayed {
         self.bytes += count.bytes as f64;
         self.slow_bytes += count.bytes as f64;
         self.starts += count.starts as f64;
+        if let Some(first) = self.first.as_mut().filter(|first| first.has(now)) {
+            first.bytes += count.bytes as f64;
+            first.starts += count.starts as f64;
+        }
     }
 
     /// Adds another count, which may be of another time.
@@ -65,6 +113,10 @@ impl Decayed {
             bytes: own.bytes + other.bytes,
             starts: own.starts + other.starts,
             slow_bytes: own.slow_bytes + other.slow_bytes,
+            first: match (own.first, other.first) {
+                (Some(one), Some(two)) => Some(one.joined(two)),
+                (one, two) => one.or(two),
+            },
         };
     }
 

@@ -1,37 +1,15 @@
 //! What viewers are expected to watch in the coming day.
 //!
 //! A title is expected to be watched as on average of the last days, times what the coming 24 hours are in a week of its region. What is not counted
-//! by title is spread evenly over the titles that have no count. A title that came out within a day has a prior: the median of what is watched of
-//! those that came out within two weeks before. If its publisher has pinned it, the pin says where it goes, and there is no prior.
+//! by title is spread evenly over the titles that have no count. A title that came out within a day has a prior (`prior.rs`).
 
 use std::collections::HashSet;
 
 use fleet::{Name, WatchCount};
 
 use crate::counts::{FleetPopularity, Region};
+use crate::prior::{Day, KnownTitle, Prior, Priors};
 use crate::week::SEEN_SECONDS_MIN;
-
-const DAY_SECONDS: u64 = 24 * 3600;
-
-/// A title is new for so long.
-const NEW_SECONDS: u64 = DAY_SECONDS;
-
-/// It is compared with those that came out within this time.
-const ALIKE_SECONDS: u64 = 14 * DAY_SECONDS;
-
-/// The median of fewer is chance.
-const ALIKE_MIN: usize = 3;
-
-/// A title that viewers may watch.
-#[derive(Clone, Copy, Debug)]
-pub struct KnownTitle<'t> {
-    /// Its path.
-    pub path: &'t str,
-    /// When it was published, since 1970.
-    pub published_unix_seconds: u64,
-    /// Its publisher has said where it must be.
-    pub is_pinned: bool,
-}
 
 /// What viewers of a region are expected to watch in a day.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,15 +34,8 @@ pub struct TitleForecast {
     pub title: u32,
     /// In the coming day.
     pub count: WatchCount,
-    /// It is new, and this is what others like it are watched.
-    pub is_prior: bool,
-}
-
-/// A day of one title.
-#[derive(Clone, Copy, Debug, Default)]
-struct Day {
-    bytes: f64,
-    starts: f64,
+    /// It is new, and this is what others like it were watched.
+    pub prior: Option<Prior>,
 }
 
 impl FleetPopularity {
@@ -76,23 +47,22 @@ impl FleetPopularity {
 
 impl Region {
     fn forecast(&self, name: &Name, titles: &[KnownTitle<'_>], now: u64) -> RegionForecast {
-        let is_seen = now.saturating_sub(self.since) >= SEEN_SECONDS_MIN;
-        let factor = if is_seen { self.week.factor(self.since, now) } else { 1.0 };
+        let factor = self.day_factor(now, now);
         let days: Vec<Option<Day>> = titles.iter().map(|title| self.day(title, now)).collect();
-        let prior = prior(titles, &days, now);
+        let priors = Priors::new(name, self, titles, now);
         let uncounted = days.iter().filter(|day| day.is_none()).count();
         let unnamed = self.unnamed(titles, now) / uncounted.max(1) as f64;
         let expected = titles.iter().zip(&days).enumerate().filter_map(|(at, (title, day))| {
             let own = day.unwrap_or(Day { bytes: unnamed, starts: 0.0 });
-            let prior = prior.filter(|_| is_new(title, now) && !title.is_pinned);
-            let prior = prior.filter(|prior| prior.bytes > own.bytes);
-            let day = prior.unwrap_or(own);
+            let prior = priors.of(title).filter(|(_, day)| day.bytes > own.bytes);
+            let day = prior.map_or(own, |(_, day)| day);
             let count = WatchCount {
                 starts: (day.starts * factor).round() as u64,
                 bytes: (day.bytes * factor).round() as u64,
             };
             // A fleet has fewer than 2^32 titles.
-            let forecast = TitleForecast { title: at as u32, count, is_prior: prior.is_some() };
+            let forecast =
+                TitleForecast { title: at as u32, count, prior: prior.map(|(prior, _)| prior) };
             (!count.is_none()).then_some(forecast)
         });
         RegionForecast {
@@ -109,6 +79,22 @@ impl Region {
         let count = self.titles.get(title.path)?;
         let since = self.since.max(title.published_unix_seconds).min(now);
         Some(Day { bytes: count.bytes_a_day(since, now), starts: count.starts_a_day(since, now) })
+    }
+
+    /// What the 24 hours from `begin` on are beside an average day.
+    fn day_factor(&self, begin: u64, now: u64) -> f64 {
+        let is_seen = now.saturating_sub(self.since) >= SEEN_SECONDS_MIN;
+        if is_seen { self.week.factor(self.since, begin) } else { 1.0 }
+    }
+
+    /// What was watched of a title on its first day, as if that had been an average day of the week. If its first day is not known, what is watched
+    /// of it now.
+    pub(crate) fn first_day(&self, title: &KnownTitle<'_>, now: u64) -> Option<Day> {
+        let Some(first) = self.titles.get(title.path)?.whole_first_day(now) else {
+            return self.day(title, now);
+        };
+        let factor = self.day_factor(first.begun, now);
+        Some(Day { bytes: first.bytes / factor, starts: first.starts / factor })
     }
 
     /// Bytes a day that are counted for no title of the list.
@@ -134,27 +120,10 @@ impl Region {
     }
 }
 
-fn is_new(title: &KnownTitle<'_>, now: u64) -> bool {
-    now.saturating_sub(title.published_unix_seconds) < NEW_SECONDS
-}
-
-/// The median of titles that were new a while ago.
-fn prior(titles: &[KnownTitle<'_>], days: &[Option<Day>], now: u64) -> Option<Day> {
-    let is_alike = |title: &KnownTitle<'_>| {
-        !is_new(title, now) && now.saturating_sub(title.published_unix_seconds) < ALIKE_SECONDS
-    };
-    let alike = titles.iter().zip(days).filter(|(title, _)| is_alike(title));
-    let mut alike: Vec<Day> = alike.map(|(_, day)| day.unwrap_or_default()).collect();
-    if alike.len() < ALIKE_MIN {
-        return None;
-    }
-    alike.sort_unstable_by(|one, other| one.bytes.total_cmp(&other.bytes));
-    Some(alike[alike.len() / 2])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prior::PinnedIn;
 
     /// A Monday, 00:00 UTC.
     const BEGIN: u64 = 1_799_625_600;
@@ -165,7 +134,8 @@ mod tests {
     }
 
     fn known(path: &str, published_unix_seconds: u64) -> KnownTitle<'_> {
-        KnownTitle { path, published_unix_seconds, is_pinned: false }
+        let (series, pinned) = (None, PinnedIn::Regions(Vec::new()));
+        KnownTitle { path, published_unix_seconds, series, pinned }
     }
 
     fn watched(bytes: u64) -> WatchCount {
@@ -190,6 +160,10 @@ mod tests {
     fn bytes_of(forecast: &RegionForecast, title: u32) -> u64 {
         let found = forecast.titles.iter().find(|one| one.title == title);
         found.map_or(0, |one| one.count.bytes)
+    }
+
+    fn prior_of(forecast: &RegionForecast, title: u32) -> Option<Prior> {
+        forecast.titles.iter().find(|one| one.title == title)?.prior
     }
 
     fn is_about(bytes: u64, expected: u64) -> bool {
@@ -240,15 +214,89 @@ mod tests {
         let now = now + 2 * 3600;
         let mut titles = vec![known("o1", BEGIN), known("o2", BEGIN), known("o3", BEGIN)];
         titles.extend([known("hit", now - 2 * 3600), known("new", now - 3600)]);
-        titles.push(KnownTitle { is_pinned: true, ..known("pinned", now - 3600) });
+        let pinned = |regions: &str| KnownTitle {
+            pinned: PinnedIn::Regions(vec![name(regions)]),
+            ..known("pinned", now - 3600)
+        };
+        titles.extend([pinned("north"), pinned("south")]);
         let forecast = &popularity.forecast(&titles, now)[0];
         assert!(is_about(bytes_of(forecast, 3), 8 * 24 * GB), "{forecast:?}");
         assert!(is_about(bytes_of(forecast, 4), 2 * 24 * GB), "the median: {forecast:?}");
-        let is_prior = |title| forecast.titles.iter().any(|one| one.title == title && one.is_prior);
-        assert!(is_prior(4) && !is_prior(3) && !is_prior(0));
-        assert_eq!(bytes_of(forecast, 5), 0, "its pin says where it goes");
+        assert_eq!(
+            [0, 3, 4].map(|title| prior_of(forecast, title)),
+            [None, None, Some(Prior::Others)]
+        );
+        assert!(is_about(bytes_of(forecast, 5), 4 * 24 * GB), "pinned here: {forecast:?}");
+        assert!(is_about(bytes_of(forecast, 6), 2 * 24 * GB), "pinned elsewhere: {forecast:?}");
         titles[0].published_unix_seconds = 0;
         assert_eq!(bytes_of(&popularity.forecast(&titles, now)[0], 4), 0, "two are no median");
+    }
+
+    fn episode(path: &'static str, published_unix_seconds: u64) -> KnownTitle<'static> {
+        KnownTitle { series: Some("show"), ..known(path, published_unix_seconds) }
+    }
+
+    #[test]
+    fn the_next_of_a_series_is_expected_to_begin_as_the_last_ones_began() {
+        let mut popularity = FleetPopularity::default();
+        const WEEK: u64 = 7 * 86_400;
+        let now = BEGIN + 3 * WEEK;
+        let mut titles = Vec::new();
+        // Each episode is watched on its first day, and hardly at all later; films are watched little, but always.
+        for (week, path) in (0..).zip(["e1", "e2", "e3"]) {
+            let begins = BEGIN + week * WEEK;
+            let films = [("f1", GB), ("f2", GB), ("f3", GB)];
+            let first = [films[0], films[1], films[2], (path, (10 + week) * GB)];
+            hours(&mut popularity, begins, 24, &first, 0);
+            hours(&mut popularity, begins + 86_400, 6 * 24, &films, 0);
+            titles.push(episode(path, begins));
+        }
+        titles.extend(["f1", "f2", "f3"].map(|path| known(path, now - WEEK)));
+        titles.extend([episode("e4", now), known("f4", now)]);
+        titles.push(KnownTitle { pinned: PinnedIn::Everywhere, ..episode("e4 too", now) });
+        titles.push(KnownTitle { series: Some("another"), ..known("p1", now) });
+        let forecast = &popularity.forecast(&titles, now)[0];
+        assert!(bytes_of(forecast, 2) < 10 * GB, "the last one is over: {forecast:?}");
+        assert!(is_about(bytes_of(forecast, 6), 11 * 24 * GB), "the median: {forecast:?}");
+        assert!(is_about(bytes_of(forecast, 7), 24 * GB), "as films: {forecast:?}");
+        assert!(is_about(bytes_of(forecast, 8), 12 * 24 * GB), "pinned: {forecast:?}");
+        assert!(is_about(bytes_of(forecast, 9), 24 * GB), "a series begins: {forecast:?}");
+        let priors = [2, 6, 7, 8, 9].map(|title| prior_of(forecast, title));
+        let (series, others) = (Some(Prior::Series), Some(Prior::Others));
+        assert_eq!(priors, [None, series, others, series, others]);
+    }
+
+    #[test]
+    fn a_series_that_a_region_does_not_watch_is_not_expected_there() {
+        let mut popularity = FleetPopularity::default();
+        let now = BEGIN + 2 * 86_400;
+        hours(&mut popularity, BEGIN, 48, &[("f1", GB), ("f2", GB), ("f3", GB)], 0);
+        let mut titles = vec![known("f1", BEGIN), known("f2", BEGIN), known("f3", BEGIN)];
+        titles.extend([episode("e1", BEGIN), episode("e2", now)]);
+        let forecast = &popularity.forecast(&titles, now)[0];
+        assert_eq!((bytes_of(forecast, 3), bytes_of(forecast, 4)), (0, 0));
+        // Half a year later nobody knows any more.
+        let later = BEGIN + 200 * 86_400;
+        titles[4].published_unix_seconds = later;
+        assert_eq!(prior_of(&popularity.forecast(&titles, later)[0], 4), None);
+    }
+
+    #[test]
+    fn a_first_day_outlives_a_restart_and_is_counted_once() {
+        let mut popularity = FleetPopularity::default();
+        hours(&mut popularity, BEGIN, 12, &[("e1", GB)], 0);
+        let mut again = FleetPopularity::default();
+        // The gateway hears nodes before it has read what it knew.
+        hours(&mut again, BEGIN + 12 * 3600, 24, &[("e1", GB)], 0);
+        again.restore(popularity.state(BEGIN + 12 * 3600), BEGIN + 36 * 3600);
+        let state = again.state(BEGIN + 36 * 3600);
+        let mut third = FleetPopularity::default();
+        third.restore(state, BEGIN + 36 * 3600);
+        let now = BEGIN + 37 * 3600;
+        let titles = [episode("e1", BEGIN), episode("e2", now)];
+        let expected = bytes_of(&third.forecast(&titles, now)[0], 1);
+        // The second half's own first day reaches twelve hours beyond.
+        assert!(is_about(expected, 36 * GB), "{expected}");
     }
 
     #[test]

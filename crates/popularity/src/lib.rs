@@ -17,9 +17,11 @@
 mod counts;
 mod decayed;
 mod forecast;
+mod prior;
 mod state;
 mod week;
 
 pub use counts::{COUNTS_MAX, FleetPopularity, REGIONS_MAX, RegionCount};
-pub use forecast::{KnownTitle, RegionForecast, TitleForecast};
+pub use forecast::{RegionForecast, TitleForecast};
+pub use prior::{KnownTitle, PinnedIn, Prior};
 pub use state::{BadPopularityState, PopularityState};

@@ -7,7 +7,7 @@ use fleet::Name;
 use serde::{Deserialize, Serialize};
 
 use crate::counts::{COUNTS_MAX, FleetPopularity, REGIONS_MAX, Region};
-use crate::decayed::Decayed;
+use crate::decayed::{Decayed, FirstDay};
 use crate::week::{HOURS, Week};
 
 /// Greatest number in it. No fleet sends an exabyte within two weeks, and sums of these stay exact enough.
@@ -53,6 +53,41 @@ struct CountState {
 struct TitleState {
     path: String,
     count: CountState,
+    /// Earlier releases did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first: Option<FirstState>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FirstState {
+    begun_unix_seconds: u64,
+    bytes: u64,
+    starts: u64,
+}
+
+impl FirstState {
+    fn of(first: FirstDay) -> Self {
+        let FirstDay { begun: begun_unix_seconds, bytes, starts } = first;
+        Self { begun_unix_seconds, bytes: whole(bytes), starts: whole(starts) }
+    }
+
+    /// As of a state of the time `at`: nothing was watched first after that.
+    fn day(self, at: u64) -> FirstDay {
+        let begun = self.begun_unix_seconds.min(at);
+        FirstDay { begun, bytes: self.bytes as f64, starts: self.starts as f64 }
+    }
+}
+
+impl TitleState {
+    fn decayed(&self, at: u64) -> Decayed {
+        Decayed { first: self.first.map(|first| first.day(at)), ..self.count.decayed(at) }
+    }
+
+    fn is_bounded(&self) -> bool {
+        let first = self.first.is_none_or(|first| first.bytes.max(first.starts) <= NUMBER_MAX);
+        first && self.count.is_bounded()
+    }
 }
 
 /// Why bytes are no [`PopularityState`].
@@ -87,6 +122,7 @@ impl CountState {
             bytes: self.bytes as f64,
             starts: self.starts_permille as f64 / 1000.0,
             slow_bytes: self.slow_bytes as f64,
+            first: None,
         }
     }
 
@@ -137,6 +173,7 @@ impl RegionState {
         let of = |(path, count): (&String, &Decayed)| TitleState {
             path: path.clone(),
             count: CountState::of(*count, now),
+            first: count.first.map(FirstState::of),
         };
         let mut titles: Vec<_> = region.titles.iter().map(of).collect();
         titles.sort_unstable_by(|one, other| one.path.cmp(&other.path));
@@ -154,9 +191,11 @@ impl RegionState {
     fn region(self, at: u64) -> Region {
         let mut week = Week { at, ..Week::default() };
         week.bytes.iter_mut().zip(&self.hours).for_each(|(own, bytes)| *own = *bytes as f64);
-        let titles = self.titles.into_iter();
-        let titles: HashMap<_, _> =
-            titles.map(|title| (title.path, title.count.decayed(at))).collect();
+        let titles = self.titles.into_iter().map(|title| {
+            let count = title.decayed(at);
+            (title.path, count)
+        });
+        let titles: HashMap<_, _> = titles.collect();
         // Who counts from a time that has not come would take an hour's count for a day's.
         let since = self.since_unix_seconds.min(at);
         Region { since, titles, rest: self.rest.decayed(at), week }
@@ -172,8 +211,8 @@ impl RegionState {
         if self.titles.iter().any(|title| title.path.len() > PATH_BYTES_MAX) {
             return Err("a path has more than 4096 bytes");
         }
-        let counts = self.titles.iter().map(|title| title.count).chain([self.rest]);
-        let is_bounded = counts.into_iter().all(CountState::is_bounded)
+        let is_bounded = self.titles.iter().all(TitleState::is_bounded)
+            && self.rest.is_bounded()
             && self.hours.iter().all(|bytes| *bytes <= NUMBER_MAX);
         if is_bounded { Ok(()) } else { Err("a number is above 2^60") }
     }
@@ -272,6 +311,7 @@ mod tests {
             ("\"bytes\":1000000", "\"bytes\":1152921504606846977"),
             ("\"hours\":[", "\"hours\":[0,"),
             ("\"rest\":", "\"odd\":1,\"rest\":"),
+            ("\"bytes\":1000000,\"starts\":3", "\"bytes\":1000000,\"starts\":1152921504606846977"),
         ] {
             assert!(text.contains(from), "{from}");
             let broken = text.replacen(from, to, 1);

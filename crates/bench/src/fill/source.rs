@@ -97,6 +97,7 @@ impl Source {
             poster: None,
             thumbnails: None,
             files: vec![self.record.clone(), hls?, dash?],
+            series: None,
             replaced: Vec::new(),
             sha256: String::new(),
         })

@@ -45,17 +45,37 @@ const KEYS: &[ApiField] = &[needed(
     "Keys, the newest first: {id, state (waiting, signs, trusted or gone), and when it was made, signs, is told to nodes, ends}.",
 )];
 
+const PLACEMENT: &[ApiField] = &[
+    maybe("floor_copies", Whole, "Copies of each title, in as many failure domains; 3."),
+    maybe(
+        "cut_offs",
+        Object,
+        "The most wanted titles of a region that nodes of each kind take for demand, in thousandths of the catalog: {storage_permille, \
+         flash_permille, global_permille}; 1000, 200, 1000.",
+    ),
+    maybe("churn_bytes_max", Whole, "Most bytes that a plan moves; as many as are worth it."),
+    maybe(
+        "worth_permille",
+        Whole,
+        "What a move for demand must serve of its bytes in a day, in thousandths; 10.",
+    ),
+    maybe("margin_permille", Whole, "What it must be worth beside what it displaces; 1250."),
+    maybe("further_permille", Whole, "What a further copy at a site counts beside the first; 125."),
+    maybe("starts_min", Whole, "Titles with fewer starts in a region join the rest; 10."),
+];
+
 const PLAN: &[ApiField] = &[
     maybe(
         "planned_unix_seconds",
         Whole,
         "When titles were last placed by a plan that nodes follow, since 1970; null while every node holds everything.",
     ),
+    needed("policy", Object, "How titles are placed, as /api/v1/placement has it."),
     needed("is_applied", Truth, "Whether this answer tells nodes something new."),
     needed(
         "regions",
         List,
-        "What is expected in the coming day: {region, starts, bytes, new_titles, changed_permille, day_permille, since_unix_seconds}.",
+        "What is expected in the coming day: {region, starts, bytes, new_titles, new_in_series, changed_permille, day_permille, since_unix_seconds}.",
     ),
     needed("watched_bytes", Whole, "What is expected to be watched in all."),
     maybe(
@@ -289,6 +309,7 @@ pub static OPERATIONS: &[Operation] = &[
             needed("record", Text, "Its title.json, in base64."),
             needed("hls", Text, "Its HLS playlist, in base64."),
             needed("dash", Text, "Its DASH manifest, in base64."),
+            maybe("series", Text, "The series that it belongs to, whatever its record says."),
             maybe("now", Truth, "Whether nodes bring it at once, whatever their windows say."),
         ],
         &[
@@ -322,6 +343,15 @@ pub static OPERATIONS: &[Operation] = &[
         ],
         &[needed("title", Text, "Its path."), needed("pins", List, "Its pins.")],
         |call| Box::pin(plans::pin(call)),
+    ),
+    get("/api/v1/placement", Read, "Say how titles are placed", &[], PLACEMENT, |call| {
+        Box::pin(plans::policy(call))
+    }),
+    put(
+        "/api/v1/placement",
+        "Change how titles are placed, from the next plan on; what is left out gets its default",
+        PLACEMENT,
+        |call| Box::pin(plans::put_policy(call)),
     ),
     get(
         "/api/v1/plan",

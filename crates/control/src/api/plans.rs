@@ -1,16 +1,32 @@
 //! Plans: what would move, and where publishers want titles whatever is watched.
 
+use placement::PlacementPolicy;
 use serde_json::{Value, json};
 
 use super::operation::{Answer, Call};
 use super::titles::path;
 use super::{ApiError, object};
 use crate::planning::DryRun;
-use crate::store::records::{PinnedCopies, PinsRecord};
+use crate::store::records::{PinnedCopies, PinsRecord, PlacementRecord, StoreRecord};
 
 /// Moves in one answer, if nothing else is said, and at most.
 const MOVES: u64 = 20;
 const MOVES_MAX: u64 = 10_000;
+
+pub(super) async fn policy(call: Call) -> Answer {
+    let policy = &call.gateway.live().world().placement;
+    object(serde_json::to_value(policy).map_err(|error| ApiError::Broken(error.to_string()))?)
+}
+
+pub(super) async fn put_policy(call: Call) -> Answer {
+    let policy: PlacementPolicy = serde_json::from_value(Value::Object(call.body.clone()))
+        .map_err(|error| ApiError::Wrong(error.to_string()))?;
+    let record = PlacementRecord { policy };
+    record.check("").map_err(|why| ApiError::Wrong(why.to_owned()))?;
+    let by = call.by("placement", "");
+    call.gateway.change(&by, "", |_| Ok(record.clone())).await?;
+    self::policy(call).await
+}
 
 pub(super) async fn plan(call: Call) -> Answer {
     let moves_max = call.query_whole("moves").unwrap_or(MOVES);

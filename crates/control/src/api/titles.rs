@@ -41,6 +41,7 @@ pub(super) async fn publish(call: Call) -> Answer {
         path: path(&call)?,
         origin: call.text("origin").unwrap_or_default().to_owned(),
         at_once: call.body.get("now").and_then(serde_json::Value::as_bool).unwrap_or(false),
+        series: call.text("series").map(str::to_owned),
         record: bytes("record")?,
         hls: bytes("hls")?,
         dash: bytes("dash")?,

@@ -37,6 +37,7 @@ pub async fn read_title_in_bucket(origin: &str, path: &TitlePath) -> Result<Publ
         path: path.clone(),
         origin: origin.to_owned(),
         at_once: false,
+        series: None,
         record: bytes.to_vec(),
         hls: document(&bucket, path, &record, &record.hls).await?,
         dash: document(&bucket, path, &record, &record.dash).await?,

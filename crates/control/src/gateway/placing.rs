@@ -114,8 +114,9 @@ impl Gateway {
             let basis = gateway.live().plan_basis(absent, gateway.now());
             let mut basis = basis.map_err(|why| ApiError::Conflict(why.to_owned()))?;
             if moving == Moving::Repairs {
-                // No title is watched so much.
+                // No title is watched so much. And copies that are missing are not to wait for a bound that is there for the sake of comfort.
                 basis.input.policy.worth_permille = u32::MAX;
+                basis.input.policy.churn_bytes_max = None;
             }
             dry_run(basis, moves_max).map_err(|error| ApiError::Conflict(error.to_string()))
         });

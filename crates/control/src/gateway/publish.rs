@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use catalog::{Record, TitlePath};
+use catalog::{Record, TitleName, TitlePath};
 use fleet::{Digest, OriginRoot, PublishedTitle, TitleDocument};
 
 use super::Gateway;
@@ -19,6 +19,8 @@ pub struct Publication {
     pub origin: String,
     /// Nodes bring it at once, whatever their windows say.
     pub at_once: bool,
+    /// The series that it belongs to, unless its record says so.
+    pub series: Option<String>,
     /// `title.json`, as it is.
     pub record: Vec<u8>,
     /// The HLS playlist that the record names.
@@ -33,7 +35,7 @@ impl Publication {
         use base64::Engine as _;
         use base64::engine::general_purpose::STANDARD;
         serde_json::json!({
-            "title": self.path.as_str(), "origin": self.origin, "now": self.at_once, "record": STANDARD.encode(&self.record),
+            "title": self.path.as_str(), "origin": self.origin, "now": self.at_once, "series": self.series, "record": STANDARD.encode(&self.record),
             "hls": STANDARD.encode(&self.hls), "dash": STANDARD.encode(&self.dash)
         })
     }
@@ -78,6 +80,10 @@ impl Gateway {
         let broken = |_| ApiError::Wrong("the record's own sum is no SHA-256".to_owned());
         let version: Digest = record.sha256.parse().map_err(broken)?;
         let (record_bytes, at_once) = (publication.record, publication.at_once);
+        let series = publication.series.or_else(|| record.series.clone());
+        if let Some(Err(why)) = series.as_deref().map(TitleName::new) {
+            return Err(ApiError::Wrong(format!("its series has no name: {why}")));
+        }
         let published = PublishedTitle {
             path: path.clone(),
             version,
@@ -105,6 +111,7 @@ impl Gateway {
                 )));
             }
             title.at_once = at_once;
+            title.series.clone_from(&series);
             let before = title.published.replace(published.clone());
             Ok((title, unused(before.as_ref(), Some(&published), now)?))
         });
@@ -163,6 +170,7 @@ pub fn read_title(library: &Path, path: &TitlePath, origin: String) -> Result<Pu
         path: path.clone(),
         origin,
         at_once: false,
+        series: None,
         record: file(catalog::RECORD)?,
         hls: file(&record.hls)?,
         dash: file(&record.dash)?,

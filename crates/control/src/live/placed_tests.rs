@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use fleet::{
     Condition, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, Load, Name, NodeKind, NodePlace,
-    PublishedTitle, Site, State,
+    PublishedTitle, Site, State, WatchCount,
 };
-use placement::{ClusterManifest, ManifestTitle, Why};
+use placement::{ClusterManifest, ManifestTitle, PlacementPolicy, Why};
+use popularity::Prior;
 
 use super::placed::PlacedTitles;
-use super::plan_basis::{Absent, parts};
+use super::plan_basis::{Absent, PlanBasis, parts};
 use super::tests::title;
 use super::upkeep::ABSENT_MAX;
 use super::view::{CopyMove, WhyHeld};
@@ -116,6 +117,16 @@ impl Fleet {
         fill_bytes_per_day: Option<u64>,
         now: u64,
     ) -> HeartbeatAnswer {
+        self.beat_with(node, (100, fill_bytes_per_day), now)
+    }
+
+    /// A node says what is free, and what it may bring.
+    fn beat_with(
+        &mut self,
+        node: &str,
+        (free_bytes, fill_bytes_per_day): (u64, Option<u64>),
+        now: u64,
+    ) -> HeartbeatAnswer {
         self.sequence += 1;
         let beat = Heartbeat {
             version: 1,
@@ -124,7 +135,7 @@ impl Fleet {
             sequence: self.sequence,
             sent_unix_millis: at(now).unix_millis,
             condition: Condition::Ready,
-            load: Load { free_bytes: 100, ceiling_bits_per_second: 1000, ..Load::default() },
+            load: Load { free_bytes, ceiling_bits_per_second: 1000, ..Load::default() },
             inventory: Inventory::new(name(node), Vec::new()).digest(),
             snapshot: 0,
             receipts: Vec::new(),
@@ -317,4 +328,62 @@ fn a_plan_knows_what_the_windows_of_a_node_let_it_bring() {
     let bounds = basis.input.nodes.iter().map(|node| (node.name.as_str(), node.fill_bytes_max));
     let bounds: Vec<_> = bounds.filter(|(_, bytes)| bytes.is_some()).collect();
     assert_eq!(bounds, [("a1", Some(7))]);
+}
+
+#[test]
+fn a_plan_compares_a_new_title_with_its_series_and_keeps_the_operators_bounds() {
+    let mut fleet = Fleet::new();
+    let (began, day) = (at(0).unix_seconds(), 24 * 3600);
+    let watched = WatchCount { starts: 50, bytes: 1_000_000 };
+    let none = WatchCount::default();
+    fleet.core.watching.popularity.add(&name("here"), [("t", watched)], none, 60, began);
+    let bounds = PlacementPolicy { churn_bytes_max: Some(9), ..PlacementPolicy::default() };
+    fleet.change(
+        |world| {
+            world.titles[0].published_unix_seconds = began - 60;
+            world.titles[1].published_unix_seconds = began + day;
+            world.series = ["t", "u"].map(|path| (path.to_owned(), "show".to_owned())).into();
+            world.placement = bounds.clone();
+        },
+        day,
+    );
+    let basis = |fleet: &Fleet| parts(&fleet.core, Absent::Keep, at(day)).basis(at(day));
+    let PlanBasis { input, forecasts, .. } = basis(&fleet);
+    assert_eq!(input.policy, bounds);
+    let prior = forecasts[0].titles.iter().find(|title| title.title == 1).map(|title| title.prior);
+    assert_eq!(prior, Some(Some(Prior::Series)));
+    assert_eq!(input.demand[0].titles[1].bytes, 1_000_000);
+    fleet.change(|world| world.series.clear(), day);
+    assert!(basis(&fleet).forecasts[0].titles.iter().all(|title| title.title != 1));
+}
+
+/// A box of several disks serves on without one of them. Nobody has to come to it: what its other disks have no room for is brought elsewhere.
+#[test]
+fn the_next_plan_brings_elsewhere_what_a_disk_has_taken_with_it() {
+    let mut fleet = Fleet::new();
+    NODES.iter().for_each(|(node, _)| fleet.holds(node, &["t", "u"]));
+    let t = ["a1", "b1", "c1"];
+    fleet.plan(&[("t", &t), ("u", &["a1", "b2", "c1"])], 1);
+    // One of a1's disks had t, and the other one, which has u, is full.
+    fleet.holds("a1", &["u"]);
+    fleet.beat_with("a1", (0, None), 2);
+    let basis = parts(&fleet.core, Absent::Keep, at(3)).basis(at(3));
+    let (dry, manifests) = crate::planning::dry_run(basis, 10).expect("a plan");
+    assert_eq!((dry.floors_unmet, dry.moves[&Why::Floor].copies), (0, 1), "{dry:?}");
+    let step = &dry.first_moves[0];
+    assert_eq!((step.title.as_str(), step.node.as_str()), ("t", "a2"), "still three sites");
+    let manifests: Vec<_> = manifests.into_iter().map(Arc::new).collect();
+    let placed = PlacedTitles::new(&manifests, &fleet.world.titles, true, 3);
+    fleet.change(|world| world.placed = Some(Arc::new(placed)), 3);
+    assert_eq!((fleet.desired("a1"), fleet.desired("a2")), (vec!["u".into()], vec!["t".into()]));
+}
+
+#[test]
+fn as_many_copies_must_be_there_as_the_operators_floor_before_another_one_goes() {
+    let mut fleet = Fleet::new();
+    fleet.plan(&[("t", &["a1", "b1", "c1"])], 1);
+    ["a1", "a2"].iter().for_each(|node| fleet.holds(node, &["t"]));
+    assert!(!fleet.may_evict("a2", "t"));
+    fleet.change(|world| world.placement.floor_copies = 1, 2);
+    assert!(fleet.may_evict("a2", "t"));
 }

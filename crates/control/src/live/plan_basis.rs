@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use fleet::{Name, State};
-use placement::{PlacementInput, PlacementNode, PlacementTitle, RegionDemand, TitleDemand};
-use popularity::{FleetPopularity, KnownTitle, RegionForecast, TitleForecast};
+use placement::{
+    PinScope, PlacementInput, PlacementNode, PlacementTitle, RegionDemand, TitleDemand,
+};
+use popularity::{FleetPopularity, KnownTitle, PinnedIn, RegionForecast, TitleForecast};
 use serde::Serialize;
 
 use super::core::Core;
@@ -91,7 +93,7 @@ impl PlanParts {
             titles: placed.collect(),
             demand: demand.collect(),
             nodes: self.nodes,
-            ..PlacementInput::default()
+            policy: self.world.placement.clone(),
         };
         let placed = self.world.placed.as_ref();
         PlanBasis {
@@ -106,9 +108,25 @@ impl PlanParts {
         let known = self.world.titles.iter().map(|title| KnownTitle {
             path: &title.path,
             published_unix_seconds: title.published_unix_seconds,
-            is_pinned: self.world.pins.contains_key(&title.path),
+            series: self.world.series.get(&title.path).map(String::as_str),
+            pinned: self.pinned_in(&title.path),
         });
         self.popularity.forecast(&known.collect::<Vec<_>>(), now.unix_seconds())
+    }
+
+    /// The regions of a title's pins.
+    fn pinned_in(&self, path: &str) -> PinnedIn {
+        let mut regions = Vec::new();
+        for pin in self.world.pins.get(path).into_iter().flatten() {
+            match &pin.scope {
+                PinScope::Everywhere => return PinnedIn::Everywhere,
+                PinScope::Region(region) => regions.push(region.clone()),
+                PinScope::Site(site) => {
+                    regions.extend(self.world.sites.get(site).map(|site| site.region.clone()));
+                }
+            }
+        }
+        PinnedIn::Regions(regions)
     }
 }
 

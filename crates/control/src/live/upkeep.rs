@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use fleet::{Digest, HeldTitle, Name, State};
-use placement::PlacementPolicy;
 
 use super::core::Core;
 use super::placed::PlacedTitles;
@@ -86,11 +85,11 @@ pub(super) fn may_evict(core: &Core, name: &Name, held: &HeldTitle) -> bool {
         world.nodes.get(*holder).is_some_and(|other| other.place.site == node.place.site)
     };
     let wants_near = holders.iter().any(is_near);
-    there.len() as u32 >= copies_kept(placed, title) && (!wants_near || there.iter().any(is_near))
+    let kept = copies_kept(placed, title, world.placement.floor_copies);
+    there.len() as u32 >= kept && (!wants_near || there.iter().any(is_near))
 }
 
 /// How many copies must be there before another one may go. Never none: what the plan has no place for stays where it is.
-fn copies_kept(placed: &PlacedTitles, title: u32) -> u32 {
-    let floor = u32::from(PlacementPolicy::default().floor_copies);
-    placed.copies(title).min(floor).max(1)
+fn copies_kept(placed: &PlacedTitles, title: u32, floor_copies: u16) -> u32 {
+    placed.copies(title).min(floor_copies.into()).max(1)
 }

@@ -9,7 +9,7 @@ use fleet::{
     ViewerDigests, ViewerKeys,
 };
 
-use placement::Pin;
+use placement::{Pin, PlacementPolicy};
 
 use super::allow_list::{AllowList, Sifted};
 use super::placed::PlacedTitles;
@@ -35,8 +35,12 @@ pub struct World {
     pub titles: Vec<PublishedTitle>,
     /// Those of them that nodes bring at once, whatever their windows say.
     pub at_once: Vec<HeldTitle>,
+    /// The series of titles that belong to one, by path.
+    pub series: BTreeMap<String, String>,
     /// Where titles must be, whatever is watched, by path.
     pub pins: BTreeMap<String, Vec<Pin>>,
+    /// How titles are placed.
+    pub placement: PlacementPolicy,
     /// Which of the titles nodes hold; `None`: every node holds all of them.
     pub placed: Option<Arc<PlacedTitles>>,
     /// Versions that no node may serve, sorted.

@@ -94,6 +94,56 @@ async fn a_plan_says_what_would_move_and_how_much_would_be_watched_nearby() {
     fleet.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_keep_the_bounds_that_the_operator_sets() {
+    let folder = folder();
+    let (fleet, bytes) = fleet_with_a_title(folder.path()).await;
+    tell(&fleet, "n2", 1, 30_000_000);
+    let token = fleet.admin_token();
+    let put = |body: Value| {
+        fleet.ask(Some(&token), reqwest::Method::PUT, "/api/v1/placement", Some(body))
+    };
+    let before = fleet.get("/api/v1/placement").await;
+    assert_eq!((&before["floor_copies"], &before["churn_bytes_max"]), (&json!(3), &Value::Null));
+    // A copy more than the bound is not moved, and the plan says by which bound.
+    let (status, answer) = put(json!({ "churn_bytes_max": bytes - 1 })).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let plan = fleet.get("/api/v1/plan").await;
+    assert_eq!((&plan["moved_bytes"], &plan["floors_unmet"]), (&json!(0), &json!(2)), "{plan}");
+    assert_eq!(plan["policy"]["churn_bytes_max"], json!(bytes - 1));
+    // One copy is enough, so nothing is moved for the floor, and the south's viewers are worth a move.
+    let (status, _) = put(json!({ "floor_copies": 1 })).await;
+    assert_eq!(status, StatusCode::OK);
+    let plan = fleet.get("/api/v1/plan").await;
+    assert_eq!(
+        (&plan["moves"]["floor"], &plan["floors_unmet"]),
+        (&Value::Null, &json!(0)),
+        "{plan}"
+    );
+    assert_eq!(plan["moves"]["demand"]["copies"], json!(1), "{plan}");
+    // Storage takes nothing for demand.
+    let cut_offs = json!({ "storage_permille": 0, "flash_permille": 0, "global_permille": 0 });
+    let (status, _) = put(json!({ "floor_copies": 1, "cut_offs": cut_offs })).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(fleet.get("/api/v1/plan").await["moved_bytes"], json!(0));
+    for (wrong, why) in [
+        (json!({ "floor_copies": 0 }), "floor_copies is not 1 to 100"),
+        (json!({ "margin_permille": 999 }), "take turns"),
+        (json!({ "floor_copies": 70_000 }), "65535|u16|invalid"),
+        (json!({ "churn": 1 }), "not known here"),
+        (json!({ "cut_offs": { "tape_permille": 1 } }), "tape_permille"),
+    ] {
+        let (status, answer) = put(wrong).await;
+        let is_told = why.split('|').any(|part| answer.to_string().contains(part));
+        assert!(status == StatusCode::BAD_REQUEST && is_told, "{status} {answer}");
+    }
+    fleet.stop().await;
+    // They are kept.
+    let fleet = Running::start(folder.path()).await;
+    assert_eq!(fleet.get("/api/v1/placement").await["floor_copies"], json!(1));
+    fleet.stop().await;
+}
+
 /// What the store names, once this gateway leads and has kept it.
 async fn keep(fleet: &Running, before: Option<Digest>) -> Digest {
     for _ in 0..600 {

@@ -74,9 +74,8 @@ impl Fleet {
             origin: "file:///films".to_owned(),
             published_unix_seconds: 1,
         };
-        let withdrawn = self.get::<TitleRecord>(path).await.unwrap_or_default().withdrawn;
-        self.put(path, &TitleRecord { published: Some(published), at_once: false, withdrawn })
-            .await;
+        let before = self.get::<TitleRecord>(path).await.unwrap_or_default();
+        self.put(path, &TitleRecord { published: Some(published), ..before }).await;
     }
 
     async fn withdraw(&self, path: &str, version: &str) {

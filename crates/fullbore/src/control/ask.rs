@@ -12,7 +12,7 @@ use control::gateway::{self, Publication};
 use fleet::{Announced, CHAIN_BYTES_MAX, Name, Prefix};
 use serde_json::{Value, json};
 
-use super::{Failed, fill, plan_report, replay, report};
+use super::{Failed, fill, placing, plan_report, replay, report};
 use crate::bad_value::BadValue;
 use crate::load::Time;
 
@@ -163,6 +163,9 @@ pub(super) enum Ask {
         /// Have nodes bring it at once, whatever their windows say
         #[arg(long)]
         now: bool,
+        /// Series that it belongs to [default: the one that it was ingested with]
+        #[arg(long, value_name = "NAME")]
+        series: Option<String>,
         #[command(flatten)]
         at: At,
     },
@@ -218,6 +221,7 @@ pub(super) enum Ask {
         #[command(flatten)]
         at: At,
     },
+    Placement(placing::Placement),
     /// Say which nodes hold a title, and which have sent a receipt for its withdrawal
     Where {
         /// Path of the title
@@ -341,7 +345,7 @@ pub(super) enum KindArg {
 
 /// So many copies at a place: `europe=2`.
 #[derive(Clone)]
-pub(super) struct CopiesAt(Name, NonZeroU16);
+pub(super) struct CopiesAt(pub(super) Name, pub(super) NonZeroU16);
 
 impl FromStr for CopiesAt {
     type Err = BadValue;
@@ -484,8 +488,8 @@ impl Ask {
     /// What is about titles and viewers.
     async fn run_for_viewers(self) -> Result<(), Failed> {
         match self {
-            Self::Publish { title, library, origin, now, at } => {
-                publish(&title, library, origin, now, &at).await
+            Self::Publish { title, library, origin, now, series, at } => {
+                publish(&title, library, origin, (now, series), &at).await
             }
             Self::Withdraw { title, reason, at } => {
                 let body = json!({ "title": title, "reason": reason });
@@ -495,14 +499,15 @@ impl Ask {
             }
             // It is one of three, and what is left is the dry run.
             Self::Plan { dry_run: _, apply, everything, moves, at } => {
-                plan(apply, everything, moves, &at).await
+                placing::plan(apply, everything, moves, &at).await
             }
             Self::Pin { title, everywhere, region, site, none: _, at } => {
                 let at_places = [("region", region), ("site", site)];
-                let answer = pin(&title, everywhere, at_places, &at).await?;
+                let answer = placing::pin(&title, everywhere, at_places, &at).await?;
                 at.print(&answer, plan_report::pinned);
                 Ok(())
             }
+            Self::Placement(placement) => placement.run().await,
             Self::Where { title, at } => {
                 let answer = at.client()?.get("/api/v1/where", &[("title", title)]).await?;
                 at.print(&answer, report::title_at_nodes);
@@ -545,13 +550,14 @@ async fn publish(
     title: &str,
     library: Option<PathBuf>,
     origin: Option<String>,
-    now: bool,
+    (now, series): (bool, Option<String>),
     at: &At,
 ) -> Result<(), Failed> {
     let path = TitlePath::new(title).map_err(|error| Failed(2, error.to_string()))?;
     let client = at.client()?;
     let mut publication = read_title(&path, library, origin).await?;
     publication.at_once = now;
+    publication.series = series;
     let answer = client.post("/api/v1/titles/publish", &publication.to_json()).await?;
     at.print(&answer, report::published);
     Ok(())
@@ -580,38 +586,6 @@ async fn read_title(
         (None, origin) => gateway::read_title_in_bucket(&origin.unwrap_or_default(), path).await,
     };
     read.map_err(|why| Failed(1, why))
-}
-
-async fn plan(apply: bool, everything: bool, moves: u16, at: &At) -> Result<(), Failed> {
-    let client = at.client()?;
-    if everything {
-        let answer = client.post("/api/v1/plan/undo", &json!({})).await?;
-        at.print(&answer, plan_report::undone);
-        return Ok(());
-    }
-    let answer = match apply {
-        true => client.post("/api/v1/plan/apply", &json!({ "moves": moves })).await?,
-        false => client.get("/api/v1/plan", &[("moves", moves.to_string())]).await?,
-    };
-    at.print(&answer, |answer| plan_report::plan(answer, apply));
-    Ok(())
-}
-
-/// Pins a title, everywhere or at the places of some scopes.
-async fn pin(
-    title: &str,
-    everywhere: Option<NonZeroU16>,
-    at_places: [(&str, Vec<CopiesAt>); 2],
-    at: &At,
-) -> Result<Value, Failed> {
-    let everywhere = everywhere.map(|copies| json!({ "scope": "everywhere", "copies": copies }));
-    let mut pins: Vec<Value> = everywhere.into_iter().collect();
-    for (scope, places) in at_places {
-        let pin = |CopiesAt(name, copies)| json!({ "scope": { scope: name }, "copies": copies });
-        pins.extend(places.into_iter().map(pin));
-    }
-    let body = json!({ "title": title, "pins": pins });
-    Ok(at.client()?.post("/api/v1/titles/pin", &body).await?)
 }
 
 async fn announce(site: &Name, file: Option<PathBuf>, at: &At) -> Result<(), Failed> {

@@ -26,6 +26,7 @@ pub(super) fn plan(answer: &Value, is_asked: bool) -> String {
         bytes_in_words(answer["moved_bytes"].as_u64().unwrap_or(0)),
         by_why(&answer["moves"])
     );
+    text.push_str(&policy(&answer["policy"]));
     for (name, what) in [("pins_unmet", "pins ask"), ("floors_unmet", "the floor asks")] {
         let count = answer[name].as_u64().unwrap_or(0);
         if count > 0 {
@@ -42,6 +43,27 @@ pub(super) fn plan(answer: &Value, is_asked: bool) -> String {
     }
     text.push_str(end(answer, is_asked));
     text
+}
+
+/// By which bounds titles are placed.
+pub(super) fn policy(policy: &Value) -> String {
+    let whole = |place: &str| policy.pointer(place).and_then(Value::as_u64);
+    let Some(copies) = whole("/floor_copies") else { return String::new() };
+    let churn = whole("/churn_bytes_max").map(bytes_in_words);
+    let part = |kind: &str| percent(&policy["cut_offs"][format!("{kind}_permille")]);
+    let times = |name: &str| policy[name].as_u64().unwrap_or(0) as f64 / 1000.0;
+    format!(
+        "Policy: at least {copies} copies of each title; a plan moves {} at most; storage takes {} of titles for demand, flash {}, global {}; \
+         a move serves {} of its bytes a day and is worth {:.2} times what it displaces; a further copy counts {}; titles below {} starts join the rest\n",
+        churn.as_deref().unwrap_or("as much as is worth it"),
+        part("storage"),
+        part("flash"),
+        part("global"),
+        percent(&policy["worth_permille"]),
+        times("margin_permille"),
+        percent(&policy["further_permille"]),
+        whole("/starts_min").unwrap_or(0),
+    )
 }
 
 /// What comes of it.
@@ -96,7 +118,10 @@ fn outlook(answer: &Value) -> String {
             bytes_in_words(whole("bytes")),
             percent(&region["changed_permille"]),
             percent(&region["day_permille"]),
-            whole("new_titles").to_string(),
+            match whole("new_in_series") {
+                0 => whole("new_titles").to_string(),
+                series => format!("{}, {series} of a series", whole("new_titles")),
+            },
         ]
     }));
     format!("Expected in the coming day:\n{}\n", table(&rows))

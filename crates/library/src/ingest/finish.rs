@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use catalog::{
-    AudioRecord, FileRecord, Record, SourceRecord, SubtitleRecord, VideoRecord, sha256,
+    AudioRecord, FileRecord, Record, SourceRecord, SubtitleRecord, TitleName, VideoRecord, sha256,
     version_name,
 };
 
@@ -125,6 +125,7 @@ impl Ingest<'_> {
             version,
             kind,
             title: self.title.to_string(),
+            series: self.options.series.as_ref().map(TitleName::to_string),
             duration_seconds: (made.seconds() * 1000.0).round() / 1000.0,
             ingested_unix_seconds: now(),
             source,

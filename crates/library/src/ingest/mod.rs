@@ -193,7 +193,15 @@ impl Ingest<'_> {
         if self.options.again || record.source.key != self.key()? || !is_whole {
             return Ok(None);
         }
-        Ok(Some(Ingested { folder, record, outcome: Outcome::Kept, notes: Vec::new() }))
+        let series = self.options.series.as_ref().map(TitleName::as_str);
+        let notes = match series.filter(|series| record.series.as_deref() != Some(series)) {
+            Some(series) => vec![format!(
+                "its record still names {}: publish it with --series {series:?}, or add --again to make it anew",
+                record.series.as_deref().unwrap_or("no series")
+            )],
+            None => Vec::new(),
+        };
+        Ok(Some(Ingested { folder, record, outcome: Outcome::Kept, notes }))
     }
 
     /// A key that is the same for the same source and the same options.

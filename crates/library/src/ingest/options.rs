@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use catalog::TitleName;
+
 use crate::confined::Bounds;
 use crate::ladder::Ladder;
 
@@ -79,6 +81,8 @@ pub struct Options {
     pub segment_seconds: f64,
     /// Subtitles in addition to those in the file.
     pub subtitles: Vec<SideSubtitles>,
+    /// The series that the title belongs to.
+    pub series: Option<TitleName>,
     /// Replace the title if it already exists, even from the same file with the same options.
     pub again: bool,
     /// Limits on what ffmpeg may use of the machine.
@@ -97,6 +101,7 @@ impl Default for Options {
             // Long enough for an efficient encoder, short enough to change the rung before a buffer runs dry.
             segment_seconds: 4.0,
             subtitles: Vec::new(),
+            series: None,
             again: false,
             bounds: Bounds::default(),
         }

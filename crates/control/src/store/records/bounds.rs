@@ -4,8 +4,9 @@ use fleet::{CHAIN_BYTES_MAX, Digest, Name};
 
 use super::{
     AuditRecord, ClusterRecord, FleetRecord, GatewayRecord, InviteRecord, NodeRecord,
-    OperatorRecord, PinsRecord, PlanRecord, PopularityRecord, Revoked, SecretRecord, SiteRecord,
-    StoreRecord, TitleRecord, TokenKeyRecord, UnusedRecord, ViewerCertificateRecord, Wanted,
+    OperatorRecord, PinsRecord, PlacementRecord, PlanRecord, PopularityRecord, Revoked,
+    SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord, UnusedRecord,
+    ViewerCertificateRecord, Wanted,
 };
 use crate::store::KEY_BYTES_MAX;
 
@@ -20,6 +21,9 @@ pub const SERIALS_MAX: usize = 16;
 
 /// Most pins of one title.
 pub const PINS_MAX: usize = 100;
+
+/// Most copies that each title may have.
+const FLOOR_COPIES_MAX: u16 = 100;
 
 /// Most clusters of a plan: their digests fit into one value.
 pub const MANIFESTS_MAX: usize = 10_000;
@@ -182,6 +186,8 @@ impl StoreRecord for TitleRecord {
     fn check(&self, name: &str) -> Checked {
         require(catalog::TitlePath::new(name).is_ok(), "its key does not end with a title's path")?;
         require(self.withdrawn.len() <= WITHDRAWN_MAX, "more than 1000 versions are withdrawn")?;
+        let is_series = |series: &String| catalog::TitleName::new(series).is_ok();
+        require(self.series.as_ref().is_none_or(is_series), "its series has no name")?;
         let Some(published) = &self.published else { return Ok(()) };
         require(published.check().is_ok(), "what is published is out of its bounds")?;
         require(published.path == name, "what is published has another path")?;
@@ -199,6 +205,27 @@ impl StoreRecord for PinsRecord {
         require(catalog::TitlePath::new(name).is_ok(), "its key does not end with a title's path")?;
         require(self.pins.len() <= PINS_MAX, "it has more than 100 pins")?;
         require(self.pins.iter().all(|pin| pin.copies > 0), "a pin wants 0 copies")
+    }
+}
+
+impl StoreRecord for PlacementRecord {
+    const FOLDER: &'static str = "placement";
+
+    fn check(&self, name: &str) -> Checked {
+        require(name.is_empty(), "there is only one")?;
+        let policy = &self.policy;
+        require(
+            (1..=FLOOR_COPIES_MAX).contains(&policy.floor_copies),
+            "floor_copies is not 1 to 100",
+        )?;
+        let cut_offs = &policy.cut_offs;
+        let permilles =
+            [cut_offs.storage_permille, cut_offs.flash_permille, cut_offs.global_permille];
+        require(permilles.iter().all(|part| *part <= 1000), "a cut-off is above 1000")?;
+        require(
+            policy.margin_permille >= 1000,
+            "margin_permille is below 1000: titles of like demand would take turns",
+        )
     }
 }
 

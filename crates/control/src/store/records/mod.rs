@@ -12,6 +12,7 @@
 //! | `invite/ID` | [`InviteRecord`] |
 //! | `title/PATH` | [`TitleRecord`] |
 //! | `pins/PATH` | [`PinsRecord`] |
+//! | `placement` | [`PlacementRecord`] |
 //! | `plan` | [`PlanRecord`] |
 //! | `popularity` | [`PopularityRecord`] |
 //! | `unused/DIGEST` | [`UnusedRecord`] |
@@ -29,6 +30,7 @@ mod bounds;
 mod form;
 
 use fleet::{Announced, Digest, Name, NodeKind, NodePlace, Prefix, PublishedTitle, SteeringPolicy};
+use placement::PlacementPolicy;
 use serde::{Deserialize, Serialize};
 
 pub use bounds::{MANIFESTS_MAX, PINS_MAX, SERIALS_MAX, WITHDRAWN_MAX};
@@ -282,6 +284,9 @@ pub struct TitleRecord {
     /// Nodes bring it at once, whatever their windows say.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_once: bool,
+    /// The series that it belongs to: the next title of it is expected to be watched as this one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
     /// Versions that nobody may serve any more, oldest first.
     #[serde(default)]
     pub withdrawn: Vec<WithdrawnVersion>,
@@ -325,6 +330,14 @@ pub enum PinnedScope {
     Region(Name),
     /// One site.
     Site(Name),
+}
+
+/// How titles are placed: `placement`. A store without it has the defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlacementRecord {
+    /// Bounds, and what things are worth.
+    pub policy: PlacementPolicy,
 }
 
 /// Which titles nodes hold: `plan`. A store without it says that every node holds everything.
@@ -545,9 +558,10 @@ mod tests {
         let version = Digest::of(b"old");
         let withdrawn = vec![WithdrawnVersion { version, since_unix_seconds: 9 }];
         reads_what_it_writes(
-            &TitleRecord { published: None, at_once: false, withdrawn },
+            &TitleRecord { series: Some("a show".into()), withdrawn, ..TitleRecord::default() },
             "films/a",
         );
+        reads_what_it_writes(&PlacementRecord::default(), "");
         for role in [Role::Admin, Role::Read, Role::Partner(vec![name("paris")])] {
             let sha256 = matches!(role, Role::Admin).then(|| Digest::of(b"token"));
             let operator = OperatorRecord { role, sha256, made_unix_seconds: 1, revoked: None };
@@ -583,13 +597,14 @@ mod tests {
             assert!(error.contains(key) && error.contains(reason), "{error}");
         }
         let twice = TitleRecord {
-            published: None,
-            at_once: false,
             withdrawn: vec![
                 WithdrawnVersion { version: Digest::of(b""), since_unix_seconds: 0 };
                 WITHDRAWN_MAX + 1
             ],
+            ..TitleRecord::default()
         };
+        let policy = PlacementPolicy { floor_copies: 0, ..PlacementPolicy::default() };
+        assert!(PlacementRecord { policy }.put("").is_err(), "a title without a copy");
         assert!(twice.put("films/a").is_err());
         assert!(TitleRecord::default().put(".hidden").is_err());
     }

@@ -1,0 +1,142 @@
+//! What a new title is expected to be watched before anybody can have watched it: as others like it were on their first day.
+//!
+//! The titles like it are the last of its series that came out within half a year. A title without a series is like all that came out within two
+//! weeks. In regions where its publisher has pinned it, it is compared with the better of them: who pins a title expects it to be watched.
+
+use std::collections::BTreeMap;
+
+use fleet::Name;
+
+use crate::counts::Region;
+
+const DAY_SECONDS: u64 = 24 * 3600;
+
+/// A title is new for so long.
+const NEW_SECONDS: u64 = DAY_SECONDS;
+
+/// A title without a series is compared with those that came out within this time.
+const ALIKE_SECONDS: u64 = 14 * DAY_SECONDS;
+
+/// The median of fewer titles of all kinds is chance.
+const ALIKE_MIN: usize = 3;
+
+/// A title is compared with so many of its series, the last ones: a series finds its viewers, or loses them.
+const SERIES_TITLES: usize = 5;
+
+/// A series that has rested for longer is compared with nothing: its counts have decayed.
+const SERIES_SECONDS: u64 = 182 * DAY_SECONDS;
+
+/// A title that viewers may watch.
+#[derive(Clone, Debug)]
+pub struct KnownTitle<'t> {
+    /// Its path.
+    pub path: &'t str,
+    /// When it was published, since 1970.
+    pub published_unix_seconds: u64,
+    /// The series that it belongs to.
+    pub series: Option<&'t str>,
+    /// Where its publisher has said that it must be.
+    pub pinned: PinnedIn,
+}
+
+/// In which regions a title is pinned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PinnedIn {
+    /// In these, which may be none.
+    Regions(Vec<Name>),
+    /// In all.
+    Everywhere,
+}
+
+impl PinnedIn {
+    fn has(&self, region: &Name) -> bool {
+        match self {
+            Self::Regions(regions) => regions.contains(region),
+            Self::Everywhere => true,
+        }
+    }
+}
+
+/// What a new title was compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prior {
+    /// The last titles of its series.
+    Series,
+    /// Other titles that were new of late.
+    Others,
+}
+
+/// A day of one title.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Day {
+    pub(crate) bytes: f64,
+    pub(crate) starts: f64,
+}
+
+/// First days in one region, the least watched first.
+struct FirstDays(Vec<Day>);
+
+impl FirstDays {
+    fn new(mut days: Vec<Day>) -> Self {
+        days.sort_unstable_by(|one, other| one.bytes.total_cmp(&other.bytes));
+        Self(days)
+    }
+
+    /// The median, or the upper quartile.
+    fn expected(&self, is_pinned: bool) -> Day {
+        let part = if is_pinned { 3 } else { 2 };
+        self.0[(self.0.len() * part / 4).min(self.0.len() - 1)]
+    }
+}
+
+/// What there is to compare new titles of one region with.
+pub(crate) struct Priors<'t> {
+    region: &'t Name,
+    now: u64,
+    series: BTreeMap<&'t str, FirstDays>,
+    others: Option<FirstDays>,
+}
+
+impl<'t> Priors<'t> {
+    pub(crate) fn new(
+        region: &'t Name,
+        counts: &Region,
+        titles: &'t [KnownTitle<'t>],
+        now: u64,
+    ) -> Self {
+        let age = |title: &KnownTitle<'_>| now.saturating_sub(title.published_unix_seconds);
+        let first = |title: &KnownTitle<'_>| counts.first_day(title, now).unwrap_or_default();
+        let others =
+            titles.iter().filter(|title| (NEW_SECONDS..ALIKE_SECONDS).contains(&age(title)));
+        let others: Vec<Day> = others.map(first).collect();
+        let mut by_series: BTreeMap<&str, Vec<&KnownTitle<'_>>> = BTreeMap::new();
+        for title in
+            titles.iter().filter(|title| (NEW_SECONDS..SERIES_SECONDS).contains(&age(title)))
+        {
+            if let Some(series) = title.series {
+                by_series.entry(series).or_default().push(title);
+            }
+        }
+        let last = |(series, mut titles): (&'t str, Vec<&KnownTitle<'_>>)| {
+            titles.sort_by_key(|title| (age(title), title.path));
+            titles.truncate(SERIES_TITLES);
+            (series, FirstDays::new(titles.into_iter().map(first).collect()))
+        };
+        let series = by_series.into_iter().map(last).collect();
+        let others = (others.len() >= ALIKE_MIN).then(|| FirstDays::new(others));
+        Self { region, now, series, others }
+    }
+
+    /// What is expected of a title, if it is new and there is anything to compare it with.
+    pub(crate) fn of(&self, title: &KnownTitle<'_>) -> Option<(Prior, Day)> {
+        if self.now.saturating_sub(title.published_unix_seconds) >= NEW_SECONDS {
+            return None;
+        }
+        let is_pinned = title.pinned.has(self.region);
+        let series = title.series.and_then(|series| self.series.get(series));
+        let of_series = series.map(|days| (Prior::Series, days.expected(is_pinned)));
+        let of_others =
+            || self.others.as_ref().map(|days| (Prior::Others, days.expected(is_pinned)));
+        of_series.or_else(of_others)
+    }
+}
