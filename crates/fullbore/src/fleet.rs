@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::{Args, Subcommand};
-use simulation::{DayOptions, simulate};
+use clap::{Args, Subcommand, ValueEnum};
+use simulation::{DayOptions, NewTitles, simulate};
 
 use crate::{say, tell};
 
@@ -43,6 +43,9 @@ struct Simulate {
     /// Room of the nodes, in hundredths of what is drawn: at 100 a site has room for about the whole catalog
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     room: u32,
+    /// What placement knows of new titles when it plans the day
+    #[arg(long, value_enum, default_value_t = New::Known)]
+    new: New,
     /// Let nothing go wrong
     #[arg(long)]
     healthy: bool,
@@ -52,6 +55,26 @@ struct Simulate {
     /// Write a page with charts to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum New {
+    /// How much each will be watched, as of all others
+    Known,
+    /// What was watched of their series, as a gateway does
+    Series,
+    /// Nothing: no viewers are expected
+    Unknown,
+}
+
+impl From<New> for NewTitles {
+    fn from(new: New) -> Self {
+        match new {
+            New::Known => Self::Known,
+            New::Series => Self::Series,
+            New::Unknown => Self::Unknown,
+        }
+    }
 }
 
 impl Fleet {
@@ -64,7 +87,7 @@ impl Fleet {
 
 impl Simulate {
     fn run(self) -> ExitCode {
-        let Self { nodes, titles, seed, hours, room, healthy, json, html } = self;
+        let Self { nodes, titles, seed, hours, room, new, healthy, json, html } = self;
         let room_percent = room;
         let begin = Instant::now();
         let report = simulate(&DayOptions {
@@ -74,6 +97,7 @@ impl Simulate {
             hours,
             room_percent,
             healthy,
+            new: new.into(),
             planted: None,
         });
         // Not in the report: that is the same on any machine.

@@ -13,6 +13,7 @@ use crate::expected::{Today, input, window_bytes};
 use crate::faults::Faults;
 use crate::fill::{Fill, WINDOW_STEPS};
 use crate::judge::Judge;
+use crate::newcomers::NewTitles;
 use crate::plays::{ORDERS, Play, SitePlays};
 use crate::report::{DayReport, HourOfDay, RuleShare, SiteOfDay};
 use crate::world::{PLAYS_PER_NODE, VIEWER_BITS_PER_SECOND, World, drawn};
@@ -45,6 +46,8 @@ pub struct DayOptions {
     pub room_percent: u32,
     /// Whether nothing goes wrong.
     pub healthy: bool,
+    /// What is known of new titles when the day is planned.
+    pub new: NewTitles,
     /// A bug to plant.
     pub planted: Option<Planted>,
 }
@@ -161,7 +164,13 @@ impl<'o> Day<'o> {
         let expected = u64::from(self.options.nodes) * PLAYS_PER_NODE * STEP_BYTES * 9;
         let churn = expected / 1000 * CHURN_PERMILLE;
         let held = &self.fleet.snapshot().nodes;
-        let today = Today { held, lies: &self.faults.lies, churn_bytes_max: churn };
+        let today = Today {
+            held,
+            lies: &self.faults.lies,
+            churn_bytes_max: churn,
+            new: self.options.new,
+            seed: self.options.seed,
+        };
         let plan: Plan = plan(input(&self.world, Some(today))).expect("a drawn fleet is sound");
         let moved = plan.moved_bytes();
         self.report.churn_bytes_max = churn;
@@ -299,6 +308,8 @@ impl<'o> Day<'o> {
         hour.health += u64::from(decision.label == Some(Label::Health));
         let site = &mut self.report.by_site[session.site as usize];
         site.watched_bytes += bytes;
+        let is_new = session.title as usize >= self.world.known;
+        self.report.new_titles.watched_bytes += if is_new { bytes } else { 0 };
         let shares = &mut self.report.by_reason;
         let Some(first) = well else {
             self.report.nowhere += 1;
@@ -310,6 +321,7 @@ impl<'o> Day<'o> {
             Some(Label::Health) => shares.health += bytes,
             None if Some(first.node) == decision.first_choice => {
                 shares.first_choice += bytes;
+                self.report.new_titles.first_choice_bytes += if is_new { bytes } else { 0 };
                 site.near_bytes += bytes;
             }
             None => shares.lost += bytes,

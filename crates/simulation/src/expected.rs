@@ -1,9 +1,10 @@
 //! What placement is told: nodes, titles, and what each region is expected to watch.
 
-use fleet::{Name, NodeKind, PublishedTitle, SnapshotNode};
+use fleet::{Name, NodeKind, PublishedTitle, SnapshotNode, WatchCount};
 use placement::{PlacementInput, PlacementNode, PlacementTitle, RegionDemand, TitleDemand};
 
 use crate::day::STEP_BYTES;
+use crate::newcomers::{NewTitles, Newcomers};
 use crate::world::{PLAYS_PER_NODE, World};
 
 /// What a node may take in one window: 1.2 Gb/s for storage, 0.4 and 0.3 Gb/s for the others, whatever else they do.
@@ -23,6 +24,10 @@ pub(crate) struct Today<'t> {
     /// Titles about which a region's feed lies.
     pub(crate) lies: &'t [u32],
     pub(crate) churn_bytes_max: u64,
+    /// What is known of new titles.
+    pub(crate) new: NewTitles,
+    /// The day's seed, by which new titles have their series.
+    pub(crate) seed: u64,
 }
 
 /// What placement is told: on the day itself, or the day before of what was known then.
@@ -51,7 +56,7 @@ pub(crate) fn input(world: &World, today: Option<Today<'_>>) -> PlacementInput {
     let mut input = PlacementInput {
         titles: world.titles[..titles].iter().map(title).collect(),
         nodes: nodes.collect(),
-        demand: demand(world, titles, today.map_or(&[][..], |today| today.lies)),
+        demand: demand(world, titles, today),
         ..Default::default()
     };
     input.policy.churn_bytes_max = today.map(|today| today.churn_bytes_max);
@@ -59,7 +64,8 @@ pub(crate) fn input(world: &World, today: Option<Today<'_>>) -> PlacementInput {
 }
 
 /// What each region is expected to watch. The first region's feed lies about some titles.
-fn demand(world: &World, titles: usize, lies: &[u32]) -> Vec<RegionDemand> {
+fn demand(world: &World, titles: usize, today: Option<Today<'_>>) -> Vec<RegionDemand> {
+    let lies = today.map_or(&[][..], |today| today.lies);
     let plays = world.nodes.len() as u128 * u128::from(PLAYS_PER_NODE);
     let (all_sites, all_titles) =
         (world.site_sums.last().copied().unwrap_or(1).max(1), world.wanted_sum().max(1));
@@ -72,16 +78,31 @@ fn demand(world: &World, titles: usize, lies: &[u32]) -> Vec<RegionDemand> {
         }
         before = *sum;
     }
+    let watched = |weight: u64, title: u32, times: u128| {
+        let part = u128::from(world.share(title as usize)) * u128::from(weight);
+        let thousandths = part / u128::from(all_sites) * plays * 1000 / u128::from(all_titles);
+        WatchCount {
+            starts: (thousandths * times / 1000) as u64,
+            bytes: (thousandths * times * u128::from(STEP_BYTES) * 9 / 1000) as u64,
+        }
+    };
+    let new = today.map_or(NewTitles::Known, |today| today.new);
+    let newcomers = match (new, today) {
+        (NewTitles::Series, Some(today)) => {
+            let day = |weight, title| watched(weight, title, 1);
+            Newcomers::by_series(world, today.seed, &regions, day)
+        }
+        _ => Newcomers::default(),
+    };
     let of = |(at, (region, weight)): (usize, (Name, u64))| {
         let demand = |title: u32| {
-            let part = u128::from(world.share(title as usize)) * u128::from(weight);
-            let thousandths = part / u128::from(all_sites) * plays * 1000 / u128::from(all_titles);
-            let lie = if at == 0 && lies.contains(&title) { 1000 } else { 1 };
-            TitleDemand {
-                title,
-                starts: (thousandths * lie / 1000) as u64,
-                bytes: (thousandths * lie * u128::from(STEP_BYTES) * 9 / 1000) as u64,
-            }
+            let is_new = title as usize >= world.known;
+            let count = match is_new && new != NewTitles::Known {
+                true => newcomers.of(at, title),
+                false if at == 0 && lies.contains(&title) => watched(weight, title, 1000),
+                false => watched(weight, title, 1),
+            };
+            TitleDemand { title, starts: count.starts, bytes: count.bytes }
         };
         RegionDemand { region, titles: (0..titles as u32).map(demand).collect() }
     };

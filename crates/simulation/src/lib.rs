@@ -20,6 +20,7 @@ mod faults;
 mod fill;
 mod held;
 mod judge;
+mod newcomers;
 mod plays;
 mod report;
 mod rivals;
@@ -27,4 +28,5 @@ mod threads;
 mod world;
 
 pub use day::{DayOptions, Planted, simulate};
-pub use report::{DayReport, HourOfDay, ReasonShares, RuleShare, SiteOfDay};
+pub use newcomers::NewTitles;
+pub use report::{DayReport, HourOfDay, NewShare, ReasonShares, RuleShare, SiteOfDay};

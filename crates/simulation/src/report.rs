@@ -47,6 +47,8 @@ pub struct DayReport {
     pub consistent_hashing: RuleShare,
     /// LRU pull-through.
     pub lru_pull_through: RuleShare,
+    /// Of new titles alone.
+    pub new_titles: NewShare,
     /// From where what was watched came.
     pub by_reason: ReasonShares,
     /// By hour of the simulated day.
@@ -66,6 +68,15 @@ pub struct RuleShare {
     pub first_choice_ppm: u64,
     /// Bytes brought beside bytes watched.
     pub fill_ppm: u64,
+}
+
+/// How well viewers of new titles were served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NewShare {
+    /// What was watched of them.
+    pub watched_bytes: u64,
+    /// How much of that came from the first choice.
+    pub first_choice_bytes: u64,
 }
 
 /// An hour.
@@ -148,6 +159,12 @@ impl DayReport {
         for (name, rule) in rules {
             let (first, fill) = (percent(rule.first_choice_ppm), percent(rule.fill_ppm));
             let _ = writeln!(text, "{name:<24}{first:>18}{fill:>18}");
+        }
+        let new = self.new_titles;
+        if new.watched_bytes > 0 {
+            let share = RuleShare::new(new.first_choice_bytes, 0, new.watched_bytes);
+            let (name, first) = ("  of new titles", percent(share.first_choice_ppm));
+            let _ = writeln!(text, "{name:<24}{first:>18}");
         }
         let _ =
             write!(text, "\n{:>4} {:>12} {:>10} {:>10}\n", "hour", "plays", "label C", "label H");

@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fullbore_simulation::{DayOptions, DayReport, Planted, simulate};
+use fullbore_simulation::{DayOptions, DayReport, NewTitles, Planted, simulate};
 
 fn day(seed: u64) -> DayOptions {
     let (room_percent, healthy) = (100, false);
-    DayOptions { nodes: 20, titles: 200, seed, hours: 24, room_percent, healthy, planted: None }
+    let (new, planted) = (NewTitles::Known, None);
+    DayOptions { nodes: 20, titles: 200, seed, hours: 24, room_percent, healthy, new, planted }
 }
 
 /// Of six nodes at three sites: the least that has three failure domains and can lose one.
@@ -64,6 +65,24 @@ fn the_same_seed_gives_the_same_day() {
     let short = |seed| simulate(&DayOptions { hours: 4, ..day(seed) });
     assert_eq!(short(7), short(7));
     assert_ne!(short(7).watched_bytes, short(8).watched_bytes);
+}
+
+#[test]
+fn a_fleet_that_knows_the_series_of_new_titles_serves_them_nearly_as_one_that_knows_all() {
+    let of = |new| {
+        let share = |seed| {
+            let day = DayOptions { nodes: 60, titles: 1_000, room_percent: 50, new, ..day(seed) };
+            let report = simulate(&DayOptions { healthy: true, ..day });
+            clean(&report);
+            report.new_titles
+        };
+        let days = [1, 2].map(share);
+        let watched: u64 = days.iter().map(|day| day.watched_bytes).sum();
+        days.iter().map(|day| day.first_choice_bytes).sum::<u64>() * 1000 / watched
+    };
+    let [known, series, unknown] =
+        [NewTitles::Known, NewTitles::Series, NewTitles::Unknown].map(of);
+    assert!(unknown + 100 < series && series + 50 > known, "{known} {series} {unknown}");
 }
 
 /// Each planted bug, and what is said of it.

@@ -16,7 +16,7 @@ const ARROWS: &str = "
     node:      answers catalog crypt fleet identity machine s3 smallfile steering token
     answers:   catalog fleet steering token
     identity:  fleet smallfile
-    simulation: fleet placement steering
+    simulation: fleet placement popularity steering
     placement: fleet steering
     steering:  fleet
     popularity: fleet

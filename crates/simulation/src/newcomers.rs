@@ -1,0 +1,99 @@
+//! What a fleet may know of titles that nobody has watched yet: by their series, as gateways do, with the real counts.
+//!
+//! Each new title continues a series of four titles that were watched about as much as it will be: a little more or less popular, at random. The
+//! draw is of its own, so the same seed has the same viewers whatever the fleet knows.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use fleet::{Name, WatchCount};
+use popularity::{FleetPopularity, KnownTitle, PinnedIn};
+
+use crate::world::World;
+
+/// Titles of a series that came out yesterday.
+const SERIES_TITLES: usize = 4;
+
+/// They are this near in the order of popularity: within a twentieth of the catalog.
+const NEAR: usize = 20;
+
+const DAY_SECONDS: u32 = 24 * 3600;
+
+/// When the series' titles came out. Any time.
+const YESTERDAY: u64 = 1_800_000_000;
+
+/// What is known of new titles when the day is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewTitles {
+    /// How much each will be watched, as of all others.
+    Known,
+    /// What was watched of their series.
+    Series,
+    /// Nothing.
+    Unknown,
+}
+
+/// What is expected of new titles, by region and title.
+#[derive(Default)]
+pub(crate) struct Newcomers {
+    expected: Vec<BTreeMap<u32, WatchCount>>,
+}
+
+impl Newcomers {
+    /// `day` says what a region of some weight watches of a title.
+    pub(crate) fn by_series(
+        world: &World,
+        seed: u64,
+        regions: &[(Name, u64)],
+        day: impl Fn(u64, u32) -> WatchCount,
+    ) -> Self {
+        let series = series(world, seed);
+        let names: Vec<String> = (0..series.len()).map(|number| number.to_string()).collect();
+        let mut known = Vec::new();
+        let now = YESTERDAY + u64::from(DAY_SECONDS);
+        for (name, (new, members)) in names.iter().zip(&series) {
+            let title = |title: &u32, published_unix_seconds| KnownTitle {
+                path: &world.titles[*title as usize].path,
+                published_unix_seconds,
+                series: Some(name),
+                pinned: PinnedIn::Regions(Vec::new()),
+            };
+            known.push((*new, title(new, now)));
+            known.extend(members.iter().map(|member| (*member, title(member, YESTERDAY))));
+        }
+        let mut popularity = FleetPopularity::default();
+        for (region, weight) in regions {
+            let members = known.iter().filter(|(title, _)| (*title as usize) < world.known);
+            let mut watched: BTreeMap<&str, WatchCount> = BTreeMap::new();
+            watched.extend(members.map(|(title, known)| (known.path, day(*weight, *title))));
+            popularity.add(region, watched, WatchCount::default(), DAY_SECONDS, now);
+        }
+        let titles: Vec<KnownTitle<'_>> = known.iter().map(|(_, title)| title.clone()).collect();
+        let expected = popularity.forecast(&titles, now).into_iter().map(|forecast| {
+            let titles = forecast.titles.iter().map(|one| (known[one.title as usize].0, one.count));
+            titles.filter(|(title, _)| *title as usize >= world.known).collect()
+        });
+        Self { expected: expected.collect() }
+    }
+
+    pub(crate) fn of(&self, region: usize, title: u32) -> WatchCount {
+        self.expected.get(region).and_then(|own| own.get(&title)).copied().unwrap_or_default()
+    }
+}
+
+/// New titles, each with what its series has had.
+fn series(world: &World, seed: u64) -> Vec<(u32, Vec<u32>)> {
+    // Not the draws of the day.
+    let mut random = Rng::with_seed(seed ^ 0x5e71_e500);
+    let mut order: Vec<u32> = (0..world.known as u32).collect();
+    order.sort_by_key(|title| (world.share(*title as usize), *title));
+    let near = (world.known / NEAR).max(1);
+    let new = (world.known..world.titles.len()).map(|new| {
+        let share = world.share(new);
+        let own = order.partition_point(|title| world.share(*title as usize) < share);
+        let (from, to) = (own.saturating_sub(near), (own + near).min(order.len()));
+        let members = (0..SERIES_TITLES).map(|_| order[random.usize(from..to)]);
+        (new as u32, members.collect())
+    });
+    new.collect()
+}
