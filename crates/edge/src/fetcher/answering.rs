@@ -114,7 +114,7 @@ impl Helper {
         // Before anybody knows of the object: who asks for these blocks gets them from here.
         let blocks = found.range.start / BLOCK_BYTES..found.range.end.div_ceil(BLOCK_BYTES);
         object.take(blocks.clone());
-        self.room().begin(object.number, OBJECT_BYTES, Instant::now());
+        self.room().begin(object.number, &object.path, OBJECT_BYTES, Instant::now());
         self.known().add(Arc::clone(&object));
         Ok(Answer { body: Some((found, blocks)), ..Answer::of(object) })
     }

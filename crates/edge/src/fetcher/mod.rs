@@ -91,7 +91,12 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     let mut room = Room::new(bytes_max);
     let mut known = Known::default();
     for object in objects {
-        room.begin(object.number, object.stored_bytes() + OBJECT_BYTES, Instant::now());
+        room.begin(
+            object.number,
+            &object.path,
+            object.stored_bytes() + OBJECT_BYTES,
+            Instant::now(),
+        );
         known.add(Arc::new(object));
     }
     let (known, room) = (Mutex::new(known), Mutex::new(room));
@@ -191,7 +196,7 @@ impl Helper {
             return;
         }
         drop(known);
-        self.room().remove(object.number);
+        self.room().remove(object.number, Instant::now());
         object.end();
         self.tell(EdgeTold::Ended { object: object.number, why });
     }

@@ -1,6 +1,11 @@
 //! Which objects have to go when the cache is full: those that viewers wanted least, lately.
+//!
+//! As in the hot set, what counts is how often something was wanted of late, whether it was there or not: what has gone is remembered for a while, so
+//! a film that comes again has not lost its viewers of yesterday. What nobody wanted before is the first to go. Other than there, nothing is kept
+//! out: bytes get to viewers through the cache's disk, so whoever asks for something has it brought.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 /// After so long a use counts half: an evening's film is cold the next day, and one that is watched every evening is not.
@@ -9,14 +14,20 @@ const HALF_LIFE: Duration = Duration::from_secs(6 * 3600);
 /// An object is in use until so long after the server said so last. The server says it every second, and may be late.
 const IN_USE: Duration = Duration::from_secs(3);
 
+/// So many paths that have gone are remembered. Each takes some 40 bytes.
+const GONE_MAX: usize = 100_000;
+
 /// How much is there, and how warm each object is.
 pub(crate) struct Room {
     bytes_max: u64,
     objects: HashMap<u64, Warmth>,
+    /// How warm paths were whose objects have gone, by the paths' hashes. Two paths of one hash would share a heat, and no bytes.
+    gone: HashMap<u64, (f64, Instant)>,
 }
 
 struct Warmth {
     bytes: u64,
+    path: u64,
     heat: f64,
     used: Option<Instant>,
     since: Instant,
@@ -24,16 +35,18 @@ struct Warmth {
 
 impl Room {
     pub(crate) fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, objects: HashMap::new() }
+        Self { bytes_max, objects: HashMap::new(), gone: HashMap::new() }
     }
 
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// A new object.
-    pub(crate) fn begin(&mut self, object: u64, bytes: u64, now: Instant) {
-        self.objects.insert(object, Warmth { bytes, heat: 0.0, used: None, since: now });
+    /// A new object, or a new version of one.
+    pub(crate) fn begin(&mut self, object: u64, path: &str, bytes: u64, now: Instant) {
+        let path = hash(path);
+        let heat = self.gone.remove(&path).map_or(0.0, |(heat, since)| left(heat, since, now));
+        self.objects.insert(object, Warmth { bytes, path, heat, used: None, since: now });
     }
 
     /// `object` has so many bytes more, if it is still there.
@@ -52,8 +65,17 @@ impl Room {
     }
 
     /// `object` is gone.
-    pub(crate) fn remove(&mut self, object: u64) {
-        self.objects.remove(&object);
+    pub(crate) fn remove(&mut self, object: u64, now: Instant) {
+        let Some(warmth) = self.objects.remove(&object) else { return };
+        self.gone.insert(warmth.path, (warmth.heat, warmth.since));
+        if self.gone.len() > GONE_MAX {
+            // Finding the coldest takes longer than remembering one, so half go at once.
+            let mut heats: Vec<f64> =
+                self.gone.values().map(|(heat, since)| left(*heat, *since, now)).collect();
+            let (_, bound, _) = heats.select_nth_unstable_by(GONE_MAX / 2, f64::total_cmp);
+            let bound = *bound;
+            self.gone.retain(|_, (heat, since)| left(*heat, *since, now) > bound);
+        }
     }
 
     /// The coldest object that nobody uses, except those that must stay.
@@ -90,11 +112,21 @@ impl Room {
     }
 }
 
+fn hash(path: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What is left of a heat.
+fn left(heat: f64, since: Instant, now: Instant) -> f64 {
+    let halves = now.saturating_duration_since(since).as_secs_f64() / HALF_LIFE.as_secs_f64();
+    heat * (-halves).exp2()
+}
+
 impl Warmth {
     fn heat_at(&self, now: Instant) -> f64 {
-        let halves =
-            now.saturating_duration_since(self.since).as_secs_f64() / HALF_LIFE.as_secs_f64();
-        self.heat * (-halves).exp2()
+        left(self.heat, self.since, now)
     }
 
     fn is_used(&self, now: Instant) -> bool {
@@ -112,7 +144,7 @@ mod tests {
         let at = |hours: u64| start + Duration::from_secs(hours * 3600);
         let mut room = Room::new(100);
         for object in 1..=4 {
-            room.begin(object, 20, start);
+            room.begin(object, &object.to_string(), 20, start);
             room.add(object, 5);
         }
         (0..9).for_each(|_| room.use_of(1, at(0)));
@@ -124,7 +156,46 @@ mod tests {
         assert_eq!(room.make(76, at(24), |_| false), None, "3 is being watched");
         assert_eq!(room.make(76, at(25), |_| false), Some(vec![4, 2, 1, 3]));
         assert_eq!(room.make(76, at(25), |object| object == 1), None, "1 is being fetched");
-        room.remove(4);
+        room.remove(4, at(24));
         assert_eq!(room.make(25, at(24), |_| false), Some(vec![]));
+    }
+
+    #[test]
+    fn what_comes_again_has_its_heat_and_passers_by_displace_each_other() {
+        let start = Instant::now();
+        let at = |minutes: u64| start + Duration::from_secs(minutes * 60);
+        let mut room = Room::new(100);
+        room.begin(1, "loved", 50, start);
+        (0..8).for_each(|_| room.use_of(1, start));
+        room.begin(2, "liked", 40, start);
+        (0..4).for_each(|_| room.use_of(2, start));
+        // It is replaced, or its bytes were wrong.
+        room.remove(2, at(1));
+        room.begin(3, "liked", 40, at(2));
+        for passer in 10..200 {
+            let now = at(passer);
+            let gone = room.make(10, now, |_| false).expect("there is room");
+            assert!(gone.iter().all(|object| *object >= 10), "{passer} displaces {gone:?}");
+            gone.into_iter().for_each(|object| room.remove(object, now));
+            room.begin(passer, &format!("passer {passer}"), 10, now);
+            room.use_of(passer, now);
+        }
+    }
+
+    #[test]
+    fn a_bounded_number_of_paths_is_remembered_the_warmest() {
+        let start = Instant::now();
+        let mut room = Room::new(1);
+        for object in 0..=GONE_MAX as u64 {
+            room.begin(object, &object.to_string(), 1, start);
+            room.use_of(object, start);
+            if object == 7 {
+                room.use_of(object, start);
+            }
+            room.remove(object, start);
+        }
+        assert!(room.gone.len() <= GONE_MAX / 2);
+        room.begin(1, "7", 1, start);
+        assert_eq!(room.objects[&1].heat, 2.0);
     }
 }
