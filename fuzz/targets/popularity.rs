@@ -8,7 +8,7 @@
 use catalog::TitlePath;
 use fleet::{Name, WatchCount, WatchReport};
 use libfuzzer_sys::fuzz_target;
-use popularity::{COUNTS_MAX, FleetPopularity, KnownTitle, PopularityState};
+use popularity::{COUNTS_MAX, FleetPopularity, KnownTitle, PinnedIn, PopularityState};
 
 const NOW: u64 = 1_800_000_000;
 
@@ -58,8 +58,14 @@ fn check_state(state: PopularityState) {
 }
 
 fn forecast(popularity: &FleetPopularity) {
-    let known = |path| KnownTitle { path, published_unix_seconds: NOW - 100_000, is_pinned: false };
-    let titles = ["films/a", "films/b", "films/c", "films/d"].map(known);
+    let known = |path| KnownTitle {
+        path,
+        published_unix_seconds: NOW - 100_000,
+        series: Some("films"),
+        pinned: PinnedIn::Everywhere,
+    };
+    let mut titles = ["films/a", "films/b", "films/c", "films/d"].map(known);
+    titles[3].published_unix_seconds = NOW;
     for region in popularity.forecast(&titles, NOW) {
         assert!(region.changed_permille <= 1000 && (250..=4000).contains(&region.day_permille));
         assert!(region.titles.iter().all(|title| title.title < 4));

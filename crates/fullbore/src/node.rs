@@ -49,6 +49,9 @@ pub(crate) struct Node {
     /// Most that bringing and checking titles takes, in bits per second, such as 800M or 2.5G; 0 means no bound
     #[arg(long, value_name = "RATE", default_value = "800M")]
     fill_rate: FillRate,
+    /// Most bytes to bring in one window, or in a day if there is none, such as 500G or 6.5T [default: no limit]
+    #[arg(long, value_name = "BYTES")]
+    fill_max: Option<FillMax>,
     /// Seconds to wait for each node of the cluster whose turn it is to fetch a title, besides the time that it takes
     #[arg(long, value_name = "SECONDS", default_value = "30")]
     fill_wait: Amount,
@@ -108,6 +111,25 @@ impl std::str::FromStr for FillRate {
         let rate = rate.filter(|rate| *rate == 0.0 || (8e3..=1e14).contains(rate));
         let wanted = "a rate in bits per second, such as 800M or 2.5G, or 0";
         rate.map(|rate| Self(rate as u64)).ok_or_else(|| BadValue::new(text, wanted))
+    }
+}
+
+/// Bytes that may come in a window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct FillMax(u64);
+
+impl std::str::FromStr for FillMax {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let units = [("M", 1e6), ("G", 1e9), ("T", 1e12)];
+        let unit = units.iter().find_map(|(unit, many)| Some((text.strip_suffix(unit)?, *many)));
+        let (number, many) = unit.unwrap_or((text, 1.0));
+        let bytes = number.parse::<f64>().ok().map(|number| number * many);
+        // Less than a block would bring nothing, ever.
+        let bytes = bytes.filter(|bytes| (4e6..=1e18).contains(bytes));
+        let wanted = "bytes, such as 500G or 6.5T, and 4M at least";
+        bytes.map(|bytes| Self(bytes as u64)).ok_or_else(|| BadValue::new(text, wanted))
     }
 }
 
@@ -209,6 +231,7 @@ impl Node {
             libraries: self.library.clone(),
             copy_bytes_per_second: self.fill_rate.0 / 8,
             windows: self.window.clone(),
+            fill_bytes_max: self.fill_max.map_or(0, |FillMax(bytes)| bytes),
             fill_wait: Duration::from_secs_f64(self.fill_wait.0),
             scrub: Duration::from_secs_f64(self.scrub_hours.0 * 3600.0),
             evict_after: Duration::from_secs_f64(self.evict_after.0),
@@ -227,7 +250,7 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use super::{Amount, FillRate, TableName};
+    use super::{Amount, FillMax, FillRate, TableName};
 
     #[test]
     fn amounts_are_not_negative() {
@@ -245,6 +268,18 @@ mod tests {
         }
         for bad in ["", "M", "-1M", "1", "1T", "NaNG", "infG", "800 M", "1e15"] {
             assert!(bad.parse::<FillRate>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_windows_volume_is_in_bytes() {
+        for (text, bytes) in
+            [("500G", 500_000_000_000), ("6.5T", 6_500_000_000_000), ("4e6", 4_000_000)]
+        {
+            assert_eq!(text.parse::<FillMax>().ok(), Some(FillMax(bytes)), "{text}");
+        }
+        for bad in ["", "0", "3M", "-1G", "NaN", "1e19", "5 G"] {
+            assert!(bad.parse::<FillMax>().is_err(), "{bad}");
         }
     }
 

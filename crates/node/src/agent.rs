@@ -43,6 +43,8 @@ pub struct AgentOptions {
     pub copy_bytes_per_second: u64,
     /// When titles are brought; always, if there is none.
     pub windows: Vec<FillWindow>,
+    /// Most bytes that are brought in one window, or in a day if there is none; 0 means no bound.
+    pub fill_bytes_max: u64,
     /// How long a node waits for each of those before it in its cluster, besides the time that a title takes.
     pub fill_wait: Duration,
     /// Every title is read again and compared with its record within this time.
@@ -170,6 +172,7 @@ impl Agent {
             libraries: options.libraries.clone(),
             copy_bytes_per_second: options.copy_bytes_per_second,
             windows: options.windows.clone(),
+            fill_bytes_max: options.fill_bytes_max,
             fill_wait: options.fill_wait,
             scrub: options.scrub,
             evict_after: options.evict_after,

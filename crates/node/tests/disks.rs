@@ -122,14 +122,22 @@ fn a_server_serves_again_what_came_again_after_its_disk_was_lost() {
     let two = Two::new();
     let [first, second] = two.disks();
     let flags = "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --tls off --workers 1";
-    let HoldingOptions { node, state, libraries, copy_bytes_per_second, windows, .. } =
-        two.options();
+    let HoldingOptions {
+        node,
+        state,
+        libraries,
+        copy_bytes_per_second,
+        windows,
+        fill_bytes_max,
+        ..
+    } = two.options();
     let agent = Agent::start(AgentOptions {
         node,
         state,
         libraries,
         copy_bytes_per_second,
         windows,
+        fill_bytes_max,
         fill_wait: std::time::Duration::ZERO,
         scrub: std::time::Duration::from_secs(3600),
         evict_after: std::time::Duration::ZERO,

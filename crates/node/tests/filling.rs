@@ -3,7 +3,10 @@
 mod folders;
 mod peers;
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::IoSliceMut;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crypt::client::Trust;
@@ -12,6 +15,8 @@ use folders::{BLOCK, Box, Folders, film};
 use fullbore_node::{FillCounts, HoldingOptions, PeerFault};
 use fullbore_tests::{FILM, Launch, certificate, until};
 use peers::{Manner, Peers};
+use rustix::fs::{Advice, OFlags, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2};
 
 /// All that a title costs: its files and its record.
 fn cost(folders: &Folders, title: &PublishedTitle) -> u64 {
@@ -288,6 +293,96 @@ fn a_clock_that_jumps_hours_forward_and_back_during_a_window_costs_a_pause_and_n
     let one = folders.open_with(options).start();
     until("the title to be read again", || one.holder.status().scrub.read_bytes > 0);
     assert!(one.holds(&title));
+}
+
+/// How many of a file's pages are in the page cache, one of eight, and how many were looked at. A read that may not wait says so of the page that it
+/// names; of a file that is read at random, the kernel reads no others ahead.
+fn cached_pages(path: &Path) -> (usize, usize) {
+    let file = fs::File::open(path).unwrap();
+    fadvise(&file, 0, None, Advice::Random).unwrap();
+    let pages = (0..file.metadata().unwrap().len()).step_by(8 * 4096);
+    let is_cached = |at: &u64| {
+        let read = preadv2(&file, &mut [IoSliceMut::new(&mut [0])], *at, ReadWriteFlags::NOWAIT);
+        read.is_ok()
+    };
+    (pages.clone().filter(is_cached).count(), pages.count())
+}
+
+#[test]
+fn a_fill_leaves_the_page_cache_to_viewers() {
+    let folders = Folders::default();
+    let (watched, comes) =
+        (folders.publish("watched", &film(16)), folders.publish("comes", &film(17).repeat(4)));
+    let one = folders.open().start();
+    one.desire(&[&watched], &[]);
+    until("the first title to arrive", || one.holds(&watched));
+    let (cached, all) = cached_pages(&folders.film("watched"));
+    let mut direct = OpenOptions::new();
+    direct.read(true).custom_flags(OFlags::DIRECT.bits() as i32);
+    if direct.open(folders.film("watched")).is_err() {
+        eprintln!("skipped: this filesystem has no direct I/O, so what is copied is cached");
+        return;
+    }
+    // The end of a file is no whole page.
+    assert!(cached <= 1 && all > 100, "{cached} of {all} pages came along");
+    // A viewer has had all of it.
+    assert_eq!(fs::read(folders.film("watched")).unwrap(), film(16));
+    let warm = cached_pages(&folders.film("watched"));
+    assert!(warm.0 > all / 2, "{warm:?}");
+    one.desire(&[&watched, &comes], &[]);
+    until("the second title to arrive", || one.holds(&comes));
+    let (cached, all) = cached_pages(&folders.film("comes"));
+    assert!(cached <= 1 && all > 400, "{cached} of {all} pages came along");
+    // Others on this machine may need some of it.
+    let (still, _) = cached_pages(&folders.film("watched"));
+    assert!(still > warm.0 / 2, "{still} of {}", warm.0);
+}
+
+/// Days after a Monday.
+static DAYS: AtomicI64 = AtomicI64::new(0);
+
+fn daily_clock() -> u64 {
+    let seconds = 20_000 * 86_400 + 9000 + 86_400 * DAYS.load(Ordering::Relaxed);
+    u64::try_from(seconds).unwrap()
+}
+
+#[test]
+fn a_box_brings_no_more_in_a_window_than_its_volume_also_after_a_restart_and_goes_on_in_the_next() {
+    let folders = Folders::default();
+    let first = folders.publish("first", &film(14));
+    let second = folders.publish("second", &film(15).repeat(4));
+    let mut options = folders.options();
+    options.clock = daily_clock;
+    options.windows = vec!["02:00-04:00 UTC".parse().unwrap()];
+    // Enough for the first title, and for the beginning of the second.
+    let volume = first.bytes + BLOCK as u64;
+    options.fill_bytes_max = volume;
+    options.copy_bytes_per_second = 1 << 30;
+    assert!(second.bytes > 3 * BLOCK as u64);
+    let one = folders.open_with(options.clone()).start();
+    assert_eq!(one.holder.fill_bytes_per_day(), Some(volume));
+    one.desire(&[&first], &[]);
+    until("the first title to arrive", || one.holds(&first));
+    one.desire(&[&first, &second], &[]);
+    let progress = |one: &Box| one.holder.fill_progress().expect("it is missing");
+    until("the window's volume to be used up", || !progress(&one).is_open);
+    let done = progress(&one).done_unix_seconds.expect("it comes");
+    let next_window = daily_clock() - 1800 + 86_400;
+    assert!(done >= next_window, "{done} {next_window}");
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    // A block may have been on its way.
+    let brought = counts(&one).origin_bytes;
+    assert!((volume..=volume + 2 * BLOCK as u64).contains(&brought), "{brought} of {volume}");
+    drop(one);
+    let one = folders.open_with(options).start();
+    one.desire(&[&first, &second], &[]);
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    assert!(!progress(&one).is_open && counts(&one).origin_bytes == 0);
+    while !one.holds(&second) {
+        DAYS.fetch_add(1, Ordering::Relaxed);
+        until("a window's volume", || one.holds(&second) || !progress(&one).is_open);
+    }
+    assert_eq!(fs::read(folders.film("second")).unwrap(), film(15).repeat(4));
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn options(root: &Path) -> AgentOptions {
         libraries: vec![root.join("library")],
         copy_bytes_per_second: 0,
         windows: Vec::new(),
+        fill_bytes_max: 0,
         fill_wait: Duration::ZERO,
         scrub: Duration::from_secs(3600),
         evict_after: Duration::from_secs(1),

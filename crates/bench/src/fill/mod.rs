@@ -81,6 +81,7 @@ impl WatchedBox {
             libraries: vec![root.join("library")],
             copy_bytes_per_second: fill_bits_per_second / 8,
             windows: Vec::new(),
+            fill_bytes_max: 0,
             fill_wait: Duration::ZERO,
             scrub: Duration::from_secs(7 * 86_400),
             evict_after: Duration::ZERO,

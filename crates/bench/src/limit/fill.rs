@@ -38,6 +38,7 @@ impl EmptyBox {
             libraries: vec![root.join("library")],
             copy_bytes_per_second: 0,
             windows: Vec::new(),
+            fill_bytes_max: 0,
             fill_wait: Duration::ZERO,
             scrub: Duration::from_secs(7 * 86_400),
             evict_after: Duration::ZERO,

@@ -21,8 +21,10 @@ use super::peer::{self, PeerOrigin};
 use super::run_last::run_last;
 use super::sources::{Distance, FillCounts, Ledger, TitleSource};
 use super::turns::Turns;
+use super::volume::Volume;
 use super::window::Windows;
-use super::{Holder, lock};
+use super::{Holder, VOLUME, lock};
+use crate::kept;
 
 /// What a fill without a bound counts as when it gives way to viewers, and when nobody knows how fast it is: a link of 10 Gb/s.
 const UNBOUND_BYTES_PER_SECOND: u64 = 1_250_000_000;
@@ -33,11 +35,14 @@ const PATIENCE_FACTOR: f64 = 2.0;
 /// Ten years: longer than any title takes, and short enough to count with.
 const PATIENCE_SECONDS_MAX: f64 = 3e8;
 
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+
 /// What filling needs to know.
 pub(super) struct Fill {
     pub(super) ledger: Ledger,
     pub(super) grants: Arc<Grants>,
     windows: Windows,
+    volume: Mutex<Volume>,
     turns: Mutex<Turns>,
     fleet: Mutex<Option<Arc<Known>>>,
     giving_way: Mutex<GivingWay>,
@@ -57,10 +62,22 @@ struct Known {
 }
 
 impl Fill {
-    pub(super) fn new(windows: Windows) -> Self {
+    pub(super) fn new(windows: Windows, volume: Volume) -> Self {
+        let volume = Mutex::new(volume);
         let (ledger, grants, turns, fleet, giving_way, is_watched, current, brought) =
             Default::default();
-        Self { ledger, grants, windows, turns, fleet, giving_way, is_watched, current, brought }
+        Self {
+            ledger,
+            grants,
+            windows,
+            volume,
+            turns,
+            fleet,
+            giving_way,
+            is_watched,
+            current,
+            brought,
+        }
     }
 
     /// The calling thread brings or reads titles: if the box has viewers, it runs after them from now on.
@@ -137,6 +154,7 @@ impl Holder {
             brought.pop_front();
         }
         drop(brought);
+        self.keep_volume();
         let is_filling = lock(&self.fill.current).is_some();
         let mut giving_way = lock(&self.fill.giving_way);
         let before = giving_way.share();
@@ -154,9 +172,38 @@ impl Holder {
         }
     }
 
+    /// Whether a window is open, and not all that may come in it has come.
+    fn is_time(&self) -> bool {
+        self.fill.windows.is_open(self.unix_seconds()) && self.volume_left() != Some(0)
+    }
+
+    /// What may still come in the present window, or on this day; `None`: no bound.
+    fn volume_left(&self) -> Option<u64> {
+        let bytes_max = Some(self.options.fill_bytes_max).filter(|bytes| *bytes > 0)?;
+        let mut volume = lock(&self.fill.volume);
+        volume.count(self.fill.windows.began(self.unix_seconds()), self.fill.all_bytes());
+        Some(volume.left(bytes_max))
+    }
+
+    /// Writes down what has come in the present window.
+    fn keep_volume(&self) {
+        if self.options.fill_bytes_max == 0 {
+            return;
+        }
+        let mut volume = lock(&self.fill.volume);
+        let began = self.fill.windows.began(self.unix_seconds());
+        if volume.count(began, self.fill.all_bytes()) {
+            let kept = *volume;
+            drop(volume);
+            if let Err(error) = kept::write_json(&self.options.state.join(VOLUME), &kept) {
+                crate::tell(&format!("cannot write down what was brought in this window: {error}"));
+            }
+        }
+    }
+
     /// Whether the windows let this title be brought now.
     pub(super) fn is_time_for(&self, wanted: &PublishedTitle) -> bool {
-        self.fill.windows.is_open(self.unix_seconds()) || self.is_wanted_at_once(wanted)
+        self.is_time() || self.is_wanted_at_once(wanted)
     }
 
     /// Whether something may be brought now: then room may be made for it, too.
@@ -165,7 +212,7 @@ impl Holder {
         let waits = |held: &HeldTitle| {
             desired.titles.iter().any(|title| title.held() == *held && self.is_missing(title))
         };
-        self.fill.windows.is_open(self.unix_seconds()) || desired.at_once.iter().any(waits)
+        self.is_time() || desired.at_once.iter().any(waits)
     }
 
     /// Whether the fleet has a title at this path, and its published version.
@@ -187,11 +234,12 @@ impl Holder {
         missing: &[&PublishedTitle],
         may: impl Fn(&str) -> bool,
     ) -> Option<PublishedTitle> {
+        self.keep_volume();
         let waited: HashSet<_> =
             missing.iter().map(|one| (one.path.as_str(), one.version)).collect();
         lock(&self.fill.turns).keep(|held| waited.contains(&(held.path.as_str(), held.version)));
         let patience = self.patience(missing);
-        let is_open = self.fill.windows.is_open(self.unix_seconds());
+        let is_open = self.is_time();
         let can = |wanted: &&&PublishedTitle| {
             may(&wanted.path) && (self.has_mate(wanted) || self.may_go_out(wanted, patience))
         };
@@ -317,8 +365,7 @@ impl Holder {
         let all = missing.iter().fold(0, |sum: u64, wanted| sum.saturating_add(wanted.bytes));
         let missing_bytes = all.saturating_sub(done_bytes);
         let bytes_per_second = self.fill.bytes_per_second();
-        let now = self.unix_seconds();
-        let is_open = self.fill.windows.is_open(now);
+        let is_open = self.is_time();
         // While it waits for its window, its bound is all that is known.
         let rate = if is_open { bytes_per_second } else { self.options.copy_bytes_per_second };
         let seconds = missing_bytes.checked_div(rate);
@@ -330,18 +377,40 @@ impl Holder {
             missing_bytes,
             bytes_per_second,
             is_open,
-            done_unix_seconds: seconds.and_then(|seconds| self.fill.windows.after(now, seconds)),
+            done_unix_seconds: seconds.and_then(|seconds| self.done_at(missing_bytes, seconds)),
         })
     }
 
-    /// What its windows and its rate let it bring within a day; `None` if its rate is not bounded. Viewers may take of that.
+    /// When so many bytes have come, which take so many seconds: what is more than the windows' volume comes on other days.
+    fn done_at(&self, bytes: u64, seconds: u64) -> Option<u64> {
+        let now = self.unix_seconds();
+        let more = self.volume_left().map_or(0, |left| bytes.saturating_sub(left));
+        if more == 0 {
+            return self.fill.windows.after(now, seconds);
+        }
+        let days = more.div_ceil(self.volume_a_day()?);
+        let last = more - (days - 1) * self.volume_a_day()?;
+        let then = now.checked_add(days.checked_mul(DAY_SECONDS)?)?;
+        let begins = self.fill.windows.began(then);
+        self.fill
+            .windows
+            .after(begins, (u128::from(seconds) * u128::from(last) / u128::from(bytes)) as u64)
+    }
+
+    /// What the windows of a day may bring in all.
+    fn volume_a_day(&self) -> Option<u64> {
+        let bytes_max = Some(self.options.fill_bytes_max).filter(|bytes| *bytes > 0)?;
+        Some(bytes_max.saturating_mul(self.fill.windows.0.len().max(1) as u64))
+    }
+
+    /// What its windows, its rate and its volume let it bring within a day; `None` if nothing bounds that. Viewers may take of it.
     pub fn fill_bytes_per_day(&self) -> Option<u64> {
-        const DAY_SECONDS: u64 = 24 * 60 * 60;
         let seconds = self.fill.windows.open_seconds(self.unix_seconds(), DAY_SECONDS);
-        match self.options.copy_bytes_per_second {
+        let by_rate = match self.options.copy_bytes_per_second {
             0 => None,
             rate => Some(rate.saturating_mul(seconds)),
-        }
+        };
+        by_rate.into_iter().chain(self.volume_a_day()).min()
     }
 
     pub(super) fn fill_status(&self) -> FillStatus {
@@ -366,7 +435,7 @@ mod tests {
             fields.split(' ').nth(41 - 3).unwrap().parse::<i32>().unwrap()
         };
         let before = policy();
-        let fill = Fill::new(Windows(Vec::new()));
+        let fill = Fill::new(Windows(Vec::new()), Volume::default());
         std::thread::scope(|scope| {
             let brings = scope.spawn(|| {
                 fill.let_viewers_run_first();

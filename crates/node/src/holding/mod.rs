@@ -38,6 +38,7 @@ mod sources;
 mod stamp;
 mod table;
 mod turns;
+mod volume;
 mod web_origin;
 mod window;
 mod wire;
@@ -89,6 +90,8 @@ pub struct HoldingOptions {
     pub copy_bytes_per_second: u64,
     /// When titles are brought; always, if there is none.
     pub windows: Vec<FillWindow>,
+    /// Most bytes that are brought in one window, or in a day if there is none; 0 means no bound.
+    pub fill_bytes_max: u64,
     /// How long a node waits for each of those before it in its cluster, besides the time that a title takes.
     pub fill_wait: Duration,
     /// Every title is read again and compared with its record within this time.
@@ -189,6 +192,7 @@ impl Holder {
         let receipts: Vec<Receipt> =
             kept::read_json(&options.state.join(RECEIPTS)).unwrap_or_default();
         let replaced = kept::read_json(&options.state.join(REPLACED)).unwrap_or_default();
+        let volume = kept::read_json(&options.state.join(VOLUME)).unwrap_or_default();
         let holder = Self {
             disks,
             table,
@@ -202,7 +206,7 @@ impl Holder {
             evictions: Evictions::default(),
             copy_pace: Mutex::new(Pace::new(options.copy_bytes_per_second)),
             copied_bytes: AtomicU64::new(0),
-            fill: Fill::new(Windows(options.windows.clone())),
+            fill: Fill::new(Windows(options.windows.clone()), volume),
             scrub: Scrub::default(),
             started: Instant::now(),
             copier: Bell::default(),
@@ -347,6 +351,8 @@ const DESIRED: &str = "desired.json";
 const RECEIPTS: &str = "receipts.json";
 /// Versions that were replaced, and are kept for their viewers.
 const REPLACED: &str = "replaced.json";
+/// What was brought in the present window.
+const VOLUME: &str = "fill-volume.json";
 
 /// An iterator that begins in the middle and comes round.
 trait CycleFrom: Iterator + Clone {

@@ -16,6 +16,8 @@ const DAYS_AHEAD: usize = 4;
 /// Nobody waits longer for a fill to be done, so nothing is told of that.
 const STEPS_MAX: usize = 2000;
 
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+
 /// A part of each day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FillWindow {
@@ -109,6 +111,13 @@ impl Windows {
     fn closes(&self, now: u64) -> Option<u64> {
         let all = self.0.iter().flat_map(|window| window.around(now));
         all.filter(|(start, end)| (*start..*end).contains(&now)).map(|(_, end)| end).max()
+    }
+
+    /// When the window began that is open, or else the last one, or the day by UTC if there are no windows.
+    pub(crate) fn began(&self, now: u64) -> u64 {
+        let all = self.0.iter().flat_map(|window| window.around(now));
+        let begun = all.map(|(start, _)| start).filter(|start| *start <= now).max();
+        begun.unwrap_or(now / DAY_SECONDS * DAY_SECONDS)
     }
 
     fn opens(&self, now: u64) -> Option<u64> {
@@ -218,6 +227,15 @@ mod tests {
             assert_eq!(one.is_open(at(&format!("2026-05-05T{time}Z"))), is_open, "{time}");
         }
         assert!(Windows::default().is_open(0));
+    }
+
+    #[test]
+    fn a_window_is_known_by_when_it_began_also_after_it() {
+        assert_eq!(windows(&[]).began(at("2026-06-01T13:00:00Z")), at("2026-06-01T00:00:00Z"));
+        let one = windows(&["23:00-01:00 UTC"]);
+        for time in ["2026-06-01T23:00:00Z", "2026-06-02T00:59:00Z", "2026-06-02T22:59:59Z"] {
+            assert_eq!(one.began(at(time)), at("2026-06-01T23:00:00Z"), "{time}");
+        }
     }
 
     #[test]

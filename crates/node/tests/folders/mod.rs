@@ -70,6 +70,7 @@ impl Folders {
             libraries: vec![self.library()],
             copy_bytes_per_second: 0,
             windows: Vec::new(),
+            fill_bytes_max: 0,
             fill_wait: Duration::ZERO,
             scrub: Duration::from_secs(3600),
             evict_after: Duration::ZERO,

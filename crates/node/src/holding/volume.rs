@@ -1,0 +1,58 @@
+//! How much a box brings in one window, or in one day by UTC if it has no windows.
+//!
+//! What is brought outside windows, because the fleet wants it at once or because it mends something, counts, but does not wait. The count outlives
+//! the agent, less what came in the last second. A clock that jumps into another window and back begins a count anew.
+
+use serde::{Deserialize, Serialize};
+
+/// What was brought in the window, or on the day, that began then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Volume {
+    since_unix_seconds: u64,
+    bytes: u64,
+    /// What the agent had brought in all when it was counted last: it begins with 0.
+    #[serde(skip)]
+    counted_bytes: u64,
+}
+
+impl Volume {
+    /// Counts what has come: `all_bytes` since the agent's start. `since` is when the present window or day began. Returns whether that is news.
+    pub(super) fn count(&mut self, since: u64, all_bytes: u64) -> bool {
+        let before = *self;
+        if self.since_unix_seconds != since {
+            (self.since_unix_seconds, self.bytes) = (since, 0);
+        }
+        self.bytes = self.bytes.saturating_add(all_bytes.saturating_sub(self.counted_bytes));
+        self.counted_bytes = all_bytes;
+        *self != before
+    }
+
+    /// What may still come.
+    pub(super) fn left(&self, bytes_max: u64) -> u64 {
+        bytes_max.saturating_sub(self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Volume;
+
+    #[test]
+    fn each_window_has_its_own_volume_also_for_an_agent_that_starts_anew() {
+        let mut volume = Volume::default();
+        assert!(volume.count(100, 0) && !volume.count(100, 0));
+        assert_eq!(volume.left(10), 10);
+        assert!(volume.count(100, 7));
+        assert_eq!(volume.left(10), 3);
+        assert!(volume.count(100, 12));
+        assert_eq!(volume.left(10), 0);
+        let kept = serde_json::to_string(&volume).unwrap();
+        let mut again: Volume = serde_json::from_str(&kept).unwrap();
+        again.count(100, 0);
+        assert_eq!(again.left(20), 8);
+        again.count(100, 3);
+        assert_eq!(again.left(20), 5);
+        assert!(again.count(200, 3));
+        assert_eq!(again.left(20), 20);
+    }
+}
