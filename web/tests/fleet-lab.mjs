@@ -1,6 +1,6 @@
-// Two viewers in Chromium, one with hls.js and one with dash.js, watch a film from a real fleet (./run fleet), while the node that both play from is
-// killed. Each must see nothing of it, and have ten segments from elsewhere. The same evening without a fault comes first: if the picture stands still
-// then, too, the machine is to blame, and the run is void.
+// Two viewers, each in a Chromium of its own, one with hls.js and one with dash.js, watch a film from a real fleet (./run fleet), while the node
+// that both play from is killed. Each must see nothing of it, and have ten segments from elsewhere. The same evening without a fault comes first: if
+// the picture stands still then, too, the machine is to blame, and the run is void.
 //
 // Takes twice the film and some minutes; run by ./run fleet-lab. A film of FULLBORE_LAB_MINUTES (15; 4 at least) is made first, once.
 
@@ -32,7 +32,7 @@ after(async () => {
 });
 
 async function arrives(engine) {
-  const viewer = await Viewer.arrive({ storage: { engine } });
+  const viewer = await Viewer.arrive({ browser: engine, storage: { engine } });
   await viewer.watchAt(fleet.film);
   await viewer.goesOn(4);
   return viewer;

@@ -12,28 +12,30 @@ const OUT = process.env.FULLBORE_PAGES_OUT ?? "target/pages";
 /** How long to wait for what must happen; far longer than it takes. */
 export const PATIENCE_MS = 30_000;
 
-let browser = null;
+const browsers = new Map();
 
-/** One browser for all tests. As root, Chromium runs only without its sandbox; the pages opened here are ours. */
-async function open() {
+/** The browser of that name: one for all viewers, unless a test wants viewers apart. As root, Chromium runs only without its sandbox; the pages opened
+ *  here are ours. */
+async function open(name) {
   const args = ["--autoplay-policy=no-user-gesture-required", "--mute-audio"];
   if (process.getuid?.() === 0) args.push("--no-sandbox");
-  browser ??= await chromium.launch({ executablePath: process.env.FULLBORE_CHROMIUM ?? "/usr/bin/chromium", args });
-  return browser;
+  const executablePath = process.env.FULLBORE_CHROMIUM ?? "/usr/bin/chromium";
+  if (!browsers.has(name)) browsers.set(name, await chromium.launch({ executablePath, args }));
+  return browsers.get(name);
 }
 
 export async function closeBrowser() {
-  await browser?.close();
-  browser = null;
+  for (const browser of browsers.values()) await browser.close();
+  browsers.clear();
 }
 
 export class Viewer {
   complaints = [];
   requests = [];
 
-  /** A new viewer; `storage` is what an earlier visit has left. */
-  static async arrive({ storage = {}, ...options } = {}) {
-    const context = await (await open()).newContext({
+  /** A new viewer, in the browser of that name; `storage` is what an earlier visit has left. */
+  static async arrive({ browser = "everyone's", storage = {}, ...options } = {}) {
+    const context = await (await open(browser)).newContext({
       ignoreHTTPSErrors: true,
       viewport: { width: 1280, height: 800 },
       colorScheme: "dark",
