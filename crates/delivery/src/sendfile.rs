@@ -242,7 +242,7 @@ impl<'a> Sendfile<'a> {
         file: &Rc<File>,
         range: Range<u64>,
     ) -> Result<Sent, End> {
-        file.check_in_passing()?;
+        file.check_unchanged()?;
         leased.set(file);
         self.cork(link);
         let bytes = (range.end - range.start) as usize;

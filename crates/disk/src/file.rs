@@ -312,22 +312,9 @@ impl File {
         self.judge(now, stat.st_nlink == 0)
     }
 
-    /// As [`Self::check_unchanged`], before one of many windows of a file that is [held still](Self::hold_still). As long as the lease stands,
-    /// no byte can change, and the kernel is not asked for each window. A removal shows a moment later.
-    ///
-    /// # Errors
-    /// As [`Self::check_unchanged`].
-    pub fn check_in_passing(&self) -> Result<(), ReadError> {
-        if !self.hold.stands() {
-            self.check_unchanged()?;
-            self.hold.look(&self.fd);
-        }
-        Ok(())
-    }
-
-    /// As [`Self::is_recalled`], which may show a moment later.
+    /// As [`Self::is_recalled`], before one of many windows: asks the kernel ten times a second at most. Until then no program can have written.
     pub fn is_recalled_in_passing(&self) -> bool {
-        !self.hold.stands() && self.is_recalled()
+        self.hold.is_recalled_in_passing(&self.fd)
     }
 
     /// Why a read came short. A change of the file is the better explanation, if there was one.

@@ -14,7 +14,7 @@
 //! program has the file open for writing. Then only the file's times show a change (see [`crate::stamp`]).
 
 use reactor::{Fd, lease};
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// How long a refusal counts: a program may be writing now and finish soon.
@@ -34,9 +34,8 @@ pub(crate) struct Hold {
     lease: Cell<Lease>,
     /// The kernel may refer to the file's pages by itself.
     is_in_flight: Cell<bool>,
-    /// When the kernel was last asked, and said that no program waits to write.
+    /// When the kernel last said that no program waits to write.
     stood: Cell<Option<Instant>>,
-    is_local: OnceCell<bool>,
 }
 
 #[derive(Clone, Copy)]
@@ -57,7 +56,6 @@ impl Hold {
             lease: Cell::new(Lease::Untried),
             is_in_flight: Cell::new(false),
             stood: Cell::new(None),
-            is_local: OnceCell::new(),
         }
     }
 
@@ -100,24 +98,22 @@ impl Hold {
         self.is_given_back() || self.is_taken() && !lease::is_held(fd.borrowed())
     }
 
-    /// Whether the lease is known to keep writers from a file that no other machine can write to: the kernel said so at most
-    /// [`STANDS`] ago.
-    pub(crate) fn stands(&self) -> bool {
-        // By the clock and not by the reactor's moment: this process may have been stopped since.
-        self.is_taken() && self.stood.get().is_some_and(|when| when.elapsed() < STANDS)
-    }
-
-    /// Asks the kernel, so that the lease is known to [stand](Self::stands) for a moment.
-    pub(crate) fn look(&self, fd: &Fd) {
+    /// As [`Self::is_recalled`], but asks the kernel ten times a second at most: until then no program can have written.
+    pub(crate) fn is_recalled_in_passing(&self, fd: &Fd) -> bool {
+        // The clock as it was before the kernel was asked, not the reactor's moment: this process may be stopped for a while in between.
         let before = Instant::now();
-        self.stood.set(self.vouches_for_bytes(fd).then_some(before));
+        let stands = |when| before.duration_since(when) < STANDS;
+        if self.is_taken() && self.stood.get().is_some_and(stands) {
+            return false;
+        }
+        let is_recalled = self.is_recalled(fd);
+        self.stood.set((!is_recalled).then_some(before));
+        is_recalled
     }
 
     /// Whether nobody can have written to the file since the lease was taken, whatever its times show.
     pub(crate) fn vouches_for_bytes(&self, fd: &Fd) -> bool {
-        self.is_taken()
-            && lease::is_held(fd.borrowed())
-            && *self.is_local.get_or_init(|| is_local(fd))
+        self.is_taken() && lease::is_held(fd.borrowed()) && is_local(fd)
     }
 
     /// From now on the kernel may refer to the file's pages by itself.
