@@ -42,14 +42,16 @@ package_others() { # VOICE OUT REVISION QUICK CHECK: prints where the files are
 
 # Prints where the program is. What cannot be had is said, and the exit code is 77.
 other_build() { # TARGET
-  local rust=${1%-*}-unknown-linux-${1#*-} name compiler
+  local rust=${1%-*}-unknown-linux-${1#*-} name
   name=${rust//-/_}
   other_compiler "$1" >&2 || return 77
   other_rust "$rust" >&2 || return 77
   say "building for $rust"
-  compiler=musl-gcc
-  case $1 in *-gnu) compiler=${1%-*}-linux-gnu-gcc ;; esac
-  export "CC_$name=$compiler" "CARGO_TARGET_${name^^}_LINKER=$compiler"
+  case $1 in
+    *-gnu) export "CC_$name=${1%-*}-linux-gnu-gcc" "CARGO_TARGET_${name^^}_LINKER=${1%-*}-linux-gnu-gcc" ;;
+    # Only for the C code: as a linker it names an interpreter, and what Rust calls static then crashes at its first step.
+    *) export "CC_$name=musl-gcc" ;;
+  esac
   cargo build --quiet --release --locked --bin fullbore --target "$rust" >&2 || return 1
   realpath "${CARGO_TARGET_DIR:-target}/$rust/release/fullbore"
 }
