@@ -48,7 +48,7 @@ enum Place {
     /// This server's.
     Kept,
     /// Another server's, after which this one may come back.
-    Lent,
+    HandedOver,
     /// Another server's, for good.
     Left,
 }
@@ -134,8 +134,8 @@ impl AcmeLink {
 
     /// Waits while another server has the place of this one. Returns whether this one has it again.
     fn await_place(&self) -> bool {
-        let is_lent = |place: &mut Place| *place == Place::Lent;
-        let place = self.moved.wait_while(self.place(), is_lent);
+        let is_handed_over = |place: &mut Place| *place == Place::HandedOver;
+        let place = self.moved.wait_while(self.place(), is_handed_over);
         *place.expect("no holder of this lock can panic") == Place::Kept
     }
 
@@ -146,8 +146,8 @@ impl AcmeLink {
 
     /// Another server is about to take the place of this one: begins no proof from now on, and returns when the authority has seen those that it
     /// may be looking at, or does not come for them.
-    pub(crate) fn lend_place(&self) {
-        self.move_to(Place::Lent);
+    pub(crate) fn hand_over_place(&self) {
+        self.move_to(Place::HandedOver);
         let began = Instant::now();
         while self.proofs.are_there() && began.elapsed() < SEEN_WITHIN {
             std::thread::sleep(LOOK_EVERY);
@@ -250,20 +250,20 @@ mod tests {
         let link = AcmeLink::start(ours, proofs.clone()).unwrap();
         ask_for(&theirs, 1, &["a.example"]);
         assert_eq!(answer(&theirs), Some(1));
-        let is_lent = AtomicBool::new(false);
+        let is_handed_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                link.lend_place();
-                is_lent.store(true, Ordering::SeqCst);
+                link.hand_over_place();
+                is_handed_over.store(true, Ordering::SeqCst);
             });
-            until("it to be asked for", || *link.place() == Place::Lent);
-            assert!(!is_lent.load(Ordering::SeqCst), "the authority may be looking");
+            until("it to be asked for", || *link.place() == Place::HandedOver);
+            assert!(!is_handed_over.load(Ordering::SeqCst), "the authority may be looking");
             // What is proved already goes on, and ends.
             ask_for(&theirs, 2, &["a.example"]);
             assert_eq!(answer(&theirs), Some(2));
             ask_for(&theirs, 3, &[]);
             assert_eq!(answer(&theirs), Some(3));
-            until("nothing to prove", || is_lent.load(Ordering::SeqCst));
+            until("nothing to prove", || is_handed_over.load(Ordering::SeqCst));
         });
         ask_for(&theirs, 4, &["b.example"]);
         std::thread::sleep(LOOK_EVERY);
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(answer(&theirs), Some(4));
         assert!(proofs.prove("b.example"));
         // Some proof that is never seen.
-        link.lend_place();
+        link.hand_over_place();
         ask_for(&theirs, 5, &["c.example"]);
         link.leave_place();
         assert_eq!(answer(&theirs), None, "the helper ends");

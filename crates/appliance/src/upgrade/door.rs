@@ -189,7 +189,7 @@ impl Doorkeeper {
         let wanted = self.config.tls.acme.as_ref();
         let is_by_tls = wanted.is_some_and(|wanted| wanted.challenge == AcmeChallenge::Tls);
         let Some(acme) = self.acme.as_ref().filter(|_| is_by_tls) else { return leave() };
-        acme.lend_place();
+        acme.hand_over_place();
         let left = leave();
         match left {
             Ok(()) => acme.leave_place(),
