@@ -1,8 +1,8 @@
 //! A box of hard disks with a few SSDs: who waits for whom, by `--silo network` and `--silo disk`, with the bound on what one disk may hold of a
 //! worker's buffers and without it, and with the most popular titles on hard disks or copied to SSDs (`fullbore promote`).
 //!
-//! A viewer asks for a window twice a second, or when the last one has come if that is later. A window takes a buffer of its worker, waits for its disk
-//! with it, is sealed by the worker, and gives the buffer back. Disks and workers serve in order of arrival.
+//! A viewer asks for a window twice a second, or when the last one has come if that is later. A window takes a buffer of its worker, waits for its
+//! disk with it, is sealed by the worker, and gives the buffer back. Disks and workers serve in order of arrival.
 
 use crate::popular::{Random, titles};
 use std::cmp::Reverse;
