@@ -1,5 +1,5 @@
-//! Counts that decay: what was watched a day ago counts half, and beside it what was watched a week ago. What was watched on the first day stays as it
-//! was, because the next title of a series is compared with it.
+//! Counts that decay: what was watched a day ago counts half, and beside it what was watched a week ago. What was watched on the first day stays as
+//! it was, because the next title of a series is compared with it.
 
 use fleet::WatchCount;
 

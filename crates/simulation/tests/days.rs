@@ -82,6 +82,7 @@ fn a_fleet_that_knows_the_series_of_new_titles_serves_them_nearly_as_one_that_kn
     };
     let [known, series, unknown] =
         [NewTitles::Known, NewTitles::Series, NewTitles::Unknown].map(of);
+    println!("new titles from the first choice, in thousandths: {known}, {series}, {unknown}");
     assert!(unknown + 100 < series && series + 50 > known, "{known} {series} {unknown}");
 }
 

@@ -192,9 +192,10 @@ impl Holder {
         }
         let mut volume = lock(&self.fill.volume);
         let began = self.fill.windows.began(self.unix_seconds());
-        if volume.count(began, self.fill.all_bytes()) {
-            let kept = *volume;
-            drop(volume);
+        volume.count(began, self.fill.all_bytes());
+        let news = volume.take_news();
+        drop(volume);
+        if let Some(kept) = news {
             if let Err(error) = kept::write_json(&self.options.state.join(VOLUME), &kept) {
                 crate::tell(&format!("cannot write down what was brought in this window: {error}"));
             }

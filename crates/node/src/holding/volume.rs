@@ -1,7 +1,9 @@
 //! How much a box brings in one window, or in one day by UTC if it has no windows.
 //!
-//! What is brought outside windows, because the fleet wants it at once or because it mends something, counts, but does not wait. The count outlives
-//! the agent, less what came in the last second. A clock that jumps into another window and back begins a count anew.
+//! What is brought outside windows, because the fleet wants it at once or because it mends something, counts, but does not wait. A copy that a
+//! restart of the agent has cut is such a title: on disk it looks like one that was hidden because it was damaged.
+//!
+//! The count outlives the agent, less what came in the last second. A clock that jumps into another window and back begins a count anew.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,18 +15,25 @@ pub(super) struct Volume {
     /// What the agent had brought in all when it was counted last: it begins with 0.
     #[serde(skip)]
     counted_bytes: u64,
+    /// Whether it was not written down since it changed.
+    #[serde(skip)]
+    is_news: bool,
 }
 
 impl Volume {
-    /// Counts what has come: `all_bytes` since the agent's start. `since` is when the present window or day began. Returns whether that is news.
-    pub(super) fn count(&mut self, since: u64, all_bytes: u64) -> bool {
-        let before = *self;
+    /// Counts what has come: `all_bytes` since the agent's start. `since` is when the present window or day began.
+    pub(super) fn count(&mut self, since: u64, all_bytes: u64) {
+        self.is_news |= self.since_unix_seconds != since || self.counted_bytes != all_bytes;
         if self.since_unix_seconds != since {
             (self.since_unix_seconds, self.bytes) = (since, 0);
         }
         self.bytes = self.bytes.saturating_add(all_bytes.saturating_sub(self.counted_bytes));
         self.counted_bytes = all_bytes;
-        *self != before
+    }
+
+    /// What to write down, if that has changed since it was asked for last.
+    pub(super) fn take_news(&mut self) -> Option<Self> {
+        std::mem::take(&mut self.is_news).then_some(*self)
     }
 
     /// What may still come.
@@ -40,11 +49,14 @@ mod tests {
     #[test]
     fn each_window_has_its_own_volume_also_for_an_agent_that_starts_anew() {
         let mut volume = Volume::default();
-        assert!(volume.count(100, 0) && !volume.count(100, 0));
+        volume.count(100, 0);
+        assert!(volume.take_news().is_some() && volume.take_news().is_none());
         assert_eq!(volume.left(10), 10);
-        assert!(volume.count(100, 7));
+        volume.count(100, 7);
+        volume.count(100, 7);
+        assert!(volume.take_news().is_some() && volume.take_news().is_none());
         assert_eq!(volume.left(10), 3);
-        assert!(volume.count(100, 12));
+        volume.count(100, 12);
         assert_eq!(volume.left(10), 0);
         let kept = serde_json::to_string(&volume).unwrap();
         let mut again: Volume = serde_json::from_str(&kept).unwrap();
@@ -52,7 +64,7 @@ mod tests {
         assert_eq!(again.left(20), 8);
         again.count(100, 3);
         assert_eq!(again.left(20), 5);
-        assert!(again.count(200, 3));
+        again.count(200, 3);
         assert_eq!(again.left(20), 20);
     }
 }
