@@ -97,14 +97,14 @@ fn ctrl_c_ends_the_running_step_and_begins_no_other() {
     let mut said = Vec::new();
     for line in BufReader::new(child.stderr.take().unwrap()).lines() {
         said.push(line.unwrap());
-        if said.last().is_some_and(|line| line.starts_with("[1/3] limit")) {
+        if said.last().is_some_and(|line| line.starts_with("[1/4] limit")) {
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         }
     }
     let code = child.wait().unwrap().code();
     let said = said.join("\n");
     assert_eq!(code, Some(130), "{said}");
-    assert!(!said.contains("[2/3]") && said.contains("interrupted"), "{said}");
+    assert!(!said.contains("[2/4]") && said.contains("interrupted"), "{said}");
     // If limit had measured anything by then, a page shows it and says so; otherwise there is no page.
     if let Ok(page) = fs::read_to_string(scratch.path().join("index.html")) {
         assert!(page.contains("ablate: not run, the report was interrupted before it"), "{said}");
