@@ -34,7 +34,7 @@ pub(crate) struct Hold {
     lease: Cell<Lease>,
     /// The kernel may refer to the file's pages by itself.
     is_in_flight: Cell<bool>,
-    /// When the kernel last said that no program waits to write.
+    /// When the kernel was last asked, and said that no program waits to write.
     stood: Cell<Option<Instant>>,
 }
 

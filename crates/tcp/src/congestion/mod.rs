@@ -257,5 +257,13 @@ fn part(of: u64, percent: u64) -> u64 {
     (u128::from(of) * u128::from(percent) / 100).min(u128::from(u64::MAX)) as u64
 }
 
+/// `SplitMix64`: the same numbers for the same seed.
+fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
 #[cfg(test)]
 mod reports_tests;

@@ -17,10 +17,9 @@ mod model;
 mod state;
 
 use super::aggregation::EXTRA_ROUNDS;
-use super::part;
 use super::rate::{Sample, Sampler};
 use super::usage::Usage;
-use super::{Acked, Pace, Sent, Start};
+use super::{Acked, Pace, Sent, Start, next_random, part};
 use crate::clock::Time;
 use cycle::Cycle;
 use full_pipe::FullPipe;
@@ -472,12 +471,8 @@ impl Bbr {
         }
     }
 
-    /// `SplitMix64`: the same numbers for the same seed.
     fn random(&mut self) -> u64 {
-        self.randomness = self.randomness.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.randomness ^ (self.randomness >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        next_random(&mut self.randomness)
     }
 }
 
