@@ -109,19 +109,25 @@ impl CostTable {
         take("read direct", &mut costs.read_cold);
         take("send", &mut costs.send);
         take("sendfile", &mut costs.sendfile);
-        match rate("send to viewers").zip(rate("send")) {
-            // What it takes longer than to those who take all that they get.
-            Some((paced, all)) => {
-                let seconds_per_gigabit = (1.0 / paced - 1.0 / all).max(0.0);
-                costs.pull_us = seconds_per_gigabit * costs.pull_kib * 1024.0 * 8.0 / 1e3;
-            }
-            None => missing.push("send to viewers"),
+        let paced = ["seal for viewers", "send to viewers"];
+        missing.extend(paced.iter().filter(|name| rate(name).is_none()));
+        let [paced, all] = [paced, ["seal from hot set", "send"]]
+            .map(|names| seconds_per_gigabit(names.map(rate)));
+        if let Some((paced, all)) = paced.zip(all) {
+            // What it takes longer than for those who take all that they get.
+            let seconds_per_gigabit = (paced - all).max(0.0);
+            costs.pull_us = seconds_per_gigabit * costs.pull_kib * 1024.0 * 8.0 / 1e3;
         }
-        if missing.len() == 7 {
+        if missing.len() == 8 {
             return Err(
                 "it has no part's rate: was the measurement interrupted? Measure again".to_owned()
             );
         }
         Ok((costs, missing))
     }
+}
+
+/// The time of parts that follow each other, if all of them are known.
+fn seconds_per_gigabit<const N: usize>(rates: [Option<f64>; N]) -> Option<f64> {
+    rates.iter().map(|rate| Some(1.0 / (*rate)?)).sum()
 }

@@ -158,7 +158,7 @@ fn a_bench_is_set_beside_the_plan() {
     }
     assert_eq!(
         figures["at_usual_cost"],
-        serde_json::json!(["seal from hot set", "send to viewers"])
+        serde_json::json!(["seal from hot set", "seal for viewers", "send to viewers"])
     );
     assert_eq!((rows.len(), output.status.code()), (7, Some(1)), "{text}");
     let output = bench(scratch.path());

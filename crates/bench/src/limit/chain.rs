@@ -16,7 +16,7 @@ pub(crate) const CHAINS: [Chain; 4] = [
     Chain { workload: Workload::TlsCold, parts: &[Part::ReadDirect, Part::SealAes128, Part::Send] },
     // The kernel sends what is in the page cache by itself.
     Chain { workload: Workload::HttpWarm, parts: &[Part::Sendfile] },
-    Chain { workload: Workload::Viewers, parts: &[Part::SealHot, Part::SendPaced] },
+    Chain { workload: Workload::Viewers, parts: &[Part::SealPaced, Part::SendPaced] },
 ];
 
 /// What a byte that is brought from another node passes through: what anybody would have to do who wants it checked and kept.

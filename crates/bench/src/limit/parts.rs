@@ -3,6 +3,7 @@
 use super::fill_parts::skip_records;
 use super::sockets::Sink;
 use crate::library::Library;
+use crate::versus::Workload;
 use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
 use crypt::{
     Handshake, Opener, PLAINTEXT_MAX, Progress, RECORD_BYTES_MAX, SealError, Sealer, Suite, Tls,
@@ -33,6 +34,9 @@ const READS_IN_FLIGHT: usize = 16;
 /// Windows that together, 512 MiB, are larger than almost any processor's caches.
 const UNCACHED_WINDOWS: usize = 1024;
 
+/// What a viewer takes at a time who takes what it plays.
+const PACED_BYTES: usize = 64 << 10;
+
 /// A part of serving, or of filling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
@@ -40,6 +44,7 @@ pub(crate) enum Part {
     SealAes256,
     SealChaCha20,
     SealHot,
+    SealPaced,
     SealCold,
     SealStreamed,
     ReadWarm,
@@ -73,11 +78,12 @@ impl Rate {
 }
 
 impl Part {
-    pub(crate) const ALL: [Part; 16] = [
+    pub(crate) const ALL: [Part; 17] = [
         Self::SealAes128,
         Self::SealAes256,
         Self::SealChaCha20,
         Self::SealHot,
+        Self::SealPaced,
         Self::SealCold,
         Self::SealStreamed,
         Self::ReadWarm,
@@ -93,9 +99,10 @@ impl Part {
     ];
 
     /// What `fullbore plan` computes a core's rate from.
-    pub(crate) const PLANNED: [Part; 7] = [
+    pub(crate) const PLANNED: [Part; 8] = [
         Self::SealAes128,
         Self::SealHot,
+        Self::SealPaced,
         Self::ReadWarm,
         Self::ReadDirect,
         Self::Send,
@@ -109,6 +116,7 @@ impl Part {
             Self::SealAes256 => "seal aes256-gcm",
             Self::SealChaCha20 => "seal chacha20",
             Self::SealHot => "seal from hot set",
+            Self::SealPaced => "seal for viewers",
             Self::SealCold => "seal to cold memory",
             Self::SealStreamed => "the same, streamed",
             Self::ReadWarm => "read warm",
@@ -134,6 +142,9 @@ impl Part {
             Self::SealChaCha20 => "the same with ChaCha20-Poly1305",
             Self::SealHot => {
                 "AES-128-GCM from memory beyond the caches into a warm buffer, as from the hot set"
+            }
+            Self::SealPaced => {
+                "the same, 64 KiB at a time for each of 1,000 viewers, with a key and a place of its own"
             }
             Self::SealCold => {
                 "AES-128-GCM from a warm buffer into memory beyond the caches, as for a device that reads it later"
@@ -201,6 +212,7 @@ impl Stage {
                 Part::SealAes256 => stage.seal(Suite::Aes256Gcm, 1),
                 Part::SealChaCha20 => stage.seal(Suite::ChaCha20Poly1305, 1),
                 Part::SealHot => stage.seal(Suite::Aes128Gcm, UNCACHED_WINDOWS),
+                Part::SealPaced => stage.seal_for_viewers(),
                 Part::SealCold => stage.seal_to_cold(false),
                 Part::SealStreamed => stage.seal_to_cold(true),
                 Part::ReadWarm => stage.read(Policy::Auto, 1),
@@ -239,6 +251,33 @@ impl Stage {
         Ok(timer.rate(bytes))
     }
 
+    /// Seals for each of many viewers in turn. Their keys together are larger than the first caches, and their places are spread over memory.
+    fn seal_for_viewers(&self) -> io::Result<Rate> {
+        let viewers = Workload::Viewers.connections();
+        let tls = self.tls()?;
+        let sealers = (0..viewers).map(|_| Ok(ends(&tls, Suite::Aes128Gcm)?.0));
+        let mut sealers = sealers.collect::<io::Result<Vec<_>>>()?;
+        let plaintext = vec![7; UNCACHED_WINDOWS * WINDOW_BYTES];
+        let places = plaintext.len() / PACED_BYTES;
+        let mut sealed = vec![0; sealed_bytes(&sealers[0])];
+        let timer = self.timer();
+        let mut bytes = 0;
+        for pass in 0.. {
+            for (index, sealer) in sealers.iter_mut().enumerate() {
+                // Each goes on from where it was, as far from the others as there is room.
+                let place = (index * places / viewers + pass) % places * PACED_BYTES;
+                sealer
+                    .seal(&plaintext[place..place + PACED_BYTES], &mut sealed)
+                    .map_err(io::Error::other)?;
+                bytes += PACED_BYTES;
+            }
+            if timer.is_over() {
+                break;
+            }
+        }
+        Ok(timer.rate(bytes))
+    }
+
     /// Seals a window again and again, each time to another place in memory that no cache holds; `streamed` says how.
     fn seal_to_cold(&self, streamed: bool) -> io::Result<Rate> {
         let mut sealer = self.sealer(Suite::Aes128Gcm)?;
@@ -271,39 +310,11 @@ impl Stage {
 
     /// The server's sealer and its client's opener.
     pub(super) fn ends(&self, suite: Suite) -> io::Result<(Sealer, Opener)> {
-        let options = TlsOptions::new(self.scratch.join("state"));
-        let server = Tls::load(options).map_err(io::Error::other)?;
-        let options = ClientOptions {
-            trust: Trust::Anyone,
-            versions: Versions::Tls13,
-            suites: vec![suite],
-            ..ClientOptions::default()
-        };
-        let client = ClientTls::load(&options).map_err(io::Error::other)?;
-        let mut client = ClientHandshake::new(&client, "localhost").map_err(io::Error::other)?;
-        let mut server = Handshake::new(&server).map_err(io::Error::other)?;
-        let (mut from_client, mut from_server) = (Vec::new(), Vec::new());
-        let mut opener = None;
-        loop {
-            if opener.is_none() {
-                let advanced = client.advance(&from_server, &mut from_client);
-                let (consumed, progress) = advanced.map_err(io::Error::other)?;
-                from_server.drain(..consumed);
-                if let ClientProgress::Done(established) = progress {
-                    opener = Some(established.opener);
-                }
-            }
-            let advanced = server.advance(&from_client, &mut from_server);
-            let (consumed, progress) = advanced.map_err(io::Error::other)?;
-            from_client.drain(..consumed);
-            if let Progress::Done(established) = progress {
-                let mut opener =
-                    opener.ok_or_else(|| io::Error::other("the client is not done"))?;
-                // Tickets.
-                skip_records(&mut opener, &mut from_server)?;
-                return Ok((established.sealer, opener));
-            }
-        }
+        ends(&self.tls()?, suite)
+    }
+
+    fn tls(&self) -> io::Result<Tls> {
+        Tls::load(TlsOptions::new(self.scratch.join("state"))).map_err(io::Error::other)
     }
 
     /// Reads through the server's own reader.
@@ -381,6 +392,40 @@ impl Stage {
             Ok(Film { file, offset: 0, bytes: self.library.file_bytes })
         };
         (0..CONNECTIONS).map(film).collect()
+    }
+}
+
+/// A handshake with such a server, and what its two ends then have.
+fn ends(tls: &Tls, suite: Suite) -> io::Result<(Sealer, Opener)> {
+    let options = ClientOptions {
+        trust: Trust::Anyone,
+        versions: Versions::Tls13,
+        suites: vec![suite],
+        ..ClientOptions::default()
+    };
+    let client = ClientTls::load(&options).map_err(io::Error::other)?;
+    let mut client = ClientHandshake::new(&client, "localhost").map_err(io::Error::other)?;
+    let mut server = Handshake::new(tls).map_err(io::Error::other)?;
+    let (mut from_client, mut from_server) = (Vec::new(), Vec::new());
+    let mut opener = None;
+    loop {
+        if opener.is_none() {
+            let advanced = client.advance(&from_server, &mut from_client);
+            let (consumed, progress) = advanced.map_err(io::Error::other)?;
+            from_server.drain(..consumed);
+            if let ClientProgress::Done(established) = progress {
+                opener = Some(established.opener);
+            }
+        }
+        let advanced = server.advance(&from_client, &mut from_server);
+        let (consumed, progress) = advanced.map_err(io::Error::other)?;
+        from_client.drain(..consumed);
+        if let Progress::Done(established) = progress {
+            let mut opener = opener.ok_or_else(|| io::Error::other("the client is not done"))?;
+            // Tickets.
+            skip_records(&mut opener, &mut from_server)?;
+            return Ok((established.sealer, opener));
+        }
     }
 }
 

@@ -1,15 +1,14 @@
 //! Sending alone: on the server's reactor, with the calls that the server makes around each window and the sizes that follow from them.
 //!
-//! How much TCP takes at a time decides what sending costs, and how often a core wakes up for it. So there are two ways to send to a few viewers who
-//! take all that they get, from a buffer and out of the page cache, and one to many who take what they play.
+//! How much TCP takes at a time decides what sending costs, and how often a core wakes up for it. So the viewers are those whom the server gets in
+//! the same bench: a few who take all that they get, from a buffer and out of the page cache, and many who take what they play.
 
-use super::parts::{CONNECTIONS, Rate, Stage, Timer, WINDOW_BYTES, thread_time};
-use super::sockets::{Sink, UNSENT_BYTES_MAX};
-use crate::library::Library;
+use super::parts::{Rate, Stage, WINDOW_BYTES, thread_time};
+use super::sockets::UNSENT_BYTES_MAX;
 use crate::versus::Workload;
 use load::Running;
 use net::{ListenerOptions, Socket, Window};
-use reactor::{Fd, Reactor, RingOptions, op, sleep, spawn, tasks_live, yield_now};
+use reactor::{Fd, Reactor, RingOptions, op, sleep, spawn, yield_now};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -38,81 +37,62 @@ const REQUEST_BYTES_MAX: usize = 4096;
 /// Nothing of the beginning is measured.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// What a connection adds to.
-#[derive(Clone)]
-struct Turn {
-    timer: Timer,
-    bytes: Rc<Cell<usize>>,
-    failure: Rc<Cell<Option<io::Error>>>,
+/// What is sent.
+enum Film {
+    /// A warm buffer, again and again.
+    Buffer(Rc<[u8]>),
+    /// A file in the page cache.
+    File(Rc<disk::File>),
 }
 
 impl Stage {
-    /// A warm buffer into connections that take everything.
+    /// A warm buffer to viewers who take everything.
     pub(super) fn send(&self) -> io::Result<Rate> {
-        let buffer: Rc<[u8]> = vec![7; WINDOW_BYTES].into();
-        self.over_sink(move |_, socket, turn| {
-            let buffer = Rc::clone(&buffer);
-            spawn(async move { turn.clone().fails(send_on(&socket, &buffer, &turn).await) });
-            Ok(())
-        })
+        self.answer_viewers(Workload::HttpWarm, vec![Film::warm_buffer()])
     }
 
-    /// The page cache into such connections.
+    /// The page cache to such viewers.
     pub(super) fn sendfile(&self) -> io::Result<Rate> {
-        let library = self.library.clone();
-        self.over_sink(move |index, socket, turn| {
-            let film = film(&library, index)?;
-            spawn(async move { turn.clone().fails(sendfile_on(&socket, &film, &turn).await) });
-            Ok(())
-        })
-    }
-
-    /// Starts a task for each connection of a sink, and waits until all have ended with their time.
-    fn over_sink(
-        &self,
-        start: impl Fn(usize, Socket, Turn) -> io::Result<()> + 'static,
-    ) -> io::Result<Rate> {
-        let sink = Sink::start(CONNECTIONS, self.sink_cpu)?;
-        let sockets = sink.connect()?.into_sockets()?;
-        let reactor = Reactor::new(RingOptions::default())?;
-        let timer = self.timer();
-        reactor.run(async move {
-            let turn = Turn { timer, bytes: Rc::default(), failure: Rc::default() };
-            for (index, socket) in sockets.into_iter().enumerate() {
-                start(index, socket, turn.clone())?;
-            }
-            while tasks_live() > 1 {
-                sleep(Duration::from_millis(1)).await;
-            }
-            turn.failure.take().map_or_else(|| Ok(turn.timer.rate(turn.bytes.get())), Err)
-        })?
+        let film = |index| {
+            let file = File::open(self.library.path(index))?;
+            let file = disk::File::new(file.into()).map_err(io::Error::other)?;
+            Ok(Film::File(Rc::new(file)))
+        };
+        let films = (0..self.library.files).map(film).collect::<io::Result<_>>()?;
+        self.answer_viewers(Workload::HttpWarm, films)
     }
 
     /// A warm buffer to a thousand viewers who request ranges as players do, each at the pace of a film.
     pub(super) fn send_paced(&self) -> io::Result<Rate> {
+        self.answer_viewers(Workload::Viewers, vec![Film::warm_buffer()])
+    }
+
+    /// Answers the viewers whom the server gets with `workload`, but without TLS. They request all films.
+    fn answer_viewers(&self, workload: Workload, films: Vec<Film>) -> io::Result<Rate> {
         let options = ListenerOptions {
             unsent_bytes_max: Some(UNSENT_BYTES_MAX),
             ..ListenerOptions::default()
         };
         let listener = TcpListener::from(net::bind(([127, 0, 0, 1], 0).into(), &options)?);
-        let target = format!("http://{}/film", listener.local_addr()?);
-        let connections = Workload::Viewers.connections();
-        let rate = Workload::Viewers.rate_bits_per_second(connections);
+        let address = listener.local_addr()?;
+        let target = |film| format!("http://{address}/{film}").parse().map_err(io::Error::other);
+        let connections = workload.connections();
+        let rate = workload.rate_bits_per_second(connections);
         let seconds = Duration::from_secs_f64(self.seconds);
         let load = load::Options {
-            targets: vec![target.parse().map_err(io::Error::other)?],
+            targets: (0..films.len()).map(target).collect::<io::Result<_>>()?,
             connections,
             cpus: vec![self.sink_cpu],
-            ramp: Workload::Viewers.ramp(connections),
+            ramp: workload.ramp(connections),
             duration: seconds + 4 * MARGIN,
-            ..Workload::Viewers.load(rate, 1.0)
+            ..workload.load(rate, 1.0)
         };
         let opens_after = load.opens_after() + MARGIN;
-        let viewers = Viewers::start(load);
+        let viewers = Audience::start(load);
         let reactor = Reactor::new(RingOptions::default())?;
         reactor.run(async move {
             let bytes = Rc::new(Cell::new(0));
-            spawn(welcome(OwnedFd::from(listener).into(), Rc::clone(&bytes)));
+            spawn(welcome(OwnedFd::from(listener).into(), films.into(), Rc::clone(&bytes)));
             while !viewers.have_begun()? {
                 sleep(Duration::from_millis(5)).await;
             }
@@ -131,180 +111,216 @@ impl Stage {
     }
 }
 
-impl Turn {
-    fn fails(self, ended: io::Result<()>) {
-        if let Err(error) = ended {
-            self.failure.set(Some(error));
+impl Film {
+    fn warm_buffer() -> Self {
+        Self::Buffer(vec![7; WINDOW_BYTES].into())
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Buffer(_) => FILM_BYTES,
+            Self::File(file) => file.size(),
         }
     }
 
-    fn count(&self, bytes: usize) {
-        self.bytes.set(self.bytes.get() + bytes);
-    }
-}
-
-/// Sends window after window, each as large as what TCP has lately taken.
-async fn send_on(socket: &Socket, buffer: &[u8], turn: &Turn) -> io::Result<()> {
-    if socket.sends_at_once() {
-        socket.ask_below(SEALED_UNSENT_BYTES);
-    }
-    let mut window = Window::new(buffer.len());
-    while !turn.timer.is_over() {
-        if !socket.is_writable() {
-            socket.writable().await;
+    fn unsent_bytes(&self) -> u32 {
+        match self {
+            Self::Buffer(_) => SEALED_UNSENT_BYTES,
+            Self::File(_) => PAGES_UNSENT_BYTES,
         }
-        let whole = window.bytes();
-        send_window(socket, &[], &buffer[..whole], &mut window, |bytes| turn.count(bytes)).await?;
-        yield_now().await;
     }
-    Ok(())
-}
 
-/// Offers a window, whose first bytes are `head`, until TCP has taken all of it.
-async fn send_window(
-    socket: &Socket,
-    head: &[u8],
-    body: &[u8],
-    window: &mut Window,
-    mut count: impl FnMut(usize),
-) -> io::Result<()> {
-    let whole = head.len() + body.len();
-    let mut sent = match head.is_empty() {
-        true => socket.send(body, false)?,
-        false => socket.send_parts(&[IoSlice::new(head), IoSlice::new(body)])?,
-    };
-    count(sent);
-    if sent == whole {
-        window.taken_whole();
-        return Ok(());
-    }
-    window.taken_in_part(sent);
-    while sent < whole {
-        socket.writable().await;
-        let at = sent.saturating_sub(head.len());
-        let more = match head.get(sent..).filter(|rest| !rest.is_empty()) {
-            Some(rest) => socket.send_parts(&[IoSlice::new(rest), IoSlice::new(body)])?,
-            None => socket.send(&body[at..], false)?,
-        };
-        count(more);
-        sent += more;
-    }
-    Ok(())
-}
-
-fn film(library: &Library, index: usize) -> io::Result<disk::File> {
-    let file = File::open(library.path(index % library.files))?;
-    disk::File::new(file.into()).map_err(io::Error::other)
-}
-
-/// Sends a film again and again. For each window: does TCP take more, what of the film is in memory, is it held still, is it the same.
-async fn sendfile_on(socket: &Socket, film: &disk::File, turn: &Turn) -> io::Result<()> {
-    if socket.sends_at_once() {
-        socket.ask_below(PAGES_UNSENT_BYTES);
-    }
-    let mut window = Window::new(SENDFILE_BYTES_MAX);
-    let (mut start, mut is_corked) = (0, false);
-    while !turn.timer.is_over() {
-        if !socket.is_writable() {
-            if std::mem::take(&mut is_corked) {
-                socket.cork(false);
-            }
-            socket.writable().await;
+    fn window_bytes_max(&self) -> usize {
+        match self {
+            Self::Buffer(buffer) => buffer.len(),
+            Self::File(_) => SENDFILE_BYTES_MAX,
         }
-        let end = film.size().min(start + window.bytes() as u64);
-        // Nobody else has the film, so the lease is there; what the kernel does not say is taken to be in memory.
-        let end = film.first_missing(start..end).filter(|there| *there > start).unwrap_or(end);
-        film.hold_still();
-        film.check_unchanged().map_err(io::Error::other)?;
-        if !std::mem::replace(&mut is_corked, true) {
-            socket.cork(true);
-        }
-        let bytes = (end - start) as usize;
-        let taken = socket.send_file(film.fd().borrowed(), start, bytes)?;
-        match taken == bytes {
-            true => window.taken_whole(),
-            false => window.taken_in_part(taken),
-        }
-        turn.count(taken);
-        start = if end == film.size() && taken == bytes { 0 } else { start + taken as u64 };
-        yield_now().await;
     }
-    Ok(())
 }
 
 /// Answers all who connect.
-async fn welcome(listener: Fd, bytes: Rc<Cell<usize>>) {
+async fn welcome(listener: Fd, films: Rc<[Film]>, bytes: Rc<Cell<usize>>) {
     let mut incoming = op::Incoming::new(listener);
-    let film: Rc<[u8]> = vec![7; WINDOW_BYTES].into();
+    let window = Window::new(films[0].window_bytes_max());
     while let Ok(connection) = incoming.next().await {
-        let (film, bytes) = (Rc::clone(&film), Rc::clone(&bytes));
+        let (films, bytes) = (Rc::clone(&films), Rc::clone(&bytes));
+        let viewer = Viewer::new(connection.into(), window);
         // A viewer that is cut off says so itself.
-        spawn(async move { drop(answer(&connection.into(), &film, &bytes).await) });
+        spawn(async move { drop(viewer.answer(&films, &bytes).await) });
     }
 }
 
-/// Answers one viewer's requests until it leaves.
-async fn answer(socket: &Socket, film: &[u8], bytes: &Cell<usize>) -> io::Result<()> {
-    let mut window = Window::new(film.len());
-    let mut request = Vec::with_capacity(REQUEST_BYTES_MAX);
-    loop {
-        match socket.receive_into(&mut request, REQUEST_BYTES_MAX)? {
-            Some(0) => return Ok(()),
-            Some(_) => {}
-            None => socket.readable().await,
-        }
-        if !request.ends_with(b"\r\n\r\n") {
-            continue;
-        }
-        let (head, Range { start: mut at, end }) = head_of(&request);
-        request.clear();
-        let mut head = head.as_bytes();
-        while at < end || !head.is_empty() {
-            if !socket.is_writable() {
-                socket.writable().await;
+/// One who is answered.
+struct Viewer {
+    socket: Socket,
+    window: Window,
+    /// Holds what TCP did not take at once. By the time it does, these bytes are in no cache any more, as in the server.
+    kept: Vec<u8>,
+}
+
+impl Viewer {
+    fn new(socket: Socket, window: Window) -> Self {
+        Self { socket, window, kept: Vec::new() }
+    }
+
+    /// Answers requests until the viewer leaves.
+    async fn answer(mut self, films: &[Film], bytes: &Cell<usize>) -> io::Result<()> {
+        let mut request = Vec::with_capacity(REQUEST_BYTES_MAX);
+        loop {
+            match self.socket.receive_into(&mut request, REQUEST_BYTES_MAX)? {
+                Some(0) => return Ok(()),
+                Some(_) => {}
+                None => self.socket.readable().await,
             }
-            let body = (end - at).min(window.bytes() as u64) as usize;
-            let head = std::mem::take(&mut head);
+            if !request.ends_with(b"\r\n\r\n") {
+                continue;
+            }
+            let film = requested(&request, films)?;
+            let (head, range) = head_of(&request, film.bytes());
+            request.clear();
+            if self.socket.sends_at_once() {
+                self.socket.ask_below(film.unsent_bytes());
+            }
             let count = |taken| bytes.set(bytes.get() + taken);
-            send_window(socket, head, &film[..body], &mut window, count).await?;
-            at += body as u64;
-            yield_now().await;
+            match film {
+                Film::Buffer(buffer) => self.send(head.as_bytes(), buffer, range, count).await?,
+                Film::File(file) => self.send_file(head.as_bytes(), file, range, count).await?,
+            }
         }
     }
+
+    /// Sends window after window out of `buffer`, each as large as what TCP has lately taken.
+    async fn send(
+        &mut self,
+        mut head: &[u8],
+        buffer: &[u8],
+        range: Range<u64>,
+        count: impl Fn(usize),
+    ) -> io::Result<()> {
+        let mut left = range.end - range.start;
+        while left > 0 || !head.is_empty() {
+            if !self.socket.is_writable() {
+                self.socket.writable().await;
+            }
+            let body = left.min(self.window.bytes() as u64) as usize;
+            left -= body as u64;
+            let parts = [std::mem::take(&mut head), &buffer[..body]];
+            let whole = parts[0].len() + body;
+            let taken = match parts {
+                [[], body] => self.socket.send(body, false)?,
+                [head, body] => self.socket.send_parts(&[head, body].map(IoSlice::new))?,
+            };
+            count(taken);
+            match taken == whole {
+                true => self.window.taken_whole(),
+                false => self.window.taken_in_part(taken),
+            }
+            self.send_kept(whole - taken, &count).await?;
+            yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Sends the rest of a window. What is in it doesn't matter to anybody.
+    async fn send_kept(&mut self, bytes: usize, count: impl Fn(usize)) -> io::Result<()> {
+        if self.kept.len() < bytes {
+            self.kept.resize(bytes, 7);
+        }
+        let mut left = bytes;
+        while left > 0 {
+            self.socket.writable().await;
+            let taken = self.socket.send(&self.kept[bytes - left..bytes], false)?;
+            count(taken);
+            left -= taken;
+        }
+        Ok(())
+    }
+
+    /// Sends a range of a file. For each window: does TCP take more, what of it is in memory, is it held still, is it the same.
+    async fn send_file(
+        &mut self,
+        head: &[u8],
+        film: &disk::File,
+        range: Range<u64>,
+        count: impl Fn(usize),
+    ) -> io::Result<()> {
+        self.socket.cork(true);
+        // Few bytes, behind an answer that was taken whole: there is room for them.
+        self.socket.send(head, false)?;
+        let (mut start, mut is_corked) = (range.start, true);
+        while start < range.end {
+            if !self.socket.is_writable() {
+                if std::mem::take(&mut is_corked) {
+                    self.socket.cork(false);
+                }
+                self.socket.writable().await;
+            }
+            let end = range.end.min(start + self.window.bytes() as u64);
+            // Nobody else has the film, so the lease is there; what the kernel does not say is taken to be in memory.
+            let end = film.first_missing(start..end).filter(|there| *there > start).unwrap_or(end);
+            film.hold_still();
+            film.check_unchanged().map_err(io::Error::other)?;
+            if !std::mem::replace(&mut is_corked, true) {
+                self.socket.cork(true);
+            }
+            let bytes = (end - start) as usize;
+            let taken = self.socket.send_file(film.fd().borrowed(), start, bytes)?;
+            match taken == bytes {
+                true => self.window.taken_whole(),
+                false => self.window.taken_in_part(taken),
+            }
+            count(taken);
+            start += taken as u64;
+            yield_now().await;
+        }
+        if is_corked {
+            self.socket.cork(false);
+        }
+        Ok(())
+    }
+}
+
+/// The film that a request's path names by its number.
+fn requested<'a>(request: &[u8], films: &'a [Film]) -> io::Result<&'a Film> {
+    let text = String::from_utf8_lossy(request);
+    let path = text.split(' ').nth(1).unwrap_or_default();
+    let number = path.strip_prefix('/').and_then(|number| number.parse::<usize>().ok());
+    let film = number.and_then(|number| films.get(number));
+    film.ok_or_else(|| io::Error::other(format!("no film at {path}")))
 }
 
 /// The head of an answer, and the bytes that follow it: of a range if the request names one.
-fn head_of(request: &[u8]) -> (String, Range<u64>) {
+fn head_of(request: &[u8], film_bytes: u64) -> (String, Range<u64>) {
     let text = String::from_utf8_lossy(request);
     let range = text.split_once("Range: bytes=").and_then(|(_, rest)| {
         let (start, end) = rest.split_once("\r\n")?.0.split_once('-')?;
-        Some(start.parse().ok()?..end.parse::<u64>().map_or(FILM_BYTES, |last| last + 1))
+        Some(start.parse().ok()?..end.parse::<u64>().map_or(film_bytes, |last| last + 1))
     });
-    let Some(range) = range.filter(|range| range.start < range.end && range.end <= FILM_BYTES)
+    let Some(range) = range.filter(|range| range.start < range.end && range.end <= film_bytes)
     else {
         return (
             format!(
-                "HTTP/1.1 200 OK\r\nAccept-Ranges: bytes\r\nContent-Length: {FILM_BYTES}\r\n\r\n"
+                "HTTP/1.1 200 OK\r\nAccept-Ranges: bytes\r\nContent-Length: {film_bytes}\r\n\r\n"
             ),
             // Whoever asks for the size wants nothing else.
-            0..if text.starts_with("HEAD") { 0 } else { FILM_BYTES },
+            0..if text.starts_with("HEAD") { 0 } else { film_bytes },
         );
     };
     let (bytes, last) = (range.end - range.start, range.end - 1);
     let head = format!(
-        "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {}-{last}/{FILM_BYTES}\r\nContent-Length: {bytes}\r\n\r\n",
+        "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {}-{last}/{film_bytes}\r\nContent-Length: {bytes}\r\n\r\n",
         range.start
     );
     (head, range)
 }
 
 /// Viewers, who are looked after by a thread of their own: they ask for the film before they begin.
-struct Viewers {
+struct Audience {
     begun: mpsc::Receiver<()>,
     thread: JoinHandle<io::Result<()>>,
 }
 
-impl Viewers {
+impl Audience {
     fn start(options: load::Options) -> Self {
         let (tell, begun) = mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -349,11 +365,12 @@ mod tests {
 
     #[test]
     fn viewers_get_the_range_that_they_request() {
-        let (head, range) = head_of(b"GET /film HTTP/1.1\r\nRange: bytes=10-99\r\n\r\n");
+        let request = b"GET /0 HTTP/1.1\r\nRange: bytes=10-99\r\n\r\n";
+        let (head, range) = head_of(request, FILM_BYTES);
         assert_eq!(range, 10..100);
         assert!(head.contains("Content-Range: bytes 10-99/1073741824\r\n"), "{head}");
         assert!(head.contains("Content-Length: 90\r\n"), "{head}");
-        let (head, range) = head_of(b"HEAD /film HTTP/1.1\r\n\r\n");
+        let (head, range) = head_of(b"HEAD /0 HTTP/1.1\r\n\r\n", FILM_BYTES);
         assert!(head.starts_with("HTTP/1.1 200") && range.is_empty(), "{head}");
     }
 }

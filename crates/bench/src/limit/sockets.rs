@@ -114,18 +114,6 @@ fn or_nothing(taken: Result<usize, Errno>) -> io::Result<usize> {
 pub(crate) struct Sockets(Vec<Socket>);
 
 impl Sockets {
-    /// For a reactor.
-    ///
-    /// # Errors
-    /// If a connection is broken.
-    pub(super) fn into_sockets(self) -> io::Result<Vec<net::Socket>> {
-        let one = |socket: Socket| {
-            socket.0.set_nonblocking(true)?;
-            Ok(OwnedFd::from(socket.0).into())
-        };
-        self.0.into_iter().map(one).collect()
-    }
-
     /// Gives each writable connection a turn, and waits if there is none. Returns the bytes that all of them took.
     ///
     /// # Errors
