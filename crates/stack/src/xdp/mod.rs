@@ -277,6 +277,9 @@ impl Slices<'_> {
 }
 
 #[cfg(test)]
+mod reuse_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
