@@ -181,11 +181,16 @@ fn alone(controls: [&str; 2], paths: &[&str]) {
 fn together(controls: [&str; 2], paths: &[&str]) {
     let [ours, linux] = controls;
     eprintln!("Mb/s | our {ours} | Linux's {linux} | Jain's index");
+    share([From::Ours, From::Linux], controls, paths);
+}
+
+/// As many flows of each of these two, at once.
+fn share(halves: [From; 2], controls: [&str; 2], paths: &[&str]) {
     for settings in paths {
         for each in [1, 4] {
             for _ in 0..TURNS {
                 let Some(field) = Field::new(settings, controls) else { return };
-                let flows = [vec![From::Ours; each], vec![From::Linux; each]].concat();
+                let flows = halves.map(|from| vec![from; each]).concat();
                 let rates = field.run(&flows);
                 let (ours, linux) = rates.split_at(each);
                 let index = jain(&rates);
@@ -243,6 +248,14 @@ fn goodput_of_bbr_alone() {
 #[ignore = "a measurement of several minutes, for a quiet machine"]
 fn goodput_of_version_1_beside_linuxs() {
     together(["bbr1", "bbr"], &BOTTLENECKS);
+}
+
+/// How evenly Linux's flows share with each other: no more can be asked of ours beside them.
+#[test]
+#[ignore = "a measurement of several minutes, for a quiet machine"]
+fn goodput_of_linuxs_bbr_beside_itself() {
+    eprintln!("Mb/s | Linux's bbr | Linux's bbr | Jain's index");
+    share([From::Linux; 2], ["bbr1", "bbr"], &BOTTLENECKS);
 }
 
 #[test]

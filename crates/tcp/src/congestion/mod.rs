@@ -79,8 +79,8 @@ pub(crate) struct Start {
 pub(crate) enum Pace {
     /// So much in a round trip; in half of one in slow start.
     Window { bytes: u64, slow_start: bool },
-    /// At this rate, in pieces that are a small part of `window_bytes`.
-    Rate { bytes_per_second: u64, window_bytes: u64 },
+    /// So many bytes per second.
+    Rate(u64),
 }
 
 #[derive(Debug)]

@@ -120,7 +120,7 @@ pub(super) fn after(
             Call::Earlier(us) => now = now.before_us(us),
         }
         prop_assert!((mss..=CWND_MAX).contains(&congestion.cwnd()), "{} bytes", congestion.cwnd());
-        if let Pace::Rate { bytes_per_second, .. } = congestion.pace() {
+        if let Pace::Rate(bytes_per_second) = congestion.pace() {
             prop_assert!(bytes_per_second >= 64, "the pace is {bytes_per_second}");
         }
         prop_assert!(congestion.memory_bytes() <= 1024, "{} bytes", congestion.memory_bytes());

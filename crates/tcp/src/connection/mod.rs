@@ -403,9 +403,7 @@ impl Connection {
             Pace::Window { bytes, slow_start } => {
                 self.pacer.update(bytes.max(self.in_flight()), srtt_us, least_us, slow_start);
             }
-            Pace::Rate { bytes_per_second, window_bytes } => {
-                self.pacer.follow(bytes_per_second, window_bytes, least_us);
-            }
+            Pace::Rate(bytes_per_second) => self.pacer.follow(bytes_per_second, least_us),
         }
     }
 }

@@ -149,8 +149,7 @@ impl Bbr {
         if self.pacing_rate == 0 {
             return Pace::Window { bytes: self.cwnd, slow_start: true };
         }
-        let fills = self.model.fills(self.model.rate(), 100).unwrap_or(self.cwnd);
-        Pace::Rate { bytes_per_second: self.pacing_rate, window_bytes: fills.min(self.cwnd) }
+        Pace::Rate(self.pacing_rate)
     }
 
     pub(crate) fn is_recovering(&self) -> bool {

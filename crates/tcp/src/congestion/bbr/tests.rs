@@ -66,7 +66,7 @@ impl Path {
         self.sent += MSS;
         let (now, in_flight) = (Time(self.now_us), self.in_flight());
         self.bbr.sent(&Sent { now, bytes: MSS, in_flight, srtt_us: 20_000 });
-        if let Pace::Rate { bytes_per_second, .. } = self.bbr.pace() {
+        if let Pace::Rate(bytes_per_second) = self.bbr.pace() {
             let takes_us = MSS * 1_000_000 / bytes_per_second.max(1);
             self.send_at_us = self.send_at_us.max(self.now_us - 100) + takes_us;
         }

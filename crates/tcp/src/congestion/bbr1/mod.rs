@@ -153,8 +153,7 @@ impl Bbr1 {
         if self.pacing_rate == 0 {
             return Pace::Window { bytes: self.cwnd, slow_start: true };
         }
-        let window_bytes = self.fills(100).min(self.cwnd);
-        Pace::Rate { bytes_per_second: self.pacing_rate, window_bytes }
+        Pace::Rate(self.pacing_rate)
     }
 
     pub(crate) fn is_recovering(&self) -> bool {
