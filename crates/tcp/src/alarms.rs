@@ -4,9 +4,8 @@
 //! slot, which costs the same with a thousand connections and with a million. When its slot comes, it goes into a heap of
 //! those that are due next, so they come exactly, and in order. What is later than both wheels waits in another heap.
 //!
-//! Each owner remembers the one entry that counts for it. Its other entries are stale, and are skipped when their time
-//! comes; when there are many, they are dropped. So setting a later deadline, which is by far the most frequent change,
-//! touches nothing.
+//! Each owner remembers which of its entries count. The others are stale, and are skipped when their time comes; when there
+//! are many, they are dropped. So setting a later deadline, which is by far the most frequent change, touches nothing.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,6 +27,32 @@ pub(crate) enum Owner {
 }
 
 type Entry = (Time, Owner);
+
+/// The entries of an owner that count: the next one, and the one that was next before. A connection that sends has two
+/// deadlines, pacing's near one again and again, and a distant one for what is lost; so the distant one need not be set
+/// anew after each near one, and left behind to be skipped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Armed {
+    next: Time,
+    later: Time,
+}
+
+impl Armed {
+    pub(crate) const NOT: Armed = Armed { next: Time::NEVER, later: Time::NEVER };
+
+    /// The entry with this time has come. False: it does not count any more.
+    pub(crate) fn take(&mut self, time: Time) -> bool {
+        let counts = self.next == time;
+        if counts {
+            *self = Armed { next: self.later, later: Time::NEVER };
+        }
+        counts
+    }
+
+    pub(crate) fn has(&self, time: Time) -> bool {
+        self.next == time || self.later == time
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
@@ -109,10 +134,10 @@ impl Wheel {
 }
 
 impl Alarms {
-    /// Sets a deadline. `armed` is the entry that counted for `owner` so far, and receives the one that counts from now on.
-    pub(crate) fn set(&mut self, owner: Owner, deadline: Time, armed: &mut Time) {
-        if deadline < *armed {
-            *armed = deadline;
+    /// Sets a deadline. `armed` has the entries that counted for `owner` so far, and receives those that count from now on.
+    pub(crate) fn set(&mut self, owner: Owner, deadline: Time, armed: &mut Armed) {
+        if deadline < armed.next {
+            *armed = Armed { next: deadline, later: armed.next };
             self.count += 1;
             self.put((deadline, owner));
         }
@@ -213,13 +238,30 @@ mod tests {
     fn stale_entries_do_not_pile_up() {
         let mut alarms = Alarms::default();
         let owner = owner(0);
-        let mut armed = Time::NEVER;
+        let mut armed = Armed::NOT;
         for time in (0..10_000).rev() {
             alarms.set(owner, Time(time), &mut armed);
-            alarms.compact(1, |time, _| time == armed);
+            alarms.compact(1, |time, _| armed.has(time));
             assert!(alarms.count <= 69);
         }
         assert_eq!(alarms.pop_due(Time(0)), Some((Time(0), owner)));
+    }
+
+    #[test]
+    fn a_near_deadline_does_not_make_the_distant_one_stale() {
+        let mut alarms = Alarms::default();
+        let (owner, mut armed) = (owner(0), Armed::NOT);
+        alarms.set(owner, Time(200_000), &mut armed);
+        for near in (1000..=100_000).step_by(1000) {
+            alarms.set(owner, Time(near), &mut armed);
+            assert_eq!(alarms.pop_due(Time(near)), Some((Time(near), owner)));
+            assert!(armed.take(Time(near)));
+            // What a connection does then: its next deadline is the distant one, a little later than before.
+            alarms.set(owner, Time(200_000 + near), &mut armed);
+            assert_eq!(alarms.count, 1);
+        }
+        assert_eq!(alarms.pop_due(Time(200_000)), Some((Time(200_000), owner)));
+        assert!(armed.take(Time(200_000)) && !armed.has(Time(200_000)));
     }
 
     /// Near, within the fine wheel, within the coarse one, beyond both.
@@ -236,7 +278,7 @@ mod tests {
             let (mut alarms, mut model, mut now) = (Alarms::default(), Vec::new(), 0);
             for (index, (distance, later, waits)) in steps.into_iter().enumerate() {
                 let entry = (Time(now + distance), owner(index as u32));
-                alarms.set(entry.1, entry.0, &mut { Time::NEVER });
+                alarms.set(entry.1, entry.0, &mut { Armed::NOT });
                 model.push(entry);
                 model.sort();
                 prop_assert_eq!(alarms.next(), model[0].0);

@@ -190,13 +190,9 @@ impl Endpoint {
     }
 
     fn wake_connection(&mut self, now: Time, time: Time, id: Id) {
-        let Some(connection) =
-            self.connections.get_mut(id).filter(|connection| connection.armed == time)
-        else {
-            return;
-        };
-        connection.armed = Time::NEVER;
-        self.with(now, id, |connection, cx| connection.expire(cx));
+        if self.connections.get_mut(id).is_some_and(|connection| connection.armed.take(time)) {
+            self.with(now, id, |connection, cx| connection.expire(cx));
+        }
     }
 
     /// When to call [`Endpoint::handle_timeout`], at the latest.
@@ -469,8 +465,8 @@ impl Endpoint {
         }
         let (connections, half_open) = (&self.connections, &self.half_open);
         self.alarms.compact(connections.len() + half_open.len(), |time, owner| match owner {
-            Owner::Connection(id) => connections.get(id).is_some_and(|entry| entry.armed == time),
-            Owner::HalfOpen(id) => half_open.get(id).is_some_and(|entry| entry.armed == time),
+            Owner::Connection(id) => connections.get(id).is_some_and(|entry| entry.armed.has(time)),
+            Owner::HalfOpen(id) => half_open.get(id).is_some_and(|entry| entry.armed.has(time)),
         });
     }
 

@@ -1,6 +1,7 @@
 //! Connections on the passive side whose handshake is in progress (SYN-RECEIVED), and their SYN-ACKs.
 
 use crate::agreed::Agreed;
+use crate::alarms::Armed;
 use crate::clock::Time;
 use crate::config::Config;
 use crate::header::{Flags, Incoming, Outgoing, Timestamps};
@@ -26,7 +27,7 @@ pub(crate) struct HalfOpen {
     sent_at: Time,
     tries: u8,
     repeated: bool,
-    pub(crate) armed: Time,
+    pub(crate) armed: Armed,
 }
 
 /// What a segment means for a half-open connection.
@@ -61,7 +62,7 @@ impl HalfOpen {
             sent_at: Time(0),
             tries: 0,
             repeated: false,
-            armed: Time::NEVER,
+            armed: Armed::NOT,
         }
     }
 

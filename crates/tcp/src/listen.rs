@@ -72,12 +72,10 @@ impl Endpoint {
     }
 
     pub(crate) fn wake_half_open(&mut self, now: Time, time: Time, id: Id) {
-        let Some(half_open) =
-            self.half_open.get_mut(id).filter(|half_open| half_open.armed == time)
-        else {
+        let Some(half_open) = self.half_open.get_mut(id) else { return };
+        if !half_open.armed.take(time) {
             return;
-        };
-        half_open.armed = Time::NEVER;
+        }
         if half_open.deadline() > now {
             let deadline = half_open.deadline();
             self.alarms.set(Owner::HalfOpen(id), deadline, &mut half_open.armed);

@@ -33,6 +33,7 @@ use state::{
 };
 
 use crate::agreed::Agreed;
+use crate::alarms::Armed;
 use crate::clock::{Time, micros};
 use crate::congestion::{Congestion, Pace, Pacer, Start};
 use crate::keyed::Pair;
@@ -128,8 +129,8 @@ pub(crate) struct Connection {
     news: News,
     ended: Option<Reason>,
     pub(crate) queued: Queued,
-    /// The deadline in the endpoint's timer heap.
-    pub(crate) armed: Time,
+    /// Its deadlines among the endpoint's.
+    pub(crate) armed: Armed,
 }
 
 impl Connection {
@@ -228,7 +229,7 @@ impl Connection {
             news: News::default(),
             ended: None,
             queued: Queued::default(),
-            armed: Time::NEVER,
+            armed: Armed::NOT,
         };
         if let Some(rtt_us) = beginning.rtt_us {
             connection.take_rtt(cx.now, rtt_us, 1);
