@@ -23,7 +23,7 @@ pub struct Config {
     /// at that pace, and what was wanted is sent as soon as it is brought.
     pub pacing: bool,
     /// With pacing, this many bytes are wanted and sent at once even if that is more than a millisecond's worth, but
-    /// not more than a sixteenth of the window.
+    /// not more than a sixteenth of the window. Not with BBR, whose pieces are a millisecond's worth.
     pub pace_bytes_min: u32,
     /// How much may be in flight, and how fast it leaves.
     pub congestion_control: CongestionControl,
