@@ -7,11 +7,11 @@ use std::fs::{self, OpenOptions};
 use std::io::IoSliceMut;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crypt::client::Trust;
 use fleet::{Digest, PublishedTitle};
-use folders::{BLOCK, Box, Folders, film};
+use folders::{BLOCK, Box, Folders, film, flip};
 use fullbore_node::{FillCounts, HoldingOptions, PeerFault};
 use fullbore_tests::{FILM, Launch, certificate, until};
 use peers::{Manner, Peers};
@@ -295,6 +295,76 @@ fn a_clock_that_jumps_hours_forward_and_back_during_a_window_costs_a_pause_and_n
     assert!(one.holds(&title));
 }
 
+/// Hours of the day 20,000, and ten minutes.
+static CUT_HOUR: AtomicU64 = AtomicU64::new(3);
+
+fn hourly_clock() -> u64 {
+    20_000 * 86_400 + 3600 * CUT_HOUR.load(Ordering::Relaxed) + 600
+}
+
+/// Such a copy lies where damaged titles do, and those are mended at any time.
+#[test]
+fn a_copy_that_a_restart_has_cut_waits_for_its_window_and_goes_on_in_it() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(18).repeat(4));
+    let mut options = folders.options();
+    options.clock = hourly_clock;
+    options.windows = vec!["02:00-04:00 UTC".parse().unwrap()];
+    // A block in a third of a second.
+    options.copy_bytes_per_second = 12 << 20;
+    let one = folders.open_with(options.clone()).start();
+    one.desire(&[&title], &[]);
+    let done = |one: &Box| one.holder.fill_progress().map_or(0, |progress| progress.done_bytes);
+    until("some blocks to arrive", || done(&one) >= BLOCK as u64);
+    CUT_HOUR.store(5, Ordering::Relaxed);
+    drop(one);
+    let one = folders.open_with(options).start();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert_eq!(counts(&one).origin_bytes, 0, "it was brought outside the window");
+    assert!(folders.arriving("film").exists() && one.holder.status().hidden.is_empty());
+    assert!(one.trouble("film").is_none() && !one.holder.fill_progress().unwrap().is_open);
+    CUT_HOUR.store(3, Ordering::Relaxed);
+    until("the title to arrive", || one.holds(&title));
+    assert_eq!(fs::read(folders.film("film")).unwrap(), film(18).repeat(4));
+    let brought = counts(&one).origin_bytes;
+    assert!(brought <= title.bytes - BLOCK as u64, "{brought} of {}", title.bytes);
+}
+
+fn noon() -> u64 {
+    20_000 * 86_400 + 12 * 3600
+}
+
+#[test]
+fn a_title_that_was_being_mended_at_a_restart_is_mended_outside_the_windows_as_well() {
+    let folders = Folders::default();
+    let whole = film(19).repeat(4);
+    let title = folders.publish("film", &whole);
+    let one = folders.open().start();
+    one.desire(&[&title], &[]);
+    until("the title to arrive", || one.holds(&title));
+    drop(one);
+    let path = folders.film("film");
+    (0..8).for_each(|block| flip(&path, (block * BLOCK) as u64));
+    let mut options = folders.options();
+    options.clock = noon;
+    options.windows = vec!["02:00-04:00 UTC".parse().unwrap()];
+    options.copy_bytes_per_second = 12 << 20;
+    let map = folders.arriving("film").parent().unwrap().join("blocks");
+    for _ in 0..2 {
+        let one = folders.open_with(options.clone()).start();
+        assert_eq!(one.holder.status().hidden, ["film"]);
+        let before = fs::read_to_string(&map).unwrap_or_default().matches('1').count();
+        until("another block to be mended", || {
+            fs::read_to_string(&map).unwrap_or_default().matches('1').count() > before
+        });
+        drop(one);
+    }
+    options.copy_bytes_per_second = 0;
+    let one = folders.open_with(options).start();
+    until("the title to be mended", || one.holds(&title));
+    assert_eq!(fs::read(folders.film("film")).unwrap(), whole);
+}
+
 /// How many of a file's pages are in the page cache, one of eight, and how many were looked at. A read that may not wait says so of the page that it
 /// names; of a file that is read at random, the kernel reads no others ahead.
 fn cached_pages(path: &Path) -> (usize, usize) {
@@ -364,7 +434,7 @@ fn a_box_brings_no_more_in_a_window_than_its_volume_also_after_a_restart_and_goe
     one.desire(&[&first], &[]);
     until("the first title to arrive", || one.holds(&first));
     drop(one);
-    let one = folders.open_with(options).start();
+    let one = folders.open_with(options.clone()).start();
     one.desire(&[&first, &second], &[]);
     let progress = |one: &Box| one.holder.fill_progress().expect("it is missing");
     until("the window's volume to be used up", || !progress(&one).is_open);
@@ -374,6 +444,11 @@ fn a_box_brings_no_more_in_a_window_than_its_volume_also_after_a_restart_and_goe
     std::thread::sleep(std::time::Duration::from_millis(1200));
     let brought = counts(&one).origin_bytes;
     assert!((1..=2 * BLOCK as u64).contains(&brought) && !one.holds(&second), "{brought}");
+    drop(one);
+    let one = folders.open_with(options).start();
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    assert_eq!(counts(&one).origin_bytes, 0, "a restart is no reason to bring more");
+    assert!(!progress(&one).is_open);
     while !one.holds(&second) {
         DAYS.fetch_add(1, Ordering::Relaxed);
         let is_over = || one.holder.fill_progress().is_none_or(|progress| !progress.is_open);

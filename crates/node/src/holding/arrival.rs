@@ -14,7 +14,7 @@ use catalog::{BLOCK_BYTES, FileRecord, RECORD, Record, TitlePath, Workshop, sha2
 use fleet::PublishedTitle;
 
 use super::block_file::{BlockBuffer, BlockFile};
-use super::block_map::{self, BlockMap};
+use super::block_map::{self, BlockMap, Why};
 use super::check::{self, Gate};
 use super::error::{Attempt, HoldingError};
 use super::room;
@@ -35,6 +35,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) library: &'a Path,
     /// What was published. Without it, the title must be whole by itself.
     pub(crate) wanted: Option<&'a PublishedTitle>,
+    /// Why it comes.
+    pub(crate) why: Why,
     /// Where it comes from.
     pub(crate) sources: &'a Sources<'a>,
     /// Told how many bytes of the title are there, and how many it has.
@@ -76,17 +78,17 @@ impl Arrival<'_> {
         keep_only(&arriving, &files)?;
         self.check_room(&arriving, &files)?;
         let count = record.files.iter().map(blocks_of).sum();
-        let map = BlockMap::open(workshop.path(), &record.sha256, count);
+        let map = BlockMap::open(workshop.path(), &record.sha256, count, self.why);
         let map = map.attempt("write", &workshop.path().join(block_map::BLOCKS))?;
         let progress = Progress::new(&files, self.progress);
         let mut filling =
             Filling { arrival: self, arriving: &arriving, record: &record, map, progress };
-        let fetched_bytes = filling.bring_all(&files).inspect_err(|why| {
-            if matches!(why, HoldingError::Damaged { .. }) {
-                // It said what the disk does not bear out. If it cannot be removed, the next attempt ends here again.
-                let _ = block_map::forget(workshop.path());
-            }
-        })?;
+        let brought = filling.bring_all(&files);
+        if matches!(brought, Err(HoldingError::Damaged { .. })) {
+            // It said what the disk does not bear out. If it cannot be cleared, the next attempt ends here again.
+            let _ = filling.map.clear();
+        }
+        let fetched_bytes = brought?;
         (self.gate)(0)?;
         self.put_in_place(&arriving, &record, live.as_ref())?;
         workshop.remove()?;

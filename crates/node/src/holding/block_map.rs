@@ -1,9 +1,9 @@
 //! Which blocks of an arriving title were compared and written: a file beside it, which a copy that was cut goes on from.
 //!
-//! The first line is the version; a digit for each block of all its files follows, in the record's order: `1` for one that is there. A digit is
-//! written after its block, so whenever the agent is killed, what the map says is so. After a power failure the disk may have kept a digit and not
-//! its block. Therefore the map only saves fetching: a file of which an earlier attempt has noted blocks is read back and compared before the title
-//! is published, and the map is thrown away if it does not match.
+//! The first line is the version, and whether a damaged title is mended. A digit for each block of all its files follows, in the record's order: `1`
+//! for one that is there. A digit is written after its block, so whenever the agent is killed, what the map says is so. After a power failure the disk
+//! may have kept a digit and not its block. Therefore the map only saves fetching: a file of which an earlier attempt has noted blocks is read back and
+//! compared before the title is published, and the map is cleared if it does not match.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,6 +15,37 @@ pub(crate) const BLOCKS: &str = "blocks";
 
 const THERE: u8 = b'1';
 const MISSING: u8 = b'0';
+/// Ends the first line if a damaged title is mended.
+const MENDS: &str = " mends";
+
+/// Why a title arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It is to be held, and was never there.
+    Fill,
+    /// It was there, and was found damaged.
+    Mend,
+}
+
+impl Why {
+    fn mark(self) -> &'static str {
+        match self {
+            Self::Fill => "",
+            Self::Mend => MENDS,
+        }
+    }
+
+    /// Why what lies in the folder `workshop` came there. What has no map was moved there.
+    pub(crate) fn of(workshop: &Path) -> Self {
+        let map = std::fs::read(workshop.join(BLOCKS)).ok();
+        let is_fill = |map: &Vec<u8>| {
+            map.split(|byte| *byte == b'\n')
+                .next()
+                .is_some_and(|head| !head.ends_with(MENDS.as_bytes()))
+        };
+        if map.as_ref().is_some_and(is_fill) { Self::Fill } else { Self::Mend }
+    }
+}
 
 /// The map of one title.
 pub(crate) struct BlockMap {
@@ -25,9 +56,10 @@ pub(crate) struct BlockMap {
 }
 
 impl BlockMap {
-    /// The map in the folder `workshop` of a version with so many blocks. One of another version, or of another length, is made anew.
-    pub(crate) fn open(workshop: &Path, version: &str, count: usize) -> io::Result<Self> {
-        let head = format!("{version}\n").into_bytes();
+    /// The map in the folder `workshop` of a version with so many blocks. One of another version, of another length, or made for another reason, is
+    /// made anew.
+    pub(crate) fn open(workshop: &Path, version: &str, count: usize, why: Why) -> io::Result<Self> {
+        let head = format!("{version}{}\n", why.mark()).into_bytes();
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false);
         let file = file.open(workshop.join(BLOCKS))?;
@@ -44,6 +76,12 @@ impl BlockMap {
         own.file.set_len(0)?;
         own.file.write_all_at(&[head.as_slice(), &own.there].concat(), 0)?;
         Ok(own)
+    }
+
+    /// Notes that no block is there.
+    pub(crate) fn clear(&mut self) -> io::Result<()> {
+        self.there.fill(MISSING);
+        self.file.write_all_at(&self.there, self.head)
     }
 
     /// Whether a block is there.
@@ -77,7 +115,7 @@ mod tests {
     fn what_was_noted_is_known_after_a_restart_and_only_of_that_version() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path();
-        let open = |version, count| BlockMap::open(place, version, count).unwrap();
+        let open = |version, count| BlockMap::open(place, version, count, Why::Fill).unwrap();
         let mut map = open("aa", 5);
         assert!((0..6).all(|block| !map.has(block)));
         map.note(1).unwrap();
@@ -93,8 +131,27 @@ mod tests {
             std::fs::write(place.join(BLOCKS), torn).unwrap();
             assert!(!open("aa", 6).has(0), "{torn:?}");
         }
+        let mut map = open("aa", 6);
+        map.note(0).unwrap();
+        map.clear().unwrap();
+        assert!(!map.has(0) && !open("aa", 6).has(0), "it was cleared");
         forget(place).unwrap();
         forget(place).unwrap();
         assert!(!place.join(BLOCKS).exists());
+    }
+
+    #[test]
+    fn it_says_after_a_restart_why_a_title_arrives() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path();
+        assert_eq!(Why::of(place), Why::Mend, "it was moved there");
+        for why in [Why::Fill, Why::Mend] {
+            BlockMap::open(place, "aa", 3, why).unwrap().note(1).unwrap();
+            assert!(BlockMap::open(place, "aa", 3, why).unwrap().has(1));
+            assert_eq!(Why::of(place), why);
+        }
+        assert!(!BlockMap::open(place, "aa", 3, Why::Fill).unwrap().has(1), "of another reason");
+        forget(place).unwrap();
+        assert_eq!(Why::of(place), Why::Mend);
     }
 }

@@ -9,6 +9,7 @@ use catalog::Record;
 use fleet::{Digest, PublishedTitle};
 
 use super::arrival::{Arrival, Arrived};
+use super::block_map::Why;
 use super::check;
 use super::error::{Attempt, HoldingError};
 use super::look::{Changed, title_path};
@@ -39,8 +40,8 @@ pub(super) struct Trouble {
 
 /// Something to do.
 enum Job {
-    /// A hidden title.
-    Mend(String),
+    /// A hidden title, and why it is hidden.
+    Mend(String, Why),
     /// A title in the library that is to be verified.
     Verify(String, Held),
     /// A title that is missing, or there in another version.
@@ -50,7 +51,7 @@ enum Job {
 impl Job {
     fn path(&self) -> &str {
         match self {
-            Self::Mend(path) | Self::Verify(path, _) => path,
+            Self::Mend(path, _) | Self::Verify(path, _) => path,
             Self::Copy(wanted) => &wanted.path,
         }
     }
@@ -71,9 +72,16 @@ impl Holder {
         let now = self.started.elapsed();
         let troubles = lock(&self.troubles);
         let may = |path: &str| troubles.get(path).is_none_or(|trouble| trouble.retry_at <= now);
+        let desired = self.desired();
         let hidden = lock(&self.hidden);
-        if let Some(path) = hidden.iter().find(|path| may(path)) {
-            return Some(Job::Mend(path.clone()));
+        // A part of a title is missing like a title of which nothing is there: it waits for its window and its turn.
+        let is_missing_part = |path: &str| {
+            hidden.get(path) == Some(&Why::Fill)
+                && desired.titles.iter().any(|wanted| wanted.path == path)
+        };
+        let is_due = |path: &str| may(path) && !is_missing_part(path);
+        if let Some((path, why)) = hidden.iter().find(|(path, _)| is_due(path)) {
+            return Some(Job::Mend(path.clone(), *why));
         }
         let titles = self.table.titles();
         let is_due = |held: &Held| held.verified.is_none() || held.has_changed;
@@ -81,9 +89,8 @@ impl Holder {
         if let Some((path, held)) = due {
             return Some(Job::Verify(path, held));
         }
-        let desired = self.desired();
         let is_missing = |wanted: &&PublishedTitle| {
-            !hidden.contains(&wanted.path)
+            hidden.get(&wanted.path) != Some(&Why::Mend)
                 && self.is_missing(wanted)
                 && !desired.withdrawn.contains(&wanted.held())
         };
@@ -99,7 +106,7 @@ impl Holder {
     fn work_on(&self, job: &Job) {
         let path = job.path();
         let done = match job {
-            Job::Mend(path) => self.mend(path),
+            Job::Mend(path, why) => self.mend(path, *why),
             Job::Verify(path, held) => {
                 self.verify(path, held, &|bytes| self.copy_gate(bytes, &|| true))
             }
@@ -133,22 +140,22 @@ impl Holder {
     }
 
     /// Verifies a hidden title, fetches what it lacks, and puts it back.
-    fn mend(&self, path: &str) -> Result<(), HoldingError> {
+    fn mend(&self, path: &str, why: Why) -> Result<(), HoldingError> {
         let desired = self.desired();
         let wanted = desired.titles.iter().find(|wanted| wanted.path == path);
         let wanted = wanted.filter(|wanted| !desired.withdrawn.contains(&wanted.held()));
-        self.bring(path, wanted, true)
+        self.bring(path, wanted, why)
     }
 
     fn copy(&self, wanted: &PublishedTitle) -> Result<(), HoldingError> {
-        self.bring(&wanted.path, Some(wanted), false)
+        self.bring(&wanted.path, Some(wanted), Why::Fill)
     }
 
     fn bring(
         &self,
         path: &str,
         wanted: Option<&PublishedTitle>,
-        is_mending: bool,
+        why: Why,
     ) -> Result<(), HoldingError> {
         let title = title_path(path)?;
         let library = self.library_of(&title);
@@ -157,6 +164,7 @@ impl Holder {
                 "no folder of the library can be used: mount or replace its disk, then start the agent again".to_owned(),
             ));
         }
+        let is_mending = why == Why::Mend;
         let generation = self.generation.load(Ordering::Relaxed);
         let is_wanted = || {
             let is_as_it_was = self.generation.load(Ordering::Relaxed) == generation;
@@ -179,6 +187,7 @@ impl Holder {
             title: &title,
             library: &library,
             wanted,
+            why,
             sources: &sources,
             progress: &|done_bytes, all_bytes| self.fill.note(path, done_bytes, all_bytes),
             kept_free_bytes: room::kept_free_bytes(&library),

@@ -135,7 +135,7 @@ impl Holder {
             .map(|(path, held)| HeldTitle { path, version: held.version })
             .collect();
         // What has arrived in part, or was damaged.
-        let hidden = lock(&self.hidden).clone().into_iter().filter(|path| !is_wanted(path));
+        let hidden = lock(&self.hidden).clone().into_keys().filter(|path| !is_wanted(path));
         held.extend(hidden.filter_map(|path| self.published(&path)));
         let wanted = lock(&self.evictions.wanted);
         let rate = |held: &HeldTitle| wanted.get(&held.path).copied().unwrap_or(0.0);

@@ -9,7 +9,7 @@ use catalog::{RECORD, Record, TitleName, TitlePath, Workshop, is_version};
 use fleet::Digest;
 
 use super::arrival::ARRIVING;
-use super::block_map;
+use super::block_map::{self, Why};
 use super::error::{Attempt, HoldingError};
 use super::removal::ReplacedVersion;
 use super::stamp::stamp;
@@ -69,7 +69,12 @@ impl Holder {
         for library in &libraries {
             let mut found = Vec::new();
             find_hidden(library, "", DEPTH_MAX, &inside, &mut found);
-            lock(&self.hidden).extend(found);
+            let why = |path: &String| {
+                let title = title_path(path).ok()?;
+                let workshop = title.above(library).join(Workshop::folder_name(title.name()));
+                Some((path.clone(), Why::of(&workshop)))
+            };
+            lock(&self.hidden).extend(found.iter().filter_map(why));
         }
         Ok(())
     }
@@ -121,7 +126,7 @@ impl Holder {
     /// If it cannot be moved.
     pub(super) fn hide(&self, path: &str, library: &Path, why: &str) -> Result<(), HoldingError> {
         self.move_away(path, library).inspect_err(|failed| self.note_disk(library, failed))?;
-        lock(&self.hidden).insert(path.to_owned());
+        lock(&self.hidden).insert(path.to_owned(), Why::Mend);
         crate::tell(&format!("{path} is not served until it is verified: {why}"));
         self.copier.ring();
         Ok(())

@@ -59,6 +59,7 @@ use serde::Serialize;
 
 use crate::kept;
 use crate::stop::Bell;
+use block_map::Why;
 use copying::Trouble;
 use disks::Disks;
 use eviction::Evictions;
@@ -120,8 +121,8 @@ pub struct Holder {
     receipts: Mutex<BTreeMap<HeldTitle, ReceiptState>>,
     /// Where the next heartbeat's receipts begin.
     receipts_from: AtomicU64,
-    /// Titles that are hidden, because they may be damaged.
-    hidden: Mutex<BTreeSet<String>>,
+    /// Titles that are hidden, because they may be damaged, or because a part of them is missing.
+    hidden: Mutex<BTreeMap<String, Why>>,
     /// What keeps titles from being copied or verified.
     troubles: Mutex<BTreeMap<String, Trouble>>,
     replaced: Mutex<Vec<ReplacedVersion>>,
@@ -329,7 +330,11 @@ impl Holder {
             titles: self.inventory().held.len(),
             bytes: self.table.bytes(),
             missing: desired.titles.iter().filter(is_missing).map(|one| one.path.clone()).collect(),
-            hidden: lock(&self.hidden).iter().cloned().collect(),
+            hidden: lock(&self.hidden)
+                .iter()
+                .filter(|(_, why)| **why == Why::Mend)
+                .map(|(path, _)| path.clone())
+                .collect(),
             leaving: self.evictions.leaving(),
             troubles: lock(&self.troubles)
                 .iter()

@@ -1,7 +1,6 @@
 //! How much a box brings in one window, or in one day by UTC if it has no windows.
 //!
-//! What is brought outside windows, because the fleet wants it at once or because it mends something, counts, but does not wait. A copy that a
-//! restart of the agent has cut is such a title: on disk it looks like one that was hidden because it was damaged.
+//! What is brought outside windows, because the fleet wants it at once or because it mends something, counts, but does not wait.
 //!
 //! The count outlives the agent, less what came in the last second. A clock that jumps into another window and back begins a count anew.
 
