@@ -585,6 +585,7 @@ fn caching_edges_take_turns_with_empty_and_with_full_caches() {
     let work = tempfile::tempdir().unwrap();
     let mut command = Command::new(program());
     command.args(["bench", "edge", "--rounds", "1", "--seconds", "0.5", "--library", "16"]);
+    command.args(["--viewers", "40"]);
     command.arg("--scratch").arg(work.path()).arg("--json").arg(&file);
     let _alone = alone();
     let output = command.output().unwrap();
@@ -602,6 +603,17 @@ fn caching_edges_take_turns_with_empty_and_with_full_caches() {
         let ratios = part["ratios"].as_array().unwrap();
         assert_eq!(ratios.len(), names.len() - 1);
         assert!(ratios.iter().all(|ratio| ratio["ratio"].as_f64().unwrap() > 0.0), "{part:#}");
+    }
+    for (trial, name) in outcome["trials"].as_array().unwrap().iter().zip(["stampede", "flaky"]) {
+        assert_eq!(trial["name"], name);
+        let sides = trial["sides"].as_array().unwrap();
+        let names = sides.iter().map(|side| side["name"].as_str().unwrap());
+        assert!(names.eq(["fullbore edge", "nginx"]), "{trial:#}");
+        let rounds = sides.iter().map(|side| &side["rounds"][0]);
+        assert!(rounds.clone().all(|round| round["right"].as_u64() > Some(0)), "{trial:#}");
+        // What nginx does is its own business.
+        let [wrong, again] = ["wrong", "ranges_asked_again"].map(|of| &sides[0]["rounds"][0][of]);
+        assert_eq!((wrong, again), (&0.into(), &0.into()), "{trial:#}");
     }
     assert_nothing_left(work.path());
 }

@@ -4,13 +4,18 @@
 //! Cold turns begin with an empty cache and end when nine tenths of the library have been sent, so next to nothing of it was sent twice. They are
 //! compared by the CPU seconds of all the server's processes, its helper's among them. Then every cache is filled, and warm turns are as those of
 //! `versus`. The origin is a `fullbore serve` on a core of the clients.
+//!
+//! Two more parts count what the edges ask an origin for that is slow, or that fails now and then: see `trial`.
 
+mod origin;
 mod outcome;
+mod trial;
 mod turns;
 
 pub use outcome::Outcome;
 
 use crate::library::Library;
+use crate::unknown_name::UnknownName;
 use crate::versus::peer::{Recipe, nginx_with, own_program, words};
 use crate::versus::side::{Given, Side};
 use crate::versus::turn::Task;
@@ -21,6 +26,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use trial::Ground;
 use turns::{Cache, Runner};
 
 /// Three servers have their own copy of the library in memory at the same time.
@@ -29,9 +35,50 @@ const COPIES: u64 = 3;
 /// Default size of the library: many turns of read-ahead, and quick to create and to fetch.
 const LIBRARY_BYTES: u64 = 1 << 30;
 
+/// A part of the comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Work per CPU second, from empty caches.
+    Cold,
+    /// The same, from full caches.
+    Warm,
+    /// Many viewers of one title at once: what the origin is asked for.
+    Stampede,
+    /// An origin that fails now and then: what viewers get.
+    Flaky,
+}
+
+impl Part {
+    /// All of them, in their order, with their names.
+    pub const ALL: [(Self, &'static str); 4] = [
+        (Self::Cold, "cold"),
+        (Self::Warm, "warm"),
+        (Self::Stampede, "stampede"),
+        (Self::Flaky, "flaky"),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(part, _)| *part == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl std::str::FromStr for Part {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        let known = Self::ALL.iter().find(|(_, known)| *known == name);
+        let unknown = || UnknownName::new("part", name, Self::ALL.map(|(_, name)| name));
+        known.map(|(part, _)| *part).ok_or_else(unknown)
+    }
+}
+
 /// How to compare.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// What to compare.
+    pub parts: Vec<Part>,
+    /// Viewers of a stampede.
+    pub viewers: usize,
     /// Whether viewers come over TLS.
     pub has_tls: bool,
     /// Viewers at once.
@@ -85,9 +132,19 @@ pub fn run(
         counts_core: false,
         guess: None,
     };
+    let ground =
+        Ground { options, given, library: &library, client_cpus: &task.client_cpus.clone() };
     let mut runner = Runner::start(caches, given, task)?;
     let mut outcome = Outcome::new(options, bytes, runner.sides());
-    let played = runner.play(options.rounds, &mut outcome, &mut progress);
+    let played = runner.play(options, &mut outcome, &mut progress).and_then(|()| {
+        drop(runner);
+        for part in [Part::Stampede, Part::Flaky] {
+            if options.parts.contains(&part) {
+                ground.play(part, &mut outcome.tried, &mut progress)?;
+            }
+        }
+        Ok(())
+    });
     outcome.interrupted = played.is_err() && interrupt.is_asked();
     match played {
         Err(error) if !outcome.interrupted => Err(error),

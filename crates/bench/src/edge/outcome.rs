@@ -1,6 +1,7 @@
 //! The results, for people and for programs.
 
-use super::Options;
+use super::trial::{self, Tried};
+use super::{Options, Part};
 use crate::machine_json::machine_json;
 use crate::stats::Summary;
 use crate::versus::side::Side;
@@ -9,12 +10,16 @@ use serde_json::{Value, json};
 /// What is compared.
 const UNIT: &str = "gbps_per_cpu_second";
 
+/// What is counted rather than timed.
+const TRIALS: [Part; 2] = [Part::Stampede, Part::Flaky];
+
 /// The results.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     options: Options,
     library_bytes: u64,
     sides: Vec<Turns>,
+    pub(super) tried: Vec<Tried>,
     /// The user ended it early.
     pub interrupted: bool,
 }
@@ -113,7 +118,13 @@ impl Outcome {
             ..Turns::default()
         };
         let sides = sides.map(turns).collect();
-        Self { options: options.clone(), library_bytes, sides, interrupted: false }
+        Self {
+            options: options.clone(),
+            library_bytes,
+            sides,
+            tried: Vec::new(),
+            interrupted: false,
+        }
     }
 
     /// Keeps a turn, and describes it.
@@ -148,10 +159,16 @@ impl Outcome {
         for state in [State::Cold, State::Warm] {
             self.describe_state(state, &mut text);
         }
+        for part in TRIALS {
+            trial::describe(part, &self.tried, &mut text);
+        }
         text
     }
 
     fn describe_state(&self, state: State, text: &mut String) {
+        if self.sides.iter().all(|side| side.of(state).is_empty()) {
+            return;
+        }
         *text += &format!("\n{:<16}{:>22}{:>18}\n", state.name(), "Gb/s per CPU second", "Gb/s");
         for side in &self.sides {
             let Some(figure) = side.summary(state, Turn::figure) else { continue };
@@ -191,6 +208,7 @@ impl Outcome {
             "unit": UNIT,
             "better": "higher",
             "parts": ([State::Cold, State::Warm].map(|state| self.part(state))),
+            "trials": (TRIALS.map(|part| trial::to_json(part, &self.tried))),
         })
     }
 
@@ -240,6 +258,8 @@ mod tests {
     #[test]
     fn ratios_are_taken_turn_by_turn_and_sides_without_turns_are_left_out() {
         let options = Options {
+            parts: vec![Part::Warm],
+            viewers: 1,
             has_tls: true,
             connections: 8,
             rounds: 3,
@@ -248,7 +268,13 @@ mod tests {
             scratch: None,
         };
         let sides = vec![side("edge", [40.0, 20.0, 8.0]), side("nginx", [20.0, 10.0, 8.0])];
-        let outcome = Outcome { options, library_bytes: 1 << 30, sides, interrupted: false };
+        let outcome = Outcome {
+            options,
+            library_bytes: 1 << 30,
+            sides,
+            tried: Vec::new(),
+            interrupted: false,
+        };
         let json = outcome.to_json();
         assert_eq!(json["parts"][0]["sides"].as_array().map(Vec::len), Some(0));
         let warm = &json["parts"][1];

@@ -1,6 +1,7 @@
 //! The turns: who has one when, and what is measured in it.
 
 use super::outcome::{Outcome, State, Turn};
+use super::{Options, Part};
 use crate::versus::peer::Recipe;
 use crate::versus::side::{Given, Side};
 use crate::versus::turn::{Task, expect_clean};
@@ -20,6 +21,21 @@ pub(super) struct Cache {
     pub(super) recipe: Recipe,
     /// What it keeps; `None` if it has no cache.
     pub(super) folder: Option<PathBuf>,
+}
+
+impl Cache {
+    pub(super) fn has_folder(&self) -> bool {
+        self.folder.is_some()
+    }
+
+    /// Removes what it keeps, while no server runs with it.
+    pub(super) fn empty(&self) -> io::Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Takes the turns.
@@ -47,20 +63,23 @@ impl<'a> Runner<'a> {
     /// one.
     pub(super) fn play(
         &mut self,
-        rounds: usize,
+        options: &Options,
         outcome: &mut Outcome,
         progress: &mut impl FnMut(String),
     ) -> io::Result<()> {
         let all = 0..self.caches.len();
-        for state in [State::Cold, State::Warm] {
+        for (part, state) in [(Part::Cold, State::Cold), (Part::Warm, State::Warm)] {
+            if !options.parts.contains(&part) {
+                continue;
+            }
             let takes_part =
-                |index: &usize| state == State::Warm || self.caches[*index].folder.is_some();
+                |index: &usize| state == State::Warm || self.caches[*index].has_folder();
             let mut order: Vec<_> = all.clone().filter(takes_part).collect();
             if state == State::Warm {
                 progress("filling the caches".to_owned());
                 order.iter().try_for_each(|index| self.fill(*index))?;
             }
-            for number in 1..=rounds {
+            for number in 1..=options.rounds {
                 for index in &order {
                     let turn = match state {
                         State::Cold => self.cold(*index),
@@ -86,12 +105,7 @@ impl<'a> Runner<'a> {
     fn cold(&mut self, index: usize) -> io::Result<Turn> {
         // The previous one ends first, because its cache is removed.
         self.sides[index] = None;
-        if let Some(folder) = &self.caches[index].folder {
-            match std::fs::remove_dir_all(folder) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
+        self.caches[index].empty()?;
         self.sides[index] = Some(Side::start(&self.caches[index].recipe, &self.given)?);
         let library = self.task.library;
         let wanted = library.file_bytes * library.files as u64 / 10 * 9;

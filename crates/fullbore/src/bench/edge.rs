@@ -1,6 +1,6 @@
 //! `fullbore bench edge`.
 
-use ::bench::edge::{Options, run};
+use ::bench::edge::{Options, Part, run};
 use ::load::interrupt::{self, Interrupt};
 use clap::Args;
 use std::io::{self, Write};
@@ -10,17 +10,24 @@ use std::process::ExitCode;
 /// Compare caching edges: this program's, nginx with proxy_cache and slice, and plain serve
 ///
 /// All have the same origin and the same clients, and take turns: first with empty caches, then with full ones. They are compared by their work per
-/// CPU second, helper processes included. Before each warm turn and after each cold one, the bench checks the server's bytes. Needs two cores,
+/// CPU second, helper processes included. Before each warm turn and after each cold one, the bench checks the server's bytes. Two more parts count
+/// what the edges ask a slow origin for: in a stampede of viewers on one title, and while the origin fails one request in a hundred. Needs two cores,
 /// nginx, and an otherwise idle machine.
 #[derive(Args)]
 pub(super) struct EdgeBench {
+    /// What to compare: cold, warm, stampede, flaky
+    #[arg(long, value_name = "PART", value_delimiter = ',', default_values = Part::ALL.map(|(_, name)| name))]
+    part: Vec<Part>,
     /// Serve viewers over plain HTTP instead of TLS 1.3
     #[arg(long)]
     plain: bool,
     /// Number of connections
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
-    /// Turns per server, with empty and with full caches
+    /// Viewers of a stampede
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
+    viewers: u16,
+    /// Turns per server in each part
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Seconds measured per turn with full caches
@@ -41,6 +48,8 @@ impl EdgeBench {
     pub(super) fn run(self) -> io::Result<ExitCode> {
         let interrupt = Interrupt::on_signal()?;
         let options = Options {
+            parts: self.part,
+            viewers: self.viewers.into(),
             has_tls: !self.plain,
             connections: self.connections.into(),
             rounds: self.rounds.into(),
