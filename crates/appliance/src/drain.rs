@@ -1,29 +1,39 @@
-//! Ends waits: those of idle sessions when the server shuts down, and those for connections when another server accepts them.
+//! Ends waits: those of idle sessions when the server shuts down, and those for connections when another server accepts them. Decides when the
+//! viewers of a server go that leaves its place to another.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
 
 /// A worker's shutdown, or the end of its accepting. A session that waits for a request waits for this, too.
 #[derive(Default)]
 pub struct Drain {
-    announced: Cell<bool>,
+    leaving: RefCell<Option<Leaving>>,
     begun: Cell<bool>,
     waiting: RefCell<BTreeMap<u64, Waker>>,
     next: Cell<u64>,
 }
 
 impl Drain {
-    /// Whether responses say that their connection ends with them: the shutdown has begun, or will.
+    /// Whether the shutdown has begun, or will: another server accepts connections.
     pub fn is_announced(&self) -> bool {
-        self.announced.get() || self.begun.get()
+        self.leaving.borrow().is_some() || self.begun.get()
     }
 
-    /// Has responses say so, or no longer. Sessions that wait are left alone: a connection that is closed while its viewer sends a request
-    /// looks broken to the viewer, and one that said that it would end does not.
-    pub fn announce(&self, is_announced: bool) {
-        self.announced.set(is_announced);
+    /// Has viewers leave for another server, or no longer. Sessions that wait are left alone: a connection that is closed while its viewer sends a
+    /// request looks broken to the viewer, and one that said that it would end does not.
+    pub(crate) fn announce(&self, leaving: Option<Leaving>) {
+        let mut now = self.leaving.borrow_mut();
+        if now.is_some() != leaving.is_some() {
+            *now = leaving;
+        }
+    }
+
+    /// Whether the response to a request that came `now` is to say that its connection ends; that counts as said.
+    pub fn sends_away(&self, now: Instant) -> bool {
+        self.begun.get() || self.leaving.borrow_mut().as_mut().is_some_and(|all| all.is_turn(now))
     }
 
     /// Whether the shutdown has begun.
@@ -55,6 +65,36 @@ impl Drain {
     }
 }
 
+/// The viewers of a server that leaves its place to another. Each of them makes a handshake there, so they go one after the other: if all went at
+/// once, they would wait for each other, and new viewers with them.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    since: Instant,
+    within: Duration,
+    viewers_per_second: f64,
+    sent: u64,
+}
+
+/// So many viewers a second go in any case, because their handshakes cost a core little (2% of it).
+const VIEWERS_PER_SECOND_MIN: f64 = 50.0;
+
+impl Leaving {
+    /// So many `viewers`, who are to be gone `within` a time from `now`, if they ask for anything.
+    pub(crate) fn new(viewers: usize, now: Instant, within: Duration) -> Self {
+        let spread = viewers as f64 / within.as_secs_f64().max(0.001);
+        Self { since: now, within, viewers_per_second: spread.max(VIEWERS_PER_SECOND_MIN), sent: 0 }
+    }
+
+    /// Whether a viewer who asks now goes.
+    fn is_turn(&mut self, now: Instant) -> bool {
+        let elapsed = now.saturating_duration_since(self.since);
+        let due = self.viewers_per_second * elapsed.as_secs_f64();
+        let is_turn = elapsed >= self.within || (self.sent as f64) < due;
+        self.sent += u64::from(is_turn);
+        is_turn
+    }
+}
+
 /// A session's place among those that wait. Dropping it gives the place up.
 struct Place<'a> {
     drain: &'a Drain,
@@ -64,5 +104,45 @@ struct Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.drain.waiting.borrow_mut().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of those who ask at this time, in milliseconds from the beginning, go.
+    fn go(drain: &Drain, begun: Instant, asking: usize, at: u64) -> usize {
+        let now = begun + Duration::from_millis(at);
+        (0..asking).filter(|_| drain.sends_away(now)).count()
+    }
+
+    #[test]
+    fn viewers_leave_one_after_the_other_and_all_in_the_end() {
+        let (drain, begun) = (Drain::default(), Instant::now());
+        assert_eq!(go(&drain, begun, 9, 0), 0, "nobody is to leave");
+        let within = Duration::from_secs(5);
+        let leaving = || Some(Leaving::new(1000, begun, within));
+        drain.announce(leaving());
+        assert_eq!(go(&drain, begun, 500, 100), 20);
+        drain.announce(leaving());
+        assert_eq!(go(&drain, begun, 500, 1000), 180, "they count as before");
+        assert_eq!(go(&drain, begun, 10, 4000), 10);
+        assert_eq!(go(&drain, begun, 500, 4000), 500);
+        assert_eq!(go(&drain, begun, 2000, 5000), 2000, "the time is over");
+        drain.announce(None);
+        assert_eq!(go(&drain, begun, 9, 6000), 0, "the server came back");
+        drain.begin();
+        assert_eq!(go(&drain, begun, 9, 6000), 9);
+    }
+
+    #[test]
+    fn few_viewers_leave_at_once() {
+        let (drain, begun) = (Drain::default(), Instant::now());
+        drain.announce(Some(Leaving::new(3, begun, Duration::from_secs(5))));
+        assert_eq!(go(&drain, begun, 3, 60), 3);
+        drain.announce(None);
+        drain.announce(Some(Leaving::new(3, begun, Duration::ZERO)));
+        assert_eq!(go(&drain, begun, 3, 0), 3, "there is no time");
     }
 }

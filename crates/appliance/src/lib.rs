@@ -15,6 +15,7 @@ pub mod admin;
 pub mod admin_hosts;
 pub mod answering;
 pub mod audience;
+mod away;
 mod buffers;
 pub mod busiest;
 pub mod bypass;

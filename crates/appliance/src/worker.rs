@@ -5,6 +5,7 @@ use crate::access_log::AccessLog;
 use crate::address_lists::AddressLists;
 use crate::answering::Answering;
 use crate::audience::Audience;
+use crate::away;
 use crate::buffers;
 use crate::clock::since_1970;
 use crate::config::{Config, Switch};
@@ -62,6 +63,8 @@ pub struct Worker {
     pub libraries: Libraries,
     /// What every response depends on.
     pub answering: Answering,
+    /// In what time its viewers leave for another server.
+    pub(crate) leaves_within: Duration,
     /// The memory that responses hold.
     pub in_memory: InMemory,
     /// What the worker reports.
@@ -71,7 +74,7 @@ pub struct Worker {
     /// Connections that move between silos; none if connections stay where they came in.
     pub(crate) moves: Option<Moves>,
     /// Adjusts the silo's hot set, if this is the worker that does so.
-    keeper: Option<Keeper>,
+    pub(crate) keeper: Option<Keeper>,
     /// Keeps pinned titles in it, if there are any.
     pinner: Option<Pinner>,
 }
@@ -82,7 +85,7 @@ pub struct Entrance {
     pub tls: RefCell<Option<Tls>>,
     /// Whether we take the keys over from the handshake; otherwise the handshake's state stays and seals.
     pub hands_keys_out: bool,
-    admission: Rc<Admission>,
+    pub(crate) admission: Rc<Admission>,
     /// Where connections come from that say whose they are.
     proxies: Prefixes,
     /// Which addresses may connect.
@@ -201,6 +204,7 @@ impl Worker {
             },
             libraries,
             answering: Answering::new(config),
+            leaves_within: away::leaves_within(config),
             in_memory: InMemory::new(config.limits.response_bytes_max),
             reports: Reports {
                 experience: shared.experience.map(|(salt, epoch)| Experience::new(salt, epoch)),
@@ -218,7 +222,7 @@ impl Worker {
 
     /// What every response depends on.
     pub fn with_context<R>(&self, f: impl FnOnce(&http::Context<'_>) -> R) -> R {
-        self.answering.with_context(self.drain.is_announced(), f)
+        self.answering.with_context(self.drain.has_begun(), f)
     }
 
     /// As [`Self::with_context`], of a response with `file`, which is at `path`.
@@ -228,7 +232,7 @@ impl Worker {
         path: &[u8],
         f: impl FnOnce(&http::Context<'_>) -> R,
     ) -> R {
-        self.answering.with_file_context((file, path), self.drain.is_announced(), f)
+        self.answering.with_file_context((file, path), self.drain.has_begun(), f)
     }
 
     /// Exchanges connections with other workers, as long as there are sessions.
@@ -306,7 +310,7 @@ impl Worker {
                 own_tcp.refuse_new();
             }
         }
-        self.drain.announce(control.is_away());
+        self.set_away(control.is_away());
         if control.take_anew() {
             accepting.stop();
         }
@@ -454,9 +458,8 @@ impl Worker {
             self.answering.set_date();
             self.libraries.tick();
             match &self.keeper {
-                Some(keeper) if self.drain.is_announced() => keeper.give_all_back().await,
-                Some(keeper) => keeper.look().await,
-                None => {}
+                Some(keeper) if !self.drain.is_announced() => keeper.look().await,
+                _ => {}
             }
             if let Some(edge) = &self.libraries.edge {
                 edge.tick();

@@ -263,7 +263,7 @@ impl Reader {
     }
 
     /// All pools of read buffers.
-    pub fn pools(&self) -> impl Iterator<Item = &Pool> {
+    pub fn pools(&self) -> impl Iterator<Item = &Pool> + Clone {
         self.banks.iter().map(|bank| &bank.pool)
     }
 

@@ -311,6 +311,11 @@ impl Core {
         unsafe { self.ring.borrow().submitter().register_buffers(buffers) }
     }
 
+    /// Has the ring forget that memory. On some kernels this waits for the operations that use it, so there should be none.
+    pub(crate) fn unregister(&self) -> io::Result<()> {
+        self.ring.borrow().submitter().unregister_buffers()
+    }
+
     /// Waits until no operation is left in the kernel. Everything is cancelled first.
     fn drain(&self) {
         let running = self.slots.borrow().running();

@@ -10,6 +10,8 @@ pub(crate) const LARGE_PAGE_BYTES: usize = 2 << 20;
 pub(crate) struct Mapping {
     pub(crate) base: *mut u8,
     pub(crate) bytes: usize,
+    /// The bytes at its start for which large pages are wanted.
+    in_large_pages: usize,
     /// All that was mapped: `base` lies in it, on the first boundary of a large page.
     whole: (*mut u8, usize),
 }
@@ -20,14 +22,34 @@ impl Mapping {
     /// A disk writes a window into as many pieces as its memory consists of. With pages of 4 KiB there are a hundred, and the disk of a
     /// virtual machine brought a quarter less than with large ones (docs/notes/buffers.md).
     pub(crate) fn anonymous(bytes: usize, large_pages: bool) -> io::Result<Self> {
-        let mapping = Self::reserve(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
+        let mut mapping = Self::reserve(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
         // Only as many as there are whole ones, so that the memory is no larger than its bytes.
-        let in_large_pages = bytes - bytes % LARGE_PAGE_BYTES;
-        if large_pages && in_large_pages > 0 {
-            // SAFETY: the mapping is ours, and this advice leaves its bytes as they are.
-            unsafe { libc::madvise(mapping.base.cast(), in_large_pages, libc::MADV_HUGEPAGE) };
-        }
+        mapping.in_large_pages = if large_pages { bytes - bytes % LARGE_PAGE_BYTES } else { 0 };
+        mapping.use_large_pages(true);
         Ok(mapping)
+    }
+
+    /// Asks for large pages from now on, where they are wanted, or for none. Pages that are there stay.
+    pub(crate) fn use_large_pages(&self, are_used: bool) {
+        let advice = if are_used { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        if self.in_large_pages > 0 {
+            // SAFETY: the mapping is ours, and this advice leaves its bytes as they are. A kernel that refuses has none.
+            unsafe { libc::madvise(self.base.cast(), self.in_large_pages, advice) };
+        }
+    }
+
+    /// Gives these bytes, whole pages, back to the kernel. They are zero when they are next used.
+    ///
+    /// # Panics
+    /// If they are not all of this mapping.
+    ///
+    /// # Safety
+    /// Nobody uses these bytes, and no ring has them registered, which would go on with the pages from before.
+    pub(crate) unsafe fn give_back(&self, from: usize, bytes: usize) {
+        assert!(from + bytes <= self.bytes);
+        let start = self.base.wrapping_add(from);
+        // SAFETY: the caller's promise, and they are in our anonymous mapping. A kernel that refuses leaves them as they are.
+        unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED) };
     }
 
     /// The first `bytes` of a file, shared with all who use it. If the file is one of reserved pages, `takes_all` of them out of their pool, and
@@ -55,7 +77,7 @@ impl Mapping {
         }
         let start = start.cast::<u8>();
         let base = start.wrapping_add(start.align_offset(LARGE_PAGE_BYTES));
-        Ok(Self { base, bytes, whole: (start, length) })
+        Ok(Self { base, bytes, in_large_pages: 0, whole: (start, length) })
     }
 }
 

@@ -31,8 +31,13 @@ struct Shared {
     kept: usize,
     /// The ring's number for the first buffer.
     registered_from: usize,
-    /// How many buffers, from the first on, are registered with the ring.
+    /// How many buffers, from the first on, are registered with the ring, if `is_registered`.
     registered: usize,
+    is_registered: Cell<bool>,
+    /// Whether memory of free buffers [is given back](Pool::give_back).
+    gives_back: Cell<bool>,
+    /// Whether all memory [was to be there at once](Pool::touch).
+    is_touched: Cell<bool>,
     /// First in, first out instead, to measure what last-in-first-out is worth.
     fifo: bool,
     free: RefCell<VecDeque<u32>>,
@@ -126,6 +131,9 @@ impl Pool {
             kept: (options.count / 8).max(1).min(options.count - 1),
             registered_from,
             registered,
+            is_registered: Cell::new(registered > 0),
+            gives_back: Cell::new(false),
+            is_touched: Cell::new(false),
             fifo: options.fifo,
             free: RefCell::new(free),
             held: RefCell::default(),
@@ -139,16 +147,48 @@ impl Pool {
     /// # Errors
     /// When there is none. A kernel older than 5.14 does nothing, and says nothing.
     pub fn touch(&self) -> io::Result<()> {
-        let Mapping { base, bytes, .. } = self.0.memory;
-        // SAFETY: the mapping is ours, and the call leaves what is in it as it is.
-        if unsafe { libc::madvise(base.cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.raw_os_error() == Some(libc::EINVAL) { Ok(()) } else { Err(error) }
+        self.0.is_touched.set(true);
+        self.0.populate()
     }
 
-    /// A buffer, when one is free. Its bytes are whatever was there before.
+    /// Gives the memory of free buffers of these pools back to the kernel. One that is taken later gets small pages, so it costs no more than its
+    /// size. Call it again for those that have become free since; [`Self::take_back`] ends this.
+    ///
+    /// Registered buffers keep their memory while anybody holds one of them, because the ring's table goes as a whole. `pools` are all that
+    /// share it.
+    pub fn give_back<'a>(pools: impl Iterator<Item = &'a Self> + Clone) {
+        let is_registered = pools.clone().any(|pool| pool.0.is_registered.get());
+        let is_idle = pools.clone().all(|pool| pool.0.registered_are_free());
+        if is_registered && is_idle && with_core(|core| core.unregister()).is_ok() {
+            pools.clone().for_each(|pool| pool.0.is_registered.set(false));
+        }
+        pools.for_each(|pool| pool.0.give_free_back());
+    }
+
+    /// Keeps the memory of free buffers from now on, and registers what was registered before.
+    pub fn take_back<'a>(pools: impl Iterator<Item = &'a Self> + Clone) {
+        let mut were_registered = Vec::new();
+        for Self(pool) in pools.filter(|pool| pool.0.gives_back.replace(false)) {
+            pool.memory.use_large_pages(true);
+            if pool.is_touched.get() {
+                // What the kernel has no memory for is missed when it is used, as without this.
+                let _ = pool.populate();
+            }
+            if !pool.is_registered.get() {
+                were_registered.push(pool);
+            }
+        }
+        let slots = were_registered.iter();
+        let slots =
+            slots.flat_map(|pool| slots_of(&pool.memory, pool.registered, pool.buffer_bytes));
+        let slots: Vec<_> = slots.collect();
+        // SAFETY: as for `register`.
+        if !slots.is_empty() && with_core(|core| unsafe { core.register(&slots) }).is_ok() {
+            were_registered.iter().for_each(|pool| pool.is_registered.set(true));
+        }
+    }
+
+    /// A buffer, when one is free. Its bytes are whatever was there before, or zero.
     pub fn try_take(&self) -> Option<Buffer> {
         let mut free = self.0.free.borrow_mut();
         let index = if self.0.fifo { free.pop_front() } else { free.pop_back() }?;
@@ -248,13 +288,7 @@ fn memory_on(node: Option<u32>, bytes: usize, large_pages: bool) -> io::Result<M
 fn register(memories: &[Mapping], options: PoolOptions) -> usize {
     let mut count = options.count.min(usize::from(u16::MAX) / memories.len().max(1));
     while count > 0 {
-        let buffers_of = |memory: &Mapping| {
-            let base = memory.base;
-            (0..count).map(move |index| libc::iovec {
-                iov_base: base.wrapping_add(index * options.buffer_bytes).cast(),
-                iov_len: options.buffer_bytes,
-            })
-        };
+        let buffers_of = |memory| slots_of(memory, count, options.buffer_bytes);
         let buffers: Vec<_> = memories.iter().flat_map(buffers_of).collect();
         // SAFETY: the kernel takes its own references to these pages, so they outlive even the mapping.
         match with_core(|core| unsafe { core.register(&buffers) }) {
@@ -263,6 +297,19 @@ fn register(memories: &[Mapping], options: PoolOptions) -> usize {
         }
     }
     0
+}
+
+/// The first `count` buffers of a mapping, as the ring is told of them.
+fn slots_of(
+    memory: &Mapping,
+    count: usize,
+    buffer_bytes: usize,
+) -> impl Iterator<Item = libc::iovec> + use<> {
+    let base = memory.base;
+    (0..count).map(move |index| libc::iovec {
+        iov_base: base.wrapping_add(index * buffer_bytes).cast(),
+        iov_len: buffer_bytes,
+    })
 }
 
 /// A place in a queue for a buffer. Leaving it, served or not, lets the next one look.
@@ -297,6 +344,41 @@ impl Drop for Place<'_> {
 }
 
 impl Shared {
+    /// See [`Pool::touch`].
+    fn populate(&self) -> io::Result<()> {
+        let Mapping { base, bytes, .. } = self.memory;
+        // SAFETY: the mapping is ours, and the call leaves what is in it as it is.
+        if unsafe { libc::madvise(base.cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() == Some(libc::EINVAL) { Ok(()) } else { Err(error) }
+    }
+
+    /// How many buffers, from the first on, the ring knows now.
+    fn registered_now(&self) -> usize {
+        if self.is_registered.get() { self.registered } else { 0 }
+    }
+
+    /// Whether nobody holds a registered buffer, so that no operation can use one.
+    fn registered_are_free(&self) -> bool {
+        let registered = self.registered_now();
+        self.free.borrow().iter().filter(|index| (**index as usize) < registered).count()
+            == registered
+    }
+
+    fn give_free_back(&self) {
+        if !self.gives_back.replace(true) {
+            self.memory.use_large_pages(false);
+        }
+        for index in self.free.borrow().iter().map(|index| *index as usize) {
+            if index >= self.registered_now() {
+                // SAFETY: nobody holds the buffer, because it is free, and the ring does not know it.
+                unsafe { self.memory.give_back(index * self.buffer_bytes, self.buffer_bytes) };
+            }
+        }
+    }
+
     /// Whether the next buffer is for who came as `number`: there is one for them, and nobody who could have it came before.
     fn is_turn_of(&self, wanted: For, number: u64) -> bool {
         self.has_room_beside(wanted, 0)
@@ -364,7 +446,7 @@ impl Buffer {
     pub(crate) fn registered_index(&self) -> Option<u16> {
         let index = self.index as usize;
         let registered =
-            (index < self.pool.registered).then(|| self.pool.registered_from + index)?;
+            (index < self.pool.registered_now()).then(|| self.pool.registered_from + index)?;
         u16::try_from(registered).ok()
     }
 

@@ -9,9 +9,9 @@ use io_uring::IoUring;
 use io_uring::register::Restriction;
 use std::io;
 
-/// The one thing that an enabled ring may still be told: which buffers are registered (`IORING_REGISTER_BUFFERS` of
-/// linux/io_uring.h).
-const REGISTER_BUFFERS: u8 = 0;
+/// All that an enabled ring may still be told: which buffers are registered, and that none is any more (`IORING_REGISTER_BUFFERS` and
+/// `IORING_UNREGISTER_BUFFERS` of linux/io_uring.h).
+const MAY_BE_TOLD: [u8; 2] = [0, 1];
 
 /// Threads that the kernel may make for operations on files that have to wait, such as opens of files whose folder is not in
 /// memory. Its own limit is four for each processor: so many opens on a disk that hangs, and nobody's file is
@@ -118,7 +118,7 @@ fn restricted_or_not(
 /// Tells a disabled ring what it may be asked for, without any flag that links or changes operations, and enables it.
 fn restrict(ring: &IoUring) -> io::Result<()> {
     let mut rules: Vec<Restriction> = OPERATIONS.into_iter().map(Restriction::sqe_op).collect();
-    rules.push(Restriction::register_op(REGISTER_BUFFERS));
+    rules.extend(MAY_BE_TOLD.map(Restriction::register_op));
     ring.submitter().register_restrictions(&mut rules)?;
     ring.submitter().register_enable_rings()
 }

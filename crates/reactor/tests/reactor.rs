@@ -1,7 +1,7 @@
 //! The reactor against a real kernel: operations, cancellation, timers, accept, the pool.
 
 use fullbore_reactor::{
-    Fd, Pool, PoolOptions, Reactor, RingOptions, now, op, remote, sleep, spawn, tasks_live,
+    Buffer, Fd, Pool, PoolOptions, Reactor, RingOptions, now, op, remote, sleep, spawn, tasks_live,
     tasks_panicked, timeout_at, yield_now,
 };
 use std::cell::{Cell, RefCell};
@@ -17,15 +17,65 @@ fn reactor() -> Reactor {
         .expect("this kernel has io_uring")
 }
 
+const OPTIONS: PoolOptions =
+    PoolOptions { buffer_bytes: 8192, count: 4, register: true, fifo: false, large_pages: true };
+
 fn pool(count: usize) -> Pool {
-    Pool::new(PoolOptions {
-        buffer_bytes: 8192,
-        count,
-        register: true,
-        fifo: false,
-        large_pages: true,
-    })
-    .unwrap()
+    Pool::new(PoolOptions { count, ..OPTIONS }).unwrap()
+}
+
+/// Buffers that were used, in a row: their pool's memory has something in it.
+async fn used(pool: &Pool, count: usize) -> Vec<Buffer> {
+    let mut buffers = Vec::new();
+    for _ in 0..count {
+        let mut buffer = pool.take().await;
+        buffer.fill(7);
+        buffers.push(buffer);
+    }
+    buffers
+}
+
+/// Memory that was given back is zero, and the ring does not use it where it was before.
+#[test]
+fn free_buffers_give_their_memory_back_and_can_be_read_into_afterwards() {
+    let reactor = reactor();
+    let reading = reactor.run(async {
+        let pools = [pool(4), Pool::new(PoolOptions { register: false, ..OPTIONS }).unwrap()];
+        let file = file_of(&[9; 8192]);
+        // Reads into all buffers of the first pool, registered or not.
+        let read_into_all = async || {
+            for _ in 0..pools[0].count() {
+                let buffer = pools[0].take().await;
+                let (result, reading) = op::read_at(&file, buffer, 0..8192, 0, 0).await;
+                assert_eq!(result.unwrap(), 8192);
+                assert!(reading.buffer.iter().all(|byte| *byte == 9), "other pages were read into");
+            }
+        };
+        let mut held = Vec::new();
+        for pool in &pools {
+            let mut buffers = used(pool, pool.count()).await;
+            held.push(buffers.pop().unwrap());
+        }
+        Pool::give_back(pools.iter());
+        assert!(held.iter().all(|buffer| buffer.iter().all(|byte| *byte == 7)), "in use");
+        drop(held);
+        Pool::give_back(pools.iter());
+        for pool in &pools {
+            for _ in 0..2 {
+                let buffer = pool.take().await;
+                assert!(buffer.iter().all(|byte| *byte == 0), "it was not given back");
+            }
+        }
+        read_into_all().await;
+        Pool::take_back(pools.iter());
+        read_into_all().await;
+        drop(used(&pools[0], 4).await);
+        assert!(
+            pools[0].take().await.iter().all(|byte| *byte == 7),
+            "nothing is given back any more"
+        );
+    });
+    reading.unwrap();
 }
 
 fn file_of(bytes: &[u8]) -> Fd {

@@ -18,7 +18,7 @@ use delivery::{Carrier, Channel, End, Link, Outgoing, Protection};
 use http::{BodyDrain, BodyProgress, Parse, Refusal, Request};
 use moving::Elsewhere;
 use net::Pass;
-use reactor::timeout_at;
+use reactor::{now, timeout_at};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -255,7 +255,7 @@ impl Session {
             }
             self.consume(head_bytes);
             self.worker.numbers.requests_total.add(1);
-            if self.channel.is_costly() {
+            if self.channel.is_costly() || self.worker.drain.sends_away(now()) {
                 // The response says so, as if the viewer had asked for it.
                 request.keep_alive = false;
             }

@@ -113,19 +113,20 @@ impl Stage {
     }
 }
 
-/// The memory in KiB of all processes that name the stage's `folder`, each shared page counted once for all that have it.
-pub(crate) fn pss_kib(folder: &Path) -> u64 {
+/// How many servers name the stage's `folder`, and their memory in KiB, each shared page counted once for all that have it.
+pub(crate) fn servers(folder: &Path) -> (usize, u64) {
     let own = folder.as_os_str().as_encoded_bytes();
     let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     // Whoever ends meanwhile has no memory any more.
     let pss = processes.filter_map(|process| {
         let line = fs::read(process.path().join("cmdline")).ok()?;
-        line.windows(own.len()).any(|part| part == own).then_some(())?;
+        let is_server = line.split(|byte| *byte == 0).nth(1) == Some(b"serve");
+        (is_server && line.windows(own.len()).any(|part| part == own)).then_some(())?;
         let rollup = fs::read_to_string(process.path().join("smaps_rollup")).ok()?;
         let pss = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
         pss.trim().trim_end_matches(" kB").parse::<u64>().ok()
     });
-    pss.sum()
+    pss.fold((0, 0), |(count, all), kib: u64| (count + 1, all + kib))
 }
 
 impl Drop for Stage {
