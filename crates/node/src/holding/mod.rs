@@ -324,22 +324,22 @@ impl Holder {
         let now = self.unix_seconds();
         let verified = titles.iter().filter_map(|(_, held)| held.verified);
         let oldest = verified.map(|one| now.saturating_sub(one.unix_seconds)).max();
-        let desired = self.desired();
         let is_missing = |title: &&PublishedTitle| self.is_missing(title);
+        let desired = self.desired();
+        let missing =
+            desired.titles.iter().filter(is_missing).map(|one| one.path.clone()).collect();
+        // One lock after the other: within one expression all would be held until its end, and the copier takes them in another order.
+        let damaged = |(path, why): (&String, &Why)| (*why == Why::Mend).then(|| path.clone());
+        let hidden = lock(&self.hidden).iter().filter_map(damaged).collect();
+        let told = |(path, trouble): (&String, &Trouble)| (path.clone(), trouble.why.clone());
+        let troubles = lock(&self.troubles).iter().map(told).collect();
         HoldingStatus {
             titles: self.inventory().held.len(),
             bytes: self.table.bytes(),
-            missing: desired.titles.iter().filter(is_missing).map(|one| one.path.clone()).collect(),
-            hidden: lock(&self.hidden)
-                .iter()
-                .filter(|(_, why)| **why == Why::Mend)
-                .map(|(path, _)| path.clone())
-                .collect(),
+            missing,
+            hidden,
             leaving: self.evictions.leaving(),
-            troubles: lock(&self.troubles)
-                .iter()
-                .map(|(path, trouble)| (path.clone(), trouble.why.clone()))
-                .collect(),
+            troubles,
             lost_folders: self.disks.lost(),
             copied_bytes: self.copied_bytes.load(Ordering::Relaxed),
             fill: self.fill_status(),
