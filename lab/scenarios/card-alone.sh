@@ -59,11 +59,13 @@ card_said 0
 expect "packets that nobody could seal" "$(card_stat 0 tx_tls_drop_no_sync_data)" = 0
 wire_clean 1
 
-# --- the card goes away under load --------------------------------------------------------------------------------------------------
+# --- the card goes away under load, and the wire with it --------------------------------------------------------------------------------------------------
+wire_watched 1 "$FILM"
 FROM=elsewhere begin gone "${TLS12[@]}" "$S/film-001.mp4"
 expect "connections on the card before it goes" "$(card_sessions 0)" = 1
 rmmod fullbore_card || wrong "the card's module does not unload while a film is sent"
 same_as "$FILM" https://127.0.0.1:8443/film-001.mp4
 kill "$VIEWER" || true
+wire_clean 1
 expect "faults" "$(metric tasks_panicked_total)" = 0
 kill -KILL "$SERVER" # a viewer that is nowhere would be waited for

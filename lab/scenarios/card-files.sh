@@ -1,8 +1,8 @@
 #!/bin/bash
-# shows: a film is overwritten or replaced while a card reads its pages: no viewer gets a byte of another version, in spite of losses
+# shows: a film is overwritten or replaced while a card reads its pages: no viewer gets a byte of another version, in spite of losses, and none of either is on the wire in clear
 # machines: plain
 # machines long: newest
-# deadline: 180
+# deadline: 300
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
@@ -13,7 +13,10 @@ mount -t tmpfs tmpfs "$LIBRARY"
 for number in 3 4 5; do cp "/library/film-00$number.mp4" "$LIBRARY/"; done
 
 cards_made 1
-wire_watched 1 /library/film-003.mp4
+cat /library/film-0{03,04,10}.mp4 >/tmp/all # whatever is sent, and whatever takes its place
+wire_watched 1 /tmp/all
+wire_seen /library/film-010.mp4
+wire_watched 1 /tmp/all
 elsewhere sh -c 'echo "4096 65536 131072" >/proc/sys/net/ipv4/tcp_rmem'
 printf '[tls]\nnic = "on"\nnic_lost_bytes_percent = 100.0\nnic_lost_segments_percent = 100.0\n' >/tmp/nic.toml # no path is too lossy
 serve_by kernel --config /tmp/nic.toml --disk cached --listen 0.0.0.0:8443
