@@ -2,10 +2,12 @@
 
 use crate::end::End;
 use crate::link::Link;
+use crate::once::{Once, drop_later, drop_now};
 use disk::{File, ReadError};
 use net::Socket;
 use reactor::timeout_at;
 use std::future::Future;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -15,27 +17,46 @@ pub(crate) const RECALL_LOOKED_FOR: Duration = Duration::from_secs(1);
 
 /// The file whose pages the kernel may still refer to.
 #[derive(Default)]
-pub(crate) struct Leased(Option<Rc<File>>);
+pub(crate) struct Leased {
+    file: Option<Rc<File>>,
+    /// Parts of it that are for this viewer alone.
+    once: Once,
+}
 
 impl Leased {
     /// The kernel may refer to the pages of `file` from now on.
     pub(crate) fn set(&mut self, file: &Rc<File>) {
-        self.0 = Some(Rc::clone(file));
+        self.file = Some(Rc::clone(file));
     }
 
     /// Whether there is such a file.
     pub(crate) fn is_some(&self) -> bool {
-        self.0.is_some()
+        self.file.is_some()
     }
 
     /// The file, if there is one.
     pub(crate) fn file(&self) -> Option<&Rc<File>> {
-        self.0.as_ref()
+        self.file.as_ref()
+    }
+
+    /// The connection has taken `range` of the file, which is for this viewer alone. It is dropped from the page cache once the viewer has it.
+    pub(crate) fn note_once(&mut self, range: Range<u64>, link: &Link) {
+        link.resources.numbers.sent_once_bytes_total.add(range.end - range.start);
+        self.once.note(range, link.taken_bytes());
+    }
+
+    /// Drops what the viewer has of what is for it alone.
+    pub(crate) fn drop_acknowledged(&mut self, link: &Link) {
+        let Some(file) = self.file.as_ref().filter(|_| !self.once.is_empty()) else { return };
+        let unacknowledged = link.socket.unacknowledged_bytes();
+        drop_now(file.fd(), self.once.acknowledged(link.taken_bytes(), unacknowledged));
     }
 
     /// The kernel no longer refers to any file.
     pub(crate) fn clear(&mut self) {
-        self.0 = None;
+        if let Some(file) = self.file.take() {
+            drop_now(file.fd(), self.once.all());
+        }
     }
 
     /// Checks whether a program waits to write to the file.
@@ -43,7 +64,7 @@ impl Leased {
     /// # Errors
     /// [`ReadError::Recalled`].
     pub(crate) fn check(&self) -> Result<(), End> {
-        let recalled = self.0.as_ref().is_some_and(|file| file.is_recalled());
+        let recalled = self.file.as_ref().is_some_and(|file| file.is_recalled());
         if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
     }
 
@@ -52,7 +73,7 @@ impl Leased {
     /// # Errors
     /// [`ReadError::Recalled`].
     pub(crate) fn check_in_passing(&self) -> Result<(), End> {
-        let recalled = self.0.as_ref().is_some_and(|file| file.is_recalled_in_passing());
+        let recalled = self.file.as_ref().is_some_and(|file| file.is_recalled_in_passing());
         if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
     }
 
@@ -87,6 +108,14 @@ impl Leased {
         }
         self.clear();
         Ok(())
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            drop_later(file.fd(), self.once.all());
+        }
     }
 }
 

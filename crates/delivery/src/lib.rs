@@ -21,6 +21,7 @@ mod leased;
 mod link;
 mod moving;
 mod offload;
+mod once;
 mod outgoing;
 pub mod own_tcp;
 mod protected;

@@ -73,6 +73,11 @@ impl Outgoing {
         self.extents.last().map_or(0, |extent| extent.start + extent.bytes())
     }
 
+    /// The file that its ranges are of, if it has any.
+    pub(crate) fn file(&self) -> Option<&Rc<File>> {
+        self.file.as_ref()
+    }
+
     /// Whether its ranges are of this file.
     pub(crate) fn is_of(&self, file: Option<&Rc<File>>) -> bool {
         let own = self.file.as_ref();

@@ -5,6 +5,9 @@
 //! page cache through the ring, and then sent from there. If not, it is read into a buffer past the page cache and sent
 //! from the buffer, so that it need not be evicted again. No thread waits for a disk.
 //!
+//! A network card that reads the file's own pages ([`Abilities::lends_pages`]) changes that: from a buffer the kernel would copy. So what is not
+//! worth memory is brought into the page cache as well, and dropped from it once the viewer has it ([`crate::once`]).
+//!
 //! Invariant: the kernel may send a file's pages only while the file is held still ([`disk::File::hold_still`]),
 //! because it may send them at any time until the viewer has acknowledged them. A file that may be written to is read
 //! into buffers, which nobody changes.
@@ -18,6 +21,7 @@ use crate::ahead::Ahead;
 use crate::end::End;
 use crate::leased::Leased;
 use crate::link::Link;
+use crate::once::drop_later;
 use crate::outgoing::{Outgoing, Piece};
 use crate::resources::Resources;
 use crate::sealing::Abilities;
@@ -38,6 +42,8 @@ pub(crate) struct Sendfile<'a> {
     at: u64,
     ahead: Ahead,
     bringing: Bringing,
+    /// If some of what it has brought is for this viewer alone: up to where the file was sent.
+    once_to: Option<u64>,
     misses: Misses,
     is_corked: bool,
     can: Abilities,
@@ -55,6 +61,8 @@ enum How {
     FromHotSet(HotPart),
     /// From the page cache, which has all of it.
     FromPageCache(Range<u64>),
+    /// The same, and it is dropped from there once the viewer has it.
+    Once(Range<u64>),
     /// From a buffer, read in this way or in the one that suits it.
     Read(Option<Way>),
 }
@@ -65,11 +73,12 @@ impl<'a> Sendfile<'a> {
         let bringing = Bringing::new(link.resources.bring_budget.clone());
         let (ahead, misses) = (Ahead::default(), Misses::default());
         let limit = UnsentLimit::new(link, reach);
-        Self { outgoing, at: 0, ahead, bringing, misses, is_corked: false, can, limit }
+        let (is_corked, once_to) = (false, None);
+        Self { outgoing, at: 0, ahead, bringing, once_to, misses, is_corked, can, limit }
     }
 
     /// Call it when the whole response was taken.
-    pub(crate) fn end(self, link: &Link) {
+    pub(crate) fn end(&mut self, link: &Link) {
         self.limit.end(link);
     }
 
@@ -110,6 +119,7 @@ impl<'a> Sendfile<'a> {
                 let sent = match self.how(link, file, &range).await? {
                     How::FromHotSet(part) => self.send_hot(link, file, &part)?,
                     How::FromPageCache(range) => self.send_file(link, leased, file, range)?,
+                    How::Once(range) => self.send_once(link, leased, file, range)?,
                     How::Read(way) => self.send_read(link, file, window(link, range), way).await?,
                 };
                 let (offered, taken, from_disks_node) = sent;
@@ -201,19 +211,28 @@ impl<'a> Sendfile<'a> {
             if resources.tactics.reads_ahead && self.bringing.has_asked_for(&there) {
                 self.bringing.ask_ahead(file, window, end);
             }
-            return Ok(How::FromPageCache(there));
+            return Ok(if self.is_once(resources, file, &there) {
+                How::Once(there)
+            } else {
+                How::FromPageCache(there)
+            });
         }
         if let Some(part) = resources.reader.hot_part(file, range)? {
             return Ok(How::FromHotSet(part));
         }
         let way = self.misses.record(&resources.reader, file, window);
-        if way == Way::Cached && held(resources, file) {
+        let is_once = self.goes_once(resources, way);
+        if (way == Way::Cached || is_once) && held(resources, file) {
             self.uncork(link);
             let (began, ahead) = (Instant::now(), resources.tactics.reads_ahead);
             let brought = self.bringing.bring(file, window.clone(), end, ahead).await;
             resources.reader.count_disk_read(began.elapsed());
+            if is_once {
+                self.once_to.get_or_insert(range.start);
+            }
             if brought? {
-                return Ok(How::FromPageCache(window.clone()));
+                let window = window.clone();
+                return Ok(if is_once { How::Once(window) } else { How::FromPageCache(window) });
             }
             resources.numbers.windows_not_brought_total.add(1);
         }
@@ -256,6 +275,37 @@ impl<'a> Sendfile<'a> {
         Ok((bytes, taken, was_brought))
     }
 
+    fn send_once(
+        &mut self,
+        link: &Link,
+        leased: &mut Leased,
+        file: &Rc<File>,
+        range: Range<u64>,
+    ) -> Result<Sent, End> {
+        let start = range.start;
+        let sent = self.send_file(link, leased, file, range)?;
+        let end = start + sent.1 as u64;
+        if end > start {
+            leased.note_once(start..end, link);
+            self.once_to = Some(end);
+        }
+        Ok(sent)
+    }
+
+    /// Whether what is to be read in this way is brought for this viewer alone.
+    fn goes_once(&self, resources: &Resources, way: Way) -> bool {
+        way == Way::Direct && self.can.lends_pages && resources.reader.takes_resident()
+    }
+
+    /// Whether `range`, which is in the page cache, is there for this viewer alone: it was brought ahead, and nobody else has asked for it lately.
+    fn is_once(&mut self, resources: &Resources, file: &File, range: &Range<u64>) -> bool {
+        if !self.can.lends_pages || !self.bringing.has_brought(range) {
+            return false;
+        }
+        let way = self.misses.record(&resources.reader, file, range);
+        self.goes_once(resources, way)
+    }
+
     async fn send_read(
         &mut self,
         link: &Link,
@@ -271,6 +321,19 @@ impl<'a> Sendfile<'a> {
         let taken = link.offer(&plain, false)?;
         self.ahead.keep_rest(plain, start, taken);
         Ok((bytes, taken, from_disks_node))
+    }
+}
+
+impl Drop for Sendfile<'_> {
+    /// What was brought for this viewer alone, and not sent, is dropped.
+    fn drop(&mut self) {
+        if let Some((file, sent_to)) = self.outgoing.file().zip(self.once_to) {
+            let unsent = self.bringing.unsent(sent_to);
+            drop_later(
+                file.fd(),
+                Some(unsent).filter(|range| !range.is_empty()).into_iter().collect(),
+            );
+        }
     }
 }
 

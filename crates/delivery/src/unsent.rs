@@ -83,7 +83,7 @@ impl UnsentLimit {
     }
 
     /// The response has been taken: the next one starts as this one did.
-    pub(crate) fn end(mut self, link: &Link) {
+    pub(crate) fn end(&mut self, link: &Link) {
         if let Some(bounds) = self.bounds.filter(|bounds| bounds.bytes_min != self.bytes) {
             self.set(link, bounds.bytes_min);
         }

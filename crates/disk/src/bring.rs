@@ -183,6 +183,11 @@ impl Bringing {
         }
     }
 
+    /// What was asked for and lies behind `offset`.
+    pub fn unsent(&self, offset: u64) -> Range<u64> {
+        offset.max(self.asked_ever.start)..self.asked_ever.end
+    }
+
     /// The viewer does not take what was brought: its share of the budget goes back.
     pub fn give_back(&mut self) {
         self.asked.clear();
@@ -224,6 +229,18 @@ async fn ask_for(file: Fd, range: Range<u64>, _share: Rc<Share>) {
     }
     // If this fails, the session that sends these bytes gets the error from its own reads.
     let _ = op::touch(&file, range.end - 1).await;
+}
+
+/// Drops the pages of `range` from the page cache, but for those that somebody uses. The page in which it begins is dropped as well, because what
+/// lies before was sent before. That in which it ends is not, unless the file ends there.
+pub async fn drop_pages(file: &Fd, range: Range<u64>) {
+    const BYTES_MAX: u64 = 1 << 30;
+    let page_bytes = rustix::param::page_size() as u64;
+    let first = range.start / page_bytes * page_bytes;
+    for start in (first..range.end).step_by(BYTES_MAX as usize) {
+        // A kernel that does not take the advice evicts them in its own time.
+        let _ = op::wont_need(file, start, BYTES_MAX.min(range.end - start) as u32).await;
+    }
 }
 
 async fn touch_missing(file: &File, range: Range<u64>) -> Result<bool, ReadError> {

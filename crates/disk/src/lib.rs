@@ -29,7 +29,7 @@ mod seen;
 pub mod stamp;
 
 pub use arriving::{ARRIVAL_BYTES, ArrivedBlocks, Arriving, Waiters};
-pub use bring::{Bringing, Budget, Share};
+pub use bring::{Bringing, Budget, Share, drop_pages};
 pub use error::{OpenError, ReadError};
 pub use file::File;
 pub use files::{Files, Names};

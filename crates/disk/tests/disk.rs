@@ -279,6 +279,30 @@ fn what_was_brought_is_in_the_page_cache_and_comes_out_of_a_budget() {
 }
 
 #[test]
+fn what_was_brought_for_one_viewer_is_dropped_with_the_page_in_which_it_begins() {
+    use fullbore_disk::{Bringing, Budget, drop_pages};
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = cold_file(folder.path(), &content(1 << 20));
+        if file.first_missing(0..1 << 20) != Some(0) {
+            eprintln!("SKIPPED: this filesystem does not evict what it has in memory");
+            return;
+        }
+        let mut bringing = Bringing::new(Budget::new(1 << 20));
+        assert!(bringing.bring(&file, 0..300_000, 1 << 20, false).await.unwrap());
+        assert_eq!(bringing.unsent(100_000), 100_000..300_000);
+        drop_pages(file.fd(), 100_000..200_000).await;
+        let page = rustix::param::page_size() as u64;
+        let (first, behind) = (100_000 / page * page, 200_000 / page * page);
+        assert_eq!(file.first_missing(0..300_000), Some(first));
+        assert_eq!(file.first_missing(behind..300_000), Some(300_000), "more may follow");
+        drop_pages(file.fd(), 200_000..1 << 20).await;
+        assert_eq!(file.first_missing(behind..300_000), Some(behind));
+        assert_eq!(file.first_missing(0..first), Some(first));
+    });
+}
+
+#[test]
 fn what_the_disk_works_on_for_a_viewer_who_has_left_stays_in_the_budget() {
     use fullbore_disk::{Bringing, Budget};
     on_a_reactor(async {

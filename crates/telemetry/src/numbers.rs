@@ -113,6 +113,7 @@ numbers! {
     Counter disk_read_seconds_total in Millionths "Time that windows took to come from disk, together.";
     Counter sendfile_bytes_total "Bytes of files that the kernel sent directly from its page cache.";
     Counter brought_bytes_total "Bytes read from disk into the page cache so that the kernel could send them.";
+    Counter sent_once_bytes_total "Bytes of films that a network card encrypted from the page cache, and that were dropped from there once their viewer had them.";
     Gauge bringing_bytes "Bytes being read into the page cache for the kernel to send, and bytes there that it has not sent yet.";
     Counter windows_not_held_total "Windows read into a buffer, although the kernel could send them, because the server had no lease on the file.";
     Counter files_open_for_writing_total "Files opened while another program had them open for writing, so that the server may miss a change.";

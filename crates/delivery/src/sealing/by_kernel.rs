@@ -132,7 +132,7 @@ impl KernelHalves {
     fn can(&self, link: &Link) -> Abilities {
         let KernelOffload { sends_files, changes_keys, .. } = link.resources.offload;
         let changes_keys = changes_keys && self.sealer.version() == Version::Tls13;
-        Abilities { sends_files, changes_keys }
+        Abilities { sends_files, changes_keys, lends_pages: false }
     }
 
     /// Changes the keys that the kernel seals with.
@@ -245,6 +245,7 @@ impl Sealing<Socket> for ByKernel {
             Some(OnCard { pages, watching }) => (pages.as_mut(), Some(watching)),
             None => (None, None),
         };
+        let lends_pages = pages.is_some();
         let mut copied = Leased::default();
         let leased = match pages {
             Some(pages) => {
@@ -253,9 +254,11 @@ impl Sealing<Socket> for ByKernel {
             }
             None => &mut copied,
         };
-        let mut sendfile = Sendfile::new(link, outgoing, keys.can(link), SEALED);
+        let can = Abilities { lends_pages, ..keys.can(link) };
+        let mut sendfile = Sendfile::new(link, outgoing, can, SEALED);
         while let Some(taken) = sendfile.step(link, leased).await? {
             keys.count_taken(link, taken).await?;
+            leased.drop_acknowledged(link);
             if let Some(watching) = &mut watching {
                 watching.count_taken(link, taken);
             }

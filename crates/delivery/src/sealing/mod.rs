@@ -28,6 +28,8 @@ use std::rc::Rc;
 pub struct Abilities {
     /// The kernel may send parts of files by itself.
     pub sends_files: bool,
+    /// They stay the file's own pages until the viewer has acknowledged them: nobody copies them.
+    pub lends_pages: bool,
     /// Our keys can be changed.
     pub changes_keys: bool,
 }

@@ -55,7 +55,7 @@ impl Sealing<Socket> for Unsealed {
 
     async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
         let can =
-            Abilities { sends_files: link.resources.offload.sends_files, changes_keys: false };
+            Abilities { sends_files: link.resources.offload.sends_files, ..Abilities::default() };
         let mut sendfile = Sendfile::new(link, outgoing, can, PAGES);
         while sendfile.step(link, &mut self.0.leased).await?.is_some() {}
         sendfile.end(link);

@@ -1,0 +1,128 @@
+//! What was brought into the page cache for one viewer alone: it is dropped from there once that viewer has it, as with FreeBSD's `SF_NOCACHE`.
+//!
+//! For connections whose network card reads films where they lie. Reading past the page cache and sending from a buffer would have the CPU copy
+//! each byte, because a kernel keeps what it sends until it is acknowledged.
+//!
+//! The kernel does not drop pages that are still in a socket, so they are dropped after the acknowledgement. Only then may a viewer's bytes
+//! count as gone: a few hundred KiB for each viewer, as much as is in flight. What a viewer who leaves had not taken is dropped a moment later,
+//! when its socket and the disk are done with it.
+
+use disk::drop_pages;
+use reactor::{Fd, sleep, spawn};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
+
+/// What a connection may have taken without having given it to TCP: a record that is not full and one that TCP had no room for. Rounded up.
+const IN_RECORDS_BYTES: u64 = 64 << 10;
+
+/// After this time, sockets that were closed and reads that nobody waits for are done. A guess.
+const DONE_AFTER: Duration = Duration::from_secs(2);
+
+/// Parts of one file that were sent and are to be dropped, in the order in which they were sent.
+#[derive(Debug, Default)]
+pub(crate) struct Once(VecDeque<Part>);
+
+#[derive(Debug)]
+struct Part {
+    range: Range<u64>,
+    /// What the connection had taken when it had taken this.
+    taken_bytes: u64,
+}
+
+impl Once {
+    /// Notes that the connection, which has taken `taken_bytes` altogether, took `range` last.
+    pub(crate) fn note(&mut self, range: Range<u64>, taken_bytes: u64) {
+        self.0.push_back(Part { range, taken_bytes });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes out what the viewer has, if the connection has taken `taken_bytes` and TCP waits for the acknowledgement of the last
+    /// `unacknowledged_bytes`: ranges to drop. What is sealed is longer than what was taken, so this is less than the viewer has.
+    pub(crate) fn acknowledged(
+        &mut self,
+        taken_bytes: u64,
+        unacknowledged_bytes: usize,
+    ) -> Vec<Range<u64>> {
+        let there = taken_bytes.saturating_sub(unacknowledged_bytes as u64 + IN_RECORDS_BYTES);
+        let count = self.0.partition_point(|part| part.taken_bytes <= there);
+        joined(self.0.drain(..count).map(|part| part.range))
+    }
+
+    /// Takes out everything: the viewer has it all, or will get no more.
+    pub(crate) fn all(&mut self) -> Vec<Range<u64>> {
+        joined(self.0.drain(..).map(|part| part.range))
+    }
+}
+
+/// Ranges that follow each other as one.
+fn joined(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut().filter(|last| last.end == range.start) {
+            Some(last) => last.end = range.end,
+            None => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// Drops `ranges` of a file, which the viewer has.
+pub(crate) fn drop_now(file: &Fd, ranges: Vec<Range<u64>>) {
+    drop_after(None, file, ranges);
+}
+
+/// Drops `ranges` of a file that nobody sends any more, after a moment.
+pub(crate) fn drop_later(file: &Fd, ranges: Vec<Range<u64>>) {
+    drop_after(Some(DONE_AFTER), file, ranges);
+}
+
+/// On a task of its own, because the kernel may wait for other processors in it, on a thread of the ring's.
+fn drop_after(pause: Option<Duration>, file: &Fd, ranges: Vec<Range<u64>>) {
+    if ranges.is_empty() {
+        return;
+    }
+    let file = file.clone();
+    spawn(async move {
+        if let Some(pause) = pause {
+            sleep(pause).await;
+        }
+        for range in ranges {
+            drop_pages(&file, range).await;
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_still_be_in_a_socket_or_in_a_record_is_kept() {
+        const WINDOW: u64 = 512 << 10;
+        let mut once = Once::default();
+        once.note(0..WINDOW, WINDOW + 300); // the head came before it
+        once.note(WINDOW..2 * WINDOW, 2 * WINDOW + 300);
+        let taken = 2 * WINDOW + 300;
+        assert_eq!(once.acknowledged(taken, 2 * WINDOW as usize), []);
+        assert_eq!(once.acknowledged(taken, WINDOW as usize), [], "a record may be on its way");
+        let but_records = (WINDOW - IN_RECORDS_BYTES) as usize;
+        assert_eq!(once.acknowledged(taken, but_records), [0..WINDOW]);
+        assert_eq!(once.acknowledged(taken, 0), [], "the last records");
+        assert!(!once.is_empty());
+        assert_eq!(once.all(), [WINDOW..2 * WINDOW]);
+        assert!(once.is_empty());
+    }
+
+    #[test]
+    fn parts_that_follow_each_other_are_dropped_together() {
+        let mut once = Once::default();
+        for range in [0..10, 10..25, 40..50, 50..51, 0..1] {
+            once.note(range, 0);
+        }
+        assert_eq!(once.all(), [0..25, 40..51, 0..1]);
+    }
+}
