@@ -1,8 +1,8 @@
 #!/bin/bash
-# shows: a viewer whose path loses much is told to connect again, and its next connection is encrypted by the server; others stay with the card
+# shows: a viewer whose path loses much is told to connect again, and its next connection is encrypted by the server: known by its ticket, also at another address, else by its address; others stay with the card; no byte of the film is on the wire in clear
 # machines: plain
 # machines long: newest
-# deadline: 180
+# deadline: 300
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
@@ -10,7 +10,9 @@ FILM=/library/film-001.mp4
 S=https://10.9.0.1:8443
 
 cards_made 1
-ip -n elsewhere addr add 10.9.0.3/24 dev card1
+for viewer in 3 4 5; do ip -n elsewhere addr add "10.9.0.$viewer/24" dev card1; done
+wire_watched 1 "$FILM"
+wire_seen "$FILM"
 wire_watched 1 "$FILM"
 serve_by kernel --disk cached --listen 0.0.0.0:8443
 
@@ -38,16 +40,33 @@ card_is lose 30
 before=$(card_stat 0 tx_tls_ctx)
 fetch
 card_is lose 0
-say "costly: $(metric 'card_tls_costly_total{reason="bytes"}'); sent again on cards: $(metric card_tls_retransmitted_bytes_total) bytes; kept: $(withheld lossy_path)"
+say "costly: $(metric 'card_tls_costly_total{reason="bytes"}'); sent again on cards: $(metric card_tls_retransmitted_bytes_total) bytes; kept: $(withheld lossy_viewer) by ticket, $(withheld lossy_path) by address"
 expect "connections that three films took with losses" "$(cat /tmp/connects)" is "1 0 1 "
 expect "answers that said so" "$(grep -ci '^connection: close' /tmp/heads)" = 1
 expect "connections that cost too much" "$(metric 'card_tls_costly_total{reason="bytes"}')" = 1
 expect "connections that the card got" "$(($(card_stat 0 tx_tls_ctx) - before))" = 1
-expect "connections of a lossy path that were kept" "$(withheld lossy_path)" = 1
+expect "connections that were kept, known by their address" "$(withheld lossy_path)" = 1
 
 # Another viewer's path is another.
 fetch --interface 10.9.0.3
 expect "connections that the card got, with another viewer's" "$(($(card_stat 0 tx_tls_ctx) - before))" = 2
+
+# A viewer who keeps its ticket is known by that at another address. One film, and another with which the connection ends.
+{ printf 'GET /film-001.mp4 HTTP/1.1\r\nHost: h\r\n\r\n'; printf 'GET /film-001.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n'; } >/tmp/requests
+cat "$FILM" "$FILM" >/tmp/two
+by_openssl() { # ARGUMENTS...
+  elsewhere openssl s_client -quiet -tls1_2 -cipher ECDHE-ECDSA-AES128-GCM-SHA256 -connect 10.9.0.1:8443 "$@" </tmp/requests >/tmp/answers 2>/tmp/openssl.err ||
+    wrong "openssl ended with $?: $(tail -n 3 /tmp/openssl.err)"
+  perl /lab/guest/answers.pl </tmp/answers >/tmp/bodies 2>/tmp/statuses || wrong "the answers to openssl: $(cat /tmp/statuses)"
+  cmp /tmp/bodies /tmp/two || wrong "two films are not right: openssl $*"
+}
+card_is lose 30
+by_openssl -bind 10.9.0.4 -sess_out /tmp/ticket
+card_is lose 0
+by_openssl -bind 10.9.0.5 -sess_in /tmp/ticket
+say "with a ticket: kept $(withheld lossy_viewer) by ticket, $(withheld lossy_path) by address, $(withheld share) for the card's share"
+expect "connections that were kept, known by their ticket" "$(withheld lossy_viewer)" = 1
+expect "connections that were kept, known by their address" "$(withheld lossy_path)" = 1
 card_said 0
 expect "faults" "$(metric tasks_panicked_total)" = 0
 stopped

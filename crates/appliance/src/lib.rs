@@ -19,6 +19,7 @@ mod away;
 mod buffers;
 pub mod busiest;
 pub mod bypass;
+mod card_watch;
 mod clock;
 pub mod config;
 pub mod control;

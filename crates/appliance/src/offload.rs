@@ -1,7 +1,7 @@
 //! What the server leaves to the kernel: chosen by the configuration and by this kernel's abilities, and described.
 
 use crate::config::{Config, Nic, Route, Switch};
-use delivery::{CardTls, Handover, KernelOffload, LossLimits, LossyPaths};
+use delivery::{CardShares, CardTls, Handover, KernelOffload, LossLimits, LossyPaths};
 use machine::SealingCards;
 use std::fmt;
 use std::io;
@@ -198,15 +198,19 @@ pub(crate) fn handover(
     offload: KernelOffload,
     config: &Config,
     lossy_paths: &Arc<Mutex<LossyPaths>>,
+    shares: &Arc<CardShares>,
 ) -> Handover {
     if !offload.seals {
         return Handover::default();
     }
-    let limits = LossLimits {
+    Handover::open(loss_limits(config), Arc::clone(lossy_paths), Arc::clone(shares))
+}
+
+pub(crate) fn loss_limits(config: &Config) -> LossLimits {
+    LossLimits {
         bytes_percent: config.tls.nic_lost_bytes_percent,
         segments_percent: config.tls.nic_lost_segments_percent,
-    };
-    Handover::open(limits, Arc::clone(lossy_paths))
+    }
 }
 
 /// The route's name.

@@ -193,7 +193,7 @@ impl Opened {
         pins.map_err(|why| StartError::Thread { which: "pins", why })
     }
 
-    /// What all workers have in common, except for what is known of an origin and the lists of addresses.
+    /// What all workers have in common, except for what is known of an origin, the lists of addresses and the shares of cards.
     ///
     /// # Errors
     /// If the kernel has no random numbers or no descriptors.
@@ -215,6 +215,7 @@ impl Opened {
             shelves,
             offload: self.offload,
             lossy_paths: Arc::default(),
+            card_shares: Arc::default(),
             folders: Arc::clone(&self.folders),
             withheld: own_files.inodes(),
             headroom: Arc::clone(&self.headroom),

@@ -5,6 +5,7 @@ use crate::access_log::AccessLog;
 use crate::acme::{AcmeLink, StartingAcme};
 use crate::admin::{self, Admin};
 use crate::audience::Audience;
+use crate::card_watch;
 use crate::config::{Config, Switch};
 use crate::edge::{EdgeLink, Starting};
 use crate::folders::LibraryFolders;
@@ -28,6 +29,7 @@ use crate::ways_in::WayIn;
 use crate::worker::Shared;
 use catalog::Title;
 use crypt::Origin;
+use delivery::CardShares;
 use delivery::room::reserve_bytes;
 use machine::{Bound, Headroom};
 use reactor::{RefusedNode, RingFeatures, take_refused_node};
@@ -90,6 +92,7 @@ struct Writers {
     shelves: Vec<Option<Shelf>>,
     edge: Option<Arc<EdgeLink>>,
     acme: Option<Arc<AcmeLink>>,
+    card_shares: Arc<CardShares>,
 }
 
 impl Writers {
@@ -117,7 +120,9 @@ impl Writers {
             let edge = edge.map(|edge| edge.start(opened.workers, config.limits.open_files_max));
             let edge = edge.transpose().map_err(cannot("edge"))?;
             let acme = acme.map(StartingAcme::start).transpose().map_err(cannot("acme"))?;
-            Ok(Self { access_log, access, shelves, edge, acme })
+            let card_shares = card_watch::start(opened.offload, offload::loss_limits(config));
+            let card_shares = card_shares.map_err(cannot("cards"))?;
+            Ok(Self { access_log, access, shelves, edge, acme, card_shares })
         };
         std::thread::scope(|scope| scope.spawn(start).join())
             .unwrap_or(Err(StartError::ThreadPanicked))
@@ -165,7 +170,7 @@ impl Server {
         let door = door.map(|path| upgrade::open_door(path, inherited_door));
         // Before the threads, because Landlock covers the calling thread and those that it starts.
         let mut sandbox = opened.confine_files();
-        let Writers { access_log, access, shelves, edge, acme } =
+        let Writers { access_log, access, shelves, edge, acme, card_shares } =
             Writers::start(&opened, log_out, edge, acme)?;
         let lacks = access.lacks(&opened.config, opened.offload);
         let memory_bound = tightest(&opened.headroom);
@@ -173,7 +178,7 @@ impl Server {
         let epoch = Instant::now();
         let pins = opened.start_pins(&silos)?;
         let shared = opened.shared(keys.clone(), &own_files, shelves, pins, epoch, memory_bound)?;
-        let shared = Shared { edge, lists: Arc::clone(&lists), ..shared };
+        let shared = Shared { edge, lists: Arc::clone(&lists), card_shares, ..shared };
         let log_path = opened.config.access_log.as_deref();
         let log = access_log.as_ref().zip(log_path).and_then(|(log, path)| log.reopener(path));
         let Workers { numbers, audiences, ended, ready: Ready { ring, refused_node } } =

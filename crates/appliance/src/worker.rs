@@ -32,8 +32,8 @@ use delivery::in_memory::InMemory;
 use delivery::own_tcp::{self, OwnTcp};
 use delivery::room::{Entering, Room};
 use delivery::{
-    Carrier, DeliveryLimits, End, KernelOffload, LossyPaths, Patience, Resources, Tactics,
-    TotalRate,
+    CardShares, Carrier, DeliveryLimits, End, KernelOffload, LossyPaths, Patience, Resources,
+    Tactics, TotalRate,
 };
 use disk::{File, Heat, Inode, LocalHotSet, Reader};
 use machine::{Headroom, MemoryPressure};
@@ -142,6 +142,8 @@ pub(crate) struct Shared {
     pub(crate) offload: KernelOffload,
     /// Viewers whose connections cost network cards too much.
     pub(crate) lossy_paths: Arc<Mutex<LossyPaths>>,
+    /// The share of new connections that each network card gets.
+    pub(crate) card_shares: Arc<CardShares>,
     /// The folders of all libraries.
     pub(crate) folders: Arc<AllFolders>,
     /// Files that must not be served.
@@ -574,7 +576,10 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
             hold: seconds(config.timeouts.hold_seconds),
         },
         offload: shared.offload,
-        handover: offload::handover(shared.offload, config, &shared.lossy_paths),
+        handover: {
+            let Shared { offload, lossy_paths, card_shares, .. } = shared;
+            offload::handover(*offload, config, lossy_paths, card_shares)
+        },
         tactics: Tactics {
             reads_ahead: config.is_on(Switch::Ahead),
             seals_in_one_pass: config.is_on(Switch::Onepass),

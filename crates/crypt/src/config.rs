@@ -32,14 +32,17 @@ pub enum Versions {
     Both,
     /// 1.3 alone.
     Tls13,
-    /// 1.2 alone, for NICs that offload nothing newer.
+    /// 1.2 alone.
     Tls12,
+    /// As [`Self::Both`], but 1.2 first on connections for which the caller asks for it ([`crate::Handshake::preferring_tls12`]): for network cards
+    /// that encrypt nothing newer.
+    Card,
 }
 
 impl Versions {
     pub(crate) fn supported(self) -> Vec<&'static SupportedProtocolVersion> {
         match self {
-            Self::Both => vec![&version::TLS13, &version::TLS12],
+            Self::Both | Self::Card => vec![&version::TLS13, &version::TLS12],
             Self::Tls13 => vec![&version::TLS13],
             Self::Tls12 => vec![&version::TLS12],
         }
@@ -89,6 +92,8 @@ struct Shared {
     config: Arc<ServerConfig>,
     /// The same, while there is something to prove.
     proving: Arc<ServerConfig>,
+    /// The same with TLS 1.2 alone, if some connections are to have that.
+    tls12: Option<Arc<ServerConfig>>,
     identities: Arc<Identities>,
     origin: Origin,
     options: TlsOptions,
@@ -126,14 +131,22 @@ impl Tls {
         let Loaded { identities, origin, stamps } = loaded;
         let identities = Arc::new(identities);
         let certificates = Arc::clone(&identities);
-        let config = Arc::new(server_config(provider, &options, certificates, ticketer.as_ref())?);
+        let with = |versions: Versions| {
+            let certificates = Arc::clone(&certificates);
+            server_config(Arc::clone(&provider), versions, certificates, ticketer.as_ref())
+        };
+        let config = Arc::new(with(options.versions)?);
+        // A server that speaks 1.3 as well would tell clients that they were talked down to 1.2, and they would leave (RFC 8446 section 4.1.3).
+        let wants_tls12 = options.versions == Versions::Card;
+        let tls12 = wants_tls12.then(|| with(Versions::Tls12).map(Arc::new)).transpose()?;
         let mut proving = (*config).clone();
         // Last, so that a client that offers it beside another protocol gets that one.
         proving.alpn_protocols.push(ACME_TLS.to_vec());
         let (certificates, proofs) = (Arc::clone(&identities), options.proofs.clone());
         proving.cert_resolver = Arc::new(WithProofs { identities: certificates, proofs });
         let proving = Arc::new(proving);
-        let shared = Shared { config, proving, identities, origin, options, ticketer, stamps };
+        let shared =
+            Shared { config, proving, tls12, identities, origin, options, ticketer, stamps };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -142,6 +155,16 @@ impl Tls {
             true => &self.shared.proving,
             false => &self.shared.config,
         }
+    }
+
+    /// With TLS 1.2 alone, if some connections are to have that; not while there is something to prove.
+    pub(crate) fn tls12(&self) -> Option<&Arc<ServerConfig>> {
+        self.shared.tls12.as_ref().filter(|_| !self.shared.options.proofs.are_there())
+    }
+
+    /// Whether TLS 1.2 is to come first on connections that a network card encrypts.
+    pub fn asks_for_cards(&self) -> bool {
+        self.shared.options.versions == Versions::Card
     }
 
     /// Where the default certificate comes from.
@@ -173,12 +196,12 @@ impl Tls {
 
 fn server_config(
     provider: Arc<CryptoProvider>,
-    options: &TlsOptions,
+    versions: Versions,
     identities: Arc<Identities>,
     ticketer: Option<&Ticketer>,
 ) -> Result<ServerConfig, ConfigError> {
     let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&options.versions.supported())
+        .with_protocol_versions(&versions.supported())
         .map_err(|error| {
             ConfigError::without_file(error, "report this: versions and suites do not fit")
         })?
@@ -210,7 +233,7 @@ pub(crate) fn crypto_provider(has_aes: bool) -> CryptoProvider {
 
 /// The suites in order of preference. AES-128-GCM is the fastest where the CPU has instructions for it; without them it
 /// is neither fast nor safe from timing attacks.
-fn cipher_suites(has_aes: bool) -> Vec<SupportedCipherSuite> {
+pub(crate) fn cipher_suites(has_aes: bool) -> Vec<SupportedCipherSuite> {
     let aes = [
         suite::TLS13_AES_128_GCM_SHA256,
         suite::TLS13_AES_256_GCM_SHA384,

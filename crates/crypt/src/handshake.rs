@@ -13,9 +13,12 @@
 
 use std::sync::Arc;
 
-use rustls::{CommonState, HandshakeKind, NamedGroup, ProtocolVersion, ServerConnection};
+use rustls::server::Acceptor;
+use rustls::{
+    CommonState, HandshakeKind, NamedGroup, ProtocolVersion, ServerConfig, ServerConnection,
+};
 
-use crate::config::Tls;
+use crate::config::{Tls, cipher_suites};
 use crate::error::{Alert, HandshakeError};
 use crate::open::Opener;
 use crate::proofs::ACME_TLS;
@@ -25,6 +28,7 @@ use crate::record::{
 use crate::retained::Retained;
 use crate::seal::Sealer;
 use crate::secrets::{Captured, Keys, Suite, Version};
+use crate::tickets::next_viewer;
 
 /// How many bytes a peer may send in one handshake. No client certificate is requested, so an honest client needs two
 /// hellos of about 2 KiB and a Finished; the rest is room for future extensions. rustls keeps the records of an
@@ -67,6 +71,9 @@ pub struct SessionInfo {
     pub resumed: bool,
     /// It was for a proof ([`crate::AlpnProofs`]): close it, and take and send nothing.
     pub is_proof: bool,
+    /// The number of its viewer at this server. A resumed session has that of the session before it, because tickets carry it; any other has
+    /// a new one. 0 at a client.
+    pub viewer: u64,
 }
 
 /// A key exchange group.
@@ -112,6 +119,8 @@ pub struct Handshake {
     consumed_bytes: usize,
     /// rustls keeps the connection.
     retains: bool,
+    /// What to go on with if the client speaks TLS 1.2.
+    tls12: Option<Arc<ServerConfig>>,
 }
 
 impl Handshake {
@@ -127,6 +136,7 @@ impl Handshake {
             captured: Captured::default(),
             consumed_bytes: 0,
             retains: false,
+            tls12: None,
         })
     }
 
@@ -136,6 +146,11 @@ impl Handshake {
     /// As [`Self::new`].
     pub fn retaining(tls: &Tls) -> Result<Self, HandshakeError> {
         Self::new(tls).map(|handshake| Self { retains: true, ..handshake })
+    }
+
+    /// The same, but a client that speaks TLS 1.2 gets that, also if it would like 1.3 better. Only with [`crate::Versions::Card`].
+    pub fn preferring_tls12(self, tls: &Tls) -> Self {
+        Self { tls12: tls.tls12().cloned(), ..self }
     }
 
     /// Consumes whole records of the handshake from the front of `input` and appends what must be sent to `output`.
@@ -173,7 +188,7 @@ impl Handshake {
             }
         }
         let progress = if self.retains {
-            retain(connection)?
+            retain(connection, self.captured.viewer)?
         } else {
             Progress::Done(Box::new(self.hand_over(*connection)?))
         };
@@ -244,6 +259,9 @@ impl Handshake {
         connection: &mut ServerConnection,
         mut record: &[u8],
     ) -> Result<(), HandshakeError> {
+        if let Some(config) = self.tls12.take().filter(|_| speaks_tls12(record)) {
+            *connection = ServerConnection::new(config).map_err(HandshakeError::from_rustls)?;
+        }
         while !record.is_empty() {
             // This fails if the buffer is full: the peer has sent too much.
             connection.read_tls(&mut record).map_err(|_| HandshakeError::TooLong)?;
@@ -280,10 +298,10 @@ impl Handshake {
 
     /// Takes keys and facts out of `connection` and drops the rest of it.
     fn hand_over(&mut self, connection: ServerConnection) -> Result<Established, HandshakeError> {
-        let facts = Facts::of(&connection, connection.server_name());
+        let facts = Facts::of(&connection, connection.server_name(), self.captured.viewer);
         let secrets =
             connection.dangerous_extract_secrets().map_err(HandshakeError::from_rustls)?;
-        let Captured { server, client } = std::mem::take(&mut self.captured);
+        let Captured { server, client, .. } = std::mem::take(&mut self.captured);
         let sending = Keys::from_rustls(&secrets.tx.1, server).ok_or(HandshakeError::Internal)?;
         let receiving = Keys::from_rustls(&secrets.rx.1, client).ok_or(HandshakeError::Internal)?;
         let info = facts.with(sending.version(), sending.suite());
@@ -291,6 +309,21 @@ impl Handshake {
             (Sealer::new(sending, secrets.tx.0), Opener::new(receiving, secrets.rx.0));
         Ok(Established { sealer, opener, info })
     }
+}
+
+/// Whether a client speaks TLS 1.2, by its first record: whoever offers a cipher of 1.2 does. A hello in several records is taken for one that
+/// does not, which costs nothing but the card.
+fn speaks_tls12(mut record: &[u8]) -> bool {
+    let mut acceptor = Acceptor::default();
+    if acceptor.read_tls(&mut record).is_err() {
+        return false;
+    }
+    let Ok(Some(accepted)) = acceptor.accept() else { return false };
+    let hello = accepted.client_hello();
+    let offered = hello.cipher_suites();
+    cipher_suites(true)
+        .iter()
+        .any(|suite| suite.tls13().is_none() && offered.contains(&suite.suite()))
 }
 
 /// How our next record is protected while the handshake is not complete.
@@ -317,11 +350,14 @@ impl Writing {
 }
 
 /// Leaves `connection` as it is.
-fn retain(connection: Box<ServerConnection>) -> Result<Progress, HandshakeError> {
+fn retain(
+    connection: Box<ServerConnection>,
+    viewer: Option<u64>,
+) -> Result<Progress, HandshakeError> {
     let suite = connection.negotiated_cipher_suite().ok_or(HandshakeError::Internal)?;
     let version = if suite.tls13().is_some() { Version::Tls13 } else { Version::Tls12 };
     let suite = Suite::from_rustls(suite.suite()).ok_or(HandshakeError::Internal)?;
-    let info = Facts::of(&connection, connection.server_name()).with(version, suite);
+    let info = Facts::of(&connection, connection.server_name(), viewer).with(version, suite);
     Ok(Progress::Retained(Retained::new(connection, info)))
 }
 
@@ -331,22 +367,29 @@ pub(crate) struct Facts {
     server_name: Option<Box<str>>,
     resumed: bool,
     is_proof: bool,
+    viewer: u64,
 }
 
 impl Facts {
-    pub(crate) fn of(connection: &CommonState, server_name: Option<&str>) -> Self {
+    /// The `viewer` is the one of which a ticket told.
+    pub(crate) fn of(
+        connection: &CommonState,
+        server_name: Option<&str>,
+        viewer: Option<u64>,
+    ) -> Self {
         let group = connection.negotiated_key_exchange_group();
         Self {
             group: group.and_then(|group| Group::from_rustls(group.name())),
             server_name: server_name.map(Into::into),
             resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
             is_proof: connection.alpn_protocol() == Some(ACME_TLS),
+            viewer: viewer.unwrap_or_else(next_viewer),
         }
     }
 
     pub(crate) fn with(self, version: Version, suite: Suite) -> SessionInfo {
-        let Self { group, server_name, resumed, is_proof } = self;
-        SessionInfo { version, suite, group, server_name, resumed, is_proof }
+        let Self { group, server_name, resumed, is_proof, viewer } = self;
+        SessionInfo { version, suite, group, server_name, resumed, is_proof, viewer }
     }
 }
 

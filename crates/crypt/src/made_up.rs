@@ -32,6 +32,7 @@ pub fn server_end(number: u64) -> Established {
         server_name: None,
         resumed: false,
         is_proof: false,
+        viewer: number,
     };
     let sealer = Sealer::new(keys(number, End::Server), 0);
     Established { sealer, opener: Opener::new(keys(number, End::Client), 0), info }

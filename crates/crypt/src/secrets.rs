@@ -245,11 +245,14 @@ impl KeyType for Length {
     }
 }
 
-/// The two application traffic secrets, captured when the handshake derives them.
+/// What is captured of a handshake while rustls goes through it.
 #[derive(Default)]
 pub(crate) struct Captured {
+    /// The two application traffic secrets, when they are derived.
     pub(crate) server: Option<TrafficSecret>,
     pub(crate) client: Option<TrafficSecret>,
+    /// The viewer's number in the ticket that it came with, or else in those that it gets.
+    pub(crate) viewer: Option<u64>,
 }
 
 thread_local! {
@@ -265,6 +268,11 @@ impl Captured {
         let result = step();
         *self = CAPTURE.take().unwrap_or_default();
         result
+    }
+
+    /// Calls `f` with what is captured now. None outside of [`Captured::during`].
+    pub(crate) fn with<T>(f: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        CAPTURE.with_borrow_mut(|slot| slot.as_mut().map(f))
     }
 }
 

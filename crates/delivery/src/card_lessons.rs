@@ -64,6 +64,11 @@ impl CardLessons {
         }
     }
 
+    /// Whether the card has taken a connection of this kind.
+    pub(crate) fn has_taken(&self, card: u32, kind: Kind) -> bool {
+        self.0.iter().any(|lesson| (lesson.card, lesson.kind) == (card, kind) && lesson.has_taken)
+    }
+
     /// Notes what came of handing one over.
     pub(crate) fn learn(&mut self, card: u32, kind: Kind, got: Got, now: Instant) {
         let at = self.0.iter().position(|lesson| (lesson.card, lesson.kind) == (card, kind));
@@ -122,6 +127,8 @@ mod tests {
         assert_eq!(lessons.expect(2, TLS12, at(0)), Expect::NoRoom);
         assert_eq!(lessons.expect(2, TLS13, at(0)), Expect::MayTake, "another kind");
         assert_eq!(lessons.expect(3, TLS12, at(0)), Expect::MayTake, "another card");
+        assert!(lessons.has_taken(2, TLS12));
+        assert!(!lessons.has_taken(2, TLS13) && !lessons.has_taken(3, TLS12));
         lessons.learn(2, TLS12, Got::Unclear, at(0));
         assert_eq!(lessons.expect(2, TLS12, at(0)), Expect::NoRoom);
         assert_eq!(lessons.expect(2, TLS12, at(1)), Expect::MayTake);

@@ -7,6 +7,7 @@ use crate::channel::Channel;
 use crate::end::End;
 use crate::link::Link;
 use crate::protected::Protected;
+use crate::resources::Resources;
 use crate::sealing::{ByKernel, ByLibrary, ByUs, Unsealed};
 use crypt::{Established, Retained};
 use net::Socket;
@@ -60,6 +61,11 @@ pub trait Carrier: Sized {
         None
     }
 
+    /// Whether the connection should rather have TLS 1.2 than 1.3, for the sake of a network card by which it leaves.
+    fn wants_tls12(&self, _resources: &Resources) -> bool {
+        false
+    }
+
     /// Makes a channel of a connection whose handshake is complete and sent. `sealed_input` is what arrived after the
     /// handshake's last record.
     fn establish(link: Link<Self>, protection: Protection, sealed_input: Vec<u8>) -> Channel;
@@ -92,6 +98,10 @@ impl Carrier for Socket {
 
     fn arrived_on(&self, listener_is_ipv6: bool) -> Option<u32> {
         Self::arrived_on(self, listener_is_ipv6)
+    }
+
+    fn wants_tls12(&self, resources: &Resources) -> bool {
+        resources.handover.wants_tls12(resources.offload, self)
     }
 
     fn establish(mut link: Link, protection: Protection, sealed_input: Vec<u8>) -> Channel {

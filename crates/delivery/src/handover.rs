@@ -9,9 +9,10 @@
 //! The kernel falls back to the CPU without a word. What a connection got is read from the kernel's counters, before and after.
 
 use crate::card_lessons::{CardLessons, Expect, Got, Kind};
+use crate::card_shares::CardShares;
 use crate::offload::{CardTls, KernelOffload, TLS_STAT};
-use crate::retransmissions::{LossLimits, LossyPaths, Share, Watch};
-use crypt::SessionInfo;
+use crate::retransmissions::{LossLimits, LossyPaths, Watch, Whose};
+use crypt::{SessionInfo, Suite, Version};
 use machine::{Ends, LeavesBy, SealingCards};
 use net::{SendProgress, Socket};
 use std::cell::RefCell;
@@ -30,13 +31,8 @@ pub struct Handover {
     totals: Option<File>,
     limits: LossLimits,
     lossy_paths: Arc<Mutex<LossyPaths>>,
-    learned: RefCell<Learned>,
-}
-
-#[derive(Debug, Default)]
-struct Learned {
-    lessons: CardLessons,
-    share: Share,
+    shares: Arc<CardShares>,
+    lessons: RefCell<CardLessons>,
 }
 
 /// How keys are given to the kernel.
@@ -63,7 +59,9 @@ pub(crate) enum Withheld {
     NotTaken,
     /// Its card has no room.
     NoRoom,
-    /// An earlier connection of this viewer lost too much.
+    /// An earlier connection of this viewer lost too much, as its ticket says.
+    LossyViewer,
+    /// The same of one from this address. The viewer came without a ticket.
     LossyPath,
     /// Cards get only a share of new connections, because of losses.
     Share,
@@ -79,6 +77,7 @@ impl Withheld {
             Self::NoCard => "no_card",
             Self::NotTaken => "not_taken",
             Self::NoRoom => "no_room",
+            Self::LossyViewer => "lossy_viewer",
             Self::LossyPath => "lossy_path",
             Self::Share => "share",
         }
@@ -101,13 +100,18 @@ struct Totals {
 
 impl Handover {
     /// Looks at this thread's network devices. Call it before a sandbox forbids new sockets.
-    pub fn open(limits: LossLimits, lossy_paths: Arc<Mutex<LossyPaths>>) -> Self {
+    pub fn open(
+        limits: LossLimits,
+        lossy_paths: Arc<Mutex<LossyPaths>>,
+        shares: Arc<CardShares>,
+    ) -> Self {
         Self {
             cards: SealingCards::open().ok().map(RefCell::new),
             totals: File::open(TLS_STAT).ok(),
             limits,
             lossy_paths,
-            learned: RefCell::default(),
+            shares,
+            lessons: RefCell::default(),
         }
     }
 
@@ -121,11 +125,29 @@ impl Handover {
     ) -> Option<Offer> {
         let kind = (info.version, info.suite);
         let leaves_by = self.leaves_by(socket);
-        let offer = decide(leaves_by, offload.cards, |card| self.try_card(card, kind, socket));
+        let try_card = |card| self.try_card(card, kind, socket, info);
+        let offer = decide(leaves_by, offload.cards, try_card);
         if let Err(why) = offer {
             numbers.count(Family::KernelTlsWithheld, why.as_str());
         }
         offer.ok()
+    }
+
+    /// Whether a new connection should rather have TLS 1.2 than 1.3: it leaves by a card that takes 1.2, as far as is known, and not 1.3, and it may
+    /// be given to the card.
+    pub(crate) fn wants_tls12(&self, offload: KernelOffload, socket: &Socket) -> bool {
+        if !offload.gives_cards_keys() {
+            return false;
+        }
+        let LeavesBy::SealingCard(card) = self.leaves_by(socket) else { return false };
+        let (now, cipher) = (Instant::now(), Suite::Aes128Gcm);
+        let lessons = self.lessons.borrow();
+        let may_take = lessons.expect(card, (Version::Tls12, cipher), now) == Expect::MayTake;
+        let is_lossy = || {
+            let peer = socket.peer();
+            peer.is_ok_and(|peer| self.lossy_paths().has(Whose::of_address(peer.ip()), now))
+        };
+        may_take && !lessons.has_taken(card, (Version::Tls13, cipher)) && !is_lossy()
     }
 
     fn leaves_by(&self, socket: &Socket) -> LeavesBy {
@@ -138,18 +160,28 @@ impl Handover {
     }
 
     /// What to expect of a card, and whether to give it this connection.
-    fn try_card(&self, card: u32, kind: Kind, socket: &Socket) -> Result<Expect, Withheld> {
+    fn try_card(
+        &self,
+        card: u32,
+        kind: Kind,
+        socket: &Socket,
+        info: &SessionInfo,
+    ) -> Result<Expect, Withheld> {
         let now = Instant::now();
-        let Learned { lessons, share } = &mut *self.learned.borrow_mut();
-        let expected = lessons.expect(card, kind, now);
+        let expected = self.lessons.borrow().expect(card, kind, now);
         if expected != Expect::MayTake {
             return Ok(expected);
         }
-        let peer = socket.peer().map(|peer| peer.ip());
-        if peer.is_ok_and(|peer| self.lossy_paths().has(peer, now)) {
-            return Err(Withheld::LossyPath);
+        let (whose, why) = match (info.resumed, socket.peer()) {
+            (true, _) => (Some(Whose::Viewer(info.viewer)), Withheld::LossyViewer),
+            (false, peer) => {
+                (peer.ok().map(|peer| Whose::of_address(peer.ip())), Withheld::LossyPath)
+            }
+        };
+        if whose.is_some_and(|whose| self.lossy_paths().has(whose, now)) {
+            return Err(why);
         }
-        share.takes_next().then_some(expected).ok_or(Withheld::Share)
+        self.shares.takes_next(card).then_some(expected).ok_or(Withheld::Share)
     }
 
     /// Call it before the kernel gets the keys, and give [`Self::after`] what it returns.
@@ -160,23 +192,23 @@ impl Handover {
         }
     }
 
-    /// Counts who encrypts a connection whose keys the kernel got, and returns it; none if they were not for a card.
+    /// Counts who encrypts a connection whose keys the kernel got, and returns it with the card; none if they were not for a card.
     pub(crate) fn after(
         &self,
         before: Option<Before>,
         kind: Kind,
         numbers: &Numbers,
-    ) -> Option<Got> {
+    ) -> Option<(u32, Got)> {
         let Before { card, totals } = before?;
         let got = Totals::got(totals, self.totals());
-        self.learned.borrow_mut().lessons.learn(card, kind, got, Instant::now());
+        self.lessons.borrow_mut().learn(card, kind, got, Instant::now());
         let who = match got {
             Got::Card => "card",
             Got::Cpu => "cpu",
             Got::Unclear => "unclear",
         };
         numbers.count(Family::CardTls, who);
-        Some(got)
+        Some((card, got))
     }
 
     /// Looks at how far a connection is that a card seals. One that costs the card too much is counted once, and its viewer's next
@@ -185,19 +217,20 @@ impl Handover {
         &self,
         watch: &mut Watch,
         progress: SendProgress,
-        socket: &Socket,
+        (socket, card, viewer): (&Socket, u32, u64),
         numbers: &Numbers,
     ) {
         let was_costly = watch.verdict().is_some();
         let Some(window) = watch.look(progress, self.limits) else { return };
         let now = Instant::now();
-        let share = &mut self.learned.borrow_mut().share;
-        share.note(window, self.limits, now);
+        self.shares.note(card, window);
         numbers.card_tls_retransmitted_bytes_total.add(window.retransmitted_bytes);
         if let (false, Some(why)) = (was_costly, watch.verdict()) {
             numbers.count(Family::CardTlsCostly, why.as_str());
+            let mut lossy_paths = self.lossy_paths();
+            lossy_paths.note(Whose::Viewer(viewer), now);
             if let Ok(peer) = socket.peer() {
-                self.lossy_paths().note(peer.ip(), now);
+                lossy_paths.note(Whose::of_address(peer.ip()), now);
             }
         }
     }
@@ -259,7 +292,6 @@ impl Totals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crypt::{Suite, Version};
 
     fn offer_over(leaves_by: LeavesBy, cards: CardTls, expect: Expect) -> Result<Offer, Withheld> {
         decide(leaves_by, cards, |_| Ok(expect))
@@ -335,13 +367,14 @@ mod tests {
             server_name: None,
             resumed: false,
             is_proof: false,
+            viewer: 1,
         };
         let offload =
             KernelOffload { seals: true, cards: CardTls::Auto, ..KernelOffload::default() };
         let offer = |handover: Handover| handover.offer(offload, &socket, &info, &numbers);
         assert_eq!(offer(Handover::default()), None);
         assert_eq!(withheld(), Some(1));
-        let open = Handover::open(LossLimits::default(), Arc::default());
+        let open = Handover::open(LossLimits::default(), Arc::default(), Arc::default());
         assert_eq!(offer(open), Some(Offer::Kernel), "loopback encrypts nothing");
         assert_eq!(withheld(), Some(1));
     }

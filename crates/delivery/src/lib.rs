@@ -12,6 +12,7 @@
 
 mod ahead;
 mod card_lessons;
+mod card_shares;
 mod carrier;
 mod channel;
 mod end;
@@ -36,6 +37,7 @@ mod silos;
 mod total_rate;
 mod unsent;
 
+pub use card_shares::{CardCounts, CardShares};
 pub use carrier::{Carrier, Protection};
 pub use channel::Channel;
 pub use end::End;

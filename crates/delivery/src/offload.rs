@@ -40,6 +40,11 @@ impl KernelOffload {
         std::fs::read_to_string(Path::new(TLS_STAT)).is_ok_and(|text| text.contains("TlsTxRekeyOk"))
     }
 
+    /// Whether the keys of connections may go to cards.
+    pub fn gives_cards_keys(self) -> bool {
+        self.seals && self.cards != CardTls::Off
+    }
+
     /// Whether a card may read a film's own pages.
     pub(crate) fn lends_pages(self) -> bool {
         self.sends_files && matches!(self.cards, CardTls::Wanted | CardTls::Alone)

@@ -6,7 +6,7 @@
 //!
 //! Linux cannot move a live connection from a card to the CPU, so the verdict concerns the next one of the same viewer: this one ends with
 //! its next response, and until some time has passed, that viewer's connections are sealed here ([`LossyPaths`]). How many of all new
-//! connections go to cards follows the losses as well ([`Share`]). How that differs from the published system is in docs/notes/card-tls.md.
+//! connections go to cards follows the losses as well (`card_shares`). How that differs from the published system is in docs/notes/card-tls.md.
 //!
 //! No I/O and no clock: time is an argument.
 
@@ -87,34 +87,48 @@ impl Watch {
     }
 }
 
-/// Addresses of viewers whose paths lost too much, so that their next connections are not given to a card. Shared by the workers, because
-/// the kernel may give a viewer who comes back to another one.
+/// By what a viewer is known again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Whose {
+    /// By the number in its ticket ([`crypt::SessionInfo::viewer`]).
+    Viewer(u64),
+    /// Without a ticket, by its address. Of IPv6 it is the network of 64 bits, in which a viewer may choose any.
+    Address(IpAddr),
+}
+
+impl Whose {
+    pub(crate) fn of_address(address: IpAddr) -> Self {
+        Self::Address(network(address))
+    }
+}
+
+/// Viewers whose paths lost too much, so that their next connections are not given to a card. Shared by the workers, because the kernel may give
+/// a viewer who comes back to another one.
 #[derive(Debug, Default)]
-pub struct LossyPaths(BTreeMap<IpAddr, Instant>);
+pub struct LossyPaths(BTreeMap<Whose, Instant>);
 
 impl LossyPaths {
-    /// The most addresses: some hundred KiB. With more, those that would be forgotten next are forgotten.
-    const ADDRESSES_MAX: usize = 4096;
+    /// The most entries: some hundred KiB. A viewer takes two. With more, those that would be forgotten next are forgotten.
+    const ENTRIES_MAX: usize = 8192;
 
-    /// How long an address counts. A guess: a film's break, or the way home.
+    /// How long an entry counts. A guess: a film's break, or the way home.
     const FOR: Duration = Duration::from_secs(600);
 
-    /// Notes an address. Of IPv6 it is the network of 64 bits, in which a viewer may choose any.
-    pub(crate) fn note(&mut self, address: IpAddr, now: Instant) {
-        if self.0.len() >= Self::ADDRESSES_MAX {
+    /// Notes a viewer.
+    pub(crate) fn note(&mut self, whose: Whose, now: Instant) {
+        if self.0.len() >= Self::ENTRIES_MAX {
             self.0.retain(|_, until| now < *until);
         }
-        if self.0.len() >= Self::ADDRESSES_MAX {
-            let oldest =
-                self.0.iter().min_by_key(|(_, until)| **until).map(|(address, _)| *address);
-            oldest.map(|address| self.0.remove(&address));
+        if self.0.len() >= Self::ENTRIES_MAX {
+            let oldest = self.0.iter().min_by_key(|(_, until)| **until).map(|(whose, _)| *whose);
+            oldest.map(|whose| self.0.remove(&whose));
         }
-        self.0.insert(network(address), now + Self::FOR);
+        self.0.insert(whose, now + Self::FOR);
     }
 
-    /// Whether an address was noted lately.
-    pub(crate) fn has(&self, address: IpAddr, now: Instant) -> bool {
-        self.0.get(&network(address)).is_some_and(|until| now < *until)
+    /// Whether a viewer was noted lately.
+    pub(crate) fn has(&self, whose: Whose, now: Instant) -> bool {
+        self.0.get(&whose).is_some_and(|until| now < *until)
     }
 }
 
@@ -122,61 +136,6 @@ fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         address => address,
-    }
-}
-
-/// The share of new connections that cards get.
-#[derive(Debug)]
-pub(crate) struct Share {
-    /// In 1024ths.
-    share: u32,
-    /// The part of a connection that is due, in 1024ths.
-    due: u32,
-    /// What the connections on cards have sent since the share was looked at.
-    sum: SendProgress,
-    looked_at: Option<Instant>,
-}
-
-impl Default for Share {
-    fn default() -> Self {
-        Self { share: Self::ALL, due: 0, sum: SendProgress::default(), looked_at: None }
-    }
-}
-
-impl Share {
-    const ALL: u32 = 1024;
-
-    /// A card that is given nothing shows nothing either.
-    const MIN: u32 = Self::ALL / 16;
-
-    /// How often the share changes at most. A guess: long enough for a window of each of many connections.
-    const EVERY: Duration = Duration::from_secs(10);
-
-    /// Whether the next connection goes to a card.
-    pub(crate) fn takes_next(&mut self) -> bool {
-        self.due += self.share;
-        let takes = self.due >= Self::ALL;
-        if takes {
-            self.due -= Self::ALL;
-        }
-        takes
-    }
-
-    /// Notes what a connection on a card has sent. Above the limit cards get a fifth less than before, below it a sixteenth of all more.
-    pub(crate) fn note(&mut self, window: SendProgress, limits: LossLimits, now: Instant) {
-        self.sum = self.sum.with(window);
-        let looked_at = *self.looked_at.get_or_insert(now);
-        if now.saturating_duration_since(looked_at) < Self::EVERY {
-            return;
-        }
-        let SendProgress { sent_bytes, retransmitted_bytes, .. } = self.sum;
-        let is_above =
-            retransmitted_bytes as f64 * 100.0 > sent_bytes as f64 * limits.bytes_percent;
-        self.share = match is_above {
-            true => Self::MIN.max(self.share * 4 / 5),
-            false => Self::ALL.min(self.share + Self::ALL / 16),
-        };
-        (self.sum, self.looked_at) = (SendProgress::default(), Some(now));
     }
 }
 

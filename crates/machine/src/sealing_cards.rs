@@ -130,6 +130,14 @@ impl SealingCards {
         self.links.cards()
     }
 
+    /// The same with the kernel's numbers for them, as they are now.
+    pub fn numbered(&mut self, now: Instant) -> Vec<(u32, String)> {
+        if !self.is_up_to_date(now) {
+            return Vec::new();
+        }
+        self.links.numbered_cards()
+    }
+
     /// The cards in bonds that encrypt or could if that were switched on.
     pub fn bonded(&self) -> Vec<&str> {
         self.links.bonded()
@@ -398,6 +406,12 @@ impl Links {
 
     fn cards(&self) -> Vec<&str> {
         self.unbonded(|_, index| matches!(self.find_out(index), LeavesBy::SealingCard(_)))
+    }
+
+    fn numbered_cards(&self) -> Vec<(u32, String)> {
+        let cards = self.cards();
+        let all = self.all.iter().filter(|(_, link)| cards.contains(&link.name.as_str()));
+        all.map(|(index, link)| (*index, link.name.clone())).collect()
     }
 
     /// The names of those that are in no bond and are none.

@@ -1,6 +1,6 @@
 //! What network cards that encrypt may do (`tls.nic`).
 
-use super::{Config, ConfigError, Route, within};
+use super::{Config, ConfigError, Route, Versions, within};
 use serde::{Deserialize, Serialize};
 
 /// Whether network cards that encrypt get connections.
@@ -25,8 +25,21 @@ impl Config {
             within(setting, percent, 0.0..=100.0, "0 to 100")?;
         }
         let has_no_kernel = matches!(self.route, Route::Userspace | Route::Bypass);
-        match self.tls.enabled && self.tls.nic == Nic::On && has_no_kernel {
-            true => Err(ConfigError::NicWithoutKernel),
+        if self.tls.enabled && self.tls.nic == Nic::On && has_no_kernel {
+            return Err(ConfigError::NicWithoutKernel);
+        }
+        let gets_none = match self.tls.nic {
+            Nic::On => false,
+            Nic::Auto => self.route != Route::Kernel,
+            Nic::Off => true,
+        };
+        let is_asked_for = self.tls.enabled && self.tls.versions == Versions::Card;
+        match is_asked_for && gets_none {
+            true => Err(ConfigError::not_of_kind(
+                "tls.versions",
+                "card",
+                "\"both\" where network cards get no connections: they do with tls.nic = \"on\", or with route = \"kernel\"",
+            )),
             false => Ok(()),
         }
     }
@@ -48,6 +61,18 @@ mod tests {
         }
         let refused = refusal("route = \"userspace\"\n[tls]\nnic = \"on\"").unwrap_or_default();
         assert!(refused.contains("--route kernel or auto"), "{refused}");
+    }
+
+    #[test]
+    fn tls12_for_cards_needs_cards_that_get_connections() {
+        let refused = |rest: &str| refusal(&format!("{rest}\nversions = \"card\""));
+        for taken in ["[tls]\nnic = \"on\"", "route = \"kernel\"\n[tls]"] {
+            assert_eq!(refused(taken), None, "{taken}");
+        }
+        for wrong in ["[tls]", "[tls]\nnic = \"off\"", "route = \"kernel\"\n[tls]\nnic = \"off\""] {
+            let refused = refused(wrong).unwrap_or_default();
+            assert!(refused.contains("tls.versions") && refused.contains("tls.nic"), "{refused}");
+        }
     }
 
     #[test]

@@ -75,6 +75,9 @@ pub enum Versions {
     /// 1.2 only.
     #[serde(rename = "1.2")]
     Tls12,
+    /// 1.2 for connections that leave by a network card which takes that, else 1.2 and 1.3.
+    #[serde(rename = "card")]
+    Card,
 }
 
 impl From<Versions> for crypt::Versions {
@@ -83,6 +86,7 @@ impl From<Versions> for crypt::Versions {
             Versions::Both => Self::Both,
             Versions::Tls13 => Self::Tls13,
             Versions::Tls12 => Self::Tls12,
+            Versions::Card => Self::Card,
         }
     }
 }

@@ -8,6 +8,7 @@
 
 use delivery::KernelOffload;
 use libc::c_long;
+use machine::ethtool::ETHTOOL_IOCTL;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
     SeccompFilter, SeccompRule, TargetArch, apply_filter_all_threads,
@@ -62,7 +63,7 @@ const ALLOWED_FOR_SENDFILE: &[c_long] = &[libc::SYS_sendfile];
 /// Frees a part of a file and keeps the file's length.
 const PUNCH_HOLE: u64 = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u64;
 
-/// The one `ioctl` that goes with it: how much a viewer has not acknowledged.
+/// The `ioctl` that goes with it: how much a viewer has not acknowledged.
 #[allow(clippy::unnecessary_cast, reason = "the type of requests differs between C libraries")]
 const ASKING_A_SOCKET: u64 = libc::TIOCOUTQ as u64;
 
@@ -84,7 +85,12 @@ fn rules(offload: KernelOffload) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, B
     rules.extend(ALLOWED.iter().chain(ALLOWED_FORERUNNERS).map(|call| (*call, Vec::new())));
     if offload.sends_files {
         rules.extend(ALLOWED_FOR_SENDFILE.iter().map(|call| (*call, Vec::new())));
-        rules.insert(libc::SYS_ioctl, vec![only(1, SeccompCmpOp::Eq, ASKING_A_SOCKET)?]);
+        let mut asking = vec![only(1, SeccompCmpOp::Eq, ASKING_A_SOCKET)?];
+        if offload.gives_cards_keys() {
+            // Reading a card's counters. It also sets what a card does, for which the kernel wants a capability that was given up.
+            asking.push(only(1, SeccompCmpOp::Eq, ETHTOOL_IOCTL)?);
+        }
+        rules.insert(libc::SYS_ioctl, asking);
     }
     Ok(rules)
 }
@@ -133,5 +139,8 @@ mod tests {
         let sends = KernelOffload { sends_files: true, ..KernelOffload::default() };
         let more = ALLOWED_FOR_SENDFILE.len() + 1;
         assert_eq!(rules(sends).unwrap().len(), listed + more);
+        let asked = |offload| rules(offload).unwrap()[&libc::SYS_ioctl].len();
+        let cards = KernelOffload { seals: true, cards: delivery::CardTls::Auto, ..sends };
+        assert_eq!([asked(sends), asked(cards)], [1, 2]);
     }
 }

@@ -110,6 +110,9 @@ async fn shake_hands<C: Carrier>(
 ) -> Result<(Channel, Suited), End> {
     let begin = if worker.entrance.hands_keys_out { Handshake::new } else { Handshake::retaining };
     let mut handshake = begin(tls).map_err(End::Handshake)?;
+    if tls.asks_for_cards() && link.socket.wants_tls12(&link.resources) {
+        handshake = handshake.preferring_tls12(tls);
+    }
     let (mut input, mut output) = (Vec::new(), Vec::new());
     loop {
         link.receive(&mut input).await?;

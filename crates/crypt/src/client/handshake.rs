@@ -174,10 +174,10 @@ impl ClientHandshake {
         &mut self,
         connection: UnbufferedClientConnection,
     ) -> Result<ClientEstablished, HandshakeError> {
-        let facts = Facts::of(&connection, Some(&self.server_name));
+        let facts = Facts::of(&connection, Some(&self.server_name), Some(0));
         let (secrets, kernel) =
             connection.dangerous_into_kernel_connection().map_err(HandshakeError::of_server)?;
-        let Captured { server, client } = std::mem::take(&mut self.captured);
+        let Captured { server, client, .. } = std::mem::take(&mut self.captured);
         let sending = Keys::from_rustls(&secrets.tx.1, client).ok_or(HandshakeError::Internal)?;
         let receiving = Keys::from_rustls(&secrets.rx.1, server).ok_or(HandshakeError::Internal)?;
         let info = facts.with(sending.version(), sending.suite());

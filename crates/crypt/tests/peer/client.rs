@@ -24,11 +24,20 @@ pub(crate) struct Pair {
 /// end of its handshake.
 pub(crate) fn connect_with(
     tls: &Tls,
+    client: ClientConnection,
+    chunk: usize,
+    early: &[u8],
+) -> Result<Pair, (HandshakeError, Option<Error>)> {
+    connect_by(Handshake::new(tls).unwrap(), client, chunk, early)
+}
+
+/// The same with a handshake of the server's that has begun already.
+pub(crate) fn connect_by(
+    mut handshake: Handshake,
     mut client: ClientConnection,
     chunk: usize,
     early: &[u8],
 ) -> Result<Pair, (HandshakeError, Option<Error>)> {
-    let mut handshake = Handshake::new(tls).unwrap();
     client.writer().write_all(early).unwrap();
     let (mut held, mut peer_error) = (Vec::new(), None);
     loop {

@@ -1,6 +1,6 @@
 //! Handshakes with a rustls client, good and bad.
 
-use crate::client::{Pair, connect, connect_with, refused, server};
+use crate::client::{Pair, connect, connect_by, connect_with, refused, server};
 use fullbore_crypt::{
     Content, Group, HANDSHAKE_BYTES_MAX, Handshake, HandshakeError, Opened, Progress, Suite, Tls,
     TlsOptions, Version, Versions,
@@ -117,8 +117,11 @@ fn tickets_resume_on_another_worker_and_after_a_reload() {
             let mut again = connect(&worker, &config);
             assert!(again.established.info.resumed);
             assert_eq!(again.established.info.group, group);
+            assert_eq!(again.established.info.viewer, first.established.info.viewer);
             exchange(&mut again);
         }
+        let another = connect(&tls, &offer.config());
+        assert_ne!(another.established.info.viewer, first.established.info.viewer);
     }
 }
 
@@ -158,6 +161,34 @@ fn version_that_is_switched_off_is_refused() {
         let (error, peer) = refused(&tls, &offer);
         assert_eq!(error, HandshakeError::UnsupportedVersion);
         assert_eq!(peer, Some(Error::AlertReceived(AlertDescription::ProtocolVersion)));
+    }
+}
+
+#[test]
+fn tls12_comes_first_where_it_is_preferred_and_spoken() {
+    let dir = tempfile::tempdir().unwrap();
+    let load =
+        |versions| Tls::load(TlsOptions { versions, ..TlsOptions::new(dir.path()) }).unwrap();
+    let (card, both) = (load(Versions::Card), load(Versions::Both));
+    assert!(card.asks_for_cards() && !both.asks_for_cards());
+    let begin = |tls: &Tls, prefers| {
+        let handshake = Handshake::new(tls).unwrap();
+        if prefers { handshake.preferring_tls12(tls) } else { handshake }
+    };
+    let (tls12, tls13) = (Version::Tls12, Version::Tls13);
+    for (tls, prefers, offer, version) in [
+        (&card, true, Offer::default(), tls12),
+        (&card, true, Offer::tls12(), tls12),
+        (&card, true, Offer::tls13(), tls13),
+        (&card, false, Offer::default(), tls13),
+        (&both, true, Offer::default(), tls13),
+    ] {
+        for chunk in [usize::MAX, 7] {
+            let client = client(&offer.config(), "localhost");
+            let mut pair = connect_by(begin(tls, prefers), client, chunk, b"").unwrap();
+            assert_eq!(pair.established.info.version, version);
+            exchange(&mut pair);
+        }
     }
 }
 

@@ -47,45 +47,24 @@ fn too_few_bytes_say_nothing() {
 }
 
 #[test]
-fn addresses_are_forgotten_after_a_time_and_when_there_are_too_many() {
+fn viewers_are_forgotten_after_a_time_and_when_there_are_too_many() {
     let start = Instant::now();
     let mut paths = LossyPaths::default();
-    let four: IpAddr = "192.0.2.1".parse().unwrap();
+    let at = |address: &str| Whose::of_address(address.parse().unwrap());
+    let four = at("192.0.2.1");
     paths.note(four, start);
-    assert!(paths.has(four, start) && paths.has("::ffff:192.0.2.1".parse().unwrap(), start));
-    assert!(!paths.has("192.0.2.2".parse().unwrap(), start));
+    assert!(paths.has(four, start) && paths.has(at("::ffff:192.0.2.1"), start));
+    assert!(!paths.has(at("192.0.2.2"), start));
     assert!(!paths.has(four, start + LossyPaths::FOR));
-    paths.note("2001:db8::1".parse().unwrap(), start);
-    assert!(paths.has("2001:db8::2".parse().unwrap(), start), "the same network");
-    assert!(!paths.has("2001:db8:0:1::1".parse().unwrap(), start));
-    for number in 0..2 * LossyPaths::ADDRESSES_MAX as u32 {
-        paths.note(IpAddr::from(number.to_be_bytes()), start + Duration::from_secs(1));
+    paths.note(at("2001:db8::1"), start);
+    assert!(paths.has(at("2001:db8::2"), start), "the same network");
+    assert!(!paths.has(at("2001:db8:0:1::1"), start));
+    paths.note(Whose::Viewer(7), start);
+    assert!(paths.has(Whose::Viewer(7), start) && !paths.has(Whose::Viewer(8), start));
+    for number in 0..2 * LossyPaths::ENTRIES_MAX as u32 {
+        let address = IpAddr::from(number.to_be_bytes());
+        paths.note(Whose::of_address(address), start + Duration::from_secs(1));
     }
-    assert_eq!(paths.0.len(), LossyPaths::ADDRESSES_MAX);
+    assert_eq!(paths.0.len(), LossyPaths::ENTRIES_MAX);
     assert!(!paths.has(four, start + Duration::from_secs(2)), "the oldest went first");
-}
-
-#[test]
-fn the_share_falls_while_much_is_lost_and_comes_back() {
-    let start = Instant::now();
-    let mut share = Share::default();
-    let take = |share: &mut Share| (0..1000).filter(|_| share.takes_next()).count();
-    assert_eq!(take(&mut share), 1000);
-    let percent = |share: &Share| share.share * 100 / Share::ALL;
-    let at = |number: u32| start + number * Share::EVERY;
-    share.note(window(WINDOW_BYTES / 10, 0), LIMITS, at(0));
-    assert_eq!(percent(&share), 100, "not so soon");
-    for number in 1..=3 {
-        share.note(window(WINDOW_BYTES / 10, 0), LIMITS, at(number));
-    }
-    assert_eq!(percent(&share), 51);
-    assert!(take(&mut share).abs_diff(511) <= 1);
-    for number in 4..40 {
-        share.note(window(WINDOW_BYTES / 10, 0), LIMITS, at(number));
-    }
-    assert_eq!(percent(&share), 6, "some are tried always");
-    for number in 40..60 {
-        share.note(window(0, 0), LIMITS, at(number));
-    }
-    assert_eq!(percent(&share), 100);
 }

@@ -64,8 +64,10 @@ struct OnCard {
 }
 
 /// Watches how much had to be sent again.
-#[derive(Default)]
 struct Watching {
+    /// Whose connection it is ([`crypt::SessionInfo::viewer`]).
+    viewer: u64,
+    card: u32,
     watch: Watch,
     /// Bytes taken since the last look.
     unwatched_bytes: u64,
@@ -92,9 +94,9 @@ impl ByKernel {
                 }
                 let kind = (info.version, info.suite);
                 let got = link.resources.handover.after(before, kind, &link.resources.numbers);
-                let got = got.filter(|got| *got != Got::Cpu);
+                let got = got.filter(|(_, got)| *got != Got::Cpu);
                 let keys = KernelHalves { sealer, receive_half };
-                let card = got.map(|got| Box::new(OnCard::new(&link, got)));
+                let card = got.map(|got| Box::new(OnCard::new(&link, got, info.viewer)));
                 let sealing = Self { keys, card };
                 Channel::ByKernel(Box::new(Protected { link, sealing }))
             }
@@ -172,10 +174,11 @@ impl KernelHalves {
 }
 
 impl OnCard {
-    fn new(link: &Link, got: Got) -> Self {
+    fn new(link: &Link, (card, got): (u32, Got), viewer: u64) -> Self {
         let lends = got == Got::Card && link.resources.offload.lends_pages();
         let lends = lends && link.socket.lend_pages().is_ok();
-        Self { pages: lends.then(|| SentPages::new(link)), watching: Watching::default() }
+        let watching = Watching { viewer, card, watch: Watch::default(), unwatched_bytes: 0 };
+        Self { pages: lends.then(|| SentPages::new(link)), watching }
     }
 }
 
@@ -191,7 +194,7 @@ impl Watching {
         self.unwatched_bytes = 0;
         let Some(progress) = link.socket.send_progress() else { return };
         let Resources { handover, numbers, .. } = &*link.resources;
-        handover.watch(&mut self.watch, progress, &link.socket, numbers);
+        handover.watch(&mut self.watch, progress, (&link.socket, self.card, self.viewer), numbers);
     }
 }
 

@@ -1,10 +1,12 @@
 //! Settings of network cards, as `ethtool`, `devlink` and `tc` show them (kernel documentation: networking/ethtool-netlink).
 
 mod answers;
+mod counters;
 mod firmware;
 mod kernel;
 mod queueing;
 
+pub use counters::{CardCounters, ETHTOOL_IOCTL};
 pub(crate) use kernel::Asker;
 pub use kernel::KernelEthtool;
 

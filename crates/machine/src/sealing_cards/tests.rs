@@ -68,6 +68,9 @@ fn a_card_is_what_its_feature_says() {
     assert_eq!(links.leaves_by(4), LeavesBy::Other, "it is off");
     assert_eq!(links.leaves_by(5), LeavesBy::Unknown);
     assert_eq!(links.cards(), ["tls0"]);
+    let numbered = links.numbered_cards();
+    assert_eq!(numbered.len(), 1);
+    assert_eq!(links.all[&numbered[0].0].name, "tls0");
     assert!(links.may_seal() && links.bonds().is_empty());
 }
 

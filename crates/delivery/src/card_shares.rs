@@ -1,0 +1,184 @@
+//! The share of new connections that a card gets.
+//!
+//! What a card seals out of order makes it read records again. The watch on single connections ends those that cost too much; this is for what
+//! is left, when all paths together lose more than the card can bear. The published system came to have some third of its connections in
+//! software by its limit alone.
+//!
+//! A card's share follows its own counters, if its driver has them, and else what the kernel sent again for the connections on it. Whoever reads
+//! the counters does so from time to time, outside the path of bytes, and calls [`CardShares::adapt`].
+//!
+//! No I/O and no clock.
+
+use crate::retransmissions::LossLimits;
+use net::SendProgress;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+/// All new connections. Shares are in 1024ths.
+const ALL: u32 = 1024;
+
+/// A card that is given nothing shows nothing either.
+const MIN: u32 = ALL / 16;
+
+/// What a card has encrypted so far, by its own counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CardCounts {
+    /// Packets encrypted in order.
+    pub in_order: u64,
+    /// Packets that came out of order.
+    pub out_of_order: u64,
+}
+
+/// What a card had to do in a while: how much of it came out of order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    all: u64,
+    out_of_order: u64,
+}
+
+impl Load {
+    /// Of counters, since they were `before`. Counters that went backwards are those of a driver that was loaded anew.
+    fn since(now: CardCounts, before: CardCounts) -> Self {
+        let out_of_order = now.out_of_order.saturating_sub(before.out_of_order);
+        Self { all: now.in_order.saturating_sub(before.in_order) + out_of_order, out_of_order }
+    }
+
+    fn of_progress(sent: SendProgress) -> Self {
+        Self { all: sent.sent_bytes, out_of_order: sent.retransmitted_bytes }
+    }
+
+    fn is_above(self, percent: f64) -> bool {
+        self.out_of_order as f64 * 100.0 > self.all as f64 * percent
+    }
+}
+
+/// The next share: above the limit a fifth less than before, below it a sixteenth of all connections more. So it falls fast and rises slowly,
+/// and around the limit it swings within a fifth.
+fn next_share(share: u32, load: Load, percent: f64) -> u32 {
+    if load.is_above(percent) { MIN.max(share * 4 / 5) } else { ALL.min(share + ALL / 16) }
+}
+
+/// The shares of all cards, for all workers.
+#[derive(Debug, Default)]
+pub struct CardShares(Mutex<BTreeMap<u32, CardShare>>);
+
+#[derive(Debug)]
+struct CardShare {
+    share: u32,
+    /// The part of a connection that is not the card's.
+    others: u32,
+    /// The counters at the last look, if there are any.
+    before: Option<CardCounts>,
+    /// What connections on the card have sent since the last look.
+    sent: SendProgress,
+}
+
+impl Default for CardShare {
+    fn default() -> Self {
+        Self { share: ALL, others: 0, before: None, sent: SendProgress::default() }
+    }
+}
+
+impl CardShares {
+    /// How often to adapt the shares. A guess: long enough for many connections to have sent a MiB.
+    pub const EVERY: Duration = Duration::from_secs(10);
+
+    /// Adapts the share of a card, whose counters are `counts`, if its driver has them. Returns the share in percent.
+    pub fn adapt(&self, card: u32, counts: Option<CardCounts>, limits: LossLimits) -> u32 {
+        let mut cards = self.cards();
+        let card = cards.entry(card).or_default();
+        let sent = std::mem::take(&mut card.sent);
+        let load = match (counts, card.before) {
+            (Some(now), Some(before)) => Load::since(now, before),
+            (Some(_), None) => Load::default(),
+            (None, _) => Load::of_progress(sent),
+        };
+        card.before = counts;
+        card.share = next_share(card.share, load, limits.bytes_percent);
+        card.share * 100 / ALL
+    }
+
+    /// Notes what a connection on a card has sent.
+    pub(crate) fn note(&self, card: u32, sent: SendProgress) {
+        let mut cards = self.cards();
+        let card = cards.entry(card).or_default();
+        card.sent = card.sent.with(sent);
+    }
+
+    /// Whether the next connection goes to the card.
+    pub(crate) fn takes_next(&self, card: u32) -> bool {
+        let mut cards = self.cards();
+        let card = cards.entry(card).or_default();
+        card.others += ALL - card.share;
+        let takes = card.others < ALL;
+        if !takes {
+            card.others -= ALL;
+        }
+        takes
+    }
+
+    fn cards(&self) -> MutexGuard<'_, BTreeMap<u32, CardShare>> {
+        self.0.lock().expect("no holder of this lock can panic")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: LossLimits = LossLimits { bytes_percent: 1.0, segments_percent: 5.0 };
+
+    #[test]
+    fn the_next_share_falls_by_a_fifth_above_the_limit_and_rises_by_a_sixteenth_below() {
+        let load = |out_of_order| Load { all: 1000, out_of_order };
+        let table = [
+            (ALL, 0, ALL),
+            (ALL, 10, ALL),
+            (ALL, 11, 819),
+            (819, 500, 655),
+            (655, 10, 719),
+            (1000, 0, ALL),
+            (MIN, 1000, MIN),
+            (70, 1000, MIN),
+        ];
+        for (share, out_of_order, next) in table {
+            assert_eq!(next_share(share, load(out_of_order), 1.0), next, "{share} {out_of_order}");
+        }
+        assert_eq!(next_share(MIN, Load::default(), 1.0), 2 * MIN, "nothing was sent");
+    }
+
+    #[test]
+    fn a_share_follows_the_cards_counters_and_each_card_has_its_own() {
+        let shares = CardShares::default();
+        let counts = |in_order, out_of_order| Some(CardCounts { in_order, out_of_order });
+        assert_eq!(shares.adapt(2, counts(1000, 900), LIMITS), 100, "of before the server started");
+        assert_eq!(shares.adapt(2, counts(2000, 1000), LIMITS), 79);
+        assert_eq!(shares.adapt(2, counts(3000, 1100), LIMITS), 63);
+        assert_eq!(shares.adapt(3, counts(0, 0), LIMITS), 100);
+        let taken = |card| (0..1000).filter(|_| shares.takes_next(card)).count();
+        assert!(taken(2).abs_diff(639) <= 1, "{}", taken(2));
+        assert_eq!(taken(3), 1000);
+        assert_eq!(shares.adapt(2, counts(5000, 1110), LIMITS), 70);
+        for _ in 0..5 {
+            shares.adapt(2, counts(5000, 1110), LIMITS);
+        }
+        assert_eq!(taken(2), 1000);
+        assert_eq!(shares.adapt(2, counts(10, 0), LIMITS), 100, "the driver was loaded anew");
+    }
+
+    #[test]
+    fn without_counters_it_follows_what_was_sent_again() {
+        let shares = CardShares::default();
+        let sent = |retransmitted_bytes| SendProgress {
+            sent_bytes: 1 << 20,
+            retransmitted_bytes,
+            ..SendProgress::default()
+        };
+        shares.note(2, sent(1 << 16));
+        shares.note(2, sent(0));
+        assert_eq!(shares.adapt(2, None, LIMITS), 79);
+        shares.note(2, sent(1 << 10));
+        assert_eq!(shares.adapt(2, None, LIMITS), 86);
+    }
+}
