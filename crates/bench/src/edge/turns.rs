@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// How soon it is noticed that enough was drawn: at 10 Gb/s, 6 MB late.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// How often the library is drawn before warm turns. Our hot set takes what is requested again and again, and was not full after four draws. An edge's
-/// begins later than that of a server which has all files from the start.
+/// How often the library is drawn before warm turns. Our hot set takes what is requested again and again, and was not full after four draws.
+/// An edge's begins later than that of a server which has all files from the start.
 const FILL_DRAWS: u64 = 16;
 
 /// A server that is compared.

@@ -1,9 +1,9 @@
 //! Which blocks of an arriving title were compared and written: a file beside it, which a copy that was cut goes on from.
 //!
-//! The first line is the version, and whether a damaged title is mended. A digit for each block of all its files follows, in the record's order: `1`
-//! for one that is there. A digit is written after its block, so whenever the agent is killed, what the map says is so. After a power failure the disk
-//! may have kept a digit and not its block. Therefore the map only saves fetching: a file of which an earlier attempt has noted blocks is read back and
-//! compared before the title is published, and the map is cleared if it does not match.
+//! The first line is the version, and whether a damaged title is mended. A digit for each block of all its files follows, in the record's order:
+//! `1` for one that is there. A digit is written after its block, so whenever the agent is killed, what the map says is so. After a power failure
+//! the disk may have kept a digit and not its block. Therefore the map only saves fetching: a file of which an earlier attempt has noted blocks is
+//! read back and compared before the title is published, and the map is cleared if it does not match.
 
 use std::fs::{File, OpenOptions};
 use std::io;
