@@ -73,8 +73,7 @@ fn upgrades_under(
     eprintln!(
         "{words}: {count} upgrades in {took:.1?}: {answers} answers over {connections} connections, {newcomers_per_second:.0} new ones a second, \
          all right; first byte p99 {} us undisturbed, {} us disturbed ({first_byte:.2} times); memory {alone} KiB alone, {most} KiB together ({memory:.2} times)",
-        p99_us[0],
-        p99_us[1],
+        p99_us[0], p99_us[1],
     );
     Cost { first_byte, memory }
 }
