@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::house::{Extras, Fleet, Node};
 use crate::stores::Stores;
@@ -132,6 +132,27 @@ fn copy_once_for_each_cluster(fleet: &Fleet, shelf: &Shelf) {
         let clusters = filling["clusters"].as_array().unwrap();
         clusters.iter().all(|cluster| cluster["missing_bytes"] == 0)
     });
+}
+
+#[test]
+fn what_waits_for_a_window_is_told_with_how_much_it_is_and_when_it_will_be_done() {
+    let mut fleet = Fleet::start(&["a"], 2);
+    // A minute in twelve hours, give or take the one that begins meanwhile.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let hour = (now / 3600 + 12) % 24;
+    let window = format!("{hour:02}:00-{hour:02}:01 UTC");
+    fleet.nodes[0].restart_agent(&["--window", &window, "--fill-rate", "800M"]);
+    let shelf = Shelf::of(&fleet, None);
+    shelf.publish(&fleet, "later", &bytes(1, 3), &[]);
+    let told = || fleet.control(&["fill"])["clusters"][0].clone();
+    until("the node to be told of it", || told()["missing_bytes"] != 0);
+    let cluster = told();
+    let fill = &cluster["nodes"][0]["fill"];
+    assert_eq!((&fill["is_open"], &fill["missing_titles"]), (&false.into(), &1.into()));
+    assert!(cluster["missing_bytes"].as_u64() > Some(bytes(1, 3).len() as u64), "{cluster}");
+    let done = cluster["done_unix_seconds"].as_u64().unwrap();
+    assert!(done / 3600 % 24 == hour && done / 60 % 60 == 0 && done > now, "{cluster}");
+    assert_eq!(fleet.holders("later"), 0);
 }
 
 /// What a node has brought of the title that is under way.

@@ -509,6 +509,12 @@ impl Fleet {
         self.disk_kibibytes.is_none() || self.disks.len() == self.nodes.len()
     }
 
+    /// The disk of a node's library is gone, as if somebody had pulled it out.
+    pub(crate) fn lose_disk(&mut self, node: usize) {
+        let library = &self.nodes[node].library;
+        self.disks.retain(|disk| disk.path() != library);
+    }
+
     /// Where the film plays.
     pub(crate) fn film(&self) -> String {
         format!("{}/play/film/master.m3u8", self.url)
