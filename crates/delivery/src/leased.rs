@@ -55,7 +55,7 @@ impl Leased {
     /// The kernel no longer refers to any file.
     pub(crate) fn clear(&mut self) {
         if let Some(file) = self.file.take() {
-            drop_now(file.fd(), self.once.all());
+            drop_now(file.fd(), std::mem::take(&mut self.once).all());
         }
     }
 

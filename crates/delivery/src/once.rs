@@ -19,9 +19,16 @@ const IN_RECORDS_BYTES: u64 = 64 << 10;
 /// After this time, sockets that were closed and reads that nobody waits for are done. A guess.
 const DONE_AFTER: Duration = Duration::from_secs(2);
 
+/// The largest piece in which a kernel keeps a file's pages. It drops a piece only as a whole.
+const PIECE_BYTES_MAX: u64 = 2 << 20;
+
 /// Parts of one file that were sent and are to be dropped, in the order in which they were sent.
 #[derive(Debug, Default)]
-pub(crate) struct Once(VecDeque<Part>);
+pub(crate) struct Once {
+    sent: VecDeque<Part>,
+    /// What was dropped last, in one row.
+    dropped: Range<u64>,
+}
 
 #[derive(Debug)]
 struct Part {
@@ -33,11 +40,11 @@ struct Part {
 impl Once {
     /// Notes that the connection, which has taken `taken_bytes` altogether, took `range` last.
     pub(crate) fn note(&mut self, range: Range<u64>, taken_bytes: u64) {
-        self.0.push_back(Part { range, taken_bytes });
+        self.sent.push_back(Part { range, taken_bytes });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.sent.is_empty()
     }
 
     /// Takes out what the viewer has, if the connection has taken `taken_bytes` and TCP waits for the acknowledgement of the last
@@ -48,13 +55,24 @@ impl Once {
         unacknowledged_bytes: usize,
     ) -> Vec<Range<u64>> {
         let there = taken_bytes.saturating_sub(unacknowledged_bytes as u64 + IN_RECORDS_BYTES);
-        let count = self.0.partition_point(|part| part.taken_bytes <= there);
-        joined(self.0.drain(..count).map(|part| part.range))
+        let count = self.sent.partition_point(|part| part.taken_bytes <= there);
+        self.take(count)
     }
 
     /// Takes out everything: the viewer has it all, or will get no more.
     pub(crate) fn all(&mut self) -> Vec<Range<u64>> {
-        joined(self.0.drain(..).map(|part| part.range))
+        self.take(self.sent.len())
+    }
+
+    /// Takes out the first `count` parts. What follows what was dropped last begins a piece earlier, because the piece at the seam is still there.
+    fn take(&mut self, count: usize) -> Vec<Range<u64>> {
+        let mut ranges = joined(self.sent.drain(..count).map(|part| part.range));
+        for range in &mut ranges {
+            let follows = range.start == self.dropped.end;
+            self.dropped = if follows { self.dropped.start } else { range.start }..range.end;
+            range.start = self.dropped.start.max(range.start.saturating_sub(PIECE_BYTES_MAX));
+        }
+        ranges
     }
 }
 
@@ -113,8 +131,29 @@ mod tests {
         assert_eq!(once.acknowledged(taken, but_records), [0..WINDOW]);
         assert_eq!(once.acknowledged(taken, 0), [], "the last records");
         assert!(!once.is_empty());
-        assert_eq!(once.all(), [WINDOW..2 * WINDOW]);
+        assert_eq!(once.all(), [0..2 * WINDOW], "and what was in one piece with the first");
         assert!(once.is_empty());
+    }
+
+    #[test]
+    fn a_piece_at_a_seam_is_dropped_with_what_follows_but_nothing_else_is() {
+        let mut once = Once::default();
+        let mut drop_after = |range: Range<u64>| {
+            once.note(range, 0);
+            once.all()
+        };
+        let start = 5 * PIECE_BYTES_MAX;
+        let third = PIECE_BYTES_MAX / 3;
+        assert_eq!(
+            drop_after(start..start + third),
+            [start..start + third],
+            "others may want what is before it"
+        );
+        assert_eq!(drop_after(start + third..start + 2 * third), [start..start + 2 * third]);
+        let end = start + 2 * PIECE_BYTES_MAX;
+        assert_eq!(drop_after(start + 2 * third..end), [start..end]);
+        assert_eq!(drop_after(end..end + 9), [end - PIECE_BYTES_MAX..end + 9]);
+        assert_eq!(drop_after(0..9), [0..9], "elsewhere");
     }
 
     #[test]
