@@ -88,7 +88,7 @@ fn resources(offload: KernelOffload) -> Rc<Resources> {
         numbers: Arc::<Numbers>::default(),
         patience: Patience { send: Duration::from_secs(30), hold: Duration::from_millis(2) },
         offload,
-        handover: Handover::open(LossLimits::default(), Arc::default()),
+        handover: Handover::open(LossLimits::default(), Arc::default(), Arc::default()),
         tactics: Tactics { reads_ahead: true, seals_in_one_pass: true, rereads: true },
         limits: DeliveryLimits {
             unsent_bytes_min: None,
