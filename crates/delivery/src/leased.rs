@@ -15,10 +15,12 @@ use std::time::{Duration, Instant};
 /// at a keyboard, and a small part of the 45 s that the kernel waits.
 pub(crate) const RECALL_LOOKED_FOR: Duration = Duration::from_secs(1);
 
-/// The file whose pages the kernel may still refer to.
+/// The file whose pages the kernel may still refer to. It is in a box, because connections that wait have none.
 #[derive(Default)]
-pub(crate) struct Leased {
-    file: Option<Rc<File>>,
+pub(crate) struct Leased(Option<Box<Held>>);
+
+struct Held {
+    file: Rc<File>,
     /// Parts of it that are for this viewer alone.
     once: Once,
 }
@@ -26,36 +28,42 @@ pub(crate) struct Leased {
 impl Leased {
     /// The kernel may refer to the pages of `file` from now on.
     pub(crate) fn set(&mut self, file: &Rc<File>) {
-        self.file = Some(Rc::clone(file));
+        if !self.file().is_some_and(|held| Rc::ptr_eq(held, file)) {
+            self.0 = Some(Box::new(Held { file: Rc::clone(file), once: Once::default() }));
+        }
     }
 
     /// Whether there is such a file.
     pub(crate) fn is_some(&self) -> bool {
-        self.file.is_some()
+        self.0.is_some()
     }
 
     /// The file, if there is one.
     pub(crate) fn file(&self) -> Option<&Rc<File>> {
-        self.file.as_ref()
+        self.0.as_ref().map(|held| &held.file)
     }
 
     /// The connection has taken `range` of the file, which is for this viewer alone. It is dropped from the page cache once the viewer has it.
     pub(crate) fn note_once(&mut self, range: Range<u64>, link: &Link) {
         link.resources.numbers.sent_once_bytes_total.add(range.end - range.start);
-        self.once.note(range, link.taken_bytes());
+        if let Some(held) = &mut self.0 {
+            held.once.note(range, link.taken_bytes());
+        }
     }
 
     /// Drops what the viewer has of what is for it alone.
     pub(crate) fn drop_acknowledged(&mut self, link: &Link) {
-        let Some(file) = self.file.as_ref().filter(|_| !self.once.is_empty()) else { return };
-        let unacknowledged = link.socket.unacknowledged_bytes();
-        drop_now(file.fd(), self.once.acknowledged(link.taken_bytes(), unacknowledged));
+        if let Some(held) = self.0.as_mut().filter(|held| !held.once.is_empty()) {
+            let unacknowledged = link.socket.unacknowledged_bytes();
+            let has = held.once.acknowledged(link.taken_bytes(), unacknowledged);
+            drop_now(held.file.fd(), has);
+        }
     }
 
     /// The kernel no longer refers to any file.
     pub(crate) fn clear(&mut self) {
-        if let Some(file) = self.file.take() {
-            drop_now(file.fd(), std::mem::take(&mut self.once).all());
+        if let Some(mut held) = self.0.take() {
+            drop_now(held.file.fd(), held.once.all());
         }
     }
 
@@ -64,7 +72,7 @@ impl Leased {
     /// # Errors
     /// [`ReadError::Recalled`].
     pub(crate) fn check(&self) -> Result<(), End> {
-        let recalled = self.file.as_ref().is_some_and(|file| file.is_recalled());
+        let recalled = self.file().is_some_and(|file| file.is_recalled());
         if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
     }
 
@@ -73,7 +81,7 @@ impl Leased {
     /// # Errors
     /// [`ReadError::Recalled`].
     pub(crate) fn check_in_passing(&self) -> Result<(), End> {
-        let recalled = self.file.as_ref().is_some_and(|file| file.is_recalled_in_passing());
+        let recalled = self.file().is_some_and(|file| file.is_recalled_in_passing());
         if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
     }
 
@@ -111,11 +119,9 @@ impl Leased {
     }
 }
 
-impl Drop for Leased {
+impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(file) = &self.file {
-            drop_later(file.fd(), self.once.all());
-        }
+        drop_later(self.file.fd(), self.once.all());
     }
 }
 
