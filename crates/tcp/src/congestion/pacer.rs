@@ -24,8 +24,9 @@ const BURST_PART: u64 = 16;
 /// row surprise no queue. From 64 segments on, [`BURST_PART`] decides.
 const PIECE_SEGMENTS_MIN: u64 = 4;
 
-/// At a rate that is known, which is BBR's way, a piece is a millisecond's worth and at least this, as in Linux. Flows of BBR keep a short queue full,
-/// and whoever comes with more at a time loses more of it: with four segments a flow got 17 to 20 of 50 Mbit/s beside one with two, in the simulation.
+/// At a rate that is known, which is BBR's way, a piece is a millisecond's worth and at least this, as in Linux. Flows of BBR keep a short queue
+/// full, and whoever comes with more at a time loses more of it: with four segments a flow got 17 to 20 of 50 Mbit/s beside one with two, in the
+/// simulation.
 const RATE_SEGMENTS_MIN: u64 = 2;
 
 #[derive(Debug)]
