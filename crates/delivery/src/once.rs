@@ -118,6 +118,10 @@ fn drop_after(pause: Option<Duration>, file: &Fd, ranges: Vec<Range<u64>>) {
 mod tests {
     use super::*;
 
+    fn only(range: Range<u64>) -> [Range<u64>; 1] {
+        [range]
+    }
+
     #[test]
     fn what_may_still_be_in_a_socket_or_in_a_record_is_kept() {
         const WINDOW: u64 = 512 << 10;
@@ -128,10 +132,10 @@ mod tests {
         assert_eq!(once.acknowledged(taken, 2 * WINDOW as usize), []);
         assert_eq!(once.acknowledged(taken, WINDOW as usize), [], "a record may be on its way");
         let but_records = (WINDOW - IN_RECORDS_BYTES) as usize;
-        assert_eq!(once.acknowledged(taken, but_records), [0..WINDOW]);
+        assert_eq!(once.acknowledged(taken, but_records), only(0..WINDOW));
         assert_eq!(once.acknowledged(taken, 0), [], "the last records");
         assert!(!once.is_empty());
-        assert_eq!(once.all(), [0..2 * WINDOW], "and what was in one piece with the first");
+        assert_eq!(once.all(), only(0..2 * WINDOW), "and what was in one piece with the first");
         assert!(once.is_empty());
     }
 
@@ -146,14 +150,14 @@ mod tests {
         let third = PIECE_BYTES_MAX / 3;
         assert_eq!(
             drop_after(start..start + third),
-            [start..start + third],
+            only(start..start + third),
             "others may want what is before it"
         );
-        assert_eq!(drop_after(start + third..start + 2 * third), [start..start + 2 * third]);
+        assert_eq!(drop_after(start + third..start + 2 * third), only(start..start + 2 * third));
         let end = start + 2 * PIECE_BYTES_MAX;
-        assert_eq!(drop_after(start + 2 * third..end), [start..end]);
-        assert_eq!(drop_after(end..end + 9), [end - PIECE_BYTES_MAX..end + 9]);
-        assert_eq!(drop_after(0..9), [0..9], "elsewhere");
+        assert_eq!(drop_after(start + 2 * third..end), only(start..end));
+        assert_eq!(drop_after(end..end + 9), only(end - PIECE_BYTES_MAX..end + 9));
+        assert_eq!(drop_after(0..9), only(0..9), "elsewhere");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 /// Super-segments of so many segments, which need a chunk each.
 const SEGMENTS: usize = 40;
 const SEGMENT_BYTES: u16 = 1448;
-const PAYLOAD: [u8; SEGMENTS * SEGMENT_BYTES as usize] = [7; SEGMENTS * SEGMENT_BYTES as usize];
+static PAYLOAD: [u8; SEGMENTS * SEGMENT_BYTES as usize] = [7; SEGMENTS * SEGMENT_BYTES as usize];
 
 const LOCAL: [u8; 4] = [203, 0, 113, 1];
 const REMOTE: [u8; 4] = [203, 0, 113, 2];
