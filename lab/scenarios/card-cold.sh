@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: films that are not in memory, where a card encrypts: brought into the page cache, sent by sendfile from there without a copy, and dropped from it once the viewer has them. The server reads no byte, and on Linux 6.1 nothing of what was served stays in the page cache (on 7.3 a quarter at most). What is requested again stays
+# shows: films that are not in memory, where a card encrypts: brought into the page cache, sent by sendfile from there without a copy, and dropped from it once the viewer has them. The server reads no byte, and nothing of what was served stays in the page cache. What is requested again stays
 # machines: plain
 # machines long: newest
 # deadline: 300
@@ -17,9 +17,8 @@ right() { cmp /tmp/got "$(film "$1")" || wrong "film $1 is not right"; }
 read_bytes() { echo $(($(metric read_resident_bytes_total) + $(metric read_cached_bytes_total) + $(metric read_once_bytes_total) + $(metric read_direct_bytes_total))); }
 forgotten() { sync; echo 1 >/proc/sys/vm/drop_caches; }
 
-# What lies only in part in what is dropped stays. On Linux 6.1 that is a page at each end of a range, and nothing of a whole film. Later kernels
-# keep files in folios of many pages, which lie across what is dropped at once.
-case $(uname -r) in 6.1.*) edges=8192 whole=0 ;; *) edges=1048576 whole=$((4 * BYTES / 4)) ;; esac
+# What lies only in part in what is dropped stays: a page at each end of a range, and nothing of a whole film.
+edges=8192 whole=0
 
 cards_made 1
 cat "$(film 21)" "$(film 25)" >/tmp/all
