@@ -378,7 +378,7 @@ impl Stage {
                     let made = sealers[index].seal(&plaintext, &mut sealed[index]);
                     owed[index] = 0..made.map_err(io::Error::other)?;
                 }
-                let sent = socket.send(&sealed[index][owed[index].clone()], false)?;
+                let sent = socket.send(&sealed[index][owed[index].clone()])?;
                 owed[index].start += sent;
                 Ok(sent)
             })?;

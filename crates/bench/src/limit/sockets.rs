@@ -96,9 +96,8 @@ impl Socket {
     ///
     /// # Errors
     /// If the connection is broken.
-    pub(crate) fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize> {
-        let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        flags.set(SendFlags::MORE, more);
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         or_nothing(rustix::net::send(&self.0, bytes, flags))
     }
 }
