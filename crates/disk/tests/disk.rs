@@ -267,7 +267,8 @@ fn what_was_brought_is_in_the_page_cache_and_comes_out_of_a_budget() {
             let range = start..start + 200_000;
             assert!(bringing.bring(&file, range.clone(), 1 << 20, true).await.unwrap());
             assert_eq!(file.first_missing(range), Some(start + 200_000));
-            assert!(budget.left_bytes() < 400_000, "{}", budget.left_bytes());
+            // What follows takes a share as well, unless the kernel has read it ahead by itself.
+            assert!(budget.left_bytes() <= 400_000, "{}", budget.left_bytes());
             bringing.sent_to(start + 200_000);
         }
         let mut other = Bringing::new(budget.clone());
