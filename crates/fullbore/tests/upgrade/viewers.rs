@@ -35,6 +35,8 @@ struct Shared {
     newcomers: AtomicU64,
     /// Newcomers come on a common clock, one in each such time, however long the others are served.
     one_in: Duration,
+    /// Each keeper asks once in a pause, this much later than the one before it: those who ask together wait for each other, and go on doing so.
+    keepers_apart: Duration,
     is_disturbed: AtomicBool,
     /// How long viewers waited for the first byte of an answer, in microseconds: undisturbed, and disturbed.
     first_bytes: [Mutex<Vec<u32>>; 2],
@@ -73,6 +75,7 @@ impl Crowd {
             begun: Instant::now(),
             newcomers: AtomicU64::new(0),
             one_in: pause / u32::try_from(newcomers.max(1)).unwrap(),
+            keepers_apart: pause / u32::try_from(keepers.max(1)).unwrap(),
             is_disturbed: AtomicBool::new(false),
             first_bytes: Default::default(),
         });
@@ -132,6 +135,10 @@ impl Shared {
         let mut stream = None;
         let mut asked = number;
         while !self.stop.load(Ordering::Relaxed) {
+            match keeps {
+                true => self.await_moment(number),
+                false => self.await_turn(),
+            }
             let kept = stream.take();
             let what = if kept.is_some() { "a kept connection" } else { "a new connection" };
             match kept.map_or_else(|| self.connect(), Ok).and_then(|kept| self.ask(kept, asked)) {
@@ -139,8 +146,16 @@ impl Shared {
                 Err(why) => self.faults.lock().unwrap().push(format!("on {what}: {why}")),
             }
             asked += 1;
-            if keeps { thread::sleep(self.pause) } else { self.await_turn() }
         }
+    }
+
+    /// Waits until a keeper is due the next time.
+    fn await_moment(&self, number: usize) {
+        let first = self.keepers_apart * u32::try_from(number).unwrap();
+        let since = self.begun.elapsed().checked_sub(first);
+        let turns = since.map_or(0, |since| since.as_micros() / self.pause.as_micros() + 1);
+        let due = first + self.pause * u32::try_from(turns).unwrap();
+        thread::sleep(due.saturating_sub(self.begun.elapsed()));
     }
 
     /// Waits until the next newcomer is due.
