@@ -26,11 +26,29 @@ package_check() { # PROGRAM OUT
   say "package: all checks passed"
 }
 
+# The program named must be a release build of the commit that is checked out here. The other one is built from nothing, in a folder with another name.
+check_twice() { # PROGRAM OUT
+  local folder
+  [ -z "$(git status --porcelain --untracked-files=no)" ] || check_wrong "there are changes that are in no commit, so another folder has another program"
+  folder=$(mktemp -d "${TMPDIR:-/var/tmp}/fullbore-twice.XXXXXX")
+  git clone --quiet --shared . "$folder/elsewhere"
+  cp -a web/dist "$folder/elsewhere/web/"
+  say "building once more, in $folder"
+  (cd "$folder/elsewhere" && CARGO_TARGET_DIR=$PWD/target cargo build --quiet --release --locked --bin fullbore >&2) ||
+    { rm -rf "$folder"; check_wrong "the other build failed"; }
+  rm -rf "$2"
+  package_pack "$1" "$1" "$2/here" 1 quick >/dev/null
+  package_pack "$folder/elsewhere/target/release/fullbore" "$folder/elsewhere/target/release/fullbore" "$2/elsewhere" 1 quick >/dev/null
+  rm -r "$folder"
+  check_bytes "$2/here" "$2/elsewhere"
+  rm -r "$2"
+}
+
 check_wrong() { fail "package: $*"; }
 
 check_bytes() { # FOLDER FOLDER
   local file
-  for file in "$1"/*; do cmp "$file" "$2/$(basename "$file")" || check_wrong "two packings of one program differ"; done
+  for file in "$1"/*; do cmp "$file" "$2/$(basename "$file")" || check_wrong "$(basename "$file") differs"; done
   [ "$(find "$1" -type f | wc -l)" = 2 ] || check_wrong "there are not two files"
   say "the same bytes twice: $(basename -a "$1"/* | paste -sd ' ')"
 }

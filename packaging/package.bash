@@ -19,7 +19,7 @@ PACKAGE_TARGET=""       # MACHINE-LIBC
 
 package_help() {
   cat <<'TEXT'
-usage: ./run package [--all] [--program FILE] [--out DIR] [--revision N] [--quick] [--check | --guide SUITE]
+usage: ./run package [--all] [--program FILE] [--out DIR] [--revision N] [--quick] [--check | --guide SUITE] [--twice]
 
 Makes fullbore_VERSION_ARCHITECTURE.deb and fullbore-VERSION-MACHINE-linux-gnu.tar.xz in DIR (target/package), and prints where they are.
 
@@ -29,12 +29,13 @@ Makes fullbore_VERSION_ARCHITECTURE.deb and fullbore-VERSION-MACHINE-linux-gnu.t
   --revision N     Debian's revision: which packing of this version it is (1)
   --quick          compress little
   --guide SUITE    then type docs/install.md's guide on a fresh Debian SUITE (bookworm, trixie) in QEMU, up to a film over HTTPS; as root
+  --twice          then build the same commit once more, in another folder, and compare the packages: their bytes have to be the same
   --check          then try them: bytes, contents, units; and as root, installing, serving, upgrading, removing and purging
 TEXT
 }
 
 package_main() {
-  local program="" out=$PWD/target/package revision=1 quick="" check="" guide="" all="" made
+  local program="" out=$PWD/target/package revision=1 quick="" check="" guide="" all="" twice="" made
   while [ $# -gt 0 ]; do
     case $1 in
       --program) program=$(cd "$CALLED_FROM" && realpath -e "${2:?}") || exit 2; shift ;;
@@ -42,6 +43,7 @@ package_main() {
       --revision) revision=${2:?}; shift ;;
       --quick) quick=yes ;;
       --all) all=yes ;;
+      --twice) twice=yes ;;
       --check) check=yes ;;
       --guide) guide=${2:?}; shift ;;
       --help | -h) package_help; return ;;
@@ -63,6 +65,7 @@ package_main() {
     printf '%s\n' "$made"
   fi
   if [ -n "$all" ]; then package_others "$program" "$out/others" "$revision" "$quick" "$check"; fi
+  if [ -n "$twice" ]; then check_twice "$program" "$out/twice"; fi
   if [ -n "$guide" ]; then guide_main "$(grep '\.deb$' <<<"$made")" "$guide"; fi
 }
 
@@ -90,7 +93,9 @@ package_pack() { # PROGRAM VOICE OUT REVISION QUICK: prints where the files are
   scratch=$(mktemp -d)
   mkdir -p "$3" "$scratch/completions"
   [ "$machine" = "$(uname -m)" ] || strip=$machine-linux-gnu-strip
-  "$strip" --strip-debug -o "$scratch/program" "$1" # names of functions stay, for what a crash prints
+  # Names of functions stay, for what a crash prints. The linker's build id is a digest of the program with its debug information, which names the
+  # folder of the build.
+  "$strip" --strip-debug --remove-section=.note.gnu.build-id -o "$scratch/program" "$1"
   "$2" man "$scratch/man"
   for shell in bash fish zsh; do "$2" completions "$shell" >"$scratch/completions/$shell"; done
   package_licences >"$scratch/licences"
