@@ -100,8 +100,15 @@ fn tap(config: &Config, queues: u32) -> Result<Vec<Interface>, OpenError> {
         kernel_addresses: config.bypass.kernel_prefixes().map_err(OpenError::Config)?,
         mtu_bytes: *mtu_bytes,
         coalesce: config.is_on(Switch::Coalesce),
+        payload_bytes_max: payload_bytes_max(config),
     };
     plan.open().map_err(OpenError::Device)
+}
+
+/// The most payload of what a TAP is given at once.
+fn payload_bytes_max(config: &Config) -> usize {
+    let packet_bytes = config.bypass.super_segment_bytes_max as usize;
+    PAYLOAD_BYTES_MAX + packet_bytes.saturating_sub(u16::MAX.into())
 }
 
 fn xdp(config: &Config, queues: u32) -> Result<Vec<Interface>, OpenError> {
@@ -123,7 +130,7 @@ fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
     tcp::Config {
         listen: vec![config.listen.port()],
         mtu_bytes: u16::try_from(interface.mtu_bytes).unwrap_or(u16::MAX),
-        tso_bytes_max: if tso { PAYLOAD_BYTES_MAX as u32 } else { 0 },
+        tso_bytes_max: if tso { payload_bytes_max(config) as u32 } else { 0 },
         want_bytes_min: WANT_BYTES_MIN,
         want_bytes_max: config.net.window_bytes_max as u32,
         // A short segment at a record's end is worthwhile: otherwise the rest of the record would be read and sealed again.

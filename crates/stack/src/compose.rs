@@ -11,9 +11,13 @@ use std::net::IpAddr;
 /// The longest head: Ethernet, IPv6, and TCP with the most options.
 pub const HEAD_BYTES_MAX: usize = ETHERNET_BYTES + IPV6_BYTES + TCP_HEADER_BYTES_MAX;
 
-/// The most payload of one super-segment: IPv4 counts header and payload in 16 bits, and a TCP header may have 60
-/// bytes. IPv6 would allow 20 bytes more.
+/// The most payload of one super-segment whose length its IP header says: IPv4 counts header and payload in 16 bits, and
+/// a TCP header may have 60 bytes. IPv6 would allow 20 bytes more.
 pub const PAYLOAD_BYTES_MAX: usize = u16::MAX as usize - IPV4_BYTES - TCP_HEADER_BYTES_MAX;
+
+/// The most payload of a longer one, over IPv4 to a kernel that takes its length from the frame's (Linux 6.3, "BIG TCP"): a little
+/// less than the 524,280 bytes of which the kernel lets a device send at once. IPv6 has an extension header for it, which we don't write.
+pub const LONG_PAYLOAD_BYTES_MAX: usize = 524_000 - IPV4_BYTES - TCP_HEADER_BYTES_MAX;
 
 const TCP_HEADER_BYTES_MAX: usize = 60;
 /// RFC 1700's recommendation, which everybody follows.
@@ -51,7 +55,7 @@ pub struct Head {
     bytes: [u8; HEAD_BYTES_MAX],
     tcp_at: u8,
     head_bytes: u8,
-    payload_bytes: u16,
+    payload_bytes: u32,
     between: Between,
 }
 
@@ -62,7 +66,8 @@ impl Head {
     /// If the addresses are of different families, or a length is impossible for TCP or IP.
     pub fn tcp(hop: &Hop, between: Between, tcp: &[u8], payload_bytes: usize) -> Self {
         assert!(tcp.len() >= TCP_BYTES && tcp.len() <= TCP_HEADER_BYTES_MAX && tcp.len() % 4 == 0);
-        assert!(payload_bytes <= PAYLOAD_BYTES_MAX, "a super-segment is at most this long");
+        let most = if between.local.is_ipv4() { LONG_PAYLOAD_BYTES_MAX } else { PAYLOAD_BYTES_MAX };
+        assert!(payload_bytes <= most, "a super-segment is at most this long");
         assert_eq!(between.local.is_ipv4(), between.remote.is_ipv4(), "one family");
         let ip_bytes = if between.local.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES };
         let tcp_at = ETHERNET_BYTES + ip_bytes;
@@ -70,7 +75,7 @@ impl Head {
             bytes: [0; HEAD_BYTES_MAX],
             tcp_at: tcp_at as u8,
             head_bytes: (tcp_at + tcp.len()) as u8,
-            payload_bytes: payload_bytes as u16,
+            payload_bytes: payload_bytes as u32,
             between,
         };
         head.bytes[..6].copy_from_slice(&hop.destination.0);
@@ -106,7 +111,7 @@ impl Head {
         }
     }
 
-    /// Writes the IP header's length field, and IPv4's checksum.
+    /// Writes the IP header's length field, and IPv4's checksum. A length of 0 refers to the frame's.
     fn set_ip_bytes(&mut self) {
         let tcp_bytes = self.tcp_header_bytes() + self.payload_bytes();
         let ip = &mut self.bytes[ETHERNET_BYTES..];
@@ -114,7 +119,8 @@ impl Head {
             ip[4..6].copy_from_slice(&(tcp_bytes as u16).to_be_bytes());
             return;
         }
-        ip[2..4].copy_from_slice(&((IPV4_BYTES + tcp_bytes) as u16).to_be_bytes());
+        let ip_bytes = u16::try_from(IPV4_BYTES + tcp_bytes).unwrap_or(0);
+        ip[2..4].copy_from_slice(&ip_bytes.to_be_bytes());
         ip[10..12].fill(0);
         let mut sum = Sum::default();
         sum.add(&ip[..IPV4_BYTES]);
@@ -128,7 +134,7 @@ impl Head {
 
     /// How much payload follows.
     pub fn payload_bytes(&self) -> usize {
-        self.payload_bytes.into()
+        self.payload_bytes as usize
     }
 
     /// Whether it is IPv4.
@@ -183,7 +189,7 @@ impl Head {
         let at = self.tcp_at();
         let tcp = &mut part.bytes[at..];
         let sequence = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
-        // Below 2^16, like every offset into a super-segment.
+        // Below 2^32, like every offset into a super-segment.
         tcp[4..8].copy_from_slice(&sequence.wrapping_add(offset as u32).to_be_bytes());
         if offset + bytes < self.payload_bytes() {
             tcp[13] &= !LAST_ONLY;
@@ -191,7 +197,7 @@ impl Head {
         if offset > 0 {
             tcp[13] &= !FIRST_ONLY;
         }
-        part.payload_bytes = bytes as u16;
+        part.payload_bytes = bytes as u32;
         part.set_ip_bytes();
         part
     }

@@ -3,7 +3,7 @@
 //!
 //! Nothing waits here, and no payload is held: the caller passes it in when [`Driver::permit`] allows it to be sent.
 
-use crate::compose::{Between, Head, PAYLOAD_BYTES_MAX};
+use crate::compose::{Between, Head};
 use crate::drop_reason::Statistics;
 use crate::icmp::TooBig;
 use crate::neighbours::Resolved;
@@ -118,7 +118,9 @@ impl Driver {
     pub fn permit(&mut self, now: Instant, id: Id, range: Range<u64>) -> Result<Transmit, Blocked> {
         let segment_bytes =
             self.endpoint.segment_bytes(id).ok_or(Blocked::ByTcp(Withheld::Gone))?;
-        let most = PAYLOAD_BYTES_MAX.min(SEGMENTS_MAX * usize::from(segment_bytes));
+        let is_ipv4 = self.endpoint.addresses(id).is_some_and(|(remote, _)| remote.is_ipv4());
+        let most = self.interface.device.payload_bytes_max(is_ipv4);
+        let most = most.min(SEGMENTS_MAX * usize::from(segment_bytes));
         let bytes = most.min((range.end - range.start) as usize);
         if !self.has_room(bytes, segment_bytes) {
             return Err(Blocked::ByDevice);

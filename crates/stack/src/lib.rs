@@ -51,7 +51,7 @@ pub mod tap;
 pub mod virtio;
 pub mod xdp;
 
-pub use compose::{Between, HEAD_BYTES_MAX, Head, Hop, PAYLOAD_BYTES_MAX};
+pub use compose::{Between, HEAD_BYTES_MAX, Head, Hop, LONG_PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX};
 pub use driver::{Blocked, Driver};
 pub use drop_reason::{DropReason, Statistics};
 pub use error::SetupError;
@@ -116,6 +116,14 @@ impl Device {
         match self {
             Self::Tap(_) | Self::Synthetic(_) => true,
             Self::Xdp(xdp) => xdp.can_send(payload_bytes, segment_bytes),
+        }
+    }
+
+    /// The most payload that [`Self::send`] takes at once. Longer super-segments are for IPv4 alone.
+    fn payload_bytes_max(&self, is_ipv4: bool) -> usize {
+        match self {
+            Self::Tap(tap) if is_ipv4 => tap.payload_bytes_max(),
+            _ => PAYLOAD_BYTES_MAX,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Opens devices: everything that needs privileges, done once, before the privileges are dropped.
 
-use crate::compose::Hop;
+use crate::compose::{Hop, LONG_PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::error::SetupError;
 use crate::neighbours::Neighbours;
 use crate::netlink::Netlink;
@@ -16,6 +16,8 @@ use std::sync::Arc;
 const MTU_BYTES_MIN: u32 = 1280;
 /// The largest MTU that the kernel allows for a TAP is a little less than 64 KiB.
 const MTU_BYTES_MAX: u32 = 65_521;
+/// The kernel's version.
+const RELEASE: &str = "/proc/sys/kernel/osrelease";
 
 /// A TAP device to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +35,9 @@ pub struct TapPlan {
     pub mtu_bytes: u32,
     /// Whether the kernel may hand over several segments as one.
     pub coalesce: bool,
+    /// The most payload of a super-segment over IPv4, up to [`LONG_PAYLOAD_BYTES_MAX`]. What is longer than [`PAYLOAD_BYTES_MAX`] needs
+    /// Linux 6.3.
+    pub payload_bytes_max: usize,
 }
 
 impl Default for TapPlan {
@@ -44,6 +49,7 @@ impl Default for TapPlan {
             kernel_addresses: Vec::new(),
             mtu_bytes: 1500,
             coalesce: true,
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
         }
     }
 }
@@ -59,7 +65,15 @@ impl TapPlan {
         let mut name = self.name.clone();
         let mut taps = Vec::new();
         for queue in 0..self.queues {
-            let made = Tap::open(&name, queue, self.queues, self.coalesce, Arc::clone(&ours));
+            let (queues, payload_bytes_max) = (self.queues, self.payload_bytes_max);
+            let made = Tap::open(
+                &name,
+                queue,
+                queues,
+                self.coalesce,
+                payload_bytes_max,
+                Arc::clone(&ours),
+            );
             let step = || format!("cannot make queue {queue} of the TAP device {name}");
             let (tap, named) = made.map_err(|error| SetupError::new(step(), error))?;
             name = named;
@@ -85,6 +99,18 @@ impl TapPlan {
                 "an MTU of {} is not possible: choose one from 1280 to 65521",
                 self.mtu_bytes
             ));
+        }
+        let most = self.payload_bytes_max;
+        if most > LONG_PAYLOAD_BYTES_MAX {
+            return wrong(format!("super-segments with {most} bytes are too long"));
+        }
+        if most > PAYLOAD_BYTES_MAX
+            && !takes_long(&std::fs::read_to_string(RELEASE).unwrap_or_default())
+        {
+            return wrong(
+                "this kernel takes no frames longer than 65535 bytes, which takes Linux 6.3"
+                    .to_owned(),
+            );
         }
         Ok(())
     }
@@ -112,9 +138,37 @@ impl TapPlan {
     }
 }
 
+/// Whether the kernel takes IPv4 packets whose length is that of their frame.
+fn takes_long(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (6, 3),
+        _ => false,
+    }
+}
+
 /// Our station's address: next to the kernel's random one, since nobody else is on this wire.
 fn beside(mac: Mac) -> Mac {
     let mut ours = mac;
     ours.0[5] ^= 1;
     ours
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_frames_are_for_kernels_from_6_3_on() {
+        for (release, takes) in [
+            ("6.3.0", true),
+            ("6.18.44-fc", true),
+            ("7.2", true),
+            ("6.1.0-28-amd64", false),
+            ("5.15.3", false),
+            ("", false),
+        ] {
+            assert_eq!(takes_long(release), takes, "{release}");
+        }
+    }
 }

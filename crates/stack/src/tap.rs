@@ -26,6 +26,7 @@ pub struct Tap {
     fd: OwnedFd,
     buffer: Box<[u8]>,
     ours: Arc<[IpAddr]>,
+    payload_bytes_max: usize,
     statistics: Statistics,
 }
 
@@ -36,12 +37,19 @@ impl Tap {
         queue: u32,
         queues: u32,
         coalesce: bool,
+        payload_bytes_max: usize,
         ours: Arc<[IpAddr]>,
     ) -> io::Result<(Self, String)> {
         let (fd, name) = tun::open(name, queue == 0, queues > 1)?;
         tun::set_offloads(&fd, coalesce)?;
         let buffer = vec![0; RECEIVE_BYTES].into();
-        Ok((Self { fd, buffer, ours, statistics: Statistics::default() }, name))
+        let statistics = Statistics::default();
+        Ok((Self { fd, buffer, ours, payload_bytes_max, statistics }, name))
+    }
+
+    /// The most payload of a frame over IPv4.
+    pub(crate) fn payload_bytes_max(&self) -> usize {
+        self.payload_bytes_max
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {

@@ -58,6 +58,25 @@ fn what_is_composed_is_taken_apart_again() {
 }
 
 #[test]
+fn a_packet_too_long_for_its_length_field_says_0_and_keeps_its_checksums() {
+    let (local, remote) = addresses(true);
+    let between = Between { local, remote, ecn: 0 };
+    for (payload_bytes, said) in [(65_495, 65_535), (65_496, 0), (LONG_PAYLOAD_BYTES_MAX, 0)] {
+        let head = Head::tcp(&HOP, between, &header(0x10), payload_bytes);
+        let ip = &head.bytes()[ETHERNET_BYTES..ETHERNET_BYTES + IPV4_BYTES];
+        assert_eq!(u16::from_be_bytes([ip[2], ip[3]]), said);
+        let mut sum = Sum::default();
+        sum.add(ip);
+        assert!(sum.is_whole(), "{payload_bytes}");
+        let last = head.part(payload_bytes - 100, 100);
+        assert_eq!(last.bytes()[ETHERNET_BYTES + 2..ETHERNET_BYTES + 4], 140u16.to_be_bytes());
+        let first = u32::from_be_bytes(*header(0)[4..].first_chunk().unwrap());
+        let sequence = u32::from_be_bytes(*last.bytes()[38..].first_chunk().unwrap());
+        assert_eq!(sequence.wrapping_sub(first) as usize, payload_bytes - 100);
+    }
+}
+
+#[test]
 fn padding_of_short_frames_is_not_payload() {
     let mut frame = frame(true, b"");
     frame.resize(60, 0xaa);

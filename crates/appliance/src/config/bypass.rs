@@ -20,6 +20,8 @@ pub struct Bypass {
     pub kernel_addresses: Vec<String>,
     /// The largest packet, for a TAP only; a network card has its own limit.
     pub mtu_bytes: u32,
+    /// The largest packet that a TAP is given at once over IPv4, for the kernel or a card to cut; more than 65,535 bytes need Linux 6.3.
+    pub super_segment_bytes_max: u32,
     /// The most bytes in flight to one viewer.
     pub in_flight_bytes_max: u32,
 }
@@ -42,6 +44,7 @@ impl Default for Bypass {
             addresses: Vec::new(),
             kernel_addresses: Vec::new(),
             mtu_bytes: 1500,
+            super_segment_bytes_max: u16::MAX.into(),
             in_flight_bytes_max: 16 << 20,
         }
     }
@@ -73,6 +76,9 @@ impl Bypass {
             return Err(ConfigError::BypassWithoutCard);
         }
         within("bypass.mtu_bytes", self.mtu_bytes, 1280..=65_521, "1280 to 65521")?;
+        let long = self.super_segment_bytes_max;
+        let lengths = 65_535..=524_000;
+        within("bypass.super_segment_bytes_max", long, lengths, "65535 to 524000")?;
         let in_flight = self.in_flight_bytes_max;
         within("bypass.in_flight_bytes_max", in_flight, 64 << 10.., "65536 or more")?;
         self.kernel_prefixes().map(drop)
@@ -122,6 +128,12 @@ mod tests {
         assert!(error.contains("bypass.addresses is empty"), "{error}");
         let good = Bypass { addresses: vec![[192, 0, 2, 2].into()], ..Bypass::default() };
         assert!(good.check().is_ok());
+        for (bytes, is_possible) in
+            [(65_534, false), (65_535, true), (524_000, true), (524_001, false)]
+        {
+            let long = Bypass { super_segment_bytes_max: bytes, ..good.clone() };
+            assert_eq!(long.check().is_ok(), is_possible, "{bytes}");
+        }
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Real clients get the file, byte by byte.
 
+use crate::support::far::Far;
 use crate::support::served::{Room, Server, V4};
 use fullbore_tests::{Namespace, program, tool};
 use std::sync::Arc;
 use std::time::Instant;
 
 const FILM_BYTES: usize = 5_000_001;
+const LONG_FILM_BYTES: usize = 50_000_001;
 
 /// A namespace for a test; none if namespaces or `program` are not available.
 fn space_with(program: &str, package: &str) -> Option<Arc<Namespace>> {
@@ -54,6 +56,26 @@ fn curl_gets_every_byte_without_tls() {
     }
     nothing_was_copied_into_frames(&server, 2 * FILM_BYTES as u64);
     server.end();
+}
+
+/// To a viewer on this machine, and to one behind a device that takes no such frames, so that the kernel cuts them.
+#[test]
+fn frames_longer_than_a_packet_bring_every_byte() {
+    let Some(space) = space_with("curl", "curl") else { return };
+    let Some(far) = Far::new(1500, "") else { return };
+    let mut room = Room::new(LONG_FILM_BYTES);
+    room.device += "super_segment_bytes_max = 370000\n";
+    for (near, viewer) in [(&space, &space), (&far.server, &far.client)] {
+        for tls in ["on", "off"] {
+            let server = Server::start(near, &room, &["--tls", tls], "");
+            assert!(curl(viewer, &[&server.url()]) == room.film, "--tls {tls}");
+            nothing_was_copied_into_frames(&server, LONG_FILM_BYTES as u64);
+            let frames = server.number("frames_total{event=\"sent\"}");
+            assert!(frames > 0 && frames * 65_535 < LONG_FILM_BYTES as u64, "{frames} frames");
+            assert!(curl(viewer, &[&server.url_v6()]) == room.film, "IPv6, --tls {tls}");
+            server.end();
+        }
+    }
 }
 
 #[test]

@@ -5,9 +5,6 @@ use super::{Connection, Context};
 use crate::Config;
 use crate::clock::Time;
 
-/// An IP packet has 65,535 bytes at most; this is left beside the longest headers.
-const PAYLOAD_BYTES_MAX: u64 = 65_535 - 120;
-
 /// What is not sent although it could be for this long, at least, is not there. Timers are served about every
 /// millisecond.
 const LATE_US: u64 = 2_000;
@@ -25,7 +22,7 @@ impl Connection {
 
     /// The most that one [`Transmit`] carries, in whole segments.
     pub(super) fn transmit_bytes_max(&self, config: &Config) -> u64 {
-        let most = u64::from(config.tso_bytes_max).min(PAYLOAD_BYTES_MAX);
+        let most = u64::from(config.tso_bytes_max);
         let whole = most / self.segment_bytes * self.segment_bytes;
         self.pacer.quantum_bytes(self.segment_bytes, whole.max(self.segment_bytes))
     }
