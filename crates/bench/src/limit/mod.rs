@@ -81,10 +81,6 @@ pub fn run(
         network: &Network::Loopback,
         interrupt,
     };
-    let mut servers = Vec::new();
-    for chain in &CHAINS {
-        servers.push(Side::start(&fullbore(chain.workload, &[], OURS)?, &given)?);
-    }
     let parts = if options.is_for_plan { &Part::PLANNED[..] } else { &Part::ALL };
     let filled = match options.is_for_plan {
         true => None,
@@ -92,7 +88,7 @@ pub fn run(
     };
     let mut outcome = Outcome::new();
     for round in 1..=options.rounds {
-        let measured = measure(&stage, parts, &mut servers, &client_cpus, interrupt, &mut outcome);
+        let measured = measure(&stage, parts, &given, &client_cpus, &mut outcome);
         let measured = measured.and_then(|()| {
             let Some(Filled { source, sender }) = &filled else { return Ok(()) };
             let rate = fill::measure(&stage, source, round, sender.address, interrupt)?;
@@ -129,20 +125,22 @@ impl Filled {
     }
 }
 
-/// One round: each of `parts`, then each server.
+/// One round: each of `parts`, then each server, which is a new one: where a server's buffers lie is chance and decides how fast it is, so one
+/// server for all rounds would make them alike.
 fn measure(
     stage: &Stage,
     parts: &[Part],
-    servers: &mut [Side],
+    given: &Given<'_>,
     client_cpus: &[u32],
-    interrupt: &Interrupt,
     outcome: &mut Outcome,
 ) -> io::Result<()> {
+    let interrupt = given.interrupt;
     for part in parts {
         interrupt.check()?;
         outcome.add_part(*part, stage.measure(*part)?);
     }
-    for (chain, server) in CHAINS.iter().zip(servers) {
+    for chain in &CHAINS {
+        let mut server = Side::start(&fullbore(chain.workload, &[], OURS)?, given)?;
         let task = Task {
             workload: chain.workload,
             client: Client::Load,
@@ -157,7 +155,9 @@ fn measure(
             counts_core: false,
             guess: None,
         };
-        let round = task.take(server, interrupt, &mut |_| ())?;
+        // The first turn fills its hot set.
+        task.take(&mut server, interrupt, &mut |_| ())?;
+        let round = task.take(&mut server, interrupt, &mut |_| ())?;
         outcome.add_server(chain.workload, round.figure);
     }
     Ok(())
