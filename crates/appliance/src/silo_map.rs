@@ -180,6 +180,7 @@ impl SiloMap {
             own: self.of_worker(worker),
             cards: cards.collect(),
             disks: disks.collect(),
+            connections_move: self.is_by_disk(),
             listener_is_ipv6,
             departure: self.departure(worker),
         })

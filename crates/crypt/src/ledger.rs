@@ -53,6 +53,11 @@ impl Ledger {
         Self { sealer, past: None }
     }
 
+    /// Gives the sending half back. No record can be made again afterwards.
+    pub fn into_sealer(self) -> Sealer {
+        self.sealer
+    }
+
     /// Bytes that one record adds to its plaintext ([`Sealer::record_overhead`]).
     pub fn record_overhead(&self) -> usize {
         self.sealer.record_overhead()
@@ -192,6 +197,14 @@ impl Ledger {
     /// [`SealError::BufferTooSmall`].
     pub fn seal_alert(&mut self, alert: Alert, out: &mut [u8]) -> Result<usize, SealError> {
         self.sealer.seal_alert(alert, out)
+    }
+
+    /// Seals a record without data ([`Sealer::seal_nothing`]).
+    ///
+    /// # Errors
+    /// [`SealError::BufferTooSmall`].
+    pub fn seal_nothing(&mut self, out: &mut [u8]) -> Result<usize, SealError> {
+        self.sealer.seal_nothing(out)
     }
 
     /// Seals a key update, and switches to the next keys for what is reserved from now on

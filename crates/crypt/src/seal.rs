@@ -226,6 +226,14 @@ impl Sealer {
         self.seal_control(content_type::ALERT, &[alert.level(), alert.description()], out)
     }
 
+    /// Seals a record without data, which means nothing to the peer (RFC 5246 section 6.2.1, RFC 8446 section 5.1). Returns the bytes written.
+    ///
+    /// # Errors
+    /// As [`Self::seal_alert`].
+    pub fn seal_nothing(&mut self, out: &mut [u8]) -> Result<usize, SealError> {
+        self.seal_control(content_type::APPLICATION_DATA, &[], out)
+    }
+
     /// Whether these keys should be changed soon ([`Self::seal_key_update`]), because they have sealed `records_max` or
     /// what is prudent for the cipher. Never true for TLS 1.2, where [`SealError::KeysExhausted`] ends the connection
     /// after 360 GiB.

@@ -4,11 +4,12 @@
 //! a film are sent is up to a sealing, which knows its carrier.
 
 use crate::channel::Channel;
+use crate::deferred::Deferred;
 use crate::end::End;
 use crate::link::Link;
 use crate::protected::Protected;
 use crate::resources::Resources;
-use crate::sealing::{ByKernel, ByLibrary, ByUs, Unsealed};
+use crate::sealing::{ByLibrary, Unsealed};
 use crypt::{Established, Retained};
 use net::Socket;
 use std::future::Future;
@@ -110,13 +111,14 @@ impl Carrier for Socket {
                 let sealing = Unsealed::new(&mut link);
                 Channel::Unsealed(Box::new(Protected { link, sealing }))
             }
-            Protection::Keys(established) => match link.key_offer(&established.info) {
-                Some(offer) => ByKernel::hand_over(link, *established, sealed_input, offer),
-                None => {
-                    let sealing = ByUs::new(*established, sealed_input);
-                    Channel::ByUs(Box::new(Protected { link, sealing }))
+            Protection::Keys(established) => {
+                let deferred = Deferred::new(link, *established, sealed_input);
+                if deferred.waits() {
+                    Channel::Deferred(Box::new(deferred))
+                } else {
+                    deferred.pass_keys_on()
                 }
-            },
+            }
             Protection::Retained(tls) => {
                 let sealing = ByLibrary::new(tls, sealed_input);
                 Channel::ByLibrary(Box::new(Protected { link, sealing }))

@@ -1,5 +1,6 @@
 //! A connection, as a session sees it: one variant for each combination of carrier and sealing.
 
+use crate::deferred::Deferred;
 use crate::end::End;
 use crate::outgoing::Outgoing;
 use crate::own_tcp::{self, Streamed};
@@ -15,6 +16,8 @@ pub enum Channel {
     Unsealed(Box<Protected<Unsealed>>),
     /// A kernel socket, sealed here.
     ByUs(Box<Protected<ByUs>>),
+    /// The same, until its first title is known ([`Self::pass_keys_on`]).
+    Deferred(Box<Deferred>),
     /// A kernel socket, sealed by the kernel.
     ByKernel(Box<Protected<ByKernel>>),
     /// A kernel socket, sealed by the library that did the handshake.
@@ -29,6 +32,7 @@ macro_rules! each {
         match $channel {
             Channel::Unsealed($each) => $what,
             Channel::ByUs($each) => $what,
+            Channel::Deferred($each) => $what,
             Channel::ByKernel($each) => $what,
             Channel::ByLibrary($each) => $what,
             Channel::OwnTcp($each) => $what,
@@ -42,9 +46,33 @@ impl Channel {
         match self {
             Self::Unsealed(unsealed) if unsealed.link.resources.offload.sends_files => "kernel",
             Self::ByKernel(_) => "kernel",
-            Self::Unsealed(_) | Self::ByUs(_) | Self::ByLibrary(_) => "userspace",
+            Self::Unsealed(_) | Self::ByUs(_) | Self::Deferred(_) | Self::ByLibrary(_) => {
+                "userspace"
+            }
             Self::OwnTcp(_) => "bypass",
         }
+    }
+
+    /// Whether its keys wait for its first title, so that it may still move.
+    pub fn is_deferred(&self) -> bool {
+        matches!(self, Self::Deferred(_))
+    }
+
+    /// Whether keys that wait can be passed on now. If not, the next response is sealed here.
+    pub fn can_pass_keys_on(&mut self) -> bool {
+        match self {
+            Self::Deferred(deferred) => deferred.prepare(),
+            _ => false,
+        }
+    }
+
+    /// The first title is known, and is sent from here: gives the kernel the keys that waited for it, if the kernel may have them. Call it
+    /// between responses, after [`Self::can_pass_keys_on`]; the next request was complete at `asked_at`.
+    #[must_use]
+    pub fn pass_keys_on(self, asked_at: Instant) -> Self {
+        let Self::Deferred(deferred) = self else { return self };
+        deferred.link.await_first_byte(asked_at);
+        deferred.pass_keys_on()
     }
 
     /// Whether it should end soon, although nothing is wrong: what seals it has too much work with it.

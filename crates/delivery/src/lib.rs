@@ -15,6 +15,7 @@ mod card_lessons;
 mod card_shares;
 mod carrier;
 mod channel;
+mod deferred;
 mod end;
 mod handover;
 pub mod in_memory;

@@ -11,13 +11,15 @@
 //! - The kernel refers to no page of a file: the lease that holds such a file still belongs to the worker that took it.
 //!
 //! Refused: connections whose state belongs to their thread. These are our own TCP's, those that the library of the
-//! handshake seals, and those that a network card seals.
+//! handshake seals, and those that a network card seals. Where connections move, a card gets no keys before the first title is known.
 
 use crate::channel::Channel;
+use crate::deferred::Deferred;
 use crate::link::Link;
 use crate::protected::Protected;
 use crate::resources::Resources;
 use crate::sealing::{ByKernel, ByUs, KernelHalves, Unsealed};
+use crypt::SessionInfo;
 use net::{Socket, Window};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -36,6 +38,7 @@ pub struct Luggage {
 enum Packed {
     None,
     ByUs(Box<ByUs>),
+    Deferred(Box<(ByUs, SessionInfo)>),
     ByKernel(Box<KernelHalves>),
 }
 
@@ -69,7 +72,7 @@ impl Channel {
                 unsealed.sealing.needs_file().then_some(Stays::Unacknowledged)
             }
             Self::ByKernel(by_kernel) if by_kernel.sealing.is_on_card() => Some(Stays::Bound),
-            Self::ByUs(_) | Self::ByKernel(_) => None,
+            Self::ByUs(_) | Self::Deferred(_) | Self::ByKernel(_) => None,
             Self::ByLibrary(_) | Self::OwnTcp(_) => Some(Stays::Bound),
         }
     }
@@ -92,6 +95,10 @@ impl Channel {
             Self::ByUs(by_us) => {
                 let Protected { link, sealing } = *by_us;
                 pack(link, Packed::ByUs(Box::new(sealing))).await
+            }
+            Self::Deferred(deferred) => {
+                let (link, sealing, info) = deferred.into_parts();
+                pack(link, Packed::Deferred(Box::new((sealing, info)))).await
             }
             Self::ByKernel(by_kernel) => {
                 let Protected { link, sealing } = *by_kernel;
@@ -121,6 +128,10 @@ fn unpack(link: Link, sealing: Packed) -> Channel {
             Channel::Unsealed(Box::new(Protected { link, sealing }))
         }
         Packed::ByUs(sealing) => Channel::ByUs(Box::new(Protected { link, sealing: *sealing })),
+        Packed::Deferred(parts) => {
+            let (sealing, info) = *parts;
+            Channel::Deferred(Box::new(Deferred::of_parts(link, sealing, info)))
+        }
         Packed::ByKernel(keys) => {
             let sealing = ByKernel::of_halves(*keys);
             Channel::ByKernel(Box::new(Protected { link, sealing }))

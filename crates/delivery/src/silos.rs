@@ -12,6 +12,8 @@ pub struct Silos {
     pub cards: Vec<(u32, usize)>,
     /// Disks by the number of their files' device (`st_dev`), each with its silo.
     pub disks: Vec<(u64, usize)>,
+    /// Whether connections move to the silo of the disk that has their film.
+    pub connections_move: bool,
     /// Whether connections come from an IPv6 listener.
     pub listener_is_ipv6: bool,
     /// How the worker's connections leave. `None` if the kernel's routes alone decide.
@@ -66,6 +68,7 @@ mod tests {
             own: 0,
             cards: Vec::new(),
             disks: Vec::new(),
+            connections_move: false,
             listener_is_ipv6: false,
             departure: None,
         };

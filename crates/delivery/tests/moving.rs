@@ -8,8 +8,8 @@ use crypt::{Handshake, Progress, Tls, TlsOptions, Versions};
 use disk::{File, Heat, Policy, Reader};
 use fullbore_delivery::room::Room;
 use fullbore_delivery::{
-    Carrier, Channel, DeliveryLimits, End, Handover, KernelOffload, Link, LossLimits, Luggage,
-    Outgoing, Patience, Protection, Resources, Stays, Tactics,
+    CardTls, Carrier, Channel, DeliveryLimits, End, Handover, KernelOffload, Link, LossLimits,
+    Luggage, Outgoing, Patience, Protection, Resources, Silos, Stays, Tactics,
 };
 use fullbore_tests::tls::{self, Offer};
 use machine::Headroom;
@@ -40,6 +40,8 @@ struct How {
     offload: KernelOffload,
     /// The library of the handshake keeps the connection.
     is_retained: bool,
+    /// Keys wait, and the first worker passes them on after so many moves.
+    keys_wait: Option<u32>,
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -72,7 +74,7 @@ fn content() -> Vec<u8> {
 }
 
 /// What a worker gives its connections, on this thread.
-fn resources(offload: KernelOffload) -> Rc<Resources> {
+fn resources(how: How) -> Rc<Resources> {
     let options = PoolOptions {
         buffer_bytes: 128 << 10,
         count: 8,
@@ -80,14 +82,22 @@ fn resources(offload: KernelOffload) -> Rc<Resources> {
         fifo: false,
         large_pages: true,
     };
+    let silos = how.keys_wait.map(|_| Silos {
+        own: 0,
+        cards: Vec::new(),
+        disks: Vec::new(),
+        connections_move: true,
+        listener_is_ipv6: false,
+        departure: None,
+    });
     Rc::new(Resources {
         reader: Reader::new(Pool::new(options).unwrap(), Policy::Auto, Heat::new(1 << 30)),
         send_buffers: Pool::new(options).unwrap(),
         room: Room::new(Arc::new(Headroom::open()), 1),
-        silos: None,
+        silos,
         numbers: Arc::<Numbers>::default(),
         patience: Patience { send: Duration::from_secs(30), hold: Duration::from_millis(2) },
-        offload,
+        offload: how.offload,
         handover: Handover::open(LossLimits::default(), Arc::default(), Arc::default()),
         tactics: Tactics { reads_ahead: true, seals_in_one_pass: true, rereads: true },
         limits: DeliveryLimits {
@@ -119,12 +129,13 @@ impl Worker {
     fn start(self, accepted: Option<(OwnedFd, Option<Tls>)>) -> JoinHandle<u32> {
         std::thread::spawn(move || {
             let reactor = Reactor::new(RingOptions::default()).unwrap();
-            let offload = self.how.offload;
-            let resources = reactor.run(async move { resources(offload) }).unwrap();
+            let how = self.how;
+            let resources = reactor.run(async move { resources(how) }).unwrap();
             let mut moves = 0;
+            let is_first = accepted.is_some();
             let mut first = accepted;
             loop {
-                let (channel, input) = match first.take() {
+                let (mut channel, input) = match first.take() {
                     Some((socket, tls)) => {
                         let resources = Rc::clone(&resources);
                         reactor.run(establish(resources, socket, tls, self.how)).unwrap()
@@ -136,6 +147,12 @@ impl Worker {
                         Err(_) => return moves,
                     },
                 };
+                if is_first && how.keys_wait.is_some_and(|after| after == moves) {
+                    assert!(channel.can_pass_keys_on());
+                    let (passed, route) = reactor.run(async { pass_keys_on(channel) }).unwrap();
+                    println!("after {moves} moves: {route}");
+                    channel = passed;
+                }
                 let file = self.file.clone();
                 match reactor.run(serve(channel, input, file)).unwrap() {
                     Some(moving) => self.to_other.send(moving).unwrap(),
@@ -173,6 +190,16 @@ async fn establish(
         };
         return (Socket::establish(link, protection, input), Vec::new());
     }
+}
+
+/// Gives the kernel the keys that it did not get before, and says by which route the connection goes on.
+fn pass_keys_on(channel: Channel) -> (Channel, &'static str) {
+    assert_eq!((channel.is_deferred(), channel.route()), (true, "userspace"));
+    let channel = channel.pass_keys_on(Instant::now());
+    assert!(!channel.is_deferred());
+    let route = if net::tls::probe().is_ok() { "kernel" } else { "userspace" };
+    assert_eq!(channel.route(), route);
+    (channel, route)
 }
 
 /// Answers the next request; `None` if the viewer has closed.
@@ -381,6 +408,18 @@ fn a_connection_moves_that_the_kernel_seals() {
     }
 }
 
+/// Where the kernel has no TLS, it refuses the keys, and the connection goes on as it was.
+#[test]
+fn keys_that_wait_move_with_a_connection_and_go_to_the_kernel_in_the_middle() {
+    let changes_keys = KernelOffload::can_change_keys();
+    let cards = CardTls::Auto;
+    let offload = KernelOffload { seals: true, changes_keys, sends_files: true, cards };
+    for version in [Versions::Tls12, Versions::Tls13] {
+        let keys_wait = Some(40);
+        assert_moves(How { version: Some(version), offload, keys_wait, ..How::default() });
+    }
+}
+
 /// A connection to nobody in particular, and its other end.
 fn accepted() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -397,7 +436,7 @@ fn a_connection_whose_socket_is_in_use_stays_and_works() {
     let served = reactor.run(async move {
         let socket = Socket::from(socket);
         let user = socket.clone();
-        let link = Link::new(resources(KernelOffload::default()), socket);
+        let link = Link::new(resources(How::default()), socket);
         let channel = Socket::establish(link, Protection::None, Vec::new());
         let Err((mut channel, stays)) = channel.leave().await else { panic!("it has left") };
         assert_eq!(stays, Stays::InUse);
@@ -421,7 +460,7 @@ fn a_connection_that_the_library_seals_stays() {
     let viewer = std::thread::spawn(move || drop(Viewer::connect(stream, how)));
     let reactor = Reactor::new(RingOptions::default()).unwrap();
     let stays = reactor.run(async move {
-        let resources = resources(KernelOffload::default());
+        let resources = resources(How::default());
         let (channel, _) = establish(resources, socket, Some(tls), how).await;
         channel.leave().await.err().map(|(_, stays)| stays)
     });

@@ -340,6 +340,18 @@ impl Socket {
         mark(&self.0.borrowed(), number)
     }
 
+    /// Whether the kernel knows by which network card the connection leaves. A new mark makes it forget that until it has sent a packet.
+    pub fn has_route(&self) -> bool {
+        let mut bytes: libc::c_int = 0;
+        let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+        let (fd, level) = (self.0.as_raw_fd(), libc::IPPROTO_IP);
+        let into = (&raw mut bytes).cast();
+        // What the kernel answers is the route's MTU: without a route it has none (ip(7)).
+        // SAFETY: the kernel writes at most `length` bytes, which `bytes` has, and `bytes` lives until the call returns.
+        let result = unsafe { libc::getsockopt(fd, level, libc::IP_MTU, into, &raw mut length) };
+        result == 0
+    }
+
     /// The mark that it has ([`Self::mark`], or that of its listener).
     ///
     /// # Errors
@@ -409,6 +421,27 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_new_mark_makes_a_socket_forget_its_route_until_it_sends() {
+        for address in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
+            let listener = TcpListener::bind(address).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let peer = if address.contains("1]") { "[::1]" } else { "127.0.0.1" };
+            let _peer = TcpStream::connect(format!("{peer}:{port}")).unwrap();
+            let accepted = listener.accept().unwrap().0;
+            accepted.set_nonblocking(true).unwrap();
+            let socket = Socket::from(OwnedFd::from(accepted));
+            assert!(socket.has_route(), "{address}");
+            if let Err(why) = socket.mark(7) {
+                assert_eq!(why.raw_os_error(), Some(libc::EPERM));
+                return;
+            }
+            assert!(!socket.has_route(), "{address}");
+            assert_eq!(socket.send(b"packet", false).unwrap(), 6);
+            assert!(socket.has_route(), "{address}");
+        }
+    }
 
     #[test]
     fn a_socket_tells_the_device_that_it_is_bound_to() {

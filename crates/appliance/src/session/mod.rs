@@ -49,6 +49,9 @@ enum Pause {
     End(End),
     /// The next request, which is still in the input, is for another worker.
     Elsewhere(Elsewhere),
+    /// The next request, which is still in the input, is for the first title, and is answered here: the kernel may have the keys. When it was
+    /// complete.
+    TitleKnown(Instant),
 }
 
 /// Serves one connection from its first byte to its last, and counts why it ended.
@@ -99,7 +102,9 @@ async fn establish<C: Carrier>(
             }
         }
     };
-    worker.numbers.count(Family::Routes, channel.route());
+    if !channel.is_deferred() {
+        worker.numbers.count(Family::Routes, channel.route());
+    }
     Ok((channel, tls))
 }
 
@@ -203,7 +208,14 @@ async fn converse(place: &mut Option<Session>) {
                 *place = leaving.await.err();
                 continue;
             }
+            Ok(Pause::TitleKnown(asked_at)) => {
+                *place = place.take().map(|session| session.pass_keys_on(asked_at));
+                continue;
+            }
         };
+        if session.channel.is_deferred() {
+            session.worker.numbers.count(Family::Routes, session.channel.route());
+        }
         let end = Box::pin(session.part(end)).await.err().unwrap_or(end);
         session.worker.numbers.count(Family::Ends, end.as_str());
         return;
@@ -254,6 +266,9 @@ impl Session {
                 match Box::pin(self.elsewhere(&request, asked_at)).await {
                     Ok(looked_up) => opened = looked_up,
                     Err(elsewhere) => return Ok(Pause::Elsewhere(elsewhere)),
+                }
+                if self.may_pass_keys_on(opened.as_ref()) {
+                    return Ok(Pause::TitleKnown(asked_at));
                 }
             }
             self.consume(head_bytes);

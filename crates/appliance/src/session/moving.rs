@@ -127,6 +127,24 @@ impl Session {
         }
     }
 
+    /// Whether the kernel may have keys that waited for the first title: the next request, which `opened` this and is answered here, is for one.
+    pub(super) fn may_pass_keys_on(&mut self, opened: Option<&Opened>) -> bool {
+        if !self.channel.is_deferred() {
+            return false;
+        }
+        // What a caching edge keeps belongs to no silo, and nothing moves.
+        let is_edge = self.worker.libraries.edge.is_some();
+        let is_known = is_edge || self.stays_put() || matches!(opened, Some(Ok(_)));
+        is_known && self.channel.can_pass_keys_on()
+    }
+
+    /// Gives the kernel the keys that waited for the first title.
+    pub(super) fn pass_keys_on(mut self, asked_at: Instant) -> Self {
+        self.channel = self.channel.pass_keys_on(asked_at);
+        self.worker.numbers.count(Family::Routes, self.channel.route());
+        self
+    }
+
     /// Whether it has moved, or tried to, a short while ago.
     fn stays_put(&self) -> bool {
         self.stays_until > 0 && self.channel.taken_bytes() / STAY_UNIT < self.stays_until.into()

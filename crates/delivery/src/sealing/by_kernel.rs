@@ -36,7 +36,7 @@ use crate::retransmissions::{WINDOW_BYTES, Watch};
 use crate::sendfile::Sendfile;
 use crate::unsent::SEALED;
 use crypt::kernel::{ControlRecord, KernelKeys, KernelSealer, alert, key_update_message};
-use crypt::{Alert, Established, Suite, Version};
+use crypt::{Alert, SessionInfo, Suite, Version};
 use net::tls::{Cipher, Keys};
 use net::{Socket, Window};
 use std::io;
@@ -74,20 +74,19 @@ struct Watching {
 }
 
 impl ByKernel {
-    /// Gives the kernel the keys of a connection whose handshake is complete and sent. If the kernel refuses them, that
-    /// is counted, and the connection is sealed in user space.
+    /// Gives the kernel the keys of a connection that `by_us` sealed so far. If the kernel refuses them, that is counted, and it goes on
+    /// being sealed in user space.
     pub(crate) fn hand_over(
         mut link: Link,
-        established: Established,
-        sealed_input: Vec<u8>,
+        by_us: ByUs,
+        info: &SessionInfo,
         offer: Offer,
     ) -> Channel {
-        let Established { sealer, opener, info } = established;
+        let (sealer, receive_half) = by_us.into_halves();
         let sealer = sealer.into_kernel();
         let before = link.resources.handover.before(offer);
         match link.socket.attach_tls().and_then(|()| give_keys(&link.socket, &sealer)) {
             Ok(()) => {
-                let receive_half = ReceiveHalf::new(opener, sealed_input);
                 let offload = link.resources.offload;
                 if offload.sends_files {
                     link.window = Window::new(link.resources.limits.sendfile_bytes_max);
@@ -102,8 +101,7 @@ impl ByKernel {
             }
             Err(error) => {
                 link.resources.numbers.count(Family::KernelTlsRefusals, refusal(&error));
-                let established = Established { sealer: sealer.take_back(), opener, info };
-                let sealing = ByUs::new(established, sealed_input);
+                let sealing = ByUs::of_halves(sealer.take_back(), receive_half);
                 Channel::ByUs(Box::new(Protected { link, sealing }))
             }
         }

@@ -16,7 +16,7 @@ use crate::outgoing::{Outgoing, Piece};
 use crate::receive_half::ReceiveHalf;
 use crate::records::{self, plaintext};
 use crate::unsent::{SEALED, UnsentLimit};
-use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Established, Ledger, PLAINTEXT_MAX};
+use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Ledger, Opener, PLAINTEXT_MAX, Sealer};
 use disk::Plain;
 use net::Socket;
 use reactor::{Buffer, yield_now};
@@ -30,7 +30,7 @@ const PIECES_MAX: usize = 4;
 pub struct ByUs {
     ledger: Ledger,
     receive_half: ReceiveHalf,
-    /// The part of a key update that TCP has not taken. It is sent before anything else. Boxed, because few viewers
+    /// The part of a key update, or of a record without data, that TCP has not taken. It is sent before anything else. Boxed, because few viewers
     /// have one.
     unsent: Option<Box<Unsent>>,
 }
@@ -63,10 +63,34 @@ struct Pieces {
 
 impl ByUs {
     /// Takes a connection over after its handshake. `sealed_input` is what arrived after the handshake's last record.
-    pub(crate) fn new(established: Established, sealed_input: Vec<u8>) -> Self {
-        let Established { sealer, opener, .. } = established;
-        let receive_half = ReceiveHalf::new(opener, sealed_input);
+    pub(crate) fn new(sealer: Sealer, opener: Opener, sealed_input: Vec<u8>) -> Self {
+        Self::of_halves(sealer, ReceiveHalf::new(opener, sealed_input))
+    }
+
+    pub(crate) fn of_halves(sealer: Sealer, receive_half: ReceiveHalf) -> Self {
         Self { ledger: Ledger::new(sealer), receive_half, unsent: None }
+    }
+
+    /// Whether TCP has only a part of the last record.
+    pub(crate) fn is_mid_record(&self) -> bool {
+        self.unsent.is_some()
+    }
+
+    /// Sends a record without data, between responses: a packet that means nothing to the viewer. Nobody counts it as a part of a response.
+    pub(crate) fn send_nothing(&mut self, link: &Link) {
+        let mut record = [0; CONTROL_RECORD_BYTES_MAX];
+        let Ok(bytes) = self.ledger.seal_nothing(&mut record) else { return };
+        // If it fails, the connection is gone already.
+        let taken = link.socket.send(&record[..bytes], false).unwrap_or(0);
+        if taken < bytes {
+            self.unsent = Some(Box::new(Unsent { record, left: taken..bytes }));
+        }
+    }
+
+    /// Takes it apart between responses, but not in the middle of a record.
+    pub(crate) fn into_halves(self) -> (Sealer, ReceiveHalf) {
+        debug_assert!(!self.is_mid_record(), "the record before has left");
+        (self.ledger.into_sealer(), self.receive_half)
     }
 
     /// Changes our keys. Call it only between flights: records sealed before cannot be made again afterwards.
