@@ -177,8 +177,7 @@ impl Ablation {
 pub(crate) const ALL: &[Ablation] = &[
     switch("onepass", "sealing in one pass (copy first instead)", Work::Warm),
     switch("handout", "keys taken out of the handshake (rustls seals instead)", Work::Warm),
-    switch("vaes", "vector AES instructions", Work::Warm)
-        .by(Off::VectorAes),
+    switch("vaes", "vector AES instructions", Work::Warm).by(Off::VectorAes),
     switch("tls", "TLS (plain HTTP instead)", Work::Warm).by(Off::Tls),
     switch("pull", "window pull (a full send buffer instead)", Work::Warm),
     switch("window", "windows that grow (64 KiB instead)", Work::Warm),
@@ -202,11 +201,10 @@ pub(crate) const ALL: &[Ablation] = &[
         .beside(Seed::of_all("TSO", 180.0, 85.0)),
     switch("gro", "receive offload", Work::Pair)
         .by(Off::Offloads { server: &["gro", "off"], clients: &["gro", "off"] }),
-    switch("gso-gro", "both offloads", Work::Pair)
-        .by(Off::Offloads {
-            server: &["tso", "off", "gso", "off", "gro", "off"],
-            clients: &["gro", "off"],
-        }),
+    switch("gso-gro", "both offloads", Work::Pair).by(Off::Offloads {
+        server: &["tso", "off", "gso", "off", "gro", "off"],
+        clients: &["gro", "off"],
+    }),
     switch("mtu", "nothing: packets of 9000 bytes added", Work::Pair).by(Off::Mtu(9000)),
     switch("napi", "nothing: polled receiving (NAPI) added at the server", Work::Pair)
         .by(Off::Interrupts(Interrupts { flush_ns: 0, deferred: 0 })),
