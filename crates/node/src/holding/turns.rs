@@ -6,6 +6,9 @@
 //!
 //! What others have got is known from snapshots. In a large fleet these come minutes apart, so each wait is longer by that time.
 //!
+//! A node that has taken part is waited for while it starts again, because its agent fetches titles then, too. Until a gateway that has just started
+//! hears a node, it says the same of it. One that has never taken part is not waited for: perhaps nobody has started it yet.
+//!
 //! No I/O and no clock: every call is told the time.
 
 use std::collections::BTreeMap;
@@ -39,11 +42,17 @@ impl Turns {
             |node: &fleet::SnapshotNode| (node.place.site.clone(), node.place.cluster.clone());
         let ours = fleet.nodes.iter().find(|node| node.name == *own).map(place);
         let mut before = self.mates.take().unwrap_or_default();
-        let takes_part = |state| matches!(state, State::Serving | State::Draining | State::Drained);
-        let mates = fleet.nodes.iter().filter(|node| {
-            node.name != *own && takes_part(node.state) && Some(place(node)) == ours
-        });
-        let mates = mates.map(|node| {
+        let takes_part = |node: &fleet::SnapshotNode| match node.state {
+            State::Serving | State::Draining | State::Drained => true,
+            State::Joining => before.contains_key(&node.name),
+            State::Lost | State::Revoked => false,
+        };
+        let mates: Vec<_> = fleet
+            .nodes
+            .iter()
+            .filter(|node| node.name != *own && takes_part(node) && Some(place(node)) == ours)
+            .collect();
+        let mates = mates.into_iter().map(|node| {
             let titles = node.holds.len();
             let known = before.remove(&node.name);
             let grew_at = match &known {
@@ -168,6 +177,32 @@ mod tests {
             let mut turns = Turns::default();
             turns.handle_fleet(&fleet(&nodes), &name("n1"), seconds(1));
             assert!(turns.may_go_out(&title(&number.to_string()), &name("n1"), TEN, seconds(1)));
+        }
+    }
+
+    #[test]
+    fn who_starts_again_is_waited_for_until_it_is_lost() {
+        let names = ["n1", "n2", "n3"];
+        let in_state = |state| fleet(&names.map(|name| (name, "c1", state, 5)));
+        // All boxes start again, or the gateway does and has heard nobody yet. Own states are in there, too.
+        let restart = [in_state(State::Serving), in_state(State::Joining)];
+        let firsts = |snapshots: &[FleetSnapshot], number: u64| {
+            let goes_out = |own: &&str| {
+                let mut turns = Turns::default();
+                let times = (0..).map(seconds);
+                let told = snapshots.iter().zip(times);
+                told.for_each(|(fleet, now)| turns.handle_fleet(fleet, &name(own), now));
+                turns.may_go_out(&title(&number.to_string()), &name(own), TEN, seconds(9))
+            };
+            names.iter().filter(|own| goes_out(own)).count()
+        };
+        for number in 0..20 {
+            assert_eq!(firsts(&restart, number), 1);
+            // It is not forgotten by the next snapshot either.
+            let longer = [restart.as_slice(), &restart[1..]].concat();
+            assert_eq!(firsts(&longer, number), 1);
+            let lost = [longer.as_slice(), &[in_state(State::Lost)], &restart[1..]].concat();
+            assert_eq!(firsts(&lost, number), 3);
         }
     }
 
