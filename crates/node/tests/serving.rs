@@ -329,3 +329,47 @@ fn what_viewers_took_of_a_title_is_reported_once_and_what_is_not_the_fleets_has_
     assert!(sum().bytes < 2 * (2 * length + 5000) + 5000, "{:?}", sum());
     assert!(reports.iter().all(|report| report.check().is_ok()));
 }
+
+/// What the server says of all its workers together.
+fn total(one: &Running, name: &str) -> u64 {
+    let admin = eventually("its admin page", || one.0.found().admin);
+    let status = Plain::connect(admin).fetch("/status.json").body;
+    let status: serde_json::Value = serde_json::from_slice(&status).unwrap();
+    status["total"][name].as_u64().unwrap_or_else(|| panic!("{name}: {status}"))
+}
+
+#[test]
+fn a_fill_leaves_the_hot_set_to_viewers() {
+    let folders = Folders::default();
+    let watched = folders.publish("watched", &film(21));
+    let comes = folders.publish("comes", &film(22).repeat(8));
+    let mut options = options(folders.root());
+    // The kernel would send what is in the page cache from there, and the hot set would learn of no request.
+    options.serve_flags.extend(["--route", "userspace"].map(str::to_owned));
+    let one = Running(Agent::start(options).unwrap()).ready();
+    desire(&one.0, &[&watched], &[]);
+    until("the first title to be held", || one.0.holder().folder_of(&watched).is_some());
+    let path = address(&folders, "watched");
+    let watch = || assert!(Plain::connect(one.viewers()).fetch(&path).body == film(21));
+    // All whole parts of 2 MiB. The set takes none of a file that has just changed.
+    let hot = 2 * BLOCK as u64;
+    until("the film to be in the hot set", || {
+        watch();
+        total(&one, "hot_filled_bytes_total") == hot
+    });
+    let titles = vec![comes.clone(), watched.clone()];
+    let desired = Desired { epoch: 1, revision: 2, titles, ..Desired::default() };
+    one.0.handle_desired(desired);
+    until("the second title to be held", || one.0.holder().folder_of(&comes).is_some());
+    let before = total(&one, "read_hot_bytes_total");
+    watch();
+    until("a viewer to have had it from there", || {
+        total(&one, "read_hot_bytes_total") - before >= hot
+    });
+    assert_eq!(
+        total(&one, "hot_filled_bytes_total"),
+        hot,
+        "nothing was read again, or of the other"
+    );
+    assert_eq!(total(&one, "hot_evicted_bytes_total"), 0);
+}
