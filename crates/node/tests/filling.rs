@@ -365,6 +365,40 @@ fn a_title_that_was_being_mended_at_a_restart_is_mended_outside_the_windows_as_w
     assert_eq!(fs::read(folders.film("film")).unwrap(), whole);
 }
 
+fn three() -> u64 {
+    20_000 * 86_400 + 3 * 3600
+}
+
+/// Nothing of what lies there can be kept, so this is no mending.
+#[test]
+fn a_damaged_title_of_which_another_version_was_published_waits_for_its_window() {
+    let folders = Folders::default();
+    let old = folders.publish("film", &film(23));
+    let one = folders.open().start();
+    one.desire(&[&old], &[]);
+    until("the title to arrive", || one.holds(&old));
+    drop(one);
+    flip(&folders.film("film"), 0);
+    let new = folders.publish("film", &film(24));
+    let mut options = folders.options();
+    options.clock = noon;
+    options.windows = vec!["02:00-04:00 UTC".parse().unwrap()];
+    let one = folders.open_with(options.clone());
+    // Before it begins with what it knows: the earlier version can be mended at any time.
+    one.desire(&[&new], &[]);
+    let one = one.start();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert_eq!(counts(&one).origin_bytes, 0, "it was brought outside the window");
+    assert_eq!(one.holder.status().hidden, ["film"]);
+    assert!(one.trouble("film").is_none() && one.holder.fill_progress().is_some());
+    drop(one);
+    options.clock = three;
+    let one = folders.open_with(options).start();
+    until("the next version to arrive", || one.holds(&new));
+    assert_eq!(fs::read(folders.film("film")).unwrap(), film(24));
+    assert!(one.holder.status().hidden.is_empty());
+}
+
 /// How many of a file's pages are in the page cache, one of eight, and how many were looked at. A read that may not wait says so of the page that it
 /// names; of a file that is read at random, the kernel reads no others ahead.
 fn cached_pages(path: &Path) -> (usize, usize) {

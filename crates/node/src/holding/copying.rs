@@ -12,6 +12,7 @@ use super::arrival::{Arrival, Arrived};
 use super::block_map::Why;
 use super::check;
 use super::error::{Attempt, HoldingError};
+use super::hidden::Hidden;
 use super::look::{Changed, title_path};
 use super::pace::keep_pace;
 use super::removal::ReplacedVersion;
@@ -74,14 +75,12 @@ impl Holder {
         let may = |path: &str| troubles.get(path).is_none_or(|trouble| trouble.retry_at <= now);
         let desired = self.desired();
         let hidden = lock(&self.hidden);
-        // A part of a title is missing like a title of which nothing is there: it waits for its window and its turn.
-        let is_missing_part = |path: &str| {
-            hidden.get(path) == Some(&Why::Fill)
-                && desired.titles.iter().any(|wanted| wanted.path == path)
+        let wanted = |path: &str| desired.titles.iter().find(|wanted| wanted.path == path);
+        let is_due = |(path, hidden): &(&String, &Hidden)| {
+            may(path) && !wanted(path).is_some_and(|wanted| hidden.is_missing(wanted))
         };
-        let is_due = |path: &str| may(path) && !is_missing_part(path);
-        if let Some((path, why)) = hidden.iter().find(|(path, _)| is_due(path)) {
-            return Some(Job::Mend(path.clone(), *why));
+        if let Some((path, hidden)) = hidden.iter().find(is_due) {
+            return Some(Job::Mend(path.clone(), hidden.why));
         }
         let titles = self.table.titles();
         let is_due = |held: &Held| held.verified.is_none() || held.has_changed;
@@ -90,7 +89,7 @@ impl Holder {
             return Some(Job::Verify(path, held));
         }
         let is_missing = |wanted: &&PublishedTitle| {
-            hidden.get(&wanted.path) != Some(&Why::Mend)
+            hidden.get(&wanted.path).is_none_or(|hidden| hidden.is_missing(wanted))
                 && self.is_missing(wanted)
                 && !desired.withdrawn.contains(&wanted.held())
         };

@@ -9,8 +9,9 @@ use catalog::{RECORD, Record, TitleName, TitlePath, Workshop, is_version};
 use fleet::Digest;
 
 use super::arrival::ARRIVING;
-use super::block_map::{self, Why};
+use super::block_map;
 use super::error::{Attempt, HoldingError};
+use super::hidden::Hidden;
 use super::removal::ReplacedVersion;
 use super::stamp::stamp;
 use super::table::Held;
@@ -72,7 +73,7 @@ impl Holder {
             let why = |path: &String| {
                 let title = title_path(path).ok()?;
                 let workshop = title.above(library).join(Workshop::folder_name(title.name()));
-                Some((path.clone(), Why::of(&workshop)))
+                Some((path.clone(), Hidden::find(&workshop)))
             };
             lock(&self.hidden).extend(found.iter().filter_map(why));
         }
@@ -126,7 +127,9 @@ impl Holder {
     /// If it cannot be moved.
     pub(super) fn hide(&self, path: &str, library: &Path, why: &str) -> Result<(), HoldingError> {
         self.move_away(path, library).inspect_err(|failed| self.note_disk(library, failed))?;
-        lock(&self.hidden).insert(path.to_owned(), Why::Mend);
+        let title = title_path(path)?;
+        let workshop = title.above(library).join(Workshop::folder_name(title.name()));
+        lock(&self.hidden).insert(path.to_owned(), Hidden::find(&workshop));
         crate::tell(&format!("{path} is not served until it is verified: {why}"));
         self.copier.ring();
         Ok(())

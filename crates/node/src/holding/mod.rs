@@ -24,6 +24,7 @@ mod eviction;
 mod filling;
 mod giving_way;
 mod grants;
+mod hidden;
 mod http_client;
 mod http_head;
 mod look;
@@ -66,6 +67,7 @@ use eviction::Evictions;
 use filling::Fill;
 pub use filling::FillStatus;
 pub(crate) use giving_way::Viewers;
+use hidden::Hidden;
 use pace::Pace;
 use removal::ReplacedVersion;
 use scrub::Scrub;
@@ -122,7 +124,7 @@ pub struct Holder {
     /// Where the next heartbeat's receipts begin.
     receipts_from: AtomicU64,
     /// Titles that are hidden, because they may be damaged, or because a part of them is missing.
-    hidden: Mutex<BTreeMap<String, Why>>,
+    hidden: Mutex<BTreeMap<String, Hidden>>,
     /// What keeps titles from being copied or verified.
     troubles: Mutex<BTreeMap<String, Trouble>>,
     replaced: Mutex<Vec<ReplacedVersion>>,
@@ -329,7 +331,8 @@ impl Holder {
         let missing =
             desired.titles.iter().filter(is_missing).map(|one| one.path.clone()).collect();
         // One lock after the other: within one expression all would be held until its end, and the copier takes them in another order.
-        let damaged = |(path, why): (&String, &Why)| (*why == Why::Mend).then(|| path.clone());
+        let damaged =
+            |(path, hidden): (&String, &Hidden)| (hidden.why == Why::Mend).then(|| path.clone());
         let hidden = lock(&self.hidden).iter().filter_map(damaged).collect();
         let told = |(path, trouble): (&String, &Trouble)| (path.clone(), trouble.why.clone());
         let troubles = lock(&self.troubles).iter().map(told).collect();
