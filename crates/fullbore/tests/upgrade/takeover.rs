@@ -62,7 +62,8 @@ fn upgrades_under(words: &str, is_tls: bool, changes: &[&str], crowd: [usize; 2]
     let memory = most as f64 / alone as f64;
     eprintln!(
         "{words}: {count} upgrades in {took:.1?}: {answers} answers over {connections} connections, {newcomers_per_second:.0} new ones a second, \
-         all right; first byte p99 {} us undisturbed, {} us disturbed ({first_byte:.2} times); memory {alone} KiB alone, {most} KiB together ({memory:.2} times); \
+         all right; first byte p99 {} us undisturbed, {} us disturbed ({first_byte:.2} times); \
+         memory {alone} KiB alone, {most} KiB together ({memory:.2} times); \
          the viewers themselves took {:.2} and {:.2} processors",
         p99_us[0], p99_us[1], own[0], own[1],
     );
