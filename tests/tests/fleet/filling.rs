@@ -102,19 +102,26 @@ fn one_copy_comes_from_the_origin_and_titles_arrive_whole_whoever_is_killed_mean
     let _second = fleet.start_second(&fleet.second_seat(), None);
     let shelf = Shelf::of(&fleet, stores.as_ref());
     settle(&fleet);
-    copy_once_for_each_cluster(&fleet, &shelf);
+    copy_once_for_each_cluster(&mut fleet, &shelf);
     copy_under_kills(&mut fleet, &shelf, 4, 12);
 }
 
-fn copy_once_for_each_cluster(fleet: &Fleet, shelf: &Shelf) {
-    let before: Vec<_> = fleet.nodes.iter().map(|node| counted(node, "origin_bytes")).collect();
+/// A node whose turn it is not goes out all the same if it has waited in vain. On a busy machine that would be soon.
+const PATIENT: [&str; 2] = ["--fill-wait", "120"];
+
+/// All agents have just been started again, so that gateways say of all boxes that they start.
+fn copy_once_for_each_cluster(fleet: &mut Fleet, shelf: &Shelf) {
+    for node in &mut fleet.nodes {
+        Course::default().restart_agent(node, &PATIENT);
+    }
     let cost = shelf.publish(fleet, "second", &bytes(3, 1), &[]);
-    until("all nodes to hold it", || fleet.holders("second") == 3);
-    let after = fleet.nodes.iter().map(|node| counted(node, "origin_bytes"));
+    within(ARRIVAL, "all nodes to hold it", || (fleet.holders("second") == 3).then_some(()));
     until("the agents to have counted", || fleet.nodes.iter().all(|node| brought(node) >= cost));
-    let origin: Vec<_> = after.zip(before).map(|(after, before)| after - before).collect();
-    assert_eq!(origin[0] + origin[1], cost, "of cluster a: {origin:?}");
-    assert!(origin[2] <= cost, "of cluster b: {origin:?}");
+    // Whichever cluster is first has it from the origin, the other one perhaps from there.
+    let outside = |node: &Node| counted(node, "origin_bytes") + counted(node, "fleet_bytes");
+    let outside: Vec<_> = fleet.nodes.iter().map(outside).collect();
+    assert_eq!(outside[0] + outside[1], cost, "of cluster a: {outside:?}");
+    assert_eq!(outside[2], cost, "of cluster b: {outside:?}");
     // The film at least: its small documents may have come from the other cluster a moment earlier.
     let neighbours =
         || -> u64 { fleet.nodes[..2].iter().map(|node| counted(node, "cluster_bytes")).sum() };

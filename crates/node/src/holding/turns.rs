@@ -6,8 +6,8 @@
 //!
 //! What others have got is known from snapshots. In a large fleet these come minutes apart, so each wait is longer by that time.
 //!
-//! A node that has taken part is waited for while it starts again, because its agent fetches titles then, too. Until a gateway that has just started
-//! hears a node, it says the same of it. One that has never taken part is not waited for: perhaps nobody has started it yet.
+//! A node that starts is waited for, because its agent fetches titles then, too. A gateway that has just started, and has not heard a node yet, says
+//! that it starts, but not what it may carry. Such a node is waited for if it took part until then: perhaps it was never started.
 //!
 //! No I/O and no clock: every call is told the time.
 
@@ -44,7 +44,10 @@ impl Turns {
         let mut before = self.mates.take().unwrap_or_default();
         let takes_part = |node: &fleet::SnapshotNode| match node.state {
             State::Serving | State::Draining | State::Drained => true,
-            State::Joining => before.contains_key(&node.name),
+            State::Joining => {
+                let has_spoken = node.ceiling_bits_per_second > 0;
+                has_spoken || before.contains_key(&node.name)
+            }
             State::Lost | State::Revoked => false,
         };
         let mates: Vec<_> = fleet
@@ -184,7 +187,7 @@ mod tests {
     fn who_starts_again_is_waited_for_until_it_is_lost() {
         let names = ["n1", "n2", "n3"];
         let in_state = |state| fleet(&names.map(|name| (name, "c1", state, 5)));
-        // All boxes start again, or the gateway does and has heard nobody yet. Own states are in there, too.
+        // A gateway starts again and has heard nobody yet. Own states are in there, too.
         let restart = [in_state(State::Serving), in_state(State::Joining)];
         let firsts = |snapshots: &[FleetSnapshot], number: u64| {
             let goes_out = |own: &&str| {
@@ -203,6 +206,10 @@ mod tests {
             assert_eq!(firsts(&longer, number), 1);
             let lost = [longer.as_slice(), &[in_state(State::Lost)], &restart[1..]].concat();
             assert_eq!(firsts(&lost, number), 3);
+            // All boxes start again, and this one knows nothing of before.
+            let mut starting = in_state(State::Joining);
+            starting.nodes.iter_mut().for_each(|node| node.ceiling_bits_per_second = 1);
+            assert_eq!(firsts(&[starting], number), 1);
         }
     }
 
