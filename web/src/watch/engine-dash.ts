@@ -1,7 +1,7 @@
 // DASH by dash.js.
 
 import { Debug, MediaPlayer, type MediaPlayerClass, type Representation } from "dashjs";
-import { endWhenSilent, Pathways } from "./pathways";
+import { AVOIDED_MS, endWhenSilent, Pathways } from "./pathways";
 import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
 /** Retries every second, for as long as the buffer lasts. */
@@ -82,6 +82,8 @@ export class DashEngine implements Engine {
             ewma: {},
           },
         },
+        // Unless steering says for how long. By default, a server that failed would never come back.
+        blacklistExpiryTime: AVOIDED_MS / 1000,
         text: { defaultEnabled: false },
         // The player itself remembers earlier choices.
         lastBitrateCachingInfo: { enabled: false },
@@ -164,13 +166,17 @@ export class DashEngine implements Engine {
     return location.url + url.slice(asked.url.length);
   }
 
-  /** Leaves the server of `url`, which failed. Returns whether there is another one that has not. */
+  /**
+   * Leaves the server of `url`, which failed. Returns whether there is another one that has not. dash.js is not told of the last one: if all are out
+   * of its choice, it stops asking for good (`_onURLResolutionFailed`), where it should ask again until one is back.
+   */
   private leave(url: string): boolean {
     const failed = this.locationOf(url);
     if (failed === undefined || this.locations.length < 2) return false;
     this.pathways.fail(failed.id);
-    this.player.trigger(SERVER_FAILED, { entry: failed.id }, {});
-    return this.locations.some(({ id }) => !this.pathways.hasFailed(id));
+    const hasOther = this.locations.some(({ id }) => !this.pathways.hasFailed(id));
+    if (hasOther) this.player.trigger(SERVER_FAILED, { entry: failed.id }, {});
+    return hasOther;
   }
 
   private onError(event: Failure): void {

@@ -5,7 +5,7 @@
 const SILENCE_MS = 4000;
 
 /** How long a server that failed is taken only if all others failed, too: longer than a steering answer holds (at most 60 s). */
-const AVOIDED_MS = 60_000;
+export const AVOIDED_MS = 60_000;
 
 /** How often silence is looked for. */
 const LOOKED_FOR_MS = 250;
