@@ -1,7 +1,7 @@
 //! What can be switched off, in which work it matters, and what Netflix measured when it switched off the same thing.
 //!
-//! The same thing are only two: reads that leave nothing in the page cache are `SF_NOCACHE`, and segmentation offload is TSO. Not the same: vector
-//! AES is not ISA-L, whose gain were stores past the caches; and `gro` and `gso-gro` change what the clients acknowledge as well, which switching
+//! That holds for two: reads that leave nothing in the page cache are `SF_NOCACHE`, and segmentation offload is TSO. It does not hold for vector AES,
+//! because ISA-L gained by stores past the caches; and `gro` and `gso-gro` change what the clients acknowledge as well, which switching
 //! LRO off at a server does not.
 
 use super::pair::Interrupts;
