@@ -77,7 +77,8 @@ impl fmt::Display for ListenError {
             }
             Self::Refused { address, flag, why } => write!(
                 f,
-                "cannot listen on {address}: {why}; choose another with {flag} ADDR:PORT (ports below 1024 need privileges)"
+                "cannot listen on {address}: {why}; choose another with {flag} ADDR:PORT \
+                 (it must be an address of this machine, and ports below 1024 need privileges)"
             ),
             Self::Steering(why) => write!(
                 f,

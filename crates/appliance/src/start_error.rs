@@ -144,7 +144,11 @@ impl fmt::Display for StartError {
             Self::AcmeAddress { address, why } => no_challenges(f, *address, why),
             Self::NoLibrary => f.write_str("no library was given: name its directory"),
             Self::LibraryNotAFolder(library) => {
-                write!(f, "{} is not a directory: give the library's directory", library.display())
+                write!(
+                    f,
+                    "{} is not a directory, or is not there: check the library's path",
+                    library.display()
+                )
             }
             Self::Library { library, why } => {
                 write!(f, "cannot open the library {}: {why}", library.display())
@@ -160,7 +164,11 @@ impl fmt::Display for StartError {
             Self::KernelRoute(error) => error.fmt(f),
             Self::BypassRoute(error) => error.fmt(f),
             Self::AccessLog { file, why } => {
-                write!(f, "cannot open the access log {}: {why}", file.display())
+                write!(
+                    f,
+                    "cannot open the access log {}: {why}; check that its directory is there, and that this user may write to it",
+                    file.display()
+                )
             }
             Self::Listen(error) => error.fmt(f),
             Self::Memory { workers, buffer_bytes, limit, left_bytes } => write!(

@@ -355,8 +355,12 @@ fn make_edge(config: &mut Config) -> Result<(), Misused> {
                 .into(),
         ));
     }
-    std::fs::create_dir_all(cache)
-        .map_err(|why| Misused(format!("cannot make the cache {}: {why}", cache.display())))?;
+    std::fs::create_dir_all(cache).map_err(|why| {
+        Misused(format!(
+            "cannot make the cache {}: {why}; name a directory that this user may make with --cache DIR",
+            cache.display()
+        ))
+    })?;
     (config.library, config.page) = (vec![cache.clone()], false);
     Ok(())
 }

@@ -128,7 +128,11 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { file, why } => {
-                write!(f, "cannot read the configuration {}: {why}", file.display())
+                write!(
+                    f,
+                    "cannot read the configuration {}: {why}; check the path, and that this user may read it",
+                    file.display()
+                )
             }
             Self::Malformed { file, why } => write!(f, "in {}: {why}", file.display()),
             Self::OutOfBounds { setting, value, allowed } => {
