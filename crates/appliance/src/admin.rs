@@ -443,8 +443,9 @@ fn answer(state: &State, live: &Live, request: &Request) -> Response {
     };
     let (content_type, text) = match path {
         b"healthz" if state.draining.load(Ordering::Relaxed) => {
+            let why = "the server is shutting down: it finishes its responses and takes no new connections";
             return with_context(state, |context| {
-                http::refuse(Refusal::Unavailable, Some(request), context)
+                http::refuse_because(Refusal::Unavailable, why, Some(request), context)
             });
         }
         b"healthz" => {
