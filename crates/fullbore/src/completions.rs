@@ -9,11 +9,10 @@ use std::process::ExitCode;
 ///
 /// Put them where your shell looks for them. Fullbore's package for Debian has them already.
 #[derive(Args)]
-#[command(
-    after_help = "Examples:\n  fullbore completions bash >~/.local/share/bash-completion/completions/fullbore\n  \
+#[command(after_help = "Examples:\n  mkdir -p ~/.local/share/bash-completion/completions\n  \
+    fullbore completions bash >~/.local/share/bash-completion/completions/fullbore\n  \
     fullbore completions fish >~/.config/fish/completions/fullbore.fish\n  \
-    fullbore completions zsh >/usr/local/share/zsh/site-functions/_fullbore"
-)]
+    fullbore completions zsh >/usr/local/share/zsh/site-functions/_fullbore")]
 pub(crate) struct Completions {
     /// Which shell
     shell: KnownShell,

@@ -22,7 +22,7 @@ pub(crate) struct Plan {
     /// Description of the machine
     #[arg(value_name = "MACHINE.toml")]
     machine: PathBuf,
-    /// Who seals TLS, instead of what the description says
+    /// Who encrypts TLS, instead of what the description says
     #[arg(long, value_enum)]
     tls: Option<Tls>,
     /// Print the plan as JSON

@@ -11,8 +11,7 @@ use crate::bad_value::BadValue;
 
 /// Say how plans place titles, or change that from the next plan on
 ///
-/// Without a flag it only prints. Sizes are bytes, or end in GB or TB. Nodes of one site get titles in proportion to their ceilings, which "control
-/// ceiling" changes.
+/// Without a flag it only prints. Sizes are bytes, or end in GB or TB. Nodes of one site get titles in proportion to their ceilings (node --ceiling).
 #[derive(Args)]
 pub(super) struct Placement {
     /// Copies of each title, in as many failure domains
