@@ -1,6 +1,6 @@
 //! `fullbore join`: makes this box a node of a fleet.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -101,7 +101,7 @@ impl Join {
                 if let Some(ahead) = joined.clock_ahead_millis {
                     tell(&format!("{}: check the time service of both", clock_words(ahead)));
                 }
-                say(&if self.json { as_json(&joined) } else { as_text(&joined) });
+                say(&if self.json { as_json(&joined) } else { as_text(&joined, &self.state) });
                 ExitCode::SUCCESS
             }
             Err(why) => {
@@ -118,11 +118,14 @@ fn own_name() -> Option<Name> {
     name.trim().split('.').next()?.to_ascii_lowercase().parse().ok()
 }
 
-fn as_text(joined: &Joined) -> String {
+fn as_text(joined: &Joined, state: &Path) -> String {
     let own = &joined.membership;
     format!(
-        "{} has joined: cluster {} at site {}. Start it with `fullbore node`.\n",
-        own.node, own.place.cluster, own.place.site
+        "{} has joined: cluster {} at site {}. Start it with: fullbore node --state {} --library DIR\n",
+        own.node,
+        own.place.cluster,
+        own.place.site,
+        state.display()
     )
 }
 

@@ -287,7 +287,7 @@ fn remove(title: &str, folders: &Folders, replaced: bool) -> Result<ExitCode, Fa
     let failed = |error: CatalogError| Failed(1, error.to_string());
     if replaced {
         let count = catalog::remove_replaced(library, &title).map_err(failed)?;
-        say(&format!("removed: {count} replaced versions of {title}\n"));
+        say(&format!("removed replaced versions of {title}: {count}\n"));
     } else {
         catalog::remove(library, &title).map_err(failed)?;
         say(&format!("removed: {title}\n"));

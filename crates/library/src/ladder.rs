@@ -97,7 +97,9 @@ impl Ladder {
     /// If the file cannot be read or is not a ladder. The error names the file, and the line if it is known.
     pub fn read(path: &Path) -> Result<Self, LadderError> {
         let within = |error: &dyn Display| LadderError(format!("{}: {error}", path.display()));
-        let text = fs::read_to_string(path).map_err(|error| within(&error))?;
+        let text = fs::read_to_string(path).map_err(|error| {
+            LadderError(format!("cannot read the ladder {}: {error}", path.display()))
+        })?;
         let is_json = path.extension().is_some_and(|found| found.eq_ignore_ascii_case("json"));
         let written: Written = if is_json {
             serde_json::from_str(&text).map_err(|error| within(&error))?

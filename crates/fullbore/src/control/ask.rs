@@ -574,8 +574,15 @@ async fn read_title(
         (Some(library), Some(origin)) => gateway::read_title(&library, path, origin),
         (Some(library), None) => {
             let whole = library.canonicalize();
-            let whole =
-                whole.map_err(|error| Failed(1, format!("{}: {error}", library.display())))?;
+            let whole = whole.map_err(|error| {
+                Failed(
+                    1,
+                    format!(
+                        "cannot open the library {}: {error}; check --library",
+                        library.display()
+                    ),
+                )
+            })?;
             gateway::read_title(&library, path, format!("file://{}", whole.display()))
         }
         (None, Some(web)) if web.starts_with("http") => {
