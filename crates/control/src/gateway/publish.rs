@@ -107,7 +107,7 @@ impl Gateway {
             let mut title = before.unwrap_or_default();
             if title.withdrawn.iter().any(|gone| gone.version == version) {
                 return Err(ApiError::Conflict(format!(
-                    "this version of {path} is withdrawn, and nodes remove it for good: make the title anew to publish it again"
+                    "this version of {path} is withdrawn, and nodes remove it for good: ingest the title again with --again, and publish that"
                 )));
             }
             title.at_once = at_once;
