@@ -104,7 +104,9 @@ fn keep(kept: &Kept, folder: u16, path: &Path, asked: &Receiver<()>) {
                 let what = format!("cannot list the titles in {}: {error}", path.display());
                 if what != complaint {
                     let told = library::shown(&what);
-                    eprintln!("fullbore: {told}; the shelf keeps showing the last list");
+                    eprintln!(
+                        "fullbore: {told}; check its disk and its permissions. The shelf keeps showing the last list"
+                    );
                     complaint = what;
                 }
             }

@@ -113,7 +113,9 @@ fn look(folders: &Folders, index: usize, listed: &mut Listed) -> Option<Trouble>
         Ok(()) => None,
         Err(error) => {
             listed.times = None;
-            let said = format!("the library {path} cannot be read: {error}; check its disk");
+            let said = format!(
+                "the library {path} cannot be read: {error}; check its disk and its permissions"
+            );
             Some(Trouble::loss(said))
         }
     }
