@@ -40,7 +40,7 @@ struct Simulate {
     /// Hours, from 02:00 on
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=24))]
     hours: u32,
-    /// Room of the nodes, in hundredths of what is drawn: at 100 a site has room for about the whole catalog
+    /// Room of the nodes, in hundredths of what is drawn: at 100 a site of ten nodes has room for about the whole catalog
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     room: u32,
     /// What placement knows of new titles when it plans the day
