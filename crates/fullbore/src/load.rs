@@ -349,7 +349,7 @@ impl FromStr for Time {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        let wrong = || BadValue::new(text, "a time such as 30s, 500ms or 2m");
+        let wrong = || BadValue::new(text, "a time such as 500ms, 30s, 2m or 6h");
         let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
         let unit = match &text[end..] {
             "" | "s" => 1.0,

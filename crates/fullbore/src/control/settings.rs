@@ -197,7 +197,8 @@ impl Settings {
     pub(super) fn with_file(self, file: Option<&Path>) -> Result<Self, Failed> {
         let Some(file) = file else { return Ok(self) };
         let wrong = |what: &dyn std::fmt::Display| Failed(2, format!("{}: {what}", file.display()));
-        let text = smallfile::read_text(file, FILE_BYTES_MAX).map_err(|error| wrong(&error))?;
+        let text = smallfile::read_text(file, FILE_BYTES_MAX)
+            .map_err(|error| wrong(&format_args!("cannot read the configuration: {error}")))?;
         let file: Self = toml::from_str(&text).map_err(|error| wrong(&error))?;
         Ok(self.over(file))
     }
