@@ -19,19 +19,21 @@ mod state_folder;
 pub mod store;
 mod token_keys;
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
 pub use desired::Operator;
 pub use serve::{ServeOptions, Transport, serve};
 
-/// Makes a gateway's folder, which is its owner's alone, if it is not there. The store and the objects may be in it.
+/// Makes a gateway's folder, which is its owner's alone, if it is not there. The store and the objects may be in it. As long as the file that it
+/// returns is open, no other gateway gets the folder.
 ///
 /// # Errors
-/// If it cannot be made.
-pub fn prepare_state(folder: &Path) -> io::Result<()> {
-    let made = state_folder::StateFolder::open(folder).map(|_| ());
-    made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))
+/// If it cannot be made, or another gateway has it.
+pub fn prepare_state(folder: &Path) -> io::Result<File> {
+    let locked = state_folder::StateFolder::open(folder).and_then(|state| state.lock());
+    locked.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))
 }
 
 /// What the folder of a gateway knows to be revoked or withdrawn: no restore may bring that back. A folder that is not there knows nothing.

@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use axum::body::Bytes;
 use fleet::{Digest, FleetSnapshot, PublicKey, Signed};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use zeroize::Zeroizing;
 
 /// The last snapshot: its signature as hex, a line, and its bytes.
@@ -50,6 +52,21 @@ impl StateFolder {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         Ok(Self(path.to_owned()))
+    }
+
+    /// Locks the folder while the file is open. The kernel drops the lock of a process that dies.
+    ///
+    /// # Errors
+    /// `WouldBlock` if another gateway has locked it, or those of locking.
+    pub fn lock(&self) -> io::Result<File> {
+        let folder = File::open(&self.0)?;
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(io::Error::new(
+                ErrorKind::WouldBlock,
+                "another gateway uses this folder; stop it first, or give this one a folder of its own with --state DIR",
+            )),
+            locked => locked.map(|()| folder).map_err(io::Error::from),
+        }
     }
 
     /// The folder, whether it is there or not.

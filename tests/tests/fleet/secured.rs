@@ -207,6 +207,22 @@ fn certificates_are_loaded_again_when_they_change_and_on_sighup() {
 }
 
 #[test]
+fn a_second_gateway_does_not_get_the_folder_of_the_first() {
+    if !are_here() {
+        return;
+    }
+    let place = Place::make();
+    let running = place.start();
+    let elsewhere = "--public 127.0.0.1:0 --machines 127.0.0.1:0 --admin 127.0.0.1:0";
+    let elsewhere: Vec<_> = elsewhere.split(' ').collect();
+    let second = place.serve(&elsewhere).output().unwrap();
+    assert_eq!(second.status.code(), Some(1), "{}", said(&second));
+    assert!(said(&second).contains("another gateway uses this folder"), "{}", said(&second));
+    drop(running);
+    place.start();
+}
+
+#[test]
 fn mistakes_in_the_file_are_told_before_anything_starts() {
     if !are_here() {
         return;

@@ -111,7 +111,9 @@ impl Settings {
         let machines = bind(machines, "--machines").await?;
         let machines_address = machines.local_addr().map_err(|error| failed(&error))?;
         let host = self.host_for(machines_address)?;
-        let options = self.gateway_options(&host, machines_address.port())?;
+        let state = state_folder(self.state.as_deref());
+        let _locked = control::prepare_state(&state).map_err(|error| failed(&error))?;
+        let options = self.gateway_options(state, &host, machines_address.port())?;
         let gateway = Gateway::start(options).await.map_err(|error| failed(&error))?;
         let operators = self.operators_ca.as_deref();
         let operators = operators.map(|file| OperatorAuthority::read(file, gateway.authority()));
@@ -143,12 +145,15 @@ impl Settings {
         }
     }
 
-    fn gateway_options(&self, host: &str, machines_port: u16) -> Result<GatewayOptions, Failed> {
-        let state = state_folder(self.state.as_deref());
+    fn gateway_options(
+        &self,
+        state: PathBuf,
+        host: &str,
+        machines_port: u16,
+    ) -> Result<GatewayOptions, Failed> {
         let below = |name: &str| state.join(name).display().to_string();
         let store = self.store.clone().unwrap_or_else(|| below("store"));
         let objects = self.objects.clone().unwrap_or_else(|| below("objects"));
-        control::prepare_state(&state).map_err(|error| failed(&error))?;
         let engine = control::store::open(&store).map_err(|error| failed(&error))?;
         let objects = Objects::open(&objects).map_err(|error| failed(&error))?;
         let policy = SteeringPolicy {
