@@ -3,7 +3,8 @@
 
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Launch, Plain, Server, certificate, program};
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 use tempfile::{TempDir, tempdir};
@@ -76,6 +77,8 @@ fn wrong_usage_is_exit_2() {
         assert_eq!(ran.code, Some(2), "{arguments:?}: {}", ran.stderr);
         assert!(ran.stdout.is_empty() && !ran.stderr.is_empty(), "{arguments:?}");
     }
+    let said = fullbore(&["serve", "--listen", "8443"]).stderr;
+    assert!(said.contains("\"8443\" is not") && said.contains("such as 127.0.0.1:8443"), "{said}");
 }
 
 /// A configuration file with this in it.
@@ -169,6 +172,21 @@ fn check_says_ok_to_what_would_start_and_no_to_what_would_not() {
 fn a_library_that_is_missing_or_no_folder_is_named() {
     assert_fails(&serve(&["/nowhere/films"]), 1, &["/nowhere/films"]);
     assert_fails(&serve(&["/dev/null"]), 1, &["/dev/null", "not a directory"]);
+}
+
+#[test]
+fn a_library_that_the_user_may_not_enter_is_named() {
+    if !rustix::process::geteuid().is_root() || !tool::are_here(&[("setpriv", "util-linux")]) {
+        eprintln!("SKIPPED: this needs root, to become another user");
+        return;
+    }
+    let library = tempdir().unwrap();
+    fs::set_permissions(library.path(), Permissions::from_mode(0o700)).unwrap();
+    for flag in ["--tls=off", "--check"] {
+        let nobody = Launch::bare().under("setpriv --reuid=65534 --regid=65534 --clear-groups");
+        let ran = nobody.argument(text(library.path())).argument(flag).run();
+        assert_fails(&ran, 1, &[text(library.path()), "Permission denied", "permissions"]);
+    }
 }
 
 #[test]

@@ -28,6 +28,7 @@ use delivery::KernelOffload;
 use machine::{Bound, Headroom, Machine, MemoryPressure, ReservedPages, Topology};
 use net::listener::local_address;
 use qoe::Salt;
+use rustix::fs::{Access, access};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -277,10 +278,11 @@ pub(crate) fn check_settings(config: &Config) -> Result<(), StartError> {
 }
 
 fn check_library(library: &Path) -> Result<(), StartError> {
-    match library.is_dir() {
-        true => Ok(()),
-        false => Err(StartError::LibraryNotAFolder(library.to_owned())),
+    if !library.is_dir() {
+        return Err(StartError::LibraryNotAFolder(library.to_owned()));
     }
+    let entered = access(library, Access::EXEC_OK);
+    entered.map_err(|why| StartError::Library { library: library.to_owned(), why: why.into() })
 }
 
 fn raise_limits() {

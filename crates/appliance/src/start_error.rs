@@ -151,7 +151,11 @@ impl fmt::Display for StartError {
                 )
             }
             Self::Library { library, why } => {
-                write!(f, "cannot open the library {}: {why}", library.display())
+                write!(
+                    f,
+                    "cannot open the library {}: {why}; check its permissions and its disk",
+                    library.display()
+                )
             }
             Self::NoFolder { count, first, why } => write!(
                 f,

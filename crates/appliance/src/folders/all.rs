@@ -27,7 +27,7 @@ impl AllFolders {
     /// Opens the folders that `config` names.
     ///
     /// # Errors
-    /// If none is there, or one is a file.
+    /// If this user can enter none of them, or one is a file.
     pub(crate) fn open(config: &Config) -> Result<Arc<Self>, StartError> {
         let own = (!config.library.is_empty()).then_some((Vec::new(), &config.library));
         let sites = config.sites.iter().map(|site| (site.hosts.clone(), &site.library));
@@ -36,10 +36,9 @@ impl AllFolders {
         });
         let opened = opened.collect::<Result<Vec<_>, StartError>>()?;
         // A disk that is missing must not keep other hosts from being served.
-        if opened.iter().all(|library| library.folders.present().next().is_none()) {
-            return Err(super::none_there(
-                opened.iter().flat_map(|library| library.folders.places()),
-            ));
+        let places = || opened.iter().flat_map(|library| library.folders.places());
+        if places().all(|place| place.closed().is_some()) {
+            return Err(super::none_there(places()));
         }
         Ok(Arc::new(Self(opened)))
     }

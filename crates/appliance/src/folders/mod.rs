@@ -406,17 +406,18 @@ impl Folder {
 /// Why there is nothing to serve.
 fn none_there<'p>(places: impl Iterator<Item = &'p Place>) -> StartError {
     let places: Vec<_> = places.collect();
+    let why = |place: &Place| place.closed().unwrap_or(Errno::NOENT);
     match &places[..] {
         [] => StartError::NoLibrary,
         // As for a file: whatever is there, it is not a folder that can be served.
-        [place] => match place.missing() {
-            Some(Errno::NOENT) | None => StartError::LibraryNotAFolder(place.path().to_owned()),
-            Some(why) => StartError::Library { library: place.path().to_owned(), why: why.into() },
+        [place] => match why(place) {
+            Errno::NOENT => StartError::LibraryNotAFolder(place.path().to_owned()),
+            why => StartError::Library { library: place.path().to_owned(), why: why.into() },
         },
         [first, ..] => StartError::NoFolder {
             count: places.len(),
             first: first.path().to_owned(),
-            why: first.missing().unwrap_or(Errno::NOENT).into(),
+            why: why(first).into(),
         },
     }
 }

@@ -7,7 +7,7 @@
 //! library. So the server reports the problem until the path leads back.
 
 use disk::Inode;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags, access};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -44,6 +44,11 @@ impl Place {
     /// Why it was missing at the start, if it was.
     pub(super) fn missing(&self) -> Option<Errno> {
         self.found.as_ref().err().copied()
+    }
+
+    /// Why nothing in it can be opened, if so: it was missing at the start, or this user may not enter it.
+    pub(super) fn closed(&self) -> Option<Errno> {
+        self.missing().or_else(|| access(&self.path, Access::EXEC_OK).err())
     }
 
     /// What is wrong, if the path no longer leads there.
