@@ -17,7 +17,7 @@ use node::{Agent, AgentOptions, FillWindow, answer, ceiling_of_links};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::bad_value::BadValue;
+use crate::bad_value::{self, BadValue};
 use crate::join::Gbps;
 use crate::{say, tell};
 
@@ -69,7 +69,7 @@ pub(crate) struct Node {
     #[arg(long, value_name = "GBPS")]
     ceiling: Option<Gbps>,
     /// Answer viewers on this address as a gateway does, from the newest snapshot of the fleet
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = bad_value::address)]
     answers: Option<SocketAddr>,
     /// Control socket of BIRD on this box: tell the fleet which prefixes the site's network reaches
     #[arg(long, value_name = "SOCKET")]

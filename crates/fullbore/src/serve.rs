@@ -2,7 +2,7 @@
 
 mod urls;
 
-use crate::{say, tell};
+use crate::{bad_value, say, tell};
 use appliance::config::{Certificate, Disk, HostedSite, Placement, Route, Switch};
 use appliance::upgrade::{Predecessor, Succession, UpgradeError};
 use appliance::{Config, Server};
@@ -44,10 +44,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "GIB", requires = "origin")]
     cache_gib: Option<f64>,
     /// Address to listen on; port 0 picks a free port [default: port 8443 on every address]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = bad_value::address)]
     listen: Option<SocketAddr>,
     /// Address of the dashboard, /healthz, /metrics and /status.json [default: 127.0.0.1:9443]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = bad_value::address)]
     admin: Option<SocketAddr>,
     /// TLS, or plain HTTP [default: on]
     #[arg(long, value_name = "on|off")]

@@ -11,7 +11,7 @@ use fleet::Name;
 use serde::{Deserialize, Deserializer};
 
 use super::Failed;
-use crate::bad_value::BadValue;
+use crate::bad_value::{self, BadValue};
 use crate::load::{Quantity, Time};
 
 /// A configuration is a page of text.
@@ -28,7 +28,7 @@ pub(super) struct Settings {
     #[arg(long, value_name = "DIR|s3://...")]
     pub(super) objects: Option<String>,
     /// Address for viewers; port 0 picks a free port [default: 0.0.0.0:8700]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = bad_value::address)]
     pub(super) public: Option<SocketAddr>,
     /// Certificate chain for viewers, PEM; repeat it with a --public-key each for several names [default: plain HTTP]
     #[arg(long, value_name = "FILE")]
@@ -39,10 +39,10 @@ pub(super) struct Settings {
     #[serde(deserialize_with = "one_or_more")]
     pub(super) public_key: Vec<PathBuf>,
     /// Address for nodes; port 0 picks a free port [default: 0.0.0.0:8702]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = bad_value::address)]
     pub(super) machines: Option<SocketAddr>,
     /// Address for operators: the fleet page, the API, metrics; port 0 picks a free port [default: 127.0.0.1:8701]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = bad_value::address)]
     pub(super) admin: Option<SocketAddr>,
     /// Certificate chain for operators, PEM; repeat it with an --admin-key each for several names [default: plain HTTP]
     #[arg(long, value_name = "FILE")]
