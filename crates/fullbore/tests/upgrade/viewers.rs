@@ -1,9 +1,10 @@
 //! Viewers who go on asking while servers come and go, and note all that a player would notice.
 
 use fullbore_tests::tls::{Offer, client};
-use rustls::{ClientConfig, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -12,8 +13,23 @@ use std::time::{Duration, Instant};
 /// How long a server may be silent. Long, because many servers and viewers share two cores.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
-trait Stream: Read + Write + Send {}
-impl<T: Read + Write + Send> Stream for T {}
+trait Stream: Read + Write + Send {
+    fn tcp(&self) -> &TcpStream;
+}
+
+impl Stream for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Stream for StreamOwned<ClientConnection, TcpStream> {
+    fn tcp(&self) -> &TcpStream {
+        &self.sock
+    }
+}
+
+type Open = BufReader<Box<dyn Stream>>;
 
 /// A crowd that asks until it is told to stop.
 pub(crate) struct Crowd {
@@ -141,8 +157,13 @@ impl Shared {
             }
             let kept = stream.take();
             let what = if kept.is_some() { "a kept connection" } else { "a new connection" };
-            match kept.map_or_else(|| self.connect(), Ok).and_then(|kept| self.ask(kept, asked)) {
-                Ok(open) => stream = open.filter(|_| keeps),
+            let open = kept.map_or_else(|| self.connect(), Ok);
+            let answered = open.and_then(|mut open| match self.ask(&mut open, asked) {
+                Ok(is_kept) => Ok(Some(open).filter(|_| is_kept && keeps)),
+                Err(why) => Err(format!("{why}; {}", both_ends(open.get_ref().tcp()))),
+            });
+            match answered {
+                Ok(kept) => stream = kept,
                 Err(why) => self.faults.lock().unwrap().push(format!("on {what}: {why}")),
             }
             asked += 1;
@@ -165,7 +186,7 @@ impl Shared {
         thread::sleep(due.saturating_sub(self.begun.elapsed()));
     }
 
-    fn connect(&self) -> Result<BufReader<Box<dyn Stream>>, String> {
+    fn connect(&self) -> Result<Open, String> {
         let tcp = TcpStream::connect(self.address).map_err(|why| format!("connecting: {why}"))?;
         tcp.set_read_timeout(Some(SILENT_MAX)).unwrap();
         self.connections.fetch_add(1, Ordering::Relaxed);
@@ -176,12 +197,8 @@ impl Shared {
         Ok(BufReader::new(stream))
     }
 
-    /// Requests a part of the film; returns the connection if the server keeps it.
-    fn ask(
-        &self,
-        mut stream: BufReader<Box<dyn Stream>>,
-        asked: usize,
-    ) -> Result<Option<BufReader<Box<dyn Stream>>>, String> {
+    /// Requests a part of the film; returns whether the server keeps the connection.
+    fn ask(&self, stream: &mut Open, asked: usize) -> Result<bool, String> {
         let (from, length) = (asked * 7919 % (self.film.len() / 2), 20_000 + asked % 7 * 30_000);
         let end = (from + length).min(self.film.len());
         let range = format!("Range: bytes={from}-{}\r\n", end - 1);
@@ -209,6 +226,14 @@ impl Shared {
             return Err("other bytes".into());
         }
         self.answers.fetch_add(1, Ordering::Relaxed);
-        Ok((!head.contains("Connection: close")).then_some(stream))
+        Ok(!head.contains("Connection: close"))
     }
+}
+
+/// What the kernel says about a connection of this machine that is not as it should be: who has it, what waits where, and for which timer.
+fn both_ends(tcp: &TcpStream) -> String {
+    let Ok(own) = tcp.local_addr() else { return "it is gone".into() };
+    let filter = format!("( sport = :{0} or dport = :{0} )", own.port());
+    let said = Command::new("ss").args(["-Htnpoime", &filter]).output();
+    said.map_or_else(|why| why.to_string(), |said| String::from_utf8_lossy(&said.stdout).into())
 }
