@@ -43,7 +43,13 @@ impl Worker {
             }
             sleep(GIVES_BACK_EVERY).await;
         }
-        Pool::take_back(resources.reader.pools());
-        Pool::take_back(once(&resources.send_buffers));
+        Pool::keep(resources.reader.pools());
+        Pool::keep(once(&resources.send_buffers));
+        // The other server has as many registered, and needs a moment to give them back: both at once are more memory than there may be, or more
+        // than one user may lock.
+        sleep(self.leaves_within).await;
+        if self.registers_buffers && !self.drain.is_announced() {
+            Pool::register(resources.reader.pools());
+        }
     }
 }

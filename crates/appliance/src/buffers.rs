@@ -57,14 +57,17 @@ fn pool_options(config: &Config, buffer_bytes: usize, pools: usize) -> PoolOptio
 }
 
 /// A worker's buffers: for reads, in a pool on each of `nodes`, and for sealed records. If memory is bounded (`takes_early`), all of it is
-/// allocated at once, so that the rest is left for viewers.
+/// allocated at once, so that the rest is left for viewers. `registers` says whether the ring is to know the former from the start.
 pub(crate) fn pools(
     config: &Config,
     bytes: usize,
     nodes: &[Option<u32>],
     takes_early: bool,
+    registers: bool,
 ) -> io::Result<(Vec<Pool>, Pool)> {
-    let read_buffers = Pool::on_nodes(pool_options(config, bytes, nodes.len()), nodes)?;
+    let options = pool_options(config, bytes, nodes.len());
+    let register = options.register && registers;
+    let read_buffers = Pool::on_nodes(PoolOptions { register, ..options }, nodes)?;
     // The ring has one table of registered buffers, and only reads use it.
     let options = PoolOptions { register: false, ..pool_options(config, bytes, 1) };
     let send_buffers = Pool::new(options)?;

@@ -248,6 +248,7 @@ fn start_worker(
         audience: Arc::clone(&start.audiences[index]),
         access_log: start.access_log.as_ref().map(AccessLog::for_worker),
         own_tcp,
+        is_away: start.is_away,
     };
     let (ready, end) = (start.ready.clone(), start.end.clone());
     let cpu = start.shared.config.is_on(Switch::Pinning).then_some(seat.cpu);

@@ -65,6 +65,8 @@ pub struct Worker {
     pub answering: Answering,
     /// In what time its viewers leave for another server.
     pub(crate) leaves_within: Duration,
+    /// Whether the ring is to know its buffers.
+    pub(crate) registers_buffers: bool,
     /// The memory that responses hold.
     pub in_memory: InMemory,
     /// What the worker reports.
@@ -122,6 +124,8 @@ pub(crate) struct Parts {
     pub(crate) access_log: Option<AccessLog>,
     /// The parts of our own TCP, on the bypass route.
     pub(crate) own_tcp: Option<own_tcp::Parts>,
+    /// It accepts nothing at first, because another server does.
+    pub(crate) is_away: bool,
 }
 
 /// Parts that all workers have in common.
@@ -175,7 +179,7 @@ impl Worker {
     /// If the library cannot be opened or there is no memory.
     pub(crate) fn new(parts: Parts) -> io::Result<Rc<Self>> {
         let resources = Rc::new(resources(&parts)?);
-        let Parts { shared, place, numbers, audience, access_log, own_tcp } = parts;
+        let Parts { shared, place, numbers, audience, access_log, own_tcp, .. } = parts;
         let config = &*shared.config;
         let open_files_max =
             if config.is_on(Switch::Files) { config.limits.open_files_max } else { 0 };
@@ -207,6 +211,7 @@ impl Worker {
             libraries,
             answering: Answering::new(config),
             leaves_within: away::leaves_within(config),
+            registers_buffers: config.is_on(Switch::Registered),
             in_memory: InMemory::new(config.limits.response_bytes_max),
             reports: Reports {
                 experience: shared.experience.map(|(salt, epoch)| Experience::new(salt, epoch)),
@@ -562,8 +567,9 @@ fn resources(parts: &Parts) -> io::Result<Resources> {
     let sizes = place.sizes;
     let config = &*shared.config;
     let nodes: Vec<_> = place.banks.iter().map(|bank| bank.node).collect();
+    let (takes_early, registers) = (shared.takes_buffers_early, !parts.is_away);
     let (read_buffers, send_buffers) =
-        buffers::pools(config, sizes.buffer_bytes, &nodes, shared.takes_buffers_early)?;
+        buffers::pools(config, sizes.buffer_bytes, &nodes, takes_early, registers)?;
     let seconds = Duration::from_secs_f64;
     Ok(Resources {
         reader: reader(config, place, read_buffers),

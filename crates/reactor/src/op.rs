@@ -5,7 +5,7 @@
 
 use crate::executor::{Core, with_core_shared};
 use crate::fd::Fd;
-use crate::pool::Buffer;
+use crate::pool::{Buffer, Named};
 use io_uring::{cqueue, opcode, squeue, types};
 use slab::Slab;
 use std::collections::VecDeque;
@@ -237,6 +237,7 @@ fn poll_for(fd: &Fd, events: libc::c_short) -> Op<Fd> {
 pub struct Reading {
     /// The buffer that was read into.
     pub buffer: Buffer,
+    _named: Option<Named>,
     _file: Fd,
 }
 
@@ -258,15 +259,16 @@ pub fn read_at(
     let bytes = u32::try_from(range.len()).expect("a buffer is smaller than 4 GiB");
     let memory = buffer[range].as_mut_ptr();
     let fd = types::Fd(file.as_raw_fd());
-    let entry = match buffer.registered_index() {
-        Some(index) => opcode::ReadFixed::new(fd, memory, bytes, index)
+    let named = buffer.named();
+    let entry = match &named {
+        Some(named) => opcode::ReadFixed::new(fd, memory, bytes, named.number)
             .offset(file_offset)
             .rw_flags(rw_flags)
             .build(),
         None => opcode::Read::new(fd, memory, bytes).offset(file_offset).rw_flags(rw_flags).build(),
     };
     // SAFETY: the pool's memory stays where it is while the buffer is held, and `Reading` holds it and the file.
-    unsafe { Op::start(entry, Reading { buffer, _file: file.clone() }) }
+    unsafe { Op::start(entry, Reading { buffer, _named: named, _file: file.clone() }) }
 }
 
 /// Reads into memory that belongs to no pool.

@@ -30,10 +30,11 @@ struct Shared {
     /// Of these, how many [`Pool::take_spare`] leaves.
     kept: usize,
     /// The ring's number for the first buffer.
-    registered_from: usize,
-    /// How many buffers, from the first on, are registered with the ring, if `is_registered`.
-    registered: usize,
-    is_registered: Cell<bool>,
+    registered_from: Cell<usize>,
+    /// How many buffers, from the first on, are registered with the ring.
+    registered: Cell<usize>,
+    /// Operations under way that name a buffer by its number.
+    naming: Cell<usize>,
     /// Whether memory of free buffers [is given back](Pool::give_back).
     gives_back: Cell<bool>,
     /// Whether all memory [was to be there at once](Pool::touch).
@@ -101,26 +102,17 @@ impl Pool {
     pub fn on_nodes(options: PoolOptions, nodes: &[Option<u32>]) -> io::Result<Vec<Self>> {
         assert!(options.count > 0 && options.buffer_bytes > 0 && options.buffer_bytes % 4096 == 0);
         let bytes = options.count * options.buffer_bytes;
-        let memories = nodes.iter().map(|node| memory_on(*node, bytes, options.large_pages));
-        let memories = memories.collect::<io::Result<Vec<_>>>()?;
-        let mut registered = 0;
+        let pool = |node: &Option<u32>| {
+            memory_on(*node, bytes, options.large_pages).map(|memory| Self::of(memory, options))
+        };
+        let pools = nodes.iter().map(pool).collect::<io::Result<Vec<_>>>()?;
         if options.register {
-            registered = register(&memories, options);
-            let bytes = memories.len() * registered * options.buffer_bytes;
-            with_core(|core| core.features.borrow_mut().registered_bytes = bytes);
+            Self::register(pools.iter());
         }
-        let numbered = memories.into_iter().enumerate();
-        Ok(numbered
-            .map(|(nth, memory)| Self::of(memory, options, nth * registered, registered))
-            .collect())
+        Ok(pools)
     }
 
-    fn of(
-        memory: Mapping,
-        options: PoolOptions,
-        registered_from: usize,
-        registered: usize,
-    ) -> Self {
+    fn of(memory: Mapping, options: PoolOptions) -> Self {
         // Low indices on top: they are the registered ones.
         let free =
             (0..u32::try_from(options.count).expect("fewer than 2^32 buffers")).rev().collect();
@@ -129,9 +121,9 @@ impl Pool {
             buffer_bytes: options.buffer_bytes,
             count: options.count,
             kept: (options.count / 8).max(1).min(options.count - 1),
-            registered_from,
-            registered,
-            is_registered: Cell::new(registered > 0),
+            registered_from: Cell::new(0),
+            registered: Cell::new(0),
+            naming: Cell::new(0),
             gives_back: Cell::new(false),
             is_touched: Cell::new(false),
             fifo: options.fifo,
@@ -140,6 +132,34 @@ impl Pool {
             waiting: RefCell::default(),
             waits: Cell::new(0),
         }))
+    }
+
+    /// Has the ring know buffers by a number: as many of each pool as the memlock limit allows, all, or half, and so on. `pools` are all that
+    /// share its table, and of one size. It does nothing if the ring knows some already.
+    pub fn register<'a>(pools: impl Iterator<Item = &'a Self> + Clone) {
+        let Some(Self(first)) = pools.clone().next().filter(|pool| !pool.is_registered()) else {
+            return;
+        };
+        let number = pools.clone().count();
+        let mut count = first.count.min(usize::from(u16::MAX) / number);
+        while count > 0 {
+            let slots = pools.clone().flat_map(|pool| pool.0.slots(count));
+            let slots: Vec<_> = slots.collect();
+            // SAFETY: the kernel takes its own references to these pages, so they outlive even the mapping.
+            if with_core(|core| unsafe { core.register(&slots) }).is_ok() {
+                break;
+            }
+            count /= 2;
+        }
+        for (nth, Self(pool)) in pools.enumerate() {
+            pool.registered_from.set(nth * count);
+            pool.registered.set(count);
+        }
+        say_registered(Some(number * count * first.buffer_bytes));
+    }
+
+    fn is_registered(&self) -> bool {
+        self.0.registered.get() > 0
     }
 
     /// Has the kernel give all of the memory now (`MADV_POPULATE_WRITE`), so that nobody finds out later that there is none.
@@ -152,39 +172,29 @@ impl Pool {
     }
 
     /// Gives the memory of free buffers of these pools back to the kernel. One that is taken later gets small pages, so it costs no more than its
-    /// size. Call it again for those that have become free since; [`Self::take_back`] ends this.
+    /// size. Call it again for those that have become free since; [`Self::keep`] ends this.
     ///
-    /// Registered buffers keep their memory while anybody holds one of them, because the ring's table goes as a whole. `pools` are all that
-    /// share it.
+    /// The ring forgets registered buffers, which it would keep in memory. That takes until no operation names one any more: those that begin
+    /// from now on don't. `pools` are all that share its table.
     pub fn give_back<'a>(pools: impl Iterator<Item = &'a Self> + Clone) {
-        let is_registered = pools.clone().any(|pool| pool.0.is_registered.get());
-        let is_idle = pools.clone().all(|pool| pool.0.registered_are_free());
-        if is_registered && is_idle && with_core(|core| core.unregister()).is_ok() {
-            pools.clone().for_each(|pool| pool.0.is_registered.set(false));
+        pools.clone().for_each(|pool| pool.0.begin_to_give_back());
+        let is_registered = pools.clone().any(Self::is_registered);
+        let is_named = pools.clone().any(|pool| pool.0.naming.get() > 0);
+        if is_registered && !is_named && with_core(|core| core.unregister()).is_ok() {
+            pools.clone().for_each(|pool| pool.0.registered.set(0));
+            say_registered(None);
         }
         pools.for_each(|pool| pool.0.give_free_back());
     }
 
-    /// Keeps the memory of free buffers from now on, and registers what was registered before.
-    pub fn take_back<'a>(pools: impl Iterator<Item = &'a Self> + Clone) {
-        let mut were_registered = Vec::new();
+    /// Keeps the memory of free buffers from now on. What was registered before is not: see [`Self::register`].
+    pub fn keep<'a>(pools: impl Iterator<Item = &'a Self>) {
         for Self(pool) in pools.filter(|pool| pool.0.gives_back.replace(false)) {
             pool.memory.use_large_pages(true);
             if pool.is_touched.get() {
                 // What the kernel has no memory for is missed when it is used, as without this.
                 let _ = pool.populate();
             }
-            if !pool.is_registered.get() {
-                were_registered.push(pool);
-            }
-        }
-        let slots = were_registered.iter();
-        let slots =
-            slots.flat_map(|pool| slots_of(&pool.memory, pool.registered, pool.buffer_bytes));
-        let slots: Vec<_> = slots.collect();
-        // SAFETY: as for `register`.
-        if !slots.is_empty() && with_core(|core| unsafe { core.register(&slots) }).is_ok() {
-            were_registered.iter().for_each(|pool| pool.is_registered.set(true));
         }
     }
 
@@ -284,32 +294,9 @@ fn memory_on(node: Option<u32>, bytes: usize, large_pages: bool) -> io::Result<M
     Ok(memory)
 }
 
-/// Registers as many buffers of each mapping as the limits allow: all, or half, and so on. Returns how many.
-fn register(memories: &[Mapping], options: PoolOptions) -> usize {
-    let mut count = options.count.min(usize::from(u16::MAX) / memories.len().max(1));
-    while count > 0 {
-        let buffers_of = |memory| slots_of(memory, count, options.buffer_bytes);
-        let buffers: Vec<_> = memories.iter().flat_map(buffers_of).collect();
-        // SAFETY: the kernel takes its own references to these pages, so they outlive even the mapping.
-        match with_core(|core| unsafe { core.register(&buffers) }) {
-            Ok(()) => return count,
-            Err(_) => count /= 2,
-        }
-    }
-    0
-}
-
-/// The first `count` buffers of a mapping, as the ring is told of them.
-fn slots_of(
-    memory: &Mapping,
-    count: usize,
-    buffer_bytes: usize,
-) -> impl Iterator<Item = libc::iovec> + use<> {
-    let base = memory.base;
-    (0..count).map(move |index| libc::iovec {
-        iov_base: base.wrapping_add(index * buffer_bytes).cast(),
-        iov_len: buffer_bytes,
-    })
+/// Notes how many bytes of buffers the ring knows; none if nobody wants it to.
+fn say_registered(bytes: Option<usize>) {
+    with_core(|core| core.features.borrow_mut().registered_bytes = bytes);
 }
 
 /// A place in a queue for a buffer. Leaving it, served or not, lets the next one look.
@@ -355,24 +342,24 @@ impl Shared {
         if error.raw_os_error() == Some(libc::EINVAL) { Ok(()) } else { Err(error) }
     }
 
-    /// How many buffers, from the first on, the ring knows now.
-    fn registered_now(&self) -> usize {
-        if self.is_registered.get() { self.registered } else { 0 }
+    /// The first `count` buffers, as the ring is told of them.
+    fn slots(&self, count: usize) -> impl Iterator<Item = libc::iovec> + use<> {
+        let (base, iov_len) = (self.memory.base, self.buffer_bytes);
+        (0..count).map(move |index| libc::iovec {
+            iov_base: base.wrapping_add(index * iov_len).cast(),
+            iov_len,
+        })
     }
 
-    /// Whether nobody holds a registered buffer, so that no operation can use one.
-    fn registered_are_free(&self) -> bool {
-        let registered = self.registered_now();
-        self.free.borrow().iter().filter(|index| (**index as usize) < registered).count()
-            == registered
-    }
-
-    fn give_free_back(&self) {
+    fn begin_to_give_back(&self) {
         if !self.gives_back.replace(true) {
             self.memory.use_large_pages(false);
         }
+    }
+
+    fn give_free_back(&self) {
         for index in self.free.borrow().iter().map(|index| *index as usize) {
-            if index >= self.registered_now() {
+            if index >= self.registered.get() {
                 // SAFETY: nobody holds the buffer, because it is free, and the ring does not know it.
                 unsafe { self.memory.give_back(index * self.buffer_bytes, self.buffer_bytes) };
             }
@@ -442,12 +429,15 @@ impl Buffer {
         *self.pool.held.borrow_mut().entry(disk).or_default() += 1;
     }
 
-    /// The index under which the ring knows this buffer.
-    pub(crate) fn registered_index(&self) -> Option<u16> {
-        let index = self.index as usize;
-        let registered =
-            (index < self.pool.registered_now()).then(|| self.pool.registered_from + index)?;
-        u16::try_from(registered).ok()
+    /// The name by which an operation may call this buffer, if the ring knows it and is to go on knowing it.
+    pub(crate) fn named(&self) -> Option<Named> {
+        let (pool, index) = (&self.pool, self.index as usize);
+        if index >= pool.registered.get() || pool.gives_back.get() {
+            return None;
+        }
+        let number = u16::try_from(pool.registered_from.get() + index).ok()?;
+        pool.naming.set(pool.naming.get() + 1);
+        Some(Named { pool: Rc::clone(pool), number })
     }
 
     fn base(&self) -> *mut u8 {
@@ -480,5 +470,18 @@ impl Drop for Buffer {
         }
         self.pool.free.borrow_mut().push_back(self.index);
         self.pool.wake_first();
+    }
+}
+
+/// Keeps the ring from forgetting registered buffers while an operation names one.
+pub(crate) struct Named {
+    pool: Rc<Shared>,
+    /// Under which the ring knows the buffer.
+    pub(crate) number: u16,
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        self.pool.naming.set(self.pool.naming.get() - 1);
     }
 }

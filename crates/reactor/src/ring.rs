@@ -44,8 +44,8 @@ pub struct RingFeatures {
     pub operations: usize,
     /// One multishot accept yields many connections (Linux 5.19).
     pub multishot_accept: bool,
-    /// Bytes of the buffer pool that the ring knows by index, so that direct reads need not pin pages each time.
-    pub registered_bytes: usize,
+    /// Bytes of the buffer pool that the ring knows by index, so that direct reads need not pin pages each time. None if it was not told of any.
+    pub registered_bytes: Option<usize>,
 }
 
 impl RingFeatures {
@@ -63,10 +63,10 @@ impl RingFeatures {
         if !self.multishot_accept {
             said.push("one accept at a time (multishot needs Linux 5.19)".to_owned());
         }
-        said.push(match self.registered_bytes {
+        said.extend(self.registered_bytes.map(|bytes| match bytes {
             0 => "no registered buffers (the memlock limit is too low)".to_owned(),
             bytes => format!("{:.1} MiB of buffers registered", bytes as f64 / f64::from(1 << 20)),
-        });
+        }));
         said.join(", ")
     }
 }
@@ -88,7 +88,7 @@ pub(crate) fn set_up(options: RingOptions) -> io::Result<(IoUring, RingFeatures)
                     operations,
                     // Both arrived in 5.19; the kernel has no flag of its own for multishot accept.
                     multishot_accept: coop_taskrun,
-                    registered_bytes: 0,
+                    registered_bytes: None,
                 };
                 return Ok((ring, features));
             }

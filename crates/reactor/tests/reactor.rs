@@ -67,7 +67,8 @@ fn free_buffers_give_their_memory_back_and_can_be_read_into_afterwards() {
             }
         }
         read_into_all().await;
-        Pool::take_back(pools.iter());
+        Pool::keep(pools.iter());
+        Pool::register(pools[..1].iter());
         read_into_all().await;
         drop(used(&pools[0], 4).await);
         assert!(
@@ -76,6 +77,42 @@ fn free_buffers_give_their_memory_back_and_can_be_read_into_afterwards() {
         );
     });
     reading.unwrap();
+}
+
+/// Buffers that viewers hold, for as long as they like, don't keep registered memory: only operations do.
+#[test]
+fn registered_buffers_are_given_back_once_no_operation_names_one() {
+    let reactor = reactor();
+    let (reader, mut writer) = UnixStream::pair().unwrap();
+    let pool = reactor.run(async { Rc::new(pool(4)) }).unwrap();
+    let registered = || reactor.features().registered_bytes;
+    let all = Some(4 * 8192);
+    if registered() != all {
+        return eprintln!("SKIPPED: the memlock limit is too low to register buffers");
+    }
+    let under_way = Rc::clone(&pool);
+    let (held, reading) = reactor
+        .run(async move {
+            let held = under_way.take().await;
+            let reader = Fd::from(OwnedFd::from(reader));
+            let mut reading = op::read_at(&reader, under_way.take().await, 0..10, 0, 0);
+            assert!(timeout_at(now(), &mut reading).await.is_err(), "there is nothing to read");
+            Pool::give_back([&*under_way].into_iter());
+            (held, reading)
+        })
+        .unwrap();
+    assert_eq!(registered(), all, "an operation names one");
+    writer.write_all(b"10 letters").unwrap();
+    let asked = Rc::clone(&pool);
+    let read = reactor.run(async move {
+        let (result, reading) = reading.await;
+        assert_eq!((result.unwrap(), &reading.buffer[..10]), (10, &b"10 letters"[..]));
+        drop(reading);
+        Pool::give_back([&*asked].into_iter());
+    });
+    read.unwrap();
+    assert_eq!(registered(), None, "one is still held");
+    drop((held, pool));
 }
 
 fn file_of(bytes: &[u8]) -> Fd {
@@ -114,7 +151,7 @@ fn pools_on_several_nodes_share_the_ring_s_table_of_buffers() {
     let pools = pools.unwrap();
     let registered = reactor.features().registered_bytes;
     // All, or half, as the memlock limit allows; as many of each pool.
-    assert!([0, 2 * 8192, 6 * 8192].contains(&registered), "{registered}");
+    assert!([0, 2 * 8192, 6 * 8192].map(Some).contains(&registered), "{registered:?}");
     let content: Vec<u8> = (0..6 * 8192u32).map(|n| (n / 8192) as u8).collect();
     let test = async move {
         let file = file_of(&content);
