@@ -10,7 +10,7 @@
 # shellcheck source=packaging/others.bash
 . packaging/others.bash
 
-PACKAGE_NEEDS=(dpkg-deb=dpkg dpkg-shlibdeps=dpkg-dev strip=binutils xz=xz-utils gzip=gzip git=git)
+PACKAGE_NEEDS=(dpkg-deb=dpkg dpkg-shlibdeps=dpkg-dev objcopy=binutils xz=xz-utils gzip=gzip git=git)
 
 # Set by package_facts.
 PACKAGE_VERSION=""      # as Debian orders versions, without Debian's revision
@@ -88,20 +88,28 @@ package_facts() { # PROGRAM
 
 # VOICE is a program of the same commit that runs here: it writes the manual and the completions.
 package_pack() { # PROGRAM VOICE OUT REVISION QUICK: prints where the files are
-  local scratch shell strip=strip machine=${PACKAGE_TARGET%-*}
+  local scratch shell tools="" machine=${PACKAGE_TARGET%-*}
   umask 022
   scratch=$(mktemp -d)
   mkdir -p "$3" "$scratch/completions"
-  [ "$machine" = "$(uname -m)" ] || strip=$machine-linux-gnu-strip
+  [ "$machine" = "$(uname -m)" ] || tools=$machine-linux-gnu-
   # Names of functions stay, for what a crash prints. The linker's build id is a digest of the program with its debug information, which names the
   # folder of the build.
-  "$strip" --strip-debug --remove-section=.note.gnu.build-id -o "$scratch/program" "$1"
+  package_names "${tools}nm" "$1" >"$scratch/names"
+  "${tools}objcopy" --strip-debug --redefine-syms="$scratch/names" --remove-section=.note.gnu.build-id "$1" "$scratch/program"
   "$2" man "$scratch/man"
   for shell in bash fish zsh; do "$2" completions "$shell" >"$scratch/completions/$shell"; done
   package_licences >"$scratch/licences"
   case $PACKAGE_TARGET in *-gnu) package_deb "$scratch" "$3" "$4" "$5" ;; esac
   package_tarball "$scratch" "$3" "$5"
   rm -r "$scratch"
+}
+
+# Where LLVM moves code from one crate to another, it ends names with a digest of the crate (NAME.llvm.DIGEST), which depends on the folder of the
+# build by the debug information. A number in its place, by address, does not.
+package_names() { # NM PROGRAM: prints each such name and its new one
+  "$1" "$2" | awk '$3 ~ /\.llvm\.[0-9]+$/ { name = $3; sub(/\.llvm\..*/, "", name); print $1, name, $3 }' |
+    LC_ALL=C sort | awk '{ print $3, $2 ".llvm." NR }'
 }
 
 # --- the tree ------------------------------------------------------------------------------------------------------------------
