@@ -9,8 +9,8 @@
 //! of its buffers, stops nobody who reads from another one, and a disk that is alone has three quarters.
 
 use crate::executor::with_core;
-use crate::mapping::Mapping;
-use crate::node::{prefer_node_for, preferred_node};
+use crate::memory::MemoryPart;
+use crate::node::preferred_node;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -24,7 +24,7 @@ use std::task::{Context, Poll, Waker};
 pub struct Pool(Rc<Shared>);
 
 struct Shared {
-    memory: Mapping,
+    memory: MemoryPart,
     buffer_bytes: usize,
     count: usize,
     /// Of these, how many [`Pool::take_spare`] leaves.
@@ -100,19 +100,30 @@ impl Pool {
     /// # Panics
     /// As [`Self::new`].
     pub fn on_nodes(options: PoolOptions, nodes: &[Option<u32>]) -> io::Result<Vec<Self>> {
-        assert!(options.count > 0 && options.buffer_bytes > 0 && options.buffer_bytes % 4096 == 0);
         let bytes = options.count * options.buffer_bytes;
-        let pool = |node: &Option<u32>| {
-            memory_on(*node, bytes, options.large_pages).map(|memory| Self::of(memory, options))
-        };
-        let pools = nodes.iter().map(pool).collect::<io::Result<Vec<_>>>()?;
+        let memories = nodes.iter().map(|node| memory_on(*node, bytes, options.large_pages));
+        Ok(Self::within(memories.collect::<io::Result<_>>()?, options))
+    }
+
+    /// As [`Self::on_nodes`], but makes the pools in memory that is there already: each of as many buffers as all of `memories` have room for, and of
+    /// no more than the options say.
+    ///
+    /// # Panics
+    /// If one has room for none, and as [`Self::new`].
+    pub fn within(memories: Vec<MemoryPart>, options: PoolOptions) -> Vec<Self> {
+        assert!(options.buffer_bytes > 0 && options.buffer_bytes % 4096 == 0);
+        let room = memories.iter().map(|memory| memory.bytes() / options.buffer_bytes).min();
+        let count = options.count.min(room.unwrap_or(options.count));
+        assert!(count > 0, "room for a buffer");
+        let options = PoolOptions { count, ..options };
+        let pools: Vec<_> = memories.into_iter().map(|memory| Self::of(memory, options)).collect();
         if options.register {
             Self::register(pools.iter());
         }
-        Ok(pools)
+        pools
     }
 
-    fn of(memory: Mapping, options: PoolOptions) -> Self {
+    fn of(memory: MemoryPart, options: PoolOptions) -> Self {
         // Low indices on top: they are the registered ones.
         let free =
             (0..u32::try_from(options.count).expect("fewer than 2^32 buffers")).rev().collect();
@@ -284,12 +295,11 @@ impl Pool {
 }
 
 /// Memory for a pool, from `node` if one is given.
-fn memory_on(node: Option<u32>, bytes: usize, large_pages: bool) -> io::Result<Mapping> {
-    let memory = Mapping::anonymous(bytes, large_pages)?;
+fn memory_on(node: Option<u32>, bytes: usize, large_pages: bool) -> io::Result<MemoryPart> {
+    let memory = MemoryPart::new(bytes, large_pages)?;
     if let Some(node) = node {
-        // Before it is used: a large page may reach into the pool of another thread, unless that prefers another node. If the kernel
-        // refuses, memory is where this thread uses it first.
-        let _ = prefer_node_for(memory.base, memory.bytes, node);
+        // Before it is used: a large page may reach into the pool of another thread, unless that prefers another node.
+        memory.prefer_node(node);
     }
     Ok(memory)
 }
@@ -333,7 +343,7 @@ impl Drop for Place<'_> {
 impl Shared {
     /// See [`Pool::touch`].
     fn populate(&self) -> io::Result<()> {
-        let Mapping { base, bytes, .. } = self.memory;
+        let (base, bytes) = (self.memory.base(), self.memory.bytes());
         // SAFETY: the mapping is ours, and the call leaves what is in it as it is.
         if unsafe { libc::madvise(base.cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0 {
             return Ok(());
@@ -344,7 +354,7 @@ impl Shared {
 
     /// The first `count` buffers, as the ring is told of them.
     fn slots(&self, count: usize) -> impl Iterator<Item = libc::iovec> + use<> {
-        let (base, iov_len) = (self.memory.base, self.buffer_bytes);
+        let (base, iov_len) = (self.memory.base(), self.buffer_bytes);
         (0..count).map(move |index| libc::iovec {
             iov_base: base.wrapping_add(index * iov_len).cast(),
             iov_len,
@@ -358,6 +368,9 @@ impl Shared {
     }
 
     fn give_free_back(&self) {
+        if self.memory.is_pinned() {
+            return;
+        }
         for index in self.free.borrow().iter().map(|index| *index as usize) {
             if index >= self.registered.get() {
                 // SAFETY: nobody holds the buffer, because it is free, and the ring does not know it.
@@ -441,7 +454,7 @@ impl Buffer {
     }
 
     fn base(&self) -> *mut u8 {
-        self.pool.memory.base.wrapping_add(self.index as usize * self.pool.buffer_bytes)
+        self.pool.memory.base().wrapping_add(self.index as usize * self.pool.buffer_bytes)
     }
 }
 

@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/reactor/src/disk_ring.rs", "a ring that reads into memory of its own"),
     ("crates/reactor/src/executor.rs", "wakers and the ring's registration"),
     ("crates/reactor/src/lease.rs", "fcntl(F_SETLEASE)"),
+    ("crates/reactor/src/memory.rs", "parts of a mapping, each with an owner"),
     ("crates/reactor/src/node.rs", "set_mempolicy, mbind"),
     ("crates/reactor/src/op.rs", "ring operations, which point into buffers that they own"),
     ("crates/reactor/src/pool.rs", "pages for buffers"),
