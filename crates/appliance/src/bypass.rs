@@ -119,6 +119,7 @@ fn xdp(config: &Config, queues: u32) -> Result<Vec<Interface>, OpenError> {
         queues,
         flows: config.bypass.addresses.iter().map(flow).collect(),
         zero_copy: true,
+        lends: None,
         streams_payload: !config.is_on(Switch::CachedFrames),
     };
     plan.open().map_err(OpenError::Device)

@@ -3,16 +3,18 @@
 //!
 //! Nothing waits here, and no payload is held: the caller passes it in when [`Driver::permit`] allows it to be sent.
 
+use crate::Interface;
 use crate::compose::{Between, Head};
 use crate::drop_reason::Statistics;
 use crate::icmp::TooBig;
+use crate::kept::Kept;
 use crate::neighbours::Resolved;
 use crate::parse::Packet;
 use crate::siblings::Sibling;
-use crate::{Device, Interface};
-use reactor::Fd;
+use reactor::{Buffer, Fd};
 use std::io;
 use std::ops::Range;
+use std::rc::Rc;
 use std::time::Instant;
 use tcp::{Arrived, Ecn, Endpoint, Id, Transmit, Withheld};
 
@@ -31,6 +33,8 @@ pub struct Driver {
     sibling: Sibling,
     /// Segments without a route to their peer.
     unrouted: u64,
+    /// Buffers that the device reads.
+    kept: Kept,
 }
 
 /// Why bytes are not sent now.
@@ -45,7 +49,7 @@ pub enum Blocked {
 impl Driver {
     /// Drives `endpoint` over `interface`.
     pub fn new(endpoint: Endpoint, interface: Interface, sibling: Sibling) -> Self {
-        Self { endpoint, interface, sibling, unrouted: 0 }
+        Self { endpoint, interface, sibling, unrouted: 0, kept: Kept::default() }
     }
 
     /// Copies of the device's descriptor, and of the descriptor that reports changed routes if there is one, to wait for.
@@ -144,19 +148,25 @@ impl Driver {
         let _ = self.interface.device.send(head, payload, transmit.segment_bytes.max(1));
     }
 
-    /// Makes the device send what was handed to it.
+    /// Keeps the buffer of `bytes`, which were just sent, for as long as the device reads it.
+    pub fn keep(&mut self, bytes: &[u8], buffer: &Rc<Buffer>) {
+        self.kept.keep(&self.interface.device, bytes, buffer);
+    }
+
+    /// Makes the device send what was handed to it, and lets go of the buffers that it has read.
     ///
     /// # Errors
     /// If the device is gone.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.interface.device.flush()
+        let flushed = self.interface.device.flush();
+        self.kept.let_go(&mut self.interface.device);
+        flushed
     }
 
     /// Whether the device takes that many bytes now, in segments of this size.
     fn has_room(&mut self, bytes: usize, segment_bytes: u16) -> bool {
-        let device: &mut Device = &mut self.interface.device;
-        device.can_send(bytes, segment_bytes)
-            || device.flush().is_ok() && device.can_send(bytes, segment_bytes)
+        self.interface.device.can_send(bytes, segment_bytes)
+            || self.flush().is_ok() && self.interface.device.can_send(bytes, segment_bytes)
     }
 
     /// This worker's place among the device's workers.

@@ -29,7 +29,7 @@
 //! - What arrives comes from strangers. It becomes either a [`Packet`] with checked lengths and a right checksum, or a
 //!   count of a [`DropReason`]. No input makes this panic.
 //! - Nothing is allocated per frame, and no frame is copied more than once: by the kernel (TAP), or into a chunk that
-//!   is shared with it (AF_XDP).
+//!   is shared with it (AF_XDP), unless its payload lies in such memory already.
 //!
 //! Read [`parse`](mod@parse) and [`compose`] first, then [`plan`] and [`xdp`], and [`driver`] last.
 
@@ -39,6 +39,7 @@ pub mod driver;
 pub mod drop_reason;
 pub mod error;
 pub mod icmp;
+pub mod kept;
 mod kernel;
 pub mod neighbours;
 mod netlink;
@@ -56,13 +57,15 @@ pub use driver::{Blocked, Driver};
 pub use drop_reason::{DropReason, Statistics};
 pub use error::SetupError;
 pub use icmp::TooBig;
+pub use kept::Kept;
 pub use neighbours::{Neighbours, Resolved};
 pub use parse::{Checksum, Mac, Packet, Segment, parse};
 pub use plan::TapPlan;
 pub use siblings::{Sibling, siblings};
 pub use tap::{PAYLOAD_SLICES_MAX, Tap};
-pub use xdp::{Xdp, XdpPlan, receive_queues};
+pub use xdp::{BuffersInPlace, Xdp, XdpPlan, receive_queues};
 
+use reactor::MemoryPart;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -128,9 +131,9 @@ impl Device {
     }
 
     /// Sends one segment, or several as one. If the payload is longer than `segment_bytes`, it is cut into segments of
-    /// that length, the last one shorter: by the kernel or, if the kernel cannot, by the device itself. All or nothing;
-    /// the payload is copied before this returns. With many small segments, it is cheaper to call this repeatedly and
-    /// [`Self::flush`] once.
+    /// that length, the last one shorter: by the kernel or, if the kernel cannot, by the device itself. All or nothing.
+    /// The payload is copied before this returns, except for what lies in [memory of the device](Self::take_memory).
+    /// With many small segments, it is cheaper to call this repeatedly and [`Self::flush`] once.
     ///
     /// # Errors
     /// If the kernel does not take it. The segment is lost, as on any wire, and counted.
@@ -165,6 +168,31 @@ impl Device {
                 synthetic.flush();
                 Ok(())
             }
+        }
+    }
+
+    /// Memory that the device sends from without copying it first, if it has some. What was sent from there must stay as it is, and
+    /// [`Self::in_flight`] tells of which buffer it is. [`Self::next_returned`] names that buffer when it may be written to again.
+    pub fn take_memory(&mut self) -> Option<MemoryPart> {
+        match self {
+            Self::Xdp(xdp) => xdp.take_memory(),
+            Self::Tap(_) | Self::Synthetic(_) => None,
+        }
+    }
+
+    /// The number of the buffer that has these bytes, if the device still reads some of it.
+    pub fn in_flight(&self, bytes: &[u8]) -> Option<usize> {
+        match self {
+            Self::Xdp(xdp) => xdp.in_flight(bytes),
+            Self::Tap(_) | Self::Synthetic(_) => None,
+        }
+    }
+
+    /// The number of a buffer that the device has read all of since this named it last. Ask after [`Self::flush`], and until there is none.
+    pub fn next_returned(&mut self) -> Option<usize> {
+        match self {
+            Self::Xdp(xdp) => xdp.next_returned(),
+            Self::Tap(_) | Self::Synthetic(_) => None,
         }
     }
 

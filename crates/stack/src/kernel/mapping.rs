@@ -13,11 +13,6 @@ pub(crate) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Private memory, zeroed and page-aligned.
-    pub(crate) fn anonymous(bytes: usize) -> io::Result<Self> {
-        Self::new(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
-    }
-
     /// Maps what the kernel provides at `offset` of `fd`, shared with it and present from the start.
     pub(crate) fn of(fd: BorrowedFd<'_>, bytes: usize, offset: u64) -> io::Result<Self> {
         Self::new(bytes, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), offset)
@@ -38,11 +33,6 @@ impl Mapping {
     /// Its first byte.
     pub(crate) fn base(&self) -> *mut u8 {
         self.base
-    }
-
-    /// Its length.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! A [`Chunk`] is the right to touch its bytes. Giving it to the kernel consumes the value; taking it back makes a new
 //! one from the kernel's number. Numbers of chunks that the kernel does not have are refused.
+//!
+//! Behind the chunks there may be memory that others fill and the socket sends from, which has an owner of its own.
 
-use crate::kernel::mapping::Mapping;
+use reactor::MemoryPart;
 use std::io;
 
 /// Bytes per chunk: a page, the most that every driver accepts.
@@ -11,7 +13,9 @@ pub(crate) const CHUNK_BYTES: usize = 4096;
 
 /// All chunks.
 pub(crate) struct Umem {
-    memory: Mapping,
+    memory: MemoryPart,
+    /// Bytes of the memory behind the chunks.
+    others_bytes: usize,
     /// Which chunks the kernel has.
     is_kernels: Vec<bool>,
 }
@@ -21,16 +25,28 @@ pub(crate) struct Umem {
 pub(crate) struct Chunk(u32);
 
 impl Umem {
-    /// Creates `count` chunks. The kernel has none of them.
-    pub(crate) fn new(count: u32) -> io::Result<(Self, Vec<Chunk>)> {
-        let memory = Mapping::anonymous(count as usize * CHUNK_BYTES)?;
+    /// Creates `count` chunks, of which the kernel has none, and `others_bytes` of memory for others behind them.
+    pub(crate) fn new(
+        count: u32,
+        others_bytes: usize,
+    ) -> io::Result<(Self, Vec<Chunk>, MemoryPart)> {
+        let bytes = count as usize * CHUNK_BYTES;
+        let mut others = MemoryPart::new(bytes + others_bytes, others_bytes > 0)?;
+        others.pin();
+        let memory = others.split_to(bytes);
         let is_kernels = vec![false; count as usize];
-        Ok((Self { memory, is_kernels }, (0..count).map(Chunk).collect()))
+        let umem = Self { memory, others_bytes, is_kernels };
+        Ok((umem, (0..count).map(Chunk).collect(), others))
     }
 
-    /// Address and length of the memory.
+    /// Address and length of the memory, that of others included.
     pub(crate) fn region(&self) -> (u64, u64) {
-        (self.memory.base() as u64, self.memory.bytes() as u64)
+        (self.memory.base() as u64, (self.memory.bytes() + self.others_bytes) as u64)
+    }
+
+    /// The address by which the kernel knows the beginning of the memory of others.
+    pub(crate) fn others_address(&self) -> u64 {
+        self.memory.bytes() as u64
     }
 
     /// Gives a chunk to the kernel. Returns the address by which the kernel knows it.
@@ -73,7 +89,9 @@ mod tests {
 
     #[test]
     fn what_the_kernel_does_not_have_does_not_come_back() {
-        let (mut umem, mut chunks) = Umem::new(4).unwrap();
+        let (mut umem, mut chunks, others) = Umem::new(4, 8192).unwrap();
+        assert_eq!(others.base(), umem.memory.base().wrapping_add(4 * CHUNK_BYTES));
+        assert_eq!((umem.region().1, umem.others_address()), (6 * 4096, 4 * 4096));
         assert!(umem.take_back(0).is_none());
         let address = umem.give(chunks.remove(2));
         assert_eq!(address, 2 * CHUNK_BYTES as u64);

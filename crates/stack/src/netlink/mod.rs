@@ -1,5 +1,6 @@
-//! Talks to the kernel's routing tables: the part of rtnetlink(7) that is needed here.
+//! Talks to the kernel's routing tables: the part of rtnetlink(7) that is needed here. And asks what a card's driver can do.
 
+pub(crate) mod card;
 pub(crate) mod link;
 pub(crate) mod message;
 pub(crate) mod routes;
@@ -7,8 +8,8 @@ pub(crate) mod stations;
 
 use message::{Message, Messages, Request};
 use rustix::io::Errno;
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::netlink::{self, SocketAddrNetlink};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -25,9 +26,18 @@ pub(crate) struct Netlink {
 impl Netlink {
     /// Opens a socket that receives messages to `groups` (a mask of `RTMGRP_*`); 0 for one that only asks.
     pub(crate) fn open(groups: i32) -> io::Result<Self> {
+        Self::of(None, groups)
+    }
+
+    /// Opens a socket for generic netlink.
+    fn generic() -> io::Result<Self> {
+        Self::of(Some(netlink::GENERIC), 0)
+    }
+
+    fn of(protocol: Option<Protocol>, groups: i32) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC;
         let socket =
-            rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+            rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
         rustix::net::bind(&socket, &SocketAddrNetlink::new(0, groups as u32))?;
         Ok(Self { socket, sequence: 0, buffer: vec![0; RECEIVE_BYTES].into() })
     }

@@ -1,22 +1,28 @@
 //! A queue of a network card through AF_XDP (Documentation/networking/af_xdp.rst): frames in memory shared with the
 //! kernel, and with the card itself if its driver supports that.
 //!
-//! The card's offloads are not available. Super-segments are cut into segments here, each checksummed and copied into
-//! its chunk, and arriving segments come one at a time.
+//! The card's offloads are not available. Super-segments are cut into segments here and checksummed, and arriving segments come one at a time. A
+//! segment's head is written into a chunk. Its payload follows there, as a copy, or in further pieces where it lies, if that is [memory which the
+//! kernel knows](`in_place`).
 
+mod frame;
+mod in_place;
 mod plan;
 mod program;
 mod socket;
 
+pub use in_place::BuffersInPlace;
 pub use plan::{XdpPlan, receive_queues};
 
 use crate::checksum::Sum;
 use crate::compose::HEAD_BYTES_MAX;
 use crate::compose::Head;
 use crate::drop_reason::{DropReason, Statistics};
-use crate::kernel::umem::{CHUNK_BYTES, Chunk};
+use crate::kernel::umem::CHUNK_BYTES;
 use crate::parse::{Checksum, Packet, parse};
-use reactor::copy_streaming;
+use crate::tap::PAYLOAD_SLICES_MAX;
+use frame::Frame;
+use reactor::MemoryPart;
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use rustix::net::{RecvFlags, SendFlags};
@@ -28,6 +34,9 @@ use std::sync::Arc;
 
 /// The most bytes of a frame that comes in several chunks.
 const JUMBO_BYTES_MAX: usize = 65_536 + 18;
+
+/// The most pieces of a frame where the kernel copies (`MAX_SKB_FRAGS` + 1). It drops a frame of more.
+const PIECES_MAX_COPIED: usize = 18;
 
 /// One queue of a network card.
 pub struct Xdp {
@@ -43,6 +52,8 @@ pub struct Xdp {
     is_native: bool,
     /// Whether payload is written into chunks past the processor's caches.
     streams_payload: bool,
+    /// The most pieces of a frame some of which lie in others' memory.
+    pieces_max: usize,
     /// Keeps the program on the interface.
     _attached: Arc<OwnedFd>,
 }
@@ -62,10 +73,13 @@ impl Xdp {
     }
 
     pub(crate) fn describe(&self) -> &'static str {
-        match (self.is_zero_copy(), self.is_native) {
-            (true, _) => "AF_XDP without copies",
-            (false, true) => "AF_XDP with copies, XDP in the driver",
-            (false, false) => "AF_XDP with copies, XDP behind the driver",
+        match (self.is_zero_copy(), self.socket.in_place.is_some(), self.is_native) {
+            (true, true, _) => "AF_XDP without any copies",
+            (true, false, _) => "AF_XDP without copies",
+            (false, true, true) => "AF_XDP with copies by the kernel, XDP in the driver",
+            (false, true, false) => "AF_XDP with copies by the kernel, XDP behind the driver",
+            (false, false, true) => "AF_XDP with copies, XDP in the driver",
+            (false, false, false) => "AF_XDP with copies, XDP behind the driver",
         }
     }
 
@@ -127,13 +141,31 @@ impl Xdp {
         while let Some(address) = self.socket.completion.pop() {
             if let Some((chunk, _)) = self.socket.umem.take_back(address) {
                 self.socket.free.push(chunk);
+            } else if let Some(in_place) = &mut self.socket.in_place {
+                in_place.take_back(address);
             }
         }
         self.socket.completion.release();
     }
 
+    /// The memory that is sent from where it lies, for its future owner.
+    pub(crate) fn take_memory(&mut self) -> Option<MemoryPart> {
+        self.socket.memory.take()
+    }
+
+    /// The buffer of these bytes, if the kernel still reads some of it.
+    pub(crate) fn in_flight(&self, bytes: &[u8]) -> Option<usize> {
+        self.socket.in_place.as_ref()?.block(bytes)
+    }
+
+    /// A buffer that the kernel has returned.
+    pub(crate) fn next_returned(&mut self) -> Option<usize> {
+        self.socket.in_place.as_mut()?.next_idle()
+    }
+
     pub(crate) fn can_send(&mut self, payload_bytes: usize, segment_bytes: u16) -> bool {
-        let needed = chunks(payload_bytes, segment_bytes);
+        let lends = self.socket.in_place.is_some();
+        let needed = pieces_max(payload_bytes, segment_bytes, lends);
         let has_room = |xdp: &Self| {
             needed <= xdp.socket.free.len() && needed <= xdp.socket.transmit.room() as usize
         };
@@ -165,7 +197,6 @@ impl Xdp {
             }
         }
         self.statistics.payload_bytes_sent += payload_bytes as u64;
-        self.statistics.payload_bytes_copied += payload_bytes as u64;
         self.statistics.super_segments_sent += u64::from(payload_bytes > segment_bytes.into());
         Ok(())
     }
@@ -173,38 +204,27 @@ impl Xdp {
     /// Puts one segment into the transmit ring; `left` begins with its payload.
     fn put(&mut self, mut head: Head, left: &mut Slices<'_>) {
         let mut sum = Sum::default();
-        left.clone().take(head.payload_bytes(), |slice| sum.add(slice));
+        let mut pieces = 1;
+        left.clone().take(head.payload_bytes(), |slice| {
+            sum.add(slice);
+            let in_place =
+                self.socket.in_place.as_ref().and_then(|in_place| in_place.pieces(slice));
+            pieces += in_place.unwrap_or(1 + slice.len() / CHUNK_BYTES);
+        });
         head.complete_checksum(sum);
-        let mut frame_bytes_left = head.bytes().len() + head.payload_bytes();
-        let mut at = head.bytes().len();
-        let mut head_bytes = head.bytes();
-        while frame_bytes_left > 0 {
-            let mut chunk =
-                self.socket.free.pop().expect("the caller has checked that there is room");
-            let bytes = self.socket.umem.bytes_mut(&mut chunk);
-            bytes[..head_bytes.len()].copy_from_slice(head_bytes);
-            let here = frame_bytes_left.min(CHUNK_BYTES);
-            left.take(here - at, |slice| {
-                let to = &mut bytes[at..at + slice.len()];
-                if self.streams_payload {
-                    copy_streaming(slice, to)
-                } else {
-                    to.copy_from_slice(slice)
-                }
-                at += slice.len();
-            });
-            frame_bytes_left -= here;
-            self.push(chunk, here, frame_bytes_left > 0);
-            (at, head_bytes) = (0, &[]);
-        }
+        let lends = pieces <= self.pieces_max;
+        let mut frame = Frame::new(&mut self.socket, self.streams_payload);
+        frame.copy(head.bytes());
+        let mut copied = 0;
+        left.take(head.payload_bytes(), |slice| {
+            if !(lends && frame.lend(slice)) {
+                frame.copy_payload(slice);
+                copied += slice.len() as u64;
+            }
+        });
+        frame.finish();
+        self.statistics.payload_bytes_copied += copied;
         self.statistics.frames_sent += 1;
-    }
-
-    fn push(&mut self, chunk: Chunk, bytes: usize, has_more: bool) {
-        let addr = self.socket.umem.give(chunk);
-        let mut options = XdpDescOptions::empty();
-        options.set(XdpDescOptions::XDP_PKT_CONTD, has_more);
-        self.socket.transmit.push(XdpDesc { addr, len: bytes as u32, options });
     }
 
     pub(crate) fn flush(&mut self) -> io::Result<()> {
@@ -244,11 +264,18 @@ fn see(
     }
 }
 
-/// How many chunks a super-segment takes at most.
-fn chunks(payload_bytes: usize, segment_bytes: u16) -> usize {
-    let segment_bytes = usize::from(segment_bytes);
-    let segments = payload_bytes.div_ceil(segment_bytes).max(1);
-    segments * (HEAD_BYTES_MAX + segment_bytes.min(payload_bytes)).div_ceil(CHUNK_BYTES)
+/// How many pieces a super-segment takes at most, and so how many chunks. `lends` says whether some may lie in others' memory, from any byte
+/// on.
+fn pieces_max(payload_bytes: usize, segment_bytes: u16, lends: bool) -> usize {
+    let segment_bytes = usize::from(segment_bytes).min(payload_bytes);
+    let segments = payload_bytes.div_ceil(segment_bytes.max(1)).max(1);
+    let copied = (HEAD_BYTES_MAX + segment_bytes).div_ceil(CHUNK_BYTES);
+    if !lends || payload_bytes == 0 {
+        return segments * copied;
+    }
+    // A head, and the chunks that a segment can touch; two more where slices meet.
+    let of_each = 2 + segment_bytes.div_ceil(CHUNK_BYTES);
+    segments * of_each.max(copied) + 2 * PAYLOAD_SLICES_MAX.min(payload_bytes)
 }
 
 /// The rest of a list of slices.
@@ -277,6 +304,8 @@ impl Slices<'_> {
 }
 
 #[cfg(test)]
+mod in_place_tests;
+#[cfg(test)]
 mod reuse_tests;
 
 #[cfg(test)]
@@ -299,9 +328,12 @@ mod tests {
 
     #[test]
     fn room_is_asked_for_by_the_chunk() {
-        assert_eq!(chunks(0, 1448), 1);
-        assert_eq!(chunks(1449, 1448), 2);
-        assert_eq!(chunks(8948, 8948), 3);
-        assert_eq!(chunks(17_000, 8948), 6);
+        assert_eq!(pieces_max(0, 1448, false), 1);
+        assert_eq!(pieces_max(1449, 1448, false), 2);
+        assert_eq!(pieces_max(8948, 8948, false), 3);
+        assert_eq!(pieces_max(17_000, 8948, false), 6);
+        assert_eq!(pieces_max(0, 1448, true), 1);
+        assert_eq!(pieces_max(1449, 1448, true), 66);
+        assert_eq!(pieces_max(17_000, 8948, true), 70);
     }
 }

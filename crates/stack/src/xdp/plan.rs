@@ -5,12 +5,13 @@ use crate::drop_reason::Statistics;
 use crate::error::SetupError;
 use crate::kernel::ethtool;
 use crate::neighbours::Neighbours;
-use crate::netlink::Netlink;
 use crate::netlink::link::Link;
+use crate::netlink::{Netlink, card};
 use crate::parse::Checksum;
-use crate::xdp::Xdp;
+use crate::xdp::in_place::BuffersInPlace;
 use crate::xdp::program::{FLOWS_MAX, Program};
 use crate::xdp::socket::{Binding, FRAME_BYTES_MAX, XdpSocket};
+use crate::xdp::{PIECES_MAX_COPIED, Xdp};
 use crate::{Device, Interface};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -38,6 +39,8 @@ pub struct XdpPlan {
     pub flows: Vec<SocketAddr>,
     /// Try to let the card read and write our memory itself, if its driver can.
     pub zero_copy: bool,
+    /// Memory for each queue to be sent from where it lies, if possible; see [`crate::Device::take_memory`].
+    pub lends: Option<BuffersInPlace>,
     /// Write payload into frames past the processor's caches (non-temporal stores), for whoever reads it from memory.
     pub streams_payload: bool,
 }
@@ -65,6 +68,7 @@ impl XdpPlan {
         for socket in sockets {
             let neighbours = Neighbours::of(&link, name).map_err(fail(step()))?;
             let xdp = Xdp {
+                pieces_max: pieces_max(&link, &socket),
                 socket,
                 ours: Arc::clone(&ours),
                 checksum: checksum(&link),
@@ -120,8 +124,8 @@ impl XdpPlan {
 
     fn open_sockets(&self, link: &Link, is_jumbo: bool) -> Result<Vec<XdpSocket>, SetupError> {
         let open = |queue| {
-            let (interface, zero_copy) = (link.index, self.zero_copy);
-            let opened = XdpSocket::open(Binding { interface, queue, zero_copy, is_jumbo });
+            let (interface, zero_copy, lends) = (link.index, self.zero_copy, self.lends);
+            let opened = XdpSocket::open(Binding { interface, queue, zero_copy, is_jumbo, lends });
             opened.map_err(|error| {
                 let is_invalid = error.raw_os_error() == Some(libc::EINVAL);
                 let what =
@@ -166,6 +170,16 @@ impl XdpPlan {
 /// `EOPNOTSUPP` if the driver does not report it: most likely it has one. `ENODEV` if there is no such interface.
 pub fn receive_queues(interface: &str) -> io::Result<u32> {
     ethtool::receive_queues(interface)
+}
+
+/// The most pieces of a frame of this socket.
+fn pieces_max(link: &Link, socket: &XdpSocket) -> usize {
+    if !socket.is_zero_copy {
+        return PIECES_MAX_COPIED;
+    }
+    // A kernel that binds such a socket for several pieces tells, too; without an answer all is copied into one.
+    let told = socket.in_place.as_ref().and_then(|_| card::pieces_max(link.index).ok().flatten());
+    told.map_or(1, |pieces| pieces as usize)
 }
 
 /// A virtual interface may hand over frames of this machine's own kernel unchanged, with checksums that a card would

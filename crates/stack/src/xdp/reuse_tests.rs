@@ -26,6 +26,7 @@ fn opened(space: &Namespace) -> Interface {
         queues: 1,
         flows: vec![(IpAddr::from(LOCAL), 443).into()],
         zero_copy: true,
+        lends: None,
         streams_payload: false,
     };
     let opened = space.inside(move || plan.open());

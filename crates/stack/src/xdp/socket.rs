@@ -3,6 +3,8 @@
 use crate::kernel::budget::set_transmit_budget;
 use crate::kernel::ring::{Consumer, Producer};
 use crate::kernel::umem::{CHUNK_BYTES, Chunk, Umem};
+use crate::xdp::in_place::{BuffersInPlace, InPlace};
+use reactor::MemoryPart;
 use rustix::io::Errno;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
@@ -18,9 +20,11 @@ use std::time::{Duration, Instant};
 pub(super) const RECEIVE_CHUNKS: u32 = 512;
 /// Chunks for frames to be sent: a dozen super-segments.
 pub(super) const SEND_CHUNKS: u32 = 1024;
+/// The transmit ring's length where frames are made of several pieces: a head, and what it has of one chunk or two of others' memory.
+const PIECES: u32 = 4 * SEND_CHUNKS;
 /// How much of ours the kernel may hold in copy mode before the card has sent it: each frame counts as two chunks at
-/// most. The default of sockets is 90 frames.
-const SEND_BUFFER_BYTES: usize = 2 * SEND_CHUNKS as usize * CHUNK_BYTES;
+/// most, or as a chunk for each piece. The default of sockets is 90 frames.
+const SEND_BUFFER_BYTES: usize = 4 * SEND_CHUNKS as usize * CHUNK_BYTES;
 /// How much the kernel keeps free before each arriving frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM_BYTES: u32 = 256;
 
@@ -44,6 +48,10 @@ pub(super) struct XdpSocket {
     /// Chunks to receive with that go back to the kernel next.
     pub(super) empty: Vec<Chunk>,
     pub(super) is_zero_copy: bool,
+    /// Others' memory that it sends from.
+    pub(super) in_place: Option<InPlace>,
+    /// That memory, until somebody takes it.
+    pub(super) memory: Option<MemoryPart>,
 }
 
 /// What to bind the socket to.
@@ -55,42 +63,97 @@ pub(super) struct Binding {
     pub(super) zero_copy: bool,
     /// Frames may need several chunks.
     pub(super) is_jumbo: bool,
+    /// Others' memory to send from, if possible.
+    pub(super) lends: Option<BuffersInPlace>,
+}
+
+/// Ways to bind.
+#[derive(Clone, Copy)]
+enum Mode {
+    /// The card reads and writes the memory itself, or it fails.
+    ZeroCopy,
+    /// The kernel copies.
+    Copy,
+    /// The first of these if possible, else the second.
+    Either,
 }
 
 impl XdpSocket {
     /// Opens and binds a socket. Lends all chunks for receiving to the kernel.
     ///
+    /// Sending from others' memory needs frames in several pieces (Linux 6.6), and a card without copies needs a driver that takes those; most have
+    /// one for single pieces only. Then it is better that we copy and the card does not than the other way round: copying in the kernel also costs
+    /// an allocation for each piece.
+    ///
     /// # Errors
     /// `EPERM` without `CAP_NET_RAW`, `ENOBUFS` if the memory may not be locked, `EBUSY` if the queue has a socket,
     /// `EINVAL` if the interface has no such queue or the kernel does not support jumbo frames here (before 6.6).
     pub(super) fn open(binding: Binding) -> io::Result<Self> {
+        let copying = Binding { lends: None, ..binding };
+        let ways = [
+            (binding.zero_copy, Mode::ZeroCopy, binding),
+            (binding.zero_copy && !binding.is_jumbo, Mode::ZeroCopy, copying),
+            (true, Mode::Copy, binding),
+        ];
+        let ways = ways.into_iter().filter(|(applies, ..)| *applies && binding.lends.is_some());
+        for (_, mode, binding) in ways {
+            match Self::open_by(binding, mode) {
+                Ok(socket) => return Ok(socket),
+                // It has been waited for already, so only the last way tries again.
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => break,
+                // What is wrong in every way is so in the last one, too, and that one tells.
+                Err(_) => {}
+            }
+        }
+        let mode = if binding.zero_copy { Mode::Either } else { Mode::Copy };
+        Self::open_by(copying, mode)
+    }
+
+    fn open_by(binding: Binding, mode: Mode) -> io::Result<Self> {
         let kind = (AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC);
         let fd = rustix::net::socket_with(kind.0, kind.1, kind.2, None)?;
-        let (mut umem, mut free) = Umem::new(RECEIVE_CHUNKS + SEND_CHUNKS)?;
+        let others_bytes = binding.lends.map_or(0, BuffersInPlace::bytes_all);
+        let (mut umem, mut free, memory) = Umem::new(RECEIVE_CHUNKS + SEND_CHUNKS, others_bytes)?;
+        let in_place =
+            binding.lends.map(|blocks| InPlace::new(blocks, memory.base(), umem.others_address()));
+        let pieces = if in_place.is_some() { PIECES } else { SEND_CHUNKS };
         register(&fd, &umem)?;
         sockopt::set_socket_send_buffer_size_force(&fd, SEND_BUFFER_BYTES)?;
         sockopt::set_xdp_umem_fill_ring_size(&fd, RECEIVE_CHUNKS)?;
-        sockopt::set_xdp_umem_completion_ring_size(&fd, SEND_CHUNKS)?;
+        sockopt::set_xdp_umem_completion_ring_size(&fd, pieces)?;
         sockopt::set_xdp_rx_ring_size(&fd, RECEIVE_CHUNKS)?;
-        sockopt::set_xdp_tx_ring_size(&fd, SEND_CHUNKS)?;
+        sockopt::set_xdp_tx_ring_size(&fd, pieces)?;
         // Older kernels need several calls for a super-segment, which costs time and nothing else.
-        let _ = set_transmit_budget(&fd, SEND_CHUNKS);
+        let _ = set_transmit_budget(&fd, pieces);
         let offsets = sockopt::xdp_mmap_offsets(&fd)?;
         let (at, borrowed) = (XDP_UMEM_PGOFF_FILL_RING, fd.as_fd());
         let mut fill = Producer::map(borrowed, at, offsets.fr, RECEIVE_CHUNKS)?;
         let at = XDP_UMEM_PGOFF_COMPLETION_RING;
-        let completion = Consumer::map(borrowed, at, offsets.cr, SEND_CHUNKS)?;
+        let completion = Consumer::map(borrowed, at, offsets.cr, pieces)?;
         let receive = Consumer::map(borrowed, XDP_PGOFF_RX_RING, offsets.rx, RECEIVE_CHUNKS)?;
-        let transmit = Producer::map(borrowed, XDP_PGOFF_TX_RING, offsets.tx, SEND_CHUNKS)?;
+        let transmit = Producer::map(borrowed, XDP_PGOFF_TX_RING, offsets.tx, pieces)?;
         for chunk in free.drain(..RECEIVE_CHUNKS as usize) {
             fill.push(umem.give(chunk));
         }
         fill.publish();
-        bind(&fd, binding)?;
+        bind(&fd, binding, mode)?;
         let is_zero_copy =
             sockopt::xdp_options(&fd)?.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
         let empty = Vec::with_capacity(RECEIVE_CHUNKS as usize);
-        Ok(Self { fd, umem, fill, completion, receive, transmit, free, empty, is_zero_copy })
+        let memory = in_place.is_some().then_some(memory);
+        Ok(Self {
+            fd,
+            umem,
+            fill,
+            completion,
+            receive,
+            transmit,
+            free,
+            empty,
+            is_zero_copy,
+            in_place,
+            memory,
+        })
     }
 }
 
@@ -109,10 +172,11 @@ fn register(fd: &OwnedFd, umem: &Umem) -> io::Result<()> {
 
 /// Without a flag about copying, the kernel tries zero copy and falls back. It takes a moment to release the queue of a
 /// process that was killed.
-fn bind(fd: &OwnedFd, binding: Binding) -> io::Result<()> {
+fn bind(fd: &OwnedFd, binding: Binding, mode: Mode) -> io::Result<()> {
     let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
-    flags.set(SocketAddrXdpFlags::XDP_COPY, !binding.zero_copy);
-    flags.set(SocketAddrXdpFlags::XDP_USE_SG, binding.is_jumbo);
+    flags.set(SocketAddrXdpFlags::XDP_COPY, matches!(mode, Mode::Copy));
+    flags.set(SocketAddrXdpFlags::XDP_ZEROCOPY, matches!(mode, Mode::ZeroCopy));
+    flags.set(SocketAddrXdpFlags::XDP_USE_SG, binding.is_jumbo || binding.lends.is_some());
     let address = SocketAddrXdp::new(flags, binding.interface, binding.queue);
     let deadline = Instant::now() + BUSY_PATIENCE;
     loop {

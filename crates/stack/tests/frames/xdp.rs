@@ -22,6 +22,7 @@ pub(crate) fn plan() -> XdpPlan {
         queues: 1,
         flows: ours().into_iter().map(|address| (address, 443).into()).collect(),
         zero_copy: true,
+        lends: None,
         streams_payload: false,
     }
 }
