@@ -2,7 +2,8 @@
 
 use crate::config::{Config, Switch};
 use disk::DIRECT_ALIGNMENT;
-use reactor::{Pool, PoolOptions};
+use reactor::{MemoryPart, Pool, PoolOptions};
+use stack::BuffersInPlace;
 use std::io;
 
 /// Room besides a window's bytes: a direct read begins and ends on whole blocks, and records have heads and tags.
@@ -56,21 +57,43 @@ fn pool_options(config: &Config, buffer_bytes: usize, pools: usize) -> PoolOptio
     }
 }
 
+/// A worker's buffers that frames leave from, on `node`: send buffers with TLS, and read buffers without. None of those that read into memory of
+/// several nodes, because pools on several nodes are of one size.
+pub(crate) fn in_place(
+    config: &Config,
+    buffer_bytes: usize,
+    nodes: usize,
+    node: Option<u32>,
+) -> Option<BuffersInPlace> {
+    let PoolOptions { buffer_bytes, count, .. } = pool_options(config, buffer_bytes, 1);
+    let is_one_pool = config.tls.enabled || nodes == 1;
+    is_one_pool.then_some(BuffersInPlace { bytes: buffer_bytes, count, node })
+}
+
 /// A worker's buffers: for reads, in a pool on each of `nodes`, and for sealed records. If memory is bounded (`takes_early`), all of it is
-/// allocated at once, so that the rest is left for viewers. `registers` says whether the ring is to know the former from the start.
+/// allocated at once, so that the rest is left for viewers. `registers` says whether the ring is to know the former from the start. `in_place` is
+/// memory that frames leave from without a copy.
 pub(crate) fn pools(
     config: &Config,
     bytes: usize,
     nodes: &[Option<u32>],
     takes_early: bool,
     registers: bool,
+    in_place: Option<MemoryPart>,
 ) -> io::Result<(Vec<Pool>, Pool)> {
+    let (of_sends, of_reads) = if config.tls.enabled { (in_place, None) } else { (None, in_place) };
     let options = pool_options(config, bytes, nodes.len());
-    let register = options.register && registers;
-    let read_buffers = Pool::on_nodes(PoolOptions { register, ..options }, nodes)?;
+    let options = PoolOptions { register: options.register && registers, ..options };
+    let read_buffers = match of_reads {
+        Some(memory) => Pool::within(vec![memory], options),
+        None => Pool::on_nodes(options, nodes)?,
+    };
     // The ring has one table of registered buffers, and only reads use it.
     let options = PoolOptions { register: false, ..pool_options(config, bytes, 1) };
-    let send_buffers = Pool::new(options)?;
+    let send_buffers = match of_sends {
+        Some(memory) => Pool::within(vec![memory], options).remove(0),
+        None => Pool::new(options)?,
+    };
     if takes_early {
         read_buffers.iter().try_for_each(Pool::touch)?;
         send_buffers.touch()?;

@@ -4,7 +4,10 @@
 use crate::config::bypass::{Bypass, Device, congestion_control};
 use crate::config::{Config, ConfigError, Switch};
 use delivery::own_tcp::Parts;
-use stack::{Interface, PAYLOAD_BYTES_MAX, SetupError, TapPlan, XdpPlan, receive_queues, siblings};
+use stack::{
+    BuffersInPlace, Interface, PAYLOAD_BYTES_MAX, SetupError, TapPlan, XdpPlan, receive_queues,
+    siblings,
+};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -56,16 +59,20 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// Opens the device, with a queue for each of `workers`.
+/// Opens the device, with a queue for each of `workers`. `lends` are the buffers of each that it may send from.
 ///
 /// # Errors
 /// What failed.
-pub fn open(config: &Config, workers: usize) -> Result<Vec<Parts>, OpenError> {
+pub fn open(
+    config: &Config,
+    workers: usize,
+    lends: Vec<BuffersInPlace>,
+) -> Result<Vec<Parts>, OpenError> {
     // A configuration may have 1024 workers at most.
     let queues = u32::try_from(workers).unwrap_or(u32::MAX);
     let interfaces = match config.bypass.device {
         Device::Tap => tap(config, queues),
-        Device::Xdp => xdp(config, queues),
+        Device::Xdp => xdp(config, queues, lends),
     }?;
     let secret = secret().map_err(OpenError::NoRandomNumbers)?;
     let siblings = siblings(interfaces.len()).map_err(OpenError::NoDescriptors)?;
@@ -111,7 +118,11 @@ fn payload_bytes_max(config: &Config) -> usize {
     PAYLOAD_BYTES_MAX + packet_bytes.saturating_sub(u16::MAX.into())
 }
 
-fn xdp(config: &Config, queues: u32) -> Result<Vec<Interface>, OpenError> {
+fn xdp(
+    config: &Config,
+    queues: u32,
+    lends: Vec<BuffersInPlace>,
+) -> Result<Vec<Interface>, OpenError> {
     let port = config.listen.port();
     let flow = |address: &IpAddr| SocketAddr::new(*address, port);
     let plan = XdpPlan {
@@ -119,7 +130,9 @@ fn xdp(config: &Config, queues: u32) -> Result<Vec<Interface>, OpenError> {
         queues,
         flows: config.bypass.addresses.iter().map(flow).collect(),
         zero_copy: true,
-        lends: None,
+        // What is streamed past the caches is copied for that.
+        lends: if config.is_on(Switch::CachedFrames) { lends } else { Vec::new() },
+        lends_to_kernel: false,
         streams_payload: !config.is_on(Switch::CachedFrames),
     };
     plan.open().map_err(OpenError::Device)

@@ -16,6 +16,7 @@ use crate::offload;
 use crate::own_files::OwnFiles;
 use crate::pins::Pins;
 use crate::sandbox;
+use crate::server::tightest;
 use crate::shelf::Shelf;
 use crate::silo::{self, Silo};
 use crate::silo_map::{self, SiloMap};
@@ -112,8 +113,12 @@ impl Opened {
         let workers = count_workers(&config, &machine)?;
         let library: Vec<_> = folders.present().collect();
         let mut silo_map = SiloMap::new(&config, &machine, &Topology::open(), &library, workers)?;
+        let headroom = Arc::new(Headroom::open());
+        let silos = silo::silos(&machine, &silo_map, tightest(&headroom));
+        let of_worker = |worker| silos[silo_map.of_worker(worker)].in_place(&config);
+        let lends = (0..workers).map(of_worker).collect::<Option<_>>().unwrap_or_default();
         let WaysIn { address, ways_in, bypass, in_order, reception } =
-            WaysIn::open(&config, offload, &mut silo_map, workers, viewers)?;
+            WaysIn::open(&config, offload, &mut silo_map, workers, lends, viewers)?;
         let admin_listener = bind_admin(config.admin, admin)?;
         let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
         let (plain, redirect_address) = open_plain(&config, acme.as_ref(), plain)?;
@@ -134,7 +139,7 @@ impl Opened {
             admin_address,
             redirect_address,
             bypass,
-            headroom: Arc::new(Headroom::open()),
+            headroom,
             pressure: Arc::new(MemoryPressure::open()),
             large_pages: ReservedPages::open(),
             config,

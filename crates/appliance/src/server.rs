@@ -581,7 +581,7 @@ fn describe_disk(disk: crate::config::Disk) -> &'static str {
 }
 
 /// The limit that leaves the least memory.
-fn tightest(headroom: &Headroom) -> Option<Bound> {
+pub(crate) fn tightest(headroom: &Headroom) -> Option<Bound> {
     let bounds = [headroom.of_groups(), headroom.of_process()];
     bounds.into_iter().flatten().min_by_key(|bound| bound.left_bytes)
 }

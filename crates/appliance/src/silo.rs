@@ -5,7 +5,7 @@
 
 use crate::access_log::AccessLog;
 use crate::audience::Audience;
-use crate::buffers::pools_bytes;
+use crate::buffers::{self, pools_bytes};
 use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::hot_memory::{HotMemory, Keeper, Reserved};
@@ -19,6 +19,7 @@ use machine::{Bound, Machine, Node};
 use reactor::{
     Reactor, RefusedNode, RingFeatures, RingOptions, prefer_node, remote, take_refused_node,
 };
+use stack::BuffersInPlace;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -161,6 +162,11 @@ impl Silo {
     /// Bytes of all buffers of its workers.
     pub(crate) fn pools_bytes(&self, config: &Config) -> usize {
         self.seats.len() * pools_bytes(config, self.sizes.buffer_bytes, self.reads_into.len())
+    }
+
+    /// The buffers of each of its workers that frames leave from.
+    pub(crate) fn in_place(&self, config: &Config) -> Option<BuffersInPlace> {
+        buffers::in_place(config, self.sizes.buffer_bytes, self.reads_into.len(), self.node)
     }
 
     /// Makes the silo's hot set. Silos share `bytes` in proportion to their workers, of which there are `workers` in all.

@@ -8,6 +8,7 @@ use crate::silo_map::SiloMap;
 use crate::start_error::StartError;
 use crate::upgrade::Reception;
 use delivery::{KernelOffload, own_tcp};
+use stack::BuffersInPlace;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
@@ -35,6 +36,7 @@ pub(crate) enum WayIn {
 
 impl WaysIn {
     /// Makes a way in for each of `count` workers, from the `inherited` listeners if they will do, and then gives up the privileges that this takes.
+    /// `lends` are each worker's buffers that frames may leave from.
     ///
     /// # Errors
     /// What prevents it, and what to do about it.
@@ -43,6 +45,7 @@ impl WaysIn {
         offload: KernelOffload,
         map: &mut SiloMap,
         count: usize,
+        lends: Vec<BuffersInPlace>,
         inherited: Vec<OwnedFd>,
     ) -> Result<Self, StartError> {
         if config.route != Route::Bypass {
@@ -52,7 +55,7 @@ impl WaysIn {
             let reception = Some(reception);
             return Ok(Self { address, ways_in, bypass: None, in_order, reception });
         }
-        let parts = bypass::open(config, count)?;
+        let parts = bypass::open(config, count, lends)?;
         let address =
             bypass::address(config).ok_or(StartError::Config(ConfigError::BypassWithoutAddress))?;
         let given_up = sandbox::give_up_network_privileges();

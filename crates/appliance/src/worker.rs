@@ -40,7 +40,7 @@ use machine::{Headroom, MemoryPressure};
 use net::{Admission, LimitReached, Pass, Prefixes, Socket};
 use qoe::Salt;
 use reactor::op::Incoming;
-use reactor::{Fd, Pool, Woken, sleep, spawn};
+use reactor::{Fd, MemoryPart, Pool, Woken, sleep, spawn};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
@@ -177,8 +177,9 @@ impl Worker {
     ///
     /// # Errors
     /// If the library cannot be opened or there is no memory.
-    pub(crate) fn new(parts: Parts) -> io::Result<Rc<Self>> {
-        let resources = Rc::new(resources(&parts)?);
+    pub(crate) fn new(mut parts: Parts) -> io::Result<Rc<Self>> {
+        let in_place = parts.own_tcp.as_mut().and_then(|own| own.interface.device.take_memory());
+        let resources = Rc::new(resources(&parts, in_place)?);
         let Parts { shared, place, numbers, audience, access_log, own_tcp, .. } = parts;
         let config = &*shared.config;
         let open_files_max =
@@ -561,15 +562,15 @@ fn until_next_second() -> Duration {
     Duration::from_nanos(1_000_000_000 - u64::from(since_1970().subsec_nanos()))
 }
 
-/// The resources that a worker shares among its connections.
-fn resources(parts: &Parts) -> io::Result<Resources> {
+/// The resources that a worker shares among its connections. `in_place` is memory that frames leave from without a copy.
+fn resources(parts: &Parts, in_place: Option<MemoryPart>) -> io::Result<Resources> {
     let Parts { shared, place, numbers, .. } = parts;
     let sizes = place.sizes;
     let config = &*shared.config;
     let nodes: Vec<_> = place.banks.iter().map(|bank| bank.node).collect();
     let (takes_early, registers) = (shared.takes_buffers_early, !parts.is_away);
     let (read_buffers, send_buffers) =
-        buffers::pools(config, sizes.buffer_bytes, &nodes, takes_early, registers)?;
+        buffers::pools(config, sizes.buffer_bytes, &nodes, takes_early, registers, in_place)?;
     let seconds = Duration::from_secs_f64;
     Ok(Resources {
         reader: reader(config, place, read_buffers),

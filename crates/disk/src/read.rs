@@ -95,7 +95,7 @@ pub struct Plain {
 }
 
 enum Memory {
-    Buffer(Buffer),
+    Buffer(Rc<Buffer>),
     HotSet(HotPart),
 }
 
@@ -121,6 +121,14 @@ impl Plain {
     /// worker's. Otherwise they were in memory of this worker's node, or in the page cache, of which nobody says where it is.
     pub fn is_from_disks_node(&self) -> bool {
         self.from_disk || self.from_elsewhere
+    }
+
+    /// The buffer that has it; none if it is in the hot set.
+    pub fn buffer(&self) -> Option<&Rc<Buffer>> {
+        match &self.memory {
+            Memory::Buffer(buffer) => Some(buffer),
+            Memory::HotSet(_) => None,
+        }
     }
 
     /// The first `bytes` of it, if there are more. It keeps the others, for [`Self::after`].
@@ -362,7 +370,7 @@ impl Reader {
         }
         file.check_unchanged()?;
         let Window { buffer, range } = window;
-        let memory = Memory::Buffer(buffer);
+        let memory = Memory::Buffer(Rc::new(buffer));
         Ok(Plain { memory, range, behind: 0, from_disk, from_elsewhere: false })
     }
 
@@ -383,7 +391,7 @@ impl Reader {
                 buffer[done..done + part.bytes().len()].copy_from_slice(part.bytes());
                 done += part.bytes().len();
             }
-            let memory = Memory::Buffer(buffer);
+            let memory = Memory::Buffer(Rc::new(buffer));
             Plain { memory, range: 0..bytes, behind: 0, from_disk: false, from_elsewhere }
         } else {
             return Ok(None);

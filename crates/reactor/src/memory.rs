@@ -69,7 +69,7 @@ impl MemoryPart {
     }
 
     /// Has its pages come from `node`, whoever uses them first. If the kernel refuses, that is noted, and memory is where it is used first.
-    pub(crate) fn prefer_node(&self, node: u32) {
+    pub fn prefer_node(&self, node: u32) {
         let _ = prefer_node_for(self.base(), self.bytes, node);
     }
 

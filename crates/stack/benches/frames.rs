@@ -51,7 +51,8 @@ fn main() {
         queues: 1,
         flows: vec![(BETWEEN.local, 443).into()],
         zero_copy: false,
-        lends: None,
+        lends: Vec::new(),
+        lends_to_kernel: false,
         streams_payload: false,
     };
     measure("AF_XDP on veth", xdp.open().expect("an AF_XDP socket").remove(0), Mac([2; 6]));

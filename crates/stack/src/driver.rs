@@ -163,6 +163,11 @@ impl Driver {
         flushed
     }
 
+    /// Whether the device still reads buffers, as far as [`Self::flush`] has found.
+    pub fn keeps_buffers(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
     /// Whether the device takes that many bytes now, in segments of this size.
     fn has_room(&mut self, bytes: usize, segment_bytes: u16) -> bool {
         self.interface.device.can_send(bytes, segment_bytes)

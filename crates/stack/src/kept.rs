@@ -6,24 +6,35 @@ use std::rc::Rc;
 
 /// Buffers, by the device's numbers. Whoever sent from one may let go of it; it goes back to its pool when the device has read it, too.
 #[derive(Default)]
-pub struct Kept(Vec<Option<Rc<Buffer>>>);
+pub struct Kept {
+    buffers: Vec<Option<Rc<Buffer>>>,
+    /// How many there are.
+    count: usize,
+}
 
 impl Kept {
     /// Keeps the buffer of `bytes`, which `device` was just given, if it reads them later.
     pub fn keep(&mut self, device: &Device, bytes: &[u8], buffer: &Rc<Buffer>) {
         let Some(number) = device.in_flight(bytes) else { return };
-        if self.0.len() <= number {
-            self.0.resize(number + 1, None);
+        if self.buffers.len() <= number {
+            self.buffers.resize(number + 1, None);
         }
-        self.0[number].get_or_insert_with(|| Rc::clone(buffer));
+        if self.buffers[number].is_none() {
+            self.buffers[number] = Some(Rc::clone(buffer));
+            self.count += 1;
+        }
     }
 
     /// Lets go of the buffers that `device` has read.
     pub fn let_go(&mut self, device: &mut Device) {
         while let Some(number) = device.next_returned() {
-            if let Some(buffer) = self.0.get_mut(number) {
-                *buffer = None;
-            }
+            let kept = self.buffers.get_mut(number).and_then(Option::take);
+            self.count -= usize::from(kept.is_some());
         }
+    }
+
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
     }
 }

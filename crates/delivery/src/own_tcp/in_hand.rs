@@ -7,7 +7,7 @@ use stack::PAYLOAD_SLICES_MAX;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Consecutive parts of the stream. Dropping it returns the buffers.
+/// Consecutive parts of the stream. Dropping it returns the buffers, except for those that a device still reads.
 #[derive(Default)]
 pub(super) struct InHand {
     pieces: Vec<Brought>,
@@ -31,6 +31,15 @@ pub(super) enum Bytes {
 }
 
 impl Bytes {
+    /// The buffer that has them, if one has.
+    fn buffer(&self) -> Option<&Rc<Buffer>> {
+        match self {
+            Self::Read(plain) => plain.buffer(),
+            Self::Sealed(buffer, _) => Some(buffer),
+            Self::Kept(_) | Self::Response(..) => None,
+        }
+    }
+
     fn slice(&self, range: Range<usize>) -> &[u8] {
         match self {
             Self::Kept(bytes) => &bytes[range],
@@ -63,16 +72,30 @@ impl InHand {
     pub(super) fn with_slices<R>(&self, range: &Range<u64>, send: impl FnOnce(&[&[u8]]) -> R) -> R {
         let mut slices = [&[][..]; PAYLOAD_SLICES_MAX];
         let mut count = 0;
-        for piece in &self.pieces {
-            let start = range.start.max(piece.stream.start);
-            let end = range.end.min(piece.stream.end);
-            if start < end {
-                let within = |offset: u64| (offset - piece.stream.start) as usize;
-                slices[count] = piece.bytes.slice(within(start)..within(end));
-                count += 1;
-            }
+        for (bytes, within) in self.within(range) {
+            slices[count] = bytes.slice(within);
+            count += 1;
         }
         send(&slices[..count])
+    }
+
+    /// Passes what of `range` lies in buffers to `each`, with the buffer.
+    pub(super) fn each_buffer(&self, range: &Range<u64>, mut each: impl FnMut(&[u8], &Rc<Buffer>)) {
+        for (bytes, within) in self.within(range) {
+            if let Some(buffer) = bytes.buffer() {
+                each(bytes.slice(within), buffer);
+            }
+        }
+    }
+
+    /// What `range` consists of.
+    fn within(&self, range: &Range<u64>) -> impl Iterator<Item = (&Bytes, Range<usize>)> {
+        self.pieces.iter().filter_map(move |piece| {
+            let start = range.start.max(piece.stream.start);
+            let end = range.end.min(piece.stream.end);
+            let within = |offset: u64| (offset - piece.stream.start) as usize;
+            (start < end).then(|| (&piece.bytes, within(start)..within(end)))
+        })
     }
 
     /// A copy of `range`, a part of [`Self::range`]. Nearly always it lies in one piece, and then is copied only once.

@@ -11,8 +11,8 @@
 //! the connection.
 //!
 //! Invariants:
-//! - No byte of a film is kept. Once a buffer was handed to the device, what is in flight is an offset, and a tag of 16
-//!   bytes for each record.
+//! - No byte of a film is kept. Once the device has read a buffer, what is in flight is an offset, and a tag of 16 bytes
+//!   for each record.
 //! - Reads in flight are bounded per worker, by its suppliers. Further requests wait inside TCP.
 //! - New bytes of a connection are sent in order, in whatever order the disk brings them.
 
@@ -285,6 +285,7 @@ impl OwnTcp {
         let driver = &mut *self.driver.borrow_mut();
         let transmit = driver.permit(now, id, range)?;
         in_hand.with_slices(&transmit.payload, |slices| driver.send(&transmit, slices));
+        in_hand.each_buffer(&transmit.payload, |bytes, buffer| driver.keep(bytes, buffer));
         Ok(transmit.payload)
     }
 

@@ -81,7 +81,10 @@ impl OwnTcp {
 
     /// Waits for frames, news, a timeout, or something to send. Timeouts were last processed at `now`.
     async fn wait(&self, device: &mut Source, mut news: Option<&mut Source>, now: Instant) -> Why {
-        let due = self.next_timeout().map(|due| due.max(now + TIMEOUTS_APART));
+        // A device says nothing when it has read a buffer. It is asked again, because somebody may wait for that buffer.
+        let asks_again = self.driver.borrow().keeps_buffers().then_some(now);
+        let due = self.next_timeout().into_iter().chain(asks_again).min();
+        let due = due.map(|due| due.max(now + TIMEOUTS_APART));
         let mut due = pin!(due.map(sleep_until));
         poll_fn(|cx| {
             let frames = device.poll(cx);

@@ -5,7 +5,8 @@
 //! bytes are still in the CPU cache when the device takes them.
 //!
 //! There is one supplier for each read that may be in flight. Each holds a read buffer and, while it seals and sends, a
-//! send buffer. There are more buffers of both kinds than suppliers, so no supplier waits for another's buffer.
+//! send buffer. There are more buffers of both kinds than suppliers, so no supplier waits for another's buffer. A device
+//! may keep buffers a little longer, until it has read them.
 
 use super::connection::Connection;
 use super::in_hand::{Bytes, InHand};
@@ -141,8 +142,15 @@ impl OwnTcp {
         if !self.to_completion {
             yield_now().await;
         }
-        let buffer =
-            if needs_buffer(&load) { Some(resources.send_buffers.take().await) } else { None };
+        let buffer = if needs_buffer(&load) {
+            if resources.send_buffers.free() == 0 {
+                // The device may have read some of them since it was last asked.
+                let _ = self.flush();
+            }
+            Some(resources.send_buffers.take().await)
+        } else {
+            None
+        };
         make(resources, connection, load, buffer, in_hand)?;
         if !self.to_completion {
             yield_now().await;

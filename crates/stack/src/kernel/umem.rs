@@ -25,13 +25,17 @@ pub(crate) struct Umem {
 pub(crate) struct Chunk(u32);
 
 impl Umem {
-    /// Creates `count` chunks, of which the kernel has none, and `others_bytes` of memory for others behind them.
+    /// Creates `count` chunks, of which the kernel has none, and `others_bytes` of memory for others behind them, on `node`.
     pub(crate) fn new(
         count: u32,
         others_bytes: usize,
+        node: Option<u32>,
     ) -> io::Result<(Self, Vec<Chunk>, MemoryPart)> {
         let bytes = count as usize * CHUNK_BYTES;
         let mut others = MemoryPart::new(bytes + others_bytes, others_bytes > 0)?;
+        if let Some(node) = node {
+            others.prefer_node(node);
+        }
         others.pin();
         let memory = others.split_to(bytes);
         let is_kernels = vec![false; count as usize];
@@ -89,7 +93,7 @@ mod tests {
 
     #[test]
     fn what_the_kernel_does_not_have_does_not_come_back() {
-        let (mut umem, mut chunks, others) = Umem::new(4, 8192).unwrap();
+        let (mut umem, mut chunks, others) = Umem::new(4, 8192, None).unwrap();
         assert_eq!(others.base(), umem.memory.base().wrapping_add(4 * CHUNK_BYTES));
         assert_eq!((umem.region().1, umem.others_address()), (6 * 4096, 4 * 4096));
         assert!(umem.take_back(0).is_none());

@@ -8,13 +8,16 @@
 
 use crate::kernel::umem::CHUNK_BYTES;
 
-/// How many buffers there are, and their length.
+/// How many buffers there are, their length, and where they are to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuffersInPlace {
     /// Bytes of a buffer: a multiple of 4096.
     pub bytes: usize,
     /// Buffers.
     pub count: usize,
+    /// The NUMA node of their memory, and of all else that the queue shares with the kernel; `None` if any will do. The pages are pinned when the
+    /// queue is opened, so it is too late to choose when they are first used.
+    pub node: Option<u32>,
 }
 
 impl BuffersInPlace {
@@ -107,7 +110,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const BLOCKS: BuffersInPlace = BuffersInPlace { bytes: 3 * CHUNK_BYTES, count: 4 };
+    const BLOCKS: BuffersInPlace = BuffersInPlace { bytes: 3 * CHUNK_BYTES, count: 4, node: None };
     const ADDRESS: u64 = 10 * CHUNK_BYTES as u64;
 
     fn in_place(memory: &[u8]) -> InPlace {

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::rc::Rc;
 
-const BLOCKS: BuffersInPlace = BuffersInPlace { bytes: 96 << 10, count: 4 };
+const BLOCKS: BuffersInPlace = BuffersInPlace { bytes: 96 << 10, count: 4, node: None };
 const LOCAL: [u8; 4] = [203, 0, 113, 1];
 const REMOTE: [u8; 4] = [203, 0, 113, 2];
 /// Bytes of a TCP header without options.
@@ -27,13 +27,14 @@ struct Wire {
     _space: Namespace,
 }
 
-fn plan(interface: &str, address: [u8; 4], lends: Option<BuffersInPlace>) -> XdpPlan {
+fn plan(interface: &str, address: [u8; 4], lends: &[BuffersInPlace]) -> XdpPlan {
     XdpPlan {
         interface: interface.to_owned(),
         queues: 1,
         flows: vec![(IpAddr::from(address), 443).into()],
         zero_copy: true,
-        lends,
+        lends: lends.to_vec(),
+        lends_to_kernel: true,
         streams_payload: false,
     }
 }
@@ -50,8 +51,8 @@ impl Wire {
         space.ip("addr add 203.0.113.1/24 dev near");
         space.ip("link set near up");
         space.ip("link set far up");
-        let mut near = opened(&space, plan("near", LOCAL, Some(BLOCKS)));
-        let far = opened(&space, plan("far", REMOTE, None));
+        let mut near = opened(&space, plan("near", LOCAL, &[BLOCKS]));
+        let far = opened(&space, plan("far", REMOTE, &[]));
         let memory = near.take_memory().expect("Linux 6.6 sends frames in several pieces");
         assert!(near.take_memory().is_none(), "it has one owner");
         let options = PoolOptions {
@@ -225,8 +226,8 @@ fn without_memory_for_buffers_payload_is_copied() {
     space.ip("link add near type veth peer name far");
     space.ip("link set near up");
     space.ip("link set far up");
-    let more_than_there_is = BuffersInPlace { bytes: 1 << 30, count: 1 << 18 };
-    let mut near = opened(&space, plan("near", LOCAL, Some(more_than_there_is)));
+    let more_than_there_is = BuffersInPlace { bytes: 1 << 30, count: 1 << 18, node: None };
+    let mut near = opened(&space, plan("near", LOCAL, &[more_than_there_is]));
     assert_eq!(near.describe(), "AF_XDP with copies, XDP in the driver");
     assert!(near.take_memory().is_none());
     assert!(near.in_flight(&[1, 2, 3]).is_none() && near.next_returned().is_none());

@@ -75,6 +75,10 @@ impl Xdp {
     pub(crate) fn describe(&self) -> &'static str {
         match (self.is_zero_copy(), self.socket.in_place.is_some(), self.is_native) {
             (true, true, _) => "AF_XDP without any copies",
+            (true, false, _) if self.socket.lacks_locked_memory => {
+                "AF_XDP without copies by the kernel; the server copies, because it may not lock its buffers in memory: raise LimitMEMLOCK= in \
+                 systemd, or `ulimit -l`"
+            }
             (true, false, _) => "AF_XDP without copies",
             (false, true, true) => "AF_XDP with copies by the kernel, XDP in the driver",
             (false, true, false) => "AF_XDP with copies by the kernel, XDP behind the driver",

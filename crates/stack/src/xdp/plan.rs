@@ -10,7 +10,7 @@ use crate::netlink::{Netlink, card};
 use crate::parse::Checksum;
 use crate::xdp::in_place::BuffersInPlace;
 use crate::xdp::program::{FLOWS_MAX, Program};
-use crate::xdp::socket::{Binding, FRAME_BYTES_MAX, XdpSocket};
+use crate::xdp::socket::{Binding, FRAME_BYTES_MAX, TAILROOM_BYTES, XdpSocket};
 use crate::xdp::{PIECES_MAX_COPIED, Xdp};
 use crate::{Device, Interface};
 use std::io;
@@ -39,8 +39,12 @@ pub struct XdpPlan {
     pub flows: Vec<SocketAddr>,
     /// Try to let the card read and write our memory itself, if its driver can.
     pub zero_copy: bool,
-    /// Memory for each queue to be sent from where it lies, if possible; see [`crate::Device::take_memory`].
-    pub lends: Option<BuffersInPlace>,
+    /// For each queue, memory to be sent from where it lies, if the card can without copies; see [`crate::Device::take_memory`]. Empty if all is to
+    /// be copied.
+    pub lends: Vec<BuffersInPlace>,
+    /// Send from there where the kernel copies, too. That is slower than copying here, and for tests on devices that have no other way.
+    #[doc(hidden)]
+    pub lends_to_kernel: bool,
     /// Write payload into frames past the processor's caches (non-temporal stores), for whoever reads it from memory.
     pub streams_payload: bool,
 }
@@ -58,8 +62,12 @@ impl XdpPlan {
         let link =
             Link::named(&mut netlink, name).map_err(fail(format!("cannot look at {name}")))?;
         self.check_queues()?;
-        let is_jumbo = link.mtu_bytes + ETHERNET_BYTES_MAX > FRAME_BYTES_MAX;
-        let sockets = self.open_sockets(&link, is_jumbo)?;
+        // A kernel that sends several pieces without copies tells how many; without an answer all is copied into one.
+        let pieces_told = card::pieces_max(link.index).ok().flatten().unwrap_or(1) as usize;
+        let takes_pieces = pieces_told > 1;
+        let tailroom_bytes = if takes_pieces { TAILROOM_BYTES } else { 0 };
+        let is_jumbo = link.mtu_bytes + ETHERNET_BYTES_MAX > FRAME_BYTES_MAX - tailroom_bytes;
+        let sockets = self.open_sockets(&link, is_jumbo, takes_pieces)?;
         let (attached, is_native) = self.attach(&link, &sockets, is_jumbo)?;
         let attached = Arc::new(attached);
         let ours: Arc<[IpAddr]> = self.flows.iter().map(SocketAddr::ip).collect();
@@ -68,7 +76,7 @@ impl XdpPlan {
         for socket in sockets {
             let neighbours = Neighbours::of(&link, name).map_err(fail(step()))?;
             let xdp = Xdp {
-                pieces_max: pieces_max(&link, &socket),
+                pieces_max: if socket.is_zero_copy { pieces_told } else { PIECES_MAX_COPIED },
                 socket,
                 ours: Arc::clone(&ours),
                 checksum: checksum(&link),
@@ -122,10 +130,21 @@ impl XdpPlan {
         }
     }
 
-    fn open_sockets(&self, link: &Link, is_jumbo: bool) -> Result<Vec<XdpSocket>, SetupError> {
+    fn open_sockets(
+        &self,
+        link: &Link,
+        is_jumbo: bool,
+        takes_pieces: bool,
+    ) -> Result<Vec<XdpSocket>, SetupError> {
         let open = |queue| {
-            let (interface, zero_copy, lends) = (link.index, self.zero_copy, self.lends);
-            let opened = XdpSocket::open(Binding { interface, queue, zero_copy, is_jumbo, lends });
+            let (interface, zero_copy) = (link.index, self.zero_copy);
+            let planned = self.lends.get(queue as usize).copied();
+            let node = planned.and_then(|buffers| buffers.node);
+            let lends = planned.filter(|_| takes_pieces || self.lends_to_kernel);
+            let lends_to_kernel = self.lends_to_kernel;
+            let binding =
+                Binding { interface, queue, zero_copy, is_jumbo, lends, lends_to_kernel, node };
+            let opened = XdpSocket::open(binding);
             opened.map_err(|error| {
                 let is_invalid = error.raw_os_error() == Some(libc::EINVAL);
                 let what =
@@ -170,16 +189,6 @@ impl XdpPlan {
 /// `EOPNOTSUPP` if the driver does not report it: most likely it has one. `ENODEV` if there is no such interface.
 pub fn receive_queues(interface: &str) -> io::Result<u32> {
     ethtool::receive_queues(interface)
-}
-
-/// The most pieces of a frame of this socket.
-fn pieces_max(link: &Link, socket: &XdpSocket) -> usize {
-    if !socket.is_zero_copy {
-        return PIECES_MAX_COPIED;
-    }
-    // A kernel that binds such a socket for several pieces tells, too; without an answer all is copied into one.
-    let told = socket.in_place.as_ref().and_then(|_| card::pieces_max(link.index).ok().flatten());
-    told.map_or(1, |pieces| pieces as usize)
 }
 
 /// A virtual interface may hand over frames of this machine's own kernel unchanged, with checksums that a card would

@@ -26,7 +26,8 @@ fn opened(space: &Namespace) -> Interface {
         queues: 1,
         flows: vec![(IpAddr::from(LOCAL), 443).into()],
         zero_copy: true,
-        lends: None,
+        lends: Vec::new(),
+        lends_to_kernel: false,
         streams_payload: false,
     };
     let opened = space.inside(move || plan.open());

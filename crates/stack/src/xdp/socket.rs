@@ -35,6 +35,10 @@ const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 /// The longest frame that fits into one chunk on arrival.
 pub(super) const FRAME_BYTES_MAX: u32 = CHUNK_BYTES as u32 - HEADROOM_BYTES;
 
+/// How much less it is where frames may come in several pieces without copies: newer kernels (7.3) note the pieces behind the first one
+/// (`xsk_pool_get_tailroom`) and round down to 128 bytes.
+pub(super) const TAILROOM_BYTES: u32 = 384;
+
 /// The socket, its memory and its rings.
 pub(super) struct XdpSocket {
     pub(super) fd: OwnedFd,
@@ -48,6 +52,8 @@ pub(super) struct XdpSocket {
     /// Chunks to receive with that go back to the kernel next.
     pub(super) empty: Vec<Chunk>,
     pub(super) is_zero_copy: bool,
+    /// Whether others' memory may not be locked, so that what lies there is copied.
+    pub(super) lacks_locked_memory: bool,
     /// Others' memory that it sends from.
     pub(super) in_place: Option<InPlace>,
     /// That memory, until somebody takes it.
@@ -63,8 +69,12 @@ pub(super) struct Binding {
     pub(super) zero_copy: bool,
     /// Frames may need several chunks.
     pub(super) is_jumbo: bool,
-    /// Others' memory to send from, if possible.
+    /// Others' memory to send from, if the card can without copies.
     pub(super) lends: Option<BuffersInPlace>,
+    /// Have the kernel copy from there if the card cannot.
+    pub(super) lends_to_kernel: bool,
+    /// The NUMA node of all memory; `None` if any will do.
+    pub(super) node: Option<u32>,
 }
 
 /// Ways to bind.
@@ -81,39 +91,37 @@ enum Mode {
 impl XdpSocket {
     /// Opens and binds a socket. Lends all chunks for receiving to the kernel.
     ///
-    /// Sending from others' memory needs frames in several pieces (Linux 6.6), and a card without copies needs a driver that takes those; most have
-    /// one for single pieces only. Then it is better that we copy and the card does not than the other way round: copying in the kernel also costs
-    /// an allocation for each piece.
+    /// Sending from others' memory needs frames in several pieces (Linux 6.6), and a driver that takes those without copies; most take single pieces
+    /// only. Then we copy and the card does not. If the kernel copies, so do we: it allocates memory for each piece, which costs more than our copy
+    /// (docs/notes/bypass.md).
     ///
     /// # Errors
     /// `EPERM` without `CAP_NET_RAW`, `ENOBUFS` if the memory may not be locked, `EBUSY` if the queue has a socket,
     /// `EINVAL` if the interface has no such queue or the kernel does not support jumbo frames here (before 6.6).
     pub(super) fn open(binding: Binding) -> io::Result<Self> {
         let copying = Binding { lends: None, ..binding };
-        let ways = [
-            (binding.zero_copy, Mode::ZeroCopy, binding),
-            (binding.zero_copy && !binding.is_jumbo, Mode::ZeroCopy, copying),
-            (true, Mode::Copy, binding),
-        ];
-        let ways = ways.into_iter().filter(|(applies, ..)| *applies && binding.lends.is_some());
-        for (_, mode, binding) in ways {
+        let ways = [(binding.zero_copy, Mode::ZeroCopy), (binding.lends_to_kernel, Mode::Copy)];
+        let ways = ways.into_iter().filter(|(applies, _)| *applies && binding.lends.is_some());
+        let mut lacks_locked_memory = false;
+        for (_, mode) in ways {
             match Self::open_by(binding, mode) {
                 Ok(socket) => return Ok(socket),
                 // It has been waited for already, so only the last way tries again.
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => break,
                 // What is wrong in every way is so in the last one, too, and that one tells.
-                Err(_) => {}
+                Err(error) => lacks_locked_memory |= error.raw_os_error() == Some(libc::ENOBUFS),
             }
         }
         let mode = if binding.zero_copy { Mode::Either } else { Mode::Copy };
-        Self::open_by(copying, mode)
+        Ok(Self { lacks_locked_memory, ..Self::open_by(copying, mode)? })
     }
 
     fn open_by(binding: Binding, mode: Mode) -> io::Result<Self> {
         let kind = (AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC);
         let fd = rustix::net::socket_with(kind.0, kind.1, kind.2, None)?;
         let others_bytes = binding.lends.map_or(0, BuffersInPlace::bytes_all);
-        let (mut umem, mut free, memory) = Umem::new(RECEIVE_CHUNKS + SEND_CHUNKS, others_bytes)?;
+        let (mut umem, mut free, memory) =
+            Umem::new(RECEIVE_CHUNKS + SEND_CHUNKS, others_bytes, binding.node)?;
         let in_place =
             binding.lends.map(|blocks| InPlace::new(blocks, memory.base(), umem.others_address()));
         let pieces = if in_place.is_some() { PIECES } else { SEND_CHUNKS };
@@ -151,6 +159,7 @@ impl XdpSocket {
             free,
             empty,
             is_zero_copy,
+            lacks_locked_memory: false,
             in_place,
             memory,
         })

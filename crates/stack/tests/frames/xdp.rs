@@ -22,7 +22,8 @@ pub(crate) fn plan() -> XdpPlan {
         queues: 1,
         flows: ours().into_iter().map(|address| (address, 443).into()).collect(),
         zero_copy: true,
-        lends: None,
+        lends: Vec::new(),
+        lends_to_kernel: false,
         streams_payload: false,
     }
 }
