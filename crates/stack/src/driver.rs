@@ -184,6 +184,11 @@ impl Driver {
         self.interface.device.statistics()
     }
 
+    /// As [`crate::Device::kernel_counts`].
+    pub fn kernel_counts(&self) -> Vec<(&'static str, u64)> {
+        self.interface.device.kernel_counts()
+    }
+
     /// Segments without a route to their peer.
     pub fn unrouted(&self) -> u64 {
         self.unrouted

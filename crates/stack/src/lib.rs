@@ -214,6 +214,14 @@ impl Device {
         }
     }
 
+    /// What the kernel counts of it, by event: nothing but of AF_XDP. Takes a system call.
+    pub fn kernel_counts(&self) -> Vec<(&'static str, u64)> {
+        match self {
+            Self::Xdp(xdp) => xdp.kernel_counts(),
+            Self::Tap(_) | Self::Synthetic(_) => Vec::new(),
+        }
+    }
+
     /// Its counters.
     pub fn statistics(&self) -> &Statistics {
         match self {

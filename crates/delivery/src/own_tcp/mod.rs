@@ -379,7 +379,7 @@ impl OwnTcp {
             ("pings_answered", frames.pings_answered),
             ("unrouted", driver.unrouted()),
         ];
-        for (name, count) in plain {
+        for (name, count) in plain.into_iter().chain(driver.kernel_counts()) {
             numbers.set(Family::Frames, name, count);
         }
         let copied = [("frame", frames.payload_bytes_copied), ("kept", self.kept_bytes.get())];

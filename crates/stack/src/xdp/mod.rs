@@ -25,7 +25,7 @@ use frame::Frame;
 use reactor::MemoryPart;
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, sockopt};
 use socket::XdpSocket;
 use std::io;
 use std::net::IpAddr;
@@ -65,6 +65,19 @@ impl Xdp {
 
     pub(crate) fn statistics(&self) -> &Statistics {
         &self.statistics
+    }
+
+    /// What the kernel counts of the socket (`XDP_STATISTICS`).
+    pub(crate) fn kernel_counts(&self) -> Vec<(&'static str, u64)> {
+        let Ok(counts) = sockopt::xdp_statistics(&self.socket.fd) else { return Vec::new() };
+        let known = [
+            ("kernel_dropped", Some(counts.rx_dropped)),
+            ("kernel_refused_to_fill", Some(counts.rx_invalid_descs)),
+            ("kernel_refused_to_send", Some(counts.tx_invalid_descs)),
+            ("receive_ring_full", counts.rx_ring_full),
+            ("fill_ring_empty", counts.rx_fill_ring_empty_descs),
+        ];
+        known.into_iter().filter_map(|(event, count)| Some((event, count?))).collect()
     }
 
     /// Whether the card reads and writes our memory itself.
