@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Network cards for the lab that encrypt TLS as they send (tls-hw-tx-offload), made of software: for guests, where no such card is.
+ * Network cards for the lab that encrypt TLS as they send (tls-hw-tx-offload), made of software: for guests, where no such card is. On newer
+ * kernels they also take AF_XDP's frames without copies (frames.c).
  *
  * Cards come in pairs. What card0 sends, card1 receives, and the other way round; card2 and card3 are the next pair.
  *
@@ -27,6 +28,7 @@
 #include <crypto/aead.h>
 #include <net/tcp.h>
 #include <net/tls.h>
+#include "card.h"
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 #include <net/gso.h>
 #endif
@@ -46,7 +48,7 @@ MODULE_PARM_DESC(lose, "lose one in so many segments on the wire, at random; 0 l
 
 enum {
 	CTX, DEL, PACKETS, BYTES, OOO, DUMP_BYTES, RESYNC_BYTES, NO_SYNC,
-	REFUSED, AHEAD, RESYNC, LOST, STATS
+	REFUSED, AHEAD, RESYNC, LOST, FRAMES, PIECES, STATS
 };
 
 static const char stat_names[STATS][ETH_GSTRING_LEN] = {
@@ -58,11 +60,14 @@ static const char stat_names[STATS][ETH_GSTRING_LEN] = {
 	"tx_tls_ooo", "tx_tls_dump_bytes", "tx_tls_resync_bytes", "tx_tls_drop_no_sync_data",
 	/* connections refused; packets that came before others that the card still expected; new points to begin at; lost on the wire */
 	"lab_refused", "lab_ahead", "lab_resync", "lab_wire_lost",
+	/* frames that AF_XDP sent without copies; the pieces that they were */
+	"lab_xdp_frames", "lab_xdp_pieces",
 };
 
 struct card {
 	struct net_device __rcu *peer;
 	atomic64_t stat[STATS];
+	struct queue queue;
 };
 
 /* What a card knows of a connection. */
@@ -349,6 +354,15 @@ static bool is_for_the_card(struct sk_buff *skb)
 #endif
 }
 
+static bool arrived_as_frame(struct net_device *peer, struct sk_buff *skb)
+{
+#if HAS_FRAMES
+	return frame_arrived(&((struct card *)netdev_priv(peer))->queue, skb);
+#else
+	return false;
+#endif
+}
+
 static void onto_wire(struct sk_buff *skb, struct net_device *dev, struct net_device *peer)
 {
 	u32 len = skb->len;
@@ -360,7 +374,7 @@ static void onto_wire(struct sk_buff *skb, struct net_device *dev, struct net_de
 	}
 	skb_orphan(skb);
 	skb->decrypted = 0;
-	if (dev_forward_skb(peer, skb) == NET_RX_SUCCESS) {
+	if (arrived_as_frame(peer, skb) || dev_forward_skb(peer, skb) == NET_RX_SUCCESS) {
 		dev->stats.tx_packets++;
 		dev->stats.tx_bytes += len;
 	} else {
@@ -405,11 +419,47 @@ static netdev_tx_t card_xmit(struct sk_buff *skb, struct net_device *dev)
 	return NETDEV_TX_OK;
 }
 
+#if HAS_FRAMES
+void frame_onto_wire(struct net_device *dev, struct sk_buff *skb)
+{
+	struct net_device *peer;
+
+	rcu_read_lock();
+	peer = rcu_dereference(((struct card *)netdev_priv(dev))->peer);
+	if (peer)
+		onto_wire(skb, dev, peer);
+	else
+		kfree_skb(skb);
+	rcu_read_unlock();
+}
+
+void count_frame(struct net_device *dev, u32 pieces)
+{
+	count(dev, FRAMES, 1);
+	count(dev, PIECES, pieces);
+}
+
+static int card_bpf(struct net_device *dev, struct netdev_bpf *asked)
+{
+	return frames_bpf(dev, &((struct card *)netdev_priv(dev))->queue, asked);
+}
+
+static int card_wakeup(struct net_device *dev, u32 queue, u32 flags)
+{
+	return queue ? -EINVAL : frames_wakeup(&((struct card *)netdev_priv(dev))->queue, flags);
+}
+#endif
+
 /* A wire has a carrier while both ends are up. */
 static int card_open(struct net_device *dev)
 {
 	struct net_device *peer = rtnl_dereference(((struct card *)netdev_priv(dev))->peer);
+#if HAS_FRAMES
+	int rc = frames_open(&((struct card *)netdev_priv(dev))->queue);
 
+	if (rc)
+		return rc;
+#endif
 	if (peer && peer->flags & IFF_UP) {
 		netif_carrier_on(dev);
 		netif_carrier_on(peer);
@@ -424,6 +474,9 @@ static int card_stop(struct net_device *dev)
 	netif_carrier_off(dev);
 	if (peer)
 		netif_carrier_off(peer);
+#if HAS_FRAMES
+	frames_stop(&((struct card *)netdev_priv(dev))->queue);
+#endif
 	return 0;
 }
 
@@ -433,6 +486,10 @@ static const struct net_device_ops card_ops = {
 	.ndo_start_xmit = card_xmit,
 	.ndo_validate_addr = eth_validate_addr,
 	.ndo_set_mac_address = eth_mac_addr,
+#if HAS_FRAMES
+	.ndo_bpf = card_bpf,
+	.ndo_xsk_wakeup = card_wakeup,
+#endif
 };
 
 /* --- ethtool --------------------------------------------------------------------------------------------------------- */
@@ -487,6 +544,9 @@ static void card_setup(struct net_device *dev)
 	dev->features |= dev->hw_features;
 	dev->max_mtu = ETH_MAX_MTU;
 	eth_hw_addr_random(dev);
+#if HAS_FRAMES
+	frames_setup(dev, &((struct card *)netdev_priv(dev))->queue);
+#endif
 }
 
 static void stop(void)
@@ -503,12 +563,20 @@ static void stop(void)
 		free_netdev(cards[i]);
 		cards[i] = NULL;
 	}
+#if HAS_FRAMES
+	frames_no_hardware();
+#endif
 }
 
 static int __init start(void)
 {
 	int i, rc;
 
+#if HAS_FRAMES
+	rc = frames_hardware();
+	if (rc)
+		return rc;
+#endif
 	for (i = 0; i < 2 * min(pairs, CARDS_MAX / 2u); i++) {
 		struct net_device *dev = alloc_netdev(sizeof(struct card), "card%d", NET_NAME_ENUM, card_setup);
 
