@@ -7,6 +7,8 @@ use fullbore_tests::Namespace;
 use reactor::{Fd, Reactor, RingOptions, op};
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const FETCH_BYTES: usize = 500_000;
@@ -105,12 +107,17 @@ fn a_card_that_was_down_goes_on_when_it_is_up_again() {
     let mut stream = Stream::accept(interface, local, 1428);
     stream.send(first, 20_000);
     near.ip("link set near down");
-    let is_up = near.start(|| {
-        std::thread::sleep(Duration::from_millis(500));
-        Command::new("ip").args(["link", "set", "near", "up"]).status().unwrap()
+    let goes_up = Arc::new(AtomicBool::new(false));
+    let is_up = near.start({
+        let goes_up = Arc::clone(&goes_up);
+        move || {
+            std::thread::sleep(Duration::from_millis(500));
+            goes_up.store(true, Ordering::SeqCst);
+            Command::new("ip").args(["link", "set", "near", "up"]).status().unwrap()
+        }
     });
     stream.send(second, 20_000);
-    assert!(is_up.is_finished(), "nothing was sent while it was down");
+    assert!(goes_up.load(Ordering::SeqCst), "nothing was sent while it was down");
     assert!(is_up.join().unwrap().success());
     stream.finish();
     assert!(fetched.join().unwrap() == film);
