@@ -38,7 +38,7 @@ for tls in on off; do
   cmp /tmp/got-film-002 /library/film-002.mp4 || wrong "the film is not right after the link was down"
   # Viewers who leave in the middle of a film leave no buffer behind.
   for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do elsewhere curl -sk "$S/film-003.mp4" | head -c 300000 >/dev/null || true; done
-  eventually 20 buffers_free $buffers
+  eventually 20 buffers_free "$buffers"
   fetch
   stopped
 done
