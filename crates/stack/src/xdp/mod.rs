@@ -2,8 +2,8 @@
 //! kernel, and with the card itself if its driver supports that.
 //!
 //! The card's offloads are not available. Super-segments are cut into segments here and checksummed, and arriving segments come one at a time. A
-//! segment's head is written into a chunk. Its payload follows there, as a copy, or in further pieces where it lies, if that is [memory which the
-//! kernel knows](`in_place`).
+//! segment's head is written into a chunk. Its payload follows there, as a copy, or in further pieces where it lies, if that is memory which the
+//! kernel knows (`in_place.rs`).
 
 mod frame;
 mod in_place;
