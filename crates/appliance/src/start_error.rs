@@ -9,7 +9,7 @@ use crate::upgrade::UpgradeError;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a server did not start.
 #[derive(Debug)]
@@ -143,19 +143,13 @@ impl fmt::Display for StartError {
             }
             Self::AcmeAddress { address, why } => no_challenges(f, *address, why),
             Self::NoLibrary => f.write_str("no library was given: name its directory"),
-            Self::LibraryNotAFolder(library) => {
-                write!(
-                    f,
-                    "{} is not a directory, or is not there: check the library's path",
-                    library.display()
-                )
-            }
+            Self::LibraryNotAFolder(library) => write!(
+                f,
+                "{} is not a directory, or is not there: check the library's path",
+                library.display()
+            ),
             Self::Library { library, why } => {
-                write!(
-                    f,
-                    "cannot open the library {}: {why}; check its permissions and its disk",
-                    library.display()
-                )
+                cannot_open(f, "library", library, why, "check its permissions and its disk")
             }
             Self::NoFolder { count, first, why } => write!(
                 f,
@@ -168,11 +162,9 @@ impl fmt::Display for StartError {
             Self::KernelRoute(error) => error.fmt(f),
             Self::BypassRoute(error) => error.fmt(f),
             Self::AccessLog { file, why } => {
-                write!(
-                    f,
-                    "cannot open the access log {}: {why}; check that its directory is there, and that this user may write to it",
-                    file.display()
-                )
+                let advice =
+                    "check that its directory is there, and that this user may write to it";
+                cannot_open(f, "access log", file, why, advice)
             }
             Self::Listen(error) => error.fmt(f),
             Self::Memory { workers, buffer_bytes, limit, left_bytes } => write!(
@@ -185,18 +177,14 @@ impl fmt::Display for StartError {
             Self::NoRandomNumbers => {
                 f.write_str("the kernel returned no random numbers: try again")
             }
-            Self::NoDescriptors(why) => {
-                write!(
-                    f,
-                    "no file descriptors left: {why}; raise the limit (ulimit -n, LimitNOFILE)"
-                )
-            }
-            Self::Thread { which, why } => {
-                write!(
-                    f,
-                    "cannot start the {which} thread: {why}; raise the limit (ulimit -u, TasksMax)"
-                )
-            }
+            Self::NoDescriptors(why) => write!(
+                f,
+                "no file descriptors left: {why}; raise the limit (ulimit -n, LimitNOFILE)"
+            ),
+            Self::Thread { which, why } => write!(
+                f,
+                "cannot start the {which} thread: {why}; raise the limit (ulimit -u, TasksMax)"
+            ),
             Self::ThreadPanicked => f.write_str("a thread panicked; its message is above"),
             Self::Admin(why) => write!(f, "cannot start the admin listener: {why}"),
             Self::NoRing(why) => write!(
@@ -208,6 +196,16 @@ impl fmt::Display for StartError {
             Self::Upgrade(error) => error.fmt(f),
         }
     }
+}
+
+fn cannot_open(
+    f: &mut fmt::Formatter<'_>,
+    what: &str,
+    path: &Path,
+    why: &io::Error,
+    advice: &str,
+) -> fmt::Result {
+    write!(f, "cannot open the {what} {}: {why}; {advice}", path.display())
 }
 
 /// Nobody could answer a certificate authority.

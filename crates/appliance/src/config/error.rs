@@ -4,7 +4,7 @@ use super::{HeaderFault, SiloError, SitesError};
 use catalog::FoldersError;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is wrong with a configuration, and where.
 #[derive(Debug)]
@@ -127,13 +127,7 @@ impl ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable { file, why } => {
-                write!(
-                    f,
-                    "cannot read the configuration {}: {why}; check the path, and that this user may read it",
-                    file.display()
-                )
-            }
+            Self::Unreadable { file, why } => cannot_read(f, file, why),
             Self::Malformed { file, why } => write!(f, "in {}: {why}", file.display()),
             Self::OutOfBounds { setting, value, allowed } => {
                 write!(f, "{setting} is {value}; it may be {allowed}")
@@ -199,6 +193,14 @@ impl fmt::Display for ConfigError {
             }
         }
     }
+}
+
+fn cannot_read(f: &mut fmt::Formatter<'_>, file: &Path, why: &io::Error) -> fmt::Result {
+    write!(
+        f,
+        "cannot read the configuration {}: {why}; check the path, and that this user may read it",
+        file.display()
+    )
 }
 
 impl std::error::Error for ConfigError {
