@@ -28,6 +28,7 @@ for tls in on off; do
   card_is lose 100
   fetch
   card_is lose 0
+  settled
   expect "bytes that TCP sent again" "$(metric 'tcp_payload_bytes_total{kind="retransmitted"}')" '>' 0
 
   # While the link is down nothing comes back. Afterwards everything goes on.

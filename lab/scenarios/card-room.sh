@@ -15,7 +15,8 @@ all_are_served() { [ "$(viewers)" -ge "$1" ]; } # COUNT
 cards_made 1
 wire_watched 1 /tmp/all
 modprobe tls
-elsewhere sh -c 'echo "4096 16384 32768" >/proc/sys/net/ipv4/tcp_rmem' # nobody has all at once
+# Nobody has all at once, nor in the time that all of a crowd take to come, also on a busy machine.
+elsewhere sh -c 'echo "4096 16384 32768" >/proc/sys/net/ipv4/tcp_rmem'
 card_is room 100
 serve_with_nic on auto
 
@@ -23,7 +24,7 @@ serve_with_nic on auto
 crowds=()
 for ((film = 1; film <= FILMS; film++)); do
   name=film-$(printf %03d "$film")
-  ip netns exec elsewhere curl -sSk --fail "${TLS12[@]}" --parallel --parallel-immediate --parallel-max "$VIEWERS" --limit-rate 8k \
+  ip netns exec elsewhere curl -sSk --fail "${TLS12[@]}" --parallel --parallel-immediate --parallel-max "$VIEWERS" --limit-rate 2k \
     --range "0-$((BYTES - 1))" -o "/tmp/got-$name-#1" "$S/$name.mp4?viewer=[1-$VIEWERS]" >"/tmp/said-$name" 2>&1 &
   crowds+=($!)
   eventually 60 all_are_served $((film * VIEWERS))
@@ -40,9 +41,9 @@ expect "connections that it refused, and those that were not offered" "$(($(card
 expect "connections that were offered, and got" "$(($(got card) + $(got cpu) + $(got unclear)))" = $((100 + $(card_stat 0 lab_refused)))
 expect "connections that the server encrypts" "$(routed userspace)" = "$(withheld no_room)"
 
+kill -CONT "${crowds[@]}"
 for ((film = 1; film <= FILMS; film++)); do
   name=film-$(printf %03d "$film")
-  kill -CONT "${crowds[film - 1]}"
   wait "${crowds[film - 1]}" || wrong "a viewer of $name was cut off: $(cat "/tmp/said-$name")"
   head -c "$BYTES" "/library/$name.mp4" >/tmp/part
   for ((viewer = 1; viewer <= VIEWERS; viewer++)); do
