@@ -201,7 +201,8 @@ void frames_stop(struct queue *queue)
 /* Before the card is registered. */
 void frames_setup(struct net_device *dev, struct queue *queue)
 {
-	dev->xdp_features = NETDEV_XDP_ACT_XSK;
+	/* NETDEV_XDP_ACT_XSK of later kernels. */
+	dev->xdp_features = NETDEV_XDP_ACT_BASIC | NETDEV_XDP_ACT_REDIRECT | NETDEV_XDP_ACT_XSK_ZEROCOPY;
 	dev->xdp_zc_max_segs = max(pieces, 1u);
 	queue->dev = dev;
 	skb_queue_head_init(&queue->arrived);
