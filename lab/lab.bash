@@ -3,11 +3,13 @@
 #
 # A scenario (lab/scenarios/NAME.sh) is a script that runs inside a machine (lab/machines/NAME). Its exit code says whether its assertions
 # held. This file boots machines, watches and judges them: a boot that dies, hangs or stays silent is a failure, and so is one whose
-# kernel complained. machine.bash makes the machines. affected.bash chooses the scenarios that a change may affect.
+# kernel complained. machine.bash makes the machines. affected.bash chooses the scenarios that a change may affect. lanes.bash plays several at once.
 # shellcheck source=lab/machine.bash
 . lab/machine.bash
 # shellcheck source=lab/affected.bash
 . lab/affected.bash
+# shellcheck source=lab/lanes.bash
+. lab/lanes.bash
 
 LAB_OUT=${LAB_OUT:-$PWD/target/lab} # console logs
 LAB_LONG=0
@@ -21,7 +23,7 @@ usage: ./run lab [--long]                       all scenarios, each on its machi
        ./run lab SCENARIO [MACHINE] [--long]    one of them, on a machine of your choice (some take MACHINE/ROUTE)
        ./run lab shell MACHINE                  a console on a machine (leave it with exit; Ctrl-A X pulls its plug)
 
-LAB_PROGRAM=FILE plays with that program instead of a release build.
+LAB_PROGRAM=FILE plays with that program instead of a release build. LAB_JOBS=1 plays on one machine at a time; the default is two.
 Scenarios are tests: exit code 0 says that all held. Consoles are kept in target/lab/. --long runs the longer variants, and on more machines.
 More: docs/lab.md
 TEXT
@@ -70,7 +72,7 @@ lab_boot() { # SCENARIO MACHINE ROUTE LOG
 lab_boot_once() { # SCENARIO MACHINE ROUTE LOG
   local deadline
   deadline=$(lab_header "$1" "deadline$([ "$LAB_LONG" = 0 ] || echo " long")")
-  machine_files "$2" "$1"
+  machine_files "$2" "$1" "${4%.log}.initrd"
   machine_command "$2" "lab.scenario=$1 lab.long=$LAB_LONG lab.route=$3 $(lab_header "$1" kernel)"
   LAB_STATUS=0
   timeout --signal=KILL "${deadline:-300}" "${MACHINE_COMMAND[@]}" -serial "file:$4" </dev/null >"$4.qemu" 2>&1 || LAB_STATUS=$?
@@ -102,9 +104,14 @@ lab_expected() { # SCENARIO WRONG: prints what is wrong, if anything
   fi
 }
 
+lab_file() { # "SCENARIO MACHINE[/ROUTE]" SUFFIX: prints where a file of a pair is
+  local name=${1/ /-}
+  printf '%s/%s.%s' "$LAB_OUT" "${name/\//-}" "$2"
+}
+
 lab_one() { # SCENARIO MACHINE[/ROUTE]: sets LAB_WRONG, empty if it passed
-  local log=$LAB_OUT/$1-${2/\//-}.log machine=${2%%/*} route=${2#"${2%%/*}"} began=$SECONDS wrong
-  mkdir -p "$LAB_OUT"
+  local log machine=${2%%/*} route=${2#"${2%%/*}"} began=$SECONDS wrong
+  log=$(lab_file "$1 $2" log)
   : >"$log"
   lab_boot "$1" "$machine" "${route#/}" "$log"
   wrong=$(lab_expected "$1" "$(lab_judge "$1" "$log" "$LAB_STATUS")")
@@ -117,17 +124,6 @@ lab_one() { # SCENARIO MACHINE[/ROUTE]: sets LAB_WRONG, empty if it passed
   fi
   printf '    console: %s\n' "$(realpath --relative-to=. "$log")"
   LAB_WRONG=$wrong
-}
-
-lab_some() { # "SCENARIO MACHINE"...
-  local pair passed=0 failed=() began=$SECONDS
-  for pair in "$@"; do
-    # shellcheck disable=SC2086 # a pair is two words
-    lab_one $pair
-    if [ -z "$LAB_WRONG" ]; then passed=$((passed + 1)); else failed+=("${pair/ / on }: $LAB_WRONG"); fi
-  done
-  printf 'lab: %s passed, %s failed in %s s\n' "$passed" "${#failed[@]}" "$((SECONDS - began))"
-  if [ "${#failed[@]}" != 0 ]; then printf 'lab: failed %s\n' "${failed[@]}"; return 1; fi
 }
 
 lab_machines() { # SCENARIO: its machines, and with --long those that are for that alone
@@ -152,7 +148,7 @@ lab_shell() { # MACHINE
   [ -t 0 ] || fail "a shell needs a terminal; for anything else write a scenario (docs/lab.md)" 2
   read -r rows columns < <(stty size)
   lab_prepare
-  machine_files "$1" shell
+  machine_files "$1" shell "$LAB_OUT/shell-$1.initrd"
   machine_command "$1" "lab.scenario=shell lab.rows=$rows lab.columns=$columns"
   say "booting $1; leave it with exit, or switch it off with Ctrl-A X"
   "${MACHINE_COMMAND[@]}" -serial mon:stdio
@@ -160,12 +156,13 @@ lab_shell() { # MACHINE
 }
 
 lab_prepare() {
+  mkdir -p "$LAB_OUT"
   machine_needs
   LAB_FULLBORE=${LAB_PROGRAM:-$(build)}
 }
 
 lab_main() {
-  local arguments=() word pairs
+  local arguments=() word pairs lanes
   for word in "$@"; do
     if [ "$word" = --long ]; then LAB_LONG=1; else arguments+=("$word"); fi
   done
@@ -183,6 +180,7 @@ lab_main() {
       if [ -n "${2:-}" ]; then lab_known machines "${2%%/*}"; pairs=("$1 $2"); else mapfile -t pairs < <(lab_pairs "$1"); fi ;;
   esac
   if [ "${#pairs[@]}" = 0 ]; then printf 'lab: nothing to play\n'; return; fi
+  lanes=$(lanes_wanted)
   lab_prepare
-  lab_some "${pairs[@]}"
+  lanes_play "$lanes" "${pairs[@]}"
 }

@@ -12,7 +12,7 @@
 LAB_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fullbore/lab
 LAB_NEEDS=(qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod mke2fs=e2fsprogs xz=xz-utils strip=binutils make=make cc=build-essential
   curl=curl openssl=openssl strace=strace ip=iproute2 ethtool=ethtool perl=perl-base cmp=diffutils dmsetup=dmsetup
-  nft=nftables)
+  nft=nftables flock=util-linux)
 # Programs of guests besides busybox. With perl-base, scenarios do what no client can.
 LAB_PROGRAMS=(bash curl openssl strace ip tc ss nstat ethtool nft nginx perl cmp dmsetup)
 
@@ -184,8 +184,13 @@ player_image() { # prints where it is
 
 # --- QEMU ----------------------------------------------------------------------------------------------------------------------
 
-machine_files() { # MACHINE SCENARIO: sets MACHINE_KERNEL, MACHINE_INITRD, MACHINE_DISK and, for a scenario with a player, MACHINE_PLAYER
-  local kind top tests
+# Only one process at a time makes what the lab keeps, and the others find it made: other lanes, and other runs of the lab. Cargo has a lock of its own.
+machine_files() { # MACHINE SCENARIO INITRD: sets MACHINE_KERNEL, MACHINE_INITRD, MACHINE_DISK and, for a scenario with a player, MACHINE_PLAYER
+  local kind top=$3.top tests lock
+  tests=$(test_program "$2")
+  mkdir -p "$LAB_CACHE"
+  exec {lock}>"$LAB_CACHE/lock"
+  flock "$lock"
   kind=$(kernel_kind "$(machine_setting "$1" kernel)")
   MACHINE_KERNEL=$(echo "$LAB_CACHE/kernel-$kind"/boot/vmlinuz-*)
   MACHINE_DISK=$(library_image "$(machine_setting "$1" library_mib)")
@@ -194,13 +199,11 @@ machine_files() { # MACHINE SCENARIO: sets MACHINE_KERNEL, MACHINE_INITRD, MACHI
     need "the lab's player" ffmpeg=ffmpeg
     MACHINE_PLAYER=$(player_image)
   fi
-  mkdir -p "$LAB_OUT"
-  MACHINE_INITRD=$LAB_OUT/$2-$1.initrd
-  top=$MACHINE_INITRD.top
-  tests=$(test_program "$2")
+  MACHINE_INITRD=$3
   top_archive "$top" "$tests" "$2"
   cat "$(base_archive "$kind")" "$top" >"$MACHINE_INITRD"
   rm "$top"
+  exec {lock}>&-
 }
 
 # A disk and a network card, each behind a root port of its own, on the host bridge BUS.

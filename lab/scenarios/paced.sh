@@ -1,6 +1,7 @@
 #!/bin/bash
 # shows: net.pacing_bits_per_second holds each viewer's rate on each route, with fq and without
 # machines: plain
+# alone: it measures rates, which fall where another machine takes the processors
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 

@@ -2,6 +2,7 @@
 # shows: viewers of resident titles keep their rate while others wait for a slow disk, and no worker waits for it
 # machines: plain/userspace plain/kernel newest/kernel
 # deadline: 200
+# alone: it compares rates, and the emulated processors have to be faster than the disk
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
