@@ -3,6 +3,7 @@
 # machines: plain
 # machines long: newest
 # deadline: 300
+# alone: 200 viewers at once, and no packet may be sent again so late that its record is gone
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
