@@ -341,7 +341,8 @@ impl FromStr for PerSecond {
     }
 }
 
-/// A time: 30s, 500ms, 2m, 1h; without a unit, seconds.
+/// A time with its unit: 500ms, 30s, 2m, 6h, 7d. A bare number is refused, because whoever writes 6 for six hours would get six seconds; only 0
+/// is the same in every unit.
 #[derive(Clone, Copy)]
 pub(crate) struct Time(pub(crate) Duration);
 
@@ -349,13 +350,16 @@ impl FromStr for Time {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        let wrong = || BadValue::new(text, "a time such as 500ms, 30s, 2m or 6h");
+        let wanted = "a time with its unit: write one such as 500ms, 30s, 2m, 6h or 7d";
+        let wrong = || BadValue::new(text, wanted);
         let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
         let unit = match &text[end..] {
-            "" | "s" => 1.0,
+            "" if text == "0" => 1.0,
             "ms" => 1e-3,
+            "s" => 1.0,
             "m" => 60.0,
             "h" => 3600.0,
+            "d" => 86_400.0,
             _ => return Err(wrong()),
         };
         let number: f64 = text[..end].parse().map_err(|_| wrong())?;
@@ -380,13 +384,23 @@ mod tests {
     }
 
     #[test]
-    fn times_percentages_and_rates_are_read_with_and_without_unit() {
+    fn times_need_a_unit() {
         let time = |text: &str| text.parse::<Time>().map(|time| time.0.as_millis()).ok();
         assert_eq!(time("30s"), Some(30_000));
-        assert_eq!(time("1.5"), Some(1_500));
+        assert_eq!(time("1.5s"), Some(1_500));
         assert_eq!(time("250ms"), Some(250));
         assert_eq!(time("2m"), Some(120_000));
-        assert!(time("2d").is_none() && time("").is_none());
+        assert_eq!(time("7d"), Some(604_800_000));
+        assert_eq!(time("0"), Some(0), "the same in every unit");
+        for text in ["", "s", "6", "1.5", "2w", "-1s"] {
+            assert_eq!(time(text), None, "{text}");
+        }
+        let said = "6".parse::<Time>().err().map(|error| error.to_string());
+        assert!(said.is_some_and(|said| said.contains("\"6\" is not a time with its unit")));
+    }
+
+    #[test]
+    fn percentages_and_rates_are_read_with_and_without_unit() {
         assert_eq!("5%".parse::<Percent>().map(|percent| percent.0), Ok(0.05));
         assert!("101%".parse::<Percent>().is_err() && "-1".parse::<Percent>().is_err());
         assert_eq!("200/s".parse::<PerSecond>().map(|rate| rate.0), Ok(200.0));

@@ -287,6 +287,7 @@ mod tests {
             "node-port" => "1",
             "node-certificate-life" => "30m",
             "plan-every" => "24h",
+            "token-life" => "6h",
             _ => "1",
         }
     }
@@ -305,9 +306,13 @@ mod tests {
         }
         let said = read("state = \"a\"\nadmn = \"127.0.0.1:1\"\n").err().unwrap();
         assert!(said.contains("admn") && said.contains("line 2"), "{said}");
-        for bad in
-            ["token_life = \"soon\"", "node_scheme = \"ftp\"", "public_cert = 1", "signed = 1"]
-        {
+        for bad in [
+            "token_life = \"soon\"",
+            "token_life = 6",
+            "node_scheme = \"ftp\"",
+            "public_cert = 1",
+            "signed = 1",
+        ] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }
@@ -360,7 +365,7 @@ mod tests {
         let life = |text: &str| text.parse::<CertificateLife>().ok().map(|life| life.0.as_secs());
         assert_eq!((life("5m"), life("720h")), (Some(300), Some(30 * 24 * 3600)));
         assert_eq!(life("720h").map(Duration::from_secs), Some(identity::NODE_LIFETIME));
-        for bad in ["", "0", "299s", "9529h", "a year"] {
+        for bad in ["", "0", "720", "299s", "9529h", "a year"] {
             assert_eq!(life(bad), None, "{bad}");
         }
     }
