@@ -1,5 +1,6 @@
 //! A value on the command line that is not of its kind.
 
+use ::load::Url;
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -23,6 +24,14 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, BadValue> {
     text.parse().map_err(|_| BadValue::new(text, wanted))
 }
 
+/// Reads the address to which paths are appended, so that it ends without a slash. Without a scheme the results would open nowhere.
+pub(crate) fn base_url(text: &str) -> Result<String, BadValue> {
+    let wanted = "an address that viewers can open: write one such as https://tv.example or http://192.0.2.1:8080";
+    let is_whole = text.parse::<Url>().is_ok() && !text.contains(['?', '#']);
+    let base = is_whole.then(|| text.trim_end_matches('/').to_owned());
+    base.ok_or_else(|| BadValue::new(text, wanted))
+}
+
 impl fmt::Display for BadValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} is not {}", self.text, self.wanted)
@@ -30,3 +39,26 @@ impl fmt::Display for BadValue {
 }
 
 impl std::error::Error for BadValue {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_has_a_scheme_and_ends_where_paths_begin() {
+        for (text, base) in [
+            ("https://tv.example", "https://tv.example"),
+            ("http://[2001:db8::1]:8080//", "http://[2001:db8::1]:8080"),
+            ("https://tv.example/films/", "https://tv.example/films"),
+        ] {
+            assert_eq!(base_url(text).as_deref(), Ok(base));
+        }
+        for text in ["", "tv.example", "tv.example:443", "//tv.example", "ftp://tv.example"] {
+            let said = base_url(text).map_err(|error| error.to_string());
+            assert!(said.is_err_and(|said| said.contains("such as https://tv.example")), "{text}");
+        }
+        for text in ["https://", "https://a b", "https://a?b", "https://a/#b"] {
+            assert!(base_url(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! `fullbore sign`: signs a URL that works until a given time, and makes keys for signing.
 
-use crate::bad_value::BadValue;
+use crate::bad_value::{self, BadValue};
 use catalog::{encode_path, is_manifest};
 use clap::{ArgGroup, Args};
 use http::LibraryPath;
@@ -45,7 +45,7 @@ pub(crate) struct Sign {
     #[arg(long, value_name = "DIR")]
     scope: Option<PathBuf>,
     /// URL of the server, to print a whole URL [default: print the path alone]
-    #[arg(long, value_name = "https://HOST:PORT")]
+    #[arg(long, value_name = "https://HOST:PORT", value_parser = bad_value::base_url)]
     base: Option<String>,
     /// Put the token into the query; for single files only, because the files of a playlist would not inherit it
     #[arg(long)]
@@ -94,7 +94,7 @@ impl Sign {
                 ),
             );
         };
-        let base = self.base.as_deref().unwrap_or_default().trim_end_matches('/');
+        let base = self.base.as_deref().unwrap_or_default();
         let path = encode_path(&what.path);
         say(&if self.query {
             base.to_owned() + &token::url_query(&token, &path)

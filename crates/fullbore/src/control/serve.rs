@@ -125,7 +125,7 @@ impl Settings {
             admin,
             admin_transport: transport(admin_certificates, operators),
             hosts: vec![host],
-            public_url: self.public_url,
+            public_url: self.public_url.map(|url| url.0),
             node_lifetime: self
                 .node_certificate_life
                 .map_or(identity::NODE_LIFETIME, |life| life.0),

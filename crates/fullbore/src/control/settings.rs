@@ -69,7 +69,8 @@ pub(super) struct Settings {
     pub(super) host: Option<String>,
     /// Address by which viewers know this gateway, such as `https://tv.example` [default: the one that they ask for]
     #[arg(long, value_name = "URL")]
-    pub(super) public_url: Option<String>,
+    #[serde(deserialize_with = "as_flag")]
+    pub(super) public_url: Option<PublicUrl>,
     /// Region that the gateway is in
     #[arg(long)]
     pub(super) region: Option<Name>,
@@ -101,6 +102,18 @@ pub(super) struct Settings {
     #[arg(long, value_name = "SIZE")]
     #[serde(deserialize_with = "as_flag")]
     pub(super) decisions: Option<Quantity>,
+}
+
+/// The address by which viewers know the gateway, without a slash at its end.
+#[derive(Clone)]
+pub(super) struct PublicUrl(pub(super) String);
+
+impl FromStr for PublicUrl {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        bad_value::base_url(text).map(Self)
+    }
 }
 
 /// How often titles are placed anew.
@@ -287,6 +300,7 @@ mod tests {
             "node-port" => "1",
             "node-certificate-life" => "30m",
             "plan-every" => "24h",
+            "public-url" => "https://tv.example",
             "token-life" => "6h",
             _ => "1",
         }
@@ -310,6 +324,7 @@ mod tests {
             "token_life = \"soon\"",
             "token_life = 6",
             "node_scheme = \"ftp\"",
+            "public_url = \"tv.example\"",
             "public_cert = 1",
             "signed = 1",
         ] {
