@@ -96,6 +96,8 @@ fn a_bad_configuration_is_exit_2_and_says_where() {
         ("workers = 1\nlisten = 7\n", &["fullbore.toml", "line 2", "listen"][..]),
         ("[net]\nwindow = 3\n", &["fullbore.toml", "line 2", "window"]),
         ("workers = \n", &["fullbore.toml", "line 1"]),
+        ("workers = \"two\"\n", &["line 1", "the text \"two\"; write a whole number"]),
+        ("listen = \"8443\"\n", &["line 1", "such as \"127.0.0.1:8443\""]),
         ("[limits]\nhead_bytes_max = 1\n", &["limits.head_bytes_max"]),
     ];
     for (text, parts) in cases {

@@ -6,9 +6,11 @@
 
 mod replace;
 mod stamp;
+mod words;
 
 pub use replace::replace;
 pub use stamp::FileStamp;
+pub use words::in_plain_words;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};

@@ -2,6 +2,7 @@
 
 use super::{HeaderFault, SiloError, SitesError};
 use catalog::FoldersError;
+use smallfile::in_plain_words;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -128,7 +129,9 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { file, why } => cannot_read(f, file, why),
-            Self::Malformed { file, why } => write!(f, "in {}: {why}", file.display()),
+            Self::Malformed { file, why } => {
+                write!(f, "in {}: {}", file.display(), in_plain_words(&why.to_string()))
+            }
             Self::OutOfBounds { setting, value, allowed } => {
                 write!(f, "{setting} is {value}; it may be {allowed}")
             }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use fleet::Name;
 use serde::{Deserialize, Deserializer};
+use smallfile::in_plain_words;
 
 use super::Failed;
 use crate::bad_value::{self, BadValue};
@@ -212,7 +213,8 @@ impl Settings {
         let wrong = |what: &dyn std::fmt::Display| Failed(2, format!("{}: {what}", file.display()));
         let text = smallfile::read_text(file, FILE_BYTES_MAX)
             .map_err(|error| wrong(&format_args!("cannot read the configuration: {error}")))?;
-        let file: Self = toml::from_str(&text).map_err(|error| wrong(&error))?;
+        let file: Self = toml::from_str(&text)
+            .map_err(|error: toml::de::Error| wrong(&in_plain_words(&error.to_string())))?;
         Ok(self.over(file))
     }
 
