@@ -171,6 +171,19 @@ fn check_says_ok_to_what_would_start_and_no_to_what_would_not() {
 }
 
 #[test]
+fn a_congestion_control_that_the_kernel_lacks_is_refused_with_those_that_it_has() {
+    let library = tempdir().unwrap();
+    let (_folder, path) = config(&format!(
+        "library = {:?}\n[net]\ncongestion_control = \"no-such\"\n",
+        library.path()
+    ));
+    // Every kernel has reno.
+    let parts = ["net.congestion_control = \"no-such\" is not available here", "reno"];
+    assert_fails(&serve(&["--config", &path, "--check"]), 1, &parts);
+    assert_fails(&serve(&["--config", &path]), 1, &parts);
+}
+
+#[test]
 fn a_library_that_is_missing_or_no_folder_is_named() {
     assert_fails(&serve(&["/nowhere/films"]), 1, &["/nowhere/films"]);
     assert_fails(&serve(&["/dev/null"]), 1, &["/dev/null", "not a directory"]);

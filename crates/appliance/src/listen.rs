@@ -4,13 +4,14 @@
 //! thread has taken the ring apart, after the process is gone (5 to 13 ms later on an idle machine). So an address in use is
 //! tried again for a while before it becomes an error.
 
-use crate::config::{Config, Placement, Switch};
+use crate::config::{Config, Placement, Route, Switch};
 use crate::silo_map::SiloMap;
 use crate::upgrade::Reception;
 use delivery::KernelOffload;
 use libc::sock_filter;
 use net::listener::{
-    ListenerOptions, bind, is_taken, local_address, mark, set_backlog, steer, try_steering,
+    ListenerOptions, bind, is_taken, local_address, mark, set_backlog, steer,
+    try_congestion_control, try_steering,
 };
 use std::fmt;
 use std::io;
@@ -49,10 +50,12 @@ pub enum ListenError {
     },
     /// The kernel refused the program that gives silos their connections.
     Steering(io::Error),
-    /// The kernel does not have this congestion control.
+    /// Connections cannot have this congestion control.
     CongestionControl {
         /// Its name.
         name: String,
+        /// Those that the kernel has now.
+        known: String,
         /// Why not.
         why: io::Error,
     },
@@ -84,11 +87,30 @@ impl fmt::Display for ListenError {
                 f,
                 "cannot give connections to the silos of their network cards: {why}; raise `sysctl net.core.optmem_max`, or start with --silo off"
             ),
-            Self::CongestionControl { name, why } => write!(
-                f,
-                "cannot use congestion control {name:?}: {why}; see /proc/sys/net/ipv4/tcp_available_congestion_control"
-            ),
+            Self::CongestionControl { name, known, why } => {
+                no_congestion_control(f, name, known, why)
+            }
         }
+    }
+}
+
+fn no_congestion_control(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    known: &str,
+    why: &io::Error,
+) -> fmt::Result {
+    write!(f, "net.congestion_control = {name:?} is not available here: ")?;
+    match why.raw_os_error() {
+        Some(libc::ENOENT) => write!(
+            f,
+            "the kernel has {known}; choose one of these, or load the module of this one first"
+        ),
+        Some(libc::EPERM) => write!(
+            f,
+            "only root may choose it; allow it for others with `sysctl net.ipv4.tcp_allowed_congestion_control`, or choose another one"
+        ),
+        _ => write!(f, "{why}; the kernel has {known}"),
     }
 }
 
@@ -131,6 +153,7 @@ pub(crate) fn listen(
     map: &mut SiloMap,
     inherited: Vec<OwnedFd>,
 ) -> Result<Listening, ListenError> {
+    check_congestion_control(config)?;
     let wanted = config.listen;
     let options = options(config, offload, map);
     let program = program(config, map)?;
@@ -146,7 +169,7 @@ pub(crate) fn listen(
     if let Err(why) = mark_all(&of_workers, map) {
         map.give_up_marks(why.to_string());
     }
-    let options = options.spelled_out().map_err(|why| cannot_listen(wanted, &options, why))?;
+    let options = options.spelled_out().map_err(refused)?;
     Ok(Listening { address, of_workers, in_order, reception: Reception { options, program } })
 }
 
@@ -177,7 +200,7 @@ fn bind_all(
 ) -> Result<Vec<OwnedFd>, ListenError> {
     let wanted = config.listen;
     wait_until_free(wanted, LISTEN)?;
-    let cannot = |why| cannot_listen(wanted, options, why);
+    let cannot = |why| refused(wanted, LISTEN, why);
     let first = bind(wanted, options).map_err(cannot)?;
     let address = local_address(&first).map_err(|why| ListenError::Refused {
         address: wanted,
@@ -250,13 +273,21 @@ pub(crate) fn unsent_bytes_min(config: &Config, offload: KernelOffload) -> Optio
     (!is_set && !is_paced).then(|| offload.unsent_bytes_max())
 }
 
-fn cannot_listen(wanted: SocketAddr, options: &ListenerOptions, why: io::Error) -> ListenError {
-    match (&options.congestion_control, why.raw_os_error()) {
-        (Some(name), Some(libc::ENOENT | libc::EPERM)) => {
-            ListenError::CongestionControl { name: name.clone(), why }
-        }
-        _ => refused(wanted, LISTEN, why),
-    }
+/// Checks that connections may have the congestion control of the configuration. The kernel alone knows: it may load a module for a name that
+/// it does not list.
+///
+/// # Errors
+/// If they may not.
+pub(crate) fn check_congestion_control(config: &Config) -> Result<(), ListenError> {
+    // The bypass route has a TCP of its own.
+    let asked = config.net.congestion_control.as_deref();
+    let Some(name) = asked.filter(|_| config.route != Route::Bypass) else { return Ok(()) };
+    try_congestion_control(name).map_err(|why| {
+        let list = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+        let known = std::fs::read_to_string(list).unwrap_or_default();
+        let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
+        ListenError::CongestionControl { name: name.to_owned(), known, why }
+    })
 }
 
 fn refused(address: SocketAddr, flag: &'static str, why: io::Error) -> ListenError {

@@ -9,7 +9,7 @@ use crate::config::{Config, Route, Switch};
 use crate::edge::Starting;
 use crate::folders::AllFolders;
 use crate::hot_memory;
-use crate::listen::{bind_admin, bind_redirect};
+use crate::listen::{bind_admin, bind_redirect, check_congestion_control};
 use crate::live;
 use crate::moves::{self, Inboxes};
 use crate::offload;
@@ -254,12 +254,14 @@ fn open_plain(
     Ok((Some(PlainListener::Redirect(listener)), Some(address)))
 }
 
-/// Checks everything in `config` that can be checked without starting: settings, library, silos, certificates, keys, lists of addresses.
+/// Checks everything in `config` that can be checked without starting: settings, library, congestion control, silos, certificates, keys, lists of
+/// addresses.
 ///
 /// # Errors
 /// One line: what, and what to do about it.
 pub(crate) fn check(config: &Config) -> Result<(), StartError> {
     check_settings(config)?;
+    check_congestion_control(config)?;
     config.folders().try_for_each(|folder| check_library(folder))?;
     if !config.has_no_library() {
         let machine = Machine::probe();

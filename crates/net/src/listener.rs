@@ -66,6 +66,15 @@ pub fn bind(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedF
     Ok(socket.into())
 }
 
+/// Asks the kernel whether connections may have this congestion control. It may load a module for that, as it would for a listener.
+///
+/// # Errors
+/// `ENOENT` if it has none of that name, `EPERM` if only a privileged user may choose it.
+pub fn try_congestion_control(name: &str) -> io::Result<()> {
+    let fresh = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    fresh.set_tcp_congestion(name.as_bytes())
+}
+
 impl ListenerOptions {
     /// The same with every default named, to be set on a listener that began with others ([`Self::reset`]).
     ///
@@ -259,5 +268,8 @@ mod tests {
             ..ListenerOptions::default()
         };
         assert!(unknown.spelled_out().is_err());
+        let tried = |name| try_congestion_control(name).map_err(|why| why.raw_os_error());
+        assert_eq!(tried("no-such"), Err(Some(libc::ENOENT)));
+        assert_eq!(tried("reno"), Ok(()), "every kernel has it, for everybody");
     }
 }
