@@ -39,6 +39,11 @@ impl Topology {
         self.online().into_iter().map(cpus).collect()
     }
 
+    /// The CPUs that the machine has, ascending: also those that are switched off, or that this process may not use. `None` if unknown.
+    pub fn cpus(&self) -> Option<Vec<u32>> {
+        parse_list(&self.root.read("sys/devices/system/cpu/present")?)
+    }
+
     /// How far the memory of node `to` is from node `from`, in the firmware's units: 10 is the node itself, 20 costs twice as much.
     pub fn distance(&self, from: u32, to: u32) -> Option<u32> {
         // A number for each node that is online, in their order.

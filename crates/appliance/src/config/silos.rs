@@ -67,6 +67,15 @@ pub enum SiloError {
     CardTwice(String),
     /// A folder is in two silos.
     FolderTwice(PathBuf),
+    /// The machine does not have a CPU of a silo.
+    NoCpu {
+        /// The CPU.
+        cpu: u32,
+        /// The silo's CPUs.
+        cpus: String,
+        /// Those of the machine.
+        present: String,
+    },
     /// The server may not use any CPU of a silo.
     NoCpuAllowed {
         /// The silo's CPUs.
@@ -124,6 +133,10 @@ impl fmt::Display for SiloError {
                 let folder = folder.display();
                 write!(f, "the folder {folder} is in two of the [[silos]]; a folder belongs to one")
             }
+            Self::NoCpu { cpu, cpus, present } => write!(
+                f,
+                "silos.cpus has {cpus:?}, and this machine has no CPU {cpu}, only {present}: leave out what is not there (`lscpu -e` lists the CPUs)"
+            ),
             Self::NoCpuAllowed { cpus } => write!(
                 f,
                 "the server may not use any of the CPUs {cpus} of a silo; see Cpus_allowed_list in /proc/self/status"

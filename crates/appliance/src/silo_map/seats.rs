@@ -1,6 +1,6 @@
 //! Divides the CPUs into silos, and gives each worker its seat.
 
-use super::Members;
+use super::{Members, ranges};
 use crate::config::Config;
 use crate::config::silos::SiloError;
 use machine::{Machine, Topology};
@@ -40,6 +40,7 @@ pub(super) fn silos(
     topology: &Topology,
     workers: usize,
 ) -> Result<Vec<Members>, SiloError> {
+    check_cpus(config, topology)?;
     let cpus = cpus(config, machine)?;
     if !config.silos.is_empty() && workers < config.silos.len() {
         return Err(SiloError::FewWorkers { workers, silos: config.silos.len() });
@@ -56,6 +57,18 @@ pub(super) fn silos(
         (!seats.is_empty()).then_some(Members { node, memory_node, cpus: all, seats, workers })
     };
     Ok(divided.into_iter().filter_map(members).collect())
+}
+
+/// Refuses CPUs that the machine does not have. Those that it has and this process may not use can be in a silo, because they take interrupts.
+fn check_cpus(config: &Config, topology: &Topology) -> Result<(), SiloError> {
+    let Some(present) = topology.cpus() else { return Ok(()) };
+    for plan in &config.silos {
+        if let Some(cpu) = plan.cpu_numbers()?.into_iter().find(|cpu| !present.contains(cpu)) {
+            let (cpus, present) = (plan.cpus.clone(), ranges(&present));
+            return Err(SiloError::NoCpu { cpu, cpus, present });
+        }
+    }
+    Ok(())
 }
 
 /// For each silo: its node, the CPUs for its workers, and those whose interrupts belong to it.

@@ -192,6 +192,19 @@ fn each_silo_of_the_operator_has_a_worker_or_the_server_does_not_start() {
 }
 
 #[test]
+fn a_cpu_that_the_machine_lacks_is_refused_and_one_that_the_server_may_not_use_is_not() {
+    let (root, machine) = square();
+    let folder = root.path().join("sys/devices/system/cpu");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("present"), "0-7\n").unwrap();
+    let topology = Topology::open_from(root.path());
+    let new = |text: &str| SiloMap::new(&config(text), &machine, &topology, &[], 2).map(drop);
+    assert_eq!(new("[[silos]]\ncpus = \"0-7\"\n"), Ok(()));
+    let said = new("[[silos]]\ncpus = \"0-99\"\n").unwrap_err().to_string();
+    assert!(said.contains("\"0-99\"") && said.contains("no CPU 8, only 0-7"), "{said}");
+}
+
+#[test]
 fn disks_are_found_by_the_device_number_of_their_files() {
     let (root, machine) = square();
     let library = TempDir::new().unwrap();
