@@ -77,8 +77,9 @@ impl Upgrade {
             match arguments_of(process) {
                 Ok(arguments) => self.serve = arguments,
                 Err(why) => {
-                    tell(&format!("cannot take the arguments of process {process}: {why}"));
-                    tell("no upgrade: a server that runs goes on");
+                    tell(&format!(
+                        "no upgrade: cannot take the arguments of process {process}: {why}"
+                    ));
                     return ExitCode::FAILURE;
                 }
             }
@@ -109,10 +110,8 @@ impl Upgrade {
             return ExitCode::SUCCESS;
         }
         let why = if heard.hangs { self.kill(&mut child) } else { ended(&mut child) };
-        if !heard.asked {
-            give_up(&door, &why);
-        }
-        tell(&format!("no upgrade: {why}; the server that runs goes on"));
+        let is_there = heard.asked || give_up(&door, &why);
+        tell(&format!("no upgrade: {why}; {}", what_runs(is_there, &door)));
         ExitCode::FAILURE
     }
 
@@ -194,8 +193,16 @@ fn ended(child: &mut Child) -> String {
 
 /// Gives up before a server was started.
 fn refuse(code: u8, door: &Path, why: &str) -> ExitCode {
-    give_up(door, why);
+    let is_there = give_up(door, why);
     tell(why);
-    tell("no upgrade: a server that runs goes on");
+    tell(&format!("no upgrade: {}", what_runs(is_there, door)));
     ExitCode::from(code)
+}
+
+/// What an upgrade that failed leaves: nobody must be told that a server goes on where none runs.
+fn what_runs(is_there: bool, door: &Path) -> String {
+    match is_there {
+        true => "the server that runs goes on".to_owned(),
+        false => format!("no server answers at {}", door.display()),
+    }
 }

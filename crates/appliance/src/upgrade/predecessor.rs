@@ -124,9 +124,9 @@ fn receive_all(line: &OwnedFd) -> Result<(u32, Inherited), UpgradeError> {
     }
 }
 
-/// Tells the server at `door`, if there is one, that an upgrade came to nothing before it was asked.
-pub fn give_up(door: &Path, why: &str) {
-    if let Ok(line) = reach(door) {
-        let _ = line::send(&line, &ToOld::Failed { why: why.to_owned() }, None);
-    }
+/// Tells the server at `door`, if there is one, that an upgrade came to nothing before it was asked. Returns whether there is one.
+pub fn give_up(door: &Path, why: &str) -> bool {
+    let Ok(line) = reach(door) else { return false };
+    let _ = line::send(&line, &ToOld::Failed { why: why.to_owned() }, None);
+    true
 }

@@ -1,6 +1,6 @@
 //! Upgrades that fail: the old server goes on, and both sides say why.
 
-use crate::stage::{Stage, script, serves_on};
+use crate::stage::{Stage, Upgrade, script, serves_on};
 use fullbore_tests::{Plain, Server, cpus, tool, until};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
@@ -202,11 +202,21 @@ fn nobody_else_may_upgrade_a_server() {
 #[test]
 fn a_server_that_ends_or_is_not_there_is_said() {
     let stage = Stage::new("--tls off");
-    let said = stage.begin(&[], "").fails();
+    let says_nobody = |upgrade: Upgrade| {
+        let said = upgrade.fails();
+        let door = stage.door().display().to_string();
+        assert!(said.contains(&format!("no server answers at {door}")), "{said}");
+        assert!(!said.contains("goes on"), "there is none that could: {said}");
+        said
+    };
+    let said = says_nobody(stage.begin(&[], ""));
     assert!(
         said.contains("no server can be asked at") && said.contains("fullbore serve"),
         "{said}"
     );
+    stage.configure("no_such_key = 1");
+    assert!(says_nobody(stage.begin(&[], "")).contains("no_such_key"));
+    stage.configure("");
     let (mut server, _) = server_of(&stage);
     assert_eq!(server.end().code(), Some(0));
     until("nobody to answer", || stage.begin(&[], "").fails().contains("no server can be asked"));
