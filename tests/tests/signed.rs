@@ -356,6 +356,48 @@ fn ffmpeg_plays_signed_hls_and_dash_to_the_end() {
     assert!(refused(&server, "token_missing") > 0);
 }
 
+/// Runs the command in `line` as a shell does, if `fullbore` is this program, and returns the URL that it prints.
+fn pasted(line: &str) -> String {
+    let command = line.split("$(").nth(1).and_then(|rest| rest.split(")\"").next());
+    let command = command.unwrap_or_else(|| panic!("no command in {line:?}"));
+    let script = format!("fullbore() {{ \"$PROGRAM\" \"$@\"; }}; {command}");
+    let ran = tool::run(tool::command("sh").args(["-c", &script]).env("PROGRAM", program()));
+    assert!(ran.success, "{line}: {}", ran.stderr);
+    ran.text().trim_end().to_owned()
+}
+
+#[test]
+fn the_lines_at_the_start_sign_what_they_play() {
+    let cinema = Cinema::new("");
+    file(&cinema.path("library"), "-o'clock 1.mp4", LENGTH);
+    let server = cinema.launch("--tls off").start();
+    for start in ["play      ffplay \"$(", "fetch     curl -O \"$("] {
+        let url = pasted(&server.stdout.wait_for(start));
+        let path = url.strip_prefix(&server.url).unwrap_or_else(|| panic!("{url}"));
+        let answer = Plain::connect(server.address).fetch(path);
+        assert_eq!((answer.status, answer.body.len()), (200, LENGTH), "{url}");
+    }
+    drop(server);
+    // What is open is as it was.
+    let open = Cinema::new("required = [\"films\"]");
+    file(&open.path("library"), "a.mp4", LENGTH);
+    let server = open.launch("--tls off").start();
+    let line = server.stdout.wait_for("play      ffplay ");
+    assert!(line.ends_with(&server.url_of("a.mp4")), "{line}");
+}
+
+#[test]
+fn a_server_that_only_checks_says_that_the_key_is_elsewhere() {
+    let cinema = Cinema::new("");
+    let (sign, check) = (cinema.path("sign.key"), cinema.path("check.pub"));
+    let made = ["sign", "--new-key", sign.to_str().unwrap(), "--public", check.to_str().unwrap()];
+    assert!(fullbore(&made).success);
+    fs::write(cinema.path("fullbore.toml"), format!("[signing]\nkeys = [{check:?}]\n")).unwrap();
+    let server = cinema.launch("--tls off").start();
+    let line = server.stdout.wait_for("play      by a signed URL");
+    assert!(line.contains("only checks") && line.contains("--key FILE"), "{line}");
+}
+
 #[test]
 fn the_access_log_holds_no_signature_and_no_session() {
     let cinema = Cinema::new("");

@@ -1,22 +1,21 @@
 //! `fullbore serve`: puts a library on HTTPS.
 
+mod titles;
+mod tokens;
 mod urls;
 
 use crate::{bad_value, say, tell};
 use appliance::config::{Certificate, Disk, HostedSite, Placement, Route, Switch};
 use appliance::upgrade::{Predecessor, Succession, UpgradeError};
 use appliance::{Config, Server};
-use catalog::{Form, Title};
 use clap::{Args, Parser, ValueEnum};
 use library::sample;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc::channel;
-use std::thread;
-use std::time::Duration;
+use tokens::Tokens;
 
 /// Put a directory of videos on HTTPS
 ///
@@ -231,9 +230,9 @@ impl Serve {
             Err(error) => return fail(1, &format!("cannot handle signals: {error}")),
         };
         let tls = config.tls.enabled;
-        let served = Said::of(&config);
-        // Before the sandbox, which cannot read /proc/net.
+        // Before the sandbox, which cannot read /proc/net, nor keys.
         let addresses = urls::addresses(&config);
+        let served = Said::of(&config);
         let succession = match succeeding.succession(&config) {
             Ok(succession) => succession,
             Err(error) => return fail(1, &error.to_string()),
@@ -243,7 +242,7 @@ impl Serve {
             Ok(server) => server,
             Err(error) => return fail(1, &error.to_string()),
         };
-        announce(&server, &urls::of(server.address(), tls, &addresses), &served);
+        announce(&server, &urls::of(server.address(), tls, &addresses), served);
         match server.run_until_signalled(signals) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(1, &error.to_string()),
@@ -371,12 +370,14 @@ struct Said {
     sites: Vec<HostedSite>,
     /// Of a caching edge.
     origin: Option<String>,
+    tokens: Option<Tokens>,
 }
 
 impl Said {
     fn of(config: &Config) -> Self {
         let (library, sites) = (config.library.clone(), config.sites.clone());
-        Self { library, sites, origin: config.edge.origin.clone() }
+        let (origin, tokens) = (config.edge.origin.clone(), Tokens::of(config));
+        Self { library, sites, origin, tokens }
     }
 
     /// The lines about it, of a server whose address ends as `base` does.
@@ -403,7 +404,7 @@ impl Said {
 }
 
 /// Says first where to connect, because a program may be waiting for it. Then describes the server and its titles for people.
-fn announce(server: &Server, urls: &[String], served: &Said) {
+fn announce(server: &Server, urls: &[String], served: Said) {
     let Some((base, others)) = urls.split_first() else { return };
     say(&format!("ready {base}/\n"));
     let mut lines: Vec<_> = others.iter().map(|url| format!("also      {url}/")).collect();
@@ -414,74 +415,6 @@ fn announce(server: &Server, urls: &[String], served: &Said) {
     if served.origin.is_some() || served.library.is_empty() {
         return say(&(lines.join("\n") + "\n"));
     }
-    let (titles, base) = (server.titles(), base.to_owned());
-    let described = within(LISTING_MAX, move || describe_titles(&titles(), &base));
-    let late = "not listed here, because a disk takes long to list them; they are served";
-    lines.extend(described.unwrap_or_else(|| vec![format!("titles    {late}")]));
+    lines.extend(titles::describe(server.titles(), base, served.tokens));
     say(&(lines.join("\n") + "\n"));
-}
-
-/// The most titles listed at the start; more would scroll the rest away.
-const TITLES_SHOWN: usize = 20;
-
-/// How long the start waits for the list of titles. A disk that hangs must not keep the server from saying that it is ready.
-const LISTING_MAX: Duration = Duration::from_secs(5);
-
-/// What `work` returns, if it does so in time. If not, its thread goes on until it ends by itself.
-fn within<T: Send + 'static>(
-    limit: Duration,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let (done, result) = channel();
-    // If nobody waits any more, the result is of no use.
-    thread::Builder::new().name("titles".into()).spawn(move || drop(done.send(work()))).ok()?;
-    result.recv_timeout(limit).ok()
-}
-
-fn describe_titles(titles: &[(PathBuf, Title)], base: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    if titles.is_empty() {
-        let advice = "none yet: put video files or HLS/DASH folders into the library";
-        lines.push(format!("titles    {advice}"));
-    }
-    for (_, title) in titles.iter().take(TITLES_SHOWN) {
-        lines.push(format!("title     {}", title.name));
-        for stream in &title.streams {
-            let form = match stream.form {
-                Form::Hls => "HLS ",
-                Form::Dash => "DASH",
-                Form::File => "file",
-            };
-            lines.push(format!("          {form}  {base}/{}", stream.url_path));
-        }
-    }
-    if titles.len() > TITLES_SHOWN {
-        lines.push(format!("          and {} more", titles.len() - TITLES_SHOWN));
-    }
-    // A file that is still being copied may be empty: it is a title, but no good to try the server with.
-    let is_empty = |folder: &Path, title: &Title| {
-        let found = std::fs::metadata(folder.join(&title.location));
-        found.is_ok_and(|found| found.is_file() && found.len() == 0)
-    };
-    let suggested = titles.iter().find(|(folder, title)| !is_empty(folder, title));
-    let Some(stream) = suggested.and_then(|(_, title)| title.streams.first()) else { return lines };
-    let url = format!("{base}/{}", stream.url_path);
-    let (ffplay, curl) =
-        if base.starts_with("https") { ("-tls_verify 0 ", "-k ") } else { ("", "") };
-    lines.push(format!("play      ffplay {ffplay}{url}"));
-    lines.push(format!("fetch     curl {curl}-O {url}"));
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_takes_too_long_is_not_waited_for() {
-        assert_eq!(within(Duration::from_secs(60), || 7), Some(7));
-        let (let_go, hang) = channel::<()>();
-        assert_eq!(within(Duration::from_millis(10), move || hang.recv().is_ok()), None);
-        drop(let_go);
-    }
 }

@@ -3,7 +3,7 @@
 use super::ConfigError;
 use http::LibraryPath;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Signed URLs: who may request what, and until when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,14 @@ impl Default for Signing {
 }
 
 impl Signing {
+    /// Whether the file at `path` in the library needs a token, once there are keys.
+    pub fn requires(&self, path: &Path) -> bool {
+        let prefixes =
+            self.required.iter().map(|prefix| LibraryPath::as_written(prefix.as_bytes()));
+        // Compares whole segments, and an empty prefix covers everything.
+        prefixes.flatten().any(|prefix| path.starts_with(prefix.as_path()))
+    }
+
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         if self.keys.is_empty() && self.required != Self::default().required {
             return Err(ConfigError::RequiredWithoutKeys);

@@ -1,0 +1,96 @@
+//! The titles of the start lines, and how to play one of them.
+
+use super::tokens::Tokens;
+use catalog::{Form, Title};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+/// The most titles listed at the start; more would scroll the rest away.
+const TITLES_SHOWN: usize = 20;
+
+/// How long the start waits for the list of titles. A disk that hangs must not keep the server from saying that it is ready.
+const LISTING_MAX: Duration = Duration::from_secs(5);
+
+/// The lines about the titles that `list` finds, each with the folder that it is in, of a server whose address is `base`.
+pub(super) fn describe(
+    list: impl FnOnce() -> Vec<(PathBuf, Title)> + Send + 'static,
+    base: &str,
+    tokens: Option<Tokens>,
+) -> Vec<String> {
+    let base = base.to_owned();
+    let described = within(LISTING_MAX, move || lines(&list(), &base, tokens.as_ref()));
+    let late = "not listed here, because a disk takes long to list them; they are served";
+    described.unwrap_or_else(|| vec![format!("titles    {late}")])
+}
+
+/// What `work` returns, if it does so in time. If not, its thread goes on until it ends by itself.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, result) = channel();
+    // If nobody waits any more, the result is of no use.
+    thread::Builder::new().name("titles".into()).spawn(move || drop(done.send(work()))).ok()?;
+    result.recv_timeout(limit).ok()
+}
+
+fn lines(titles: &[(PathBuf, Title)], base: &str, tokens: Option<&Tokens>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if titles.is_empty() {
+        let advice = "none yet: put video files or HLS/DASH folders into the library";
+        lines.push(format!("titles    {advice}"));
+    }
+    for (_, title) in titles.iter().take(TITLES_SHOWN) {
+        lines.push(format!("title     {}", title.name));
+        for stream in &title.streams {
+            let form = match stream.form {
+                Form::Hls => "HLS ",
+                Form::Dash => "DASH",
+                Form::File => "file",
+            };
+            lines.push(format!("          {form}  {base}/{}", stream.url_path));
+        }
+    }
+    if titles.len() > TITLES_SHOWN {
+        lines.push(format!("          and {} more", titles.len() - TITLES_SHOWN));
+    }
+    // A file that is still being copied may be empty: it is a title, but no good to try the server with.
+    let is_empty = |folder: &Path, title: &Title| {
+        let found = std::fs::metadata(folder.join(&title.location));
+        found.is_ok_and(|found| found.is_file() && found.len() == 0)
+    };
+    let suggested = titles.iter().find(|(folder, title)| !is_empty(folder, title));
+    let Some(stream) = suggested.and_then(|(_, title)| title.streams.first()) else { return lines };
+    lines.extend(how_to_play(&stream.url_path, base, tokens));
+    lines
+}
+
+/// Commands to be pasted. Where the URL alone would be refused, they sign it first.
+fn how_to_play(url_path: &str, base: &str, tokens: Option<&Tokens>) -> Vec<String> {
+    let url = match tokens.and_then(|tokens| tokens.command(url_path, base)) {
+        None => format!("{base}/{url_path}"),
+        Some(command) if command.is_complete => format!("\"$({})\"", command.line),
+        Some(command) => {
+            let why = "by a signed URL, and this server only checks them: sign with the FILE of the key that signs";
+            return vec![format!("play      {why}, {}", command.line)];
+        }
+    };
+    let (ffplay, curl) =
+        if base.starts_with("https") { ("-tls_verify 0 ", "-k ") } else { ("", "") };
+    vec![format!("play      ffplay {ffplay}{url}"), format!("fetch     curl {curl}-O {url}")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_too_long_is_not_waited_for() {
+        assert_eq!(within(Duration::from_secs(60), || 7), Some(7));
+        let (let_go, hang) = channel::<()>();
+        assert_eq!(within(Duration::from_millis(10), move || hang.recv().is_ok()), None);
+        drop(let_go);
+    }
+}
