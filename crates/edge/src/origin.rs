@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Longer than any connect that succeeds: the second try of a lost packet comes after one second, the third after three.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
+/// As origins know the helper.
+const AGENT: &str = concat!("fullbore-edge/", env!("CARGO_PKG_VERSION"));
+
 /// Where an origin is: a scheme, a host, and a path in front of all others. For a bucket the second is its own address,
 /// `s3://BUCKET/PREFIX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,6 +154,11 @@ impl Origin {
         Ok(Self { http, address, signer })
     }
 
+    /// Where it is.
+    pub(crate) fn address(&self) -> &OriginAddress {
+        &self.address
+    }
+
     /// Asks for `range` of what is at `path`, in whatever version, but only if that is not `known`.
     pub(crate) async fn look(
         &self,
@@ -212,6 +220,27 @@ impl Origin {
         }
     }
 
+    /// Asks once whether it can be reached: a web server for the head of its folder, a bucket for the name of one object. That they refuse is no
+    /// fault, because they may answer for films all the same.
+    ///
+    /// # Errors
+    /// If it cannot, with what to do about it where that is known.
+    pub(crate) async fn probe(&self) -> Result<(), String> {
+        let request = match &self.signer {
+            Some(signer) => self.http.get(signer.probe()),
+            None => self.http.head(self.address.0.clone()),
+        };
+        let answer = request.header(USER_AGENT, AGENT).send().await;
+        let answer = answer.map_err(|error| with_causes(&error.without_url()))?;
+        match &self.signer {
+            Some(signer) => signer.judge_probe(answer).await,
+            None if answer.status().is_server_error() => {
+                Err(format!("the origin said {}", answer.status()))
+            }
+            None => Ok(()),
+        }
+    }
+
     async fn ask(
         &self,
         path: &str,
@@ -225,11 +254,8 @@ impl Origin {
         let url = url.ok_or_else(|| {
             (Trouble::NotFound, format!("{path}: no request can name that at the origin"))
         })?;
-        let mut request = self
-            .http
-            .get(url)
-            .header(ACCEPT_ENCODING, "identity")
-            .header(USER_AGENT, concat!("fullbore-edge/", env!("CARGO_PKG_VERSION")));
+        let mut request =
+            self.http.get(url).header(ACCEPT_ENCODING, "identity").header(USER_AGENT, AGENT);
         if let Some(range) = range {
             request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
         }

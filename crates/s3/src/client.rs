@@ -24,7 +24,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1
 
 /// A folder in a bucket.
 pub struct S3Bucket {
-    http: Client,
+    pub(crate) http: Client,
     pub(crate) signer: S3Signer,
     /// Whether the store has not refused yet what newer versions of S3 know: checksums, and conditions of a put.
     takes_extras: AtomicBool,

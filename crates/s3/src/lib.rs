@@ -11,6 +11,7 @@ mod credentials;
 mod error;
 mod multipart;
 mod outbound;
+mod probe;
 mod put;
 mod refusal;
 mod signer;

@@ -35,8 +35,12 @@ impl Bucket {
     }
 
     fn launch(&self, cache: &Path) -> Launch {
+        self.launch_of("films/hd", cache)
+    }
+
+    fn launch_of(&self, place: &str, cache: &Path) -> Launch {
         let endpoint = self.variable("AWS_ENDPOINT_URL");
-        launch_at(&format!("s3://films/hd?endpoint={endpoint}"), cache).arguments("--tls off")
+        launch_at(&format!("s3://{place}?endpoint={endpoint}"), cache).arguments("--tls off")
     }
 
     fn variable(&self, name: &str) -> String {
@@ -44,11 +48,13 @@ impl Bucket {
     }
 
     fn edge(&self, cache: &Path) -> Server {
+        self.start_as_owner(self.launch(cache))
+    }
+
+    fn start_as_owner(&self, launch: Launch) -> Server {
         let names = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
-        let launch = names
-            .iter()
-            .fold(self.launch(cache), |launch, name| launch.variable(name, self.variable(name)));
-        launch.start()
+        let with = |launch: Launch, name: &&str| launch.variable(name, self.variable(name));
+        names.iter().fold(launch, with).start()
     }
 }
 
@@ -165,6 +171,18 @@ fn an_object_that_is_replaced_is_served_anew_and_never_mixed() {
     let part = viewer.fetch_with("/film.mp4", "Range: bytes=1048576-1048585\r\n");
     assert_eq!((part.status, &part.body[..]), (206, &second[MIB..MIB + 10]));
     assert!(Plain::connect(server.address).fetch("/film.mp4").body == second);
+}
+
+#[test]
+fn a_bucket_that_is_not_there_is_told_at_the_start_and_one_that_is_empty_is_not() {
+    let (bucket, cache) = (Bucket::start(), tempdir().unwrap());
+    let launch = bucket.launch_of("nobucket/x", &cache.path().join("one"));
+    let server = bucket.start_as_owner(launch);
+    let line = server.stderr.wait_for("cannot be used");
+    assert!(line.contains("s3://nobucket/x") && line.contains("make the bucket"), "{line}");
+    let server = bucket.edge(&cache.path().join("other"));
+    assert_eq!(Plain::connect(server.address).fetch("/none.mp4").status, 404);
+    assert!(!server.said().contains("cannot be used"), "{}", server.said());
 }
 
 #[test]

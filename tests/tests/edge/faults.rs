@@ -56,6 +56,21 @@ fn whatever_an_origin_does_wrong_is_told_and_counted_and_others_are_served() {
 }
 
 #[test]
+fn an_origin_that_cannot_be_reached_is_told_at_the_start_and_what_is_cached_is_served() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let film = origin.put("/film", 1, 1000, LASTING);
+    let server = edge(&origin, cache.path(), "");
+    assert!(Plain::connect(server.address).fetch("/film").body == *film);
+    assert!(!server.said().contains("cannot be used"), "{}", server.said());
+    drop(server);
+    origin.behave(Manner::Gone);
+    let server = edge(&origin, cache.path(), "");
+    let line = server.stderr.wait_for("cannot be used");
+    assert!(line.contains(&origin.url()) && line.contains("what is cached"), "{line}");
+    assert!(Plain::connect(server.address).fetch("/film").body == *film);
+}
+
+#[test]
 fn while_the_origin_is_gone_what_is_stale_is_served_unless_it_may_not_be() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let film = origin.put("/film", 1, 1000, "Cache-Control: max-age=0\r\n");

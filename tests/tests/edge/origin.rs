@@ -181,6 +181,14 @@ impl Origin {
                     return Ok(());
                 }
             }
+            if head.starts_with("HEAD ") {
+                // An edge that starts looks whether the origin is there. It asks for films otherwise.
+                let is_gone = self.state().manner == Some(Manner::Gone);
+                if is_gone || write!(stream, "HTTP/1.1 404 Told\r\n\r\n").is_err() {
+                    return Ok(());
+                }
+                continue;
+            }
             let seen = seen(&head);
             let (number, object, manner, delay) = {
                 let mut state = self.state();

@@ -2,12 +2,13 @@
 
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::process::Command;
 
-use fullbore_tests::{Etcd, until};
+use fullbore_tests::{Etcd, program, until};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::house::{Extras, Fleet, get};
+use crate::house::{Extras, Fleet, Running, get};
 use crate::nodes::swarm_until;
 use crate::s3_server::S3Server;
 
@@ -50,6 +51,27 @@ impl Stores {
     /// A library in the bucket: its folder, and its address.
     pub(crate) fn library(&self) -> (PathBuf, &'static str) {
         (self.folder.path().join("films/library"), "s3://films/library")
+    }
+}
+
+#[test]
+fn a_gateway_whose_bucket_is_not_there_or_not_reached_says_so_and_starts() {
+    let (folder, runtime) = (tempfile::tempdir().unwrap(), Runtime::new().unwrap());
+    let s3 = runtime.block_on(S3Server::start(&folder.path().join("s3")));
+    let here = s3.variable("AWS_ENDPOINT_URL").unwrap();
+    for (endpoint, why) in [(here.as_str(), "make the bucket"), ("http://127.0.0.1:1", "refused")] {
+        let mut command = Command::new(program());
+        let objects = format!("s3://nobucket/x?endpoint={endpoint}");
+        command.args(["control", "serve", "--objects", &objects]);
+        command.arg("--state").arg(folder.path().join(why));
+        for listener in ["--public", "--machines", "--admin"] {
+            command.args([listener, "127.0.0.1:0"]);
+        }
+        command.envs(VARIABLES.iter().filter_map(|name| Some((*name, s3.variable(name)?))));
+        let gateway = Running::start(&mut command);
+        let line = gateway.stderr.wait_for("cannot be used");
+        assert!(line.contains(&objects) && line.contains(why), "{line}");
+        gateway.stdout.wait_for("ready ");
     }
 }
 

@@ -169,6 +169,10 @@ impl Serving {
     }
 
     fn count(&self, request: &Request) -> Option<Fault> {
+        // An edge that starts looks whether the origin is there.
+        if request.is_head && request.file.is_none() {
+            return None;
+        }
         let mut state = lock(&self.state);
         state.requests += 1;
         // In the middle of each turn, so that the first one does not fail.

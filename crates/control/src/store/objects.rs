@@ -47,6 +47,17 @@ impl Objects {
         Ok(Self::Folder(PathBuf::from(place)))
     }
 
+    /// Asks once whether they can be read and written where they are. A folder was made when they were opened.
+    ///
+    /// # Errors
+    /// If they cannot, with what to do about it.
+    pub async fn probe(&self) -> Result<(), String> {
+        match self {
+            Self::Bucket(bucket) => bucket.probe().await,
+            Self::Folder(_) => Ok(()),
+        }
+    }
+
     /// Keeps `bytes`, which are on disk, or in S3, when it returns.
     ///
     /// # Errors

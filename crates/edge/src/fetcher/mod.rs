@@ -119,6 +119,7 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     let out = socket.try_clone()?;
     std::thread::Builder::new().name("telling".into()).spawn(move || tell(&out, &telling))?;
     helper.tell(EdgeTold::Began);
+    runtime.spawn(Arc::clone(&helper).look_for_origin());
     let mut buffer = Vec::new();
     while let Some((ask, _)) = line::receive(&socket, &mut buffer)? {
         helper.answer(ask, &runtime);
@@ -164,6 +165,17 @@ impl Helper {
                 let (now, mut room) = (Instant::now(), helper.room());
                 objects.into_iter().for_each(|object| room.use_of(object, now));
             }
+        }
+    }
+
+    /// Says so if the origin is not there. The server starts all the same, because it has what is cached.
+    async fn look_for_origin(self: Arc<Self>) {
+        if let Err(why) = self.origin.probe().await {
+            eprintln!(
+                "fullbore: the origin {} cannot be used: {}; until it can, viewers get only what is cached",
+                self.origin.address(),
+                shortened(&why)
+            );
         }
     }
 

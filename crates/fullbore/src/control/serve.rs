@@ -114,7 +114,11 @@ impl Settings {
         let state = state_folder(self.state.as_deref());
         let _locked = control::prepare_state(&state).map_err(|error| failed(&error))?;
         let options = self.gateway_options(state, &host, machines_address.port())?;
+        let objects = Arc::clone(&options.objects);
         let gateway = Gateway::start(options).await.map_err(|error| failed(&error))?;
+        if let Some(place) = self.objects.take() {
+            tokio::spawn(look_for_objects(objects, place));
+        }
         let operators = self.operators_ca.as_deref();
         let operators = operators.map(|file| OperatorAuthority::read(file, gateway.authority()));
         let operators = operators.transpose().map_err(|error| failed(&error))?;
@@ -182,6 +186,15 @@ impl Settings {
             decisions_bytes_max: self.decisions.map_or(DECISIONS_BYTES_MAX, |bytes| bytes.0),
             log: tell,
         })
+    }
+}
+
+/// Says so if the bucket for objects is not there. The gateway goes on, because viewers of titles that it knows need no bucket.
+async fn look_for_objects(objects: Arc<Objects>, place: String) {
+    if let Err(why) = objects.probe().await {
+        tell(&format!(
+            "note: objects in {place} cannot be used: {why}; nothing can be published until they can"
+        ));
     }
 }
 
