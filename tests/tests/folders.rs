@@ -1,10 +1,10 @@
 //! A library of several folders, one for each disk, as the operator configures it and as viewers see it.
 
 use fullbore_tests::tool::{self, Ran};
-use fullbore_tests::{Launch, Plain, Server, eventually, program, until};
+use fullbore_tests::{Launch, Plain, Server, eventually, make_title, program, until};
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::{TempDir, tempdir};
@@ -378,4 +378,64 @@ fn titles_are_listed_and_removed(disks: &Disks) {
     let missing = fullbore(&["library", "list", "--library", &d0, "--library", &d7]);
     assert!(missing.code == Some(1) && missing.stderr.contains(&d7), "{}", missing.stderr);
     assert!(missing.text().contains("other"), "{}", missing.text());
+}
+
+/// `fullbore library` as a user whom modes keep out.
+fn library_as_nobody(words: &[&str], folder: &str) -> Ran {
+    let program = program().to_str().unwrap();
+    let mut command = match rustix::process::geteuid().is_root() {
+        true => {
+            let mut command = tool::command("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", program]);
+            command
+        }
+        false => tool::command(program),
+    };
+    tool::run(command.arg("library").args(words).args(["--library", folder]))
+}
+
+/// They were left out without a word, and the exit code was 0: a title that nobody had checked passed for a whole one.
+#[test]
+fn folders_that_one_may_not_enter_are_told_and_are_a_failure() {
+    if !tool::are_here(&[("setpriv", "util-linux")]) {
+        return;
+    }
+    let disks = Disks::new();
+    let chmod = |name: &str, mode| {
+        fs::set_permissions(disks.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    chmod("", 0o755);
+    for title in ["d0/films/a", "d0/open"] {
+        make_title(&disks.path(title), b"a film").unwrap();
+    }
+    fs::create_dir(disks.path("d0/lost+found")).unwrap();
+    chmod("d0/lost+found", 0o000);
+    let (d0, films) = (disks.text("d0"), disks.text("d0/films"));
+    let whole = library_as_nobody(&["verify"], &d0);
+    assert!(whole.success && whole.text().contains("ok: films/a"), "{}", whole.stderr);
+    // Neither, and list but not enter.
+    for mode in [0o000, 0o444] {
+        chmod("d0/films", mode);
+        for verb in ["list", "verify"] {
+            let ran = library_as_nobody(&[verb], &d0);
+            assert_eq!(ran.code, Some(1), "{verb}: {}", ran.stderr);
+            assert!(ran.text().contains("open") && !ran.text().contains("films"), "{}", ran.text());
+            let said = format!("cannot look into {films}: ");
+            assert!(ran.stderr.contains(&said) && ran.stderr.contains("chmod"), "{}", ran.stderr);
+            let ran = library_as_nobody(&[verb, "--json"], &d0);
+            let told: Value = serde_json::from_str(&ran.text()).unwrap();
+            assert_eq!((ran.code, &told["unread"][0]["folder"]), (Some(1), &films.clone().into()));
+        }
+        for verb in ["verify", "remove"] {
+            let one = library_as_nobody(&[verb, "films/a"], &d0);
+            assert_eq!(one.code, Some(1), "{verb}: {}", one.stderr);
+            assert!(
+                one.stderr.contains(&format!("cannot look into {films}/a: ")),
+                "{}",
+                one.stderr
+            );
+        }
+    }
+    chmod("d0/films", 0o755);
+    chmod("d0/lost+found", 0o755);
 }

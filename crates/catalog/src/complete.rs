@@ -6,11 +6,11 @@
 
 use std::path::Path;
 
-use crate::error::CatalogError;
-use crate::list::find;
+use crate::error::{Attempt, CatalogError};
+use crate::list::is_recorded;
 use crate::name::TitlePath;
 use crate::record::Record;
-use crate::verify::{Fault, compare, extra};
+use crate::verify::{Fault, compare, extra, record_fault};
 use crate::workshop::Workshop;
 
 /// The result of completing a title's record.
@@ -28,17 +28,14 @@ pub struct Completed {
 /// [`CatalogError`] if the title does not exist, another process works on it, or its record cannot be replaced.
 pub fn complete(library: &Path, title: &TitlePath) -> Result<Completed, CatalogError> {
     let folder = title.folder(library);
-    if find(library, title).is_none() {
+    if !is_recorded(&folder).attempt("look into", &folder)? {
         return Err(CatalogError::Unknown(folder));
     }
     let workshop = Workshop::lock(&title.above(library), title.name())?;
     // Read under the lock, because another process may have replaced the record since it was last read.
     let completed = match Record::read(&folder) {
         Ok(record) => complete_locked(&workshop, &folder, record),
-        Err(why) => {
-            let faults = vec![Fault::Record { why: why.to_string() }];
-            Ok(Completed { faults, was_replaced: false })
-        }
+        Err(why) => Ok(Completed { faults: vec![record_fault(&why)], was_replaced: false }),
     };
     workshop.leave();
     completed

@@ -28,7 +28,7 @@ pub const FOLDERS_MAX: usize = 256;
 pub const NAMES_MAX: usize = 250_000;
 
 /// Every ext4 has this folder, and only root can enter it. It is no title.
-const LOST_AND_FOUND: &[u8] = b"lost+found";
+pub(crate) const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 /// What is wrong with a list of folders.
 #[derive(Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ fn inode(folder: &Path) -> Option<(u64, u64)> {
 /// is, and `cannot_list` is told of a folder that cannot be listed.
 pub fn list_held<'a, T>(
     folders: impl Iterator<Item = (u16, &'a Path)>,
-    list: impl Fn(&Path) -> io::Result<Vec<T>>,
+    mut list: impl FnMut(&Path) -> io::Result<Vec<T>>,
     is_held: impl Fn(u16, &T) -> bool,
     mut cannot_list: impl FnMut(&Path, io::Error),
 ) -> Vec<(PathBuf, T)> {

@@ -49,7 +49,7 @@ pub use folders::{
     list_held, names, on_one_disk, still_lists,
 };
 pub use known::KnownTitles;
-pub use list::{Entry, find, list};
+pub use list::{Entry, Listing, UnreadFolder, find, list};
 pub use name::{NameError, TitleName, TitlePath};
 pub use parts::parts;
 pub use place::{REPLACED_KEPT_SECONDS, put_new, put_over, sync};

@@ -1,12 +1,14 @@
 //! Lists the titles that ingest has made, by their records.
 //!
-//! Whatever has no record (plain files, titles from elsewhere) is skipped. The search enters neither titles nor folders that cannot be
-//! read.
+//! Whatever has no record (plain files, titles from elsewhere) is skipped. The search does not enter titles. Folders that cannot be read are
+//! told, because nobody knows what is in them.
 
+use std::fmt::{self, Display, Formatter};
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use crate::folders::LOST_AND_FOUND;
 use crate::name::TitlePath;
 use crate::record::{RECORD, Record, RecordError};
 use crate::rule::is_manifest;
@@ -23,29 +25,63 @@ pub struct Entry {
     pub record: Result<Record, RecordError>,
 }
 
-/// The titles with a record in the folder `library`, sorted by their path.
+/// What a library holds, as far as it could be read.
+#[derive(Debug)]
+pub struct Listing {
+    /// The titles with a record, sorted by their path.
+    pub entries: Vec<Entry>,
+    /// Folders that may hold more.
+    pub unread: Vec<UnreadFolder>,
+}
+
+/// A folder that cannot be read. Its text says what to do.
+#[derive(Debug)]
+pub struct UnreadFolder {
+    /// Which.
+    pub folder: PathBuf,
+    /// What the system said.
+    pub why: io::Error,
+}
+
+impl Display for UnreadFolder {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let advice = match self.why.kind() {
+            ErrorKind::PermissionDenied => {
+                "run this as a user who may read it, or let this user read it (chmod or setfacl)"
+            }
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                "name another folder, or mount its disk"
+            }
+            _ => "check the disk that it is on",
+        };
+        let (folder, why) = (self.folder.display(), &self.why);
+        write!(f, "cannot look into {folder}: {why} ({advice})")
+    }
+}
+
+/// The titles with a record in the folder `library`, and the folders in it that cannot be read.
 ///
 /// # Errors
-/// If `library` cannot be listed.
-pub fn list(library: &Path) -> io::Result<Vec<Entry>> {
-    let mut entries = Vec::new();
-    search(library, "", DEPTH_MAX, &mut entries)?;
-    entries.sort_by(|a, b| a.title.cmp(&b.title));
-    Ok(entries)
+/// If `library` itself cannot be listed.
+pub fn list(library: &Path) -> io::Result<Listing> {
+    let mut listing = Listing { entries: Vec::new(), unread: Vec::new() };
+    search(library, "", DEPTH_MAX, &mut listing)?;
+    listing.entries.sort_by(|a, b| a.title.cmp(&b.title));
+    Ok(listing)
 }
 
 /// The title at this path in the folder `library`, if there is one.
-pub fn find(library: &Path, title: &TitlePath) -> Option<Entry> {
-    is_recorded(&title.folder(library)).then(|| one(library, title.clone()))
+///
+/// # Errors
+/// If nobody may look whether there is.
+pub fn find(library: &Path, title: &TitlePath) -> Result<Option<Entry>, UnreadFolder> {
+    let folder = title.folder(library);
+    let is_there = is_recorded(&folder).map_err(|why| UnreadFolder { folder, why })?;
+    Ok(is_there.then(|| one(library, title.clone())))
 }
 
 /// Looks for titles in the folder `below` of the library, at most `depth_left` folders deep.
-fn search(
-    library: &Path,
-    below: &str,
-    depth_left: usize,
-    found: &mut Vec<Entry>,
-) -> io::Result<()> {
+fn search(library: &Path, below: &str, depth_left: usize, found: &mut Listing) -> io::Result<()> {
     for entry in fs::read_dir(library.join(below))? {
         let entry = entry?;
         if !entry.file_type()?.is_dir() {
@@ -55,26 +91,54 @@ fn search(
         let name = entry.file_name();
         let path = name.to_str().map(|name| format!("{below}{name}"));
         let Some(title) = path.and_then(|path| TitlePath::new(&path).ok()) else { continue };
-        let folder = title.folder(library);
-        if is_recorded(&folder) {
-            found.push(one(library, title));
-        } else if depth_left > 0 && !has_manifest(&folder) {
-            // A folder that cannot be read holds none of our titles.
-            let _ = search(library, &format!("{title}/"), depth_left - 1, found);
+        match look_at(library, &title, depth_left, found) {
+            Ok(()) => {}
+            // It has just been removed.
+            Err(why) if is_absent(&why) => {}
+            Err(_) if title.as_str().as_bytes() == LOST_AND_FOUND => {}
+            Err(why) => found.unread.push(UnreadFolder { folder: title.folder(library), why }),
         }
     }
     Ok(())
 }
 
-/// Whether `folder` has a record, good or bad.
-pub(crate) fn is_recorded(folder: &Path) -> bool {
-    let is_folder = fs::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_dir());
-    is_folder && folder.join(RECORD).is_file()
+/// Takes a folder as a title, or looks for titles in it.
+fn look_at(
+    library: &Path,
+    title: &TitlePath,
+    depth_left: usize,
+    found: &mut Listing,
+) -> io::Result<()> {
+    let folder = title.folder(library);
+    if is_recorded(&folder)? {
+        found.entries.push(one(library, title.clone()));
+    } else if depth_left > 0 && !has_manifest(&folder)? {
+        search(library, &format!("{title}/"), depth_left - 1, found)?;
+    }
+    Ok(())
 }
 
-fn has_manifest(folder: &Path) -> bool {
-    let mut names = fs::read_dir(folder).into_iter().flatten().flatten();
-    names.any(|entry| is_manifest(entry.file_name().as_encoded_bytes()))
+/// Whether `folder` has a record, good or bad.
+///
+/// # Errors
+/// If nobody may look.
+pub(crate) fn is_recorded(folder: &Path) -> io::Result<bool> {
+    let if_there = |looked: io::Result<fs::Metadata>| match looked {
+        Err(why) if is_absent(&why) => Ok(None),
+        looked => looked.map(Some),
+    };
+    let is_folder = if_there(fs::symlink_metadata(folder))?.is_some_and(|found| found.is_dir());
+    Ok(is_folder
+        && if_there(fs::metadata(folder.join(RECORD)))?.is_some_and(|found| found.is_file()))
+}
+
+fn is_absent(why: &io::Error) -> bool {
+    matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+fn has_manifest(folder: &Path) -> io::Result<bool> {
+    let mut names = fs::read_dir(folder)?.flatten();
+    Ok(names.any(|entry| is_manifest(entry.file_name().as_encoded_bytes())))
 }
 
 fn one(library: &Path, title: TitlePath) -> Entry {

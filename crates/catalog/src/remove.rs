@@ -62,5 +62,8 @@ pub fn remove_version(title: &Path, folder: &str) -> Result<(), CatalogError> {
 
 fn own_folder(library: &Path, title: &TitlePath) -> Result<PathBuf, CatalogError> {
     let folder = title.folder(library);
-    if is_recorded(&folder) { Ok(folder) } else { Err(CatalogError::Unknown(folder)) }
+    match is_recorded(&folder).attempt("look into", &folder)? {
+        true => Ok(folder),
+        false => Err(CatalogError::Unknown(folder)),
+    }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::copies::MARK;
 use crate::list::Entry;
-use crate::record::{FileRecord, RECORD, Record};
+use crate::record::{FileRecord, RECORD, Record, RecordError};
 use crate::sha256::{self, Sums};
 
 /// How many blocks the text of a fault names; [`Fault::Content`] has all of them.
@@ -128,7 +128,15 @@ pub fn verify(entry: &Entry) -> Vec<Fault> {
             faults.extend(extra(&entry.folder, record));
             faults
         }
-        Err(why) => vec![Fault::Record { why: why.to_string() }],
+        Err(why) => vec![record_fault(why)],
+    }
+}
+
+/// What is wrong with a record that cannot be used.
+pub(crate) fn record_fault(why: &RecordError) -> Fault {
+    match why {
+        RecordError::Io(why) => Fault::Unreadable { path: RECORD.to_owned(), why: why.to_string() },
+        RecordError::Broken(why) => Fault::Record { why: why.clone() },
     }
 }
 

@@ -1,7 +1,10 @@
 //! The folders of a library on the command line: one, or one for each disk.
 
 use crate::tell;
-use catalog::{Entry, FoldersError, Hidden, Holders, TitlePath, check_folders, is_held, list_held};
+use catalog::{
+    Entry, FoldersError, Hidden, Holders, TitlePath, UnreadFolder, check_folders, is_held,
+    list_held,
+};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,15 +13,15 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Folders {
     paths: Vec<PathBuf>,
     holders: Holders,
-    /// Whether one of them cannot be read.
-    pub(crate) lacks_one: bool,
+    /// What cannot be read: some of them, or folders in them. Each was told.
+    unread: Vec<UnreadFolder>,
 }
 
 impl Folders {
     /// Looks at `paths`. Tells which of them cannot be read.
     pub(crate) fn open(paths: Vec<PathBuf>) -> Result<Self, FoldersError> {
         check_folders(&paths)?;
-        let (mut holders, mut lacks_one) = (Holders::new(paths.len()), false);
+        let (mut holders, mut unread) = (Holders::new(paths.len()), Vec::new());
         for (index, path) in (0..).zip(&paths) {
             let open = File::open(path);
             let names = |open: File| Ok((catalog::names(&open)?, open));
@@ -31,27 +34,45 @@ impl Folders {
                     }
                     holders.take(index, names);
                 }
-                Err(error) => {
-                    tell(&format!("cannot list {}: {error}", path.display()));
-                    lacks_one = true;
-                }
+                Err(why) => tell_unread(&mut unread, UnreadFolder { folder: path.clone(), why }),
             }
         }
-        Ok(Self { paths, holders, lacks_one })
+        Ok(Self { paths, holders, unread })
     }
 
-    /// The titles that ingest made, sorted by their path, each with its folder. Hidden ones are told instead.
+    /// The titles that ingest made, sorted by their path, each with its folder. Hidden ones are told instead, and so are folders that cannot be
+    /// read.
     pub(crate) fn entries(&mut self) -> Vec<(PathBuf, Entry)> {
         let folders = (0..).zip(self.paths.iter().map(PathBuf::as_path));
         let is_held = |folder, entry: &Entry| self.hold(folder, &entry.title);
-        let mut lacks_one = false;
-        // It was told when the folders were opened, except if the disk failed since.
-        let cannot_list = |_: &Path, _| lacks_one = true;
-        let mut entries = list_held(folders, catalog::list, is_held, cannot_list);
-        self.lacks_one |= lacks_one;
+        let (mut inside, mut whole) = (Vec::new(), Vec::new());
+        let list = |library: &Path| {
+            let listing = catalog::list(library)?;
+            inside.extend(listing.unread);
+            Ok(listing.entries)
+        };
+        let cannot_list =
+            |folder: &Path, why| whole.push(UnreadFolder { folder: folder.into(), why });
+        let mut entries = list_held(folders, list, is_held, cannot_list);
+        // A whole folder was told when it was opened, except if its disk has failed since.
+        whole.retain(|new| self.unread.iter().all(|told| told.folder != new.folder));
+        whole.into_iter().chain(inside).for_each(|new| tell_unread(&mut self.unread, new));
         entries.sort_by(|(_, a), (_, b)| a.title.cmp(&b.title));
         self.hidden().iter().for_each(|hidden| tell(&hidden.describe(&self.paths)));
         entries
+    }
+
+    /// Whether something could not be read, so that titles may be missing.
+    pub(crate) fn lacks_some(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// The folders that could not be read, as JSON.
+    pub(crate) fn unread_json(&self) -> Vec<Value> {
+        let unread = self.unread.iter().map(
+            |one| json!({ "folder": one.folder.to_string_lossy(), "error": one.why.to_string() }),
+        );
+        unread.collect()
     }
 
     fn hold(&self, folder: u16, title: &TitlePath) -> bool {
@@ -90,4 +111,9 @@ impl Folders {
         let arguments = self.paths.iter().map(|path| format!("--library {}", path.display()));
         arguments.collect::<Vec<_>>().join(" ")
     }
+}
+
+fn tell_unread(told: &mut Vec<UnreadFolder>, new: UnreadFolder) {
+    tell(&format!("{new}; titles in it are left out"));
+    told.push(new);
 }

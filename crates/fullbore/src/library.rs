@@ -4,7 +4,7 @@ use crate::folders::Folders;
 use crate::promote::Promote;
 use crate::{say, tell};
 use ::library::sample::{Recipe, on_terminal};
-use catalog::{BLOCK_BYTES, CatalogError, Entry, Fault, TitleName, TitlePath};
+use catalog::{BLOCK_BYTES, CatalogError, Entry, Fault, RecordError, TitleName, TitlePath};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -113,19 +113,19 @@ fn sample(library: &Path, minutes: u32, title: Option<String>) -> Result<ExitCod
 
 fn list(mut folders: Folders, as_json: bool) -> Result<ExitCode, Failed> {
     let entries = folders.entries();
-    let code = if folders.lacks_one { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    let code = if folders.lacks_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     if as_json {
         let titles: Vec<_> = entries.iter().map(listed).collect();
-        let hidden = folders.hidden_json();
-        print_json(
-            &json!({ "version": 1, "kind": "library-list", "titles": titles, "hidden": hidden }),
-        );
+        print_json(&json!({
+            "version": 1, "kind": "library-list", "titles": titles, "hidden": folders.hidden_json(),
+            "unread": folders.unread_json()
+        }));
         return Ok(code);
     }
     for (_, entry) in &entries {
         say(&(line(entry) + "\n"));
     }
-    if entries.is_empty() && !folders.lacks_one {
+    if entries.is_empty() && !folders.lacks_some() {
         let arguments = folders.arguments();
         tell(&format!("no titles yet; to add one, run: fullbore ingest FILE {arguments}"));
     }
@@ -146,7 +146,12 @@ fn listed((folder, entry): &(PathBuf, Entry)) -> Value {
 fn line(entry: &Entry) -> String {
     let record = match &entry.record {
         Ok(record) => record,
-        Err(why) => return format!("{}  (its title.json is damaged: {why})", entry.title),
+        Err(RecordError::Io(why)) => {
+            return format!("{}  (its title.json cannot be read: {why})", entry.title);
+        }
+        Err(RecordError::Broken(why)) => {
+            return format!("{}  (its title.json is damaged: {why})", entry.title);
+        }
     };
     let sides = record.video.iter().map(|video| video.width.min(video.height).to_string());
     let sizes = sides.collect::<Vec<_>>().join("/");
@@ -184,15 +189,10 @@ fn verify(
 ) -> Result<ExitCode, Failed> {
     let entries = match title {
         None => folders.entries(),
-        Some(title) => {
-            let path = path(title)?;
-            let library = folders.of(&path);
-            let missing = || Failed(1, format!("ingest has made no title {title:?}"));
-            vec![(library.to_owned(), catalog::find(library, &path).ok_or_else(missing)?)]
-        }
+        Some(title) => vec![one(&folders, &path(title)?)?],
     };
     let (mut told, mut fault_count, mut incomplete) = (Vec::new(), 0, 0);
-    let mut failed = usize::from(folders.lacks_one);
+    let mut failed = usize::from(folders.lacks_some());
     for (library, entry) in &entries {
         let verified = match verify_one(library, entry, complete) {
             Ok(verified) => verified,
@@ -211,7 +211,8 @@ fn verify(
     }
     if as_json {
         print_json(&json!({
-            "version": 1, "kind": "library-verify", "fault_count": fault_count, "titles": told
+            "version": 1, "kind": "library-verify", "fault_count": fault_count, "titles": told,
+            "unread": folders.unread_json()
         }));
     }
     if incomplete > 0 && !complete {
@@ -225,6 +226,15 @@ fn verify(
         return Err(Failed(1, format!("{fault_count} faults found: {advice}")));
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The title of this path, with its folder of the library.
+fn one(folders: &Folders, title: &TitlePath) -> Result<(PathBuf, Entry), Failed> {
+    let library = folders.of(title);
+    let found = catalog::find(library, title).map_err(|unread| Failed(1, unread.to_string()))?;
+    let found =
+        found.ok_or_else(|| Failed(1, format!("ingest has made no title {:?}", title.as_str())))?;
+    Ok((library.to_owned(), found))
 }
 
 /// The findings for one title.

@@ -52,7 +52,8 @@ fn decode(manifest: &Path) -> String {
 }
 
 fn entry(library: &Path) -> Entry {
-    catalog::list(library).expect("a readable library").pop().expect("a title with a record")
+    let mut listing = catalog::list(library).expect("a readable library");
+    listing.entries.pop().expect("a title with a record")
 }
 
 #[test]

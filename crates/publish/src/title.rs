@@ -33,7 +33,8 @@ impl Whole {
     pub(crate) fn read(library: &Path, title: &TitlePath) -> Result<Self, PublishError> {
         let wrong =
             |why: String| PublishError::Title(format!("{title} cannot be published: {why}"));
-        let entry = catalog::find(library, title).ok_or_else(|| {
+        let found = catalog::find(library, title).map_err(|unread| wrong(unread.to_string()))?;
+        let entry = found.ok_or_else(|| {
             let library = library.display();
             wrong(format!("{library} holds no title of that name that ingest made"))
         })?;

@@ -36,7 +36,7 @@ fn titles_with_a_record_are_those_of_the_rule() {
     place.write(".hidden/title.json", b"");
     place.write("title.json", b"the library's own, of somebody");
     let found: BTreeSet<_> =
-        list(place.path()).unwrap().iter().map(|entry| entry.title.to_string()).collect();
+        list(place.path()).unwrap().entries.iter().map(|entry| entry.title.to_string()).collect();
     let records = EXAMPLES.iter().filter(|(path, _)| path.ends_with("/title.json"));
     let mut expected: BTreeSet<_> = records.map(|(_, title)| (*title).to_owned()).collect();
     expected.insert("films/e".to_owned());

@@ -32,7 +32,7 @@ impl Place {
     }
 
     pub(crate) fn entry(&self, title: &str) -> Entry {
-        find(self.path(), &path(title)).unwrap()
+        find(self.path(), &path(title)).unwrap().expect("a title")
     }
 
     pub(crate) fn faults(&self, title: &str) -> Vec<Fault> {

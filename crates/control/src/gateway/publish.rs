@@ -151,7 +151,7 @@ fn document(path: &str, bytes: &[u8]) -> TitleDocument {
 /// # Errors
 /// What is wrong with it.
 pub fn read_title(library: &Path, path: &TitlePath, origin: String) -> Result<Publication, String> {
-    let entry = catalog::find(library, path);
+    let entry = catalog::find(library, path).map_err(|unread| unread.to_string())?;
     let entry = entry
         .ok_or_else(|| format!("{} holds no title {path} that ingest made", library.display()))?;
     let faults = catalog::verify(&entry);

@@ -32,7 +32,8 @@ pub(super) fn copy(original: &Original, to: &Path) -> Result<(), PromoteError> {
         sync(&made.join(folder))?;
     }
     let changed = || PromoteError::Changed(from.clone());
-    let copied = catalog::find(&work, &original.title).ok_or_else(changed)?;
+    let copied = catalog::find(&work, &original.title).map_err(|unread| unread.why);
+    let copied = copied.attempt("look into", &made)?.ok_or_else(changed)?;
     if let Some(fault) = catalog::verify(&copied).first() {
         return Err(PromoteError::Damaged(from, fault.to_string()));
     }

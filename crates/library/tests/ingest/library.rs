@@ -60,7 +60,7 @@ impl Library {
 
     /// The title with a record.
     pub(crate) fn entry(&self, title: &str) -> Entry {
-        catalog::find(self.path(), &path(title)).expect("a title")
+        catalog::find(self.path(), &path(title)).expect("a folder to look into").expect("a title")
     }
 
     /// What is wrong with the title.

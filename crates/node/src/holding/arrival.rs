@@ -70,8 +70,9 @@ impl Arrival<'_> {
         fs::create_dir_all(&arriving).attempt("make the folder", &arriving)?;
         let record = self.record(&arriving)?;
         check_form(&record)?;
-        let live = catalog::find(self.library, self.title).map(|entry| entry.record);
-        let live = live.transpose().ok().flatten();
+        let live = catalog::find(self.library, self.title).map_err(|unread| unread.why);
+        let live = live.attempt("look into", &self.title.folder(self.library))?;
+        let live = live.and_then(|entry| entry.record.ok());
         let present = live.as_ref().map(|live| present(live, &record)).unwrap_or_default();
         let files: Vec<_> =
             record.files.iter().filter(|file| !present.contains(file.path.as_str())).collect();

@@ -44,7 +44,8 @@ impl Holder {
         let mut entries = Vec::new();
         let libraries = self.libraries();
         for library in &libraries {
-            let of_library = catalog::list(library)?.into_iter();
+            // What nobody may look into, the server cannot serve either.
+            let of_library = catalog::list(library)?.entries.into_iter();
             entries.extend(of_library.map(|entry| (library.clone(), entry)));
         }
         let mut listed = BTreeSet::new();

@@ -89,7 +89,7 @@ async fn a_title_is_there_as_in_its_library_and_is_sent_once() {
     );
     // What is in the bucket is a library, and of the version there is a second copy of its documents.
     let there = folder.path().join("films/hd");
-    let entry = catalog::find(&there, &title()).unwrap();
+    let entry = catalog::find(&there, &title()).unwrap().unwrap();
     assert_eq!(catalog::verify(&entry), []);
     for name in [RECORD, &record.hls, &record.dash] {
         let copy = there.join(document_key(&record.sha256, name));

@@ -47,7 +47,7 @@ async fn two_publishers_of_two_titles_do_not_know_of_each_other() {
     );
     assert!(one.is_ok() && two.is_ok());
     for title in [title(), other] {
-        let entry = catalog::find(&folder.path().join("films/hd"), &title).unwrap();
+        let entry = catalog::find(&folder.path().join("films/hd"), &title).unwrap().unwrap();
         assert_eq!(catalog::verify(&entry), [], "{title}");
     }
 }
