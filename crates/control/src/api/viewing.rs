@@ -12,6 +12,7 @@ use tokio::task::spawn_blocking;
 
 use super::operation::{Answer, Call};
 use super::{ApiError, object};
+use crate::live::TitleState;
 
 pub(super) async fn explain(call: Call) -> Answer {
     let text = |name: &str| call.query.get(name).map_or("", String::as_str);
@@ -34,6 +35,9 @@ pub(super) async fn explain(call: Call) -> Answer {
     if let Some(Playing { pathway, .. }) = playing.filter(|one| fleet.node(one.pathway).is_none()) {
         return Err(ApiError::Wrong(format!("the fleet has no node {pathway:?} to play from")));
     }
+    if fleet.title(title).is_none() {
+        return Err(no_title(&call, title));
+    }
     // As the gateway answers viewers.
     let region = call.gateway.region().map(Name::as_str);
     let question = Question { address, title, viewer, region, playing };
@@ -48,6 +52,19 @@ pub(super) async fn explain(call: Call) -> Answer {
         "label": decision.label, "nodes": nodes.collect::<Vec<_>>(),
         "text": steering::explain(&fleet, &question)
     }))
+}
+
+/// Why viewers get no title of this path.
+fn no_title(call: &Call, title: &str) -> ApiError {
+    match call.gateway.live().title_at_nodes(title).map(|(state, _)| state) {
+        None => ApiError::NotFound(format!("{title:?} was never published")),
+        Some(TitleState::Withdrawn) => ApiError::NotFound(format!(
+            "{title:?} is withdrawn, so no viewer is sent anywhere for it"
+        )),
+        Some(TitleState::Published) => ApiError::Unavailable(format!(
+            "{title:?} has just been published, and this gateway has no snapshot with it yet: ask again in a moment"
+        )),
+    }
 }
 
 pub(super) async fn replay(call: Call) -> Answer {

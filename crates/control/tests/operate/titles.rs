@@ -6,7 +6,7 @@ use catalog::TitlePath;
 use fleet::{Digest, HeldTitle};
 use fullbore_control::gateway::read_title;
 use fullbore_tests::make_title;
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::fleet::{Running, eventually, folder};
@@ -79,6 +79,33 @@ async fn a_title_is_published_held_withdrawn_and_not_published_again() {
     // Another version of it may be.
     let other = publication(&library, b"the same film, cut anew");
     fleet.done("/api/v1/titles/publish", other).await;
+    fleet.stop().await;
+}
+
+/// A title that viewers don't get was explained by a sentence, and by success.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_viewers_go_is_explained_only_for_what_they_get() {
+    let folder = folder();
+    let fleet = Running::start(folder.path()).await;
+    fleet.nodes(&[("n1", "paris")]).await;
+    let body = publication(&folder.path().join("library"), b"a film");
+    fleet.done("/api/v1/titles/publish", body).await;
+    let live = fleet.gateway.live();
+    eventually(|| live.fleet().filter(|fleet| fleet.title("films/a").is_some())).await;
+    let explain = async |title: &str| {
+        let query = format!("/api/v1/explain?address=192.0.2.1&title={title}");
+        let token = fleet.admin_token();
+        let (status, answer) = fleet.ask(Some(&token), Method::GET, &query, None).await;
+        (status, answer["error"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(explain("films/a").await, (StatusCode::OK, String::new()));
+    let unknown = (StatusCode::NOT_FOUND, "\"films/b\" was never published".to_owned());
+    assert_eq!(explain("films/b").await, unknown);
+    fleet.done("/api/v1/titles/withdraw", json!({ "title": "films/a" })).await;
+    eventually(|| live.fleet().filter(|fleet| fleet.title("films/a").is_none())).await;
+    let (status, error) = explain("films/a").await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "{error}");
+    assert!(error.contains("is withdrawn"), "{error}");
     fleet.stop().await;
 }
 
