@@ -8,6 +8,7 @@ mod gateways;
 mod guide;
 mod house;
 mod keys;
+mod mistaken;
 mod networks;
 mod newcomer;
 mod night;

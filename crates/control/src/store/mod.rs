@@ -19,6 +19,7 @@ mod objects;
 pub mod records;
 
 use std::future::Future;
+use std::io;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -84,6 +85,14 @@ pub fn open(place: &str) -> Result<Arc<dyn Engine>, StoreError> {
         return Err(StoreError::NotUsable(text));
     }
     Ok(Arc::new(FolderStore::open(Path::new(place))?))
+}
+
+/// Whether there is a store at `place` that [`open`] would use, and not make. Of etcd, nobody can tell without asking.
+///
+/// # Errors
+/// If nobody may look.
+pub fn is_there(place: &str) -> io::Result<bool> {
+    if place.contains("://") { Ok(true) } else { FolderStore::is_in(Path::new(place)) }
 }
 
 /// A store.

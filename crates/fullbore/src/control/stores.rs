@@ -1,9 +1,9 @@
 //! `fullbore control backup` and `restore`: the store and its objects in one file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use control::store::backup::{BackupError, back_up, restore};
+use control::store::backup::{BackupError, back_up, check, restore};
 use control::store::{Engine, Objects};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -53,11 +53,34 @@ pub(super) enum Stores {
 }
 
 impl Place {
-    fn open(&self) -> Result<(Arc<dyn Engine>, Objects), Failed> {
+    /// Where the store is, and where the objects.
+    fn names(&self) -> (String, String) {
         let state = state_folder(self.state.as_deref());
         let below = |name: &str| state.join(name).display().to_string();
         let store = self.store.clone().unwrap_or_else(|| below("store"));
-        let objects = self.objects.clone().unwrap_or_else(|| below("objects"));
+        (store, self.objects.clone().unwrap_or_else(|| below("objects")))
+    }
+
+    /// Checks that there is something to back up: opening it would make it.
+    fn check(&self) -> Result<(), Failed> {
+        let (store, objects) = self.names();
+        let wrong = |what: String| Err(Failed(2, what));
+        match control::store::is_there(&store) {
+            Err(error) => wrong(format!("cannot look into {store}: {error}")),
+            Ok(false) => wrong(format!(
+                "there is no store in {store}: name the gateway's folder with --state DIR, or its store with --store"
+            )),
+            Ok(true) if !objects.contains("://") && !Path::new(&objects).is_dir() => {
+                wrong(format!(
+                    "there is no folder {objects}: name the folder or bucket of the titles' documents with --objects"
+                ))
+            }
+            Ok(true) => Ok(()),
+        }
+    }
+
+    fn open(&self) -> Result<(Arc<dyn Engine>, Objects), Failed> {
+        let (store, objects) = self.names();
         let failed = |error: &dyn std::fmt::Display| Failed(1, error.to_string());
         let engine = control::store::open(&store).map_err(|error| failed(&error))?;
         Ok((engine, Objects::open(&objects).map_err(|error| failed(&error))?))
@@ -78,6 +101,7 @@ impl Stores {
         let now = super::ask::now_unix_seconds();
         match self {
             Self::Backup { file, place } => {
+                place.check()?;
                 let (engine, objects) = place.open()?;
                 let done = back_up(&*engine, &objects, &file, now).await.map_err(failed)?;
                 let answer = json!({
@@ -97,6 +121,8 @@ impl Stores {
                 }
             }
             Self::Restore { file, place } => {
+                // Before a store is made for it.
+                check(&file).map_err(failed)?;
                 let (engine, objects) = place.open()?;
                 let known = control::tombstones(&state_folder(place.state.as_deref()));
                 let done = restore(&*engine, &objects, &file, &known, now).await.map_err(failed)?;

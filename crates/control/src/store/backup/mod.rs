@@ -18,7 +18,7 @@ use super::records::{
 use super::{Engine, LEADER, Objects, StoreError};
 
 pub use file::BackupError;
-pub use restore::{Restored, check_restored, restore};
+pub use restore::{Restored, check, check_restored, restore};
 pub use tombstones::{Tombstones, bury, raise_epoch};
 
 /// What a backup has.

@@ -57,6 +57,14 @@ pub async fn check_restored(engine: &dyn Engine) -> Result<(), StoreError> {
     }
 }
 
+/// Checks that `from` is a whole backup.
+///
+/// # Errors
+/// If it is not.
+pub fn check(from: &Path) -> Result<(), BackupError> {
+    file::read(from, |_| Ok(())).map(drop)
+}
+
 /// Restores `from`, which [`back_up`](super::back_up) made. No gateway may run. `known` is what nodes and others know to be revoked or
 /// withdrawn, beside what the store itself knows.
 ///

@@ -7,6 +7,7 @@ mod fault;
 mod place;
 mod sql;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -63,6 +64,14 @@ impl FolderStore {
         }
         let connection = Mutex::new(connection);
         Ok(Self { inner: Arc::new(Inner { file, boot: this.boot().to_owned(), connection }) })
+    }
+
+    /// Whether `folder` has a store.
+    ///
+    /// # Errors
+    /// If nobody may look.
+    pub fn is_in(folder: &Path) -> io::Result<bool> {
+        folder.join(FILE).try_exists()
     }
 
     /// Does `work` on a thread that may block.
