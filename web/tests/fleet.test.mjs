@@ -34,7 +34,7 @@ class Gateway {
       [1, 2].map((number) => ({
         name: `${site}-${number}`, site, cluster: `${site}-a`, rack: null, kind: "flash", host: `${site}-${number}.cdn.example`, state: "serving",
         reason: null, returns_unix_seconds: null, not_me: [], silent_millis: 1200, clock_off_millis: 4, bits_per_second: (at + number) * 1.5e9,
-        ceiling_bits_per_second: 10e9, connections: 1000 + 100 * at + number, cpu_permille: 210, free_bytes: 4e12, titles: 40, missing: 0, receipts_waiting: 0, fill: null,
+        ceiling_bits_per_second: 10e9, connections: 1000 + 100 * at + number, cpu_permille: 210, free_bytes: 4e12, titles: 40, missing: 0, receipts_waiting: 0, fill: null, served_at: null,
       })),
     );
   }
@@ -156,6 +156,7 @@ for (const [name, options] of Object.entries({ dark: {}, light: { colorScheme: "
     Object.assign(gateway.nodes[3], { state: "lost", silent_millis: 61_000 });
     const done_unix_seconds = 1_790_003_000; // By the gateway's clock, 50 minutes from its start.
     const fill = { title: "films/a", done_bytes: 25, title_bytes: 100, missing_titles: 1, missing_bytes: 7e9, bytes_per_second: 1e8, is_open: true, done_unix_seconds };
+    gateway.nodes[4].served_at = { scheme: "http", port: 8080 };
     Object.assign(gateway.nodes[5], { missing: 1, titles: 39, clock_off_millis: -95_000, fill });
     await as(options, async (viewer, page) => {
       await isLive(page);
@@ -163,6 +164,7 @@ for (const [name, options] of Object.entries({ dark: {}, light: { colorScheme: "
       assert.match(await row(page, "ams-1").innerText(), /serving\s+1.50 Gb\/s of 10.0 Gb\/s/);
       assert.match(await row(page, "ams-2").innerText(), /at its ceiling[^]*full/);
       assert.match(await row(page, "ber-2").innerText(), /silent for 1 min 1 s[^]*lost/);
+      assert.match(await row(page, "cph-1").innerText(), /serves http at port 8080, but viewers are not sent there/);
       assert.match(await row(page, "cph-2").innerText(), /its clock is 95.0 s behind · brings films\/a \(25%\), 7.00 GB left, done in \d+ min[^]*1 of 40 titles/);
       assert.match(await page.locator(".card", { hasText: "Brought" }).innerText(), /800\s*Mb\/s[^]*% of what is sent; 7.00 GB left on 1 node, done in/);
       assert.match(await page.locator(".card", { hasText: "Nodes serving" }).innerText(), /5\s*of 6[^]*40 titles, 1 not everywhere yet/);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::title::check_path;
-use crate::{Digest, HeldTitle, Name, OutOfBounds, State, ViewerDigests};
+use crate::{Digest, HeldTitle, Name, OutOfBounds, ServedAt, State, ViewerDigests};
 
 /// Most receipts in one heartbeat: the rest waits for the next one.
 const RECEIPTS_MAX: usize = 1000;
@@ -39,6 +39,9 @@ pub struct Heartbeat {
     /// What its windows and its rate let it bring within a day; `None` if its rate is not bounded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill_bytes_per_day: Option<u64>,
+    /// How its server serves viewers, if the fleet's policy sends them there otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_at: Option<ServedAt>,
 }
 
 /// What a node still has to bring, and how far that is.
@@ -216,6 +219,7 @@ impl Heartbeat {
             return Err(OutOfBounds("not_me has no reason, or more than 16"));
         }
         self.fill.as_ref().map_or(Ok(()), FillProgress::check)?;
+        self.served_at.as_ref().map_or(Ok(()), ServedAt::check)?;
         self.receipts.iter().try_for_each(|receipt| check_path(&receipt.held.path))
     }
 }

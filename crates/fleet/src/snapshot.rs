@@ -4,7 +4,9 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Name, NodeKind, NodePlace, NotMe, OutOfBounds, Prefix, PublishedTitle, State};
+use crate::{
+    Name, NodeKind, NodePlace, NotMe, OutOfBounds, Prefix, PublishedTitle, ServedAt, State,
+};
 
 /// What a gateway knows at one moment. It makes at most one a second. Each has a number, which rises, and is signed by the fleet, so that a node can
 /// answer viewers from it when no gateway is there.
@@ -45,6 +47,13 @@ pub struct SteeringPolicy {
     pub full_permille: u16,
     /// ... until it has fallen to this.
     pub roomy_permille: u16,
+}
+
+impl SteeringPolicy {
+    /// How viewers come to nodes.
+    pub fn served_at(&self) -> ServedAt {
+        ServedAt { scheme: self.scheme.clone(), port: self.port }
+    }
 }
 
 impl Default for SteeringPolicy {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use crypt::client::Trust;
 use fleet::{
-    Condition, Digest, HeartbeatAnswer, Load, Name, OriginRoot, PublicKey, PublishedTitle, State,
-    WatchReport,
+    Condition, Digest, HeartbeatAnswer, Load, Name, OriginRoot, PublicKey, PublishedTitle,
+    ServedAt, State, WatchReport,
 };
 use serde::Serialize;
 use tokio::sync::watch;
@@ -129,6 +129,8 @@ struct Heard {
 struct ServerStatus {
     is_up: bool,
     url: Option<String>,
+    /// How it serves viewers, if the fleet sends them there otherwise.
+    served_at: Option<ServedAt>,
     admin: Option<String>,
 }
 
@@ -143,6 +145,8 @@ pub struct Agent {
     told: Told,
     certificate: Option<ViewerCertificate>,
     heard: Mutex<BTreeMap<String, Heard>>,
+    /// How the server serves and how viewers come, as the operator was told last.
+    differs: Mutex<Option<(ServedAt, ServedAt)>>,
     /// When the server ends, because the box was revoked.
     ends: Mutex<Option<Instant>>,
     bird: Mutex<Option<watch::Receiver<BirdReading>>>,
@@ -205,7 +209,7 @@ impl Agent {
         let boot = format!("{:032x}", fastrand::u128(..));
         let watched = Mutex::new(WatchTally::new(options.node.clone(), boot, options.report));
         let turns = TurnLog::new(state);
-        let (bell, threads, heard, ends, bird) = Default::default();
+        let (bell, threads, heard, differs, ends, bird) = Default::default();
         let agent = Arc::new(Self {
             holder,
             server,
@@ -215,6 +219,7 @@ impl Agent {
             told,
             certificate,
             heard,
+            differs,
             ends,
             bird,
             started: Instant::now(),
@@ -280,6 +285,7 @@ impl Agent {
             server: ServerStatus {
                 is_up: self.server.is_up(),
                 url: found.url,
+                served_at: self.served_at(),
                 admin: found.admin.map(|address| format!("http://{address}/")),
             },
             holding: self.holder.status(),
@@ -290,6 +296,38 @@ impl Agent {
             }),
             bird: lock(&self.bird).as_ref().map(|bird| bird.borrow().status.clone()),
         }
+    }
+
+    /// How the server serves viewers, if the fleet sends them there otherwise.
+    pub(crate) fn served_at(&self) -> Option<ServedAt> {
+        let (own, wanted) = self.own_and_wanted()?;
+        (own != wanted).then_some(own)
+    }
+
+    /// How the server serves, and how viewers come; `None` until both are known.
+    fn own_and_wanted(&self) -> Option<(ServedAt, ServedAt)> {
+        let own = ServedAt::of_url(&self.found().url?)?;
+        Some((own, self.told.fleet()?.snapshot().policy.served_at()))
+    }
+
+    /// Tells the operator if viewers are sent where the server does not serve. Nothing else would: to gateways the box is well. It still wants
+    /// viewers, because something in front of it may forward them.
+    fn note_served_at(&self) {
+        // A server that starts anew is no news.
+        let Some((own, wanted)) = self.own_and_wanted() else { return };
+        let now = (own != wanted).then_some((own, wanted));
+        let mut told = lock(&self.differs);
+        if *told == now {
+            return;
+        }
+        crate::tell(&match &now {
+            Some((own, wanted)) => format!(
+                "the fleet sends viewers to this box by {wanted}, and its server serves {own}: unless something forwards them, they get nothing; \
+                 start the node with another --listen or --tls behind --, or change the fleet's policy (PUT /api/v1/policy)"
+            ),
+            None => "the fleet sends viewers to where this box's server serves".to_owned(),
+        });
+        *told = now;
     }
 
     /// From now on the status tells what the site's router says, too.
@@ -384,6 +422,7 @@ impl Agent {
             let status = admin.and_then(|address| admin::status(address).ok());
             let observed = observe(admin, status.as_ref(), self.holder.free_bytes());
             self.end_revoked();
+            self.note_served_at();
             self.holder.note_viewers(observed.viewers());
             self.server.serve_folders(self.holder.folders_left());
             let turn = lock(&self.control).handle_and_note(observed, self.started.elapsed());

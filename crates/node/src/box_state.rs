@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fleet::{
     Condition, Desired, Digest, FillGrant, FillProgress, HeartbeatAnswer, HeldTitle, Inventory,
-    KeptGone, Keys, Load, Receipt, Signed, WatchReport,
+    KeptGone, Keys, Load, Receipt, ServedAt, Signed, WatchReport,
 };
 
 use crate::agent::Agent;
@@ -26,6 +26,10 @@ pub trait BoxState: Send + Sync + 'static {
     }
     /// What it can bring within a day; `None` if that has no bound.
     fn fill_bytes_per_day(&self) -> Option<u64> {
+        None
+    }
+    /// How its server serves viewers, if the fleet sends them there otherwise.
+    fn served_at(&self) -> Option<ServedAt> {
         None
     }
     /// What it wants leave to copy from other nodes now.
@@ -103,6 +107,10 @@ impl BoxState for Agent {
 
     fn fill_bytes_per_day(&self) -> Option<u64> {
         self.holder().fill_bytes_per_day()
+    }
+
+    fn served_at(&self) -> Option<ServedAt> {
+        self.served_at()
     }
 
     fn wanted_grant(&self) -> Option<HeldTitle> {

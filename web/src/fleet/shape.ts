@@ -30,6 +30,8 @@ export interface Node {
   not_me: string[];
   /** Since the last heartbeat; null if there was none since the gateway started. */
   silent_millis: number | null;
+  /** How its server serves viewers, if they are sent there otherwise. */
+  served_at: { scheme: string; port: number } | null;
   /** The node's clock minus the gateway's. */
   clock_off_millis: number | null;
   bits_per_second: number;

@@ -156,6 +156,7 @@ impl Node {
             receipts: Vec::new(),
             fill: None,
             fill_bytes_per_day: None,
+            served_at: None,
         };
         let body = serde_json::to_vec(&beat)?;
         let began = Instant::now();

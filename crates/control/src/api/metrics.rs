@@ -290,6 +290,7 @@ mod tests {
             missing: 0,
             receipts_waiting: 0,
             fill: None,
+            served_at: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fleet::{
-    Condition, Digest, FillProgress, Heartbeat, Load, NotMe, Receipt, SnapshotNode, State,
+    Condition, Digest, FillProgress, Heartbeat, Load, NotMe, Receipt, ServedAt, SnapshotNode, State,
 };
 
 use super::world::{WantedDrain, WantedNode};
@@ -45,6 +45,7 @@ pub(super) struct Heard {
     pub(super) clock_ahead_millis: i64,
     pub(super) fill: Option<FillProgress>,
     pub(super) fill_bytes_per_day: Option<u64>,
+    pub(super) served_at: Option<ServedAt>,
 }
 
 impl LiveNode {
@@ -72,6 +73,7 @@ impl LiveNode {
             load: beat.load,
             fill: beat.fill,
             fill_bytes_per_day: beat.fill_bytes_per_day,
+            served_at: beat.served_at,
             clock_ahead_millis: i64::try_from(ahead).unwrap_or(if ahead < 0 {
                 i64::MIN
             } else {

@@ -141,6 +141,7 @@ impl Fleet {
             receipts: Vec::new(),
             fill: None,
             fill_bytes_per_day,
+            served_at: None,
         };
         self.core.handle_heartbeat(&name(node), beat, at(now)).expect("it is heard")
     }

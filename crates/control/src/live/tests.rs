@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fleet::{
     Condition, Digest, FleetSnapshot, Heartbeat, HeldTitle, Inventory, Load, Name, NodeKind,
-    NodePlace, NotMe, PublishedTitle, Receipt, ReceiptState, Site, State, TitleDocument,
+    NodePlace, NotMe, PublishedTitle, Receipt, ReceiptState, ServedAt, Site, State, SteeringPolicy,
+    TitleDocument,
 };
 
 use super::world::{WantedDrain, WantedNode, World};
@@ -92,6 +93,7 @@ fn beat(at: usize, sequence: u64) -> Heartbeat {
         receipts: Vec::new(),
         fill: None,
         fill_bytes_per_day: None,
+        served_at: None,
     }
 }
 
@@ -426,6 +428,31 @@ fn clocks_that_differ_are_told() {
     let absurd = Heartbeat { sent_unix_millis: u64::MAX, ..beat(1, 2) };
     fleet.core.handle_heartbeat(&node_name(1), absurd, at(2.0)).expect("heard");
     assert_eq!(fleet.core.view(at(2.0)).nodes[1].clock_off_millis, Some(i64::MAX));
+}
+
+#[test]
+fn a_box_that_serves_otherwise_than_viewers_come_is_told() {
+    let mut fleet = Fleet::new(2);
+    let own = ServedAt { scheme: "http".to_owned(), port: 8080 };
+    let odd = Heartbeat { served_at: Some(own.clone()), ..beat(1, 1) };
+    fleet.hear(0, at(1.0));
+    fleet.core.handle_heartbeat(&node_name(1), odd, at(1.0)).expect("heard");
+    let served_at = |fleet: &Fleet| {
+        let nodes = fleet.core.view(at(1.0)).nodes.into_iter();
+        nodes.map(|node| node.served_at).collect::<Vec<_>>()
+    };
+    assert_eq!(served_at(&fleet), [None, Some(own)]);
+    // Viewers come so from now on, and the node has not heard of it yet.
+    let policy = SteeringPolicy { scheme: "http".to_owned(), port: 8080, ..Default::default() };
+    fleet.core.set_world(Arc::new(World { policy, ..world(2) }), at(2.0));
+    assert_eq!(served_at(&fleet), [None, None]);
+    let foreign = Some(ServedAt { scheme: "gopher".to_owned(), port: 70 });
+    let refused = fleet.core.handle_heartbeat(
+        &node_name(1),
+        Heartbeat { served_at: foreign, ..beat(1, 2) },
+        at(3.0),
+    );
+    assert!(matches!(refused, Err(Unheard::OutOfBounds(_))), "{refused:?}");
 }
 
 #[test]

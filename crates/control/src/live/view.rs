@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fleet::{
     FillProgress, HeldTitle, Load, Name, NodeKind, NodePlace, NotMe, Prefix, PublishedTitle,
-    ReceiptState, State,
+    ReceiptState, ServedAt, State,
 };
 use placement::Why;
 use serde::Serialize;
@@ -123,6 +123,8 @@ pub struct NodeView {
     pub receipts_waiting: usize,
     /// What it still has to bring, by its own word.
     pub fill: Option<FillProgress>,
+    /// How its server serves viewers, if they are sent there otherwise.
+    pub served_at: Option<ServedAt>,
 }
 
 /// A title in a list.
@@ -349,6 +351,10 @@ fn node(
             false => core.world.withdrawn.iter().filter(waits).count(),
         },
         fill: heard.and_then(|heard| heard.fill.clone()),
+        // The policy may have changed since.
+        served_at: heard
+            .and_then(|heard| heard.served_at.clone())
+            .filter(|own| *own != core.world.policy.served_at()),
     }
 }
 

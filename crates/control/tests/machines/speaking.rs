@@ -29,6 +29,7 @@ fn beat(node: &str, sequence: u64) -> Heartbeat {
         receipts: vec![],
         fill: None,
         fill_bytes_per_day: None,
+        served_at: None,
     }
 }
 

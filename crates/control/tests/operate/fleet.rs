@@ -250,6 +250,7 @@ impl Running {
             receipts: Vec::new(),
             fill: None,
             fill_bytes_per_day: None,
+            served_at: None,
         };
         let live = self.gateway.live();
         let answer = live.handle_heartbeat(&name(node), beat, now).expect("it is heard");

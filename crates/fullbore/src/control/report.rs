@@ -67,6 +67,10 @@ fn notes(node: &Value) -> String {
     if off.unsigned_abs() > control::live::CLOCK_OFF_MILLIS_MAX {
         notes.push(format!("its clock is off by {:.1} s", off as f64 / 1000.0));
     }
+    let own = &node["served_at"];
+    if let (Some(scheme), Some(port)) = (own["scheme"].as_str(), own["port"].as_u64()) {
+        notes.push(format!("serves {scheme} at port {port}, but viewers are not sent there"));
+    }
     match node["receipts_waiting"].as_u64() {
         None | Some(0) => {}
         Some(count) => notes.push(format!("{count} withdrawals not answered")),
@@ -355,14 +359,18 @@ mod tests {
                 "name": "n1", "site": "paris", "state": "draining", "load_permille": 125,
                 "ceiling_bits_per_second": 10_000_000_000_u64, "connections": 7, "titles": 3,
                 "missing": 1, "silent_millis": 1200, "reason": "new disks",
-                "not_me": ["hot"], "clock_off_millis": -61_000, "receipts_waiting": 2
+                "not_me": ["hot"], "clock_off_millis": -61_000, "receipts_waiting": 2,
+                "served_at": { "scheme": "http", "port": 8080 }
             }]
         });
         let text = nodes(&answer);
         let lines: Vec<_> = text.lines().collect();
         assert!(lines[1].starts_with("n1    paris  draining  12.5%  10.0G    7"), "{}", lines[1]);
         assert!(
-            lines[1].ends_with("new disks; wants no viewers: hot; its clock is off by -61.0 s; 2 withdrawals not answered"),
+            lines[1].ends_with(
+                "new disks; wants no viewers: hot; its clock is off by -61.0 s; \
+                 serves http at port 8080, but viewers are not sent there; 2 withdrawals not answered"
+            ),
             "{}",
             lines[1]
         );

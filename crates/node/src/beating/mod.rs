@@ -238,6 +238,7 @@ impl Shared {
             receipts: self.state.receipts(),
             fill: self.state.fill(),
             fill_bytes_per_day: self.state.fill_bytes_per_day(),
+            served_at: self.state.served_at(),
         };
         // A gateway that takes longer is as good as silent.
         self.gateway().post(&line.address, "heartbeat", &beat, self.options.interval).await
