@@ -120,7 +120,7 @@ impl ApiClient {
         let said = value.as_ref().and_then(|value| value["error"].as_str());
         Err(ClientError::Failed(match said {
             Some(said) => said.to_owned(),
-            None => format!("{} answered {status}", self.url),
+            None => format!("{} answered {status}: {}", self.url, words_of(&body)),
         }))
     }
 
@@ -131,15 +131,34 @@ impl ApiClient {
             reason = source;
         }
         let reason = reason.to_string();
-        let advice = match reason.contains("UnknownIssuer") {
-            true => "its certificate is of an authority that you do not trust: name that with --ca",
-            false => "name its admin listener with --admin",
+        let advice = match &reason {
+            text if text.contains("UnknownIssuer") => {
+                "its certificate is of an authority that you do not trust: name that with --ca"
+            }
+            text if text.contains("InvalidContentType") => {
+                "it does not speak HTTPS there: begin its address with http://"
+            }
+            _ => "name its admin listener with --admin",
         };
         ClientError::Failed(format!(
             "cannot reach the gateway at {}: {reason} ({advice})",
             self.url
         ))
     }
+}
+
+/// Longest line of another server's that is shown.
+const LINE_CHARS_MAX: usize = 200;
+
+/// What a listener says that is not the operator's API: its first line if that is text, else a question.
+fn words_of(body: &[u8]) -> String {
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default().trim();
+    let is_words = !line.is_empty() && !line.starts_with(['<', '{']);
+    if !is_words {
+        return "is it a gateway's admin listener? Name that with --admin".to_owned();
+    }
+    line.chars().filter(|one| !one.is_control()).take(LINE_CHARS_MAX).collect()
 }
 
 fn broken(error: reqwest::Error) -> ClientError {
@@ -150,7 +169,7 @@ fn read_token(file: &Path) -> Result<String, ClientError> {
     let token = smallfile::read_text(file, TOKEN_BYTES_MAX).map_err(|error| {
         let file = file.display();
         ClientError::Usage(format!(
-            "cannot read an operator's token from {file}: {error} (name its file with --token-file)"
+            "cannot read an operator's token from {file}: {error} (name its file with --token-file, or the gateway's folder with --state)"
         ))
     })?;
     let token = token.trim().to_owned();

@@ -32,7 +32,12 @@ pub use serve::{ServeOptions, Transport, serve};
 /// # Errors
 /// If it cannot be made, or another gateway has it.
 pub fn prepare_state(folder: &Path) -> io::Result<File> {
-    let locked = state_folder::StateFolder::open(folder).and_then(|state| state.lock());
+    let open = state_folder::StateFolder::open(folder).map_err(|error| {
+        let text =
+            format!("a gateway cannot use this folder: {error} (choose another with --state)");
+        io::Error::new(error.kind(), text)
+    });
+    let locked = open.and_then(|state| state.lock());
     locked.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))
 }
 

@@ -3,6 +3,7 @@
 use ::load::Url;
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 
 /// A value that is not of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,16 @@ pub(crate) fn base_url(text: &str) -> Result<String, BadValue> {
     let is_whole = text.parse::<Url>().is_ok() && !text.contains(['?', '#']);
     let base = is_whole.then(|| text.trim_end_matches('/').to_owned());
     base.ok_or_else(|| BadValue::new(text, wanted))
+}
+
+/// Reads a port that others are told: none is not one.
+pub(crate) fn port(text: &str) -> Result<NonZeroU16, BadValue> {
+    text.parse().map_err(|_| BadValue::new(text, "a port from 1 to 65535"))
+}
+
+/// Reads a number of copies.
+pub(crate) fn copies(text: &str) -> Result<NonZeroU16, BadValue> {
+    text.parse().map_err(|_| BadValue::new(text, "a number of copies, from 1 to 65535"))
 }
 
 impl fmt::Display for BadValue {

@@ -21,7 +21,8 @@ use crate::tell;
 /// Run a gateway of a fleet, or tell a running one what to do
 ///
 /// A gateway sends viewers to nodes, and knows which node is well and holds what. "fullbore control serve" starts one; the first start makes the
-/// fleet. All other commands ask a running gateway on its admin address, with an operator's token or certificate. docs/fleet-operate.md is the guide.
+/// fleet. "backup" and "restore" work on its store. All other commands ask a running gateway on its admin address, with an operator's token or
+/// certificate. docs/fleet-operate.md is the guide.
 #[derive(Args)]
 pub(crate) struct Control {
     #[command(subcommand)]

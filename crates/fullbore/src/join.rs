@@ -10,6 +10,7 @@ use node::joining::{Joined, Wish, clock_words, join};
 use serde_json::json;
 
 use crate::bad_value::BadValue;
+use crate::host::Host;
 use crate::{say, tell};
 
 /// Make this box a node of a fleet
@@ -31,7 +32,7 @@ pub(crate) struct Join {
     state: PathBuf,
     /// Host name or address under which viewers reach this box
     #[arg(long, value_name = "HOST")]
-    host: String,
+    host: Host,
     /// Name of the node: lower-case letters, digits and hyphens [default: this machine's host name]
     #[arg(long, value_name = "NAME")]
     name: Option<Name>,
@@ -89,7 +90,7 @@ impl Join {
             return ExitCode::from(2);
         };
         let ceiling_bits_per_second = self.ceiling.map_or(0, Gbps::bits_per_second);
-        let wish = Wish { node, host: self.host, ceiling_bits_per_second };
+        let wish = Wish { node, host: self.host.0, ceiling_bits_per_second };
         let gateways: Vec<_> = self.gateways.into_iter().map(|gateway| gateway.0).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let joined = runtime.map_err(|error| error.to_string()).and_then(|runtime| {

@@ -12,6 +12,7 @@ mod doctor;
 mod edge;
 mod fleet;
 mod folders;
+mod host;
 mod ingest;
 mod join;
 mod library;

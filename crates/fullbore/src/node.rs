@@ -162,6 +162,8 @@ impl Node {
     }
 
     fn work(self) -> Result<(), String> {
+        // The server would refuse them, again and again.
+        catalog::check_folders(&self.library).map_err(|error| error.to_string())?;
         let membership = Membership::read(&self.state).map_err(|error| error.to_string())?;
         let membership = membership.ok_or_else(|| {
             format!(

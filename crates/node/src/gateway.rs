@@ -81,6 +81,10 @@ fn words(error: &reqwest::Error) -> String {
     }
     let advice = [
         (
+            "InvalidContentType",
+            "it does not speak HTTPS there: name the port where the gateway hears nodes, 8702 unless its --machines says otherwise",
+        ),
+        (
             "OtherFleet",
             "this is not a gateway of the fleet that the invitation names: compare the gateway's address and the token",
         ),

@@ -4,7 +4,48 @@ use crate::house::{Fleet, node_of};
 use fullbore_tests::{program, tool, until};
 use serde_json::{Value, json};
 
-/// A backup of a folder that is not there made it, and so did a restore of a file that is not there.
+/// One fleet for all of it. It has no node, because nothing of this gets to one.
+#[test]
+fn what_cannot_be_done_is_said_and_is_a_failure() {
+    let fleet = Fleet::start(&[], 4);
+    fleet.control(&["invite", "--cluster", "c", "--site", "s", "--region", "r"]);
+    for (words, code, said) in [
+        ("explain 192.0.2.1 nothing", 1, "\"nothing\" was never published"),
+        ("where nothing", 1, "\"nothing\" was never published"),
+        ("gateways remove g9", 1, "there is no gateway \"g9\""),
+        // They were dropped, and another gateway was asked.
+        ("gateways --admin http://127.0.0.1:1 remove g9", 2, "cannot be used with"),
+        // All that was said to be missing was --none, which takes pins away.
+        ("pin film", 2, "--everywhere <COPIES>"),
+        ("pin film --everywhere 0", 2, "a number of copies"),
+        ("allow s", 2, "--all"),
+        ("publish film", 2, "--origin"),
+        ("publish film --origin ftp://a", 2, "file:///FOLDER, s3://BUCKET/PREFIX or https://"),
+        ("announce s /nowhere/file", 1, "/nowhere/file: cannot read it"),
+        ("invite --cluster c --expires 0s", 1, "for 1 second to 30 days"),
+        // Nothing came of it.
+        ("invite --cluster c --site s --region other", 1, "site s is in region r, not other"),
+        ("invite --cluster d --site s --region other", 1, "site s is in region r, not other"),
+    ] {
+        let ran = fleet.control_ends(&words.split(' ').collect::<Vec<_>>());
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.code() == Some(code) && stderr.contains(said), "{words}: {stderr}");
+        assert!(ran.stdout.is_empty(), "{words}: {}", String::from_utf8_lossy(&ran.stdout));
+    }
+    let with_tls = fleet.admin.replace("http://", "https://");
+    for (admin, said) in [
+        (&*with_tls, "begin its address with http://"),
+        (&*fleet.url, "is it a gateway's admin listener?"),
+        ("http://127.0.0.1:1", "cannot reach the gateway at http://127.0.0.1:1"),
+    ] {
+        let ran = fleet.control_at(admin, &["nodes"]);
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.code() == Some(1) && stderr.contains(said), "{admin}: {stderr}");
+    }
+}
+
+/// A gateway was `ready`, and in the list of all gateways, before it found that its host is none. A backup of a folder that is not there made it, and
+/// so did a restore of a file that is not there.
 #[test]
 fn what_is_mistyped_is_refused_before_anything_is_made() {
     let folder = tempfile::tempdir().unwrap();
@@ -15,6 +56,13 @@ fn what_is_mistyped_is_refused_before_anything_is_made() {
             "there is no store in FOLDER/none/store",
         ),
         ("control restore FOLDER/b --state FOLDER/none", 1, "cannot read FOLDER/b"),
+        ("control serve --state FOLDER/g --host https://a", 2, "without scheme and port"),
+        ("control serve --state FOLDER/g --host a:8702", 2, "without scheme and port"),
+        ("control serve --state FOLDER/g --host a --node-port 0", 2, "a port from 1 to 65535"),
+        ("control serve --state FOLDER/g --host a --public-url a", 2, "such as https://tv.example"),
+        ("control nodes --state FOLDER/none", 2, "or the gateway's folder with --state"),
+        ("join https://a --host b:80 --token x --state FOLDER/n", 2, "without scheme and port"),
+        ("node --state FOLDER/n --library FOLDER/l --library FOLDER/l", 1, "twice"),
     ] {
         let own = folder.path().to_str().unwrap();
         let (words, said) = (words.replace("FOLDER", own), said.replace("FOLDER", own));

@@ -60,6 +60,9 @@ pub(super) async fn policy(call: Call) -> Answer {
 
 pub(super) async fn put_policy(call: Call) -> Answer {
     let policy: SteeringPolicy = record(&call)?;
+    if policy.port == 0 {
+        return Err(ApiError::Wrong("policy.port is 0, which is no port".to_owned()));
+    }
     let by = call.by("policy", "");
     let missing = || ApiError::Broken("the store has no fleet".to_owned());
     call.gateway
@@ -82,7 +85,9 @@ pub(super) async fn invite(call: Call) -> Answer {
     let node = call.text("node").map(name).transpose()?;
     let seconds = call.whole("seconds").unwrap_or(INVITE_SECONDS);
     if !(1..=INVITE_SECONDS_MAX).contains(&seconds) {
-        return Err(ApiError::Wrong("seconds is not 1 to 2592000, which are 30 days".to_owned()));
+        return Err(ApiError::Wrong(
+            "an invitation holds for 1 second to 30 days (seconds is 1 to 2592000)".to_owned(),
+        ));
     }
     let now = call.gateway.now().unix_seconds();
     let token = InvitationToken::draw(call.gateway.authority().fingerprint());
@@ -135,8 +140,12 @@ async fn place(call: &Call) -> Result<NodePlace, ApiError> {
                 "cluster {cluster} is at site {site}, not {named}"
             )));
         }
-        (Some(site), _) => site,
+        (Some(site), _) => {
+            check_region(call, &site).await?;
+            site
+        }
         (None, Some(site)) => {
+            check_region(call, &site).await?;
             make_site(call, &site).await?;
             let record = ClusterRecord { site: site.clone(), titles: ClusterTitles::All };
             let by = call.by("cluster", "made by an invitation");
@@ -150,6 +159,17 @@ async fn place(call: &Call) -> Result<NodePlace, ApiError> {
         }
     };
     Ok(NodePlace { site, cluster, rack })
+}
+
+/// Checks that a region which is named is the site's, if the site is there: nothing would come of another one.
+async fn check_region(call: &Call, site: &Name) -> Result<(), ApiError> {
+    let known = load::<SiteRecord>(call.gateway.engine(), site.as_str()).await?;
+    match (known.map(|known| known.record.region), call.text("region")) {
+        (Some(own), Some(named)) if own.as_str() != named => Err(ApiError::Conflict(format!(
+            "site {site} is in region {own}, not {named}: leave the region out, or change that of the site (PUT /api/v1/sites/{site})"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Makes a site of which nothing else is known, if it is not there.

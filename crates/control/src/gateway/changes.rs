@@ -71,7 +71,8 @@ impl Gateway {
     /// If there is none, and those of the store.
     pub(crate) async fn remove<R: StoreRecord>(&self, by: &By, name: &str) -> Result<(), ApiError> {
         let key = R::key(name);
-        let missing = || ApiError::NotFound(format!("there is no {key}"));
+        let kind = R::FOLDER.trim_end_matches('/');
+        let missing = || ApiError::NotFound(format!("there is no {kind} {name:?}"));
         let entry = self.engine().get(&key).await?.ok_or_else(missing)?;
         let writes = [Write::Delete(key.clone()), self.audit(by, &key)?];
         self.engine().commit(&[Check::At(key, entry.revision)], &writes).await?;

@@ -115,6 +115,12 @@ async fn bad_input_is_refused_with_a_sentence() {
             "{path}: {answer}"
         );
     }
+    let mut policy = fleet.get("/api/v1/policy").await;
+    policy.as_object_mut().expect("an object").remove("version");
+    policy["port"] = json!(0);
+    let path = "/api/v1/policy";
+    let (status, answer) = fleet.ask(Some(&token(&fleet)), Method::PUT, path, Some(policy)).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
     let metrics = fleet.text("/metrics").await;
     assert!(
         metrics.contains("fullbore_fleet_operators_refused_total{reason=\"wrong_request\"}"),

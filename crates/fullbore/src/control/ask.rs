@@ -9,11 +9,11 @@ use catalog::TitlePath;
 use clap::{Args, Subcommand, ValueEnum};
 use control::client::{ApiClient, OperatorAccess};
 use control::gateway::{self, Publication};
-use fleet::{Announced, CHAIN_BYTES_MAX, Name, Prefix};
+use fleet::{Announced, BadOrigin, CHAIN_BYTES_MAX, Name, Prefix};
 use serde_json::{Value, json};
 
 use super::{Failed, fill, placing, plan_report, replay, report};
-use crate::bad_value::BadValue;
+use crate::bad_value::{self, BadValue};
 use crate::load::Time;
 
 /// Where the gateway is, and who asks.
@@ -132,17 +132,18 @@ pub(super) enum Ask {
         at: At,
     },
     /// Say which prefixes a site may announce: what is within one of them
+    #[command(group = clap::ArgGroup::new("allowed").required(true).multiple(true))]
     Allow {
         /// The site
         site: Name,
         /// Prefixes, such as 192.0.2.0/24
-        #[arg(required_unless_present_any = ["file", "all"])]
+        #[arg(group = "allowed")]
         prefixes: Vec<Prefix>,
         /// File with a prefix per line
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["prefixes", "all"])]
+        #[arg(long, value_name = "FILE", group = "allowed", conflicts_with_all = ["prefixes", "all"])]
         file: Option<PathBuf>,
         /// Everything
-        #[arg(long, conflicts_with = "prefixes")]
+        #[arg(long, group = "allowed", conflicts_with = "prefixes")]
         all: bool,
         #[command(flatten)]
         at: At,
@@ -150,15 +151,16 @@ pub(super) enum Ask {
     /// Publish a title of a library: check every file, then have nodes hold it and viewers get it
     ///
     /// A title that "fullbore publish" has put into a bucket needs --origin alone: its record and manifests are read there.
+    #[command(group = clap::ArgGroup::new("from").required(true).multiple(true))]
     Publish {
         /// Path of the title in the library
         title: String,
         /// The library's folder on this machine [default: the one that --origin names]
-        #[arg(long, value_name = "DIR", required_unless_present = "origin")]
+        #[arg(long, value_name = "DIR", group = "from")]
         library: Option<PathBuf>,
         /// Where nodes copy the library from: file:///FOLDER, s3://BUCKET/PREFIX or https://HOST/PATH (which needs
         /// --library, too) [default: the folder of --library]
-        #[arg(long, value_name = "URL")]
+        #[arg(long, value_name = "URL", group = "from")]
         origin: Option<String>,
         /// Have nodes bring it at once, whatever their windows say
         #[arg(long)]
@@ -202,21 +204,21 @@ pub(super) enum Ask {
         at: At,
     },
     /// Say where a title must be, whatever viewers watch; it replaces the title's earlier pins
+    #[command(group = clap::ArgGroup::new("pins").required(true).multiple(true))]
     Pin {
         /// Path of the title
         title: String,
         /// Copies at each site of the fleet
-        #[arg(long, value_name = "COPIES")]
+        #[arg(long, value_name = "COPIES", group = "pins", value_parser = bad_value::copies)]
         everywhere: Option<NonZeroU16>,
         /// Copies at each site of a region, such as europe=2; can be repeated
-        #[arg(long, value_name = "NAME=COPIES")]
+        #[arg(long, value_name = "NAME=COPIES", group = "pins")]
         region: Vec<CopiesAt>,
         /// Copies at a site; can be repeated
-        #[arg(long, value_name = "NAME=COPIES")]
+        #[arg(long, value_name = "NAME=COPIES", group = "pins")]
         site: Vec<CopiesAt>,
         /// Take all pins away
-        #[arg(long, conflicts_with_all = ["everywhere", "region", "site"],
-            required_unless_present_any = ["everywhere", "region", "site"])]
+        #[arg(long, group = "pins", conflicts_with_all = ["everywhere", "region", "site"])]
         none: bool,
         #[command(flatten)]
         at: At,
@@ -245,6 +247,8 @@ pub(super) enum Ask {
         at: At,
     },
     /// List the fleet's gateways, or forget one that is gone for good
+    // Flags before `remove` are those of the list: they would be dropped without a word.
+    #[command(args_conflicts_with_subcommands = true)]
     Gateways {
         #[command(subcommand)]
         verb: Option<GatewaysVerb>,
@@ -590,7 +594,13 @@ async fn read_title(
                 format!("name a folder that holds the library of {web}, too: add --library DIR");
             return Err(Failed(2, need));
         }
-        (None, origin) => gateway::read_title_in_bucket(&origin.unwrap_or_default(), path).await,
+        (None, origin) => {
+            let origin = origin.unwrap_or_default();
+            if !origin.starts_with("s3://") {
+                return Err(Failed(2, format!("--origin {origin:?}: {BadOrigin}")));
+            }
+            gateway::read_title_in_bucket(&origin, path).await
+        }
     };
     read.map_err(|why| Failed(1, why))
 }
@@ -611,7 +621,8 @@ async fn announce(site: &Name, file: Option<PathBuf>, at: &At) -> Result<(), Fai
 
 fn read_prefixes(file: &std::path::Path) -> Result<Vec<Announced>, Failed> {
     let failed = |why: &dyn std::fmt::Display| Failed(1, format!("{}: {why}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| failed(&error))?;
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| failed(&format_args!("cannot read it: {error}")))?;
     Announced::read_file(&text).map_err(|error| failed(&error))
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::ask::{At, CopiesAt};
 use super::{Failed, plan_report};
-use crate::bad_value::BadValue;
+use crate::bad_value::{self, BadValue};
 
 /// Say how plans place titles, or change that from the next plan on
 ///
@@ -15,7 +15,7 @@ use crate::bad_value::BadValue;
 #[derive(Args)]
 pub(super) struct Placement {
     /// Copies of each title, in as many failure domains
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = bad_value::copies)]
     floor_copies: Option<NonZeroU16>,
     /// Most bytes that one plan moves, such as 2TB; none for as many as are worth it
     #[arg(long, value_name = "SIZE", value_parser = bound)]

@@ -2,6 +2,7 @@
 
 use std::mem::take;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failed;
 use super::settings::Settings;
+use crate::host::Host;
 use crate::{say, tell};
 
 /// How long signed addresses work, if nothing else is said.
@@ -140,7 +142,7 @@ impl Settings {
     /// By what nodes reach the listener for them.
     fn host_for(&self, machines: SocketAddr) -> Result<String, Failed> {
         match &self.host {
-            Some(host) => Ok(host.clone()),
+            Some(Host(host)) => Ok(host.clone()),
             None if machines.ip().is_unspecified() => Err(Failed(
                 2,
                 "nodes must know by which name or address they reach this gateway: name it with --host".to_owned(),
@@ -162,7 +164,7 @@ impl Settings {
         let objects = Objects::open(&objects).map_err(|error| failed(&error))?;
         let policy = SteeringPolicy {
             scheme: self.node_scheme.unwrap_or_default().as_str().to_owned(),
-            port: self.node_port.unwrap_or(8443),
+            port: self.node_port.map_or(8443, NonZeroU16::get),
             ..SteeringPolicy::default()
         };
         let name = |own: &Option<Name>, default: &str| match own {

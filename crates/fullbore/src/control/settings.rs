@@ -1,6 +1,7 @@
 //! What `fullbore control serve` is told: by flags, and by a file in which the same names stand, with `_` for `-`. Flags count before the file.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -13,6 +14,7 @@ use smallfile::in_plain_words;
 
 use super::Failed;
 use crate::bad_value::{self, BadValue};
+use crate::host::Host;
 use crate::load::{Quantity, Time};
 
 /// A configuration is a page of text.
@@ -67,7 +69,8 @@ pub(super) struct Settings {
     pub(super) name: Option<Name>,
     /// Name or address by which nodes reach this gateway [default: the address of --machines, if that is one]
     #[arg(long, value_name = "HOST")]
-    pub(super) host: Option<String>,
+    #[serde(deserialize_with = "as_flag")]
+    pub(super) host: Option<Host>,
     /// Address by which viewers know this gateway, such as `https://tv.example` [default: the one that they ask for]
     #[arg(long, value_name = "URL")]
     #[serde(deserialize_with = "as_flag")]
@@ -82,8 +85,8 @@ pub(super) struct Settings {
     #[arg(long, value_name = "http|https")]
     pub(super) node_scheme: Option<Scheme>,
     /// Port of all nodes for viewers, if this start makes the fleet [default: 8443]
-    #[arg(long, value_name = "PORT")]
-    pub(super) node_port: Option<u16>,
+    #[arg(long, value_name = "PORT", value_parser = bad_value::port)]
+    pub(super) node_port: Option<NonZeroU16>,
     /// Sign viewers' addresses, if this start makes the fleet: nodes then serve nothing without a token
     #[arg(long)]
     pub(super) signed: bool,
@@ -329,6 +332,8 @@ mod tests {
             "public_url = \"tv.example\"",
             "public_cert = 1",
             "signed = 1",
+            "node_port = 0",
+            "host = \"https://a\"",
         ] {
             assert!(read(bad).is_err(), "{bad}");
         }

@@ -11,9 +11,9 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -153,10 +153,13 @@ impl ServerProcess {
         let mut backoff = BACKOFF;
         while !self.bell.is_stopped() {
             let begun = Instant::now();
-            match self.find_or_start() {
+            let ended = match self.find_or_start() {
                 Ok((process, child)) => self.watch(&process, child),
-                Err(error) => crate::tell(&format!("cannot start the server: {error}")),
-            }
+                Err(error) => {
+                    crate::tell(&format!("cannot start the server: {error}"));
+                    None
+                }
+            };
             if self.bell.is_stopped() {
                 return;
             }
@@ -165,9 +168,13 @@ impl ServerProcess {
                 continue;
             }
             backoff = if begun.elapsed() > WELL { BACKOFF } else { backoff };
+            let log = match is_under_systemd() {
+                true => "the journal".to_owned(),
+                false => self.place(LOG).display().to_string(),
+            };
             crate::tell(&format!(
-                "the server has ended (see {}); it is started again in {backoff:?}",
-                self.place(LOG).display()
+                "the server has ended{} (see {log}); it is started again in {backoff:?}",
+                ended.map(how).unwrap_or_default()
             ));
             self.bell.pause(backoff);
             backoff = (backoff * 2).min(BACKOFF_MAX);
@@ -208,8 +215,8 @@ impl ServerProcess {
         Ok((process, Some(child)))
     }
 
-    /// Waits until the server ends, or is to end.
-    fn watch(&self, process: &Process, child: Option<Child>) {
+    /// Waits until the server ends, or is to end. Returns how it has ended, if this agent started it.
+    fn watch(&self, process: &Process, child: Option<Child>) -> Option<ExitStatus> {
         self.is_up.store(true, Ordering::Relaxed);
         while !process.wait(LOOK).unwrap_or(false) {
             if lock(&self.found).admin.is_none() {
@@ -223,11 +230,10 @@ impl ServerProcess {
         self.is_up.store(false, Ordering::Relaxed);
         *lock(&self.found) = Found::default();
         *lock(&self.runs) = Runs::No;
-        if let Some(mut child) = child {
-            // It has ended: this only takes its number out of the table.
-            let _ = child.wait();
-        }
+        // It has ended: this only takes its number out of the table.
+        let ended = child.and_then(|mut child| child.wait().ok());
         let _ = fs::remove_file(self.place(NOTE));
+        ended
     }
 
     fn end(&self, process: &Process) {
@@ -250,7 +256,7 @@ impl ServerProcess {
         command.args(self.arguments()?).stdin(Stdio::null()).process_group(0);
         command.stdout(File::create(said)?);
         // A pipe would break with the agent, and the journal does not.
-        if std::env::var_os("JOURNAL_STREAM").is_none() {
+        if !is_under_systemd() {
             command.stderr(OpenOptions::new().create(true).append(true).open(log)?);
         }
         // It is the agent that systemd waits for.
@@ -312,6 +318,24 @@ const LOG: &str = "server.log";
 const LISTEN: &str = "[::]:8443";
 const ADMIN: &str = "127.0.0.1:8444";
 
+/// What this process says goes to the journal.
+fn is_under_systemd() -> bool {
+    std::env::var_os("JOURNAL_STREAM").is_some()
+}
+
+/// How the server has ended, for a line about that.
+fn how(ended: ExitStatus) -> String {
+    match (ended.code(), ended.signal()) {
+        (Some(2), _) => {
+            ", because it refuses its flags or its configuration: check what stands behind --"
+                .to_owned()
+        }
+        (Some(code), _) => format!(" with exit code {code}"),
+        (None, Some(signal)) => format!(" by signal {signal}"),
+        (None, None) => String::new(),
+    }
+}
+
 /// The server's own state folder.
 fn state(of_agent: &Path) -> PathBuf {
     of_agent.join("server")
@@ -348,6 +372,15 @@ mod tests {
         )
         .unwrap();
         assert_eq!(said(&place).admin, Some("127.0.0.1:8444".parse().unwrap()));
+    }
+
+    /// The agent tried again for ever, and said nothing but where the log is.
+    #[test]
+    fn a_server_that_ends_is_told_with_the_reason() {
+        let told = |words: &str| how(Command::new("sh").args(["-c", words]).status().unwrap());
+        assert!(told("exit 2").contains("check what stands behind --"), "{}", told("exit 2"));
+        assert_eq!(told("exit 1"), " with exit code 1");
+        assert_eq!(told("kill -9 $$"), " by signal 9");
     }
 
     #[test]
