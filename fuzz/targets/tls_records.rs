@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::slice::Iter;
 
-use crypt::{Content, OpenError, Opened, Opener};
+use crypt::{Content, OPENED_BYTES_MAX, OpenError, Opened, Opener};
 use fullbore_fuzz::choices::{Choices, Derived};
 use fullbore_fuzz::client::CIPHERS;
 use fullbore_fuzz::model::{Expected, Model};
@@ -36,10 +36,13 @@ thread_local! {
 fn forge(wire: &[u8]) {
     FORGED.with_borrow_mut(|openers| {
         for opener in openers {
-            match opener.open(&mut wire.to_vec()) {
-                Ok(Opened::Partial { needed_bytes }) => assert_eq!(needed_bytes, needed(wire)),
-                Ok(Opened::Record { .. }) => panic!("a forged record was opened"),
-                Err(_) => {}
+            let in_place = opener.open(&mut wire.to_vec());
+            for opened in [in_place, opener.open_to(wire, &mut [0; OPENED_BYTES_MAX])] {
+                match opened {
+                    Ok(Opened::Partial { needed_bytes }) => assert_eq!(needed_bytes, needed(wire)),
+                    Ok(Opened::Record { .. }) => panic!("a forged record was opened"),
+                    Err(_) => {}
+                }
             }
         }
     });
@@ -206,7 +209,7 @@ enum Connection {
     Over,
 }
 
-/// Opens all whole records of `held`, each as expected.
+/// Opens all whole records of `held`, each as expected: in place, or to another place, as the number of bytes has it.
 fn receive(
     opener: &mut Opener,
     held: &mut Vec<u8>,
@@ -214,7 +217,10 @@ fn receive(
 ) -> Connection {
     loop {
         let before = held.clone();
-        match opener.open(held) {
+        let mut into = [0; OPENED_BYTES_MAX];
+        let is_apart = held.len() % 2 == 1;
+        let opened = if is_apart { opener.open_to(held, &mut into) } else { opener.open(held) };
+        match opened {
             Ok(Opened::Partial { needed_bytes }) => {
                 assert_eq!(needed_bytes, needed(&before));
                 assert!(needed_bytes > held.len(), "a whole record was left lying");
@@ -228,7 +234,8 @@ fn receive(
                     before[consumed_bytes..],
                     "what follows was touched"
                 );
-                check_content(&content, wanted, &held[..consumed_bytes]);
+                let place = if is_apart { &into[..] } else { &held[..consumed_bytes] };
+                check_content(&content, wanted, place);
                 held.drain(..consumed_bytes);
             }
             Err(error) => {

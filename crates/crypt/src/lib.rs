@@ -44,7 +44,7 @@ pub use error::{
 pub use handshake::{Established, Group, HANDSHAKE_BYTES_MAX, Handshake, Progress, SessionInfo};
 pub use identity::Origin;
 pub use ledger::{Ledger, Made};
-pub use open::{Content, Opened, Opener};
+pub use open::{Content, OPENED_BYTES_MAX, Opened, Opener};
 pub use proofs::AlpnProofs;
 pub use record::{
     CONTROL_RECORD_BYTES_MAX, HEADER_BYTES, PLAINTEXT_MAX, RECORD_BYTES_MAX, TAG_BYTES, tag,

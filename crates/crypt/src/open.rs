@@ -1,4 +1,4 @@
-//! Opens the records of a peer after the handshake, one at a time, in place.
+//! Opens the records of a peer after the handshake, one at a time, in place or to another place.
 //!
 //! An [`Opener`] is one connection's receiving half. It keeps the raw key and expands it for each record. An expanded
 //! key would take about 600 bytes for as long as the connection lives. Expanding it takes 0.1 us of the 0.2 us that
@@ -30,6 +30,9 @@ const EMPTY_RECORDS_MAX: u8 = 16;
 /// 2^24 records or when a person types a command. Answering costs three HKDF expansions, and this limit keeps that in
 /// proportion to the data records that are opened anyway.
 const KEY_UPDATES_MAX: u8 = 32;
+
+/// What [`Opener::open_to`] needs room for: the longest plaintext, and in TLS 1.3 the record's type behind it.
+pub const OPENED_BYTES_MAX: usize = PLAINTEXT_MAX + 1;
 
 /// How every KeyUpdate begins (RFC 8446 section 4.6.3): its type, and the length of what follows, which is one byte.
 const KEY_UPDATE_HEAD: [u8; 4] = [handshake_type::KEY_UPDATE, 0, 0, 1];
@@ -133,22 +136,47 @@ impl Opener {
     /// # Errors
     /// See [`OpenError`]; `buffer` then has undefined contents.
     pub fn open(&mut self, buffer: &mut [u8]) -> Result<Opened, OpenError> {
-        let Some(header) = Header::read(buffer) else {
-            return Ok(Opened::Partial { needed_bytes: HEADER_BYTES });
-        };
-        self.check_header(header)?;
-        let Some(record) = buffer.get_mut(..header.record_bytes()) else {
-            return Ok(Opened::Partial { needed_bytes: header.record_bytes() });
-        };
+        let Some(header) = self.whole_record(buffer)? else { return Ok(partial(buffer)) };
+        let record = &mut buffer[..header.record_bytes()];
         let plaintext = self.decrypt(record)?;
+        self.look_into(header, record, plaintext)
+    }
+
+    /// As [`Self::open`], but what is in the record goes to `into`, and ranges are ranges of that. `buffer` stays as it is.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; `into` then has undefined contents.
+    ///
+    /// # Panics
+    /// If `into` has no room for [`OPENED_BYTES_MAX`].
+    pub fn open_to(&mut self, buffer: &[u8], into: &mut [u8]) -> Result<Opened, OpenError> {
+        let Some(header) = self.whole_record(buffer)? else { return Ok(partial(buffer)) };
+        let plaintext = self.decrypt_to(&buffer[..header.record_bytes()], into)?;
+        self.look_into(header, into, plaintext)
+    }
+
+    /// The header of the record at the front of `buffer`, if that is whole.
+    fn whole_record(&self, buffer: &[u8]) -> Result<Option<Header>, OpenError> {
+        let Some(header) = Header::read(buffer) else { return Ok(None) };
+        self.check_header(header)?;
+        Ok(Some(header).filter(|header| header.record_bytes() <= buffer.len()))
+    }
+
+    /// What is in a record whose plaintext is at this range of `bytes`.
+    fn look_into(
+        &mut self,
+        header: Header,
+        bytes: &[u8],
+        plaintext: Range<usize>,
+    ) -> Result<Opened, OpenError> {
         let (content_type, range) = match self.layout {
-            Layout::Tls13 => split_inner_type(record, plaintext)?,
+            Layout::Tls13 => split_inner_type(bytes, plaintext)?,
             Layout::Tls12Gcm | Layout::Tls12ChaCha => (header.content_type, plaintext),
         };
         if range.len() > PLAINTEXT_MAX {
             return Err(OpenError::Oversized);
         }
-        let content = self.judge(content_type, &record[range.clone()], range)?;
+        let content = self.judge(content_type, &bytes[range.clone()], range)?;
         Ok(Opened::Record { consumed_bytes: header.record_bytes(), content })
     }
 
@@ -169,10 +197,42 @@ impl Opener {
 
     /// Opens `record` in place and returns the range of its plaintext.
     fn decrypt(&mut self, record: &mut [u8]) -> Result<Range<usize>, OpenError> {
+        let plaintext = self.plaintext(record)?;
+        let (nonce, additional) = self.bound(record, plaintext.len());
+        self.keys
+            .expand()
+            .open_in_place(nonce, Aad::from(additional), &mut record[plaintext.start..])
+            .map_err(|_| OpenError::BadRecordMac)?;
+        self.sequence += 1;
+        Ok(plaintext)
+    }
+
+    /// Opens `record` to the front of `into` and returns the range of its plaintext there.
+    fn decrypt_to(&mut self, record: &[u8], into: &mut [u8]) -> Result<Range<usize>, OpenError> {
+        assert!(into.len() >= OPENED_BYTES_MAX, "there is room for what a record can hold");
+        let sealed = self.plaintext(record)?;
+        let into = into.get_mut(..sealed.len()).ok_or(OpenError::Oversized)?;
+        let (nonce, additional) = self.bound(record, sealed.len());
+        let (ciphertext, tag) = record[sealed.start..].split_at(sealed.len());
+        self.keys
+            .expand()
+            .open_separate_gather(nonce, Aad::from(additional), ciphertext, tag, into)
+            .map_err(|_| OpenError::BadRecordMac)?;
+        self.sequence += 1;
+        Ok(0..into.len())
+    }
+
+    /// Where a record's ciphertext is, without its tag: as long as the plaintext.
+    fn plaintext(&self, record: &[u8]) -> Result<Range<usize>, OpenError> {
         let front_bytes = self.layout.front_bytes();
-        let plaintext_bytes =
+        let bytes =
             record.len().checked_sub(front_bytes + TAG_BYTES).ok_or(OpenError::BadRecordMac)?;
-        let (front, body) = record.split_at_mut(front_bytes);
+        Ok(front_bytes..front_bytes + bytes)
+    }
+
+    /// What the next record's ciphertext is bound to.
+    fn bound(&self, record: &[u8], plaintext_bytes: usize) -> (Nonce, AdditionalData) {
+        let front = &record[..self.layout.front_bytes()];
         let header = *front.first_chunk().expect("every layout begins with a header");
         let additional = match self.layout {
             Layout::Tls13 => AdditionalData::tls13(header),
@@ -181,12 +241,7 @@ impl Opener {
             }
         };
         let nonce = Nonce::assume_unique_for_key(self.nonce(&front[HEADER_BYTES..]));
-        self.keys
-            .expand()
-            .open_in_place(nonce, Aad::from(additional), body)
-            .map_err(|_| OpenError::BadRecordMac)?;
-        self.sequence += 1;
-        Ok(front_bytes..front_bytes + plaintext_bytes)
+        (nonce, additional)
     }
 
     /// The nonce of the next record. `explicit` is the part that the record carries: everything but the salt in TLS 1.2
@@ -311,6 +366,12 @@ impl Opener {
     }
 }
 
+/// What to answer if the record at the front of `buffer` is not whole.
+fn partial(buffer: &[u8]) -> Opened {
+    let needed_bytes = Header::read(buffer).map_or(HEADER_BYTES, |header| header.record_bytes());
+    Opened::Partial { needed_bytes }
+}
+
 /// Whether a TLS 1.3 record consists of whole tickets (RFC 8446 section 4.6.1). No known server sends one that spans
 /// records, that is, of more than 16 KiB.
 fn are_tickets(bytes: &[u8], layout: Layout) -> bool {
@@ -421,6 +482,41 @@ mod tests {
             assert_eq!(consumed_bytes, record_bytes);
             assert_eq!(wire[range], [7; PLAINTEXT_MAX]);
             assert_eq!(&wire[record_bytes..], b"rest");
+        }
+    }
+
+    #[test]
+    fn what_is_opened_to_another_place_is_what_is_opened_in_place() {
+        for (version, suite) in ALL {
+            for data in [&b"x"[..], &[7; PLAINTEXT_MAX - 1], &[7; PLAINTEXT_MAX]] {
+                let mut peer = Peer::new(version, suite);
+                let mut record = peer.data(data);
+                let consumed_bytes = record.len();
+                record.extend_from_slice(b"rest");
+                let before = record.clone();
+                let mut into = vec![1; OPENED_BYTES_MAX + 1];
+                let opened = peer.opener.open_to(&record[..record.len() - 5], &mut into);
+                assert_eq!(opened, Ok(Opened::Partial { needed_bytes: consumed_bytes }));
+                let opened = peer.opener.open_to(&record, &mut into);
+                let expected = Content::Data(0..data.len());
+                assert_eq!(opened, Ok(Opened::Record { consumed_bytes, content: expected }));
+                assert_eq!((&into[..data.len()], into.last()), (data, Some(&1)));
+                assert_eq!(record, before);
+                // The opener goes on as after a record that was opened in place.
+                let mut next = peer.data(b"next");
+                assert!(matches!(content(peer.opener.open(&mut next)), Content::Data(_)));
+            }
+        }
+    }
+
+    #[test]
+    fn to_another_place_a_damaged_record_does_not_open() {
+        for (version, suite) in ALL {
+            let mut peer = Peer::new(version, suite);
+            let mut record = peer.data(b"GET /");
+            *record.last_mut().unwrap() ^= 1;
+            let opened = peer.opener.open_to(&record, &mut [0; OPENED_BYTES_MAX]);
+            assert_eq!(opened, Err(OpenError::BadRecordMac));
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use catalog::{BLOCK_BYTES, FileRecord, RECORD, Record, TitlePath, Workshop, sha256};
 use fleet::PublishedTitle;
 
-use super::block_file::{BlockBuffer, BlockFile};
+use super::block_file::{BlockBuffer, BlockBuffers, BlockFile};
 use super::block_map::{self, BlockMap, Why};
 use super::check::{self, Gate};
 use super::error::{Attempt, HoldingError};
@@ -268,13 +268,13 @@ impl Filling<'_> {
     /// Brings all files, and checks again what was written. Returns how many bytes were fetched.
     fn bring_all(&mut self, files: &[&FileRecord]) -> Result<u64, HoldingError> {
         let place = File::open(self.arriving).attempt("open", self.arriving)?;
-        let mut buffer = BlockBuffer::new();
+        let mut buffers = BlockBuffers::new();
         let (mut fetched_bytes, mut first) = (0, 0);
         let wanted: HashSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
         for file in &self.record.files {
             // Of a file that the title in the library has, nothing arrives.
             if wanted.contains(file.path.as_str()) {
-                fetched_bytes += self.bring_file(&place, file, first, &mut buffer)?;
+                fetched_bytes += self.bring_file(&place, file, first, &mut buffers)?;
             }
             first += blocks_of(file);
         }
@@ -292,7 +292,7 @@ impl Filling<'_> {
         place: &File,
         file: &FileRecord,
         first: usize,
-        buffer: &mut BlockBuffer,
+        buffers: &mut BlockBuffers,
     ) -> Result<u64, HoldingError> {
         let path = self.arriving.join(&file.path);
         let folder = path.parent().unwrap_or(self.arriving);
@@ -310,6 +310,7 @@ impl Filling<'_> {
                 continue;
             }
             (self.arrival.gate)(count as u64)?;
+            let buffer = buffers.next();
             if !(is_long && is_there(&open, offset, count, expected, buffer)) {
                 let block = (index, offset, count);
                 self.arrival.sources.block(file, block, expected, buffer)?;
@@ -328,7 +329,7 @@ impl Filling<'_> {
         }
         // Of what an earlier attempt has noted, only the disk can tell.
         if believed || file.bytes == 0 {
-            check::check_whole(place, file, buffer, self.arrival.gate)?;
+            check::check_whole(place, file, buffers.next(), self.arrival.gate)?;
         }
         Ok(fetched_bytes)
     }

@@ -17,8 +17,11 @@ use rustix::io::Errno;
 const ALIGN: usize = 4096;
 const BLOCK: usize = BLOCK_BYTES as usize;
 const _: () = assert!(BLOCK % ALIGN == 0);
+/// Where the kernel has pages of this size, a disk writes a block from two pieces of memory instead of a thousand (docs/notes/buffers.md).
+const LARGE_PAGE: usize = 2 << 20;
+const _: () = assert!(BLOCK % LARGE_PAGE == 0 && LARGE_PAGE % ALIGN == 0);
 
-/// Memory for one block, aligned for direct I/O.
+/// Memory for one block, aligned for direct I/O and in large pages, unless the kernel refuses them.
 pub(crate) struct BlockBuffer {
     bytes: Vec<u8>,
     start: usize,
@@ -27,8 +30,11 @@ pub(crate) struct BlockBuffer {
 impl BlockBuffer {
     /// Room for a block.
     pub(crate) fn new() -> Self {
-        let bytes = vec![0; BLOCK + ALIGN];
-        let start = bytes.as_ptr().addr().next_multiple_of(ALIGN) - bytes.as_ptr().addr();
+        let bytes = vec![0; BLOCK + LARGE_PAGE];
+        let start = bytes.as_ptr().addr().next_multiple_of(LARGE_PAGE) - bytes.as_ptr().addr();
+        let block: *const [u8] = &raw const bytes[start..][..BLOCK];
+        // SAFETY: the memory is ours, and this advice leaves its bytes as they are.
+        unsafe { libc::madvise(block.cast_mut().cast(), BLOCK, libc::MADV_HUGEPAGE) };
         Self { bytes, start }
     }
 
@@ -40,6 +46,29 @@ impl BlockBuffer {
     /// The first `count` bytes, to be filled.
     pub(crate) fn first_mut(&mut self, count: usize) -> &mut [u8] {
         &mut self.bytes[self.start..][..count]
+    }
+}
+
+/// How many blocks are filled in turn. The first write to memory that a disk has just read can take four times as long as the next one, whoever writes:
+/// with one block that was so in half of the runs, with two sometimes, with four never (docs/notes/fill.md).
+const BLOCKS: usize = 4;
+
+/// Memory for several blocks that are filled in turn.
+pub(crate) struct BlockBuffers {
+    all: [BlockBuffer; BLOCKS],
+    last: usize,
+}
+
+impl BlockBuffers {
+    /// Room for four blocks.
+    pub(crate) fn new() -> Self {
+        Self { all: std::array::from_fn(|_| BlockBuffer::new()), last: 0 }
+    }
+
+    /// The one that was filled longest ago.
+    pub(crate) fn next(&mut self) -> &mut BlockBuffer {
+        self.last = (self.last + 1) % BLOCKS;
+        &mut self.all[self.last]
     }
 }
 

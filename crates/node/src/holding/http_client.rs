@@ -35,14 +35,13 @@ impl HttpClient {
         Ok(Self { tls, kept: Mutex::default() })
     }
 
-    /// Requests `target` of the server at `base`, such as `https://HOST:PORT`. Hands over what comes, piece by piece, and refuses anything but what
-    /// was asked for.
+    /// Requests `target` of the server at `base`, such as `https://HOST:PORT`, and refuses anything but what was asked for.
     pub(crate) fn fetch(
         &self,
         base: &str,
         target: &str,
         wanted: &Wanted,
-        take: &mut dyn FnMut(&[u8]),
+        into: &mut Room<'_>,
     ) -> Result<(), PeerFault> {
         let deadline = Deadline::after(BLOCK_MAX);
         let mut request = format!("GET {target} HTTP/1.1\r\nHost: {}\r\n", authority(base));
@@ -61,14 +60,8 @@ impl HttpClient {
             None | Some(Err(PeerFault::Reset)) => ask(self.connect(base, deadline)?)?,
             Some(asked) => asked?,
         };
-        let mut left = head.check(wanted)?;
-        while left > 0 {
-            let chunk = wire.next(deadline)?;
-            let count = chunk.len().min(left);
-            take(&chunk[..count]);
-            wire.take(count);
-            left -= count;
-        }
+        let length = head.check(wanted)?;
+        wire.fill(into.of(length), deadline)?;
         if head.is_last {
             return Ok(());
         }
@@ -108,13 +101,8 @@ fn host_and_port(authority: &str, is_tls: bool) -> (&str, Option<u16>) {
 
 /// The files of one title at one server.
 pub(crate) trait OverHttp {
-    /// Fetches a file, or a part of it, and hands over what comes, piece by piece.
-    fn fetch(
-        &self,
-        path: &str,
-        wanted: &Wanted,
-        take: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), HoldingError>;
+    /// Fetches a file, or a part of it.
+    fn fetch(&self, path: &str, wanted: &Wanted, into: &mut Room<'_>) -> Result<(), HoldingError>;
 }
 
 impl<T: OverHttp> Origin for T {
@@ -126,24 +114,36 @@ impl<T: OverHttp> Origin for T {
         into: &mut BlockBuffer,
     ) -> Result<(), HoldingError> {
         let wanted = Wanted::Part { from: offset, count, of: file.bytes };
-        let mut left = into.first_mut(count);
-        self.fetch(&file.path, &wanted, &mut |piece| fill(&mut left, piece))
+        self.fetch(&file.path, &wanted, &mut Room::Block(into))
     }
 
     fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError> {
         let mut bytes = Vec::new();
         let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
         let wanted = Wanted::All { bytes_max };
-        self.fetch(path, &wanted, &mut |piece| bytes.extend_from_slice(piece))?;
+        self.fetch(path, &wanted, &mut Room::Any(&mut bytes))?;
         Ok(bytes)
     }
 }
 
-/// Puts a piece of what comes into the room that is left, which is as long as all of it.
-fn fill(left: &mut &mut [u8], piece: &[u8]) {
-    let (now, rest) = std::mem::take(left).split_at_mut(piece.len());
-    now.copy_from_slice(piece);
-    *left = rest;
+/// Where a body goes, whose length its head says.
+pub(crate) enum Room<'a> {
+    /// It is no longer than a block.
+    Block(&'a mut BlockBuffer),
+    Any(&'a mut Vec<u8>),
+}
+
+impl Room<'_> {
+    fn of(&mut self, bytes: usize) -> &mut [u8] {
+        match self {
+            Self::Block(block) => block.first_mut(bytes),
+            Self::Any(all) => {
+                all.clear();
+                all.resize(bytes, 0);
+                all
+            }
+        }
+    }
 }
 
 impl From<Unfit> for PeerFault {

@@ -9,7 +9,7 @@ use steering::Fleet;
 
 use super::error::HoldingError;
 use super::grants::Grants;
-use super::http_client::{HttpClient, OverHttp};
+use super::http_client::{HttpClient, OverHttp, Room};
 use super::http_head::Wanted;
 use super::sources::PeerFault;
 
@@ -100,12 +100,7 @@ impl PeerOrigin {
 }
 
 impl OverHttp for PeerOrigin {
-    fn fetch(
-        &self,
-        path: &str,
-        wanted: &Wanted,
-        take: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), HoldingError> {
-        Ok(self.client.fetch(&self.peer.base, &self.target(path), wanted, take)?)
+    fn fetch(&self, path: &str, wanted: &Wanted, into: &mut Room<'_>) -> Result<(), HoldingError> {
+        Ok(self.client.fetch(&self.peer.base, &self.target(path), wanted, into)?)
     }
 }

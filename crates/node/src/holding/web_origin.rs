@@ -7,7 +7,7 @@ use crypt::client::Trust;
 use fleet::{Digest, OriginRoot};
 
 use super::error::HoldingError;
-use super::http_client::{HttpClient, OverHttp};
+use super::http_client::{HttpClient, OverHttp, Room};
 use super::http_head::Wanted;
 use super::sources::PeerFault;
 
@@ -41,15 +41,10 @@ impl WebOrigin {
 
 impl OverHttp for WebOrigin {
     /// Fetches the file at `path` under one of its names. A document of a version has one of its own in a bucket, and none in a library.
-    fn fetch(
-        &self,
-        path: &str,
-        wanted: &Wanted,
-        take: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), HoldingError> {
+    fn fetch(&self, path: &str, wanted: &Wanted, into: &mut Room<'_>) -> Result<(), HoldingError> {
         let mut fetch = |key: &str| {
             let target = format!("{}/{}", self.folder, encode_path(Path::new(key)));
-            self.client.fetch(&self.base, &target, wanted, take)
+            self.client.fetch(&self.base, &target, wanted, into)
         };
         let plain = object_key(&self.title, path);
         let fetched = match path.contains('/') {

@@ -1,7 +1,7 @@
 //! A connection to another node: what it sends, piece by piece, over TLS or not.
 //!
-//! The agent's other connections are a library's. This one carries a window's whole rate, so records are opened where the kernel has put them, and
-//! what is in them is copied once: to where it is compared and written from. It blocks, because the copier has nothing else to do meanwhile.
+//! The agent's other connections are a library's. This one carries a window's whole rate, so records are opened from where the kernel has put them to
+//! where they are compared and written from; without TLS the kernel puts bytes there itself. It blocks, because the copier has nothing else to do meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use crypt::client::{ClientHandshake, ClientProgress, ClientTls};
 use crypt::{
-    CONTROL_RECORD_BYTES_MAX, Content, Opened, Opener, PLAINTEXT_MAX, RECORD_BYTES_MAX, Sealer,
+    CONTROL_RECORD_BYTES_MAX, Content, OPENED_BYTES_MAX, Opened, Opener, PLAINTEXT_MAX,
+    RECORD_BYTES_MAX, Sealer,
 };
 
 use super::sources::PeerFault;
@@ -124,7 +125,7 @@ impl Wire {
     /// What has come next: at least a byte. It stays until it is [taken](Self::take).
     pub(crate) fn next(&mut self, deadline: Deadline) -> Result<&[u8], PeerFault> {
         while self.ready.is_empty() {
-            if !self.open()? {
+            if self.open(&mut [])?.is_none() {
                 self.receive(deadline)?;
             }
         }
@@ -136,26 +137,53 @@ impl Wire {
         self.ready.start = self.ready.end.min(self.ready.start + count);
     }
 
+    /// Fills all of `into` with what comes next.
+    pub(crate) fn fill(&mut self, into: &mut [u8], deadline: Deadline) -> Result<(), PeerFault> {
+        let mut filled = 0;
+        while filled < into.len() {
+            let room = &mut into[filled..];
+            if !self.ready.is_empty() {
+                let count = room.len().min(self.ready.len());
+                room[..count].copy_from_slice(&self.buffer[self.ready.clone()][..count]);
+                self.take(count);
+                filled += count;
+            } else if self.ends.is_none() && self.raw.is_empty() {
+                filled += receive(&mut self.stream, room, deadline)?;
+            } else {
+                match self.open(room)? {
+                    Some(count) => filled += count,
+                    None => self.receive(deadline)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether nothing has come that was not taken.
     pub(crate) fn is_drained(&self) -> bool {
         self.ready.is_empty() && self.raw.is_empty()
     }
 
-    /// Opens a record, if a whole one is there. Returns whether there was one.
-    fn open(&mut self) -> Result<bool, PeerFault> {
+    /// Opens a record, if a whole one is there. What was in it goes to `into`, if that has room for any record, and is ready otherwise. Returns how many
+    /// bytes went to `into`, or none if no record was there.
+    fn open(&mut self, into: &mut [u8]) -> Result<Option<usize>, PeerFault> {
         let Some(ends) = &mut self.ends else {
             self.ready = self.raw.clone();
             self.raw = self.raw.end..self.raw.end;
-            return Ok(!self.ready.is_empty());
+            return Ok((!self.ready.is_empty()).then_some(0));
         };
         let at = self.raw.start;
-        let opened = ends.opener.open(&mut self.buffer[self.raw.clone()]);
+        let record = &mut self.buffer[self.raw.clone()];
+        let is_apart = into.len() >= OPENED_BYTES_MAX;
+        let opened =
+            if is_apart { ends.opener.open_to(record, into) } else { ends.opener.open(record) };
         let Opened::Record { consumed_bytes, content } = opened.map_err(|_| PeerFault::Reset)?
         else {
-            return Ok(false);
+            return Ok(None);
         };
         self.raw.start += consumed_bytes;
         match content {
+            Content::Data(data) if is_apart => return Ok(Some(data.len())),
             Content::Data(data) => self.ready = at + data.start..at + data.end,
             Content::CloseNotify | Content::Alert { .. } => return Err(PeerFault::Reset),
             Content::KeyUpdate { peer_requests_answer: true } => {
@@ -166,7 +194,7 @@ impl Wire {
             }
             Content::KeyUpdate { .. } | Content::Tickets(_) | Content::Ignored => {}
         }
-        Ok(true)
+        Ok(Some(0))
     }
 
     /// Waits for more bytes.
@@ -174,24 +202,29 @@ impl Wire {
         // At most a part of a record.
         self.buffer.copy_within(self.raw.clone(), 0);
         self.raw = 0..self.raw.len();
-        loop {
-            let patience = deadline.patience().ok_or(PeerFault::Slow)?;
-            self.stream.set_read_timeout(Some(patience)).map_err(|_| PeerFault::Reset)?;
-            match self.stream.read(&mut self.buffer[self.raw.end..]) {
-                Ok(0) => return Err(PeerFault::Reset),
-                Ok(count) => {
-                    self.raw.end += count;
-                    return Ok(());
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
-                {
-                    let is_over = deadline.patience().is_none();
-                    return Err(if is_over { PeerFault::Slow } else { PeerFault::Stalled });
-                }
-                Err(_) => return Err(PeerFault::Reset),
+        self.raw.end += receive(&mut self.stream, &mut self.buffer[self.raw.end..], deadline)?;
+        Ok(())
+    }
+}
+
+/// Waits for bytes, and puts them into `room`. Returns how many.
+fn receive(
+    stream: &mut TcpStream,
+    room: &mut [u8],
+    deadline: Deadline,
+) -> Result<usize, PeerFault> {
+    loop {
+        let patience = deadline.patience().ok_or(PeerFault::Slow)?;
+        stream.set_read_timeout(Some(patience)).map_err(|_| PeerFault::Reset)?;
+        match stream.read(room) {
+            Ok(0) => return Err(PeerFault::Reset),
+            Ok(count) => return Ok(count),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                let is_over = deadline.patience().is_none();
+                return Err(if is_over { PeerFault::Slow } else { PeerFault::Stalled });
             }
+            Err(_) => return Err(PeerFault::Reset),
         }
     }
 }
