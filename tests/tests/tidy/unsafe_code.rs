@@ -10,6 +10,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/machine/src/ethtool/counters.rs", "an ioctl of network cards"),
     ("crates/machine/src/socket_links.rs", "an ioctl of AMD's processors"),
     ("crates/middlebox/src/port.rs", "packet sockets"),
+    ("crates/node/src/holding/block_file.rs", "asking for large pages (madvise(2))"),
     ("crates/node/src/holding/run_last.rs", "sched_setscheduler(2)"),
     ("crates/stack/src/kernel/", "bpf(2), ethtool, AF_XDP rings, TUN/TAP"),
     ("crates/net/src/listener.rs", "taking over a descriptor"),

@@ -1,7 +1,8 @@
 //! A connection to another node: what it sends, piece by piece, over TLS or not.
 //!
 //! The agent's other connections are a library's. This one carries a window's whole rate, so records are opened from where the kernel has put them to
-//! where they are compared and written from; without TLS the kernel puts bytes there itself. It blocks, because the copier has nothing else to do meanwhile.
+//! where they are compared and written from; without TLS the kernel puts bytes there itself. It blocks, because the copier has nothing else to do
+//! meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -164,8 +165,8 @@ impl Wire {
         self.ready.is_empty() && self.raw.is_empty()
     }
 
-    /// Opens a record, if a whole one is there. What was in it goes to `into`, if that has room for any record, and is ready otherwise. Returns how many
-    /// bytes went to `into`, or none if no record was there.
+    /// Opens a record, if a whole one is there. What was in it goes to `into`, if that has room for any record, and is ready otherwise. Returns how
+    /// many bytes went to `into`, or none if no record was there.
     fn open(&mut self, into: &mut [u8]) -> Result<Option<usize>, PeerFault> {
         let Some(ends) = &mut self.ends else {
             self.ready = self.raw.clone();
