@@ -4,8 +4,8 @@ use fullbore_control::api::OPERATIONS;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 
-use crate::fleet::{Running, eventually, folder};
-use crate::titles::publication;
+use crate::fleet::{Running, folder};
+use crate::titles::with_a_film;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_description_has_is_there_and_needs_a_token() {
@@ -31,12 +31,7 @@ async fn what_the_description_has_is_there_and_needs_a_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_have_the_fields_that_the_description_promises() {
     let folder = folder();
-    let fleet = Running::start(folder.path()).await;
-    fleet.nodes(&[("n1", "paris")]).await;
-    let body = publication(&folder.path().join("library"), b"a film");
-    fleet.done("/api/v1/titles/publish", body).await;
-    let live = fleet.gateway.live();
-    eventually(|| live.fleet().filter(|fleet| fleet.title("films/a").is_some())).await;
+    let fleet = with_a_film(folder.path()).await;
     for operation in OPERATIONS.iter().filter(|operation| operation.method == Method::GET) {
         let query = match operation.path {
             "/api/v1/explain" => "?address=192.0.2.1&title=films/a",

@@ -18,6 +18,17 @@ pub(crate) fn publication(library: &Path, film: &[u8]) -> Value {
     read(library).expect("whole")
 }
 
+/// A gateway in `folder` with one node, and with the title `films/a`, which viewers get.
+pub(crate) async fn with_a_film(folder: &Path) -> Running {
+    let fleet = Running::start(folder).await;
+    fleet.nodes(&[("n1", "paris")]).await;
+    let body = publication(&folder.join("library"), b"a film");
+    fleet.done("/api/v1/titles/publish", body).await;
+    let live = fleet.gateway.live();
+    eventually(|| live.fleet().filter(|fleet| fleet.title("films/a").is_some())).await;
+    fleet
+}
+
 fn read(library: &Path) -> Result<Value, String> {
     let path = TitlePath::new("films/a").expect("a path");
     read_title(library, &path, "file:///library".to_owned())
@@ -82,16 +93,12 @@ async fn a_title_is_published_held_withdrawn_and_not_published_again() {
     fleet.stop().await;
 }
 
-/// A title that viewers don't get was explained by a sentence, and by success.
+/// For a title that viewers don't get, the gateway used to answer with a sentence and 200.
 #[tokio::test(flavor = "multi_thread")]
 async fn where_viewers_go_is_explained_only_for_what_they_get() {
     let folder = folder();
-    let fleet = Running::start(folder.path()).await;
-    fleet.nodes(&[("n1", "paris")]).await;
-    let body = publication(&folder.path().join("library"), b"a film");
-    fleet.done("/api/v1/titles/publish", body).await;
+    let fleet = with_a_film(folder.path()).await;
     let live = fleet.gateway.live();
-    eventually(|| live.fleet().filter(|fleet| fleet.title("films/a").is_some())).await;
     let explain = async |title: &str| {
         let query = format!("/api/v1/explain?address=192.0.2.1&title={title}");
         let token = fleet.admin_token();
