@@ -50,7 +50,7 @@ impl BlockBuffer {
 }
 
 /// How many blocks are filled in turn. The first write to memory that a disk has just read can take four times as long as the next one, whoever
-/// writes: with one block that was so in half of the runs, with two sometimes, with four never (docs/notes/fill.md).
+/// writes: on a virtual machine that was so in half of the runs with one block, sometimes with two, and never with four (docs/notes/fill.md).
 const BLOCKS: usize = 4;
 
 /// Memory for several blocks that are filled in turn.
