@@ -490,7 +490,8 @@ fn what_makes_no_sense_is_wrong_usage() {
     }
 }
 
-/// The processes that descend from one.
+/// The processes that descend from one, as far as one look shows: proc(5) promises all of them only while they stand
+/// still.
 fn descendants(process: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut waiting = vec![process];
@@ -504,6 +505,22 @@ fn descendants(process: u32) -> Vec<u32> {
         }
     }
     found
+}
+
+/// The processes that descend from one, once there are so many.
+fn descendants_once(count: usize, process: u32) -> Vec<u32> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let found = descendants(process);
+        if found.len() >= count {
+            return found;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "not {count} processes descend from {process}: {found:?}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Starts a long comparison, waits for its first rounds and sends it a signal. Returns how it ended and what it wrote,
@@ -530,8 +547,7 @@ fn end_with(
         let line = progress.next();
         said.push(line.unwrap_or_else(|| panic!("it ended: {said:#?}")).unwrap());
     }
-    let servers = descendants(bench.id());
-    assert!(servers.len() >= servers_min, "{servers:?}");
+    let servers = descendants_once(servers_min, bench.id());
     kill_process(Pid::from_child(&bench), signal).unwrap();
     drop(progress);
     let output = bench.wait_with_output().unwrap();
