@@ -2,7 +2,7 @@
 
 use crate::end::End;
 use crate::link::Link;
-use crate::once::{Once, drop_later, drop_now};
+use crate::once::{Once, drop_last, drop_later, drop_now};
 use disk::{File, ReadError};
 use net::Socket;
 use reactor::timeout_at;
@@ -63,7 +63,7 @@ impl Leased {
     /// The kernel no longer refers to any file.
     pub(crate) fn clear(&mut self) {
         if let Some(mut held) = self.0.take() {
-            drop_now(held.file.fd(), held.once.all());
+            drop_last(&held.file, held.once.all());
         }
     }
 
