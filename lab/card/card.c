@@ -56,7 +56,8 @@ static const char stat_names[STATS][ETH_GSTRING_LEN] = {
 	"tx_tls_ctx", "tx_tls_del",
 	/* sealed in order, by the card */
 	"tx_tls_encrypted_packets", "tx_tls_encrypted_bytes",
-	/* packets out of order; bytes before them that a card would read again; their own bytes; those that nobody could seal */
+	/* packets out of order; bytes before them that a card would read again; their own bytes; those that nobody could seal: a packet sent
+	   again whose record was acknowledged meanwhile is dropped (tls_sw_fallback), and nobody misses it */
 	"tx_tls_ooo", "tx_tls_dump_bytes", "tx_tls_resync_bytes", "tx_tls_drop_no_sync_data",
 	/* connections refused; packets that came before others that the card still expected; new points to begin at; lost on the wire */
 	"lab_refused", "lab_ahead", "lab_resync", "lab_wire_lost",

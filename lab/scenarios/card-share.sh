@@ -51,7 +51,6 @@ comes_back() {
 eventually 200 comes_back
 say "without losses again: $((NEXT - 2)) viewers; on the card $(got card), kept for their share $(withheld share)"
 card_said 0
-expect "packets that nobody could seal" "$(card_stat 0 tx_tls_drop_no_sync_data)" = 0
 expect "faults" "$(metric tasks_panicked_total)" = 0
 stopped
 wire_clean 1

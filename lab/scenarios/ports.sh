@@ -1,7 +1,7 @@
 #!/bin/bash
 # shows: one address over four ports, each on a node of its own: by network at least 99% of the bytes leave by the port of arrival, by disk by the port of the disk's node, and when a link goes down in the middle of films every byte arrives over the others
 # machines: four-nodes
-# deadline: 300
+# deadline: 450
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 
