@@ -95,6 +95,7 @@ fn a_bad_configuration_is_exit_2_and_says_where() {
     let cases = [
         ("workers = 1\nlisten = 7\n", &["fullbore.toml", "line 2", "listen"][..]),
         ("[net]\nwindow = 3\n", &["fullbore.toml", "line 2", "window"]),
+        ("[net]\nwindow = 3\n", &["there is no setting `window` here, only `backlog`"]),
         ("workers = \n", &["fullbore.toml", "line 1"]),
         ("workers = \"two\"\n", &["line 1", "the text \"two\"; write a whole number"]),
         ("listen = \"8443\"\n", &["line 1", "such as \"127.0.0.1:8443\""]),
@@ -107,6 +108,7 @@ fn a_bad_configuration_is_exit_2_and_says_where() {
         {
             let ran = fullbore(arguments);
             assert_eq!(ran.code, Some(2), "{text}: {}", ran.stderr);
+            assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
             for part in parts {
                 assert!(ran.stderr.contains(part), "{part:?} is not in: {}", ran.stderr);
             }
@@ -149,7 +151,7 @@ fn the_address_that_is_printed_suits_who_reads_it() {
     let lines = unseen.stdout.lines();
     let others: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix("also ")).collect();
     if others.is_empty() {
-        println!("this machine has no address but loopback: SKIPPING the rest");
+        tool::skip("the rest: this machine has no address but loopback");
         assert!(unseen.url.contains("localhost"), "{}", unseen.url);
         return;
     }
@@ -192,7 +194,7 @@ fn a_library_that_is_missing_or_no_folder_is_named() {
 #[test]
 fn a_library_that_the_user_may_not_enter_is_named() {
     if !rustix::process::geteuid().is_root() || !tool::are_here(&[("setpriv", "util-linux")]) {
-        eprintln!("SKIPPED: this needs root, to become another user");
+        tool::skip("this needs root, to become another user");
         return;
     }
     let library = tempdir().unwrap();

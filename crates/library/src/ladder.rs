@@ -4,7 +4,6 @@
 //! held sideways: 1080 is 1920x1080 or 1080x1920. No picture is ever enlarged.
 
 use std::fmt::{self, Display, Formatter};
-use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -41,6 +40,8 @@ const NEARLY: f64 = 1.1;
 /// More than any encoder accepts.
 const SIDE_PIXELS_MAX: u32 = 8192;
 const KBPS_MAX: u32 = 1_000_000;
+/// A ladder has a line for each rung.
+const FILE_BYTES_MAX: u32 = 1 << 20;
 
 impl Default for Ladder {
     /// From one rung to the next the rate grows by a factor of 1.6 to 2, as Apple's authoring specification for HLS requires (section 1,
@@ -97,14 +98,15 @@ impl Ladder {
     /// If the file cannot be read or is not a ladder. The error names the file, and the line if it is known.
     pub fn read(path: &Path) -> Result<Self, LadderError> {
         let within = |error: &dyn Display| LadderError(format!("{}: {error}", path.display()));
-        let text = fs::read_to_string(path).map_err(|error| {
+        let text = smallfile::read_text(path, FILE_BYTES_MAX).map_err(|error| {
             LadderError(format!("cannot read the ladder {}: {error}", path.display()))
         })?;
         let is_json = path.extension().is_some_and(|found| found.eq_ignore_ascii_case("json"));
         let written: Written = if is_json {
             serde_json::from_str(&text).map_err(|error| within(&error))?
         } else {
-            toml::from_str(&text).map_err(|error| within(&error.to_string().trim_end()))?
+            let plain = |error: toml::de::Error| smallfile::in_plain_words(&error.to_string());
+            toml::from_str(&text).map_err(|error| within(&plain(error)))?
         };
         Self::new(written.rungs).map_err(|error| within(&error))
     }
@@ -147,6 +149,7 @@ impl Ladder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn heights(side: u32) -> Vec<u32> {
         Ladder::default().rungs_for(side).iter().map(|rung| rung.height).collect()
@@ -209,5 +212,8 @@ mod tests {
         fs::write(&toml, "rungs = [{ height = 720, kbit = 2000 }]").unwrap();
         let said = Ladder::read(&toml).unwrap_err().to_string();
         assert!(said.contains("ladder.toml") && said.contains("kbit"), "{said}");
+        fs::write(&toml, "rungs = [{ height = \"720\", kbps = 2000 }]").unwrap();
+        let said = Ladder::read(&toml).unwrap_err().to_string();
+        assert!(said.contains("the text \"720\"; write a whole number"), "{said}");
     }
 }

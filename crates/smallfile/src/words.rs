@@ -1,25 +1,53 @@
-//! What a reader of TOML says of a wrong value, in the operator's words.
+//! What a reader of TOML says of a wrong text, in one line and in the operator's words.
 //!
-//! The reader names types of Rust (`expected usize`). The operator has to know what to write instead.
+//! The reader draws the place over several lines, of which logs keep one, and it names types of Rust (`expected usize`). The operator has to know
+//! what to write instead.
 
-/// The reader's text with its last line, the reason, in words. Whatever is not known here stays as it is.
+/// The longest line of a file that is shown.
+const LINE_CHARS_MAX: usize = 120;
+
+/// The reader's text in one line: the place, and the reason in words. Whatever is not known here stays as it is.
 pub fn in_plain_words(said: &str) -> String {
     let said = said.trim_end();
-    let (place, reason) = said.rsplit_once('\n').map_or(("", said), |(place, why)| (place, why));
-    let gap = if place.is_empty() { "" } else { "\n" };
-    let reason = plain(reason).unwrap_or_else(|| reason.to_owned());
-    format!("{place}{gap}{reason}")
+    let Some((drawn, reason)) = said.rsplit_once('\n') else {
+        return plain(said).unwrap_or_else(|| said.to_owned());
+    };
+    let Some(place) = place(drawn) else { return said.to_owned() };
+    format!("{place}: {}", plain(reason).unwrap_or_else(|| reason.to_owned()))
+}
+
+/// The place, of which the reader draws the line and marks in it.
+fn place(drawn: &str) -> Option<String> {
+    let (at, lines) = drawn.strip_prefix("TOML parse error at ")?.split_once('\n')?;
+    let number = at.strip_prefix("line ")?.split_once(',')?.0;
+    let mut lines = lines.lines().filter_map(|line| line.split_once(" | "));
+    let (_, line) = lines.find(|(before, _)| before.trim() == number)?;
+    let shown: String = line.trim().chars().take(LINE_CHARS_MAX).collect();
+    Some(format!("{at}, `{shown}`"))
 }
 
 fn plain(reason: &str) -> Option<String> {
     if reason == "invalid socket address syntax" {
         return Some(format!("this is no address with a port; write {ADDRESS}"));
     }
+    if let Some(unknown) = reason.strip_prefix("unknown field ") {
+        let (name, known) = unknown.split_once(", expected ")?;
+        return Some(format!("there is no setting {name} here, only {}", listed(known)));
+    }
+    if let Some(unknown) = reason.strip_prefix("unknown variant ") {
+        let (value, known) = unknown.split_once(", expected ")?;
+        return Some(format!("this cannot be {value}, only {}", listed(known)));
+    }
     let kinds = ["invalid type: ", "invalid value: "];
     let rest = kinds.iter().find_map(|kind| reason.strip_prefix(kind))?;
     // The last one, because the value may be a text that has these words.
     let (found, wanted) = rest.rsplit_once(", expected ")?;
     Some(format!("this is {}; write {}", value(found), kind(wanted)?))
+}
+
+/// Names without serde's words around them.
+fn listed(known: &str) -> String {
+    known.strip_prefix("one of ").unwrap_or(known).replace("` or `", "`, `")
 }
 
 /// A value, which serde introduces by its type.
@@ -99,16 +127,46 @@ mod tests {
     }
 
     #[test]
-    fn the_place_and_whatever_is_not_known_stay() {
-        let place =
-            "TOML parse error at line 2, column 10\n  |\n2 | workers = true\n  |           ^^^^";
-        let said = format!("{place}\ninvalid type: boolean `true`, expected usize\n");
-        let words = in_plain_words(&said);
+    fn the_place_is_in_the_same_line() {
+        let drawn = "TOML parse error at line 12, column 11\n   |\n12 | workers = true\n   |           ^^^^\n\
+            invalid type: boolean `true`, expected usize\n";
         assert_eq!(
-            words.strip_prefix(place),
-            Some("\nthis is `true`; write a whole number from 0 on, without quotes")
+            in_plain_words(drawn),
+            "line 12, column 11, `workers = true`: this is `true`; write a whole number from 0 on, without quotes"
         );
-        for said in ["unknown field `a`, expected `b`", "missing field `cpus`", "", "a\nb"] {
+        let pipes =
+            "TOML parse error at line 1, column 3\n  |\n1 | a | b\n  |   ^\nkey with no value";
+        assert_eq!(in_plain_words(pipes), "line 1, column 3, `a | b`: key with no value");
+        let long = format!(
+            "TOML parse error at line 1, column 1\n  |\n1 | {}\n  | ^\nno",
+            "x".repeat(900)
+        );
+        assert!(in_plain_words(&long).len() < 200);
+    }
+
+    #[test]
+    fn what_is_unknown_stands_beside_what_is_known() {
+        for (said, words) in [
+            (
+                "unknown field `a`, expected one of `b`, `c`, `d`",
+                "there is no setting `a` here, only `b`, `c`, `d`",
+            ),
+            (
+                "unknown field `a`, expected `b` or `c`",
+                "there is no setting `a` here, only `b`, `c`",
+            ),
+            (
+                "unknown variant `9`, expected one of `1.2`, `1.3`",
+                "this cannot be `9`, only `1.2`, `1.3`",
+            ),
+        ] {
+            assert_eq!(in_plain_words(said), words);
+        }
+    }
+
+    #[test]
+    fn whatever_is_not_known_stays() {
+        for said in ["missing field `cpus`", "unknown field `a`, there are no fields", "", "a\nb"] {
             assert_eq!(in_plain_words(said), said);
         }
     }

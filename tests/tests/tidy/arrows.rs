@@ -37,7 +37,7 @@ const ARROWS: &str = "
     token:     smallfile
     http:
     player:
-    library:   catalog
+    library:   catalog smallfile
     qoe:       catalog telemetry
     capacity:
     catalog:

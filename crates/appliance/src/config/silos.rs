@@ -325,7 +325,7 @@ mod tests {
         assert!(said_of("mark = 0", "mark = 1").contains("silos.mark is 0"));
         assert!(said_of("mark = 1", "").contains("others have none"));
         assert!(said_of("mark = -1", "mark = 1").contains("mark = -1"));
-        assert!(error_text("mark = 1\n").contains("unknown field `mark`"));
+        assert!(error_text("mark = 1\n").contains("no setting `mark`"));
     }
 
     #[test]

@@ -132,7 +132,10 @@ pub(super) enum Ask {
         at: At,
     },
     /// Say which prefixes a site may announce: what is within one of them
-    #[command(group = clap::ArgGroup::new("allowed").required(true).multiple(true))]
+    #[command(
+        group = clap::ArgGroup::new("allowed").required(true).multiple(true),
+        override_usage = "fullbore control allow [OPTIONS] <SITE> <PREFIXES|--file <FILE>|--all>"
+    )]
     Allow {
         /// The site
         site: Name,
