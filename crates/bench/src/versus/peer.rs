@@ -98,6 +98,10 @@ pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> 
     if has_own_tcp {
         command.extend(words("--config @CONFIG@"));
     }
+    if workload.has_hit_ratio() {
+        // Titles are kept out of memory by emptying the page cache, which leaves a hot set as it is.
+        command.extend(words("--off hot"));
+    }
     command.extend_from_slice(arguments);
     Ok(Recipe { has_own_tcp, ..own_program(name, command)? })
 }
