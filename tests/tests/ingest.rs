@@ -211,6 +211,7 @@ fn each_wrong_use_has_one_line_and_its_code() {
         ("--segment-seconds 99", 2, "between 0.5 and 20"),
         ("--copy --speed best", 2, "cannot be used with"),
         ("--subtitle english", 2, "LANG=FILE"),
+        ("--subtitle ../../x=s.srt", 2, "such as en or pt-BR"),
     ] {
         let ran = place.ingest(&text, words);
         assert_eq!(ran.code, Some(code), "{words}: {}", ran.stderr);
@@ -253,6 +254,10 @@ fn titles_are_listed_verified_and_removed() {
     let fault = &verified["titles"][0]["faults"][0];
     assert_eq!((&fault["kind"], &fault["blocks"][0]), (&"content".into(), &0.into()));
     assert_eq!((&fault["block_bytes"], &fault["blocks"][1]), (&(4 << 20).into(), &().into()));
+
+    fs::write(title.join("a\nok: b"), "").unwrap();
+    let verified = place.catalog("verify two");
+    assert!(verified.text().contains("a\\nok: b is not part of the title\n"));
 
     made_older(&place.library().join("one"));
     let older = place.catalog("verify one");

@@ -405,29 +405,29 @@ fn without_descriptors_it_waits_serves_whom_it_has_and_recovers() {
 /// Other people choose the names of files and requests: printed raw, they could control the operator's terminal.
 #[test]
 fn what_others_name_steers_nobody_s_terminal() {
-    // CSI 2J in one character (ISO 6429), a right-to-left override, and DEL.
-    const NAME: &str = "film\u{9b}2J\u{202e}4pm\u{7f}.mp4";
+    // CSI 2J in one character (ISO 6429), and a right-to-left override.
+    const NAME: &str = "film\u{9b}2J\u{202e}4pm.mp4";
     let folder = tempdir().unwrap();
     file(folder.path(), NAME, LONG);
+    // With DEL, which no request may contain.
+    file(folder.path(), &NAME.replace(".mp4", "\u{7f}.mp4"), 10);
     let beside = tempdir().unwrap();
     let log = beside.path().join("access.log");
     let launch = Launch::of(folder.path()).arguments("--tls off --route userspace --access-log");
     let server = launch.argument(&log).start();
     let title = server.stdout.wait_for("title ");
-    assert_eq!(title, "title     film\\u{9b}2J\\u{202e}4pm\\u{7f}.mp4");
-    // The request contains it as it is, except for DEL, which no request may contain.
+    assert_eq!(title, "title     film\\u{9b}2J\\u{202e}4pm.mp4");
+    // The request contains the rest as it is.
     let mut viewer = Plain::connect(server.address);
-    viewer.ask(&format!("/{}", NAME.replace('\u{7f}', "%7F")));
+    viewer.ask(&format!("/{}", NAME.replace(".mp4", "%7F.mp4")));
     assert_eq!(viewer.head().0, 404, "a name with DEL in it is not served");
-    let name = NAME.replace('\u{7f}', "");
-    file(folder.path(), &name, LONG);
     let mut viewer = TcpStream::connect(server.address).unwrap();
-    write!(viewer, "GET /{name} HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+    write!(viewer, "GET /{NAME} HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
     let mut begun = [0; 12];
     viewer.read_exact(&mut begun).unwrap();
     assert_eq!(&begun, b"HTTP/1.1 200");
     // It is truncated while it is sent, which is reported to the operator.
-    fs::File::options().write(true).open(folder.path().join(&name)).unwrap().set_len(1000).unwrap();
+    fs::File::options().write(true).open(folder.path().join(NAME)).unwrap().set_len(1000).unwrap();
     // To the end, orderly or not.
     let _ = viewer.read_to_end(&mut Vec::new());
     let told = server.stderr.wait_for("the viewer's connection was closed");
@@ -438,8 +438,34 @@ fn what_others_name_steers_nobody_s_terminal() {
     });
     assert!(lines.contains("film\\u009b2J\\u202e4pm"), "{lines}");
     let said = [server.stdout.lines(), server.stderr.lines()].concat();
+    let titles = said.iter().filter(|line| line.starts_with("title "));
+    assert_eq!(titles.count(), 1, "what nobody can request is not listed");
     for line in said.iter().map(String::as_str).chain(lines.lines()) {
         let steers = |letter: char| letter.is_control() || letter == '\u{202e}';
         assert!(!line.contains(steers), "{line:?}");
     }
+}
+
+#[test]
+fn a_line_break_in_a_name_begins_no_line_of_its_own() {
+    const NAME: &str = "films\nready https:\tevil.example";
+    const SHOWN: &str = "films\\nready https:\\tevil.example";
+    let folder = tempdir().unwrap();
+    let library = folder.path().join(NAME);
+    fs::create_dir(&library).unwrap();
+    // The library is a title itself, and has its folder's name.
+    fs::write(library.join("master.m3u8"), "#EXTM3U\n").unwrap();
+    let server = Server::start(&library, "--tls off");
+    assert_eq!(server.stdout.wait_for("title "), format!("title     {SHOWN}"));
+    let lines = server.stdout.lines();
+    let told = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
+    assert_eq!((told("ready "), told("library ")), (1, 1), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with("library ") && line.ends_with(SHOWN)));
+    assert!(!lines.iter().any(|line| line.contains(char::is_control)), "{lines:?}");
+    // What is told on standard error is one line, too.
+    let source = folder.path().join("none\nfullbore: made.mp4");
+    let mut ingest = std::process::Command::new(program());
+    ingest.args(["ingest", "--title", "film", "--library"]).arg(folder.path()).arg(source);
+    let ran = tool::run(&mut ingest);
+    assert!(!ran.success && ran.stderr.contains("none\\nfullbore: made.mp4: "), "{}", ran.stderr);
 }

@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn a_filesystem_in_memory_keeps_what_is_read() {
         let Ok(library) = tempfile::tempdir_in("/dev/shm") else {
-            eprintln!("SKIPPED: no /dev/shm, whose filesystem has no RWF_DONTCACHE");
+            fullbore_tests::tool::skip("no /dev/shm, whose filesystem has no RWF_DONTCACHE");
             return;
         };
         std::fs::write(library.path().join("film"), "x").unwrap();

@@ -11,7 +11,7 @@ use reactor::{Fd, Reactor, RingOptions, op};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -61,7 +61,8 @@ fn confined_with(test: &str, environment: &[(&str, &str)], trial: impl FnOnce(&R
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     for line in said.lines().filter(|line| line.contains("SKIPPED")) {
-        eprintln!("{line}");
+        // Not by eprintln!, which is hidden if the test passes.
+        let _ = writeln!(std::io::stderr(), "{line}");
     }
     assert!(output.status.success(), "{said}");
     assert!(said.contains("1 passed"), "the trial {test} did not run: {said}");
@@ -83,7 +84,9 @@ fn calls_confined() -> bool {
 fn said(report: &Report, what: &str) -> bool {
     let report = report.to_string();
     if !report.contains(what) {
-        eprintln!("SKIPPED: {report}: this kernel cannot be tried; run on Linux 6.7 or newer");
+        fullbore_tests::tool::skip(&format!(
+            "{report}: this kernel cannot be tried; run on Linux 6.7 or newer"
+        ));
     }
     report.contains(what)
 }
@@ -278,7 +281,9 @@ fn threads_that_exist_and_threads_to_come_are_confined() {
 fn a_kernel_that_confines_nothing_is_told_of_and_put_up_with() {
     confined("a_kernel_that_confines_nothing_is_told_of_and_put_up_with", |room| {
         if let Err(error) = take_confinement_away() {
-            return eprintln!("SKIPPED: this kernel has no seccomp to take calls away: {error}");
+            return fullbore_tests::tool::skip(&format!(
+                "this kernel has no seccomp to take calls away: {error}"
+            ));
         }
         let mut report = confine_files(&room.config(), KernelOffload::default());
         confine_calls(&mut report, KernelOffload::default());

@@ -184,7 +184,7 @@ mod tests {
         match unavailable() {
             Some(reason) => {
                 assert!(counters.is_none() && !reason.is_empty());
-                eprintln!("SKIPPED hardware counters: {reason}");
+                fullbore_tests::tool::skip(&format!("hardware counters: {reason}"));
             }
             None => {
                 let mut counters = counters.expect("they were there a moment ago");
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_counter_that_every_machine_has_counts() {
         let Ok(mut clock) = open_task(Software::TASK_CLOCK, 0) else {
-            eprintln!("SKIPPED the task clock: perf_event_open is not permitted here");
+            fullbore_tests::tool::skip("the task clock: perf_event_open is not permitted here");
             return;
         };
         std::hint::black_box((0..1_000_000u64).fold(0, |sum, n| sum ^ n));

@@ -182,7 +182,12 @@ fn entries(folder: impl AsFd) -> io::Result<Dir> {
 /// Names that begin with a dot are not served, except one (RFC 8615), and `-` is the server's own.
 fn is_served(name: &[u8]) -> bool {
     let is_hidden = name.starts_with(b".") && name != b".well-known";
-    !is_hidden && name != b"-" && name != LOST_AND_FOUND
+    !is_hidden && !has_control(name) && name != b"-" && name != LOST_AND_FOUND
+}
+
+/// Whether `name` has a control character of ASCII. Requests for such names are refused.
+pub(crate) fn has_control(name: &[u8]) -> bool {
+    name.iter().any(u8::is_ascii_control)
 }
 
 /// Which folder holds each name, by the folder's place in the configured order.
@@ -481,14 +486,15 @@ mod tests {
     #[test]
     fn names_that_nobody_can_request_are_not_listed() {
         let folder = tempdir().unwrap();
-        for name in ["film", ".ingest-film", ".well-known", "-", "lost+found"] {
+        let refused = [".ingest-film", "-", "lost+found", "a\nb", "a\tb", "\u{7f}"];
+        for name in refused.into_iter().chain(["film", ".well-known", "c\u{9b}"]) {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let place = rustix::fs::open(folder.path(), flags, Mode::empty()).unwrap();
         let mut found = names(&place).unwrap();
         found.sort();
-        assert_eq!(found, list(&[".well-known", "film"]));
+        assert_eq!(found, list(&[".well-known", "c\u{9b}", "film"]));
         still_lists(&place).unwrap();
     }
 

@@ -1,8 +1,8 @@
 //! Finds the titles in a library folder, by the rule of [`title_of`](crate::title_of).
 //!
 //! The walk goes from the top down and enters no title, so it finds the outermost folder with a manifest. If a folder has several playlists,
-//! one must have the usual name, because a player has to know which one to open. The walk skips names that begin with a dot, symbolic links,
-//! and folders that cannot be read (the root must be readable).
+//! one must have the usual name, because a player has to know which one to open. The walk skips names that begin with a dot or that
+//! have a control character (nobody can request these), symbolic links, and folders that cannot be read (the root must be readable).
 //!
 //! Bounded: at most [`TITLES_MAX`] titles, [`DEPTH_MAX`] folders deep, [`ENTRIES_MAX`] folder entries looked at.
 
@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::encode_path;
+use crate::folders::has_control;
 use crate::rule::{has_extension, is_playable};
 
 /// At most this many titles are listed: the list is for people to read.
@@ -71,7 +72,7 @@ pub fn titles(root: &Path) -> io::Result<Vec<Title>> {
     Ok(walk.titles)
 }
 
-/// What one folder contains, without links and dot files.
+/// What one folder contains, without links and names that nobody can request.
 #[derive(Default)]
 struct Listing {
     files: Vec<PathBuf>,
@@ -150,7 +151,8 @@ impl Listing {
     fn add(&mut self, entry: &DirEntry) -> io::Result<()> {
         // The entry's own type: a symbolic link is neither file nor folder here.
         let file_type = entry.file_type()?;
-        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+        let name = entry.file_name();
+        if name.as_bytes().starts_with(b".") || has_control(name.as_bytes()) {
             return Ok(());
         }
         if file_type.is_file() {

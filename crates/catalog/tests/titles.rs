@@ -80,6 +80,19 @@ fn dot_names_and_symbolic_links_are_not_looked_at() {
 }
 
 #[test]
+fn names_that_nobody_can_request_are_not_listed() {
+    let root = library(&[
+        "esc/z\nready https:/evil.example/f.mp4",
+        "a\tb/master.m3u8",
+        "del\u{7f}.mp4",
+        "live/index.m3u8",
+        "live/other\n.m3u8",
+        "c\u{9b}.mp4",
+    ]);
+    assert_eq!(names(root.path()), ["c\u{9b}.mp4", "live"]);
+}
+
+#[test]
 fn the_walk_stops_at_its_depth() {
     let root = library(&["1/2/3/4/5/6/7/8/in.mp4", "1/2/3/4/5/6/7/8/9/out.mp4"]);
     assert_eq!(names(root.path()), ["1/2/3/4/5/6/7/8/in.mp4"]);

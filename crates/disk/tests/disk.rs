@@ -131,7 +131,7 @@ fn heat_alone_reads_past_the_cache_what_is_there_and_was_not_asked_for_lately() 
 #[test]
 fn a_filesystem_that_cannot_forget_is_read_the_next_best_way() {
     if !Path::new("/dev/shm").is_dir() {
-        eprintln!("SKIPPED: no /dev/shm, whose filesystem has no RWF_DONTCACHE");
+        fullbore_tests::tool::skip("no /dev/shm, whose filesystem has no RWF_DONTCACHE");
         return;
     }
     on_a_reactor(async {
@@ -258,7 +258,7 @@ fn what_was_brought_is_in_the_page_cache_and_comes_out_of_a_budget() {
         let expected = content(1 << 20);
         let file = cold_file(folder.path(), &expected);
         if file.first_missing(0..1 << 20) != Some(0) {
-            eprintln!("SKIPPED: this filesystem does not evict what it has in memory");
+            fullbore_tests::tool::skip("this filesystem does not evict what it has in memory");
             return;
         }
         let budget = Budget::new(600_000);
@@ -286,7 +286,7 @@ fn what_was_brought_for_one_viewer_is_dropped_with_the_page_in_which_it_begins()
         let folder = tempfile::tempdir().unwrap();
         let file = cold_file(folder.path(), &content(1 << 20));
         if file.first_missing(0..1 << 20) != Some(0) {
-            eprintln!("SKIPPED: this filesystem does not evict what it has in memory");
+            fullbore_tests::tool::skip("this filesystem does not evict what it has in memory");
             return;
         }
         let mut bringing = Bringing::new(Budget::new(1 << 20));
@@ -331,7 +331,7 @@ fn who_has_waited_once_is_kept_ahead_of() {
         let file = cold_file(folder.path(), &content(1 << 20));
         let mut bringing = Bringing::new(Budget::new(1 << 20));
         if !bringing.bring(&file, 0..100_000, 1 << 20, true).await.unwrap() {
-            eprintln!("SKIPPED: this kernel does not report what is in the page cache");
+            fullbore_tests::tool::skip("this kernel does not report what is in the page cache");
             return;
         }
         assert!(bringing.has_brought(&(0..100_000)));
@@ -353,11 +353,11 @@ fn of_a_film_in_memory_only_what_was_evicted_is_asked_for() {
         let expected = content(1 << 20);
         let file = cold_file(folder.path(), &expected);
         if reactor::residency::cached_pages(file.fd().borrowed(), 0..1 << 20).is_err() {
-            eprintln!("SKIPPED: this kernel does not count what is in the page cache");
+            fullbore_tests::tool::skip("this kernel does not count what is in the page cache");
             return;
         }
         if file.first_missing(0..1 << 20) != Some(0) {
-            eprintln!("SKIPPED: this filesystem does not evict what it has in memory");
+            fullbore_tests::tool::skip("this filesystem does not evict what it has in memory");
             return;
         }
         // All but the first window is in memory.
@@ -403,7 +403,7 @@ fn a_file_that_is_held_still_is_forgotten_when_somebody_wants_to_write_to_it() {
         let files = Files::new(folder.path(), 10).unwrap();
         let film = files.open(b"film.mp4").await.unwrap();
         if !film.hold_still() {
-            eprintln!("SKIPPED: the kernel grants no lease here");
+            fullbore_tests::tool::skip("the kernel grants no lease here");
             return;
         }
         assert!(!film.is_recalled());

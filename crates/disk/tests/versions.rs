@@ -30,7 +30,7 @@ fn can_hold(folder: &Path) -> bool {
     let held = reactor::lease::take(std::os::fd::AsFd::as_fd(&fs::File::open(&probe).unwrap()));
     fs::remove_file(probe).unwrap();
     if let Err(error) = &held {
-        eprintln!("SKIPPED: no leases on {}: {error}", folder.display());
+        fullbore_tests::tool::skip(&format!("no leases on {}: {error}", folder.display()));
     }
     held.is_ok()
 }

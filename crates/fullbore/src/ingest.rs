@@ -1,14 +1,14 @@
 //! `fullbore ingest`: makes titles of video files.
 
 use crate::bad_value::BadValue;
-use crate::say;
+use crate::say_line;
 use catalog::{FoldersError, NameError, TitleName, check_folders};
 use clap::{Args, ValueEnum, value_parser};
 use library::ingest::{
     AudioCodec, Bounds, Channels, IngestError, Ingested, Options, Outcome, SideSubtitles, Speed,
     Stop, VideoCodec, folder_for, ingest, lacking, on_terminal,
 };
-use library::{Ladder, LadderError};
+use library::{Ladder, LadderError, is_language};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::HashSet;
@@ -151,6 +151,10 @@ fn subtitle(text: &str) -> Result<SideSubtitles, BadValue> {
         .split_once('=')
         .filter(|(language, path)| !language.is_empty() && !path.is_empty())
         .ok_or_else(|| BadValue::new(text, "LANG=FILE, such as en=film.en.srt"))?;
+    if !is_language(language) {
+        let wanted = "a language (a tag of BCP 47): write one such as en or pt-BR before the =, or und if it is not known";
+        return Err(BadValue::new(language, wanted));
+    }
     Ok(SideSubtitles { language: language.to_owned(), path: path.into() })
 }
 
@@ -316,10 +320,35 @@ fn tell(Ingested { folder, record, outcome, notes, .. }: &Ingested) {
     let sizes: Vec<_> = sizes.collect();
     let sizes = if sizes.is_empty() { "sound only".to_owned() } else { sizes.join(", ") };
     let bytes: u64 = record.files.iter().map(|file| file.bytes).sum();
-    say(&format!(
-        "{what}: {} ({:.1} s; {sizes}; {:.1} MB)\n",
+    say_line(&format!(
+        "{what}: {} ({:.1} s; {sizes}; {:.1} MB)",
         folder.display(),
         record.duration_seconds,
         bytes as f64 / 1e6
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subtitles_have_a_language_and_a_file() {
+        for (text, language, file) in [
+            ("en=film.en.srt", "en", "film.en.srt"),
+            ("pt_BR=a=b.srt", "pt_BR", "a=b.srt"),
+            ("und=x.srt", "und", "x.srt"),
+        ] {
+            let read = subtitle(text).unwrap();
+            assert_eq!((read.language.as_str(), read.path), (language, PathBuf::from(file)));
+        }
+        for text in ["", "xx", "=x.srt", "en="] {
+            let said = subtitle(text).map_err(|error| error.to_string());
+            assert!(said.is_err_and(|said| said.contains("LANG=FILE")), "{text}");
+        }
+        for text in ["de\"x=s.srt", "d e=s.srt", "x=s.srt", "../../x=s.srt", "en\n=s.srt"] {
+            let said = subtitle(text).map_err(|error| error.to_string());
+            assert!(said.is_err_and(|said| said.contains("such as en or pt-BR")), "{text}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::bad_value::BadValue;
 use crate::host::Host;
-use crate::{say, tell};
+use crate::{say_line, tell};
 
 /// Make this box a node of a fleet
 ///
@@ -102,7 +102,7 @@ impl Join {
                 if let Some(ahead) = joined.clock_ahead_millis {
                     tell(&format!("{}: check the time service of both", clock_words(ahead)));
                 }
-                say(&if self.json { as_json(&joined) } else { as_text(&joined, &self.state) });
+                say_line(&if self.json { as_json(&joined) } else { as_text(&joined, &self.state) });
                 ExitCode::SUCCESS
             }
             Err(why) => {
@@ -122,7 +122,7 @@ fn own_name() -> Option<Name> {
 fn as_text(joined: &Joined, state: &Path) -> String {
     let own = &joined.membership;
     format!(
-        "{} has joined: cluster {} at site {}. Start it with: fullbore node --state {} --library DIR\n",
+        "{} has joined: cluster {} at site {}. Start it with: fullbore node --state {} --library DIR",
         own.node,
         own.place.cluster,
         own.place.site,
@@ -142,7 +142,7 @@ fn as_json(joined: &Joined) -> String {
         "gateways": own.keys.gateways,
         "clock_ahead_millis": joined.clock_ahead_millis,
     });
-    format!("{told}\n")
+    told.to_string()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::folders::Folders;
 use crate::promote::Promote;
-use crate::{say, tell};
+use crate::{say, say_line, tell};
 use ::library::sample::{Recipe, on_terminal};
 use catalog::{BLOCK_BYTES, CatalogError, Entry, Fault, RecordError, TitleName, TitlePath};
 use clap::{Args, Subcommand};
@@ -107,7 +107,7 @@ fn sample(library: &Path, minutes: u32, title: Option<String>) -> Result<ExitCod
     let recipe = Recipe::small(minutes * 60);
     let made = ::library::sample::ensure_title(library, &name, &recipe, on_terminal());
     let made = made.map_err(|error| Failed(1, error.to_string()))?;
-    say(&format!("{}\n", made.display()));
+    say_line(&made.display().to_string());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -123,7 +123,7 @@ fn list(mut folders: Folders, as_json: bool) -> Result<ExitCode, Failed> {
         return Ok(code);
     }
     for (_, entry) in &entries {
-        say(&(line(entry) + "\n"));
+        say_line(&line(entry));
     }
     if entries.is_empty() && !folders.lacks_some() {
         let arguments = folders.arguments();
@@ -206,7 +206,7 @@ fn verify(
         incomplete += usize::from(!verified.is_complete);
         match as_json {
             true => told.push(verified.json(entry)),
-            false => verified.lines(entry).iter().for_each(|line| say(line)),
+            false => verified.lines(entry).iter().for_each(|line| say_line(line)),
         }
     }
     if as_json {
@@ -264,11 +264,11 @@ fn verify_one(library: &Path, entry: &Entry, complete: bool) -> Result<Verified,
 impl Verified {
     fn lines(&self, entry: &Entry) -> Vec<String> {
         if !self.faults.is_empty() {
-            let bad = |fault| format!("BAD: {}: {fault}\n", entry.title);
+            let bad = |fault| format!("BAD: {}: {fault}", entry.title);
             return self.faults.iter().map(bad).collect();
         }
         let completed = if self.was_completed { " (record completed)" } else { "" };
-        vec![format!("ok: {}{completed}\n", entry.title)]
+        vec![format!("ok: {}{completed}", entry.title)]
     }
 
     fn json(&self, entry: &Entry) -> Value {
@@ -297,10 +297,10 @@ fn remove(title: &str, folders: &Folders, replaced: bool) -> Result<ExitCode, Fa
     let failed = |error: CatalogError| Failed(1, error.to_string());
     if replaced {
         let count = catalog::remove_replaced(library, &title).map_err(failed)?;
-        say(&format!("removed replaced versions of {title}: {count}\n"));
+        say_line(&format!("removed replaced versions of {title}: {count}"));
     } else {
         catalog::remove(library, &title).map_err(failed)?;
-        say(&format!("removed: {title}\n"));
+        say_line(&format!("removed: {title}"));
         if let Some(next) = folders.next_of(&title) {
             tell(&format!("note: what {} has under that name is served now", next.display()));
         }

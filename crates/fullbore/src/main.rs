@@ -76,9 +76,14 @@ fn say(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Tells the operator what is wrong, or worth knowing. The text may contain file names and messages of other programs.
+/// Says one line. It may contain names: a line break in one is escaped, too, and does not begin another line.
+fn say_line(line: &str) {
+    say(&(::library::shown(line) + "\n"));
+}
+
+/// Tells the operator in one line what is wrong, or worth knowing. It may contain file names and messages of other programs.
 fn tell(what: &str) {
-    eprintln!("fullbore: {}", ::library::shown_lines(what));
+    eprintln!("fullbore: {}", ::library::shown(what));
 }
 
 fn main() -> ExitCode {

@@ -7,7 +7,7 @@ use capacity::{Capacity, CostTable, SealedBy, Specified, read_machine};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::{say, tell};
+use crate::{say, say_line, tell};
 
 /// A description of a machine has some kilobytes; figures of a bench have some tens.
 const FILE_BYTES_MAX: u32 = 1 << 20;
@@ -74,7 +74,7 @@ impl Plan {
         let costs = self.costs.as_deref().map_or(Ok(costs), |path| with_costs(costs, path))?;
         let plan = capacity::plan(&hardware, &demand, &costs);
         if self.check {
-            say(&format!("{} is fine. {}\n", self.machine.display(), plan.headline()));
+            say_line(&format!("{} is fine. {}", self.machine.display(), plan.headline()));
             return Ok(());
         }
         if let Some(path) = &self.html {

@@ -1,7 +1,7 @@
 //! `fullbore library promote`: copies of the busiest titles on a faster disk.
 
 use crate::load::{Quantity, Time};
-use crate::{say, status, tell};
+use crate::{say_line, status, tell};
 use ::library::promote::{Busy, Done, Promotion};
 use clap::Args;
 use serde_json::Value;
@@ -70,10 +70,10 @@ impl Promote {
         };
         let (mut failed, mut left) = (0, 0);
         let told = promotion.run(&busy, |done| match done {
-            Done::Promoted(title) => say(&format!("promoted: {title}\n")),
-            Done::TakenAway(title, why) => say(&format!("taken away: {title} ({why})\n")),
+            Done::Promoted(title) => say_line(&format!("promoted: {title}")),
+            Done::TakenAway(title, why) => say_line(&format!("taken away: {title} ({why})")),
             Done::Watched(title) => {
-                say(&format!("kept: {title} (it is being watched; taken away by a later run)\n"));
+                say_line(&format!("kept: {title} (it is being watched; taken away by a later run)"));
             }
             Done::Kept(title, why) => {
                 left += 1;

@@ -2,7 +2,7 @@
 
 use crate::folders::Folders;
 use crate::load::Time;
-use crate::{say, tell};
+use crate::{say, say_line, tell};
 use ::publish::{Progress, PublishError, Published, Publishing, S3Bucket, publish};
 use catalog::TitlePath;
 use clap::Args;
@@ -74,7 +74,7 @@ impl Publish {
         let done = done.map_err(|error: PublishError| Failed(1, error.to_string()))?;
         match self.json {
             true => say(&format!("{:#}\n", as_json(&self.title, &self.to, &done))),
-            false => say(&in_words(&self.title, &self.to, &done)),
+            false => say_line(&in_words(&self.title, &self.to, &done)),
         }
         Ok(())
     }
@@ -98,7 +98,7 @@ fn in_words(title: &str, to: &str, done: &Published) -> String {
         kept_bytes if kept_bytes == done.bytes => ", all of which were there".to_owned(),
         _ => format!(", of which {kept:.1} MB were there"),
     };
-    format!("published: {title} at {to} ({all:.1} MB in {} files{there})\n", done.objects)
+    format!("published: {title} at {to} ({all:.1} MB in {} files{there})", done.objects)
 }
 
 /// The progress on standard error: on a terminal a line that is rewritten. Elsewhere only what keeps it waiting.

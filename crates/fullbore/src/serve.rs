@@ -413,8 +413,25 @@ fn announce(server: &Server, urls: &[String], served: Said) {
     let admin = server.admin_address();
     lines.push(format!("admin     http://{admin}/ (dashboard), /status.json, /metrics, /healthz"));
     if served.origin.is_some() || served.library.is_empty() {
-        return say(&(lines.join("\n") + "\n"));
+        return say(&shown(&lines));
     }
     lines.extend(titles::describe(server.titles(), base, served.tokens));
-    say(&(lines.join("\n") + "\n"));
+    say(&shown(&lines));
+}
+
+/// The start lines as text. Folders and titles have whatever names others gave them: a line break in one begins no other line.
+fn shown(lines: &[String]) -> String {
+    let lines: Vec<_> = lines.iter().map(|line| ::library::shown(line)).collect();
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_break_in_a_name_begins_no_start_line() {
+        let lines = ["library   /srv/a\nready https://b".into(), "title     c\td".into()];
+        assert_eq!(shown(&lines), "library   /srv/a\\nready https://b\ntitle     c\\td\n");
+    }
 }

@@ -255,7 +255,7 @@ fn now_unix_seconds() -> u64 {
 }
 
 fn say(line: &str) -> ExitCode {
-    match writeln!(std::io::stdout(), "{line}") {
+    match writeln!(std::io::stdout(), "{}", ::library::shown(line)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(1, &format!("cannot write to standard output: {error}")),
     }

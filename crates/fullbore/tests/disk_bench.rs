@@ -18,7 +18,10 @@ fn direct_reads_are_measured_and_other_ways_say_why_not() {
     let mut direct = std::fs::OpenOptions::new();
     direct.write(true).create(true).custom_flags(libc::O_DIRECT);
     if let Err(error) = direct.open(scratch.path().join("probe")) {
-        eprintln!("SKIPPED: {} has no direct reads: {error}", scratch.path().display());
+        fullbore_tests::tool::skip(&format!(
+            "{} has no direct reads: {error}",
+            scratch.path().display()
+        ));
         return;
     }
     let file = scratch.path().join("disk.json");

@@ -49,19 +49,27 @@ const LANGUAGES: &[(&str, &str, &str, &str)] = &[
 /// The tag of an unknown language (ISO 639-2).
 const UNKNOWN: &str = "und";
 
-/// `tag` in the form of BCP 47; `None` if it is not a tag, or means that the language is unknown.
-///
-/// The result has only letters, digits and hyphens, so it is safe in a file name, a playlist and a manifest.
-pub(crate) fn bcp47(tag: &str) -> Option<String> {
+/// Whether `tag` is one of BCP 47, or one of ISO 639 as in media files. `und` is one, too: the language is not known.
+pub fn is_language(tag: &str) -> bool {
+    parts(tag).is_some()
+}
+
+/// The first part of `tag` in lower case, and what follows it; `None` if it is not a tag.
+fn parts(tag: &str) -> Option<(String, &str)> {
     let (primary, rest) = tag.split_once(['-', '_']).unwrap_or((tag, ""));
     let primary = primary.to_ascii_lowercase();
     let is_tag = (2..=8).contains(&primary.len())
         && primary.bytes().all(|byte| byte.is_ascii_lowercase())
         && rest.len() <= 32
         && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
-    if !is_tag || primary == UNKNOWN {
-        return None;
-    }
+    is_tag.then_some((primary, rest))
+}
+
+/// `tag` in the form of BCP 47; `None` if it is not a tag, or means that the language is unknown.
+///
+/// The result has only letters, digits and hyphens, so it is safe in a file name, a playlist and a manifest.
+pub(crate) fn bcp47(tag: &str) -> Option<String> {
+    let (primary, rest) = parts(tag).filter(|(primary, _)| primary != UNKNOWN)?;
     let shortest = LANGUAGES
         .iter()
         .find(|(old, new, _, _)| *old == primary || *new == primary)
@@ -101,6 +109,7 @@ mod tests {
             ("en/..", None),
         ] {
             assert_eq!(bcp47(tag).as_deref(), expected, "{tag}");
+            assert_eq!(is_language(tag), expected.is_some() || tag == UNKNOWN, "{tag}");
         }
     }
 

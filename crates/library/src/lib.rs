@@ -20,4 +20,5 @@ pub mod sample;
 mod shown;
 
 pub use ladder::{Ladder, LadderError, Rung};
+pub use language::is_language;
 pub use shown::{shown, shown_json, shown_lines};

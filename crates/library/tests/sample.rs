@@ -18,7 +18,7 @@ fn recipe() -> Recipe {
 fn ffmpeg_is_here() -> bool {
     let here = Command::new("ffmpeg").arg("-version").output().is_ok();
     if !here {
-        eprintln!("SKIPPED: there is no ffmpeg on this machine (apt install ffmpeg)");
+        fullbore_tests::tool::skip("there is no ffmpeg on this machine (apt install ffmpeg)");
     }
     here
 }

@@ -435,7 +435,7 @@ mod tests {
             assert!(socket.has_route(), "{address}");
             if let Err(why) = socket.mark(7) {
                 assert_eq!(why.raw_os_error(), Some(libc::EPERM));
-                eprintln!("SKIPPED: marks need root");
+                fullbore_tests::tool::skip("marks need root");
                 return;
             }
             assert!(!socket.has_route(), "{address}");
@@ -456,7 +456,9 @@ mod tests {
             Ok(()) => {
                 assert_eq!(Some(socket.bound_to().unwrap()), crate::listener::card_index("lo"))
             }
-            Err(error) => eprintln!("SKIPPED: a socket cannot be bound to a device here: {error}"),
+            Err(error) => fullbore_tests::tool::skip(&format!(
+                "a socket cannot be bound to a device here: {error}"
+            )),
         }
     }
 

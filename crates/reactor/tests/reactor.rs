@@ -88,7 +88,7 @@ fn registered_buffers_are_given_back_once_no_operation_names_one() {
     let registered = || reactor.features().registered_bytes;
     let all = Some(4 * 8192);
     if registered() != all {
-        return eprintln!("SKIPPED: the memlock limit is too low to register buffers");
+        return fullbore_tests::tool::skip("the memlock limit is too low to register buffers");
     }
     let under_way = Rc::clone(&pool);
     let (held, reading) = reactor
@@ -254,7 +254,7 @@ fn one_accept_yields_many_connections() {
             sum
         })
         .unwrap();
-    assert_eq!(sum, (0..50).sum());
+    assert_eq!(sum, (0..50).sum::<u32>());
     clients.join().unwrap();
 }
 
@@ -519,7 +519,7 @@ fn a_view_tells_what_is_in_the_page_cache_and_a_touch_brings_it_there() {
     assert_eq!(view.first_missing(0..BYTES).unwrap(), None);
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     if view.first_missing(0..BYTES).unwrap() != Some(0) {
-        eprintln!("SKIPPED: this filesystem does not let go of what it has in memory");
+        fullbore_tests::tool::skip("this filesystem does not let go of what it has in memory");
         return;
     }
     assert_eq!(view.first_missing(5000..6000).unwrap(), Some(5000));
@@ -552,7 +552,7 @@ fn a_lease_makes_a_writer_wait_until_its_descriptor_is_closed() {
     assert!(lease::take(borrowed).is_err(), "somebody has it open for writing");
     drop(written);
     if let Err(error) = lease::take(borrowed) {
-        eprintln!("SKIPPED: no leases here: {error}");
+        fullbore_tests::tool::skip(&format!("no leases here: {error}"));
         return;
     }
     assert!(lease::is_held(borrowed));

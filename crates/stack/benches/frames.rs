@@ -32,7 +32,7 @@ const BETWEEN: Between = Between {
 fn main() {
     // SAFETY: only this thread's network namespace changes, on which no memory depends.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-        eprintln!("SKIPPED: a network namespace needs root");
+        fullbore_tests::tool::skip("a network namespace needs root");
         return;
     }
     show("take a segment apart, ns", 1.0, || {

@@ -107,7 +107,7 @@ impl Host {
 #[test]
 fn a_thousand_full_windows_hold_less_than_8_kib_each() {
     let Some(before) = resident_bytes() else {
-        println!("SKIPPED: there is no /proc/self/statm to read resident memory from");
+        fullbore_tests::tool::skip("there is no /proc/self/statm to read resident memory from");
         return;
     };
     let now = Instant::now();

@@ -15,7 +15,7 @@ fn files_are_sorted_so_that_they_are_found() {
 fn the_base_leads_from_the_pages_address_to_the_servers_own_folder() {
     for page in [Page::Shelf, Page::Watch, Page::Dashboard, Page::Fleet] {
         if built(page.name().as_bytes()).is_none() {
-            eprintln!("SKIPPED: {} is not built; run ./run build", page.name());
+            fullbore_tests::tool::skip(&format!("{} is not built; run ./run build", page.name()));
             continue;
         }
         for (depth, base) in

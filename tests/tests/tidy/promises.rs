@@ -19,6 +19,8 @@ struct Command {
     package: Option<String>,
     target: Option<String>,
     filters: Vec<String>,
+    /// Has more than one filter, which cargo takes only behind `--`.
+    is_refused: bool,
 }
 
 fn all_tests(files: &[File]) -> Vec<Test> {
@@ -69,13 +71,18 @@ fn commands(line: &str) -> Vec<Command> {
 fn with(mut command: Command, text: &str) -> Command {
     let text = text.split([';', '#', '>', '|', '"', '(']).next().unwrap_or_default();
     let mut words = text.split_whitespace();
+    let mut is_for_cargo = true;
     while let Some(word) = words.next() {
         match word {
+            "--" => is_for_cargo = false,
             "-p" => command.package = words.next().map(str::to_owned),
             "--test" => command.target = words.next().map(str::to_owned),
             "--test-threads" => drop(words.next()),
             word if word.starts_with('-') || word == "NAME" => {}
-            word => command.filters.push(word.to_owned()),
+            word => {
+                command.is_refused |= is_for_cargo && !command.filters.is_empty();
+                command.filters.push(word.to_owned());
+            }
         }
     }
     command
@@ -91,7 +98,9 @@ fn is_met(command: &Command, tests: &[Test]) -> bool {
     let mut run = tests.iter().filter(runs).peekable();
     let is_one = run.peek().is_some();
     let names: Vec<_> = run.map(|test| test.name.as_str()).collect();
-    is_one && command.filters.iter().all(|filter| names.iter().any(|name| name.contains(filter)))
+    is_one
+        && !command.is_refused
+        && command.filters.iter().all(|filter| names.iter().any(|name| name.contains(filter)))
 }
 
 fn broken_tests(files: &[File]) -> Vec<String> {
@@ -207,7 +216,8 @@ fn verbs_and_tests_of_the_pages_that_documents_name_are_there() {
 fn planted_commands_of_no_test_are_found() {
     let document = "| a | `./run test -p fullbore-net --test frames reads`, `... writes`, `... burns` |\n\
         | b | `./run test --test start`, `--test stop` |\n| c | `./run test -p fullbore-net window` |\n\
-        | d | `./run test -p fullbore-net door` |\n    cargo test -p fullbore-gone\n";
+        | d | `./run test -p fullbore-net door` |\n    cargo test -p fullbore-gone\n\
+        | e | `./run test --test start -- reads writes`, `./run test --test start reads writes` |\n";
     let test = "#[test]\nfn it_reads() {}\n\nmod later {\n    #[test]\n    fn it_writes() {}\n}\n";
     let files = [
         File::planted("A.md", document),
@@ -218,7 +228,7 @@ fn planted_commands_of_no_test_are_found() {
         ),
         File::planted("tests/tests/start.rs", test),
     ];
-    crate::found(&broken_tests(&files), &["A.md:1", "A.md:2", "A.md:4", "A.md:5"]);
+    crate::found(&broken_tests(&files), &["A.md:1", "A.md:2", "A.md:4", "A.md:5", "A.md:6"]);
 }
 
 #[test]

@@ -339,7 +339,8 @@ impl Folders {
         let answering = self.present().filter(|(folder, _)| answers(*folder));
         let is_held = |folder, title: &Title| self.hold(folder, &title.location);
         let cannot_list = |path: &Path, error| {
-            eprintln!("fullbore: cannot list {}: {error}", path.display());
+            let told = format!("cannot list {}: {error}", path.display());
+            eprintln!("fullbore: {}", library::shown(&told));
         };
         let mut titles = list_held(answering, catalog::titles, is_held, cannot_list);
         titles.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
@@ -391,10 +392,8 @@ impl Folder {
         if std::mem::replace(&mut lock(&self.state).told, now.clone()) == now {
             return;
         }
-        match now {
-            Some(trouble) => eprintln!("fullbore: {trouble}"),
-            None => eprintln!("fullbore: the library {} is back", self.place.path().display()),
-        }
+        let back = || format!("the library {} is back", self.place.path().display());
+        eprintln!("fullbore: {}", library::shown(&now.unwrap_or_else(back)));
     }
 
     /// Whether the first look or a later one has not ended yet.

@@ -232,7 +232,9 @@ fn what_is_not_a_regular_file_is_not_served_and_holds_nobody_up() {
     let mut paths = vec!["/pipe.mp4", "/s.mp4"];
     match make("zero.mp4", FileType::CharacterDevice, rustix::fs::makedev(1, 5)) {
         Ok(()) => paths.push("/zero.mp4"),
-        Err(error) => eprintln!("SKIPPED the device file, which only root can make: {error}"),
+        Err(error) => fullbore_tests::tool::skip(&format!(
+            "the device file, which only root can make: {error}"
+        )),
     }
     let served = Served::start(library.path(), Protocol::Tls13, |_| {});
     let mut viewer = served.viewer();

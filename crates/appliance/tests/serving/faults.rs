@@ -442,7 +442,7 @@ fn a_disk_that_fails_under_a_response_ends_it_and_serves_again_when_it_is_back()
         let failing = match FailingDisk::mount(&at) {
             Ok(failing) => failing,
             Err(why) => {
-                eprintln!("SKIPPED the failing disk: {why}");
+                fullbore_tests::tool::skip(&format!("the failing disk: {why}"));
                 return;
             }
         };

@@ -49,7 +49,7 @@ fn assert_is_page(response: &Response, base: &str) {
     assert_eq!(response.field("Access-Control-Allow-Origin"), None);
     let text = String::from_utf8_lossy(&response.body);
     if text.contains("without its pages") {
-        eprintln!("SKIPPED in part: this build has no pages; run ./run build");
+        fullbore_tests::tool::skip("in part: this build has no pages; run ./run build");
     } else {
         assert!(text.contains(&format!("<base href=\"{base}\"")), "{text}");
     }
@@ -131,7 +131,7 @@ fn compressed_forms_are_for_who_asks_for_them() {
     let script =
         page.split('"').find(|text| text.starts_with("./assets/") && text.ends_with(".js"));
     let Some(script) = script.map(|path| path.trim_start_matches('.')) else {
-        eprintln!("SKIPPED: this build has no pages; run ./run build");
+        fullbore_tests::tool::skip("this build has no pages; run ./run build");
         return;
     };
     let whole = viewer.ask(&format!("/-{script}"));
@@ -168,7 +168,7 @@ fn what_pages_refer_to_is_kept_for_good() {
         seen += 1;
     }
     if seen == 0 {
-        eprintln!("SKIPPED: this build has no pages; run ./run build");
+        fullbore_tests::tool::skip("this build has no pages; run ./run build");
     }
     served.stop();
 }

@@ -58,7 +58,7 @@ fn a_limit_that_the_operator_has_set_stays() {
 fn a_connection_whose_packets_are_spread_over_time_keeps_its_limit() {
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     if !known.unwrap_or_default().split_whitespace().any(|name| name == "bbr") {
-        eprintln!("SKIPPED: this kernel has no BBR (modprobe tcp_bbr)");
+        fullbore_tests::tool::skip("this kernel has no BBR (modprobe tcp_bbr)");
         return;
     }
     let (library, film) = library();

@@ -92,7 +92,7 @@ mod tests {
                 assert!(!path.exists());
             }
             Err(why) => {
-                eprintln!("SKIPPED: {why}");
+                fullbore_tests::tool::skip(&why);
                 assert!(why.contains("control groups") || why.contains("root"), "{why}");
             }
         }

@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_run_that_is_stopped_ends_its_ffmpeg_and_says_so() {
         if Command::new("ffmpeg").arg("-version").output().is_err() {
-            eprintln!("SKIPPED: there is no ffmpeg on this machine (apt install ffmpeg)");
+            fullbore_tests::tool::skip("there is no ffmpeg on this machine (apt install ffmpeg)");
             return;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -130,7 +130,9 @@ fn mediainfo(file: &Path) {
     let is_here = IS_HERE.get_or_init(|| {
         let here = Command::new("mediainfo").arg("--Version").output().is_ok();
         if !here {
-            eprintln!("SKIPPED: there is no mediainfo on this machine (apt install mediainfo)");
+            fullbore_tests::tool::skip(
+                "there is no mediainfo on this machine (apt install mediainfo)",
+            );
         }
         here
     });

@@ -40,7 +40,7 @@ fn s_server(version: &str) -> Option<Program> {
 fn tickets_of_openssl_resume() {
     for version in ["-tls1_3", "-tls1_2"] {
         let Some(server) = s_server(version) else {
-            eprintln!("SKIPPED: no openssl program on this machine");
+            fullbore_tests::tool::skip("no openssl program on this machine");
             return;
         };
         let to = endpoint(server.address, Some(anyone()));
