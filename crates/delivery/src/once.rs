@@ -7,11 +7,10 @@
 //! count as gone: a few hundred KiB for each viewer, as much as is in flight. What a viewer who leaves had not taken is dropped a moment later,
 //! when its socket and the disk are done with it.
 
-use disk::{File, drop_pages};
+use disk::drop_pages;
 use reactor::{Fd, sleep, spawn};
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// What a connection may have taken without having given it to TCP: a record that is not full and one that TCP had no room for. Rounded up.
@@ -92,22 +91,6 @@ fn joined(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
 /// Drops `ranges` of a file, which the viewer has.
 pub(crate) fn drop_now(file: &Fd, ranges: Vec<Range<u64>>) {
     drop_after(None, file, ranges);
-}
-
-/// Drops `ranges` of a file, the last that the viewer has, and a moment later what is left of them: the card may hold a packet that was sent
-/// again although it had arrived. Nothing follows that would drop its pages, as after [`drop_now`].
-pub(crate) fn drop_last(file: &Rc<File>, ranges: Vec<Range<u64>>) {
-    if ranges.is_empty() {
-        return;
-    }
-    let file = Rc::clone(file);
-    spawn(async move {
-        for range in &ranges {
-            drop_pages(file.fd(), range.clone()).await;
-        }
-        let left = ranges.into_iter().filter(|range| file.has_any_page(range)).collect();
-        drop_later(file.fd(), left);
-    });
 }
 
 /// Drops `ranges` of a file that nobody sends any more, after a moment.

@@ -98,7 +98,7 @@ pub struct Bringing {
     budget: Budget,
     /// What was asked for and not sent yet: consecutive parts of a file.
     asked: VecDeque<Asked>,
-    /// The last range that was asked for without a gap, whether it was sent or given back.
+    /// The last range that was asked for without a gap, whether it was sent or given back, and in however many steps.
     asked_ever: Range<u64>,
 }
 
@@ -208,12 +208,19 @@ impl Bringing {
         };
         file.asks_disk(&range);
         spawn(ask_for(file.fd().clone(), range.clone(), Rc::clone(&share)));
-        if self.asked_ever.end != range.start {
-            self.asked_ever.start = range.start;
-        }
-        self.asked_ever.end = range.end;
+        self.asked_ever = joined(&self.asked_ever, &range);
         self.asked.push_back(Asked { range, share: Some(share) });
         true
+    }
+}
+
+/// Both ranges as one if they touch, else `next`. What was asked for, given back, and is asked for again in smaller steps may reach less far than
+/// before: what lies behind it was asked for as well, and is on its way.
+fn joined(before: &Range<u64>, next: &Range<u64>) -> Range<u64> {
+    if before.start <= next.end && next.start <= before.end {
+        before.start.min(next.start)..before.end.max(next.end)
+    } else {
+        next.clone()
     }
 }
 

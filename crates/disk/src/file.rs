@@ -223,22 +223,6 @@ impl File {
         Some(missing.unwrap_or(range.end))
     }
 
-    /// Whether any whole page of `range` is in the page cache. False where the kernel does not report it.
-    pub fn has_any_page(&self, range: &Range<u64>) -> bool {
-        let page_bytes = rustix::param::page_size() as u64;
-        let end =
-            if range.end < self.size { range.end / page_bytes * page_bytes } else { range.end };
-        let pages = range.start.next_multiple_of(page_bytes)..end;
-        if pages.is_empty() {
-            return false;
-        }
-        if let Ok(cached) = cached_pages(self.fd.borrowed(), pages.clone()) {
-            return cached > 0;
-        }
-        let view = self.view.get_or_init(|| self.make_view()).as_ref();
-        view.is_some_and(|view| matches!(view.first_cached(pages), Ok(Some(_))))
-    }
-
     /// Call this before asking the disk to bring any of `range` into the page cache.
     pub(crate) fn asks_disk(&self, range: &Range<u64>) {
         seen::forget(self.identity(), range);

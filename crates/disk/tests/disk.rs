@@ -346,6 +346,27 @@ fn who_has_waited_once_is_kept_ahead_of() {
 }
 
 #[test]
+fn what_was_asked_for_in_larger_steps_is_remembered_when_smaller_ones_follow() {
+    use fullbore_disk::{Bringing, Budget};
+    on_a_reactor(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = cold_file(folder.path(), &content(1 << 20));
+        let mut bringing = Bringing::new(Budget::new(1 << 24));
+        if !bringing.bring(&file, 0..200_000, 1 << 20, true).await.unwrap() {
+            fullbore_tests::tool::skip("this kernel does not report what is in the page cache");
+            return;
+        }
+        assert_eq!(bringing.unsent(200_000), 200_000..800_000);
+        bringing.give_back();
+        bringing.bring(&file, 250_000..260_000, 1 << 20, false).await.unwrap();
+        assert!(bringing.has_brought(&(700_000..800_000)), "the disk was asked for it before");
+        assert_eq!(bringing.unsent(260_000), 260_000..800_000);
+        bringing.bring(&file, 900_000..910_000, 1 << 20, false).await.unwrap();
+        assert!(!bringing.has_brought(&(700_000..800_000)), "only one row is remembered");
+    });
+}
+
+#[test]
 fn of_a_film_in_memory_only_what_was_evicted_is_asked_for() {
     use fullbore_disk::{Bringing, Budget};
     on_a_reactor(async {

@@ -105,20 +105,6 @@ impl View {
     /// # Errors
     /// `EAGAIN` when the kernel is short of memory for the answer.
     pub fn first_missing(&self, range: Range<u64>) -> io::Result<Option<u64>> {
-        self.first(range, false)
-    }
-
-    /// The first byte of `range` that is in the page cache; `None` when none of it is. Otherwise as
-    /// [`Self::first_missing`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn first_cached(&self, range: Range<u64>) -> io::Result<Option<u64>> {
-        self.first(range, true)
-    }
-
-    /// The first byte of `range` that is in the page cache, or the first that is not.
-    fn first(&self, range: Range<u64>, is_cached: bool) -> io::Result<Option<u64>> {
         let end = range.end.min(self.bytes as u64 - self.page_bytes as u64);
         let last = usize::try_from(end).unwrap_or(self.bytes).div_ceil(self.page_bytes);
         let mut page = usize::try_from(range.start).unwrap_or(self.bytes) / self.page_bytes;
@@ -127,7 +113,7 @@ impl View {
             let answers = &mut answers[..ASKED_PAGES_MAX.min(last - page)];
             self.ask(page, answers)?;
             // Only the lowest bit has a meaning.
-            if let Some(at) = answers.iter().position(|answer| (answer & 1 == 1) == is_cached) {
+            if let Some(at) = answers.iter().position(|answer| answer & 1 == 0) {
                 return Ok(Some(range.start.max(((page + at) * self.page_bytes) as u64)));
             }
             page += answers.len();
