@@ -410,8 +410,13 @@ fn the_access_log_holds_no_signature_and_no_session() {
     let signature = signed.split('.').nth(1).unwrap();
     assert_eq!(status(&mut viewer, &format!("{signed}?CMCD=sid%3D%22somebody%22")), 200);
     assert_eq!(status(&mut viewer, &in_query), 200);
-    let text = fullbore_tests::eventually("two lines", || {
-        fs::read_to_string(&log).ok().filter(|text| text.lines().count() == 2)
+    // A page of somebody's own plays what its address names, and every request of its player tells that address.
+    let page = format!("/player.html?src={}", signed.replace('/', "%2F"));
+    assert_eq!(status(&mut viewer, &page), 403);
+    let lines = format!("Referer: http://h{page}\r\nUser-Agent: player ({page})\r\n");
+    assert_eq!(viewer.fetch_with(&signed, &lines).status, 200);
+    let text = fullbore_tests::eventually("four lines", || {
+        fs::read_to_string(&log).ok().filter(|text| text.lines().count() == 4)
     });
     assert!(!text.contains(signature) && !text.contains("somebody"), "{text}");
     assert!(text.contains("/films/a/b.mp4?CMCD=-") && text.contains("?token=-"), "{text}");
@@ -446,6 +451,18 @@ fn a_key_that_others_may_read_stops_the_start() {
     assert!(ran.stderr.contains("chmod 600"), "{}", ran.stderr);
     let ran = fullbore(&["sign", "a", "--expires", "1h", "--key", key.to_str().unwrap()]);
     assert!(ran.code == Some(1) && ran.stderr.contains("chmod 600"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_client_that_is_no_address_is_refused_with_what_to_write() {
+    let cinema = Cinema::new("");
+    let key = cinema.path("url.key");
+    let fixed = ["sign", "a", "--expires", "1h", "--key", key.to_str().unwrap(), "--client"];
+    for wrong in ["foo", "192.0.2.7:443", "192.0.2.0/24"] {
+        let ran = fullbore(&[&fixed[..], &[wrong]].concat());
+        let says = ran.stderr.contains("such as 192.0.2.7 or 2001:db8::7");
+        assert!(ran.code == Some(2) && says, "{wrong}: {}", ran.stderr);
+    }
 }
 
 #[test]

@@ -81,6 +81,21 @@ fn ordinary_lines_are_whole() {
 }
 
 #[test]
+fn no_field_has_the_signature_of_a_token() {
+    let signature = "0a".repeat(32);
+    let page = format!("/player.html?src=%2Ft%2F1790000000.{signature}.k1.2%2Ffilms%2Fa.m3u8");
+    let lines = format!("Referer: https://h{page}\r\nUser-Agent: p ({page})\r\n");
+    let head = format!("GET {page} HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
+    let parsed = parse(head.as_bytes(), &Limits::default());
+    let Ok(Parse::Complete { request, .. }) = parsed else { panic!() };
+    let (line, page) = (entry(&request).to_json(), page.replace(&signature, "-"));
+    assert_eq!(line["target"], json!(page));
+    assert_eq!(line["referer"], json!(format!("https://h{page}")));
+    assert_eq!(line["user_agent"], json!(format!("p ({page})")));
+    assert_eq!(line["cut"], serde_json::Value::Null);
+}
+
+#[test]
 fn lines_that_wait_for_a_stuck_disk_are_bounded_by_their_bytes() {
     const LINES: u64 = 20_000;
     let lock = Arc::new(Mutex::new(()));
@@ -164,5 +179,22 @@ fn only_a_file_can_be_reopened_and_if_it_cannot_the_log_goes_on() {
     log.write(&entry(&request));
     while std::fs::read(moved.join("access.log")).unwrap().is_empty() {
         std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_place_where_no_log_can_be_is_found_without_making_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let checked = |name: &str| check(&at(name)).map_err(|error| error.kind());
+    assert_eq!(checked("access.log"), Ok(()));
+    assert!(!at("access.log").exists());
+    assert_eq!(checked("nowhere/access.log"), Err(io::ErrorKind::NotFound));
+    std::fs::write(at("file"), "").unwrap();
+    assert_eq!(checked("file"), Ok(()));
+    assert_eq!(checked("file/access.log"), Err(io::ErrorKind::NotADirectory));
+    assert_eq!(checked("."), Err(io::ErrorKind::IsADirectory));
+    for path in ["-", "/dev/null", "access.log"] {
+        check(Path::new(path)).unwrap();
     }
 }

@@ -24,6 +24,7 @@ mod make;
 mod pem;
 mod place;
 mod ring;
+mod signatures;
 mod token;
 mod verified;
 
@@ -31,5 +32,6 @@ pub use error::{Fault, KeyError, KeyFileFault};
 pub use make::{NewPair, make_key_file, make_key_pair_files};
 pub use place::{SEGMENTS, before_path, in_query, url_path, url_query};
 pub use ring::KeyRing;
+pub use signatures::signatures;
 pub use token::{Grant, Signature, Token};
 pub use verified::Verified;

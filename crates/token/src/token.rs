@@ -169,8 +169,12 @@ pub(crate) fn text(grant: &Grant<'_>, key_id: &str, signature: &Signature) -> St
 
 /// Whether `text` can be a key's id: short, safe in a URL, and without the dots that separate a token's parts.
 pub(crate) fn is_key_id(text: &str) -> bool {
-    (1..=KEY_ID_BYTES_MAX).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    (1..=KEY_ID_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_of_key_id)
+}
+
+/// Whether a key's id may have this character.
+pub(crate) fn is_of_key_id(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
 }
 
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
