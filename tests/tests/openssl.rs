@@ -204,9 +204,9 @@ fn a_version_too_old_is_refused_by_an_alert() {
     let folder = library();
     let server = Server::start(folder.path(), "");
     let said = visit(&server, "-tls1_1 -cipher DEFAULT@SECLEVEL=0");
-    // handshake_failure: TLS 1.1 has no signature algorithms extension, which rustls checks before the version.
-    assert!(said.contains("alert number 40") && !said.contains(NOTE), "{said}");
-    server.wait_for_counter("connections_ended_total{reason=\"incompatible\"}", 1);
+    // protocol_version. TLS 1.1 has no signature algorithms extension, which rustls checks before the version.
+    assert!(said.contains("alert number 70") && !said.contains(NOTE), "{said}");
+    server.wait_for_counter("connections_ended_total{reason=\"unsupported_version\"}", 1);
 }
 
 /// A viewer in the middle of a long file, who takes no more until told to.

@@ -184,7 +184,8 @@ fn answer(request: &Request, answers: &Answers, https_port: Option<u16>) -> Vec<
             b"Only GET is answered.\n",
         );
     }
-    let token = request.target().strip_prefix(PREFIX);
+    let place = request.path_and_query().unwrap_or_default();
+    let token = place.as_bytes().strip_prefix(PREFIX);
     if let Some(answer) = token.and_then(|token| answers.of(token)) {
         return plain("200 OK", b"", answer.as_bytes());
     }
@@ -236,5 +237,7 @@ mod tests {
         assert_eq!(place("/.well-known/acme-challenge/other", "a.example", 443), None);
         // The authority's question is answered before that.
         assert_eq!(place("/.well-known/acme-challenge/tok-en_1", "a.example", 443), None);
+        let absolute = "http://a.example/.well-known/acme-challenge/tok-en_1";
+        assert!(answer_to(&get(absolute, "a.example"), Some(443)).starts_with("HTTP/1.1 200"));
     }
 }

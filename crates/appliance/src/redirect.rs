@@ -149,6 +149,9 @@ mod tests {
     fn only_what_reads_and_names_a_host_is_sent_on() {
         let sent = answer("GET /a?b HTTP/1.1\r\nHost: a.example\r\n\r\n");
         assert!(sent.starts_with("HTTP/1.1 308 ") && sent.contains("https://a.example:8443/a?b"));
+        let absolute = answer("GET http://tv.example/x HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        assert!(absolute.starts_with("HTTP/1.1 308 "), "{absolute}");
+        assert!(absolute.contains("\r\nLocation: https://tv.example:8443/x\r\n"), "{absolute}");
         assert!(answer("GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 404 "));
         let posted = "POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n";
         assert!(answer(posted).starts_with("HTTP/1.1 405 "));

@@ -23,7 +23,8 @@ use crate::error::{Alert, HandshakeError};
 use crate::open::Opener;
 use crate::proofs::ACME_TLS;
 use crate::record::{
-    CONTROL_RECORD_BYTES_MAX, HEADER_BYTES, Header, PLAINTEXT_MAX, RECORD_BYTES_MAX, plain_alert,
+    CONTROL_RECORD_BYTES_MAX, HEADER_BYTES, Header, PLAINTEXT_MAX, RECORD_BYTES_MAX,
+    handshake_type, plain_alert,
 };
 use crate::retained::Retained;
 use crate::seal::Sealer;
@@ -221,6 +222,12 @@ impl Handshake {
             }
         };
         let fed = self.feed(connection, record);
+        let is_first = self.consumed_bytes == record.len();
+        if is_first && fed == Err(HandshakeError::Incompatible) && predates_tls12(record) {
+            // rustls looks for signature_algorithms, which such clients do not send, before it looks at the version. Its
+            // handshake_failure is never taken out; ours says protocol_version (RFC 5246 appendix E.1).
+            return Err(HandshakeError::UnsupportedVersion);
+        }
         flush(connection, output)?;
         fed.map(|()| record.len())
     }
@@ -324,6 +331,43 @@ fn speaks_tls12(mut record: &[u8]) -> bool {
     cipher_suites(true)
         .iter()
         .any(|suite| suite.tls13().is_none() && offered.contains(&suite.suite()))
+}
+
+/// Whether the ClientHello that is whole in `record` is of a client that knows no TLS 1.2: it names an older version, and lists no versions
+/// (RFC 8446 section 4.2.1).
+fn predates_tls12(record: &[u8]) -> bool {
+    const TLS12: u16 = 0x0303;
+    let Some([handshake_type::CLIENT_HELLO, _, _, _, major, minor, hello @ ..]) =
+        record.get(HEADER_BYTES..)
+    else {
+        return false;
+    };
+    u16::from_be_bytes([*major, *minor]) < TLS12 && !lists_versions(hello).unwrap_or(false)
+}
+
+/// Whether supported_versions is among the extensions of a ClientHello, given from behind its version. `None` if it has no extensions.
+fn lists_versions(hello: &[u8]) -> Option<bool> {
+    const RANDOM_BYTES: usize = 32;
+    const SUPPORTED_VERSIONS: [u8; 2] = [0, 43];
+    let (_, session_id) = hello.split_at_checked(RANDOM_BYTES)?;
+    let (_, suites) = split_vector(session_id, 1)?;
+    let (_, compressions) = split_vector(suites, 2)?;
+    let (_, extensions) = split_vector(compressions, 1)?;
+    let (mut extensions, _) = split_vector(extensions, 2)?;
+    while let Some((number, rest)) = extensions.split_at_checked(2) {
+        if number == SUPPORTED_VERSIONS {
+            return Some(true);
+        }
+        (_, extensions) = split_vector(rest, 2)?;
+    }
+    Some(false)
+}
+
+/// What is in the vector at the front of `bytes`, which begins with a length of so many bytes, and what follows it.
+fn split_vector(bytes: &[u8], length_bytes: usize) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_at_checked(length_bytes)?;
+    let length = length.iter().fold(0_usize, |length, byte| (length << 8) | usize::from(*byte));
+    rest.split_at_checked(length)
 }
 
 /// How our next record is protected while the handshake is not complete.

@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use httparse::{Header, Status};
 
 use crate::fields::{Field, Fields, Span, elements, values};
-use crate::target::{Target, is_host, parse_target};
+use crate::target::{Target, is_host, parse_target, split_authority};
 use crate::version::{self, Word};
 use crate::{BodyFraming, Limits, Reject, Resource};
 
@@ -130,6 +130,12 @@ impl Request {
     /// The request-target as sent, for the access log. May contain non-ASCII bytes, never controls or spaces.
     pub fn target(&self) -> &[u8] {
         self.target.slice(&self.text).unwrap_or_default()
+    }
+
+    /// The target's path and query as sent, without the scheme and host of absolute form: `http://host` has none. `None` for `OPTIONS *`.
+    pub fn path_and_query(&self) -> Option<&str> {
+        let target = std::str::from_utf8(self.target()).ok()?;
+        split_authority(target).ok().map(|(_, path_and_query)| path_and_query)
     }
 
     /// The query, without `?`, not decoded.

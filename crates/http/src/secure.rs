@@ -11,12 +11,27 @@ pub fn secure_place(request: &Request, port: u16) -> Option<Vec<u8>> {
         _ => host,
     };
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
-    let target = request.target();
-    if name.is_empty() || !name.bytes().all(is_name) || !target.starts_with(b"/") {
+    let rest = request.path_and_query()?;
+    if name.is_empty() || !name.bytes().all(is_name) {
         return None;
     }
     let port = if port == 443 { String::new() } else { format!(":{port}") };
-    Some([format!("https://{name}{port}").as_bytes(), target].concat())
+    // `http://host?query` has no path.
+    let slash = if rest.starts_with('/') { "" } else { "/" };
+    Some(format!("https://{name}{port}{slash}{}", in_ascii(rest)).into_bytes())
+}
+
+/// `text` with every byte percent-encoded that is not ASCII: a URI has none (RFC 3986 section 2).
+fn in_ascii(text: &str) -> String {
+    let mut ascii = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii() {
+            ascii.push(char::from(byte));
+        } else {
+            ascii.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    ascii
 }
 
 /// Sends a viewer on to `place`, for good.
@@ -60,6 +75,26 @@ mod tests {
         assert_eq!(place("/", "a.example:80", 8443), of("https://a.example:8443/"));
         assert_eq!(place("/", "[::1]:80", 443), of("https://[::1]/"));
         assert_eq!(secure_place(&request("GET / HTTP/1.0\r\n\r\n"), 443), None);
+        let server = request("OPTIONS * HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        assert_eq!(secure_place(&server, 443), None);
+    }
+
+    #[test]
+    fn the_host_of_a_target_in_absolute_form_is_the_place() {
+        for (target, expected) in [
+            ("http://tv.example/x?y", "https://tv.example/x?y"),
+            ("HTTP://tv.example:80/x", "https://tv.example/x"),
+            ("http://tv.example", "https://tv.example/"),
+            ("http://tv.example?y=/", "https://tv.example/?y=/"),
+        ] {
+            assert_eq!(place(target, "other.example", 443).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn what_is_not_ascii_is_percent_encoded() {
+        let encoded = place("/f\u{fc}r%20?\u{20ac}", "a.example", 443);
+        assert_eq!(encoded.as_deref(), Some("https://a.example/f%C3%BCr%20?%E2%82%AC"));
     }
 
     #[test]

@@ -134,13 +134,17 @@ pub(crate) fn parse_target(method: Method, text: &str) -> Result<Target<'_>, Rej
     if text.contains('#') {
         return Err(Reject::BadTarget); // A fragment is never sent (RFC 9110 section 7.1).
     }
-    let (authority, origin_form) =
-        if text.starts_with('/') { (None, text) } else { split_absolute(text)? };
+    let (authority, origin_form) = split_authority(text)?;
     let (path, query) = match origin_form.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (origin_form, None),
     };
     Ok(Target { resource: resource(path)?, authority, query })
+}
+
+/// The authority of a target in absolute form, and its path and query. In origin form it has no authority.
+pub(crate) fn split_authority(text: &str) -> Result<(Option<&str>, &str), Reject> {
+    if text.starts_with('/') { Ok((None, text)) } else { split_absolute(text) }
 }
 
 /// `http://authority/path?query` as (authority, path?query). The scheme need not match the connection's, because a

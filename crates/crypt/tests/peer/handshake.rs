@@ -199,15 +199,30 @@ fn client_that_rejects_the_certificate_is_counted_as_peer_alert() {
     assert!(error.is_peers_fault());
 }
 
+/// An extension of a ClientHello: X25519 alone.
+const CURVE: &[u8] = &[0, 10, 0, 4, 0, 2, 0, 29];
+
+/// The same: ECDSA over P-256 with SHA-256.
+const SCHEME: &[u8] = &[0, 13, 0, 4, 0, 2, 4, 3];
+
+/// The same: uncompressed points.
+const POINTS: &[u8] = &[0, 11, 0, 2, 1, 0];
+
 /// A ClientHello as a client of `version` (3, minor) sends it, offering one suite and no extensions
 /// but a curve, a signature scheme and uncompressed points.
 fn hello(minor: u8, suite: [u8; 2]) -> Vec<u8> {
-    let extensions: [&[u8]; 3] =
-        [&[0, 10, 0, 4, 0, 2, 0, 29], &[0, 13, 0, 4, 0, 2, 4, 3], &[0, 11, 0, 2, 1, 0]];
+    hello_with(minor, suite, &[CURVE, SCHEME, POINTS])
+}
+
+/// The same with these extensions. Without any, their length is left out, too.
+fn hello_with(minor: u8, suite: [u8; 2], extensions: &[&[u8]]) -> Vec<u8> {
     let extensions = extensions.concat();
     let mut body = vec![3, minor];
     body.extend_from_slice(&[7; 32]);
-    body.extend_from_slice(&[0, 0, 2, suite[0], suite[1], 1, 0, 0, extensions.len() as u8]);
+    body.extend_from_slice(&[0, 0, 2, suite[0], suite[1], 1, 0]);
+    if !extensions.is_empty() {
+        body.extend_from_slice(&[0, extensions.len() as u8]);
+    }
     body.extend_from_slice(&extensions);
     let mut record = vec![22, 3, 1, 0, body.len() as u8 + 4, 1, 0, 0, body.len() as u8];
     record.extend_from_slice(&body);
@@ -235,6 +250,29 @@ fn tls_1_1_is_answered_with_protocol_version() {
         assert_eq!(fatal_alert(&output), 70);
     }
     assert!(feed(&server(), &hello(3, [0xc0, 0x2b])).0.is_ok(), "the same as TLS 1.2 is fine");
+}
+
+/// Clients of TLS 1.1 and before send no signature_algorithms.
+#[test]
+fn without_signature_algorithms_old_clients_are_still_answered_with_protocol_version() {
+    const SUPPORTED_VERSIONS: &[u8] = &[0, 43, 0, 3, 2, 3, 4];
+    let suite = [0xc0, 0x2b];
+    let old: [&[&[u8]]; 3] = [&[], &[CURVE], &[CURVE, POINTS]];
+    for minor in [0, 1, 2] {
+        for extensions in old {
+            let (step, output) = feed(&server(), &hello_with(minor, suite, extensions));
+            assert_eq!(step, Err(HandshakeError::UnsupportedVersion), "{minor} {extensions:?}");
+            assert_eq!(fatal_alert(&output), 70);
+        }
+    }
+    // These know a version of ours, and lack something else.
+    let known: [(u8, &[&[u8]]); 3] =
+        [(3, &[]), (3, &[CURVE, POINTS]), (2, &[CURVE, SUPPORTED_VERSIONS])];
+    for (minor, extensions) in known {
+        let (step, output) = feed(&server(), &hello_with(minor, suite, extensions));
+        assert_eq!(step, Err(HandshakeError::Incompatible), "{minor} {extensions:?}");
+        assert_eq!(fatal_alert(&output), 40);
+    }
 }
 
 #[test]
