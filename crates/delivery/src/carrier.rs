@@ -49,6 +49,9 @@ pub trait Carrier: Sized {
     /// Waits until TCP takes bytes again or the peer is gone.
     fn writable(&self) -> impl Future<Output = ()>;
 
+    /// Bytes that were given to TCP and that the viewer has not acknowledged.
+    fn unacknowledged_bytes(&self) -> usize;
+
     /// Ends the sending direction. What was sent before still arrives.
     fn finish(&self);
 
@@ -91,6 +94,10 @@ impl Carrier for Socket {
 
     fn writable(&self) -> impl Future<Output = ()> {
         Self::writable(self)
+    }
+
+    fn unacknowledged_bytes(&self) -> usize {
+        Self::unacknowledged_bytes(self)
     }
 
     fn finish(&self) {

@@ -19,7 +19,7 @@ pub enum End {
     IdleTimeout,
     /// The handshake took too long.
     HandshakeTimeout,
-    /// TCP took not one byte within the send time-out.
+    /// The viewer took not one byte within the send time-out.
     SendTimeout,
     /// The handshake failed; the error names the reason.
     Handshake(crypt::HandshakeError),

@@ -2,11 +2,10 @@
 
 use crate::end::End;
 use crate::link::Link;
-use crate::once::{Once, drop_last, drop_later, drop_now};
+use crate::once::{Once, drop_later, drop_now};
 use disk::{File, ReadError};
 use net::Socket;
 use reactor::timeout_at;
-use std::future::Future;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -63,7 +62,7 @@ impl Leased {
     /// The kernel no longer refers to any file.
     pub(crate) fn clear(&mut self) {
         if let Some(mut held) = self.0.take() {
-            drop_last(&held.file, held.once.all());
+            drop_now(held.file.fd(), held.once.all());
         }
     }
 
@@ -85,31 +84,26 @@ impl Leased {
         if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
     }
 
-    /// Waits for `socket` to be readable or writable, as `wait` does, and checks the file from time to time.
+    /// Waits until TCP takes bytes, and checks the file from time to time.
     ///
     /// # Errors
-    /// [`ReadError::Recalled`]; [`End::SendTimeout`] at the deadline.
-    pub(crate) async fn watch_while<F: Future>(
-        &self,
-        deadline: Instant,
-        mut wait: impl FnMut() -> F,
-    ) -> Result<F::Output, End> {
+    /// [`ReadError::Recalled`]; [`End::SendTimeout`] if the viewer took nothing for too long.
+    pub(crate) async fn watch_until_writable(&self, link: &Link) -> Result<(), End> {
+        let mut stall = link.stall();
         loop {
-            let look = deadline.min(Instant::now() + RECALL_LOOKED_FOR);
-            if let Ok(output) = timeout_at(look, wait()).await {
-                return Ok(output);
+            let look = stall.look_at().min(Instant::now() + RECALL_LOOKED_FOR);
+            if timeout_at(look, link.socket.writable()).await.is_ok() {
+                return Ok(());
             }
             self.check()?;
-            if Instant::now() >= deadline {
-                return Err(End::SendTimeout);
-            }
+            link.look(&mut stall)?;
         }
     }
 
     /// Waits until the viewer has everything, so that the kernel no longer refers to any file.
     ///
     /// # Errors
-    /// As [`Self::watch_while`].
+    /// As [`Self::watch_until_writable`].
     pub(crate) async fn settle(&mut self, link: &Link) -> Result<(), End> {
         if self.is_some() {
             link.acknowledged(|| self.check()).await?;

@@ -35,6 +35,7 @@ pub mod room;
 pub mod sealing;
 mod sendfile;
 mod silos;
+mod stall;
 mod total_rate;
 mod unsent;
 

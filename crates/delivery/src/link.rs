@@ -5,6 +5,7 @@ use crate::end::End;
 use crate::handover::Offer;
 use crate::leased::RECALL_LOOKED_FOR;
 use crate::resources::Resources;
+use crate::stall::Stall;
 use crate::total_rate::Slot;
 use crate::unsent::UnsentLimit;
 use crypt::SessionInfo;
@@ -127,7 +128,7 @@ impl<C: Carrier> Link<C> {
     /// Waits until TCP takes bytes and there is memory for them: the moment of a pull.
     ///
     /// # Errors
-    /// [`End::SendTimeout`] if TCP took none for too long.
+    /// [`End::SendTimeout`] if the viewer took none for too long.
     pub async fn pull(&self) -> Result<(), End> {
         while self.resources.room.is_short() {
             self.back_off().await?;
@@ -135,8 +136,24 @@ impl<C: Carrier> Link<C> {
         if self.socket.is_writable() {
             return Ok(());
         }
-        let deadline = Instant::now() + self.resources.patience.send;
-        timeout_at(deadline, self.socket.writable()).await.map_err(|_| End::SendTimeout)
+        let mut stall = self.stall();
+        while timeout_at(stall.look_at(), self.socket.writable()).await.is_err() {
+            self.look(&mut stall)?;
+        }
+        Ok(())
+    }
+
+    /// A wait for the viewer to take bytes begins.
+    pub(crate) fn stall(&self) -> Stall {
+        Stall::begin(Instant::now(), self.resources.patience.send)
+    }
+
+    /// Looks whether the viewer takes bytes, if it is time to.
+    ///
+    /// # Errors
+    /// [`End::SendTimeout`] if it took none for too long.
+    pub(crate) fn look(&self, stall: &mut Stall) -> Result<(), End> {
+        stall.look(Instant::now(), || self.socket.unacknowledged_bytes())
     }
 
     /// Waits up to `patience` for TCP to take the rest of a window. Returns whether it does.
@@ -363,18 +380,16 @@ impl Link {
     /// stops if it fails.
     ///
     /// # Errors
-    /// The error of `check`; [`End::SendTimeout`] if it takes too long.
+    /// The error of `check`; [`End::SendTimeout`] if the viewer took nothing for too long.
     pub async fn acknowledged(&self, check: impl Fn() -> Result<(), End>) -> Result<(), End> {
         /// Nothing reports when the last byte is acknowledged. Guesses: a round trip nearby, and a few far away.
         const PAUSE_MIN: Duration = Duration::from_millis(1);
         const PAUSE_MAX: Duration = Duration::from_millis(100);
-        let deadline = Instant::now() + self.resources.patience.send;
+        let mut stall = self.stall();
         let mut pause = PAUSE_MIN;
         while self.socket.unacknowledged_bytes() > 0 {
             check()?;
-            if Instant::now() >= deadline {
-                return Err(End::SendTimeout);
-            }
+            self.look(&mut stall)?;
             sleep(pause).await;
             pause = PAUSE_MAX.min(2 * pause);
         }

@@ -68,7 +68,7 @@ pub struct DeliveryLimits {
 /// How long a viewer may take before the server does something about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// How long a connection may go without TCP taking one byte.
+    /// How long a viewer may go without taking one byte.
     pub send: Duration,
     /// How long a stalled window keeps its buffer.
     pub hold: Duration,

@@ -145,8 +145,7 @@ impl<'a> Sendfile<'a> {
                 leased.check()?;
                 link.back_off().await?;
             }
-            let deadline = Instant::now() + link.resources.patience.send;
-            leased.watch_while(deadline, || link.socket.writable()).await?;
+            leased.watch_until_writable(link).await?;
             self.limit.woken(link);
         }
         Ok(())

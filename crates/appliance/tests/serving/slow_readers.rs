@@ -1,10 +1,14 @@
-//! Slow viewers of responses that are sent from memory: they hold no copies, and the memory that they hold is bounded.
+//! Slow viewers. Of responses that are sent from memory they hold no copies, and the memory that they hold is bounded. As long as they take
+//! some bytes, they stay.
 
 use crate::support::content::Content;
+use crate::support::library::Library;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use fullbore_appliance::config::Route;
+use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 use telemetry::Family;
 use tempfile::TempDir;
 
@@ -157,4 +161,43 @@ fn the_heads_of_parts_count_while_a_viewer_keeps_them_and_no_longer() {
     assert_eq!(viewer.response(true).unwrap().status, 206, "there is room again");
     film.assert_holds(0, &served.viewer().ask("/film.mp4").body, "the film");
     served.stop();
+}
+
+/// Takes what two viewers are sent, a few bytes of each at a time, until the connection of the first ends in order. Returns how many bytes that one
+/// took, TLS included.
+fn take_slowly(first: &mut Viewer, other: &mut Viewer) -> usize {
+    let (mut taken, mut chunk) = (0, [0; 1500]);
+    loop {
+        let of_other = other.stream.read(&mut chunk).unwrap();
+        assert!(of_other > 0, "the other one was cut off");
+        match first.stream.read(&mut chunk).unwrap() {
+            0 => return taken,
+            bytes => taken += bytes,
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn those_who_take_a_little_all_the_time_do_not_time_out() {
+    const GET_LONG: &str = "GET /long.mp4 HTTP/1.1\r\nHost: h\r\n\r\n";
+    const GET_A_AND_CLOSE: &str = "GET /a.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    let library = Library::new();
+    for protocol in Protocol::ALL {
+        let served = Served::start(library.path(), protocol, |config| {
+            config.timeouts.send_seconds = 1.5;
+            // The kernel holds what such a viewer takes in some seconds, and asks for more when a third of that is gone.
+            config.net.unsent_bytes_max = Some(1 << 20);
+        });
+        let stalled = slow_viewer(&served, GET_LONG);
+        let mut in_the_middle = slow_viewer(&served, GET_LONG);
+        let mut near_the_end = slow_viewer(&served, GET_A_AND_CLOSE);
+        // At least 67 pauses, so longer than four times as long as a viewer may take nothing.
+        let taken = take_slowly(&mut near_the_end, &mut in_the_middle);
+        assert!(taken as u64 > library.a.size, "{protocol:?}: {taken} bytes of a.mp4");
+        served.await_count(Family::Ends, "send_timeout", 1);
+        assert_eq!(served.count(Family::Ends, "send_timeout"), 1, "{protocol:?}: the stalled one");
+        drop((stalled, in_the_middle));
+        served.stop();
+    }
 }

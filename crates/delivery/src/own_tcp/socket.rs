@@ -86,6 +86,11 @@ impl Carrier for Socket {
 
     async fn writable(&self) {}
 
+    fn unacknowledged_bytes(&self) -> usize {
+        let (_, acknowledged_below) = self.connection.progress();
+        self.connection.stream.borrow().end().saturating_sub(acknowledged_below) as usize
+    }
+
     fn finish(&self) {
         self.own_tcp.finish(&self.connection);
     }
