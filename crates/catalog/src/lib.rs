@@ -15,6 +15,8 @@
 //! ([`verify()`]), completes it ([`complete()`]) and removes titles ([`remove()`]). The `library` crate makes them. [`parts()`] names the files of
 //! one title.
 //!
+//! Nodes copy titles from each other. [`is_node()`] tells their requests from viewers'.
+//!
 //! The crate reads media files only to compute their sums, and it runs no other program. It follows no symbolic link, because the server
 //! refuses those that lead out of the library.
 //!
@@ -37,6 +39,7 @@ pub mod sha256;
 pub mod shelf;
 mod titles;
 mod url;
+mod user_agent;
 mod verify;
 mod workshop;
 
@@ -61,5 +64,6 @@ pub use remove::{remove, remove_replaced, remove_version};
 pub use rule::{EXAMPLES, is_manifest, is_playable, is_version, title_of, version_name};
 pub use titles::{Form, Stream, TITLES_MAX, Title, titles};
 pub use url::encode_path;
+pub use user_agent::{NODE_USER_AGENT, is_node};
 pub use verify::{Fault, verify};
 pub use workshop::Workshop;

@@ -2,6 +2,8 @@
 //!
 //! The server remembers 256 titles with what it has sent of each, and forgets the least busy when there are more. So a title is counted while it is
 //! among the 256 busiest, and what it is sent otherwise is in the report's rest: what the server has sent in all, less what it told by title.
+//!
+//! Other nodes that copy titles from here are no viewers. The server leaves them out of its titles and tells their sum, which the rest goes without.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,6 +23,8 @@ const NEW_SERVER_SECONDS: f64 = 10.0;
 pub(crate) struct ServerTitles {
     uptime_seconds: f64,
     sent_bytes: u64,
+    /// To nodes that copy titles. A server of a release before this knows none.
+    to_nodes_bytes: u64,
     titles: HashMap<String, WatchCount>,
 }
 
@@ -36,6 +40,7 @@ impl ServerTitles {
         Self {
             uptime_seconds: status["uptime_seconds"].as_f64().unwrap_or(0.0),
             sent_bytes: number(&status["total"]["response_sent_bytes_total"]),
+            to_nodes_bytes: number(&status["total"]["sent_to_nodes_bytes_total"]),
             titles: titles.collect(),
         }
     }
@@ -52,8 +57,8 @@ pub(crate) struct WatchTally {
     began: Duration,
     titles: BTreeMap<String, WatchCount>,
     rest_starts: u64,
-    /// What was sent and has no name yet. The server counts a response's bytes as they go, and names them when it ends: so this may fall below 0
-    /// for what an earlier report had in its rest.
+    /// What was sent and has no name yet. The server counts a response's bytes as they go, and says whose they were when it ends: so this may fall
+    /// below 0 for what an earlier report had in its rest.
     unnamed_bytes: i128,
     number: u64,
     closed: VecDeque<Arc<WatchReport>>,
@@ -101,7 +106,9 @@ impl WatchTally {
             None if server.uptime_seconds < NEW_SERVER_SECONDS => &nothing,
             None => return,
         };
+        let to_nodes_bytes = server.to_nodes_bytes.saturating_sub(seen.to_nodes_bytes);
         self.unnamed_bytes += i128::from(server.sent_bytes.saturating_sub(seen.sent_bytes));
+        self.unnamed_bytes -= i128::from(to_nodes_bytes);
         for (path, count) in &server.titles {
             let before = seen.titles.get(path).copied().unwrap_or_default();
             // It was forgotten meanwhile, and counts from 0 again.
@@ -172,6 +179,7 @@ mod tests {
         Some(ServerTitles {
             uptime_seconds: uptime as f64,
             sent_bytes,
+            to_nodes_bytes: 0,
             titles: titles
                 .map(|(path, starts, bytes)| {
                     ((*path).to_owned(), WatchCount { starts: *starts, bytes: *bytes })
@@ -227,6 +235,29 @@ mod tests {
         let sum: u64 = reports.iter().map(|report| report.sum().bytes).sum();
         assert_eq!(reports.iter().map(|one| one.rest.bytes).collect::<Vec<_>>(), [8000, 0, 4000]);
         assert_eq!(sum, 22_000);
+    }
+
+    #[test]
+    fn what_nodes_copy_is_no_demand_and_what_viewers_take_meanwhile_is_counted() {
+        let mut tally = tally();
+        let mut see = |second: u64, sent_bytes: u64, to_nodes_bytes: u64, viewers: u64| {
+            let status = serde_json::json!({
+                "uptime_seconds": second,
+                "total": {
+                    "response_sent_bytes_total": sent_bytes,
+                    "sent_to_nodes_bytes_total": to_nodes_bytes,
+                },
+                "titles": [{ "title": "a", "starts": viewers, "bytes": viewers * 1000 }],
+            });
+            let server = Some(ServerTitles::of(&status));
+            tally.handle(server, |_| true, Duration::from_secs(second));
+        };
+        see(1, 0, 0, 0);
+        see(60, 5_000_000, 5_000_000, 0);
+        see(120, 9_003_500, 9_000_000, 3);
+        let report = tally.after(0).unwrap();
+        assert_eq!((told(&report), report.rest.bytes), (vec![("a", 3, 3000)], 500));
+        assert_eq!(report.number, 1, "nobody watched in the first minute");
     }
 
     #[test]

@@ -247,6 +247,11 @@ fn a_title_comes_over_tls_from_a_real_node_that_changes_its_keys_and_from_none_t
             assert_eq!(counts.cluster_bytes, 0);
         }
     }
+    // It knows that a node asked, and takes nobody for a viewer.
+    server.wait_for_news();
+    assert!(server.sum("sent_to_nodes_bytes_total") > title.bytes);
+    let (_, status) = server.admin_page("/status.json");
+    assert!(status.contains("\"titles\"") && !status.contains("films/a film"), "{status}");
 }
 
 /// Hours that the clock on the wall is ahead of half past two, by day 20,000.

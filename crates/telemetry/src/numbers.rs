@@ -82,6 +82,7 @@ numbers! {
     Counter accept_pauses_total "Pauses in accepting connections, because file descriptors or memory ran out.";
     Counter requests_total "Requests read.";
     Counter response_sent_bytes_total "Bytes of responses that TCP accepted, heads and bodies, before encryption.";
+    Counter sent_to_nodes_bytes_total "Bytes that TCP accepted of responses to nodes that copy titles from here, which transport_sent_bytes_total has, too. What is counted by title is without them.";
     Counter transport_sent_bytes_total "Bytes that TCP accepted, including TLS handshakes and record overhead (excluding that overhead when the kernel encrypts).";
     Counter windows_total "Windows pulled: normally one read and one send each.";
     Counter windows_waited_total "Windows that waited until TCP could accept more; each wait is a wake-up.";

@@ -64,9 +64,13 @@ impl Session {
         let sent = self.channel.send(&outgoing).await;
         worker.numbers.sending.subtract(1);
         let taken_bytes = self.channel.taken_bytes() - taken_before;
+        let is_nodes = request.is_some_and(is_nodes);
+        if is_nodes {
+            worker.numbers.sent_to_nodes_bytes_total.add(taken_bytes);
+        }
         let library = request.filter(|_| is_file).and_then(|request| worker.libraries.of(request));
         if let (Some(library), Some(request)) = (library, request) {
-            if let Some(path) = path_of(worker, request) {
+            if let Some(path) = path_of(worker, request).filter(|_| !is_nodes) {
                 let path = library.named(path);
                 worker.reports.audience.count_title(&path, taken_bytes, is_start);
             }
@@ -103,6 +107,11 @@ fn hold(worker: &Worker, response: Response, request: Option<&Request>) -> (Resp
             (refused_as(worker, "response_memory", refusal, request), Held::default())
         }
     }
+}
+
+/// Whether a node of a fleet asks, to copy a title. That is nobody's watching, so no title's bytes and starts count it.
+fn is_nodes(request: &Request) -> bool {
+    request.field(Field::UserAgent).is_some_and(catalog::is_node)
 }
 
 /// The path of the file that `request` was answered with, without the token before it.
@@ -361,9 +370,8 @@ fn status_label(status: u16) -> &'static str {
 }
 
 impl Entry<'_> {
-    /// A header field of the request, as text.
+    /// A header field of the request, as text for the log.
     pub(crate) fn field(&self, field: Field) -> Option<String> {
-        let value = self.request?.field(field)?;
-        Some(String::from_utf8_lossy(value).into_owned())
+        self.request?.field(field).map(redact::text)
     }
 }

@@ -1,8 +1,9 @@
 //! The dashboard: its page, and the stream that fills it.
 
-use crate::support::served::Served;
+use crate::support::served::{Served, await_that};
 use crate::support::viewer::Protocol;
 use fullbore_appliance::admin::all_metrics;
+use fullbore_tests::Plain;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -98,6 +99,36 @@ fn a_snapshot_tells_what_viewers_did() {
     assert_eq!(errors.iter().find(missed).unwrap()["last_minute"], 1);
     let told = events.until(|told| told["connections"] == 1);
     assert_eq!(told["sending"], 0);
+    served.stop();
+}
+
+#[test]
+fn what_nodes_copy_is_in_the_sums_and_counts_for_no_title() {
+    let library = tempfile::tempdir().unwrap();
+    std::fs::write(library.path().join("film.mp4"), vec![7; 1 << 20]).unwrap();
+    let served = Served::start(library.path(), Protocol::Plain, |_| {});
+    let mut viewer = served.viewer();
+    for agent in ["fullbore-node/0.1.0", "fullbore-node/9", "a player, no fullbore-node/0.1.0"] {
+        let request =
+            format!("GET /film.mp4 HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {agent}\r\n\r\n");
+        viewer.send(request.as_bytes()).unwrap();
+        assert_eq!(viewer.response(true).unwrap().body.len(), 1 << 20);
+    }
+    let mut status = Value::Null;
+    let number = |value: &Value| value.as_u64().unwrap();
+    // A response is counted after it has ended.
+    let is_told = || {
+        let page = Plain::connect(served.admin()).fetch("/status.json");
+        status = serde_json::from_slice(&page.body).unwrap();
+        let is_named = status["titles"].as_array().is_some_and(|titles| !titles.is_empty());
+        is_named && number(&status["total"]["response_sent_bytes_total"]) > 3 << 20
+    };
+    await_that(is_told, || "the viewer's title is never told".to_owned());
+    let title = &status["titles"][0];
+    assert_eq!((&title["title"], number(&title["starts"])), (&Value::from("film.mp4"), 1));
+    let to_nodes = number(&status["total"]["sent_to_nodes_bytes_total"]);
+    assert!((2 << 20..3 << 20).contains(&to_nodes), "{to_nodes}");
+    assert!((1 << 20..2 << 20).contains(&number(&title["bytes"])), "{title}");
     served.stop();
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use catalog::FileRecord;
+use catalog::{FileRecord, NODE_USER_AGENT};
 use crypt::client::{ClientOptions, ClientTls, Trust};
 
 use super::block_file::BlockBuffer;
@@ -44,12 +44,7 @@ impl HttpClient {
         into: &mut Room<'_>,
     ) -> Result<(), PeerFault> {
         let deadline = Deadline::after(BLOCK_MAX);
-        let mut request = format!("GET {target} HTTP/1.1\r\nHost: {}\r\n", authority(base));
-        if let Wanted::Part { from, count, .. } = wanted {
-            let last = from + *count as u64 - 1;
-            request.push_str(&format!("Range: bytes={from}-{last}\r\n"));
-        }
-        request.push_str("\r\n");
+        let request = request(base, target, wanted);
         let ask = |mut wire: Wire| -> Result<(Wire, Head), PeerFault> {
             wire.send(request.as_bytes())?;
             let head = read_head(&mut wire, deadline)?;
@@ -82,6 +77,20 @@ impl HttpClient {
         let (host, port) = host_and_port(authority(base), self.tls.is_some());
         Wire::connect(host, port.ok_or(PeerFault::Unreachable)?, self.tls.as_ref(), deadline)
     }
+}
+
+/// The head of a request. It says that a node asks, so that the server does not count a viewer.
+fn request(base: &str, target: &str, wanted: &Wanted) -> String {
+    let (host, version) = (authority(base), env!("CARGO_PKG_VERSION"));
+    let mut head = format!(
+        "GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {NODE_USER_AGENT}{version}\r\n"
+    );
+    if let Wanted::Part { from, count, .. } = wanted {
+        let last = from + *count as u64 - 1;
+        head.push_str(&format!("Range: bytes={from}-{last}\r\n"));
+    }
+    head.push_str("\r\n");
+    head
 }
 
 /// `HOST:PORT` of `http://HOST:PORT`.
@@ -177,6 +186,24 @@ fn read_head(wire: &mut Wire, deadline: Deadline) -> Result<Head, PeerFault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_request_says_that_a_node_asks() {
+        let part = Wanted::Part { from: 10, count: 5, of: 100 };
+        for (wanted, range) in
+            [(part, "Range: bytes=10-14\r\n"), (Wanted::All { bytes_max: 9 }, "")]
+        {
+            let head = request("https://n2.example:8443", "/a/b", &wanted);
+            let agent = format!("fullbore-node/{}", env!("CARGO_PKG_VERSION"));
+            assert!(catalog::is_node(agent.as_bytes()));
+            assert_eq!(
+                head,
+                format!(
+                    "GET /a/b HTTP/1.1\r\nHost: n2.example:8443\r\nUser-Agent: {agent}\r\n{range}\r\n"
+                )
+            );
+        }
+    }
 
     #[test]
     fn a_server_s_port_is_its_scheme_s_unless_it_is_named() {
