@@ -146,6 +146,13 @@ impl Records {
         Ok(records)
     }
 
+    /// What nodes are told of the gateway of this name, if they are told of one.
+    pub(crate) fn gateway(&self, name: &Name) -> Option<GatewayRecord> {
+        let key = GatewayRecord::key(name.as_str());
+        let text = self.texts.get(&key)?;
+        GatewayRecord::read(&key, text.as_bytes()).ok()
+    }
+
     /// What they say is revoked or withdrawn.
     pub(crate) fn tombstones(&self) -> Tombstones {
         let entry = |(key, text): (&String, &String)| {

@@ -4,7 +4,9 @@ use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fleet::{JoinAnswer, JoinRequest, Keys, Name, NodeKind, NodePlace};
+use fleet::{
+    GATEWAYS_MAX, JoinAnswer, JoinRequest, Keys, Name, NodeKind, NodePlace, check_gateways,
+};
 use identity::{Credentials, CredentialsError, InvitationToken};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +38,9 @@ pub struct Membership {
     pub ceiling_bits_per_second: u64,
     /// What every node knows: keys, and where gateways are.
     pub keys: Keys,
+    /// Where gateways answered: [`GATEWAYS_MAX`] at most. Those that are no longer among the fleet's are asked until one of the fleet's has answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answered: Vec<String>,
 }
 
 /// What the operator of a box decides.
@@ -110,8 +115,11 @@ impl Membership {
             Err(error) => return Err(JoiningError::File(path, error)),
         };
         let damaged = |why: String| JoiningError::File(path.clone(), std::io::Error::other(why));
-        let own: Self = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+        let mut own: Self =
+            serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
         own.keys.check().map_err(|why| damaged(why.to_string()))?;
+        own.answered.retain(|address| check_gateways(std::slice::from_ref(address)).is_ok());
+        own.answered.truncate(GATEWAYS_MAX);
         Ok(Some(own))
     }
 
@@ -127,6 +135,32 @@ impl Membership {
         let path = state.join(FILE);
         let written = smallfile::replace(&path, &text, 0o644);
         written.map_err(|error| JoiningError::File(path, error))
+    }
+
+    /// The gateways to ask. A list that comes from a gateway may be wrong: until one of it has answered, those that did before are asked, too.
+    pub(crate) fn gateways(&self) -> Vec<String> {
+        self.keys.gateways.iter().chain(self.former_gateways()).cloned().collect()
+    }
+
+    /// Those of them that are no longer in the fleet's list.
+    pub(crate) fn former_gateways(&self) -> impl Iterator<Item = &String> {
+        self.answered.iter().filter(|address| !self.keys.gateways.contains(address))
+    }
+
+    /// Notes that a gateway answered. If it is in the fleet's list, that list is right, and those that are not in it are forgotten: somebody may
+    /// have removed them. Returns whether that changes anything.
+    pub(crate) fn note_answer(&mut self, address: &str) -> bool {
+        let told = &self.keys.gateways;
+        if !told.iter().any(|one| one == address) {
+            return false;
+        }
+        let count = self.answered.len();
+        self.answered.retain(|one| told.contains(one));
+        if self.answered.iter().any(|one| one == address) {
+            return self.answered.len() != count;
+        }
+        self.answered.push(address.to_owned());
+        true
     }
 }
 
@@ -153,7 +187,7 @@ pub async fn join(
         request: key.request(&wish.node),
     };
     request.check().map_err(|why| JoiningError::Answer(why.to_string()))?;
-    let (answer, now) = ask(gateways, token, &request).await?;
+    let (address, answer, now) = ask(gateways, token, &request).await?;
     answer.check().map_err(|why| JoiningError::Answer(why.to_string()))?;
     let credentials = Credentials::new(key, answer.certificate, answer.authority)?;
     if credentials.fingerprint() != token.fingerprint() {
@@ -171,6 +205,7 @@ pub async fn join(
         host: wish.host,
         ceiling_bits_per_second: wish.ceiling_bits_per_second,
         keys: answer.keys,
+        answered: vec![address.trim_end_matches('/').to_owned()],
     };
     // Last: with this file the box has joined.
     membership.keep(state)?;
@@ -179,12 +214,12 @@ pub async fn join(
     Ok(Joined { membership, clock_ahead_millis })
 }
 
-/// The first answer, and when it came by our clock.
+/// Where the first answer came from, the answer, and when it came by our clock.
 async fn ask(
     gateways: &[String],
     token: &InvitationToken,
     request: &JoinRequest,
-) -> Result<(JoinAnswer, i64), JoiningError> {
+) -> Result<(String, JoinAnswer, i64), JoiningError> {
     let mut troubles = Vec::new();
     for address in gateways {
         let asked = async {
@@ -192,7 +227,7 @@ async fn ask(
             gateway.post(address, "join", request, Duration::from_secs(20)).await
         };
         match asked.await {
-            Ok(answer) => return Ok((answer, now_unix_millis())),
+            Ok(answer) => return Ok((address.clone(), answer, now_unix_millis())),
             Err(Trouble::Refused { reason, text }) => {
                 troubles.push(format!("{address}: {text}"));
                 // Another gateway of the same fleet would say the same.
@@ -210,4 +245,70 @@ async fn ask(
 pub(crate) fn now_unix_millis() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RIGHT: &str = "https://gw.example:8702";
+    const WRONG: &str = "https://gw-typo.invalid:8702";
+    const OTHER: &str = "https://gw2.example:8702";
+
+    /// A node that was told of these gateways, and had answers from those.
+    fn told(gateways: &[&str], answered: &[&str]) -> Membership {
+        let owned = |all: &[&str]| all.iter().map(|&one| one.to_owned()).collect::<Vec<_>>();
+        let name = |text: &str| text.parse::<Name>().expect("a name");
+        Membership {
+            version: 1,
+            node: name("n1"),
+            place: NodePlace { site: name("paris"), cluster: name("paris-1"), rack: None },
+            kind: NodeKind::Storage,
+            host: "n1.example".to_owned(),
+            ceiling_bits_per_second: 0,
+            keys: Keys { version: 1, gateways: owned(gateways), ..Keys::default() },
+            answered: owned(answered),
+        }
+    }
+
+    #[test]
+    fn a_gateway_that_answered_is_asked_until_one_of_a_new_list_answers() {
+        let mut own = told(&[RIGHT], &[]);
+        assert!(own.note_answer(RIGHT));
+        assert!(!own.note_answer(RIGHT), "known already");
+        own.keys.gateways = vec![WRONG.to_owned()];
+        assert_eq!(own.gateways(), [WRONG, RIGHT]);
+        assert!(!own.note_answer(RIGHT), "it says nothing about the new list");
+        assert_eq!(own.gateways(), [WRONG, RIGHT]);
+        own.keys.gateways = vec![RIGHT.to_owned()];
+        assert_eq!(own.gateways(), [RIGHT]);
+    }
+
+    #[test]
+    fn a_gateway_that_was_removed_is_forgotten_once_another_one_answers() {
+        let mut own = told(&[RIGHT, OTHER], &[RIGHT, OTHER]);
+        own.keys.gateways = vec![OTHER.to_owned()];
+        assert!(own.note_answer(OTHER));
+        assert_eq!(
+            (own.gateways(), own.answered),
+            (vec![OTHER.to_owned()], vec![OTHER.to_owned()])
+        );
+    }
+
+    #[test]
+    fn addresses_that_answered_are_kept_and_bounded_and_older_files_have_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let read = || Membership::read(folder.path()).expect("read").expect("a node");
+        let own = told(&[WRONG], &[RIGHT]);
+        own.keep(folder.path()).expect("kept");
+        assert_eq!(read(), own);
+        let old = told(&[RIGHT], &[]);
+        old.keep(folder.path()).expect("kept");
+        let text = std::fs::read_to_string(folder.path().join(FILE)).expect("read");
+        assert!(!text.contains("answered"), "{text}");
+        assert_eq!(read(), old);
+        let many = [RIGHT, "http://plain.example", RIGHT, RIGHT, RIGHT, RIGHT, RIGHT];
+        told(&[WRONG], &many).keep(folder.path()).expect("kept");
+        assert_eq!(read().answered, [RIGHT; GATEWAYS_MAX]);
+    }
 }

@@ -11,6 +11,7 @@ mod changes;
 mod first_start;
 mod forgetting;
 mod in_bucket;
+mod introducing;
 mod keys;
 mod manifests;
 mod placing;
@@ -68,6 +69,8 @@ pub struct Gateway {
     plan_every: Option<Duration>,
     authority: Arc<Authority>,
     signing: PrivateBytes,
+    /// Where nodes reach it.
+    machines_url: String,
     region: Option<Name>,
     /// How long tokens of viewers work.
     token_seconds: u64,

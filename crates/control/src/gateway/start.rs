@@ -143,6 +143,7 @@ impl Gateway {
             plan_every: options.plan_every,
             authority: Arc::new(authority),
             signing: wishes.signing.clone(),
+            machines_url: options.machines_url,
             region: options.region,
             token_seconds: options.token_seconds,
             election,
@@ -166,7 +167,7 @@ impl Gateway {
             log(&format!("starting from this gateway's own disk: {problem}"));
         }
         gateway.take(beginning.records, wishes, None, beginning.store_problem).await;
-        gateway.introduce(&options.machines_url).await;
+        gateway.introduce().await;
         gateway.restore_popularity().await;
         let _ = gateway.make_snapshot().inspect_err(|problem| gateway.tell(problem));
         Ok(Arc::new(gateway))

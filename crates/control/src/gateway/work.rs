@@ -16,9 +16,10 @@ use crate::desired::{Records, Wishes};
 use crate::live::FleetView;
 use crate::moves::{DecisionCounts, ViewerMoves};
 use crate::store::StoreError;
-use crate::store::records::{FleetRecord, GatewayRecord, load};
+use crate::store::records::FleetRecord;
 
 use super::changes::By;
+use super::introducing::Again;
 
 /// How often silence is looked at.
 const TICK: Duration = Duration::from_millis(250);
@@ -89,11 +90,15 @@ impl Gateway {
     }
 
     async fn read_on(&self) {
+        let mut again = Again::default();
         let mut ticks = interval(SECOND);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             let problem = self.read_store_if_changed().await.err();
+            if problem.is_none() {
+                self.introduce_again(&mut again).await;
+            }
             self.note_store_problem(problem.map(|error| error.to_string()));
             self.follow_token_keys().await;
             self.end_read_back().await;
@@ -303,25 +308,6 @@ impl Gateway {
                 self.tell(&format!("the object {digest} cannot be had: {error}"));
                 None
             }
-        }
-    }
-
-    /// Tells nodes where this gateway is, if they do not know it yet. Without the store it stays untold until the next start.
-    pub(super) async fn introduce(&self, machines_url: &str) {
-        let record =
-            GatewayRecord { machines: machines_url.to_owned(), token_seconds: self.token_seconds };
-        let told = load::<GatewayRecord>(self.engine(), self.name.as_str()).await;
-        let told = match told {
-            Ok(Some(stored)) if stored.record == record => Ok(()),
-            Ok(_) => {
-                let by =
-                    By { who: self.name.to_string(), what: "introduce", detail: String::new() };
-                self.change(&by, self.name.as_str(), |_| Ok(record.clone())).await.map(|_| ())
-            }
-            Err(error) => Err(ApiError::from(error)),
-        };
-        if let Err(error) = told {
-            self.tell(&format!("nodes cannot be told where this gateway is: {error}"));
         }
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use fleet::{
     Condition, Desired, Digest, HeartbeatAnswer, Inventory, Keys, Load, Receipt, Signed, State,
 };
-use fullbore_control::store::{Engine, FolderStore};
+use fullbore_control::store::records::{GatewayRecord, StoreRecord};
+use fullbore_control::store::{Engine, FolderStore, Write};
 use identity::{Credentials, NODE_LIFETIME, RefusalReason};
 use node::BoxState;
 use node::beating::{self, Beating, BeatingOptions};
@@ -94,6 +95,12 @@ async fn node(fleet: &Running, state: &Path) -> (Arc<Hearing>, Beating) {
         answered: Mutex::default(),
         told: Mutex::default(),
     });
+    let beating = beat(state, Arc::clone(&own));
+    (own, beating)
+}
+
+/// It beats, with what is in `state`.
+fn beat(state: &Path, own: Arc<Hearing>) -> Beating {
     let membership = Membership::read(state).expect("read").expect("a node");
     let credentials = Credentials::read(state).expect("read");
     let short = Duration::from_millis(200);
@@ -103,8 +110,8 @@ async fn node(fleet: &Running, state: &Path) -> (Arc<Hearing>, Beating) {
         inventory_interval: short,
         ..BeatingOptions::default()
     };
-    let beating = beating::start(membership, credentials, state.to_owned(), own.clone(), options);
-    (own, beating.expect("it beats"))
+    let beating = beating::start(membership, credentials, state.to_owned(), own, options);
+    beating.expect("it beats")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,6 +144,63 @@ async fn nodes_hear_of_gateways_that_come_and_go_and_nothing_restarts() {
     let (status, answer) = first.post("/api/v1/gateways/g2/remove", json!({})).await;
     assert_eq!(status, StatusCode::NOT_FOUND, "{answer}");
     assert_eq!(first.get("/api/v1/audit").await["lines"][0]["what"], "remove-gateway");
+    first.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_told_a_wrong_address_asks_the_gateway_that_answered_before() {
+    const WRONG: &str = "https://gw-typo.invalid:8702";
+    let folder = folder();
+    let first = Running::start(folder.path()).await;
+    let state = folder.path().join("node");
+    let (own, beating) = node(&first, &state).await;
+    eventually(|| own.hears(&first).then_some(())).await;
+    let kept = || Membership::read(&state).expect("read").expect("a node");
+    eventually(|| (kept().answered == [first.machines_url.clone()]).then_some(())).await;
+
+    // The one that answers is not in the list, and the one in the list is nowhere.
+    let wrong = GatewayRecord { machines: WRONG.to_owned(), token_seconds: 60 };
+    let writes = [wrong.put("g2").expect("a record"), Write::Delete(GatewayRecord::key("g1"))];
+    first.gateway.engine().commit(&[], &writes).await.expect("kept");
+    eventually(|| (own.told() == [WRONG]).then_some(())).await;
+    let count = own.count();
+    eventually(|| (own.count() > count + 2).then_some(())).await;
+    assert_eq!(kept().keys.gateways, [WRONG]);
+
+    // Also after a start of the agent.
+    drop(beating);
+    let _beating = beat(&state, Arc::clone(&own));
+    let count = own.count();
+    eventually(|| (own.count() > count + 2).then_some(())).await;
+    let right = GatewayRecord { machines: first.machines_url.clone(), token_seconds: 60 };
+    let writes = [right.put("g1").expect("a record"), Write::Delete(GatewayRecord::key("g2"))];
+    first.gateway.engine().commit(&[], &writes).await.expect("kept");
+    eventually(|| (own.told() == [first.machines_url.clone()]).then_some(())).await;
+    first.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_gateway_whose_name_another_one_took_introduces_itself_again() {
+    let folder = folder();
+    let first = Running::start(folder.path()).await;
+    let beside = folder.path().join("beside");
+    let second = Running::start_as("g1", &beside, store(folder.path()), NODE_LIFETIME).await;
+    let told = |detail: String| {
+        let first = &first;
+        async move {
+            let audit = first.get("/api/v1/audit").await;
+            let lines = audit["lines"].as_array().expect("lines").clone();
+            lines.iter().any(|line| line["what"] == "introduce" && line["detail"] == *detail)
+        }
+    };
+    assert!(told(format!("before: {}", first.machines_url)).await, "the second one says so");
+    let again = async {
+        while !told(format!("before: {}", second.machines_url)).await {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), again).await.expect("the first one, too");
+    second.stop().await;
     first.stop().await;
 }
 

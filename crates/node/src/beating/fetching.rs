@@ -143,24 +143,24 @@ impl Shared {
     }
 
     async fn take_keys(&self, keys: Keys) -> Result<(), Trouble> {
-        let membership = {
+        let former: Vec<String> = {
             let mut own = self.membership();
+            let is_news = own.keys.gateways != keys.gateways;
             own.keys = keys.clone();
-            own.clone()
+            own.former_gateways().filter(|_| is_news).cloned().collect()
         };
-        let state_dir = self.state_dir.clone();
-        let kept = tokio::task::spawn_blocking(move || membership.keep(&state_dir)).await;
-        if let Ok(Err(error)) = kept {
-            return Err(Trouble::Failed(format!("cannot keep the fleet's keys: {error}")));
+        self.keep_membership()
+            .await
+            .map_err(|error| Trouble::Failed(format!("cannot keep the fleet's keys: {error}")))?;
+        if !former.is_empty() {
+            crate::tell(&format!(
+                "the fleet's gateways are {} now; until one of them answers, {} is asked, too",
+                keys.gateways.join(", "),
+                former.join(", ")
+            ));
         }
         self.taken().keys = Some(keys.digest());
-        self.gateways.send_if_modified(|own| {
-            let is_news = *own != keys.gateways;
-            if is_news {
-                own.clone_from(&keys.gateways);
-            }
-            is_news
-        });
+        self.ask_known();
         self.hand_over(move |state| state.handle_keys(keys)).await;
         Ok(())
     }

@@ -79,9 +79,12 @@ struct Shared {
     state: Arc<dyn BoxState>,
     boot: String,
     sequence: AtomicU64,
-    membership: Mutex<Membership>,
+    membership: Arc<Mutex<Membership>>,
+    /// Held while that is written.
+    keeping: Arc<Mutex<()>>,
     credentials: RwLock<Arc<Credentials>>,
     gateway: RwLock<Gateway>,
+    /// Those that are asked: see [`Membership::gateways`].
     gateways: watch::Sender<Vec<String>>,
     /// What was taken last, from whichever gateway.
     taken: Mutex<Taken>,
@@ -113,10 +116,11 @@ pub fn start(
         state,
         boot: format!("{:032x}", fastrand::u128(..)),
         sequence: AtomicU64::new(0),
-        gateways: watch::Sender::new(membership.keys.gateways.clone()),
+        gateways: watch::Sender::new(membership.gateways()),
         taken: Mutex::new(Taken { desired: None, keys }),
         summed: Mutex::new(None),
-        membership: Mutex::new(membership),
+        membership: Arc::new(Mutex::new(membership)),
+        keeping: Arc::default(),
         credentials: RwLock::new(Arc::new(credentials)),
         gateway: RwLock::new(gateway),
     });
@@ -191,6 +195,7 @@ async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
                 if let Some(news) = news {
                     crate::tell(&format!("{address}: {news}"));
                 }
+                shared.note_answer(address).await;
                 let (from, own) = (address.clone(), answer.clone());
                 shared.hand_over(move |state| state.handle_answer(&from, &own, ahead)).await;
                 answers.send_replace(Some(answer));
@@ -274,6 +279,40 @@ impl Shared {
 
     fn membership(&self) -> MutexGuard<'_, Membership> {
         self.membership.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what the node knows of its fleet. Two gateways tell at the same time, and the older word must not be the last one.
+    async fn keep_membership(&self) -> Result<(), String> {
+        let (membership, keeping) = (Arc::clone(&self.membership), Arc::clone(&self.keeping));
+        let state_dir = self.state_dir.clone();
+        let kept = tokio::task::spawn_blocking(move || {
+            let _turn = keeping.lock().unwrap_or_else(PoisonError::into_inner);
+            let own = membership.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            own.keep(&state_dir)
+        });
+        // A panic in there has been reported, and is not ours.
+        kept.await.unwrap_or(Ok(())).map_err(|error| error.to_string())
+    }
+
+    /// A gateway answers there: it is asked again if the fleet's list is ever wrong.
+    async fn note_answer(&self, address: &str) {
+        if !self.membership().note_answer(address) {
+            return;
+        }
+        self.ask_known();
+        if let Err(error) = self.keep_membership().await {
+            crate::tell(&format!("cannot keep which gateways answer: {error}"));
+        }
+    }
+
+    /// From now on, the gateways are asked that the node knows now.
+    fn ask_known(&self) {
+        self.gateways.send_if_modified(|asked| {
+            let known = self.membership().gateways();
+            let is_news = *asked != known;
+            *asked = known;
+            is_news
+        });
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
