@@ -14,6 +14,7 @@ use crate::clock::since_1970;
 use crate::config::Config;
 use crate::crossings::{self, Paths};
 use crate::drain::Drain;
+use crate::edge::EdgeLink;
 use crate::folders::{AllFolders, Health};
 use crate::live::{self, Live};
 use crate::offload;
@@ -79,6 +80,8 @@ pub struct Chosen {
     pub(crate) acme: Option<Arc<AcmeLink>>,
     /// Reloads that failed.
     pub(crate) reloads: Arc<Reloads>,
+    /// What a caching edge knows of its origin, if this is one.
+    pub(crate) edge: Option<Arc<EdgeLink>>,
     /// Where viewers of plain HTTP are sent, if they are.
     pub(crate) redirects: Option<Arc<Redirects>>,
 }
@@ -122,6 +125,7 @@ struct State {
     tls_stat: Option<TlsStat>,
     acme: Option<Arc<AcmeLink>>,
     reloads: Arc<Reloads>,
+    edge: Option<Arc<EdgeLink>>,
     redirects: Option<Arc<Redirects>>,
 }
 
@@ -138,7 +142,7 @@ impl Admin {
         started: Instant,
         sources: live::Sources,
     ) -> io::Result<Self> {
-        let Chosen { offload, folders, silo_map, lacks, acme, reloads, redirects } = chosen;
+        let Chosen { offload, folders, silo_map, lacks, acme, reloads, edge, redirects } = chosen;
         let draining = AtomicBool::new(false);
         let (numbers, audiences) =
             workers.into_iter().map(|worker| (worker.numbers, worker.audience)).unzip();
@@ -160,6 +164,7 @@ impl Admin {
             tls_stat: offload.seals.then(TlsStat::now),
             acme,
             reloads,
+            edge,
             redirects,
         });
         let served = Arc::clone(&state);
@@ -449,7 +454,9 @@ fn answer(state: &State, live: &Live, request: &Request) -> Response {
             });
         }
         b"healthz" => {
-            let text = match state.folders.health() {
+            let trouble = state.edge.as_ref().and_then(|edge| edge.trouble());
+            let health = trouble.map_or_else(|| state.folders.health(), Health::Lost);
+            let text = match health {
                 Health::Well => "ok\n".to_owned(),
                 Health::Partly(why) => format!("ok, but {why}\n"),
                 Health::Lost(why) => {

@@ -71,8 +71,11 @@ impl Libraries {
         self.all.get(self.hosts.library_of(None)?)
     }
 
-    /// Whether none of them can be served.
+    /// Whether none of them can be served, or an edge can fetch nothing.
     pub(crate) fn are_lost(&self) -> bool {
+        if self.edge.as_ref().is_some_and(|edge| edge.link().trouble().is_some()) {
+            return true;
+        }
         self.all.iter().all(|library| matches!(library.folders.health(), Health::Lost(_)))
     }
 

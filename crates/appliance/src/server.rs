@@ -178,7 +178,8 @@ impl Server {
         let epoch = Instant::now();
         let pins = opened.start_pins(&silos)?;
         let shared = opened.shared(keys.clone(), &own_files, shelves, pins, epoch, memory_bound)?;
-        let shared = Shared { edge, lists: Arc::clone(&lists), card_shares, ..shared };
+        let shared =
+            Shared { edge: edge.clone(), lists: Arc::clone(&lists), card_shares, ..shared };
         let log_path = opened.config.access_log.as_deref();
         let log = access_log.as_ref().zip(log_path).and_then(|(log, path)| log.reopener(path));
         let Workers { numbers, audiences, ended, ready: Ready { ring, refused_node } } =
@@ -187,7 +188,7 @@ impl Server {
         let refused_node = refused_node.or_else(take_refused_node);
         let watched = watched(&numbers, audiences);
         let reloads = Arc::<Reloads>::default();
-        let chosen = chosen(&opened, lacks.clone(), acme.clone(), Arc::clone(&reloads));
+        let chosen = chosen(&opened, lacks.clone(), acme.clone(), Arc::clone(&reloads), edge);
         let admin =
             Admin::start(Arc::clone(&estate), watched, &opened.config, chosen, epoch, sources);
         let admin = admin.map_err(StartError::Admin)?;
@@ -550,6 +551,7 @@ fn chosen(
     lacks: Vec<Lack>,
     acme: Option<Arc<AcmeLink>>,
     reloads: Arc<Reloads>,
+    edge: Option<Arc<EdgeLink>>,
 ) -> admin::Chosen {
     admin::Chosen {
         offload: opened.offload,
@@ -558,6 +560,7 @@ fn chosen(
         lacks,
         acme,
         reloads,
+        edge,
         redirects: opened.config.tls.redirect_listen.map(|_| Redirects::new(opened.address.port())),
     }
 }

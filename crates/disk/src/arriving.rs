@@ -99,6 +99,16 @@ impl ArrivedBlocks {
         }
     }
 
+    /// As [`Self::note_failed`], for all blocks that were asked for and are not there.
+    pub fn fail_asked(&self, why: u8) {
+        for (word, (asked, there)) in self.asked.iter().zip(&self.there).enumerate() {
+            let waiting = asked.load(Acquire) & !there.load(Acquire);
+            let blocks =
+                (0..64).filter(|bit| waiting >> bit & 1 == 1).map(|bit| word as u64 * 64 + bit);
+            blocks.for_each(|block| self.note_failed(block..block + 1, why));
+        }
+    }
+
     /// Nothing more comes, because of `why`. What is there stays.
     pub fn end(&self, why: u8) {
         self.ended.store(1 + u64::from(why), Release);
@@ -280,6 +290,11 @@ mod tests {
         assert_eq!(arrived.failure(&(4 * MIB..5 * MIB), before), None, "another block");
         assert_eq!(arrived.ask(0..5), [3..4]);
         arrived.forget_asked();
+        assert_eq!(arrived.ask(1..4), [1..2, 3..4]);
+        arrived.fail_asked(8);
+        assert_eq!(arrived.failure(&(MIB..2 * MIB), before), Some(8));
+        assert_eq!(arrived.failure(&(2 * MIB..3 * MIB), before), None, "it is there");
+        assert_eq!(arrived.failure(&(70 * MIB..71 * MIB), before), None, "nobody has asked for it");
         assert_eq!(arrived.ask(1..4), [1..2, 3..4]);
         arrived.note(3..4);
         assert_eq!(arrived.failure(&(3 * MIB..4 * MIB), before), None, "it came after all");

@@ -57,6 +57,11 @@ pub enum EdgeAsk {
 pub enum EdgeTold {
     /// A helper begins. What an earlier one was asked is forgotten.
     Began,
+    /// A helper cannot begin, and ends. Another one is started, but nobody answers until it begins.
+    CannotBegin {
+        /// Why, for the operator.
+        said: String,
+    },
     /// What is at a path. The packet carries the descriptor of the object's file.
     Object(Described),
     /// Nothing can be served at a path. If that is because it must not be kept, the server may ask for it with [`EdgeAsk::Pass`].
@@ -160,6 +165,8 @@ pub struct Described {
     pub cache_control: Option<String>,
     /// How long it may be served before the origin is asked again, in milliseconds.
     pub fresh_ms: u64,
+    /// For how long after that it may be served if nobody can ask the origin, in milliseconds.
+    pub stale_ms: u64,
     /// How old the origin's word on it is, in milliseconds.
     pub age_ms: u64,
     /// Whether it is served only because the origin cannot be asked.
@@ -300,6 +307,7 @@ mod tests {
             modified: Some(UNIX_SECONDS_MAX),
             cache_control: Some("max-age=60, public".into()),
             fresh_ms: u64::MAX,
+            stale_ms: u64::MAX,
             age_ms: u64::MAX,
             is_stale: false,
         };

@@ -1,10 +1,11 @@
 //! The keeper: a process that does nothing but start the helper again when it dies. The server cannot: once it runs, it may start no program.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
+use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Before a helper is started again; doubled each time, as long as helpers die young.
@@ -17,12 +18,21 @@ pub const EDGE_PAUSE_MAX: Duration = Duration::from_secs(10);
 const OLD: Duration = Duration::from_secs(60);
 
 /// Runs `helper`, and runs it again whenever it fails, which is told of `whose` helper. Pauses in between grow up to `pause_max`. Returns when it
-/// ends in order, because the server is gone.
+/// ends in order, because the server is gone, or when it fails and the server at the other end of standard input is gone.
 ///
 /// # Errors
 /// If it cannot be started at all.
-pub fn keep(whose: &str, mut helper: Command, pause_max: Duration) -> io::Result<()> {
+pub fn keep(whose: &str, helper: Command, pause_max: Duration) -> io::Result<()> {
     ignore_signals()?;
+    keep_for(io::stdin(), whose, helper, pause_max)
+}
+
+fn keep_for(
+    server: impl AsFd,
+    whose: &str,
+    mut helper: Command,
+    pause_max: Duration,
+) -> io::Result<()> {
     let mut pause = PAUSE_MIN;
     loop {
         let started = Instant::now();
@@ -30,12 +40,34 @@ pub fn keep(whose: &str, mut helper: Command, pause_max: Duration) -> io::Result
         if ended.success() {
             return Ok(());
         }
+        // A helper that cannot begin never learns that.
+        if is_gone_within(&server, Duration::ZERO) {
+            return Ok(());
+        }
         if started.elapsed() > OLD {
             pause = PAUSE_MIN;
         }
         eprintln!("fullbore: {whose} helper ended ({ended}); it is started again");
-        sleep(pause);
+        if is_gone_within(&server, pause) {
+            return Ok(());
+        }
         pause = pause_max.min(2 * pause);
+    }
+}
+
+/// Whether the server closes its end of the socket in that time. Returns as soon as it does.
+fn is_gone_within(server: &impl AsFd, time: Duration) -> bool {
+    let deadline = Instant::now() + time;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        // The kernel reports a hang-up whether or not it is asked for; what the server has sent is the next helper's.
+        let mut socket = [PollFd::new(server, PollFlags::empty())];
+        match poll(&mut socket, Timespec::try_from(left).ok().as_ref()) {
+            Err(rustix::io::Errno::INTR) => {}
+            // Without a socket there is no server.
+            Err(_) => return true,
+            Ok(found) => return found > 0,
+        }
     }
 }
 
@@ -50,4 +82,35 @@ pub fn ignore_signals() -> io::Result<()> {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line;
+
+    fn failing() -> Command {
+        Command::new("false")
+    }
+
+    #[test]
+    fn a_keeper_whose_helper_cannot_begin_ends_with_the_server() {
+        let (server, keepers) = line::pair().unwrap();
+        drop(server);
+        keep_for(keepers, "nobody's", failing(), EDGE_PAUSE_MAX).unwrap();
+    }
+
+    /// What the server has said and nobody has read does not hide that it is gone.
+    #[test]
+    fn a_server_that_ends_in_the_pause_is_noticed() {
+        let (server, keepers) = line::pair().unwrap();
+        line::send(&server, &1, None).unwrap();
+        assert!(!is_gone_within(&keepers, Duration::ZERO));
+        std::thread::scope(|scope| {
+            let kept = scope.spawn(|| is_gone_within(&keepers, Duration::from_secs(3600)));
+            drop(server);
+            assert!(kept.join().unwrap());
+        });
+        keep_for(keepers, "nobody's", failing(), EDGE_PAUSE_MAX).unwrap();
+    }
 }

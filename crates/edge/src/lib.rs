@@ -25,4 +25,4 @@ pub mod policy;
 pub mod sandbox;
 mod store;
 
-pub use origin::{OriginAddress, escaped};
+pub use origin::{OriginAddress, check_trusted, escaped};

@@ -6,8 +6,9 @@ use crate::policy::{content_range, strong_etag, terms, unsatisfied};
 use reqwest::header::{
     ACCEPT_ENCODING, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH, RANGE, USER_AGENT, VARY,
 };
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::{Client, ClientBuilder, Response, StatusCode, Url};
 use s3::{S3Refusal, S3Signer, with_causes};
+use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::time::Duration;
@@ -29,9 +30,11 @@ impl OriginAddress {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let shown = without_secrets(text);
         let wrong = |why: &str| {
+            let why = why.replace(text, &shown);
             format!(
-                "{text:?} is not the address of an origin: {why}; write one such as https://origin.example/films or s3://films/hd"
+                "{shown:?} is not the address of an origin: {why}; write one such as https://origin.example/films or s3://films/hd"
             )
         };
         if text.starts_with("s3://") {
@@ -126,6 +129,22 @@ pub(crate) enum Verdict {
     NotModified(HeaderMap),
 }
 
+/// A client that trusts those certificates that the system does, or those in the file that the environment names.
+fn client() -> Result<ClientBuilder, String> {
+    let named = std::env::var("SSL_CERT_FILE").ok().filter(|path| !path.is_empty());
+    s3::outbound(named.as_deref()).map_err(|why| {
+        format!("{why}; name a file of certificates (PEM) in SSL_CERT_FILE, or unset it")
+    })
+}
+
+/// Looks whether the certificates can be read by which an origin is trusted. The server does this before it says that it is ready.
+///
+/// # Errors
+/// Which file cannot be read, and what to do.
+pub fn check_trusted() -> io::Result<()> {
+    client().map(drop).map_err(io::Error::other)
+}
+
 /// A client of one origin.
 pub(crate) struct Origin {
     http: Client,
@@ -137,8 +156,7 @@ pub(crate) struct Origin {
 impl Origin {
     /// Nothing is asked yet. An origin that is silent for longer than `silent_max` counts as gone.
     pub(crate) fn new(address: OriginAddress, silent_max: Duration) -> Result<Self, String> {
-        let named = std::env::var("SSL_CERT_FILE").ok().filter(|path| !path.is_empty());
-        let http = s3::outbound(named.as_deref())?
+        let http = client()?
             .connect_timeout(CONNECT_MAX.min(silent_max))
             .read_timeout(silent_max)
             .no_proxy()
@@ -231,7 +249,7 @@ impl Origin {
             None => self.http.head(self.address.0.clone()),
         };
         let answer = request.header(USER_AGENT, AGENT).send().await;
-        let answer = answer.map_err(|error| with_causes(&error.without_url()))?;
+        let answer = answer.map_err(|error| in_words(&error.without_url()))?;
         match &self.signer {
             Some(signer) => signer.judge_probe(answer).await,
             None if answer.status().is_server_error() => {
@@ -337,7 +355,25 @@ fn found(answer: Response, asked: Range<u64>) -> Result<Found, Refused> {
 pub(crate) fn broken(path: &str, error: reqwest::Error) -> Refused {
     let error = error.without_url();
     let trouble = if error.is_timeout() { Trouble::TimedOut } else { Trouble::Unreachable };
-    (trouble, format!("{path}: {}", with_causes(&error)))
+    (trouble, format!("{path}: {}", in_words(&error)))
+}
+
+/// What a request failed of. A certificate that is not taken is the operator's business, so that is told with what to do.
+fn in_words(error: &reqwest::Error) -> String {
+    s3::certificate_trouble(error).unwrap_or_else(|| with_causes(error))
+}
+
+/// An address as it may be shown: without a name and a password, and without a query, in which there may be a token.
+fn without_secrets(text: &str) -> String {
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), text),
+    };
+    let (hidden, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("...@", rest));
+    match rest.split_once('?') {
+        Some((rest, _)) if scheme != "s3://" => format!("{scheme}{hidden}{rest}?..."),
+        _ => format!("{scheme}{hidden}{rest}"),
+    }
 }
 
 #[cfg(test)]
@@ -363,6 +399,22 @@ mod tests {
         assert_eq!(parts("http://[2001:db8::1]:8080"), (8080, false));
         for text in ["a", "ftp://a", "http://", "http://u@a", "http://a?b", "http://a#b"] {
             assert!(OriginAddress::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_secret_in_an_address_is_not_shown() {
+        for (text, shown) in [
+            ("http://us:pw@h/x", "http://...@h/x"),
+            ("http://us:p/w@h/x", "http://...@h/x"),
+            ("us:pw@h/x", "...@h/x"),
+            ("https://h/x?token=pw", "https://h/x?..."),
+            ("https://us:pw@h:port/", "https://...@h:port/"),
+            ("s3://us:pw@films?port=1", "s3://...@films?port=1"),
+        ] {
+            let said = OriginAddress::parse(text).unwrap_err();
+            assert!(said.contains(&format!("{shown:?}")), "{said}");
+            assert!(!said.contains("us:") && !said.contains("pw"), "{said}");
         }
     }
 

@@ -66,10 +66,10 @@ pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
     let age = seconds(text(header, AGE).as_deref()).unwrap_or_default();
     let fresh = freshness(header, &directives).min(FRESH_MAX).saturating_sub(age);
     let must_ask = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"];
-    let stale = match directives.seconds("stale-if-error") {
-        Some(stale) => stale,
-        None if must_ask.iter().any(|name| directives.has(name)) => Duration::ZERO,
-        None => STALE_UNSAID,
+    // Before `stale-if-error`: what must not be served stale is not served stale on errors either (RFC 9111 section 4.2.4).
+    let stale = match must_ask.iter().any(|name| directives.has(name)) {
+        true => Duration::ZERO,
+        false => directives.seconds("stale-if-error").unwrap_or(STALE_UNSAID),
     };
     let (content_type, modified) = passed_on(header);
     Ok(Terms { etag, content_type, modified, cache_control: directives.whole, age, fresh, stale })
@@ -259,6 +259,14 @@ mod tests {
         assert_eq!(stale("Cache-Control: max-age=1, stale-if-error=30").as_secs(), 30);
         assert_eq!(stale("Cache-Control: max-age=1, must-revalidate"), Duration::ZERO);
         assert_eq!(stale("Cache-Control: s-maxage=1"), Duration::ZERO);
+        for strict in ["must-revalidate", "Proxy-Revalidate", "no-cache", "s-maxage=1"] {
+            for line in [
+                format!("Cache-Control: max-age=1, {strict}, stale-if-error=600"),
+                format!("Cache-Control: stale-if-error=600, {strict}"),
+            ] {
+                assert_eq!(of(&[&line]).unwrap().stale, Duration::ZERO, "{line}");
+            }
+        }
         let longest = Duration::from_secs(u32::MAX.into());
         assert_eq!(stale("Cache-Control: stale-if-error=18446744073709551615"), longest);
         assert_eq!(of(&["Age: 18446744073709551615"]).unwrap().age, longest);

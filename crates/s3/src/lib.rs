@@ -21,7 +21,7 @@ pub use client::{S3Bucket, S3Object};
 pub use credentials::CREDENTIALS;
 pub use error::{S3Error, with_causes};
 pub use multipart::{PARTS_MAX, S3Part};
-pub use outbound::outbound;
+pub use outbound::{certificate_trouble, outbound};
 pub use put::{OnlyIf, PutTerms};
 pub use refusal::S3Refusal;
 pub use signer::{S3Signer, bucket_url};

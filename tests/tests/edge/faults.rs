@@ -1,8 +1,8 @@
 //! Origins that misbehave: a clear answer, a counter, and everybody else is served on.
 
 use crate::origin::{Manner, Origin};
-use crate::{MIB, edge};
-use fullbore_tests::{Plain, SmallDisk, eventually};
+use crate::{MIB, edge, launch};
+use fullbore_tests::{Plain, SmallDisk, eventually, may_open, until};
 use std::collections::BTreeMap;
 use tempfile::tempdir;
 
@@ -101,6 +101,101 @@ fn what_is_stale_is_served_no_longer_than_the_origin_allows() {
 }
 
 #[test]
+fn what_must_be_asked_about_is_not_served_stale_whatever_stands_beside_that() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let status = |path: &str| Plain::connect(server.address).fetch(path).status;
+    let strict = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage=0"];
+    let paths = ["/must", "/proxy", "/no", "/shared"];
+    for (path, directive) in paths.into_iter().zip(strict) {
+        let lines = format!("Cache-Control: max-age=0, {directive}, stale-if-error=600\r\n");
+        origin.put(path, 1, 1000, &lines);
+        assert_eq!(status(path), 200, "{directive}");
+    }
+    origin.behave(Manner::Status(500, String::new()));
+    for path in paths {
+        assert_eq!(status(path), 502, "{path}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_no_word_on_the_film_costs_the_cache_nothing() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let fetch = |path: &str| Plain::connect(server.address).fetch(path);
+    let elsewhere = "Location: http://127.0.0.1:1/maintenance\r\n".to_owned();
+    let wrong = [
+        Manner::Status(302, elsewhere),
+        Manner::Status(400, String::new()),
+        Manner::Status(418, String::new()),
+        Manner::Status(304, "ETag: \"another\"\r\n".into()),
+    ];
+    let mut films = Vec::new();
+    for (number, manner) in wrong.into_iter().enumerate() {
+        let (lax, strict) = (format!("/lax{number}"), format!("/strict{number}"));
+        let film = origin.put(&lax, 1, 2 * MIB, "Cache-Control: max-age=0\r\n");
+        origin.put(&strict, 1, 2 * MIB, "Cache-Control: no-cache\r\n");
+        origin.behave(Manner::Good);
+        assert!(fetch(&lax).body == *film && fetch(&strict).body == *film);
+        origin.behave(manner.clone());
+        assert!(fetch(&lax).body == *film, "{manner:?}");
+        assert_eq!(fetch(&strict).status, 502, "{manner:?}");
+        films.push((lax, strict, film));
+    }
+    origin.behave(Manner::Good);
+    for (lax, strict, film) in &films {
+        let got = eventually("the strict one", || {
+            let answer = fetch(strict);
+            (answer.status == 200).then_some(answer.body)
+        });
+        assert!(got == **film && fetch(lax).body == **film);
+    }
+    server.wait_for_news();
+    let bytes = films.len() as u64 * 4 * MIB as u64;
+    assert_eq!(server.sum("edge_fetched_bytes_total"), bytes, "nothing came twice");
+    origin.behave(Manner::Status(410, String::new()));
+    eventually("a film to be gone", || (fetch(&films[0].0).status == 404).then_some(()));
+}
+
+#[test]
+fn an_origin_has_sixty_four_requests_at_once_however_slow_their_bodies_are() {
+    const FILMS: usize = 100;
+    if !may_open(3 * FILMS) {
+        return;
+    }
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let good = origin.put("/good", 1, 1000, LASTING);
+    let films: Vec<_> = (0..FILMS)
+        .map(|number| {
+            let path = format!("/film{number}");
+            let film = origin.put(&path, 2 + number as u64, 2000, LASTING);
+            (path, film)
+        })
+        .collect();
+    let patient = "[edge]\nsilent_seconds = 60.0\n";
+    let server = launch(&origin, cache.path()).config(patient).arguments("--tls off").start();
+    assert!(Plain::connect(server.address).fetch("/good").body == *good);
+    origin.behave(Manner::Holds);
+    let before = origin.seen().len();
+    let ask = |(path, film): &(String, _)| {
+        let mut viewer = Plain::connect(server.address);
+        viewer.ask_with(path, "");
+        (viewer, std::sync::Arc::clone(film))
+    };
+    let viewers: Vec<_> = films.iter().map(ask).collect();
+    until("as many as may", || origin.seen().len() - before >= 64);
+    assert!(Plain::connect(server.address).fetch("/good").body == *good, "a hit waits for nobody");
+    // Time for the others to come, if they may.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(origin.seen().len() - before, 64);
+    origin.behave(Manner::Good);
+    for (mut viewer, film) in viewers {
+        assert!(viewer.answer().body == *film);
+    }
+    assert_eq!(origin.seen().len() - before, FILMS);
+}
+
+#[test]
 fn what_was_missing_is_asked_for_again_soon() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let server = edge(&origin, cache.path(), "");
@@ -168,4 +263,33 @@ fn a_full_disk_is_told_and_what_is_cached_is_served_on() {
     });
     assert!(got == *film);
     assert!(viewer.fetch("/good").body == *good);
+}
+
+#[test]
+fn a_disk_that_another_program_fills_costs_a_few_cold_objects_and_not_all() {
+    let cache = tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(cache.path(), 24 << 10) else { return };
+    let origin = Origin::start();
+    let server = edge(&origin, disk.path(), "--cache-gib 1");
+    for number in 0..12 {
+        let path = format!("/film{number}");
+        let bytes = origin.put(&path, number, MIB, LASTING);
+        assert!(Plain::connect(server.address).fetch(&path).body == *bytes);
+    }
+    std::fs::write(disk.path().join("filler"), vec![0; 32 * MIB]).expect_err("the disk is full");
+    let list = origin.put("/list", 50, 1000, "Cache-Control: no-store\r\n");
+    let new = origin.put("/new", 51, MIB, LASTING);
+    for (path, bytes) in [("/list", list), ("/new", new)] {
+        // What viewers had a moment ago stays for three seconds. Until then there is no room.
+        let got = eventually("room on the disk", || {
+            let answer = Plain::connect(server.address).fetch(path);
+            (answer.status == 200).then_some(answer.body)
+        });
+        assert!(got == *bytes, "{path}");
+    }
+    let files = std::fs::read_dir(disk.path().join("objects")).unwrap().flatten();
+    let left = files.filter(|file| file.path().extension().is_none()).count();
+    assert!(left >= 7, "{left} of 13 are left");
+    let said = server.finish();
+    assert!(!said.contains("os error"), "{said}");
 }

@@ -6,6 +6,7 @@ mod bucket;
 mod changes;
 mod faults;
 mod flaky;
+mod lost_helpers;
 mod origin;
 mod passing;
 #[path = "../../../crates/s3/tests/s3_server/mod.rs"]

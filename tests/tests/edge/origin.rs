@@ -32,6 +32,8 @@ pub(crate) enum Manner {
     Status(u16, String),
     /// It sends so many bytes of a body, and then nothing.
     Stalls(usize),
+    /// It sends the head and half of the body, and the rest once it behaves otherwise.
+    Holds,
     /// It sends so many bytes of a body, and closes.
     Breaks(usize),
     /// It sends another range than was asked for.
@@ -202,7 +204,8 @@ impl Origin {
                 Manner::Counted => object.map(|object| object.counted(number)),
                 _ => object,
             };
-            if manner == Manner::Gone || !answer(&mut stream, &seen, object, manner)? {
+            let is_held = || self.state().manner == Some(Manner::Holds);
+            if manner == Manner::Gone || !answer(&mut stream, &seen, object, manner, is_held)? {
                 return Ok(());
             }
         }
@@ -226,12 +229,13 @@ fn seen(head: &str) -> Seen {
     Seen { path, range, if_match, head: head.to_owned() }
 }
 
-/// Answers, and says whether the connection stays open.
+/// Answers, and says whether the connection stays open. What is held back is sent once nothing `is_held` any more.
 fn answer(
     stream: &mut TcpStream,
     seen: &Seen,
     object: Option<Object>,
     manner: Manner,
+    is_held: impl Fn() -> bool,
 ) -> std::io::Result<bool> {
     let mut plain = |status: &str| {
         write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").map(|()| true)
@@ -278,6 +282,14 @@ fn answer(
             stream.write_all(&body[..after.min(body.len())])?;
             std::thread::sleep(Duration::from_secs(30));
             Ok(false)
+        }
+        Manner::Holds => {
+            let (half, rest) = body.split_at(body.len() / 2);
+            stream.write_all(half)?;
+            while is_held() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            stream.write_all(rest).map(|()| true)
         }
         Manner::Breaks(after) => stream.write_all(&body[..after.min(body.len())]).map(|()| false),
         Manner::LongerThanSaid => stream.write_all(body).map(|()| false),

@@ -1,6 +1,6 @@
 //! What viewers get, what the origin is asked for it, and what is left after a restart.
 
-use crate::origin::Origin;
+use crate::origin::{Manner, Origin};
 use crate::{MIB, edge, launch};
 use fullbore_tests::{Launch, Plain, Server, Signal, eventually, may_open, tool, until};
 use std::net::ToSocketAddrs;
@@ -127,7 +127,7 @@ fn what_is_cached_is_served_after_a_restart_without_being_fetched_again() {
 }
 
 /// The processes whose parent is `parent`.
-fn children(parent: u32) -> Vec<u32> {
+pub(crate) fn children(parent: u32) -> Vec<u32> {
     let numbers = std::fs::read_dir("/proc").unwrap().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let parent_of = |number: &u32| {
@@ -170,7 +170,7 @@ fn the_helper_runs_with_the_least_privilege() {
 }
 
 /// The helper of a server: the only child of its only child.
-fn helper(server: &Server) -> u32 {
+pub(crate) fn helper(server: &Server) -> u32 {
     eventually("the helper", || {
         let keeper = children(server.process_id()).into_iter().next()?;
         children(keeper).into_iter().next()
@@ -203,6 +203,27 @@ fn a_helper_that_dies_is_started_again_and_viewers_notice_nothing() {
 }
 
 #[test]
+fn the_origins_last_word_holds_after_a_restart() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let lax = "Cache-Control: max-age=0, stale-if-error=600\r\n";
+    let strict = "Cache-Control: max-age=0, must-revalidate\r\n";
+    origin.put("/now-strict", 1, 1000, lax);
+    let film = origin.put("/now-lax", 2, 1000, strict);
+    let server = edge(&origin, cache.path(), "");
+    let fetch = |path: &str| Plain::connect(server.address).fetch(path);
+    assert_eq!((fetch("/now-strict").status, fetch("/now-lax").status), (200, 200));
+    origin.change("/now-strict", |object| object.lines = strict.into());
+    origin.change("/now-lax", |object| object.lines = lax.into());
+    assert_eq!((fetch("/now-strict").status, fetch("/now-lax").status), (200, 200));
+    server.finish();
+    origin.behave(Manner::Gone);
+    let server = edge(&origin, cache.path(), "");
+    let fetch = |path: &str| Plain::connect(server.address).fetch(path);
+    assert_eq!(fetch("/now-strict").status, 502);
+    assert!(fetch("/now-lax").body == *film);
+}
+
+#[test]
 fn the_cache_keeps_to_its_size() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     // 1/64 GiB is 16 MiB.
@@ -225,6 +246,26 @@ fn the_cache_keeps_to_its_size() {
     }
     let too_large = origin.put("/huge", 99, 17 * MIB, LASTING);
     assert_eq!(Plain::connect(server.address).fetch("/huge").status, 502, "{}", too_large.len());
+}
+
+#[test]
+fn empty_objects_are_part_of_the_caches_size() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    // 16 MiB, most of which a film takes.
+    let server = edge(&origin, cache.path(), "--cache-gib 0.015625");
+    let film = origin.put("/film", 1, 14 * MIB, LASTING);
+    assert!(Plain::connect(server.address).fetch("/film").body == *film);
+    for number in 0..400 {
+        let path = format!("/empty{number}");
+        origin.put(&path, number, 0, LASTING);
+        let status = Plain::connect(server.address).fetch(&path).status;
+        // What viewers had a moment ago stays for three seconds. Until then there is no room.
+        assert!([200, 503].contains(&status), "{path}: {status}");
+    }
+    let files = std::fs::read_dir(cache.path().join("objects")).unwrap().flatten();
+    let objects = files.filter(|file| file.path().extension().is_none());
+    let taken: u64 = objects.map(|file| file.metadata().unwrap().len() + (8 << 10)).sum();
+    assert!(taken <= 16 << 20, "{taken} bytes");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What all workers know of the origin's objects, as the helper tells it.
 
 use super::passing::{Passing, Ticket};
+use crate::redact;
 use disk::arriving::NOBODY;
 use disk::{ARRIVAL_BYTES, ArrivedBlocks};
 use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, EdgeTold, Trouble};
@@ -57,6 +58,19 @@ impl Cached {
         now.saturating_duration_since(self.at) < fresh && !self.is_ended()
     }
 
+    /// Whether it may be served if nobody can ask the origin.
+    fn may_be_stale(&self, now: Instant) -> bool {
+        let Described { fresh_ms, stale_ms, .. } = self.described;
+        let usable =
+            Duration::from_millis(fresh_ms).saturating_add(Duration::from_millis(stale_ms));
+        now.saturating_duration_since(self.at) < usable && !self.is_ended()
+    }
+
+    /// Whether whoever asks for it at `since` gets it only because the origin cannot be asked.
+    pub(super) fn is_stale(&self, since: Instant) -> bool {
+        self.described.is_stale || self.at < since && !self.is_fresh(since)
+    }
+
     pub(crate) fn is_ended(&self) -> bool {
         self.live.is_ended.load(Relaxed)
     }
@@ -82,11 +96,15 @@ struct Table {
     live: HashMap<u64, Weak<Live>>,
     /// Paths that the helper was asked about.
     asked: HashSet<String>,
-    is_gone: bool,
+    /// Why nobody answers, if that is so: the helper cannot begin, or is gone for good.
+    absence: Option<String>,
 }
 
 /// How often something happened, by reason.
 type Counts = BTreeMap<&'static str, u64>;
+
+/// What the operator is told when no helper comes any more.
+const GONE: &str = "the edge's helper and its keeper are gone: nothing is fetched any more, and what is cached is served only for as long as the origin allows; restart the server";
 
 /// What workers share.
 pub(crate) struct EdgeLink {
@@ -159,22 +177,33 @@ impl EdgeLink {
             self.remotes.iter().for_each(Remote::wake);
         }
         let mut table = self.table();
-        table.is_gone = true;
+        table.absence = Some(GONE.to_owned());
         table.live().for_each(|live| live.arrived.end(NOBODY));
         drop(table);
         self.passing.forget();
         self.remotes.iter().for_each(Remote::wake);
-        self.complain(
-            "the edge's helper and its keeper are gone: what is cached is served, and nothing is fetched; restart the server",
-        );
+        self.complain(GONE);
     }
 
     fn take(&self, told: EdgeTold, file: Option<OwnedFd>) {
         match told {
             EdgeTold::Began => {
                 let mut table = self.table();
+                table.absence = None;
                 table.asked.clear();
                 table.live().for_each(|live| live.arrived.forget_asked());
+                drop(table);
+                self.passing.forget();
+            }
+            EdgeTold::CannotBegin { said } => {
+                // It has told the operator by itself.
+                let said = library::shown(&said).into_owned();
+                let mut table = self.table();
+                table.absence =
+                    Some(format!("the edge's helper cannot begin, so nothing is fetched: {said}"));
+                table.asked.clear();
+                let why = Trouble::Unreachable.number();
+                table.live().for_each(|live| live.arrived.fail_asked(why));
                 drop(table);
                 self.passing.forget();
             }
@@ -240,7 +269,8 @@ impl EdgeLink {
         table.bound(self.objects_max);
     }
 
-    /// What is at `path`, if that is known, fresh, or was said after `since`. If not, the helper is asked.
+    /// What is at `path`, if that is known, fresh, or was said after `since`. If not, the helper is asked. While there is none, what is stale will
+    /// do for as long as the origin allows.
     pub(super) fn look(
         &self,
         path: &str,
@@ -248,18 +278,20 @@ impl EdgeLink {
         since: Instant,
     ) -> Option<Result<Arc<Cached>, Trouble>> {
         let (mut table, now) = (self.table(), Instant::now());
-        let is_gone = table.is_gone;
+        let is_absent = table.absence.is_some();
         if let Some(answer) = table.answers.get(path) {
             let is_new = answer.at >= since;
             match &answer.what {
-                Ok(cached) if cached.is_fresh(now) || is_new || is_gone => {
+                Ok(cached)
+                    if cached.is_fresh(now) || is_new || is_absent && cached.may_be_stale(now) =>
+                {
                     return Some(Ok(Arc::clone(cached)));
                 }
                 Err(why) if answer.until > now || is_new => return Some(Err(*why)),
                 _ => {}
             }
         }
-        if is_gone {
+        if is_absent {
             return Some(Err(Trouble::Unreachable));
         }
         if table.asked.insert(path.to_owned()) {
@@ -270,6 +302,14 @@ impl EdgeLink {
 
     /// Has blocks of an object brought.
     pub(super) fn bring(&self, object: u64, blocks: Range<u64>) {
+        // They are marked as asked for by now. So either this or whoever notes that there is no helper sees the other.
+        if self.trouble().is_some() {
+            if let Some(live) = self.live(object) {
+                live.arrived.note_failed(blocks, Trouble::Unreachable.number());
+            }
+            self.remotes.iter().for_each(Remote::wake);
+            return;
+        }
         let Range { start: first, end } = blocks;
         self.ask(EdgeAsk::Bring { object, first, end });
     }
@@ -278,7 +318,7 @@ impl EdgeLink {
     pub(super) fn pass(&self, path: String) -> Result<Ticket<'_>, Trouble> {
         let ticket = self.passing.begin()?;
         // After the ticket: so either this or whoever notes that the helper is gone sees the other.
-        if self.table().is_gone {
+        if self.trouble().is_some() {
             return Err(Trouble::Unreachable);
         }
         self.ask(EdgeAsk::Pass { path, ticket: ticket.number });
@@ -287,12 +327,21 @@ impl EdgeLink {
 
     /// Viewers use these objects.
     pub(super) fn note_used(&self, objects: Vec<u64>) {
+        // Nobody reads it, and it would pile up.
+        if self.trouble().is_some() {
+            return;
+        }
         self.ask(EdgeAsk::Used { objects });
     }
 
     fn ask(&self, ask: EdgeAsk) {
         // If the thread has ended, the helper is gone, which the other thread tells everybody.
         let _ = self.asks.send(ask);
+    }
+
+    /// Why nothing can be fetched, for the operator, if there is no helper.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.table().absence.clone()
     }
 
     /// What wakes a worker when there is news; once.
@@ -327,7 +376,8 @@ impl EdgeLink {
         let mut told = self.told.lock().expect("no holder of this lock can panic");
         if told.is_none_or(|last| last.elapsed() >= TOLD_EVERY) {
             *told = Some(Instant::now());
-            eprintln!("fullbore: {}", library::shown(what));
+            // A path has its token if the origin checks it and not this server.
+            eprintln!("fullbore: {}", library::shown(&redact::text(what.as_bytes())));
         }
     }
 
@@ -389,5 +439,86 @@ fn ask_all(socket: &OwnedFd, asked: &Receiver<EdgeAsk>) {
         if line::send(socket, &ask, None).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullbore_tests::until;
+    use std::os::fd::AsFd;
+
+    const HOUR_MS: u64 = 3_600_000;
+
+    /// A link, and the helper's end of its socket.
+    fn link() -> (Arc<EdgeLink>, OwnedFd) {
+        let (ours, helpers) = line::pair().unwrap();
+        let lock = tempfile::tempfile().unwrap();
+        (EdgeLink::start(ours, lock, 1, 100).unwrap(), helpers)
+    }
+
+    /// Tells of an object, and waits until that is known.
+    fn tell(link: &EdgeLink, helper: &OwnedFd, path: &str, object: u64, terms_ms: (u64, u64)) {
+        let before = Instant::now();
+        let described = Described {
+            path: path.into(),
+            object,
+            size: 1,
+            etag: "\"x\"".into(),
+            content_type: None,
+            modified: None,
+            cache_control: None,
+            fresh_ms: terms_ms.0,
+            stale_ms: terms_ms.1,
+            age_ms: 0,
+            is_stale: false,
+        };
+        let file = tempfile::tempfile().unwrap();
+        line::send(helper, &EdgeTold::Object(described), Some(file.as_fd())).unwrap();
+        until("the object to be known", || link.look(path, 0, before).is_some());
+    }
+
+    fn status(link: &EdgeLink, path: &str) -> Option<Result<u64, Trouble>> {
+        let looked = link.look(path, 0, Instant::now())?;
+        Some(looked.map(|cached| cached.live.number))
+    }
+
+    #[test]
+    fn without_a_helper_what_is_stale_is_served_only_while_the_origin_allows_it() {
+        let (link, helper) = link();
+        tell(&link, &helper, "/fresh", 1, (HOUR_MS, 0));
+        tell(&link, &helper, "/stale", 2, (0, HOUR_MS));
+        tell(&link, &helper, "/short", 3, (0, 1));
+        tell(&link, &helper, "/strict", 4, (0, 0));
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(status(&link, "/stale"), None, "the helper is asked first");
+        assert_eq!(link.trouble(), None);
+        drop(helper);
+        until("the helper to be missed", || link.trouble().is_some());
+        assert_eq!(status(&link, "/fresh"), Some(Ok(1)));
+        assert_eq!(status(&link, "/stale"), Some(Ok(2)));
+        for path in ["/short", "/strict", "/unknown"] {
+            assert_eq!(status(&link, path), Some(Err(Trouble::Unreachable)), "{path}");
+        }
+        let since = Instant::now();
+        let is_stale = |path| link.look(path, 0, since).unwrap().ok().unwrap().is_stale(since);
+        assert!(is_stale("/stale") && !is_stale("/fresh"));
+        assert!(link.trouble().unwrap().contains("restart the server"));
+    }
+
+    #[test]
+    fn a_helper_that_cannot_begin_keeps_nobody_waiting_and_the_next_one_is_asked() {
+        let (link, helper) = link();
+        assert_eq!(status(&link, "/a"), None);
+        let said = "objects is a file".to_owned();
+        line::send(&helper, &EdgeTold::CannotBegin { said }, None).unwrap();
+        until("the helper to be missed", || link.trouble().is_some());
+        assert!(link.trouble().unwrap().contains("objects is a file"));
+        assert_eq!(status(&link, "/a"), Some(Err(Trouble::Unreachable)));
+        assert_eq!(link.pass("/a".into()).err(), Some(Trouble::Unreachable));
+        line::send(&helper, &EdgeTold::Began, None).unwrap();
+        until("the next helper", || link.trouble().is_none());
+        assert_eq!(status(&link, "/a"), None);
+        assert!(link.pass("/a".into()).is_ok());
     }
 }

@@ -88,7 +88,7 @@ impl LocalEdge {
                 return Err(Trouble::TimedOut);
             }
         };
-        let lookup = match (cached.described.is_stale, has_waited) {
+        let lookup = match (cached.is_stale(since), has_waited) {
             (true, _) => "stale",
             (false, true) => "asked",
             (false, false) => "hit",

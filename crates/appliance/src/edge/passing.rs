@@ -128,6 +128,7 @@ mod tests {
             modified: None,
             cache_control: None,
             fresh_ms: 0,
+            stale_ms: 0,
             age_ms: 0,
             is_stale: false,
         };

@@ -32,12 +32,15 @@ impl Starting {
         };
         let cannot = |why| StartError::Cache { cache: cache.clone(), why };
         let lock = open(cache).map_err(cannot)?;
+        let helper = |why| StartError::Helper { why };
+        // What the helper needs, too: without this the server would be ready, and its helper could never begin.
+        edge::fetcher::prepare(cache).map_err(cannot)?;
+        edge::check_trusted().map_err(helper)?;
         let bytes_max = match config.edge.cache_gib {
             0.0 => room(cache).map_err(cannot)?,
             gib => (gib * f64::from(1 << 30)) as u64,
         };
         let (ours, theirs) = line::pair().map_err(StartError::NoDescriptors)?;
-        let helper = |why| StartError::Helper { why };
         let credentials = HandedOn::here().map_err(helper)?;
         // Whatever lies at this program's path by now, the helper is the same program as the server.
         let mut keeper = Command::new("/proc/self/exe")

@@ -1,15 +1,17 @@
 //! What is at a path: asks the origin, if what is known is not fresh.
 
-use super::{Helper, OBJECT_BYTES, refused_for, shortened};
+use super::fetching::Slot;
+use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
 use crate::contract::{BLOCK_BYTES, Described, EdgeTold, OBJECT_BYTES_MAX, Trouble};
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{Terms, terms};
-use crate::store::{Stored, trouble};
+use crate::store::Stored;
 use reqwest::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::task::block_in_place;
 
 /// How long something stale is served before a gone origin is asked again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -20,11 +22,13 @@ struct Answer {
     is_stale: bool,
     /// The bytes that came with the answer, if any did, and their blocks, which are marked as being fetched.
     body: Option<(Found, Range<u64>)>,
+    /// The slot of the request that the body answers.
+    slot: Option<Slot>,
 }
 
 impl Answer {
     fn of(object: Arc<Stored>) -> Self {
-        Self { object, is_stale: false, body: None }
+        Self { object, is_stale: false, body: None, slot: None }
     }
 }
 
@@ -46,7 +50,7 @@ impl Helper {
                 let told = EdgeTold::Object(described(&answer.object, answer.is_stale));
                 self.tell_with(told, Some(file));
                 if let Some((found, blocks)) = answer.body {
-                    self.take_in_first(answer.object, found, blocks).await;
+                    self.take_in_first(answer.object, found, blocks, answer.slot).await;
                 }
             }
             Err((why, said)) => {
@@ -64,32 +68,39 @@ impl Helper {
         let start = offset / BLOCK_BYTES * BLOCK_BYTES;
         let range = start..start + BLOCK_BYTES;
         let etag = known.as_ref().map(|object| object.etag.as_str());
-        let verdict = self.try_again(|| self.origin.look(path, range.clone(), etag)).await;
-        match (verdict, known) {
-            (Ok(Verdict::Found(found)), known) => self.found(path, found, known),
-            (Ok(Verdict::NotModified(header)), Some(known)) => self.still(known, header),
-            // Not asked for; the origin contradicts itself.
-            (Ok(Verdict::NotModified(_)), None) => Err((
-                Trouble::Wrong,
-                format!("{path}: the origin said 304, which was not asked for"),
-            )),
-            (Err((Trouble::Unreachable | Trouble::TimedOut, _)), Some(known))
-                if stale_left(&known) > Duration::ZERO =>
-            {
-                Ok(Answer { is_stale: true, ..Answer::of(known) })
+        let asked = self.try_again_with_slot(|| self.origin.look(path, range.clone(), etag)).await;
+        let (why, said) = match asked {
+            Ok((Verdict::Found(found), slot)) => {
+                let answer = self.found(path, found, known).await?;
+                let slot = answer.body.is_some().then_some(slot);
+                return Ok(Answer { slot, ..answer });
             }
-            (Err((why, said)), known) => {
-                let is_answer = !matches!(why, Trouble::Unreachable | Trouble::TimedOut);
-                if let Some(known) = known.filter(|_| is_answer) {
-                    self.end(&known, why);
+            Ok((Verdict::NotModified(header), _)) => {
+                let still = known.as_ref().map(|known| still(known, header));
+                match still {
+                    Some(Ok(())) => return Ok(Answer::of(known.expect("it is known"))),
+                    Some(Err(refused)) => refused,
+                    // Not asked for; the origin contradicts itself.
+                    None => {
+                        let said = format!("{path}: the origin said 304, which was not asked for");
+                        (Trouble::Wrong, said)
+                    }
                 }
-                Err((why, said))
             }
+            Err(refused) => refused,
+        };
+        let Some(known) = known else { return Err((why, said)) };
+        // These are the origin's word on the object. All else, a redirect to a notice of maintenance, say, is none, and the object outlives it.
+        if matches!(why, Trouble::NotFound | Trouble::Uncacheable) {
+            self.end(&known, why);
+        } else if stale_left(&known) > Duration::ZERO {
+            return Ok(Answer { is_stale: true, ..Answer::of(known) });
         }
+        Err((why, said))
     }
 
     /// The origin has sent the beginning of an object: another version than the one that was known, in most cases.
-    fn found(
+    async fn found(
         &self,
         path: &str,
         found: Found,
@@ -107,10 +118,13 @@ impl Helper {
             let said = format!("{path}: its {} bytes are more than the cache has", found.size);
             return Err((Trouble::TooLarge, said));
         }
-        let created = self.store.create(path, found.size, found.terms.clone());
-        let object = created.map(Arc::new).map_err(|error| {
-            (trouble(&error), format!("{path}: the cache cannot take it: {error}"))
-        })?;
+        block_in_place(|| self.make_room(path, None, OBJECT_BYTES))?;
+        let create = || {
+            let terms = found.terms.clone();
+            let created = block_in_place(|| self.store.create(path, found.size, terms));
+            created.map_err(|error| full_disk::refused(path, &error))
+        };
+        let object = Arc::new(self.fit(OBJECT_BYTES, create).await?);
         // Before anybody knows of the object: who asks for these blocks gets them from here.
         let blocks = found.range.start / BLOCK_BYTES..found.range.end.div_ceil(BLOCK_BYTES);
         object.take(blocks.clone());
@@ -118,35 +132,32 @@ impl Helper {
         self.known().add(Arc::clone(&object));
         Ok(Answer { body: Some((found, blocks)), ..Answer::of(object) })
     }
+}
 
-    /// The origin says that the version is still the same. What its answer does not repeat stays as it was (RFC 9111 section 4.3.4).
-    fn still(&self, known: Arc<Stored>, mut header: HeaderMap) -> Result<Answer, Refused> {
-        let before = known.said().terms;
-        let keep = |header: &mut HeaderMap, name, value: Option<&str>| {
-            if !header.contains_key(&name) {
-                if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
-                    header.insert(name, value);
-                }
-            }
-        };
-        keep(&mut header, ETAG, Some(&before.etag));
-        keep(&mut header, CACHE_CONTROL, before.cache_control.as_deref());
-        match terms(&header) {
-            Ok(now) if now.etag == before.etag => {
-                let Terms { content_type, modified, .. } = before;
-                known.renew(Terms { content_type, modified, ..now });
-                Ok(Answer::of(known))
-            }
-            Ok(_) => {
-                self.end(&known, Trouble::Wrong);
-                let said = format!("{}: the origin said 304 for another version", known.path);
-                Err((Trouble::Wrong, said))
-            }
-            Err((why, said)) => {
-                self.end(&known, why);
-                Err((why, format!("{} cannot be kept: {said}", known.path)))
+/// The origin says that the version is still the same. What its answer does not repeat stays as it was (RFC 9111 section 4.3.4).
+fn still(known: &Stored, mut header: HeaderMap) -> Result<(), Refused> {
+    let before = known.said().terms;
+    let keep = |header: &mut HeaderMap, name, value: Option<&str>| {
+        if !header.contains_key(&name) {
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+                header.insert(name, value);
             }
         }
+    };
+    keep(&mut header, ETAG, Some(&before.etag));
+    keep(&mut header, CACHE_CONTROL, before.cache_control.as_deref());
+    match terms(&header) {
+        Ok(now) if now.etag == before.etag => {
+            let Terms { content_type, modified, .. } = before;
+            // It may have to be written down, and a slow disk must not keep other objects from being asked for.
+            block_in_place(|| known.renew(Terms { content_type, modified, ..now }));
+            Ok(())
+        }
+        Ok(_) => {
+            let said = format!("{}: the origin said 304 for another version", known.path);
+            Err((Trouble::Wrong, said))
+        }
+        Err((why, said)) => Err((why, format!("{} cannot be kept: {said}", known.path))),
     }
 }
 
@@ -164,6 +175,7 @@ fn stale_left(object: &Stored) -> Duration {
 fn described(object: &Stored, is_stale: bool) -> Described {
     let said = object.said();
     let fresh = if is_stale { RETRY.min(stale_left(object)) } else { fresh_left(object) };
+    let stale = stale_left(object).saturating_sub(fresh);
     Described {
         path: object.path.clone(),
         object: object.number,
@@ -173,6 +185,7 @@ fn described(object: &Stored, is_stale: bool) -> Described {
         modified: said.terms.modified,
         cache_control: said.terms.cache_control.clone(),
         fresh_ms: fresh.as_millis() as u64,
+        stale_ms: stale.as_millis() as u64,
         age_ms: (said.terms.age + said.at.elapsed()).as_millis() as u64,
         is_stale,
     }

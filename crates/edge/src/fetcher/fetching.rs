@@ -8,8 +8,12 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::{block_in_place, spawn_blocking};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
+
+/// The right to have a request at the origin, until its answer has been read.
+pub(super) type Slot = OwnedSemaphorePermit;
 
 /// Before the next try; twice as long before the one after.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -37,15 +41,20 @@ impl Helper {
         }
     }
 
-    /// Takes in the bytes that came with the answer about a new object, and fetches what of `blocks` does not come with it.
+    /// Takes in the bytes that came with the answer about a new object, and fetches what of `blocks` does not come with it. `slot` is that of the
+    /// answer.
     pub(super) async fn take_in_first(
         self: Arc<Self>,
         object: Arc<Stored>,
         found: Found,
         blocks: Range<u64>,
+        slot: Option<Slot>,
     ) {
         let mut done_to = blocks.start;
-        if let Err(refused) = self.take_in(&object, &blocks, found, &mut done_to).await {
+        let taken_in = self.take_in(&object, &blocks, found, &mut done_to).await;
+        // Before anything is fetched: that takes a slot of its own, and nobody may wait for one while he holds another.
+        drop(slot);
+        if let Err(refused) = taken_in {
             let rest = done_to..blocks.end;
             if self.is_over(&object, &refused, rest.clone()) {
                 return;
@@ -96,7 +105,7 @@ impl Helper {
         run: &Range<u64>,
         done_to: &mut u64,
     ) -> Result<(), Refused> {
-        let _slot = self.slots.acquire().await;
+        let _slot = self.slot().await;
         let found = self.origin.bring(&object.path, object.bytes_of(run), &object.etag).await?;
         if found.terms.etag != object.etag || found.size != object.size {
             let said =
@@ -165,12 +174,8 @@ impl Helper {
         if !run.contains(&number) && object.take(one.clone()).fetch.is_empty() {
             return Ok(bytes);
         }
-        // A slow disk must not keep other objects from being fetched.
-        let written = block_in_place(|| self.write(object, number, &bytes));
-        written.map_err(|trouble| {
-            object.give_back(one.clone());
-            (trouble, format!("{}: the cache cannot take it: {}", object.path, trouble.as_str()))
-        })?;
+        let written = self.write(object, number, &bytes).await;
+        written.inspect_err(|_| object.give_back(one.clone()))?;
         self.there(object, one, bytes.len() as u64);
         Ok(bytes)
     }
@@ -203,18 +208,31 @@ impl Helper {
         &self,
         ask: impl Fn() -> F,
     ) -> Result<T, Refused> {
+        self.try_again_with_slot(ask).await.map(|(answer, _)| answer)
+    }
+
+    /// As [`Self::try_again`]. Whoever still has a body to read keeps the slot until he has read it.
+    pub(super) async fn try_again_with_slot<T, F: Future<Output = Result<T, Refused>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<(T, Slot), Refused> {
         let mut tries = 1;
         loop {
-            let slot = self.slots.acquire().await;
+            let slot = self.slot().await;
             let asked = ask().await;
-            drop(slot);
             match asked {
                 Err((why, _)) if why != Trouble::TimedOut && tries < why.tries() => {
+                    drop(slot);
                     self.try_later(why, tries).await;
                     tries += 1;
                 }
-                asked => return asked,
+                asked => return asked.map(|answer| (answer, slot)),
             }
         }
+    }
+
+    async fn slot(&self) -> Slot {
+        let slot = Arc::clone(&self.slots).acquire_owned().await;
+        slot.expect("nothing closes the semaphore")
     }
 }

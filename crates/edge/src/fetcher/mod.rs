@@ -2,27 +2,30 @@
 
 mod answering;
 mod fetching;
+mod full_disk;
 mod passing;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::keeper::ignore_signals;
 use crate::line;
-use crate::origin::{Origin, OriginAddress};
+use crate::origin::{Origin, OriginAddress, Refused};
 use crate::sandbox::{self, Confined, HelperNeeds};
 use crate::store::{Room, Store, Stored};
+use full_disk::FullDisk;
 use passing::Unpassable;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
+use tokio::task::block_in_place;
 
-/// Requests to the origin at the same time. What browsers do to one host is six; an edge stands for many viewers, and 64 requests of 8 MiB
-/// fill 10 Gb/s at 400 ms.
+/// Requests to the origin at the same time, of which each lasts until its answer has been read. What browsers do to one host is six; an edge
+/// stands for many viewers, and 64 requests of 8 MiB fill 10 Gb/s at 400 ms.
 const REQUESTS_MAX: usize = 64;
 
 /// What an object takes besides its blocks: its record, and its inodes.
@@ -53,7 +56,8 @@ struct Helper {
     told: Sender<Telling>,
     known: Mutex<Known>,
     room: Mutex<Room>,
-    slots: Semaphore,
+    full_disk: FullDisk,
+    slots: Arc<Semaphore>,
     passing: Semaphore,
     unpassable: Unpassable,
     silent_max: Duration,
@@ -71,49 +75,30 @@ struct Known {
     opening: HashSet<String>,
 }
 
+/// Makes what a helper needs below `cache`, and looks whether it can be used. The server does this before it says that it is ready.
+///
+/// # Errors
+/// Which file or folder cannot be used, and what to do.
+pub fn prepare(cache: &Path) -> io::Result<()> {
+    Store::prepare(cache).map(drop)
+}
+
 /// Serves the server at the other end of `socket`, until it is gone.
 ///
 /// # Errors
 /// If the cache cannot be used, or the system has no threads or descriptors left.
 pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     ignore_signals()?;
-    let HelperOptions { origin, cache, bytes_max, silent_max, is_confined } = options;
-    let (port, resolves) = (origin.port(), origin.is_named());
-    let origin = Origin::new(origin, silent_max).map_err(io::Error::other)?;
-    let (store, objects) = Store::open(&cache)?;
-    // What is needed only once is open, and there is no other thread yet.
-    let needed = HelperNeeds { folders: &[store.folder()], port, resolves, listens: None };
-    let confined = if is_confined { sandbox::confine(&needed) } else { Confined::not() };
-    if let Some(lacks) = &confined.lacks {
+    let helper = Helper::new(options);
+    let (helper, telling) = helper.inspect_err(|error| {
+        // If it cannot be told, the server is gone.
+        let said = shortened(&error.to_string());
+        let _ = line::send(&socket, &EdgeTold::CannotBegin { said }, None);
+    })?;
+    if let Some(lacks) = &helper.confined.lacks {
         eprintln!("fullbore: the edge's helper: {lacks}");
     }
-    let (told, telling) = channel();
-    let mut room = Room::new(bytes_max);
-    let mut known = Known::default();
-    for object in objects {
-        room.begin(
-            object.number,
-            &object.path,
-            object.stored_bytes() + OBJECT_BYTES,
-            Instant::now(),
-        );
-        known.add(Arc::new(object));
-    }
-    let (known, room) = (Mutex::new(known), Mutex::new(room));
-    let (slots, passing) = (Semaphore::new(REQUESTS_MAX), Semaphore::new(passing::AT_ONCE_MAX));
-    let unpassable = Unpassable::default();
-    let helper = Arc::new(Helper {
-        origin,
-        store,
-        told,
-        known,
-        room,
-        slots,
-        passing,
-        unpassable,
-        silent_max,
-        confined,
-    });
+    let helper = Arc::new(helper);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let out = socket.try_clone()?;
@@ -147,6 +132,47 @@ impl Known {
 }
 
 impl Helper {
+    /// Opens the cache, and gives up what is not needed any more. Returns what there will be to tell, too.
+    fn new(options: HelperOptions) -> io::Result<(Self, Receiver<Telling>)> {
+        let HelperOptions { origin, cache, bytes_max, silent_max, is_confined } = options;
+        let (port, resolves) = (origin.port(), origin.is_named());
+        let origin = Origin::new(origin, silent_max).map_err(io::Error::other)?;
+        let (store, objects) = Store::open(&cache)?;
+        // What is needed only once is open, and there is no other thread yet.
+        let needed = HelperNeeds { folders: &[store.folder()], port, resolves, listens: None };
+        let confined = if is_confined { sandbox::confine(&needed) } else { Confined::not() };
+        let (told, telling) = channel();
+        let mut room = Room::new(bytes_max);
+        let mut known = Known::default();
+        for object in objects {
+            room.begin(
+                object.number,
+                &object.path,
+                object.stored_bytes() + OBJECT_BYTES,
+                Instant::now(),
+            );
+            known.add(Arc::new(object));
+        }
+        let (known, room) = (Mutex::new(known), Mutex::new(room));
+        let slots = Arc::new(Semaphore::new(REQUESTS_MAX));
+        let passing = Semaphore::new(passing::AT_ONCE_MAX);
+        let unpassable = Unpassable::default();
+        let helper = Self {
+            origin,
+            store,
+            told,
+            known,
+            room,
+            full_disk: FullDisk::default(),
+            slots,
+            passing,
+            unpassable,
+            silent_max,
+            confined,
+        };
+        Ok((helper, telling))
+    }
+
     fn answer(self: &Arc<Self>, ask: EdgeAsk, runtime: &Runtime) {
         let helper = Arc::clone(self);
         match ask {
@@ -213,19 +239,27 @@ impl Helper {
         self.tell(EdgeTold::Ended { object: object.number, why });
     }
 
-    /// Makes room for `bytes` more of `object`.
-    fn make_room(&self, object: &Stored, bytes: u64) -> Result<(), Trouble> {
+    /// Whether blocks of an object are being fetched.
+    fn is_busy(&self, number: u64) -> bool {
+        let object = self.known().by_number.get(&number).cloned();
+        object.is_some_and(|object| object.is_busy())
+    }
+
+    /// Makes room for `bytes` more of what is at `path`, without evicting `own`.
+    fn make_room(&self, path: &str, own: Option<u64>, bytes: u64) -> Result<(), Refused> {
         let now = Instant::now();
-        let is_busy = |number: u64| {
-            let other = self.known().by_number.get(&number).cloned();
-            number == object.number || other.is_some_and(|other| other.is_busy())
-        };
+        let is_busy = |number: u64| own == Some(number) || self.is_busy(number);
         let room = self.room();
         let gone = match room.make(bytes, now, is_busy) {
             Some(none) if none.is_empty() => none,
             // More at once, because looking for the coldest takes long.
             Some(few) => room.make(bytes + room.bytes_max() / 64, now, is_busy).unwrap_or(few),
-            None => return Err(Trouble::Full),
+            None => {
+                let said = format!(
+                    "{path}: the cache is full, and viewers watch all of it; give it more with --cache-gib"
+                );
+                return Err((Trouble::Full, said));
+            }
         };
         drop(room);
         self.evict(gone);
@@ -241,21 +275,21 @@ impl Helper {
         }
     }
 
-    /// Writes a block, after making room for it. If the disk is full although the cache is not, what is cold goes until the block fits.
-    fn write(&self, object: &Arc<Stored>, block: u64, bytes: &[u8]) -> Result<(), Trouble> {
-        self.make_room(object, bytes.len() as u64)?;
-        let mut written = object.write(block, bytes);
-        while written == Err(Trouble::Full) {
-            let is_self = |number: u64| number == object.number;
-            let coldest = self.room().coldest(Instant::now(), is_self);
-            let Some(coldest) = coldest else { break };
-            self.evict(vec![coldest]);
-            written = object.write(block, bytes);
-        }
-        if written.is_ok() {
-            self.room().add(object.number, bytes.len() as u64);
-        }
-        written
+    /// Writes a block, after making room for it.
+    async fn write(&self, object: &Stored, block: u64, bytes: &[u8]) -> Result<(), Refused> {
+        let (path, length) = (&object.path, bytes.len() as u64);
+        // A slow disk must not keep other objects from being fetched.
+        block_in_place(|| self.make_room(path, Some(object.number), length))?;
+        let write = || {
+            let written = block_in_place(|| object.write(block, bytes));
+            written.map_err(|trouble| match trouble {
+                Trouble::Full => full_disk::full(path),
+                _ => (trouble, format!("{path}: the cache cannot take it: {}", trouble.as_str())),
+            })
+        };
+        self.fit(length, write).await?;
+        self.room().add(object.number, length);
+        Ok(())
     }
 }
 

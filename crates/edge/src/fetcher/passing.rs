@@ -4,15 +4,15 @@
 //! nothing, and no cookie of it is passed on. It is fetched whole before the viewer gets its first byte, because nothing names its version: were
 //! it fetched in ranges, two versions could mix.
 
-use super::{Helper, refused_for, shortened};
-use crate::contract::{Described, EdgeTold, Trouble};
+use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
+use crate::contract::{BLOCK_BYTES, Described, EdgeTold, Trouble};
 use crate::origin::{Refused, broken};
 use crate::policy::{is_coded, passed_on};
-use crate::store::trouble;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Error, Write};
+use std::io::Error;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, timeout_at};
@@ -96,10 +96,10 @@ impl Helper {
         if answer.content_length().is_some_and(|length| length > BYTES_MAX) {
             return refused(too_large);
         }
-        let cannot = |error: Error| {
-            (trouble(&error), format!("{path}: the cache's disk cannot take it: {error}"))
-        };
-        let (mut written, read) = block_in_place(|| self.store.nameless()).map_err(cannot)?;
+        let cannot = |error: Error| full_disk::refused(path, &error);
+        let begin = || block_in_place(|| self.store.nameless()).map_err(cannot);
+        let (written, read) = self.fit(OBJECT_BYTES, begin).await?;
+        let length = answer.content_length();
         let (content_type, modified) = passed_on(answer.headers());
         let (mut size, deadline) = (0, Instant::now() + 3 * self.silent_max);
         loop {
@@ -107,11 +107,15 @@ impl Helper {
             let chunk = chunk
                 .map_err(|_| (Trouble::TimedOut, format!("{path}: the origin sends too slowly")))?;
             let Some(chunk) = chunk.map_err(|error| broken(path, error))? else { break };
+            let at = size;
             size += chunk.len() as u64;
             if size > BYTES_MAX {
                 return refused(too_large);
             }
-            block_in_place(|| written.write_all(&chunk)).map_err(cannot)?;
+            // At a place, because it may be written again. If the disk is full, room is made for the rest, too.
+            let put = || block_in_place(|| written.write_all_at(&chunk, at)).map_err(cannot);
+            let rest = length.map_or(BLOCK_BYTES, |length| length.saturating_sub(at));
+            self.fit(rest, put).await?;
         }
         let described = Described {
             path: path.to_owned(),
@@ -123,6 +127,7 @@ impl Helper {
             modified,
             cache_control: Some("no-store".into()),
             fresh_ms: 0,
+            stale_ms: 0,
             age_ms: 0,
             is_stale: false,
         };

@@ -1,6 +1,7 @@
-//! Objects on disk: for each, a file as long as the object, with holes where blocks are missing, and a record of the blocks that are there.
+//! Objects on disk: for each, a file as long as the object, with holes where blocks are missing, a record of the blocks that are there, and the
+//! origin's last word on it, if that is another than the first.
 //!
-//! Both are named after the object's number. A file's length is never changed, and a block that was announced is never written again. Whoever
+//! All are named after the object's number. A file's length is never changed, and a block that was announced is never written again. Whoever
 //! has the file open may read on after it is removed.
 
 mod blocks;
@@ -15,6 +16,7 @@ use crate::policy::Terms;
 use aws_lc_rs::digest::{SHA256, digest};
 use blocks::Blocks;
 use record::{Hash, Header};
+use rustix::fs::{Access, access};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -43,6 +45,8 @@ struct State {
     blocks: Blocks,
     record: Option<File>,
     said: Said,
+    /// What is on disk of that.
+    kept: Header,
     is_ended: bool,
 }
 
@@ -60,16 +64,42 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens the store below `folder`, and returns the objects that are there. What cannot be used is removed.
+    /// Makes the folder for objects below `cache`, and looks whether a store can be in it.
+    ///
+    /// # Errors
+    /// Which file or folder cannot be used, and what to do.
+    pub(crate) fn prepare(cache: &Path) -> io::Result<PathBuf> {
+        let folder = cache.join("objects");
+        let refuse = |path: &Path, is: &str| {
+            let path = path.display();
+            Err(io::Error::other(format!(
+                "{path} {is}: move it away, or name another folder (--cache)"
+            )))
+        };
+        if fs::metadata(&folder).is_ok_and(|metadata| !metadata.is_dir()) {
+            return refuse(&folder, "is a file, and objects need a folder there");
+        }
+        let unusable = |error: &io::Error| cannot_use(&folder, error);
+        fs::create_dir_all(&folder).map_err(|error| unusable(&error))?;
+        let needed = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        access(&folder, needed).map_err(|error| unusable(&error.into()))?;
+        fs::read_dir(&folder).map_err(|error| unusable(&error))?;
+        Ok(folder)
+    }
+
+    /// Opens the store below `folder`, and returns the objects that are there. Of files that are named as the store names its own, what cannot be
+    /// used is removed. What has another name is somebody else's, and so is a folder.
     pub(crate) fn open(folder: &Path) -> io::Result<(Self, Vec<Stored>)> {
-        let folder = folder.join("objects");
-        fs::create_dir_all(&folder)?;
+        let folder = Self::prepare(folder)?;
         let mut objects = Vec::new();
         for entry in fs::read_dir(&folder)? {
             let path = entry?.path();
+            if !is_own(&path) {
+                continue;
+            }
             match path.extension() {
                 Some(extension) if extension == PASSING => {
-                    fs::remove_file(&path)?;
+                    remove(&path).map_err(|error| cannot_use(&path, &error))?;
                     continue;
                 }
                 Some(_) => continue,
@@ -78,8 +108,7 @@ impl Store {
             match Stored::read(&folder, &path) {
                 Some(object) => objects.push(object),
                 None => {
-                    fs::remove_file(&path)?;
-                    remove(&path.with_extension("record"))?;
+                    remove_all(&path).map_err(|error| cannot_use(&path, &error))?;
                 }
             }
         }
@@ -104,9 +133,10 @@ impl Store {
     pub(crate) fn create(&self, path: &str, size: u64, terms: Terms) -> io::Result<Stored> {
         let number = fastrand::u64(1..=u64::MAX >> 1);
         let name = self.folder.join(format!("{number:016x}"));
-        let record = begin(&name, &Header::new(path, size, &terms)).inspect_err(|_| {
+        let kept = Header::new(path, size, &terms);
+        let record = begin(&name, &kept).inspect_err(|_| {
             // The disk is full, perhaps: then nothing of it may stay.
-            let _ = remove(&name).and_then(|()| remove(&name.with_extension("record")));
+            let _ = remove_all(&name);
         })?;
         let (path, etag) = (path.to_owned(), terms.etag.clone());
         let said = Said { terms, at: Instant::now() };
@@ -115,6 +145,7 @@ impl Store {
             blocks: Blocks::default(),
             record: Some(record),
             said,
+            kept,
             is_ended: false,
         };
         let (folder, state) = (self.folder.clone(), Mutex::new(state));
@@ -122,10 +153,24 @@ impl Store {
     }
 }
 
+/// What keeps a store from being used, with what to do.
+fn cannot_use(path: &Path, error: &io::Error) -> io::Error {
+    let path = path.display();
+    io::Error::other(format!(
+        "{path} cannot be used: {error}; check its permissions and its disk, or name another folder (--cache)"
+    ))
+}
+
 /// Makes an object's file and its record, and returns the record.
 fn begin(name: &Path, header: &Header) -> io::Result<File> {
     options().write(true).create_new(true).open(name)?.set_len(header.size)?;
     record::create(&name.with_extension("record"), header)
+}
+
+/// Whether a file is named as the store names its own: a number of 16 lower-case hexadecimal digits.
+fn is_own(path: &Path) -> bool {
+    let digits = path.file_stem().unwrap_or_default().as_encoded_bytes();
+    digits.len() == 16 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn options() -> OpenOptions {
@@ -154,13 +199,14 @@ impl Stored {
         let at = Instant::now().checked_sub(ago.unwrap_or_default()).unwrap_or_else(Instant::now);
         let (path, size) = (header.path.clone(), header.size);
         // Whether it is still so has to be asked, but as long as the origin is gone it is served.
-        let mut terms = header.terms();
+        let mut terms = header.clone().terms();
         (terms.stale, terms.fresh) = (terms.stale.saturating_add(terms.fresh), Duration::ZERO);
         let state = State {
             recorded,
             blocks: Blocks::default(),
             record: None,
             said: Said { terms: terms.clone(), at },
+            kept: header,
             is_ended: false,
         };
         let (folder, state) = (folder.to_owned(), Mutex::new(state));
@@ -185,9 +231,20 @@ impl Stored {
         self.state().said.clone()
     }
 
-    /// The origin has said `terms` now.
+    /// The origin has said `terms` now. They are written down if other terms, or a much older word, would hold after a restart otherwise.
     pub(crate) fn renew(&self, terms: Terms) {
-        self.state().said = Said { terms, at: Instant::now() };
+        let now = Header::new(&self.path, self.size, &terms);
+        let state = &mut *self.state();
+        state.said = Said { terms, at: Instant::now() };
+        if state.is_ended || !now.is_worth_keeping(&state.kept) {
+            return;
+        }
+        let name = self.name();
+        let (record, passing) = (name.with_extension("record"), name.with_extension(PASSING));
+        // If the disk is full, the next word is tried again.
+        if record::renew(&record, &passing, &now).is_ok() {
+            state.kept = now;
+        }
     }
 
     /// The bytes of these blocks.
@@ -263,16 +320,24 @@ impl Stored {
     pub(crate) fn end(&self) {
         let mut state = self.state();
         if !std::mem::replace(&mut state.is_ended, true) {
-            // The record last: a file without one is removed at the next start, a record without a file is harmless.
-            let _ =
-                remove(&self.name()).and_then(|()| remove(&self.name().with_extension("record")));
+            let _ = remove_all(&self.name());
         }
     }
 }
 
+/// Removes an object. The record last: a file without one is removed at the next start, a record without a file is harmless, and so are terms.
+fn remove_all(name: &Path) -> io::Result<()> {
+    remove(name)?;
+    remove(&name.with_extension(record::TERMS))?;
+    remove(&name.with_extension("record"))
+}
+
+/// Removes a file. A folder stays: it is not the store's.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) => {
+            Err(error)
+        }
         _ => Ok(()),
     }
 }
@@ -320,6 +385,34 @@ mod tests {
     }
 
     #[test]
+    fn after_a_restart_the_origins_last_word_holds() {
+        let folder = tempdir().unwrap();
+        let (store, _) = Store::open(folder.path()).unwrap();
+        let object = store.create("/a", 3, terms()).unwrap();
+        object.write(0, b"abc").unwrap();
+        let strict = Terms {
+            cache_control: Some("max-age=1, must-revalidate".into()),
+            fresh: Duration::from_secs(1),
+            stale: Duration::ZERO,
+            ..terms()
+        };
+        object.renew(strict.clone());
+        let (_, objects) = Store::open(folder.path()).unwrap();
+        let [again] = &objects[..] else { panic!("{} objects", objects.len()) };
+        let said = again.said().terms;
+        assert_eq!((&said.cache_control, said.stale), (&strict.cache_control, strict.fresh));
+        assert_eq!(again.take(0..1).recorded, [0], "its blocks are there");
+        // So is one that came after a restart.
+        again.renew(terms());
+        let (_, objects) = Store::open(folder.path()).unwrap();
+        assert_eq!(objects[0].said().terms.stale, terms().fresh + terms().stale);
+        // One that has ended leaves nothing.
+        objects[0].end();
+        objects[0].renew(strict);
+        assert_eq!(fs::read_dir(folder.path().join("objects")).unwrap().count(), 0);
+    }
+
+    #[test]
     fn what_cannot_be_used_is_removed() {
         let folder = tempdir().unwrap();
         let (store, _) = Store::open(folder.path()).unwrap();
@@ -329,11 +422,32 @@ mod tests {
         fs::write(torn.name().with_extension("record"), "{\"path\":").unwrap();
         let lone = store.create("/c", 10, terms()).unwrap();
         fs::remove_file(lone.name().with_extension("record")).unwrap();
-        let left = folder.path().join("objects/1.passing");
+        let left = folder.path().join("objects/0000000000000001.passing");
         fs::write(&left, "for nobody any more").unwrap();
         assert!(Store::open(folder.path()).unwrap().1.is_empty());
         assert!(!left.exists());
         assert!(!shorter.name().exists() && !torn.name().exists() && !lone.name().exists());
+    }
+
+    #[test]
+    fn files_and_folders_of_others_stay() {
+        let folder = tempdir().unwrap();
+        let objects = folder.path().join("objects");
+        let files = ["README", "1", "1.passing", "readme.passing", "00000000000000AB", "notes.txt"];
+        let folders = ["lost+found", "00000000000000cd", "00000000000000ef.passing"];
+        fs::create_dir(&objects).unwrap();
+        files.iter().for_each(|name| fs::write(objects.join(name), "hi").unwrap());
+        folders.iter().for_each(|name| fs::create_dir(objects.join(name)).unwrap());
+        let own = objects.join("0000000000000012");
+        fs::write(&own, "without a record").unwrap();
+        let (store, found) = Store::open(folder.path()).unwrap();
+        assert!(found.is_empty());
+        for name in files.iter().chain(&folders) {
+            assert!(objects.join(name).exists(), "{name} is gone");
+        }
+        assert!(!own.exists(), "it is named as an object");
+        store.create("/a", 3, terms()).unwrap();
+        assert_eq!(Store::open(folder.path()).unwrap().1.len(), 1);
     }
 
     #[test]

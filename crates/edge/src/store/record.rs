@@ -2,6 +2,10 @@
 //!
 //! Lines are appended. One that a crash has torn is not believed, nor is anything after it. A line may say more than the disk kept: so the bytes
 //! of a block are compared with its hash before they are announced again.
+//!
+//! What the origin says later of the same version stands in a file beside it, with the ending `terms`: a line like the record's first one, which
+//! then counts in its place. It is replaced whole, so a crash leaves the earlier word. A record stays as it is, because it grows with its object
+//! (a line for each MiB), and origins may be asked every second.
 
 use crate::policy::Terms;
 use serde::{Deserialize, Serialize};
@@ -14,6 +18,13 @@ use std::time::{Duration, SystemTime};
 
 /// The SHA-256 of a block.
 pub(super) type Hash = [u8; 32];
+
+/// The ending of the file that has the origin's later word.
+pub(super) const TERMS: &str = "terms";
+
+/// Of the time for which an object may be served after the origin's word, so much may be lost to a restart: one part in eight. So an object that
+/// is asked about all the time costs eight small writes in that time (by default one in three hours), however often it is asked about.
+const LOST_PARTS: u64 = 8;
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +58,29 @@ impl Header {
         }
     }
 
+    /// Whether it has to be written where `kept` is on disk: because it says something else, or allows less, or is so much newer that a restart
+    /// would cost the object too much of its time.
+    pub(super) fn is_worth_keeping(&self, kept: &Self) -> bool {
+        // Seconds are cut off on both sides.
+        let is_stricter = self.end_unix_seconds().saturating_add(1) < kept.end_unix_seconds();
+        let is_other = (self.stale_seconds, &self.cache_control, &self.content_type, self.modified)
+            != (kept.stale_seconds, &kept.cache_control, &kept.content_type, kept.modified);
+        // What may not be served without asking gains nothing by being newer.
+        let lasts = self.end_unix_seconds() - self.said_unix_seconds;
+        let later = self.said_unix_seconds.saturating_sub(kept.said_unix_seconds);
+        is_stricter || is_other || (lasts > 0 && later >= (lasts / LOST_PARTS).max(1))
+    }
+
+    /// Until when it may be served, the origin being gone.
+    fn end_unix_seconds(&self) -> u64 {
+        self.said_unix_seconds.saturating_add(self.fresh_seconds).saturating_add(self.stale_seconds)
+    }
+
+    /// Whether both are about the same version of the same object.
+    fn is_of_same(&self, other: &Self) -> bool {
+        (&self.path, self.size, &self.etag) == (&other.path, other.size, &other.etag)
+    }
+
     pub(super) fn terms(self) -> Terms {
         Terms {
             etag: self.etag,
@@ -64,10 +98,23 @@ impl Header {
 pub(super) fn create(path: &Path, header: &Header) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let mut file = options.append(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(&line(header)?)?;
+    Ok(file)
+}
+
+/// Notes the origin's later word on the object of the record at `path`. `passing` is a name to write under first.
+pub(super) fn renew(path: &Path, passing: &Path, header: &Header) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(passing)?;
+    let renewed = file.write_all(&line(header)?);
+    let renewed = renewed.and_then(|()| fs::rename(passing, path.with_extension(TERMS)));
+    renewed.inspect_err(|_| drop(fs::remove_file(passing)))
+}
+
+fn line(header: &Header) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(header).map_err(io::Error::other)?;
     line.push(b'\n');
-    file.write_all(&line)?;
-    Ok(file)
+    Ok(line)
 }
 
 /// An existing record, to append to.
@@ -85,7 +132,7 @@ pub(super) fn append(mut record: &File, block: u64, hash: &Hash) -> io::Result<(
     record.write_all(format!("{block} {hex}\n").as_bytes())
 }
 
-/// What a record says, if it begins as one.
+/// What a record says, if it begins as one, with the origin's later word in the place of its first.
 pub(super) fn read(path: &Path) -> Option<(Header, HashMap<u64, Hash>)> {
     let text = fs::read(path).ok()?;
     let mut lines = text.split(|byte| *byte == b'\n');
@@ -95,7 +142,11 @@ pub(super) fn read(path: &Path) -> Option<(Header, HashMap<u64, Hash>)> {
         let (block, hex) = line.split_once(' ')?;
         Some((block.parse().ok()?, unhex(hex)?))
     });
-    Some((header, blocks.collect()))
+    let blocks = blocks.collect();
+    let later = fs::read(path.with_extension(TERMS)).ok();
+    let later = later.and_then(|line| serde_json::from_slice(&line).ok());
+    let later = later.filter(|later: &Header| later.is_of_same(&header));
+    Some((later.unwrap_or(header), blocks))
 }
 
 fn unhex(hex: &str) -> Option<Hash> {
@@ -110,6 +161,57 @@ fn unhex(hex: &str) -> Option<Hash> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn header(cache_control: &str, said_unix_seconds: u64, fresh: u64, stale: u64) -> Header {
+        let terms = Terms {
+            etag: "\"v1\"".into(),
+            content_type: None,
+            modified: None,
+            cache_control: Some(cache_control.into()),
+            age: Duration::ZERO,
+            fresh: Duration::from_secs(fresh),
+            stale: Duration::from_secs(stale),
+        };
+        Header { said_unix_seconds, ..Header::new("/a", 7, &terms) }
+    }
+
+    #[test]
+    fn a_later_word_is_kept_if_it_is_another_or_stricter_or_much_newer() {
+        let kept = header("a", 1000, 10, 80);
+        let is_kept = |said, fresh, stale| header("a", said, fresh, stale).is_worth_keeping(&kept);
+        assert!(!is_kept(1000, 10, 80) && !is_kept(1010, 10, 80), "it loses little");
+        assert!(is_kept(1011, 10, 80), "an eighth of its time is gone");
+        assert!(!is_kept(1005, 4, 80) && is_kept(1005, 3, 80), "it ends earlier");
+        assert!(is_kept(900, 10, 80), "the clock was set back");
+        assert!(is_kept(1001, 10, 81) && is_kept(1001, 10, 79));
+        assert!(header("b", 1001, 10, 80).is_worth_keeping(&kept));
+        let asked_each_time = header("no-cache", 1000, 0, 0);
+        assert!(!header("no-cache", 9999, 0, 0).is_worth_keeping(&asked_each_time));
+        let short = header("a", 1000, 0, 3);
+        assert!(!header("a", 1000, 0, 3).is_worth_keeping(&short), "at most each second");
+        assert!(header("a", 1001, 0, 3).is_worth_keeping(&short));
+    }
+
+    #[test]
+    fn the_later_word_counts_and_a_torn_one_or_one_of_another_object_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, passing) = (folder.path().join("1.record"), folder.path().join("1.passing"));
+        let (first, later) = (header("a", 1000, 1, 2), header("b", 2000, 3, 4));
+        append(&create(&path, &first).unwrap(), 3, &[0xab; 32]).unwrap();
+        let read = || read(&path).map(|(header, blocks)| (header, blocks.len())).unwrap();
+        assert_eq!(read(), (first.clone(), 1), "a record of old has no other word");
+        renew(&path, &passing, &first).unwrap();
+        renew(&path, &passing, &later).unwrap();
+        assert_eq!(read(), (later.clone(), 1));
+        assert!(!passing.exists());
+        fs::write(&passing, "{\"path\":").unwrap();
+        assert_eq!(read(), (later.clone(), 1), "a crash before the new one is whole");
+        fs::write(path.with_extension(TERMS), "").unwrap();
+        assert_eq!(read(), (first.clone(), 1), "the disk lost it");
+        let other = Header { etag: "\"v2\"".into(), ..later };
+        renew(&path, &passing, &other).unwrap();
+        assert_eq!(read(), (first, 1));
+    }
 
     #[test]
     fn a_torn_line_is_nothing_and_those_after_it_are_read() {

@@ -78,12 +78,29 @@ impl Room {
         }
     }
 
-    /// The coldest object that nobody uses, except those that must stay.
-    pub(crate) fn coldest(&self, now: Instant, must_stay: impl Fn(u64) -> bool) -> Option<u64> {
-        let cold =
-            self.objects.iter().filter(|(number, one)| !one.is_used(now) && !must_stay(**number));
-        cold.min_by(|(_, a), (_, b)| a.heat_at(now).total_cmp(&b.heat_at(now)))
-            .map(|(number, _)| *number)
+    /// What all objects take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.objects.values().map(|warmth| warmth.bytes).sum()
+    }
+
+    /// The coldest objects that together take `bytes`, but none that `is_busy` or in use, and how many bytes are lacking if those are too few.
+    pub(crate) fn coldest(
+        &self,
+        bytes: u64,
+        now: Instant,
+        is_busy: impl Fn(u64) -> bool,
+    ) -> (Vec<u64>, u64) {
+        let mut cold: Vec<_> = self.objects.iter().filter(|(_, one)| !one.is_used(now)).collect();
+        cold.sort_by(|(_, a), (_, b)| a.heat_at(now).total_cmp(&b.heat_at(now)));
+        let (mut gone, mut lacking) = (Vec::new(), bytes);
+        for (number, warmth) in cold.into_iter().filter(|(number, _)| !is_busy(**number)) {
+            if lacking == 0 {
+                break;
+            }
+            gone.push(*number);
+            lacking = lacking.saturating_sub(warmth.bytes);
+        }
+        (gone, lacking)
     }
 
     /// The coldest objects that have to go so that `bytes` more fit, but none that `is_busy` or in use. `None` if that is not enough.
@@ -93,22 +110,12 @@ impl Room {
         now: Instant,
         is_busy: impl Fn(u64) -> bool,
     ) -> Option<Vec<u64>> {
-        let used: u64 = self.objects.values().map(|warmth| warmth.bytes).sum();
-        let mut over = (used + bytes).saturating_sub(self.bytes_max);
+        let over = (self.bytes() + bytes).saturating_sub(self.bytes_max);
         if over == 0 {
             return Some(Vec::new());
         }
-        let mut cold: Vec<_> = self.objects.iter().filter(|(_, one)| !one.is_used(now)).collect();
-        cold.sort_by(|(_, a), (_, b)| a.heat_at(now).total_cmp(&b.heat_at(now)));
-        let mut gone = Vec::new();
-        for (number, warmth) in cold.into_iter().filter(|(number, _)| !is_busy(**number)) {
-            gone.push(*number);
-            over = over.saturating_sub(warmth.bytes);
-            if over == 0 {
-                return Some(gone);
-            }
-        }
-        None
+        let (gone, lacking) = self.coldest(over, now, is_busy);
+        (lacking == 0).then_some(gone)
     }
 }
 
