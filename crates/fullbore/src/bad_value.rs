@@ -2,7 +2,7 @@
 
 use ::load::Url;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 
 /// A value that is not of its kind.
@@ -22,6 +22,12 @@ impl BadValue {
 /// Reads the address of a listener.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, BadValue> {
     let wanted = "an IP address and a port, such as 127.0.0.1:8443, or 0.0.0.0:443 or [::]:443 for every address of this machine";
+    text.parse().map_err(|_| BadValue::new(text, wanted))
+}
+
+/// Reads the address that a viewer has.
+pub(crate) fn viewer_address(text: &str) -> Result<IpAddr, BadValue> {
+    let wanted = "an IP address without a port: write one such as 192.0.2.7 or 2001:db8::7";
     text.parse().map_err(|_| BadValue::new(text, wanted))
 }
 

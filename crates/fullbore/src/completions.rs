@@ -2,7 +2,6 @@
 
 use clap::{Args, Command, ValueEnum};
 use clap_complete::Shell;
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Print completions for a shell
@@ -31,13 +30,8 @@ impl Completions {
     pub(crate) fn run(self, program: &Command) -> ExitCode {
         let script = script(self.shell, program);
         // A package may be made of this: part of it must not pass for all of it.
-        match std::io::stdout().write_all(&script) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                crate::tell(&format!("cannot print completions: {error}"));
-                ExitCode::FAILURE
-            }
-        }
+        crate::say_bytes(&script);
+        ExitCode::SUCCESS
     }
 }
 

@@ -99,7 +99,7 @@ fn node_rates(measured: &Measurements) -> Vec<NodeRate> {
 
 fn measured(library: &[PathBuf], seconds: u16) -> io::Result<Measurements> {
     let interrupt = Interrupt::on_signal()?;
-    let progress = |what: &str| eprintln!("measuring {what}");
+    let progress = |what: &str| crate::note(&format!("measuring {what}"));
     Ok(measure::run(library, seconds, &interrupt, progress))
 }
 

@@ -1,5 +1,7 @@
 //! `fullbore fleet`: what concerns a fleet as a whole, and needs none.
 
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -89,6 +91,10 @@ impl Simulate {
     fn run(self) -> ExitCode {
         let Self { nodes, titles, seed, hours, room, new, healthy, json, html } = self;
         let room_percent = room;
+        if let Err((code, told)) = check_outputs(json.as_deref(), html.as_deref()) {
+            tell(&told);
+            return ExitCode::from(code);
+        }
         let begin = Instant::now();
         let report = simulate(&DayOptions {
             nodes,
@@ -121,7 +127,89 @@ impl Simulate {
     }
 }
 
+/// Checks that the report can be written, and says why not with the exit code: a simulation may take minutes, and would be for nothing.
+fn check_outputs(json: Option<&Path>, html: Option<&Path>) -> Result<(), (u8, String)> {
+    for (flag, path) in [("--json", json), ("--html", html)] {
+        let Some(path) = path else { continue };
+        if path == Path::new("-") {
+            let told = format!("{flag} writes to a file, not to standard output: name one");
+            return Err((2, told));
+        }
+        check_output(path).map_err(|error| (1, unwritable(path, &error)))?;
+    }
+    match (json, html) {
+        (Some(json), Some(html)) if real(json) == real(html) => {
+            Err((2, format!("--json and --html both name {}: give each its own", json.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens a file for writing, and leaves it as it is, or away.
+fn check_output(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        // It may be a pipe, whose reader would take this for the end.
+        Ok(there) if !there.is_file() && !there.is_dir() => Ok(()),
+        Ok(_) => File::options().write(true).open(path).map(drop),
+        // A link that leads nowhere yet is made a file by whoever writes.
+        Err(_) if path.is_symlink() => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            File::options().write(true).create_new(true).open(path)?;
+            fs::remove_file(path)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A path without links, as far as it is there.
+fn real(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+    match (folder, path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
 fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text)
-        .map_err(|error| format!("cannot write {}: {error} (choose another file)", path.display()))
+    fs::write(path, text).map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> String {
+    format!("cannot write {}: {error} (choose another file)", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_report_that_cannot_be_written_is_refused_before_anything_is_simulated() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let (one, other) = (path("one"), path("other"));
+        assert_eq!(check_outputs(Some(&one), Some(&other)), Ok(()));
+        assert!(!one.exists() && !other.exists());
+        fs::write(&one, "an older report").unwrap();
+        assert_eq!(check_outputs(Some(&one), Some(&other)), Ok(()));
+        assert_eq!(fs::read_to_string(&one).unwrap(), "an older report");
+        symlink(&one, path("link")).unwrap();
+        for (json, html, code, words) in [
+            (&one, &one, 2, "--json and --html both name"),
+            (&other, &folder.path().join("./other"), 2, "--json and --html both name"),
+            (&path("link"), &one, 2, "--json and --html both name"),
+            (&PathBuf::from("-"), &one, 2, "--json writes to a file"),
+            (&one, &PathBuf::from("-"), 2, "--html writes to a file"),
+            (&path("none/one"), &other, 1, "cannot write"),
+            (&other, &folder.path().to_owned(), 1, "cannot write"),
+        ] {
+            let (said, told) = check_outputs(Some(json), Some(html)).unwrap_err();
+            assert!(said == code && told.contains(words), "{said} {told}");
+        }
+        assert_eq!(check_outputs(Some(Path::new("/dev/null")), None), Ok(()));
+    }
 }

@@ -171,7 +171,7 @@ impl Ingest {
             };
         let stop = Stop::default();
         if let Err(error) = stop_when_signalled(stop.clone()) {
-            eprintln!("fullbore: cannot handle signals: {error}");
+            crate::tell(&format!("cannot handle signals: {error}"));
             return ExitCode::FAILURE;
         }
         if let Some(what) = lacking() {

@@ -151,12 +151,12 @@ impl Load {
             return fail(1, &format!("every connection failed, stopped: {what}"));
         }
         if let Some(wrong) = outcome.errors.get("wrong_bytes") {
-            eprintln!(
-                "fullbore: THE SERVER SENT WRONG BYTES, {} times: {}",
+            crate::tell(&format!(
+                "THE SERVER SENT WRONG BYTES, {} times: {}",
                 wrong.count, wrong.example
-            );
+            ));
         }
-        print!("{}", outcome.describe());
+        crate::say(&outcome.describe());
         match (outcome.interrupted, outcome.is_clean() || allow_errors) {
             (true, _) => ExitCode::from(::load::interrupt::EXIT_CODE),
             (false, true) => ExitCode::SUCCESS,

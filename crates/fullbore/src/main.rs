@@ -19,6 +19,7 @@ mod library;
 mod load;
 mod man;
 mod node;
+mod output;
 mod plan;
 mod promote;
 mod publish;
@@ -29,7 +30,7 @@ mod swarm;
 mod upgrade;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use std::io::Write;
+use output::{note, say, say_bytes, say_line, say_started, tell};
 use std::process::ExitCode;
 
 /// The version, and the commit if it is known (build.rs).
@@ -69,26 +70,9 @@ enum Verb {
     Upgrade(upgrade::Upgrade),
 }
 
-/// Writes to standard output, as [`tell`] does to standard error. If the reader is gone, the program continues.
-fn say(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let text = ::library::shown_lines(text);
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// Says one line. It may contain names: a line break in one is escaped, too, and does not begin another line.
-fn say_line(line: &str) {
-    say(&(::library::shown(line) + "\n"));
-}
-
-/// Tells the operator in one line what is wrong, or worth knowing. It may contain file names and messages of other programs.
-fn tell(what: &str) {
-    eprintln!("fullbore: {}", ::library::shown(what));
-}
-
 fn main() -> ExitCode {
     // clap itself reports wrong usage, with exit code 2.
-    match Command::parse().verb {
+    let code = match Command::parse().verb {
         Verb::Acme(acme) => acme.run(),
         Verb::Bench(bench) => bench.run(),
         Verb::Completions(completions) => completions.run(&Command::command()),
@@ -109,7 +93,8 @@ fn main() -> ExitCode {
         Verb::Sign(sign) => sign.run(),
         Verb::Swarm(swarm) => swarm.run(),
         Verb::Upgrade(upgrade) => upgrade.run(),
-    }
+    };
+    output::end(code)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use signal_hook::iterator::Signals;
 
 use crate::bad_value::{self, BadValue};
 use crate::join::Gbps;
-use crate::{say, tell};
+use crate::{say_started, tell};
 
 /// How often gateways are told what was watched.
 const REPORT: Duration = Duration::from_secs(60);
@@ -179,7 +179,7 @@ impl Node {
         let runtime = runtime.worker_threads(2).enable_all().build();
         let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
         let agent = Agent::start(self.options(&membership)?).map_err(|error| error.to_string())?;
-        say(&format!("node      {}\n", membership.node));
+        say_started(&format!("node      {}\n", membership.node));
         let begun = runtime.block_on(self.begin(&agent, membership, credentials));
         if begun.is_ok() {
             signals.forever().next();
@@ -200,7 +200,7 @@ impl Node {
             None => None,
         };
         if let Some(answering) = &answering {
-            say(&format!("answers   http://{}/\n", answering.address));
+            say_started(&format!("answers   http://{}/\n", answering.address));
         }
         let state = Arc::clone(agent);
         let routes = self.bird.as_ref().map(|socket| {

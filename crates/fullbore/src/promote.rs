@@ -73,7 +73,9 @@ impl Promote {
             Done::Promoted(title) => say_line(&format!("promoted: {title}")),
             Done::TakenAway(title, why) => say_line(&format!("taken away: {title} ({why})")),
             Done::Watched(title) => {
-                say_line(&format!("kept: {title} (it is being watched; taken away by a later run)"));
+                say_line(&format!(
+                    "kept: {title} (it is being watched; taken away by a later run)"
+                ));
             }
             Done::Kept(title, why) => {
                 left += 1;

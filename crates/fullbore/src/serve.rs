@@ -4,7 +4,7 @@ mod titles;
 mod tokens;
 mod urls;
 
-use crate::{bad_value, say, tell};
+use crate::{bad_value, say, say_started, tell};
 use appliance::config::{Certificate, Disk, HostedSite, Placement, Route, Switch};
 use appliance::upgrade::{Predecessor, Succession, UpgradeError};
 use appliance::{Config, Server};
@@ -406,17 +406,17 @@ impl Said {
 /// Says first where to connect, because a program may be waiting for it. Then describes the server and its titles for people.
 fn announce(server: &Server, urls: &[String], served: Said) {
     let Some((base, others)) = urls.split_first() else { return };
-    say(&format!("ready {base}/\n"));
+    say_started(&format!("ready {base}/\n"));
     let mut lines: Vec<_> = others.iter().map(|url| format!("also      {url}/")).collect();
     lines.extend(served.lines(base));
     lines.extend(server.describe());
     let admin = server.admin_address();
     lines.push(format!("admin     http://{admin}/ (dashboard), /status.json, /metrics, /healthz"));
     if served.origin.is_some() || served.library.is_empty() {
-        return say(&shown(&lines));
+        return say_started(&shown(&lines));
     }
     lines.extend(titles::describe(server.titles(), base, served.tokens));
-    say(&shown(&lines));
+    say_started(&shown(&lines));
 }
 
 /// The start lines as text. Folders and titles have whatever names others gave them: a line break in one begins no other line.
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_line_break_in_a_name_begins_no_start_line() {
-        let lines = ["library   /srv/a\nready https://b".into(), "title     c\td".into()];
+        let lines = ["library   /srv/a\nready https://b", "title     c\td"].map(String::from);
         assert_eq!(shown(&lines), "library   /srv/a\\nready https://b\ntitle     c\\td\n");
     }
 }

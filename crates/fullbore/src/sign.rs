@@ -6,7 +6,6 @@ use clap::{ArgGroup, Args};
 use http::LibraryPath;
 use std::ffi::OsStr;
 use std::fmt;
-use std::io::Write;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -39,7 +38,7 @@ pub(crate) struct Sign {
     #[arg(long, value_name = "FILE", required_unless_present = "new_key")]
     key: Option<PathBuf>,
     /// Allow only a viewer with this address
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = bad_value::viewer_address)]
     client: Option<IpAddr>,
     /// Allow all of the folder DIR, which contains PATH, instead of PATH alone
     #[arg(long, value_name = "DIR")]
@@ -255,10 +254,8 @@ fn now_unix_seconds() -> u64 {
 }
 
 fn say(line: &str) -> ExitCode {
-    match writeln!(std::io::stdout(), "{}", ::library::shown(line)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(1, &format!("cannot write to standard output: {error}")),
-    }
+    crate::say_line(line);
+    ExitCode::SUCCESS
 }
 
 fn fail(code: u8, what: &str) -> ExitCode {

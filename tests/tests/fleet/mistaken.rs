@@ -10,6 +10,7 @@ fn what_cannot_be_done_is_said_and_is_a_failure() {
     let fleet = Fleet::start(&[], 4);
     fleet.control(&["invite", "--cluster", "c", "--site", "s", "--region", "r"]);
     for (words, code, said) in [
+        ("explain 1.2.3 nothing", 2, "write one such as 192.0.2.7"),
         ("explain 192.0.2.1 nothing", 1, "\"nothing\" was never published"),
         ("where nothing", 1, "\"nothing\" was never published"),
         ("gateways remove g9", 1, "there is no gateway \"g9\""),
@@ -22,6 +23,8 @@ fn what_cannot_be_done_is_said_and_is_a_failure() {
         ("publish film", 2, "--origin"),
         ("publish film --origin ftp://a", 2, "file:///FOLDER, s3://BUCKET/PREFIX or https://"),
         ("announce s /nowhere/file", 1, "/nowhere/file: cannot read it"),
+        ("announce s /bin/true", 1, "/bin/true: it is not text: write a prefix on each line"),
+        ("allow s --file /bin/true", 1, "/bin/true: it is not text: write a prefix on each line"),
         ("invite --cluster c --expires 0s", 1, "for 1 second to 30 days"),
         // Nothing came of it.
         ("invite --cluster c --site s --region other", 1, "site s is in region r, not other"),
@@ -55,6 +58,10 @@ fn what_is_mistyped_is_refused_before_anything_is_made() {
             2,
             "there is no store in FOLDER/none/store",
         ),
+        ("control backup - --state FOLDER/none", 2, "not written to standard output"),
+        ("fleet simulate --json FOLDER/a --html FOLDER/a", 2, "both name FOLDER/a"),
+        ("fleet simulate --json -", 2, "not to standard output"),
+        ("fleet simulate --html FOLDER/none/a", 1, "cannot write FOLDER/none/a"),
         ("control restore FOLDER/b --state FOLDER/none", 1, "cannot read FOLDER/b"),
         ("control serve --state FOLDER/g --host https://a", 2, "without scheme and port"),
         ("control serve --state FOLDER/g --host a:8702", 2, "without scheme and port"),

@@ -7,7 +7,9 @@ use super::operation::{Answer, Call};
 use super::titles::path;
 use super::{ApiError, object};
 use crate::planning::DryRun;
-use crate::store::records::{PinnedCopies, PinsRecord, PlacementRecord, StoreRecord};
+use crate::store::records::{
+    PinnedCopies, PinnedScope, PinsRecord, PlacementRecord, SiteRecord, StoreRecord, load_all,
+};
 
 /// Moves in one answer, if nothing else is said, and at most.
 const MOVES: u64 = 20;
@@ -57,8 +59,29 @@ pub(super) async fn pin(call: Call) -> Answer {
     if call.gateway.live().title_at_nodes(path.as_str()).is_none() {
         return Err(ApiError::NotFound(format!("{path} was never published")));
     }
+    check_places(&call, &pins).await?;
     let by = call.by("pin", &format!("{} pins", pins.len()));
     let record = PinsRecord { pins };
     let record = call.gateway.change(&by, path.as_str(), |_| Ok(record.clone())).await?;
     object(json!({ "title": path.as_str(), "pins": record.pins }))
+}
+
+/// Refuses a pin at a place that is not there: it would count for nothing.
+async fn check_places(call: &Call, pins: &[PinnedCopies]) -> Result<(), ApiError> {
+    let (sites, _) = load_all::<SiteRecord>(call.gateway.engine()).await?;
+    for pin in pins {
+        let (is_there, what, name) = match &pin.scope {
+            PinnedScope::Everywhere => continue,
+            PinnedScope::Region(region) => {
+                (sites.iter().any(|site| site.record.region == *region), "region", region)
+            }
+            PinnedScope::Site(site) => {
+                (sites.iter().any(|one| one.name == site.as_str()), "site", site)
+            }
+        };
+        if !is_there {
+            return Err(ApiError::NotFound(format!("there is no {what} {:?}", name.as_str())));
+        }
+    }
+    Ok(())
 }

@@ -83,6 +83,17 @@ async fn a_plan_says_what_would_move_and_how_much_would_be_watched_nearby() {
     fleet.done("/api/v1/titles/pin", json!({ "title": "films/a", "pins": pins })).await;
     let plan = fleet.get("/api/v1/plan").await;
     assert_eq!(plan["moves"]["pin"]["copies"], json!(1), "{plan}");
+    // A place that is not there is refused, and the pins stay as they were.
+    for place in ["site", "region"] {
+        let pins = json!([{ "scope": { place: "nowhere" }, "copies": 1 }]);
+        let body = json!({ "title": "films/a", "pins": pins });
+        let (status, answer) = fleet.post("/api/v1/titles/pin", body).await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "{answer}");
+        assert_eq!(answer["error"], json!(format!("there is no {place} \"nowhere\"")));
+    }
+    assert_eq!(fleet.get("/api/v1/plan").await["moves"]["pin"]["copies"], json!(1));
+    let pins = json!([{ "scope": { "site": "rome" }, "copies": 1 }]);
+    fleet.done("/api/v1/titles/pin", json!({ "title": "films/a", "pins": pins })).await;
     fleet.done("/api/v1/titles/pin", json!({ "title": "films/a", "pins": [] })).await;
     assert_eq!(fleet.get("/api/v1/plan").await["moves"]["pin"], Value::Null);
     // Who is drained for good holds nothing in a plan.

@@ -1,7 +1,8 @@
 //! Backup and restore: all of it comes back, but nothing that was revoked or withdrawn since.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use fullbore_control::store::records::{
     Role, SecretRecord, StoreRecord, TitleRecord, Wanted, WithdrawnVersion, load, load_all,
 };
 use fullbore_control::store::{Engine, FolderStore, LEADER, Objects, StoreError, Write};
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::{TempDir, tempdir};
 
 use crate::etcd::Cluster;
@@ -400,4 +402,50 @@ async fn a_backup_that_cannot_be_written_leaves_the_last_one() {
     let error = back_up(empty().engine.as_ref(), &fleet.objects, &fleet.file(), 1).await;
     assert!(matches!(error, Err(BackupError::Store(StoreError::NotUsable(_)))));
     assert!(fs::read(fleet.file()).expect("the backup") == kept);
+}
+
+#[tokio::test]
+async fn a_backup_replaces_no_link_pipe_socket_or_folder() {
+    let fleet = empty();
+    fleet.fill().await;
+    let path = |name: &str| fleet.folder.path().join(name);
+    let (older, link, pipe) = (path("older"), path("link"), path("pipe"));
+    let (socket, folder, device) = (path("socket"), path("folder"), path("device"));
+    fs::write(&older, "an older backup").expect("written");
+    symlink(&older, &link).expect("linked");
+    symlink(&older, path("free.part")).expect("linked");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
+    let _listener = UnixListener::bind(&socket).expect("bound");
+    fs::create_dir(&folder).expect("made");
+    let mut cases = vec![
+        (link, "a symbolic link"),
+        (path("free"), "a symbolic link"),
+        (pipe, "a named pipe"),
+        (socket, "a socket"),
+        (folder, "a folder"),
+    ];
+    // The numbers of /dev/null. Only root may, and not in each container.
+    let null = makedev(1, 3);
+    if mknodat(CWD, &device, FileType::CharacterDevice, Mode::RUSR, null).is_ok() {
+        cases.push((device, "a device"));
+    }
+    for (to, what) in cases {
+        let kind = |path: &Path| fs::symlink_metadata(path).map(|there| there.file_type()).ok();
+        let before = kind(&to);
+        let error = back_up(fleet.engine.as_ref(), &fleet.objects, &to, 1).await;
+        let error = error.expect_err("refused").to_string();
+        assert!(
+            error.contains(&format!("is {what}")) && error.contains("name a new file"),
+            "{error}"
+        );
+        assert_eq!(kind(&to), before, "{error}");
+    }
+    assert_eq!(fs::read_to_string(&older).expect("it is there"), "an older backup");
+    // An older file is replaced, and what a killed run left has no say in the mode.
+    let left = path("older.part");
+    fs::write(&left, "half").expect("written");
+    fs::set_permissions(&left, fs::Permissions::from_mode(0o644)).expect("set");
+    back_up(fleet.engine.as_ref(), &fleet.objects, &older, 1).await.expect("backed up");
+    let mode = fs::metadata(&older).expect("it is there").permissions().mode();
+    assert_eq!((mode & 0o777, left.exists()), (0o600, false));
 }

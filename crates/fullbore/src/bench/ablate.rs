@@ -58,8 +58,8 @@ impl Ablate {
             // Returns only if it fails.
             ::bench::namespace::enter()?;
         }
-        let outcome = ablate::run(&self.options(), |line| eprintln!("{line}"))?;
-        print!("{}", outcome.describe());
+        let outcome = ablate::run(&self.options(), |line| crate::note(&line))?;
+        crate::say(&outcome.describe());
         super::write_json(self.json.as_deref(), &outcome.to_json())?;
         if outcome.is_interrupted() {
             return Ok(ExitCode::from(interrupt::EXIT_CODE));

@@ -55,12 +55,12 @@ impl Connections {
         let interrupt = Interrupt::on_signal()?;
         let done = match self.alone {
             Some(viewers) => run_alone(&options, viewers, &interrupt).map(|row| {
-                println!("{}", row.to_json());
+                crate::say_line(&row.to_json().to_string());
             }),
             None => {
                 let alone = self.alone_arguments();
-                run(&options, &alone, &interrupt, |line| eprintln!("{line}")).and_then(|outcome| {
-                    print!("{}", outcome.describe());
+                run(&options, &alone, &interrupt, crate::note).and_then(|outcome| {
+                    crate::say(&outcome.describe());
                     super::write_json(self.json.as_deref(), &outcome.to_json())
                 })
             }

@@ -60,8 +60,8 @@ impl DiskReads {
             in_flight: self.in_flight,
         };
         let interrupt = Interrupt::on_signal()?;
-        let outcome = disk_reads::run(&options, &interrupt, |line| eprintln!("{line}"))?;
-        print!("{}", outcome.describe());
+        let outcome = disk_reads::run(&options, &interrupt, |line| crate::note(&line))?;
+        crate::say(&outcome.describe());
         super::write_json(self.json.as_deref(), &outcome.to_json())?;
         Ok(if outcome.interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })
     }

@@ -3,7 +3,7 @@
 use ::bench::edge::{Options, Part, run};
 use ::load::interrupt::{self, Interrupt};
 use clap::Args;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -57,18 +57,15 @@ impl EdgeBench {
             library_bytes: self.library.map(|mib| mib << 20),
             scratch: self.scratch,
         };
-        let outcome = run(&options, &interrupt, |line| {
-            // If the reader of standard error is gone, the comparison continues.
-            let _ = writeln!(io::stderr(), "{line}");
-        });
+        let outcome = run(&options, &interrupt, |line| crate::note(&line));
         let outcome = match outcome {
             Err(_) if interrupt.is_asked() => {
-                eprintln!("fullbore: interrupted before the first turn");
+                crate::tell("interrupted before the first turn");
                 return Ok(interrupt::EXIT_CODE.into());
             }
             outcome => outcome?,
         };
-        print!("{}", outcome.describe());
+        crate::say(&outcome.describe());
         super::write_json(self.json.as_deref(), &outcome.to_json())?;
         Ok(if outcome.interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })
     }

@@ -53,11 +53,11 @@ impl FillBeside {
             scratch: self.scratch,
         };
         let interrupt = Interrupt::on_signal()?;
-        match fill::run(&options, &interrupt, |line| eprintln!("{line}")) {
+        match fill::run(&options, &interrupt, |line| crate::note(&line)) {
             Err(_) if interrupt.is_asked() => Ok(interrupt::EXIT_CODE.into()),
             outcome => {
                 let outcome = outcome?;
-                print!("{}", outcome.describe());
+                crate::say(&outcome.describe());
                 super::write_json(self.json.as_deref(), &outcome.to_json())?;
                 let interrupted = outcome.interrupted;
                 Ok(if interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })

@@ -55,11 +55,11 @@ impl Gateway {
             scratch: self.scratch,
         };
         let interrupt = Interrupt::on_signal()?;
-        match run(&options, &interrupt, |line| eprintln!("{line}")) {
+        match run(&options, &interrupt, crate::note) {
             Err(_) if interrupt.is_asked() => Ok(interrupt::EXIT_CODE.into()),
             outcome => {
                 let outcome = outcome?;
-                print!("{}", outcome.describe());
+                crate::say(&outcome.describe());
                 super::write_json(self.json.as_deref(), &outcome.to_json())?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -82,7 +82,7 @@ impl Hello {
         runtime.block_on(async {
             let listener = TcpListener::bind(self.listen).await?;
             let mut terminate = signal(SignalKind::terminate())?;
-            crate::say(&format!("ready http://{}/\n", listener.local_addr()?));
+            crate::say_started(&format!("ready http://{}/\n", listener.local_addr()?));
             serve_hello(listener, async move {
                 terminate.recv().await;
             })

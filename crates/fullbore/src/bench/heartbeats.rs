@@ -50,11 +50,11 @@ impl Heartbeats {
             scratch: self.scratch,
         };
         let interrupt = Interrupt::on_signal()?;
-        match run(&options, &interrupt, |line| eprintln!("{line}")) {
+        match run(&options, &interrupt, crate::note) {
             Err(_) if interrupt.is_asked() => Ok(interrupt::EXIT_CODE.into()),
             outcome => {
                 let outcome = outcome?;
-                print!("{}", outcome.describe());
+                crate::say(&outcome.describe());
                 super::write_json(self.json.as_deref(), &outcome.to_json())?;
                 Ok(ExitCode::SUCCESS)
             }

@@ -49,8 +49,8 @@ impl Limit {
             is_for_plan: false,
         };
         let interrupt = Interrupt::on_signal()?;
-        let outcome = limit::run(&options, &interrupt, |line| eprintln!("{line}"))?;
-        print!("{}", outcome.describe());
+        let outcome = limit::run(&options, &interrupt, |line| crate::note(&line))?;
+        crate::say(&outcome.describe());
         super::write_json(self.json.as_deref(), &outcome.to_json())?;
         Ok(if outcome.interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })
     }

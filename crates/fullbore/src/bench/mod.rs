@@ -65,7 +65,7 @@ impl Bench {
             Kind::Steering(steering) => steering.run(),
         };
         done.unwrap_or_else(|error| {
-            eprintln!("fullbore: {error}");
+            crate::note(&format!("fullbore: {error}"));
             ExitCode::FAILURE
         })
     }

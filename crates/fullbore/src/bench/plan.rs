@@ -102,7 +102,7 @@ impl BenchPlan {
                 "no workload was measured: nothing to set the plan beside",
             ));
         }
-        print!("{}", describe(&rows, &missing));
+        crate::say(&describe(&rows, &missing));
         super::write_json(self.json.as_deref(), &to_json(&rows, &missing, &figures.limit))?;
         Ok(match (figures.is_interrupted, rows.iter().all(Row::is_near)) {
             (true, _) => interrupt::EXIT_CODE.into(),
@@ -120,7 +120,7 @@ impl BenchPlan {
             scratch: self.scratch.clone(),
             is_for_plan: true,
         };
-        let outcome = limit::run(&options, &interrupt, |line| eprintln!("{line}"))?;
+        let outcome = limit::run(&options, &interrupt, |line| crate::note(&line))?;
         let limit = outcome.to_json();
         let servers = limit["chains"].as_array().into_iter().flatten().filter_map(of_chain);
         let servers = servers.collect();

@@ -43,7 +43,7 @@ impl Report {
         let extent = if self.quick { Extent::Quick } else { Extent::Full };
         let interrupt = Interrupt::on_signal()?;
         let files = self.out.join("json");
-        let report = run_all(extent, &files, &interrupt, |line| eprintln!("{line}"))?;
+        let report = run_all(extent, &files, &interrupt, crate::note)?;
         let written = self.write(&report, &files);
         if interrupt.is_asked() {
             return Ok(interrupt::EXIT_CODE.into());
@@ -53,7 +53,7 @@ impl Report {
 
     fn write(&self, report: &report::Report, directory: &Path) -> io::Result<()> {
         for skipped in report.skipped() {
-            eprintln!("skipped {}: {}", skipped.file, skipped.why);
+            crate::note(&format!("skipped {}: {}", skipped.file, skipped.why));
         }
         if report.is_empty() {
             return Err(io::Error::other(format!(
@@ -62,7 +62,7 @@ impl Report {
                 directory.display()
             )));
         }
-        println!("{}", report.write(&self.out)?.display());
+        crate::say_line(&report.write(&self.out)?.display().to_string());
         Ok(())
     }
 }

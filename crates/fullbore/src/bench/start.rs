@@ -18,7 +18,7 @@ pub(super) struct Start {
 impl Start {
     pub(super) fn run(self) -> std::io::Result<ExitCode> {
         let started = ::bench::start::run(self.rounds.into())?;
-        print!("{}", started.describe());
+        crate::say(&started.describe());
         super::write_json(self.json.as_deref(), &started.to_json())?;
         Ok(ExitCode::SUCCESS)
     }

@@ -48,8 +48,8 @@ impl Steering {
             rounds: self.rounds.into(),
             seconds: self.seconds.clamp(0.01, 60.0),
         };
-        let outcome = run(&options, |line| eprintln!("{line}"))?;
-        print!("{}", outcome.describe());
+        let outcome = run(&options, crate::note)?;
+        crate::say(&outcome.describe());
         super::write_json(self.json.as_deref(), &outcome.to_json())?;
         Ok(ExitCode::SUCCESS)
     }

@@ -3,7 +3,7 @@
 use ::bench::versus::{self, Client, Options, Peer, Wire, Workload};
 use ::load::interrupt::{self, Interrupt};
 use clap::Args;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -88,18 +88,15 @@ impl Versus {
         }
         let interrupt = Interrupt::on_signal()?;
         let json = self.json.clone();
-        let outcome = versus::run(&self.options(), &interrupt, |line| {
-            // If the reader of standard error is gone, the comparison continues.
-            let _ = writeln!(io::stderr(), "{line}");
-        });
+        let outcome = versus::run(&self.options(), &interrupt, |line| crate::note(&line));
         let outcome = match outcome {
             Err(_) if interrupt.is_asked() => {
-                eprintln!("fullbore: interrupted before the first turn");
+                crate::tell("interrupted before the first turn");
                 return Ok(interrupt::EXIT_CODE.into());
             }
             outcome => outcome?,
         };
-        print!("{}", outcome.describe());
+        crate::say(&outcome.describe());
         super::write_json(json.as_deref(), &outcome.to_json())?;
         Ok(if outcome.interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })
     }

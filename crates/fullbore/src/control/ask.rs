@@ -1,5 +1,6 @@
 //! Commands that ask a running gateway.
 
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -237,6 +238,7 @@ pub(super) enum Ask {
     /// Say where a viewer would be sent, and why
     Explain {
         /// The viewer's IP address
+        #[arg(value_parser = bad_value::viewer_address)]
         address: IpAddr,
         /// Path of the title
         title: String,
@@ -624,8 +626,12 @@ async fn announce(site: &Name, file: Option<PathBuf>, at: &At) -> Result<(), Fai
 
 fn read_prefixes(file: &std::path::Path) -> Result<Vec<Announced>, Failed> {
     let failed = |why: &dyn std::fmt::Display| Failed(1, format!("{}: {why}", file.display()));
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| failed(&format_args!("cannot read it: {error}")))?;
+    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => {
+            failed(&"it is not text: write a prefix on each line, such as 192.0.2.0/24")
+        }
+        _ => failed(&format_args!("cannot read it: {error}")),
+    })?;
     Announced::read_file(&text).map_err(|error| failed(&error))
 }
 

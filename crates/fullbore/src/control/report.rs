@@ -45,12 +45,20 @@ pub(super) fn nodes(answer: &Value) -> String {
 fn node_row(node: &Value) -> [String; 10] {
     let whole = |name: &str| node[name].as_u64().unwrap_or(0);
     let silent = node["silent_millis"].as_u64();
+    // Load is a share of the ceiling.
+    let (load, ceiling) = match whole("ceiling_bits_per_second") {
+        0 => ("-".to_owned(), "-".to_owned()),
+        ceiling => (
+            format!("{:.1}%", whole("load_permille") as f64 / 10.0),
+            format!("{:.1}G", ceiling as f64 / 1e9),
+        ),
+    };
     [
         str_of(node, "name").to_owned(),
         str_of(node, "site").to_owned(),
         str_of(node, "state").to_owned(),
-        format!("{:.1}%", whole("load_permille") as f64 / 10.0),
-        format!("{:.1}G", whole("ceiling_bits_per_second") as f64 / 1e9),
+        load,
+        ceiling,
         whole("connections").to_string(),
         whole("titles").to_string(),
         whole("missing").to_string(),
@@ -305,6 +313,15 @@ pub(super) fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String 
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_node_whose_ceiling_is_unknown_has_no_load() {
+        let node = json!({ "load_permille": 410, "ceiling_bits_per_second": 10_000_000_000_u64 });
+        assert_eq!(node_row(&node)[3..5], ["41.0%", "10.0G"]);
+        assert_eq!(node_row(&json!({ "load_permille": 0 }))[3..5], ["-", "-"]);
+        let node = json!({ "load_permille": 0, "ceiling_bits_per_second": 0 });
+        assert_eq!(node_row(&node)[3..5], ["-", "-"]);
+    }
 
     #[test]
     fn what_is_announced_and_refused_is_told_in_words() {

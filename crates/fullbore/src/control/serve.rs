@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::Failed;
 use super::settings::Settings;
 use crate::host::Host;
-use crate::{say, tell};
+use crate::{say_started, tell};
 
 /// How long signed addresses work, if nothing else is said.
 const TOKEN_SECONDS: u64 = 12 * 60 * 60;
@@ -236,7 +236,9 @@ fn announce(gateway: &Gateway, options: &ServeOptions) -> Result<(), Failed> {
              give nodes certificates, and change the scheme with PUT /api/v1/policy",
         );
     }
-    say(&format!("ready {public}://{public_address}/ (admin {admin}://{admin_address}/)\n"));
+    say_started(&format!(
+        "ready {public}://{public_address}/ (admin {admin}://{admin_address}/)\n"
+    ));
     Ok(())
 }
 

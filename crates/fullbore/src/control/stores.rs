@@ -11,6 +11,9 @@ use std::sync::Arc;
 use super::Failed;
 use super::serve::state_folder;
 
+const NOT_TO_OUTPUT: &str = "a backup is not written to standard output: it has the fleet's secrets in it, so it goes to a file that only you can read. \
+                             Name one, such as fleet.backup";
+
 /// Where the store is.
 #[derive(Args)]
 pub(super) struct Place {
@@ -33,7 +36,8 @@ pub(super) struct Place {
 pub(super) enum Stores {
     /// Write the store, and the documents that it names, to one file; gateways may run meanwhile
     ///
-    /// The file has the fleet's secrets in it, so only you can read it.
+    /// The file has the fleet's secrets in it, so only you can read it. It replaces an older backup of that name, and nothing else but a regular
+    /// file.
     Backup {
         /// The file to write
         file: PathBuf,
@@ -101,6 +105,9 @@ impl Stores {
         let now = super::ask::now_unix_seconds();
         match self {
             Self::Backup { file, place } => {
+                if file == Path::new("-") {
+                    return Err(Failed(2, NOT_TO_OUTPUT.to_owned()));
+                }
                 place.check()?;
                 let (engine, objects) = place.open()?;
                 let done = back_up(&*engine, &objects, &file, now).await.map_err(failed)?;

@@ -1,7 +1,7 @@
 //! When a box fills: a part of each day, by the clock of a zone.
 //!
 //! A window is found anew for each day, from the zone's own rules. So it begins and ends by the clock on the wall on the days on which the hour
-//! changes, too: "02:00-12:00" is an hour shorter or longer then. A time that the clock skips counts as shifted by what is skipped; of a time
+//! changes, too: "02:00-12:00" is an hour shorter or longer then. A time that the clock skips means the moment at which it skips; of a time
 //! that comes twice, the first counts.
 
 use std::fmt::{self, Display, Formatter};
@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 use jiff::civil::{Date, Time};
-use jiff::tz::TimeZone;
+use jiff::tz::{AmbiguousOffset, TimeZone};
 
 /// Windows are looked for so many days ahead: no zone skips more than a day.
 const DAYS_AHEAD: usize = 4;
@@ -82,11 +82,21 @@ impl FillWindow {
     /// The window that begins on `date`: its start and its end, since 1970.
     fn on(&self, date: Date) -> Option<(u64, u64)> {
         let ends = if self.end <= self.start { date.tomorrow().ok()? } else { date };
-        let at = |date: Date, time: Time| {
-            let found = self.zone.to_ambiguous_timestamp(date.to_datetime(time)).compatible();
-            u64::try_from(found.ok()?.as_second()).ok()
+        Some((self.at(date, self.start)?, self.at(ends, self.end)?))
+    }
+
+    /// When the clock shows a time, since 1970.
+    fn at(&self, date: Date, time: Time) -> Option<u64> {
+        let found = self.zone.to_ambiguous_timestamp(date.to_datetime(time));
+        let at = match found.offset() {
+            // By the offset after it this is before the clock skips.
+            AmbiguousOffset::Gap { .. } => {
+                let before = found.earlier().ok()?;
+                self.zone.following(before).next()?.timestamp()
+            }
+            _ => found.compatible().ok()?,
         };
-        Some((at(date, self.start)?, at(ends, self.end)?))
+        u64::try_from(at.as_second()).ok()
     }
 
     /// The windows around a time, from the day before on.
@@ -207,8 +217,14 @@ mod tests {
         assert_eq!(seconds("2026-03-29", night), 4 * 3600, "from 02:00 to 03:00 there is nothing");
         assert_eq!(seconds("2026-10-25", night), 6 * 3600, "from 02:00 to 03:00 comes twice");
         // Begins in the hour that is skipped, and in the one that comes twice.
-        assert_eq!(seconds("2026-03-29", "02:30-05:00 Europe/Berlin"), 3600 + 1800);
+        assert_eq!(seconds("2026-03-29", "02:30-05:00 Europe/Berlin"), 2 * 3600);
         assert_eq!(seconds("2026-10-25", "02:30-05:00 Europe/Berlin"), 3 * 3600 + 1800);
+        // A time that is skipped is the moment of the change, at which this window begins or ends.
+        assert_eq!(seconds("2026-03-29", "02:30-03:30 Europe/Berlin"), 1800, "from 03:00 on");
+        assert_eq!(seconds("2026-03-29", "01:30-02:30 Europe/Berlin"), 1800, "until 02:00");
+        assert_eq!(seconds("2026-03-29", "02:00-03:00 Europe/Berlin"), 0, "all of it is skipped");
+        assert_eq!(seconds("2026-03-29", "02:15-02:45 Europe/Berlin"), 0, "all of it is skipped");
+        assert_eq!(seconds("2026-03-28", "02:30-03:30 Europe/Berlin"), 3600);
         // An hour that Lord Howe changes by half.
         assert_eq!(seconds("2026-04-05", "01:00-03:00 Australia/Lord_Howe"), 2 * 3600 + 1800);
     }

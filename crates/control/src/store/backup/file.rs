@@ -4,7 +4,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{Context, SHA256};
@@ -108,8 +108,13 @@ impl Writer {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
+        check_place(path)?;
+        // What is left of a run that was killed may have any mode.
+        if check_place(&part)? {
+            fs::remove_file(&part).map_err(|error| unwritable(&part, &error))?;
+        }
         let mut options = File::options();
-        options.write(true).create(true).truncate(true).mode(0o600);
+        options.write(true).create_new(true).mode(0o600);
         let file = options.open(&part).map_err(|error| unwritable(&part, &error))?;
         let (path, out) = (path.to_owned(), BufWriter::new(file));
         Ok(Self { path, part, out, sum: Sum::new() })
@@ -156,6 +161,29 @@ impl Drop for Writer {
         // Not there any more if it is whole.
         let _ = fs::remove_file(&self.part);
     }
+}
+
+/// Whether there is a file already. Anything else would be replaced by the backup, a device such as /dev/null, too: it is refused.
+fn check_place(path: &Path) -> Result<bool, BackupError> {
+    let there = match fs::symlink_metadata(path) {
+        Ok(there) => there.file_type(),
+        // If even that cannot be read, opening it says why.
+        Err(_) => return Ok(false),
+    };
+    if there.is_file() {
+        return Ok(true);
+    }
+    let what = match there {
+        there if there.is_dir() => "a folder",
+        there if there.is_symlink() => "a symbolic link",
+        there if there.is_fifo() => "a named pipe",
+        there if there.is_socket() => "a socket",
+        _ => "a device",
+    };
+    Err(BackupError::File(format!(
+        "{} is {what}, and a backup is a regular file: name a new file, or an older backup to replace. There is no backup",
+        path.display()
+    )))
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> BackupError {
