@@ -100,6 +100,8 @@ fn a_bad_configuration_is_exit_2_and_says_where() {
         ("workers = \"two\"\n", &["line 1", "the text \"two\"; write a whole number"]),
         ("listen = \"8443\"\n", &["line 1", "such as \"127.0.0.1:8443\""]),
         ("[limits]\nhead_bytes_max = 1\n", &["limits.head_bytes_max"]),
+        ("library = \"\"\n", &["library has \"\"; write the path of a folder"]),
+        ("access_log = \"\"\n", &["access_log has \"\"; write the path of a file"]),
     ];
     for (text, parts) in cases {
         let (_folder, path) = config(text);
@@ -170,6 +172,13 @@ fn check_says_ok_to_what_would_start_and_no_to_what_would_not() {
     assert_fails(&serve(&["/nowhere/films", "--check"]), 1, &["/nowhere/films"]);
     let missing = ["--cert", "/nowhere/c.pem", "--key", "/nowhere/k.pem", "--check"];
     assert_fails(&serve(&missing), 1, &["/nowhere/c.pem"]);
+    let log = [text(library.path()), "--access-log", "/nowhere/access.log", "--check"];
+    assert_fails(&serve(&log), 1, &["/nowhere/access.log", "its directory is there"]);
+    for check in [&["--check"][..], &[]] {
+        let twice = ["serve", text(library.path()), "--listen", "[::]:7", "--admin", "127.0.0.1:7"];
+        let ran = fullbore(&[&twice[..], check].concat());
+        assert_fails(&ran, 2, &["admin has \"127.0.0.1:7\"; write an address with another port"]);
+    }
 }
 
 #[test]

@@ -7,7 +7,8 @@
 use crate::clock::since_1970;
 use crate::redact;
 use http::{Field, Request};
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags, access};
+use rustix::io::Errno;
 use serde_json::json;
 use std::borrow::Cow;
 use std::fs::OpenOptions;
@@ -99,6 +100,26 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     let flags = rustix::fs::fcntl_getfl(&file)?;
     rustix::fs::fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
     Ok(Box::new(file))
+}
+
+/// Checks whether [`open`] would succeed, and makes nothing. Whether anybody reads from a pipe is not looked at.
+///
+/// # Errors
+/// If this user may not write to the file, or not make it in its folder.
+pub(crate) fn check(path: &Path) -> io::Result<()> {
+    if path.as_os_str() == "-" {
+        return Ok(());
+    }
+    match path.metadata() {
+        Ok(there) if there.is_dir() => Err(Errno::ISDIR.into()),
+        Ok(_) => Ok(access(path, Access::WRITE_OK)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or_else(|| Path::new("."));
+            Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 impl AccessLog {

@@ -10,7 +10,7 @@ use std::io;
 const BUFFER_SLACK_BYTES: usize = 2 * DIRECT_ALIGNMENT;
 
 /// The least number of buffers of each kind: with fewer, a handful of viewers would wait for each other.
-const BUFFERS_MIN: usize = 8;
+pub(crate) const BUFFERS_MIN: usize = 8;
 
 /// A window that needs no buffer may be larger than others. Twice as much gained nothing; a viewer's turn lasts a fifth of a
 /// millisecond.

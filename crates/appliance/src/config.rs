@@ -11,6 +11,7 @@ mod headers;
 mod memory;
 mod net;
 mod nic;
+mod places;
 mod reading;
 mod signing;
 pub mod silos;
@@ -38,8 +39,10 @@ pub use sites::{HostedSite, SiteFault, SitesError};
 pub use tls::{Certificate, Tls, Versions};
 
 use crate::admin_hosts::is_host_name;
+use crate::buffers::BUFFERS_MIN;
 use disk::{Policy, Way};
 use serde::{Deserialize, Serialize};
+use std::fmt::{Display, LowerExp};
 use std::net::SocketAddr;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
@@ -310,10 +313,11 @@ impl Config {
     /// # Errors
     /// With the name of the setting, and what it may be.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.limits.check()?;
-        self.timeouts.check()?;
         self.net.check()?;
+        self.limits.check(self.net.window_bytes_max)?;
+        self.timeouts.check()?;
         self.http.check()?;
+        places::check(self)?;
         if let Some(host) = self.admin_hosts.iter().find(|host| !is_host_name(host)) {
             let wanted = "a host name without scheme and port, such as \"video-1.example.org\"";
             return Err(ConfigError::not_of_kind("admin_hosts", host, wanted));
@@ -386,7 +390,7 @@ impl Config {
 }
 
 /// Refuses a number outside `bounds`, which `allowed` gives in words.
-fn within<T: PartialOrd + ToString>(
+fn within<T: PartialOrd + Display + LowerExp>(
     setting: &'static str,
     value: T,
     bounds: impl RangeBounds<T>,
@@ -394,19 +398,34 @@ fn within<T: PartialOrd + ToString>(
 ) -> Result<(), ConfigError> {
     match bounds.contains(&value) {
         true => Ok(()),
-        false => Err(ConfigError::out_of_bounds(setting, value, allowed)),
+        false => Err(ConfigError::out_of_bounds(setting, in_short(&value), allowed)),
     }
 }
 
+/// A number as people write it, or with an exponent if it has more digits than any whole number here.
+fn in_short(number: &(impl Display + LowerExp)) -> String {
+    const DIGITS_MAX: usize = 20;
+    let whole = number.to_string();
+    if whole.len() > DIGITS_MAX { format!("{number:e}") } else { whole }
+}
+
 impl Limits {
-    fn check(&self) -> Result<(), ConfigError> {
+    /// Windows of so many bytes have to fit into the buffers.
+    fn check(&self, window_bytes_max: usize) -> Result<(), ConfigError> {
         let Self { head_bytes_max, uri_bytes_max, connections_max, open_files_max, .. } = *self;
         within("limits.head_bytes_max", head_bytes_max, 512..=64 << 10, "512 to 65536")?;
         let allowed = "64 to limits.head_bytes_max";
         within("limits.uri_bytes_max", uri_bytes_max, 64..=head_bytes_max, allowed)?;
         within("limits.connections_max", connections_max, 1.., "1 or more")?;
         within("limits.open_files_max", open_files_max, 1.., "1 or more")?;
-        let response_bytes_max = self.response_bytes_max;
+        let (buffer_bytes_max, response_bytes_max) =
+            (self.buffer_bytes_max, self.response_bytes_max);
+        if buffer_bytes_max > 0 {
+            // Fewer buffers are never made.
+            let least = BUFFERS_MIN * window_bytes_max;
+            let allowed = "0 (sized from the cache), or 8 times net.window_bytes_max or more (by default 4194304)";
+            within("limits.buffer_bytes_max", buffer_bytes_max, least.., allowed)?;
+        }
         within(
             "limits.response_bytes_max",
             response_bytes_max,
@@ -508,6 +527,34 @@ pub(crate) mod tests {
         config.timeouts.head_seconds = 0.0;
         let said = config.check().unwrap_err().to_string();
         assert_eq!(said, "timeouts.head_seconds is 0; it may be 0.001 to 86400");
+        for (seconds, short) in [(1e300, "1e300"), (1e-300, "1e-300"), (90_000.5, "90000.5")] {
+            config.timeouts.head_seconds = seconds;
+            let said = config.check().unwrap_err().to_string();
+            assert!(said.starts_with(&format!("timeouts.head_seconds is {short}; ")), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_least_backlog_is_one_and_buffers_hold_eight_windows() {
+        assert_eq!(refusal("[net]\nbacklog = 1"), None);
+        let said = refusal("[net]\nbacklog = 0");
+        assert_eq!(said.as_deref(), Some("net.backlog is 0; it may be 1 or more"));
+        for taken in [
+            "[limits]\nbuffer_bytes_max = 0",
+            "[limits]\nbuffer_bytes_max = 4194304",
+            "[limits]\nbuffer_bytes_max = 131072\n[net]\nwindow_bytes_max = 16384",
+        ] {
+            assert_eq!(refusal(taken), None, "{taken}");
+        }
+        for few in [
+            "[limits]\nbuffer_bytes_max = 1",
+            "[limits]\nbuffer_bytes_max = 4194303",
+            "[limits]\nbuffer_bytes_max = 4194304\n[net]\nwindow_bytes_max = 1048576",
+        ] {
+            let said = refusal(few).unwrap_or_default();
+            let names = said.starts_with("limits.buffer_bytes_max is ");
+            assert!(names && said.contains("8 times net.window_bytes_max"), "{few}: {said}");
+        }
     }
 
     #[test]

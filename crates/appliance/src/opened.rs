@@ -255,7 +255,7 @@ fn open_plain(
 }
 
 /// Checks everything in `config` that can be checked without starting: settings, library, congestion control, silos, certificates, keys, lists of
-/// addresses.
+/// addresses, the place of the access log.
 ///
 /// # Errors
 /// One line: what, and what to do about it.
@@ -271,6 +271,7 @@ pub(crate) fn check(config: &Config) -> Result<(), StartError> {
     }
     load_keys(config)?;
     AddressLists::read(&config.access)?;
+    config.access_log.as_deref().map_or(Ok(()), check_access_log)?;
     load_tls(config, AlpnProofs::default()).map(|_| ())
 }
 
@@ -337,6 +338,10 @@ pub(crate) fn load_keys(config: &Config) -> Result<Option<Arc<KeyRing>>, StartEr
 
 fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError> {
     access_log::open(path).map_err(|why| StartError::AccessLog { file: path.to_owned(), why })
+}
+
+fn check_access_log(path: &Path) -> Result<(), StartError> {
+    access_log::check(path).map_err(|why| StartError::AccessLog { file: path.to_owned(), why })
 }
 
 /// One worker for each core that this process may use, unless the configuration or the device sets another number.

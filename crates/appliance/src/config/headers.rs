@@ -49,7 +49,8 @@ impl Http {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let value = &self.cache_control;
         if !is_cache_control(value) {
-            return Err(ConfigError::not_of_kind("http.cache_control", value, "visible ASCII"));
+            let wanted = "visible ASCII, such as \"no-cache\"";
+            return Err(ConfigError::not_of_kind("http.cache_control", value, wanted));
         }
         within("the number of http.headers", self.headers.len(), 0..=RULES_MAX, "up to 100")?;
         let cors = self.cors_of_files();
@@ -63,7 +64,7 @@ impl Http {
 }
 
 fn is_cache_control(value: &str) -> bool {
-    value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+    !value.trim().is_empty() && value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
 }
 
 /// What is wrong with a rule about headers.
@@ -123,6 +124,7 @@ mod tests {
         for (bad, key, advice) in [
             ("path = \"films/*\"", "path", "\"/films/*\""),
             ("path = \"/a\"\ncache_control = \"a\\nb\"", "cache_control", "max-age=60"),
+            ("path = \"/a\"\ncache_control = \"\"", "cache_control", "max-age=60"),
             ("path = \"/a\"\nfields = { \"a b\" = \"c\" }", "fields", "\"X-Robots-Tag\""),
             ("path = \"/a\"\nfields = { Connection = \"close\" }", "fields", "leave it out"),
             ("path = \"/a\"\nfields = { X = \"a\\r\\nb\" }", "fields", "\"noindex\""),
@@ -136,6 +138,16 @@ mod tests {
         assert!(error_text("[[http.headers]]\ncache_control = \"x\"\n").contains("path"));
         assert!(error_text(&good.repeat(101)).contains("up to 100"));
         check(&good.repeat(100)).unwrap();
+    }
+
+    #[test]
+    fn cache_control_of_all_files_says_something() {
+        for empty in ["", " "] {
+            let said = error_text(&format!("[http]\ncache_control = {empty:?}\n"));
+            let expected = "; write visible ASCII, such as \"no-cache\"";
+            assert_eq!(said, format!("http.cache_control has {empty:?}{expected}"));
+        }
+        check("[http]\ncache_control = \"max-age=60, public\"\n").unwrap();
     }
 
     #[test]

@@ -51,6 +51,7 @@ impl Net {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
+        within("net.backlog", self.backlog, 1.., "1 or more")?;
         let total = self.total_bits_per_second;
         if total > 0 {
             // With less, a single record would take longer than players wait.

@@ -374,8 +374,8 @@ fn client_hello_of_tls11() -> Vec<u8> {
     let mut hello = vec![3, 2];
     hello.extend([7; 32]);
     hello.extend([0, 0, 4, 0xc0, 0x13, 0, 0x2f, 1, 0]);
-    // signature_algorithms, which rustls looks for before it looks at the version: ecdsa_secp256r1_sha256.
-    hello.extend([0, 8, 0, 13, 0, 4, 0, 2, 4, 3]);
+    // Such a client sends no signature_algorithms, which rustls looks for before it looks at the version. supported_groups: X25519.
+    hello.extend([0, 8, 0, 10, 0, 4, 0, 2, 0, 29]);
     let mut message = vec![1, 0, 0, hello.len() as u8];
     message.extend(hello);
     let mut record = vec![22, 3, 1, 0, message.len() as u8];
@@ -701,7 +701,7 @@ fn peers_that_take_nothing_time_out_give_their_buffers_back_and_hold_nobody_up()
             let served = Served::start(library.path(), protocol, |config| {
                 config.timeouts.send_seconds = 1.5;
                 config.timeouts.hold_seconds = hold_seconds;
-                config.limits.buffer_bytes_max = 1;
+                config.limits.buffer_bytes_max = 8 * config.net.window_bytes_max;
             });
             // More of them than there are buffers.
             let stalled: Vec<_> = (0..20)

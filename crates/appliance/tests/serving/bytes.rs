@@ -92,7 +92,7 @@ pub(crate) fn tune(config: &mut Config, tuning: usize) {
     config.net.unsent_bytes_max = Some([4 << 10, 16 << 10, 128 << 10][tuning]);
     config.timeouts.hold_seconds = [0.0, 0.002, 0.0][tuning];
     // The smallest possible pool.
-    config.limits.buffer_bytes_max = 1;
+    config.limits.buffer_bytes_max = 8 * config.net.window_bytes_max;
 }
 
 /// One request.

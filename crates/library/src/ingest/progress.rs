@@ -67,7 +67,7 @@ impl Meter {
 
 /// Shows the progress of `title` on standard error: on a terminal as a bar that is rewritten, else as a line for each part.
 pub fn on_terminal(title: &str) -> impl FnMut(Progress) + use<> {
-    let mut shown = Shown { title: shortened(title), part: String::new(), width: 0 };
+    let mut shown = Shown { title: shortened(&crate::shown(title)), part: String::new(), width: 0 };
     let is_terminal = std::io::stderr().is_terminal();
     move |progress| {
         let text = if is_terminal { shown.rewritten(&progress) } else { shown.line(&progress) };
