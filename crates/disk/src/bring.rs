@@ -172,8 +172,10 @@ impl Bringing {
     /// Whether `range`, which is in the page cache, is there because this response had it brought. This is a best guess.
     pub fn has_brought(&self, range: &Range<u64>) -> bool {
         let overlaps = |asked: &Range<u64>| asked.start < range.end && range.start < asked.end;
+        // The kernel brings whole pages.
+        let ever_end = self.asked_ever.end.next_multiple_of(rustix::param::page_size() as u64);
         self.asked.iter().any(|asked| asked.share.is_some() && overlaps(&asked.range))
-            || self.asked_ever.start <= range.start && range.end <= self.asked_ever.end
+            || self.asked_ever.start <= range.start && range.end <= ever_end
     }
 
     /// Everything before `offset` was sent.

@@ -361,6 +361,9 @@ fn what_was_asked_for_in_larger_steps_is_remembered_when_smaller_ones_follow() {
         bringing.bring(&file, 250_000..260_000, 1 << 20, false).await.unwrap();
         assert!(bringing.has_brought(&(700_000..800_000)), "the disk was asked for it before");
         assert_eq!(bringing.unsent(260_000), 260_000..800_000);
+        let page_end = 800_000_u64.next_multiple_of(rustix::param::page_size() as u64);
+        assert!(bringing.has_brought(&(700_000..page_end)), "the kernel brings whole pages");
+        assert!(!bringing.has_brought(&(700_000..page_end + 1)));
         bringing.bring(&file, 900_000..910_000, 1 << 20, false).await.unwrap();
         assert!(!bringing.has_brought(&(700_000..800_000)), "only one row is remembered");
     });
