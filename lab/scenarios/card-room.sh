@@ -7,7 +7,7 @@
 . /lab/guest/lab.bash
 
 S=https://10.9.0.1:8443
-FILMS=10 VIEWERS=20 BYTES=65536
+FILMS=10 VIEWERS=20 BYTES=262144
 for ((film = 1; film <= FILMS; film++)); do head -c "$BYTES" "/library/film-$(printf %03d "$film").mp4"; done >/tmp/all
 viewers() { echo $(($(routed kernel) + $(routed userspace))); }
 all_are_served() { [ "$(viewers)" -ge "$1" ]; } # COUNT
@@ -24,11 +24,11 @@ serve_with_nic on auto
 crowds=()
 for ((film = 1; film <= FILMS; film++)); do
   name=film-$(printf %03d "$film")
-  ip netns exec elsewhere curl -sSk --fail "${TLS12[@]}" --parallel --parallel-immediate --parallel-max "$VIEWERS" --limit-rate 2k \
+  ip netns exec elsewhere curl -sSk --fail "${TLS12[@]}" --parallel --parallel-immediate --parallel-max "$VIEWERS" --limit-rate 8k \
     --range "0-$((BYTES - 1))" -o "/tmp/got-$name-#1" "$S/$name.mp4?viewer=[1-$VIEWERS]" >"/tmp/said-$name" 2>&1 &
   crowds+=($!)
   eventually 60 all_are_served $((film * VIEWERS))
-  kill -STOP $!
+  kill -STOP $! || wrong "viewers of $name have left: $(tail -n 3 "/tmp/said-$name")"
 done
 settled
 say "$(viewers) viewers: on the card $(card_sessions 0); refused by it $(card_stat 0 lab_refused); kept by the server $(withheld no_room)"
