@@ -76,10 +76,9 @@ impl Helper {
                 return Ok(Answer { slot, ..answer });
             }
             Ok((Verdict::NotModified(header), _)) => {
-                let still = known.as_ref().map(|known| still(known, header));
-                match still {
-                    Some(Ok(())) => return Ok(Answer::of(known.expect("it is known"))),
-                    Some(Err(refused)) => refused,
+                match known.as_ref().map(|known| (known, still(known, header))) {
+                    Some((known, Ok(()))) => return Ok(Answer::of(Arc::clone(known))),
+                    Some((_, Err(refused))) => refused,
                     // Not asked for; the origin contradicts itself.
                     None => {
                         let said = format!("{path}: the origin said 304, which was not asked for");
