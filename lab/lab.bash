@@ -177,7 +177,10 @@ lab_main() {
     -*) lab_help >&2; fail "no such flag: $1" 2 ;;
     *)
       lab_known scenarios "$1"
-      if [ -n "${2:-}" ]; then lab_known machines "${2%%/*}"; pairs=("$1 $2"); else mapfile -t pairs < <(lab_pairs "$1"); fi ;;
+      if [ -n "${2:-}" ]; then lab_known machines "${2%%/*}"; pairs=("$1 $2"); else mapfile -t pairs < <(lab_pairs "$1"); fi
+      if [ "${#pairs[@]}" = 0 ]; then
+        fail "$1 is played only at length: ./run lab --long $1, or on a machine of your choice: ./run lab $1 MACHINE" 2
+      fi ;;
   esac
   if [ "${#pairs[@]}" = 0 ]; then printf 'lab: nothing to play\n'; return; fi
   lanes=$(lanes_wanted)

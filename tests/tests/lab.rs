@@ -145,3 +145,18 @@ fn no_two_pairs_share_a_file() {
     files.sort_unstable();
     assert!(files.windows(2).all(|two| two[0] != two[1]), "{named}");
 }
+
+/// `silo-moves` has machines for `--long` only. The lab used to say that there was nothing to play, and passed.
+#[test]
+fn a_scenario_that_was_named_and_is_not_played_is_a_failure_that_says_how_to_play_it() {
+    let plays = "touch \"$LAB_OUT/played\"";
+    let lab = Lab::new();
+    let refused = lab.bash(plays, "lab_main silo-moves").output().expect("bash is here");
+    let said = text(&refused.stdout) + &text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("./run lab --long silo-moves"), "{said}");
+    assert!(!lab.has("played"), "{said}");
+    let scenarios = "for s in $(lab_names scenarios); do [ -n \"$(LAB_LONG=1; lab_pairs $s)\" ] || echo $s; done";
+    let never = lab.bash(plays, scenarios).output().expect("bash is here");
+    assert_eq!(text(&never.stdout), "", "these are played on no machine at all");
+}
