@@ -11,7 +11,7 @@ use crate::protected::Protected;
 use crate::resources::Resources;
 use crate::sealing::{ByLibrary, Unsealed};
 use crypt::{Established, Retained};
-use net::Socket;
+use net::{Ready, Socket};
 use std::future::Future;
 use std::io;
 
@@ -43,11 +43,17 @@ pub trait Carrier: Sized {
     /// Whether TCP takes bytes now. Also true if the peer is gone: the next send reports that.
     fn is_writable(&self) -> bool;
 
+    /// What the connection is ready for now; whether something has arrived only `if_readable`.
+    fn readiness(&self, if_readable: bool) -> Ready;
+
     /// Waits until something has arrived or the peer is gone.
     fn readable(&self) -> impl Future<Output = ()>;
 
     /// Waits until TCP takes bytes again or the peer is gone.
     fn writable(&self) -> impl Future<Output = ()>;
+
+    /// Waits until TCP takes bytes again, something has arrived, or the peer is gone. Returns which.
+    fn readable_or_writable(&self) -> impl Future<Output = Ready>;
 
     /// Bytes that were given to TCP and that the viewer has not acknowledged.
     fn unacknowledged_bytes(&self) -> usize;
@@ -88,12 +94,20 @@ impl Carrier for Socket {
         Self::is_writable(self)
     }
 
+    fn readiness(&self, if_readable: bool) -> Ready {
+        Self::readiness(self, if_readable)
+    }
+
     fn readable(&self) -> impl Future<Output = ()> {
         Self::readable(self)
     }
 
     fn writable(&self) -> impl Future<Output = ()> {
         Self::writable(self)
+    }
+
+    fn readable_or_writable(&self) -> impl Future<Output = Ready> {
+        Self::readable_or_writable(self)
     }
 
     fn unacknowledged_bytes(&self) -> usize {

@@ -88,12 +88,13 @@ impl Channel {
         each!(self, channel => channel.receive(input).await)
     }
 
-    /// Sends all of `outgoing`, as fast as the viewer pulls.
+    /// Sends all of `outgoing`, as fast as the viewer pulls. Requests that arrive meanwhile may be appended to `input`, up to a bound.
     ///
     /// # Errors
-    /// If the viewer or the file is gone. The response cannot be completed, and the connection must end.
-    pub async fn send(&mut self, outgoing: &Rc<Outgoing>) -> Result<(), End> {
-        each!(self, channel => channel.send(outgoing).await)
+    /// If the viewer or the file is gone, or the viewer breaks the protocol meanwhile. The response cannot be completed, and the connection
+    /// must end.
+    pub async fn send(&mut self, outgoing: &Rc<Outgoing>, input: &mut Vec<u8>) -> Result<(), End> {
+        each!(self, channel => channel.send(outgoing, input).await)
     }
 
     /// Says goodbye with `alerts`, if there is TLS. Nothing is sent afterwards. A close_notify tells the viewer that it

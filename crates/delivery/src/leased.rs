@@ -1,6 +1,7 @@
 //! The file whose pages the kernel may still refer to. Its read lease is kept until the kernel no longer does.
 
 use crate::end::End;
+use crate::inbound::Inbound;
 use crate::link::Link;
 use crate::once::{Once, drop_later, drop_now};
 use disk::{File, ReadError};
@@ -84,16 +85,20 @@ impl Leased {
         if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
     }
 
-    /// Waits until TCP takes bytes, and checks the file from time to time.
+    /// Waits until TCP takes bytes, reads what arrives meanwhile, and checks the file from time to time.
     ///
     /// # Errors
-    /// [`ReadError::Recalled`]; [`End::SendTimeout`] if the viewer took nothing for too long.
-    pub(crate) async fn watch_until_writable(&self, link: &Link) -> Result<(), End> {
+    /// [`ReadError::Recalled`]; [`End::SendTimeout`] if the viewer took nothing for too long; those of `inbound`.
+    pub(crate) async fn watch_until_writable(
+        &self,
+        link: &Link,
+        inbound: &mut impl Inbound<Socket>,
+    ) -> Result<(), End> {
         let mut stall = link.stall();
         loop {
             let look = stall.look_at().min(Instant::now() + RECALL_LOOKED_FOR);
-            if timeout_at(look, link.socket.writable()).await.is_ok() {
-                return Ok(());
+            if let Ok(writable) = timeout_at(look, link.writable(inbound)).await {
+                return writable;
             }
             self.check()?;
             link.look(&mut stall)?;

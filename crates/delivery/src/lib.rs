@@ -19,6 +19,7 @@ mod deferred;
 mod end;
 mod handover;
 pub mod in_memory;
+mod inbound;
 mod leased;
 mod link;
 mod moving;

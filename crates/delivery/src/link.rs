@@ -3,6 +3,7 @@
 use crate::carrier::Carrier;
 use crate::end::End;
 use crate::handover::Offer;
+use crate::inbound::{Inbound, Unread};
 use crate::leased::RECALL_LOOKED_FOR;
 use crate::resources::Resources;
 use crate::stall::Stall;
@@ -130,16 +131,57 @@ impl<C: Carrier> Link<C> {
     /// # Errors
     /// [`End::SendTimeout`] if the viewer took none for too long.
     pub async fn pull(&self) -> Result<(), End> {
+        self.pull_reading(&mut Unread).await
+    }
+
+    /// As [`Self::pull`], and reads what arrives meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::pull`], and the errors of `inbound`.
+    pub(crate) async fn pull_reading(&self, inbound: &mut impl Inbound<C>) -> Result<(), End> {
         while self.resources.room.is_short() {
             self.back_off().await?;
         }
-        if self.socket.is_writable() {
+        if self.takes_now(inbound)? {
             return Ok(());
         }
         let mut stall = self.stall();
-        while timeout_at(stall.look_at(), self.socket.writable()).await.is_err() {
-            self.look(&mut stall)?;
+        loop {
+            match timeout_at(stall.look_at(), self.writable(inbound)).await {
+                Ok(writable) => return writable,
+                Err(_) => self.look(&mut stall)?,
+            }
         }
+    }
+
+    /// Whether TCP takes bytes now. The same system call says whether something has arrived, which is read.
+    ///
+    /// # Errors
+    /// Those of `inbound`.
+    pub(crate) fn takes_now(&self, inbound: &mut impl Inbound<C>) -> Result<bool, End> {
+        let reads = inbound.reads();
+        let ready = self.socket.readiness(reads);
+        if reads && ready.readable {
+            inbound.read(self)?;
+        }
+        Ok(ready.writable)
+    }
+
+    /// Waits until TCP takes bytes, and reads what arrives meanwhile.
+    ///
+    /// # Errors
+    /// Those of `inbound`.
+    pub(crate) async fn writable(&self, inbound: &mut impl Inbound<C>) -> Result<(), End> {
+        while inbound.reads() {
+            let ready = self.socket.readable_or_writable().await;
+            if ready.readable {
+                inbound.read(self)?;
+            }
+            if ready.writable {
+                return Ok(());
+            }
+        }
+        self.socket.writable().await;
         Ok(())
     }
 
@@ -156,9 +198,19 @@ impl<C: Carrier> Link<C> {
         stall.look(Instant::now(), || self.socket.unacknowledged_bytes())
     }
 
-    /// Waits up to `patience` for TCP to take the rest of a window. Returns whether it does.
-    pub async fn holds(&self, patience: Duration) -> bool {
-        timeout_at(Instant::now() + patience, self.socket.writable()).await.is_ok()
+    /// Waits up to `patience` for TCP to take the rest of a window, and reads what arrives meanwhile. Returns whether TCP does.
+    ///
+    /// # Errors
+    /// Those of `inbound`.
+    pub(crate) async fn holds(
+        &self,
+        patience: Duration,
+        inbound: &mut impl Inbound<C>,
+    ) -> Result<bool, End> {
+        match timeout_at(Instant::now() + patience, self.writable(inbound)).await {
+            Ok(writable) => writable.map(|()| true),
+            Err(_) => Ok(false),
+        }
     }
 
     /// How much to send next: a window, or a turn if all connections together are held to a rate and that is less.
@@ -303,20 +355,24 @@ impl<C: Carrier> Link<C> {
     /// [`End::PeerClosed`] if the viewer has finished, [`End::PeerReset`] if the connection broke.
     pub async fn receive(&self, into: &mut Vec<u8>) -> Result<(), End> {
         loop {
-            let received = {
-                let mut scratch = self.resources.scratch.borrow_mut();
-                let received = self.socket.receive(&mut scratch);
-                let received =
-                    received.map_err(|_| self.socket.reason().unwrap_or(End::PeerReset))?;
-                into.extend_from_slice(&scratch[..received.unwrap_or(0)]);
-                received
-            };
-            match received {
+            match self.receive_now(into)? {
                 Some(0) => return Err(End::PeerClosed),
                 Some(_) => return Ok(()),
                 None => self.socket.readable().await,
             }
         }
+    }
+
+    /// Appends what has arrived: `None` if nothing has, `Some(0)` if the viewer has finished.
+    ///
+    /// # Errors
+    /// [`End::PeerReset`], or why the connection broke.
+    pub(crate) fn receive_now(&self, into: &mut Vec<u8>) -> Result<Option<usize>, End> {
+        let mut scratch = self.resources.scratch.borrow_mut();
+        let received = self.socket.receive(&mut scratch);
+        let received = received.map_err(|_| self.socket.reason().unwrap_or(End::PeerReset))?;
+        into.extend_from_slice(&scratch[..received.unwrap_or(0)]);
+        Ok(received)
     }
 
     /// Reads and discards what the viewer still sends, until it closes or a short time has passed. Closing with unread
@@ -359,21 +415,35 @@ impl Link {
     }
 
     /// Whether TCP takes bytes now or within the time that a buffer may be held for it.
-    pub(crate) async fn pulls_soon(&self, unsent: &mut UnsentLimit) -> bool {
+    ///
+    /// # Errors
+    /// Those of `inbound`.
+    pub(crate) async fn pulls_soon(
+        &self,
+        unsent: &mut UnsentLimit,
+        inbound: &mut impl Inbound<Socket>,
+    ) -> Result<bool, End> {
         if self.resources.room.is_short() {
-            return false;
+            return Ok(false);
         }
-        self.socket.is_writable() || self.asks_soon(unsent).await
+        Ok(self.takes_now(inbound)? || self.asks_soon(unsent, inbound).await?)
     }
 
     /// As [`Self::pulls_soon`], if TCP does not take bytes now.
-    pub(crate) async fn asks_soon(&self, unsent: &mut UnsentLimit) -> bool {
+    ///
+    /// # Errors
+    /// Those of `inbound`.
+    pub(crate) async fn asks_soon(
+        &self,
+        unsent: &mut UnsentLimit,
+        inbound: &mut impl Inbound<Socket>,
+    ) -> Result<bool, End> {
         self.resources.numbers.windows_waited_total.add(1);
-        let is_soon = self.holds(self.resources.hold_patience()).await;
+        let is_soon = self.holds(self.resources.hold_patience(), inbound).await?;
         if is_soon {
             unsent.woken(self);
         }
-        is_soon
+        Ok(is_soon)
     }
 
     /// Waits until the viewer has acknowledged everything that TCP was given. Calls `check` from time to time, and

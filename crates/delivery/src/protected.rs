@@ -37,8 +37,12 @@ impl<C: Carrier, S: Sealing<C>> Protected<S, C> {
         }
     }
 
-    pub(crate) async fn send(&mut self, outgoing: &Rc<Outgoing>) -> Result<(), End> {
-        self.sealing.send(&mut self.link, outgoing).await
+    pub(crate) async fn send(
+        &mut self,
+        outgoing: &Rc<Outgoing>,
+        input: &mut Vec<u8>,
+    ) -> Result<(), End> {
+        self.sealing.send(&mut self.link, outgoing, input).await
     }
 
     pub(crate) async fn finish(&mut self, alerts: &[Alert]) -> Result<(), End> {

@@ -15,6 +15,10 @@ pub(crate) struct ReceiveHalf {
     /// enough, however often the viewer asked (RFC 8446 section 4.6.3). The flag stays set until the answer is sent,
     /// because the wait for that may be interrupted.
     pub(crate) owes_keys: bool,
+    /// Nothing more will arrive.
+    pub(crate) has_ended: bool,
+    /// A record was wrong, so nothing after it is opened.
+    failed: Option<OpenError>,
 }
 
 /// Why nothing more is opened.
@@ -38,16 +42,43 @@ impl From<Stop> for End {
 impl ReceiveHalf {
     /// Takes over after a handshake. `sealed` is what arrived after its last record.
     pub(crate) fn new(opener: Opener, sealed: Vec<u8>) -> Self {
-        Self { opener, sealed, peer_finished: false, owes_keys: false }
+        Self {
+            opener,
+            sealed,
+            peer_finished: false,
+            owes_keys: false,
+            has_ended: false,
+            failed: None,
+        }
+    }
+
+    /// Whether anything may follow that means something.
+    pub(crate) fn expects_more(&self) -> bool {
+        !self.has_ended && !self.peer_finished && self.failed.is_none()
+    }
+
+    /// Whether everything opened so far was right.
+    ///
+    /// # Errors
+    /// [`Stop::Wrong`].
+    pub(crate) fn check(&self) -> Result<(), Stop> {
+        self.failed.map_or(Ok(()), |error| Err(Stop::Wrong(error)))
+    }
+
+    /// The viewer has taken a part of a response: it may change its keys once more.
+    pub(crate) fn allow_key_update(&mut self) {
+        self.opener.allow_key_update();
     }
 
     /// Opens every whole record that has arrived, and appends its content to `input`.
     pub(crate) fn open(&mut self, input: &mut Vec<u8>, numbers: &Numbers) -> Result<(), Stop> {
+        self.check()?;
         let mut opened_bytes = 0;
         // What follows a close_notify is ignored (RFC 8446 section 6.1).
         while !self.peer_finished {
             let rest = &mut self.sealed[opened_bytes..];
-            match self.opener.open(rest).map_err(Stop::Wrong)? {
+            let opened = self.opener.open(rest).inspect_err(|error| self.failed = Some(*error));
+            match opened.map_err(Stop::Wrong)? {
                 Opened::Partial { .. } => break,
                 Opened::Record { consumed_bytes, content } => {
                     opened_bytes += consumed_bytes;

@@ -19,6 +19,7 @@
 
 use crate::ahead::Ahead;
 use crate::end::End;
+use crate::inbound::Inbound;
 use crate::leased::Leased;
 use crate::link::Link;
 use crate::once::drop_later;
@@ -27,6 +28,7 @@ use crate::resources::Resources;
 use crate::sealing::Abilities;
 use crate::unsent::{Reach, UnsentLimit};
 use disk::{Bringing, File, HotPart, Misses, Plain, Way};
+use net::Socket;
 use reactor::yield_now;
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -84,19 +86,24 @@ impl<'a> Sendfile<'a> {
 
     /// Sends as much of the next window as TCP takes. The rest is kept for a moment, then dropped and brought again
     /// later: nothing is held for a viewer who does not pull. Returns the bytes taken, or `None` if the whole response
-    /// was taken.
+    /// was taken. If something arrives that has to be dealt with first ([`Inbound::interrupts`]), none are taken.
     pub(crate) async fn step(
         &mut self,
         link: &mut Link,
         leased: &mut Leased,
+        inbound: &mut impl Inbound<Socket>,
     ) -> Result<Option<usize>, End> {
         let outgoing = self.outgoing;
         let Some(piece) = outgoing.piece(self.at, link.share()) else {
             self.uncork(link);
             return Ok(None);
         };
-        if link.resources.room.is_short() || !link.socket.is_writable() {
-            self.await_pull(link, leased).await?;
+        if link.resources.room.is_short() || !link.takes_now(inbound)? {
+            self.await_pull(link, leased, inbound).await?;
+        }
+        if inbound.interrupts() {
+            self.uncork(link);
+            return Ok(Some(0));
         }
         let turn = link.take_turn(piece.bytes());
         if link.must_wait(turn.as_ref()) {
@@ -137,15 +144,20 @@ impl<'a> Sendfile<'a> {
         Ok(Some(taken))
     }
 
-    async fn await_pull(&mut self, link: &Link, leased: &Leased) -> Result<(), End> {
+    async fn await_pull(
+        &mut self,
+        link: &Link,
+        leased: &Leased,
+        inbound: &mut impl Inbound<Socket>,
+    ) -> Result<(), End> {
         self.uncork(link);
-        if link.resources.room.is_short() || !link.asks_soon(&mut self.limit).await {
+        if link.resources.room.is_short() || !link.asks_soon(&mut self.limit, inbound).await? {
             self.give_up();
             while link.resources.room.is_short() {
                 leased.check()?;
                 link.back_off().await?;
             }
-            leased.watch_until_writable(link).await?;
+            leased.watch_until_writable(link, inbound).await?;
             self.limit.woken(link);
         }
         Ok(())

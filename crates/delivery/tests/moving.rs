@@ -218,7 +218,7 @@ async fn answer(channel: &mut Channel, input: &mut Vec<u8>, file: &Path) -> Opti
     let file = File::new(std::fs::File::open(file).unwrap().into()).unwrap();
     let body = vec![http::Part::Range(start..start + number(bytes))];
     let outgoing = Outgoing::new(request, body, Some(Rc::new(file)));
-    channel.send(&Rc::new(outgoing)).await.unwrap();
+    channel.send(&Rc::new(outgoing), input).await.unwrap();
     Some(())
 }
 
@@ -442,7 +442,7 @@ fn a_connection_whose_socket_is_in_use_stays_and_works() {
         assert_eq!(stays, Stays::InUse);
         drop(user);
         let outgoing = Outgoing::new(b"still here".to_vec(), Vec::new(), None);
-        channel.send(&Rc::new(outgoing)).await.unwrap();
+        channel.send(&Rc::new(outgoing), &mut Vec::new()).await.unwrap();
         assert!(channel.leave().await.is_ok());
     });
     served.unwrap();

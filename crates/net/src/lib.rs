@@ -20,6 +20,6 @@ pub use connect::{ConnectOptions, connect};
 pub use listener::{ListenerOptions, bind};
 pub use prefixes::{AddressBlock, PrefixFault, Prefixes};
 pub use proxy_protocol::{Introduced, Introduction, ProxyFault};
-pub use socket::{SendProgress, Socket};
+pub use socket::{Ready, SendProgress, Socket};
 pub use steering::Steering;
 pub use window::Window;

@@ -80,6 +80,25 @@ impl SendProgress {
     }
 }
 
+/// What a socket is ready for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// The kernel takes bytes. Also true if the peer is gone: the next send reports that.
+    pub writable: bool,
+    /// Something has arrived, or the peer has finished.
+    pub readable: bool,
+}
+
+impl Ready {
+    fn of_events(events: PollFlags) -> Self {
+        let is_gone = events.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
+        Self {
+            writable: is_gone || events.contains(PollFlags::OUT),
+            readable: events.intersects(PollFlags::IN | PollFlags::RDHUP),
+        }
+    }
+}
+
 /// A connected, non-blocking TCP socket.
 #[derive(Clone, Debug)]
 pub struct Socket(Fd);
@@ -288,9 +307,19 @@ impl Socket {
 
     /// Whether the kernel takes bytes now. Also true if the peer is gone: the next send reports that.
     pub fn is_writable(&self) -> bool {
+        self.readiness(false).writable
+    }
+
+    /// What the socket is ready for now; whether it is readable only `if_readable`. One system call either way.
+    pub fn readiness(&self, if_readable: bool) -> Ready {
         let fd = self.0.borrowed();
-        let mut poll = [PollFd::new(&fd, PollFlags::OUT)];
-        matches!(rustix::event::poll(&mut poll, Some(&Timespec::default())), Ok(1))
+        let readable =
+            if if_readable { PollFlags::IN | PollFlags::RDHUP } else { PollFlags::empty() };
+        let mut poll = [PollFd::new(&fd, PollFlags::OUT | readable)];
+        match rustix::event::poll(&mut poll, Some(&Timespec::default())) {
+            Ok(1) => Ready::of_events(poll[0].revents()),
+            _ => Ready::default(),
+        }
     }
 
     /// Waits until something has arrived or the peer is gone.
@@ -301,6 +330,18 @@ impl Socket {
     /// Waits until the kernel takes bytes again or the peer is gone.
     pub async fn writable(&self) {
         heeded(op::writable(&self.0)).await;
+    }
+
+    /// Waits until the kernel takes bytes again, something has arrived, or the peer is gone. Returns which.
+    pub async fn readable_or_writable(&self) -> Ready {
+        match op::readable_or_writable(&self.0).await.0 {
+            // The kernel's poll events are of 16 bits.
+            Ok(events) => Ready::of_events(PollFlags::from_bits_retain(events as u16)),
+            Err(_) => {
+                sleep(op::SHORTAGE_PAUSE).await;
+                Ready::default()
+            }
+        }
     }
 
     /// As [`Self::writable`], after the kernel has taken none. If the socket is writable all the same, the kernel is

@@ -227,6 +227,11 @@ pub fn writable(fd: &Fd) -> Op<Fd> {
     poll_for(fd, libc::POLLOUT)
 }
 
+/// Waits for either: until `fd` has something to read or takes bytes again, or its peer is gone. The result is the poll's events.
+pub fn readable_or_writable(fd: &Fd) -> Op<Fd> {
+    poll_for(fd, libc::POLLIN | libc::POLLRDHUP | libc::POLLOUT)
+}
+
 fn poll_for(fd: &Fd, events: libc::c_short) -> Op<Fd> {
     let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), events as u32).build();
     // SAFETY: a poll points to no memory; the descriptor is held.

@@ -61,7 +61,7 @@ impl Session {
         let outgoing = Rc::new(outgoing);
         let taken_before = self.channel.begin_response(started);
         worker.numbers.sending.add(1);
-        let sent = self.channel.send(&outgoing).await;
+        let sent = self.channel.send(&outgoing, &mut self.input).await;
         worker.numbers.sending.subtract(1);
         let taken_bytes = self.channel.taken_bytes() - taken_before;
         let is_nodes = request.is_some_and(is_nodes);

@@ -9,6 +9,13 @@ fn future_bytes<A, B, C, D, E, F: Future>(_make: impl Fn(A, B, C, D, E) -> F) ->
     size_of::<F>()
 }
 
+/// Bytes of the future of a response.
+fn response_bytes<'a, F: Future>(
+    _make: impl Fn(&'a mut Session, &'a Request, Option<answer::Opened>, Instant) -> F,
+) -> usize {
+    size_of::<F>()
+}
+
 /// The size of a heap block: glibc keeps 8 bytes in front of it and rounds up to 16.
 fn block_bytes(bytes: usize) -> usize {
     (bytes + 8).next_multiple_of(16)
@@ -22,6 +29,13 @@ fn an_idle_session_is_as_small_as_documented() {
     assert!(session_bytes <= 856, "the session's future takes {session_bytes} bytes");
     assert!(channel_bytes <= 344, "the channel takes {channel_bytes} bytes");
     assert!(block_bytes(session_bytes) + block_bytes(channel_bytes) <= 1216);
+}
+
+#[test]
+fn a_response_takes_as_much_as_documented() {
+    let bytes = response_bytes(Session::answer);
+    println!("response {bytes}");
+    assert!(bytes <= 2704, "the response's future takes {bytes} bytes");
 }
 
 #[test]

@@ -17,6 +17,7 @@
 //! [`sites`]: hosts have libraries of their own.
 //! [`slow_readers`]: data sent from memory exists only once, and is bounded.
 //! [`switches`]: none of this depends on an optimisation.
+//! [`while_sending`]: what viewers send in the middle of a film is read.
 
 mod bad_input;
 mod bytes;
@@ -38,3 +39,4 @@ mod slow_readers;
 mod support;
 mod switches;
 mod total_rate;
+mod while_sending;

@@ -158,12 +158,15 @@ impl Sessions {
         let link = Link::new(Rc::clone(&self.resources), socket);
         let keys = Box::new(crypt::made_up::server_end(number));
         let mut channel = Socket::establish(link, Protection::Keys(keys), Vec::new());
-        let mut answers = 0;
+        let (mut request, mut answers) = (Vec::new(), 0);
         loop {
-            let mut request = Vec::new();
-            channel.receive(&mut request).await?;
+            // The next one may have been read with the last answer. A viewer sends one at a time.
+            if request.is_empty() {
+                channel.receive(&mut request).await?;
+            }
+            request = Vec::new();
             // Boxed, so that a viewer who waits does not pay for it.
-            Box::pin(channel.send(&self.answer(number, answers))).await?;
+            Box::pin(channel.send(&self.answer(number, answers), &mut request)).await?;
             answers += 1;
         }
     }

@@ -29,7 +29,7 @@ use crate::secrets::{Keys, NONCE_BYTES};
 /// How many records in a row may be empty (no data, or a warning). A guess: nobody needs two.
 const EMPTY_RECORDS_MAX: u8 = 16;
 
-/// How many key updates a peer may send at once; each record of data allows one more. A guess: a client updates every
+/// How many key updates a peer may send at once; each record of data allows one more, and so does each part of a response that it takes. A guess: a client updates every
 /// 2^24 records or when a person types a command. Answering costs three HKDF expansions, and this limit keeps that in
 /// proportion to the data records that are opened anyway.
 const KEY_UPDATES_MAX: u8 = 32;
@@ -132,6 +132,12 @@ impl Opener {
     pub fn skip(&mut self, records: u64) {
         let sequence = self.sequence.checked_add(records);
         self.sequence = sequence.expect("no connection has 2^64 records");
+    }
+
+    /// Allows the peer one more key update, as a record of data does. Call it for each part of a response that the peer takes: during a long
+    /// one it has nothing to send.
+    pub fn allow_key_update(&mut self) {
+        self.key_updates_left = KEY_UPDATES_MAX.min(self.key_updates_left + 1);
     }
 
     /// Opens the record at the front of `buffer`, in place. The bytes after it are not touched.
@@ -277,7 +283,7 @@ impl Opener {
             content_type::APPLICATION_DATA if bytes.is_empty() => self.empty(),
             content_type::APPLICATION_DATA => {
                 self.empty_records = 0;
-                self.key_updates_left = KEY_UPDATES_MAX.min(self.key_updates_left + 1);
+                self.allow_key_update();
                 Ok(Content::Data(range))
             }
             content_type::ALERT => self.alert(bytes),

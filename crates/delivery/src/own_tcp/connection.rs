@@ -141,10 +141,17 @@ impl Connection {
         .await;
     }
 
-    /// For the session: waits until everything below `offset` was sent, or the connection is over.
-    pub async fn all_sent_below(&self, offset: u64) {
+    /// Whether something has arrived that was not read, or the viewer has finished.
+    pub fn is_readable(&self) -> bool {
+        self.has_arrived.get() || self.peer_finished.get()
+    }
+
+    /// For the session: waits until everything below `offset` was sent, or the connection is over; if it `reads`, also until there is
+    /// something to read.
+    pub async fn all_sent_below(&self, offset: u64, reads: bool) {
         self.awaited_below.set(offset);
-        self.changed(|| self.sent_below.get() >= offset).await;
+        let is_there = || self.sent_below.get() >= offset || (reads && self.is_readable());
+        self.changed(is_there).await;
         self.awaited_below.set(u64::MAX);
     }
 

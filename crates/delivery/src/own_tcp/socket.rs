@@ -7,6 +7,7 @@ use crate::channel::Channel;
 use crate::end::End;
 use crate::link::Link;
 use crate::protected::Protected;
+use net::Ready;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -79,12 +80,19 @@ impl Carrier for Socket {
         true
     }
 
+    fn readiness(&self, _if_readable: bool) -> Ready {
+        Ready { writable: true, readable: self.connection.is_readable() }
+    }
+
     fn readable(&self) -> impl Future<Output = ()> {
-        let connection = &self.connection;
-        connection.changed(|| connection.has_arrived.get() || connection.peer_finished.get())
+        self.connection.changed(|| self.connection.is_readable())
     }
 
     async fn writable(&self) {}
+
+    async fn readable_or_writable(&self) -> Ready {
+        self.readiness(true)
+    }
 
     fn unacknowledged_bytes(&self) -> usize {
         let (_, acknowledged_below) = self.connection.progress();

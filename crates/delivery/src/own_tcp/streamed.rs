@@ -2,25 +2,32 @@
 //!
 //! Nothing is read or sealed here. A response is appended to the connection's stream, and suppliers bring its bytes
 //! ([`super`]). The session waits until all of it was sent once, just as it waits on the other routes until the kernel
-//! has taken it, and then handles the next request. What the viewer has not acknowledged by then stays in the stream,
+//! has taken it, and then handles the next request. A long response is laid out in parts ([`PART_BYTES`]), and what the viewer sends meanwhile
+//! is read ([`crate::inbound`]), so that new keys can come between two parts. What the viewer has not acknowledged by then stays in the stream,
 //! as places in files.
 
 use super::Socket;
 use super::stream::Stream;
 use crate::carrier::Protection;
 use crate::end::End;
+use crate::inbound::{Inbound, Records, Unread};
 use crate::link::{Link, Turn};
 use crate::outgoing::Outgoing;
 use crate::receive_half::ReceiveHalf;
 use crate::sealing::Sealing;
 use crypt::{Alert, Established, Ledger};
 use reactor::timeout_at;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Instant;
 
 /// How much of a response is sent before its session wakes to count it: rarely enough to cost nothing, and often enough
 /// for an operator who watches the rate.
 const COUNTED_BYTES: u64 = 1 << 20;
+
+/// How much of a response is laid out at once, and how much of it may be unsent when the next part is: TCP never runs dry while the session
+/// wakes, and new keys that the viewer asks for come after twice as much at most. A guess.
+const PART_BYTES: u64 = 4 << 20;
 
 /// How many bytes the unacknowledged responses of a viewer may hold when the next one begins: about ninety small ones,
 /// or a film, which holds next to nothing. A viewer that asks for many small things in a row waits for those on their
@@ -70,6 +77,37 @@ impl Streamed {
         Ok(())
     }
 
+    /// Between parts of a response: ends the connection if the viewer broke the protocol, and changes our keys if the viewer asked for that and
+    /// the last change is acknowledged.
+    fn before_part(&mut self, link: &Link<Socket>) -> Result<(), End> {
+        if let Some(half) = &mut self.receive_half {
+            half.check()?;
+            half.allow_key_update();
+        }
+        if self.owes(link) { self.update_key(link) } else { Ok(()) }
+    }
+
+    /// Waits until no more than `left_max` bytes are unsent, counts what was sent, and reads what arrives meanwhile.
+    async fn leave(
+        &mut self,
+        link: &Link<Socket>,
+        unsent: &mut Unsent,
+        left_max: u64,
+        input: &mut Vec<u8>,
+    ) -> Result<(), End> {
+        while unsent.stream.end - unsent.stream.start > left_max {
+            let offset = unsent.next_count();
+            match &mut self.receive_half {
+                None => await_sent_below(link, offset, &mut Unread).await?,
+                Some(half) => {
+                    await_sent_below(link, offset, &mut Records::new(half, input, true)).await?;
+                }
+            }
+            unsent.count(link);
+        }
+        Ok(())
+    }
+
     /// Waits until enough is acknowledged that little is held for the viewer, and gives the viewer the new keys that it
     /// asked for. Only one change of keys is in flight at a time: the next one waits until the last one is
     /// acknowledged.
@@ -110,8 +148,14 @@ impl Sealing<Socket> for Streamed {
         self.update_key(link)
     }
 
-    async fn send(&mut self, link: &mut Link<Socket>, outgoing: &Rc<Outgoing>) -> Result<(), End> {
+    async fn send(
+        &mut self,
+        link: &mut Link<Socket>,
+        outgoing: &Rc<Outgoing>,
+        input: &mut Vec<u8>,
+    ) -> Result<(), End> {
         self.make_room(link).await?;
+        let mut unsent = Unsent::behind(stream(link, Stream::end));
         let mut at = 0;
         while at < outgoing.bytes() {
             let records_max = link.resources.limits.key_records_max;
@@ -119,14 +163,18 @@ impl Sealing<Socket> for Streamed {
             if link.must_wait(turn.as_ref()) {
                 Box::pin(link.await_turn(turn.as_ref(), || self.check(link))).await?;
             }
-            let bytes_max = turn.as_ref().map_or(u64::MAX, Turn::bytes);
-            let start = stream(link, Stream::end);
+            self.before_part(link)?;
+            let bytes_max = turn.as_ref().map_or(PART_BYTES, Turn::bytes);
             let (end, changed_keys) =
                 append(link, |stream| stream.append(outgoing, at, bytes_max, records_max))?;
             link.resources.numbers.key_updates_sent_total.add(changed_keys.into());
-            leave(link, start, end - at).await?;
-            link.end_turn(turn);
+            unsent.append(stream(link, Stream::end), end - at);
             at = end;
+            // A turn ends when all of it is sent.
+            let is_last = at == outgoing.bytes();
+            let left_max = if is_last || turn.is_some() { 0 } else { PART_BYTES };
+            self.leave(link, &mut unsent, left_max, input).await?;
+            link.end_turn(turn);
         }
         Ok(())
     }
@@ -173,49 +221,82 @@ fn stream<R>(link: &Link<Socket>, ask: impl FnOnce(&Stream) -> R) -> R {
     ask(&link.socket.connection().stream.borrow())
 }
 
-/// Waits until everything appended since `start` was sent, and counts it on the way as `plain_bytes` of a response.
-async fn leave(link: &Link<Socket>, start: u64, plain_bytes: u64) -> Result<(), End> {
-    let connection = link.socket.connection();
-    let numbers = &link.resources.numbers;
-    let end = connection.stream.borrow().end();
-    let (mut counted, mut counted_plain) = (start, 0);
-    // One byte first, to measure how long viewers wait for it.
-    let mut awaited = start + 1;
-    while counted < end {
-        await_sent_below(link, awaited.min(end)).await?;
-        let sent_below = connection.progress().0.min(end);
-        link.count_taken((sent_below - counted) as usize);
-        counted = sent_below;
-        // The share of record headers and tags is the same throughout, except for a byte or two.
-        let part = u128::from(counted - start) * u128::from(plain_bytes);
-        let plain = (part / u128::from(end - start)) as u64;
-        numbers.response_sent_bytes_total.add(plain - counted_plain);
-        counted_plain = plain;
-        awaited = counted + COUNTED_BYTES;
-    }
-    Ok(())
+/// The part of a response that is laid out and not counted as sent.
+struct Unsent {
+    /// Where it is in the stream.
+    stream: Range<u64>,
+    /// How much of the response it is.
+    plain_bytes: u64,
+    /// Something of the response was sent.
+    has_begun: bool,
 }
 
-/// Waits until everything below `offset` was sent.
+impl Unsent {
+    /// For a response that is appended at `offset` of the stream.
+    fn behind(offset: u64) -> Self {
+        Self { stream: offset..offset, plain_bytes: 0, has_begun: false }
+    }
+
+    /// So many bytes of the response were appended. The stream ends at `end` now.
+    fn append(&mut self, end: u64, plain_bytes: u64) {
+        self.stream.end = end;
+        self.plain_bytes += plain_bytes;
+    }
+
+    /// When to count next: everything below this offset was sent. The first time it is one byte, to measure how long viewers wait for it.
+    fn next_count(&self) -> u64 {
+        let bytes = if self.has_begun { COUNTED_BYTES } else { 1 };
+        self.stream.end.min(self.stream.start + bytes)
+    }
+
+    /// Counts what was sent.
+    fn count(&mut self, link: &Link<Socket>) {
+        let Range { start, end } = self.stream;
+        let sent_below = link.socket.connection().progress().0.clamp(start, end);
+        if sent_below == start {
+            return;
+        }
+        self.has_begun = true;
+        link.count_taken((sent_below - start) as usize);
+        self.stream.start = sent_below;
+        // The share of record headers and tags is the same throughout, except for a byte or two.
+        let part = u128::from(sent_below - start) * u128::from(self.plain_bytes);
+        let plain_bytes = (part / u128::from(end - start)) as u64;
+        link.resources.numbers.response_sent_bytes_total.add(plain_bytes);
+        self.plain_bytes -= plain_bytes;
+    }
+}
+
+/// Waits until everything below `offset` was sent, and reads what arrives meanwhile.
 ///
 /// # Errors
-/// [`End::SendTimeout`] if there was no progress for too long.
-async fn await_sent_below(link: &Link<Socket>, offset: u64) -> Result<(), End> {
+/// [`End::SendTimeout`] if there was no progress for too long; those of `inbound`.
+async fn await_sent_below(
+    link: &Link<Socket>,
+    offset: u64,
+    inbound: &mut impl Inbound<Socket>,
+) -> Result<(), End> {
     let connection = link.socket.connection();
-    loop {
-        let before = connection.progress();
-        if before.0 >= offset {
-            return Ok(());
-        }
-        let deadline = Instant::now() + link.resources.patience.send;
-        let waited = timeout_at(deadline, connection.all_sent_below(offset)).await;
+    let mut progress = connection.progress();
+    let mut deadline = Instant::now() + link.resources.patience.send;
+    while progress.0 < offset {
+        let reads = inbound.reads();
+        let waited = timeout_at(deadline, connection.all_sent_below(offset, reads)).await;
         if let Some(end) = connection.end() {
             return Err(end);
         }
-        if waited.is_err() && connection.progress() == before {
+        if reads && connection.is_readable() {
+            inbound.read(link)?;
+        }
+        // What the viewer sends is no progress.
+        if connection.progress() != progress {
+            progress = connection.progress();
+            deadline = Instant::now() + link.resources.patience.send;
+        } else if waited.is_err() {
             return Err(End::SendTimeout);
         }
     }
+    Ok(())
 }
 
 /// Waits until `is_enough` is satisfied by what is acknowledged.

@@ -17,14 +17,15 @@
 //! sent again it seals again. With `TLS_TX_ZEROCOPY_RO` it reads a film's own pages for that, at any time until the viewer has acknowledged
 //! them, so the film is held still until then: a change would make a record that does not open, and seal two plaintexts under one nonce.
 //!
-//! A viewer that asks for new keys gets them if the kernel can change them. Otherwise the connection is closed in an
-//! orderly way.
+//! A viewer that asks for new keys gets them if the kernel can change them, also in the middle of a response. Otherwise the connection is
+//! closed in an orderly way, after the response.
 
 use super::{Abilities, ByUs, Sealing};
 use crate::card_lessons::Got;
 use crate::channel::Channel;
 use crate::end::End;
 use crate::handover::Offer;
+use crate::inbound::Records;
 use crate::leased::{Leased, SentPages};
 use crate::link::Link;
 use crate::offload::KernelOffload;
@@ -236,7 +237,12 @@ impl Sealing<Socket> for ByKernel {
         Ok(())
     }
 
-    async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
+    async fn send(
+        &mut self,
+        link: &mut Link,
+        outgoing: &Rc<Outgoing>,
+        input: &mut Vec<u8>,
+    ) -> Result<(), End> {
         let Self { keys, card } = self;
         let key_records_max = link.resources.limits.key_records_max;
         if keys.receive_half.owes_keys || keys.sealer.needs_key_update(key_records_max) {
@@ -257,8 +263,19 @@ impl Sealing<Socket> for ByKernel {
         };
         let can = Abilities { lends_pages, ..keys.can(link) };
         let mut sendfile = Sendfile::new(link, outgoing, can, SEALED);
-        while let Some(taken) = sendfile.step(link, leased).await? {
+        // Where keys cannot be changed, the response ends with those that it has, and the connection after it.
+        let gives_keys = can.changes_keys;
+        loop {
+            let mut inbound = Records::new(&mut keys.receive_half, input, gives_keys);
+            let Some(taken) = sendfile.step(link, leased, &mut inbound).await? else { break };
+            keys.receive_half.check()?;
+            if keys.receive_half.owes_keys && gives_keys {
+                keys.update_key(link).await?;
+            }
             keys.count_taken(link, taken).await?;
+            if taken > 0 {
+                keys.receive_half.allow_key_update();
+            }
             leased.drop_acknowledged(link);
             if let Some(watching) = &mut watching {
                 watching.count_taken(link, taken);

@@ -8,6 +8,7 @@
 use super::Sealing;
 use crate::ahead::Ahead;
 use crate::end::End;
+use crate::inbound::{Inbound, has_room};
 use crate::link::Link;
 use crate::outgoing::{Outgoing, Piece};
 use crate::unsent::{SEALED, UnsentLimit};
@@ -24,6 +25,42 @@ pub struct ByLibrary {
     sealed_input: Vec<u8>,
     /// The viewer has sent close_notify.
     peer_finished: bool,
+    /// Nothing more will arrive.
+    has_ended: bool,
+    /// A record was wrong. rustls has queued the alert behind what it has sealed.
+    failed: Option<End>,
+}
+
+/// What the viewer sends, to be read during a response.
+struct Opening<'a> {
+    by_library: &'a mut ByLibrary,
+    input: &'a mut Vec<u8>,
+}
+
+impl Inbound<Socket> for Opening<'_> {
+    fn reads(&self) -> bool {
+        let ByLibrary { peer_finished, has_ended, failed, .. } = *self.by_library;
+        !peer_finished && !has_ended && failed.is_none() && has_room(self.input)
+    }
+
+    fn read(&mut self, link: &Link) -> Result<(), End> {
+        match link.receive_now(&mut self.by_library.sealed_input)? {
+            None => Ok(()),
+            Some(0) => {
+                self.by_library.has_ended = true;
+                Ok(())
+            }
+            Some(_) => match self.by_library.open(link, self.input) {
+                Err(End::PeerAlert) => Err(End::PeerAlert),
+                // It is in `failed`, too.
+                Ok(()) | Err(_) => Ok(()),
+            },
+        }
+    }
+
+    fn interrupts(&self) -> bool {
+        self.by_library.failed.is_some()
+    }
 }
 
 /// The socket, as rustls writes to it.
@@ -65,7 +102,12 @@ impl Write for Sink<'_> {
 impl ByLibrary {
     /// Takes a connection over after its handshake. `sealed_input` is what arrived after the handshake's last record.
     pub(crate) fn new(tls: crypt::Retained, sealed_input: Vec<u8>) -> Self {
-        Self { tls, sealed_input, peer_finished: false }
+        Self { tls, sealed_input, peer_finished: false, has_ended: false, failed: None }
+    }
+
+    /// Whether everything opened so far was right.
+    fn check(&self) -> Result<(), End> {
+        self.failed.map_or(Ok(()), Err)
     }
 
     /// Offers TCP what was sealed and not sent yet. Returns the bytes that it took.
@@ -120,7 +162,24 @@ impl ByLibrary {
         Ok((bytes, None))
     }
 
-    async fn deliver(&mut self, link: &mut Link, ahead: &mut Ahead) -> Result<(), End> {
+    /// As [`Self::send_owed`], during a response: reads what the viewer sends meanwhile.
+    async fn send_owed_reading(&mut self, link: &Link, input: &mut Vec<u8>) -> Result<(), End> {
+        while self.tls.owes() {
+            if self.offer_owed(link)? == 0 && link.socket.is_writable() {
+                link.back_off().await?;
+            } else {
+                link.pull_reading(&mut Opening { by_library: self, input }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn deliver(
+        &mut self,
+        link: &mut Link,
+        ahead: &mut Ahead,
+        input: &mut Vec<u8>,
+    ) -> Result<(), End> {
         let taken = self.offer_owed(link)?;
         if !self.tls.owes() {
             link.window.taken_whole();
@@ -129,19 +188,23 @@ impl ByLibrary {
         link.resources.numbers.windows_taken_in_part_total.add(1);
         link.window.taken_in_part(taken);
         ahead.give_up();
-        self.send_owed(link).await
+        self.send_owed_reading(link, input).await
     }
 }
 
 impl Sealing<Socket> for ByLibrary {
     fn open(&mut self, _link: &Link, input: &mut Vec<u8>) -> Result<(), End> {
+        self.check()?;
         let sealed = std::mem::take(&mut self.sealed_input);
         match self.tls.open(&sealed, input) {
             Ok(peer_finished) => {
                 self.peer_finished = peer_finished;
                 Ok(())
             }
-            Err(RetainedError::Record(error)) => Err(End::Record(error)),
+            Err(RetainedError::Record(error)) => {
+                self.failed = Some(End::Record(error));
+                self.check()
+            }
             Err(RetainedError::PeerAlert) => Err(End::PeerAlert),
         }
     }
@@ -162,15 +225,26 @@ impl Sealing<Socket> for ByLibrary {
         self.send_owed(link).await
     }
 
-    async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
+    async fn send(
+        &mut self,
+        link: &mut Link,
+        outgoing: &Rc<Outgoing>,
+        input: &mut Vec<u8>,
+    ) -> Result<(), End> {
         let mut ahead = Ahead::default();
         let mut limit = UnsentLimit::new(link, SEALED);
         let mut at = 0;
         while at < outgoing.bytes() {
-            if !link.pulls_soon(&mut limit).await {
+            let mut inbound = Opening { by_library: self, input };
+            if !link.pulls_soon(&mut limit, &mut inbound).await? {
                 ahead.give_up();
-                link.pull().await?;
+                link.pull_reading(&mut inbound).await?;
                 limit.woken(link);
+            }
+            // All that was sealed has left.
+            if let Some(end) = self.failed {
+                self.send_owed(link).await?;
+                return Err(end);
             }
             let turn = link.take_turn((outgoing.bytes() - at).min(link.share() as u64));
             if link.must_wait(turn.as_ref()) {
@@ -179,7 +253,7 @@ impl Sealing<Socket> for ByLibrary {
                 Box::pin(link.await_turn(turn.as_ref(), || Ok(()))).await?;
             }
             let (bytes, disk) = self.seal(link, outgoing, at, &mut ahead).await?;
-            self.deliver(link, &mut ahead).await?;
+            self.deliver(link, &mut ahead, input).await?;
             link.end_turn(turn);
             at += bytes;
             link.count_window(bytes, disk);

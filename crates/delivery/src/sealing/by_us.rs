@@ -5,12 +5,15 @@
 //! [`Ledger`]: with these the records are made again when the viewer pulls again. A record that comes out different is
 //! never sent.
 //!
+//! What the viewer sends meanwhile is read between flights, and in the waits of a flight ([`crate::inbound`]).
+//!
 //! Buffers cannot deadlock: a session takes its read buffer first and its send buffer second. A session with a send
 //! buffer waits only for the socket, and not for long.
 
 use super::Sealing;
 use crate::ahead::Ahead;
 use crate::end::End;
+use crate::inbound::Records;
 use crate::link::Link;
 use crate::outgoing::{Outgoing, Piece};
 use crate::receive_half::ReceiveHalf;
@@ -173,10 +176,26 @@ impl ByUs {
         Ok(flight)
     }
 
+    /// What the viewer sends, to be read during a response.
+    fn inbound<'a>(&'a mut self, input: &'a mut Vec<u8>) -> Records<'a> {
+        Records::new(&mut self.receive_half, input, true)
+    }
+
+    /// Between flights: ends the connection if the viewer broke the protocol, and changes our keys if that is due.
+    async fn before_flight(&mut self, link: &Link) -> Result<(), End> {
+        self.receive_half.check()?;
+        self.send_unsent(link).await?;
+        let is_due = self.ledger.needs_key_update(link.resources.limits.key_records_max);
+        if is_due || self.receive_half.owes_keys { self.update_key(link).await } else { Ok(()) }
+    }
+
+    /// Gives TCP a flight. What is wrong in what arrives meanwhile counts after the flight, because an alert in the middle of a record would not
+    /// be one.
     async fn deliver(
         &mut self,
         link: &mut Link,
         outgoing: &Outgoing,
+        input: &mut Vec<u8>,
         mut flight: Flight,
         ahead: &mut Ahead,
         limit: &mut UnsentLimit,
@@ -191,10 +210,10 @@ impl ByUs {
         ahead.taken_in_part();
         while flight.sent < flight.filled {
             let patience = link.resources.hold_patience();
-            if patience.is_zero() || !link.holds(patience).await {
+            if patience.is_zero() || !link.holds(patience, &mut self.inbound(input)).await? {
                 ahead.give_up();
                 let (owed, sent) = self.take_back(link, flight);
-                link.pull().await?;
+                link.pull_reading(&mut self.inbound(input)).await?;
                 flight = self.make_again(link, outgoing, owed).await?;
                 flight.sent = sent;
             }
@@ -284,22 +303,22 @@ impl Sealing<Socket> for ByUs {
         if self.receive_half.owes_keys { self.update_key(link).await } else { Ok(()) }
     }
 
-    async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
-        if self.owes(link) {
-            self.give(link).await?;
-        }
+    async fn send(
+        &mut self,
+        link: &mut Link,
+        outgoing: &Rc<Outgoing>,
+        input: &mut Vec<u8>,
+    ) -> Result<(), End> {
         let mut ahead = Ahead::default();
         let mut limit = UnsentLimit::new(link, SEALED);
         let mut at = 0;
         while at < outgoing.bytes() {
-            if self.ledger.needs_key_update(link.resources.limits.key_records_max) {
-                self.update_key(link).await?;
-            }
-            if !link.pulls_soon(&mut limit).await {
+            if !link.pulls_soon(&mut limit, &mut self.inbound(input)).await? {
                 ahead.give_up();
-                link.pull().await?;
+                link.pull_reading(&mut self.inbound(input)).await?;
                 limit.woken(link);
             }
+            self.before_flight(link).await?;
             let turn = link.take_turn((outgoing.bytes() - at).min(link.share() as u64));
             if link.must_wait(turn.as_ref()) {
                 ahead.give_up();
@@ -308,7 +327,8 @@ impl Sealing<Socket> for ByUs {
             }
             let flight = self.seal(link, outgoing, at, &mut ahead).await?;
             let (bytes, disk) = (flight.made_from.bytes(), flight.disk);
-            self.deliver(link, outgoing, flight, &mut ahead, &mut limit).await?;
+            self.deliver(link, outgoing, input, flight, &mut ahead, &mut limit).await?;
+            self.receive_half.allow_key_update();
             link.end_turn(turn);
             at += bytes;
             link.count_window(bytes, disk);

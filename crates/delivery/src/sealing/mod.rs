@@ -66,11 +66,12 @@ pub trait Sealing<C> {
         ready(Ok(()))
     }
 
-    /// Sends all of `outgoing`, as fast as the viewer pulls.
+    /// Sends all of `outgoing`, as fast as the viewer pulls. What the viewer sends meanwhile goes behind `input`, up to a bound.
     fn send(
         &mut self,
         link: &mut Link<C>,
         outgoing: &Rc<Outgoing>,
+        input: &mut Vec<u8>,
     ) -> impl Future<Output = Result<(), End>>;
 
     /// What has to happen before a goodbye can be sent.

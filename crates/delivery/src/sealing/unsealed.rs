@@ -2,6 +2,7 @@
 
 use super::{Abilities, Sealing};
 use crate::end::End;
+use crate::inbound::Unread;
 use crate::leased::SentPages;
 use crate::link::Link;
 use crate::outgoing::Outgoing;
@@ -53,11 +54,16 @@ impl Sealing<Socket> for Unsealed {
         Ok(())
     }
 
-    async fn send(&mut self, link: &mut Link, outgoing: &Rc<Outgoing>) -> Result<(), End> {
+    async fn send(
+        &mut self,
+        link: &mut Link,
+        outgoing: &Rc<Outgoing>,
+        _input: &mut Vec<u8>,
+    ) -> Result<(), End> {
         let can =
             Abilities { sends_files: link.resources.offload.sends_files, ..Abilities::default() };
         let mut sendfile = Sendfile::new(link, outgoing, can, PAGES);
-        while sendfile.step(link, &mut self.0.leased).await?.is_some() {}
+        while sendfile.step(link, &mut self.0.leased, &mut Unread).await?.is_some() {}
         sendfile.end(link);
         Ok(())
     }

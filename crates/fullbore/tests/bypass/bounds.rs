@@ -3,7 +3,7 @@
 use crate::support::far::Far;
 use crate::support::served::{PORT, Room, Server, V4};
 use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
-use crypt::{CONTROL_RECORD_BYTES_MAX, Content, Opened, Opener, Sealer};
+use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Content, Opened, Opener, Sealer};
 use fullbore_tests::{Namespace, PATIENCE, tool};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -138,6 +138,51 @@ fn who_asks_for_keys_again_and_again_gets_one_answer_at_a_time() {
     let (got, key_updates) = far.client.inside(move || (viewer.end(), viewer.key_updates));
     assert!(got.ends_with(&room.film), "{} bytes", got.len());
     assert!((given..=given + 1).contains(&key_updates), "the viewer heard of {key_updates}");
+    server.end();
+}
+
+/// Asks for the film, and takes the beginning.
+fn watch(server: &Server, space: &Arc<Namespace>) -> (Viewer, Vec<u8>) {
+    let mut viewer = space.inside(Viewer::connect);
+    viewer.send(b"GET /film.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    let mut got = Vec::new();
+    while got.len() < 100_000 {
+        assert!(viewer.take(&mut got), "the server has hung up");
+    }
+    assert_eq!(server.number("connections_ended_total{reason=\"answered\"}"), 0);
+    (viewer, got)
+}
+
+/// More than all buffers on the way hold, so that the film is not over as long as the viewer takes nothing.
+const LONG_FILM_BYTES: usize = 60_000_000;
+
+#[test]
+fn who_asks_for_keys_in_the_middle_of_a_film_gets_them_there() {
+    let Some(space) = Namespace::if_possible().map(Arc::new) else { return };
+    let room = Room::new(LONG_FILM_BYTES);
+    let server = Server::start(&space, &room, &[], "");
+    let (mut viewer, mut got) = watch(&server, &space);
+    for asked in 1..=2 {
+        viewer.ask_for_keys();
+        server.await_number("key_updates_received_total", asked);
+        while viewer.key_updates < asked && viewer.take(&mut got) {}
+        assert!(got.len() < LONG_FILM_BYTES, "new keys {asked} came after {} bytes", got.len());
+    }
+    while viewer.take(&mut got) {}
+    assert!(got.ends_with(&room.film), "{} bytes", got.len());
+    server.end();
+}
+
+#[test]
+fn who_reports_an_error_in_the_middle_of_a_film_is_sent_no_more() {
+    let Some(space) = Namespace::if_possible().map(Arc::new) else { return };
+    let room = Room::new(LONG_FILM_BYTES);
+    let server = Server::start(&space, &room, &[], "");
+    let (mut viewer, _) = watch(&server, &space);
+    let mut record = [0; CONTROL_RECORD_BYTES_MAX];
+    let bytes = viewer.sealer.seal_alert(Alert::InternalError, &mut record).unwrap();
+    viewer.stream.write_all(&record[..bytes]).unwrap();
+    server.await_number("connections_ended_total{reason=\"peer_alert\"}", 1);
     server.end();
 }
 
