@@ -139,7 +139,11 @@ fn plain_chunked_end(body: &[u8]) -> Option<usize> {
     let mut offset = 0;
     loop {
         let line = plain_line(body, &mut offset)?;
-        let digits = line.split(|byte| *byte == b';').next()?;
+        let digits_end = line.iter().position(|byte| !byte.is_ascii_hexdigit());
+        let (digits, extensions) = line.split_at(digits_end.unwrap_or(line.len()));
+        if !are_extensions(extensions) {
+            return None;
+        }
         if !(1..=15).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_hexdigit) {
             return None;
         }
@@ -153,6 +157,63 @@ fn plain_chunked_end(body: &[u8]) -> Option<usize> {
     }
     while !plain_line(body, &mut offset)?.is_empty() {}
     Some(offset)
+}
+
+/// Whether this is what may follow a chunk's size in its line (RFC 9112 section 7.1.1).
+fn are_extensions(mut rest: &[u8]) -> bool {
+    let is_token =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let token = |rest: &mut &[u8]| {
+        let end = rest.iter().position(|byte| !is_token(byte)).unwrap_or(rest.len());
+        *rest = &rest[end..];
+        end > 0
+    };
+    let unspaced = |rest: &[u8]| {
+        let end = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t'));
+        rest[end.unwrap_or(rest.len())..].to_vec()
+    };
+    while !rest.is_empty() {
+        let owned = unspaced(rest);
+        let Some(named) = owned.strip_prefix(b";") else { return false };
+        let named = unspaced(named);
+        let mut behind = &named[..];
+        if !token(&mut behind) {
+            return false;
+        }
+        if let Some(value) = unspaced(behind).strip_prefix(b"=") {
+            let value = unspaced(value);
+            let mut behind_value = &value[..];
+            let is_whole = match value.strip_prefix(b"\"") {
+                Some(quoted) => match quoted_end(quoted) {
+                    Some(end) => {
+                        behind_value = &quoted[end..];
+                        true
+                    }
+                    None => false,
+                },
+                None => token(&mut behind_value),
+            };
+            if !is_whole {
+                return false;
+            }
+            rest = &rest[rest.len() - behind_value.len()..];
+        } else {
+            rest = &rest[rest.len() - behind.len()..];
+        }
+    }
+    true
+}
+
+/// Where a quoted string ends that begins here, behind its first quote.
+fn quoted_end(quoted: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        match quoted.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
 }
 
 /// The line at `offset`, which moves behind its CR LF; none if it holds a control other than HTAB.

@@ -9,7 +9,7 @@ use std::path::Component;
 
 use fullbore_fuzz::answer;
 use fullbore_fuzz::choices::Derived;
-use http::{Context, Entity, HttpDate, Limits, Parse, Refusal, Request, Resource};
+use http::{Asked, Context, Entity, HttpDate, Limits, Parse, Refusal, Request, Resource};
 use libfuzzer_sys::fuzz_target;
 
 /// Cuts to try of each input; it comes again, a little changed, so that all are tried in the end.
@@ -55,11 +55,20 @@ fn check(bytes: &[u8], limits: &Limits, derived: &mut Derived) {
             check_answer(request, &context, size(derived));
         }
         Err(reject) => {
-            let response = http::refuse(Refusal::Reject(*reject), None, &context);
+            let response = http::refuse(Refusal::Reject(*reject), Asked::Unparsed(bytes), &context);
             assert_eq!((response.status, response.keep_alive), (reject.status(), false));
-            answer::check(&response, None, 0);
+            answer::check(&response, head_of_unparsed(bytes), 0);
         }
     }
+}
+
+/// HEAD, if that is the method of a request that cannot be parsed.
+fn head_of_unparsed(mut bytes: &[u8]) -> Option<http::Method> {
+    // No more empty lines than the parser skips.
+    for _ in 0..4 {
+        bytes = bytes.strip_prefix(b"\r\n").unwrap_or(bytes);
+    }
+    bytes.starts_with(b"HEAD ").then_some(http::Method::Head)
 }
 
 /// Sizes of files at every edge, and between.
@@ -101,7 +110,7 @@ fn check_answer(request: &Request, context: &Context<'_>, size_bytes: u64) {
     assert!(request.keep_alive || !response.keep_alive, "the client asked to close");
     for refusal in [Refusal::NotFound, Refusal::Internal] {
         answer::check(
-            &http::refuse(refusal, Some(request), context),
+            &http::refuse(refusal, request, context),
             Some(request.method),
             size_bytes,
         );

@@ -8,7 +8,7 @@ use crate::AcmeProof;
 use crate::hook::{self, HookVerb, TxtRecord};
 use crate::obtain::NotObtained;
 use crate::proving::AtServer;
-use http::{Limits, Parse, Request, secure_place, send_on, whole_answer};
+use http::{Asked, Limits, Parse, Request, secure_place, send_on, whole_answer};
 use instant_acme::ChallengeType;
 use std::collections::HashMap;
 use std::io;
@@ -157,7 +157,13 @@ async fn converse(
             Ok(Parse::Complete { request, .. }) => break answer(&request, answers, https_port),
             Ok(Parse::Partial) => {}
             Err(_) => {
-                break whole_answer(None, "400 Bad Request", b"", b"This is no request of HTTP.\n");
+                let asked = Asked::Unparsed(&input);
+                break whole_answer(
+                    asked,
+                    "400 Bad Request",
+                    b"",
+                    b"This is no request of HTTP.\n",
+                );
             }
         }
         let before = input.len();
@@ -175,8 +181,7 @@ async fn converse(
 }
 
 fn answer(request: &Request, answers: &Answers, https_port: Option<u16>) -> Vec<u8> {
-    let plain =
-        |status, lines: &[u8], body: &[u8]| whole_answer(Some(request), status, lines, body);
+    let plain = |status, lines: &[u8], body: &[u8]| whole_answer(request, status, lines, body);
     if !request.method.reads() {
         return plain(
             "405 Method Not Allowed",

@@ -27,7 +27,10 @@ use crate::tls_stat::{self, TlsStat};
 use crate::upgrade::Estate;
 use catalog::KnownTitles;
 use delivery::{KernelOffload, Outgoing, Piece};
-use http::{Context, HttpDate, Limits, Page, Parse, Part, Refusal, Request, Resource, Response};
+use http::{
+    Asked, Context, HttpDate, Limits, Method, Page, Parse, Part, Refusal, Reject, Request,
+    Resource, Response,
+};
 use net::{Admission, Socket};
 use qoe::Collector;
 use reactor::op::Incoming;
@@ -336,21 +339,18 @@ async fn converse(state: &State, live: &Live, socket: &Socket) {
         let response = match timeout_at(deadline, read_request(socket, &mut input, &limits)).await {
             Ok(Some(Ok(request))) if !state.hosts.answer_to(&request) => {
                 state.misdirected.fetch_add(1, Ordering::Relaxed);
-                with_context(state, |context| {
-                    http::refuse(Refusal::Misdirected, Some(&request), context)
-                })
+                with_context(state, |context| http::refuse(Refusal::Misdirected, &request, context))
             }
             Ok(Some(Ok(request))) if is_for_events(&request) => {
                 if live::stream(live, socket).await {
                     return;
                 }
-                with_context(state, |context| {
-                    http::refuse(Refusal::Unavailable, Some(&request), context)
-                })
+                with_context(state, |context| http::refuse(Refusal::Unavailable, &request, context))
             }
             Ok(Some(Ok(request))) => answer(state, live, &request),
             Ok(Some(Err(refusal))) => {
-                with_context(state, |context| http::refuse(refusal, None, context))
+                let asked = Asked::Unparsed(&input);
+                with_context(state, |context| http::refuse(refusal, asked, context))
             }
             Ok(None) | Err(_) => return,
         };
@@ -376,7 +376,10 @@ pub(crate) async fn read_request(
         match http::parse(input, limits) {
             // Bodies have no meaning here, and a body would be taken for the next request.
             Ok(Parse::Complete { request, .. }) if request.body != http::BodyFraming::None => {
-                return Some(Err(Refusal::MethodNotAllowed));
+                let is_served = request.method.is_served();
+                let reject =
+                    if is_served { Reject::BodyTooLarge } else { Reject::MethodNotAllowed };
+                return Some(Err(reject.into()));
             }
             Ok(Parse::Complete { request, consumed }) => {
                 input.drain(..consumed);
@@ -421,7 +424,7 @@ pub(crate) async fn send_bytes(socket: &Socket, mut bytes: &[u8]) -> io::Result<
 fn is_for_events(request: &Request) -> bool {
     let is_events =
         matches!(&request.resource, Resource::File(path) if path.as_bytes() == b"events");
-    is_events && request.method == http::Method::Get
+    is_events && request.method == Method::Get
 }
 
 /// The dashboard at `/` and `/dashboard`, and the files it refers to.
@@ -439,6 +442,10 @@ fn answer_page(request: &Request, context: &Context<'_>) -> Option<Response> {
 }
 
 fn answer(state: &State, live: &Live, request: &Request) -> Response {
+    // The same for every path, as `Allow` in the other answers says.
+    if request.method == Method::Options {
+        return with_context(state, |context| http::options(request, context));
+    }
     if let Some(page) = with_context(state, |context| answer_page(request, context)) {
         return page;
     }
@@ -450,7 +457,7 @@ fn answer(state: &State, live: &Live, request: &Request) -> Response {
         b"healthz" if state.draining.load(Ordering::Relaxed) => {
             let why = "the server is shutting down: it finishes its responses and takes no new connections";
             return with_context(state, |context| {
-                http::refuse_because(Refusal::Unavailable, why, Some(request), context)
+                http::refuse_because(Refusal::Unavailable, why, request, context)
             });
         }
         b"healthz" => {
@@ -461,7 +468,7 @@ fn answer(state: &State, live: &Live, request: &Request) -> Response {
                 Health::Partly(why) => format!("ok, but {why}\n"),
                 Health::Lost(why) => {
                     return with_context(state, |context| {
-                        http::refuse_because(Refusal::Unavailable, &why, Some(request), context)
+                        http::refuse_because(Refusal::Unavailable, &why, request, context)
                     });
                 }
             };
@@ -471,7 +478,7 @@ fn answer(state: &State, live: &Live, request: &Request) -> Response {
         b"status.json" => ("application/json", status(state, live)),
         _ => {
             return with_context(state, |context| {
-                http::refuse(Refusal::NotFound, Some(request), context)
+                http::refuse(Refusal::NotFound, request, context)
             });
         }
     };

@@ -5,7 +5,7 @@
 
 use crate::admin::{accept_into, read_request, send_bytes};
 use crate::drain::Drain;
-use http::{Limits, Refusal, Request};
+use http::{Asked, Limits, Request};
 use net::{Admission, Socket};
 use reactor::{Fd, spawn, timeout_at};
 use std::rc::Rc;
@@ -101,12 +101,12 @@ impl Redirects {
     }
 
     async fn converse(&self, socket: &Socket) -> Outcome {
-        let (outcome, answer) =
-            match read_request(socket, &mut Vec::new(), &Limits::default()).await {
-                Some(Ok(request)) => self.answer(&request),
-                Some(Err(refusal)) => (Outcome::Refused, refuse(refusal)),
-                None => return Outcome::Left,
-            };
+        let mut input = Vec::new();
+        let (outcome, answer) = match read_request(socket, &mut input, &Limits::default()).await {
+            Some(Ok(request)) => self.answer(&request),
+            Some(Err(_)) => (Outcome::Refused, refuse(&input)),
+            None => return Outcome::Left,
+        };
         let sent = send_bytes(socket, &answer).await;
         socket.finish();
         sent.map_or(Outcome::Left, |()| outcome)
@@ -114,7 +114,7 @@ impl Redirects {
 
     fn answer(&self, request: &Request) -> (Outcome, Vec<u8>) {
         let refused = |status, lines: &[u8], body: &[u8]| {
-            (Outcome::Refused, http::whole_answer(Some(request), status, lines, body))
+            (Outcome::Refused, http::whole_answer(request, status, lines, body))
         };
         if !request.method.reads() {
             let allow = b"Allow: GET, HEAD\r\n";
@@ -127,9 +127,10 @@ impl Redirects {
     }
 }
 
-/// The request was not understood.
-fn refuse(_: Refusal) -> Vec<u8> {
-    http::whole_answer(None, "400 Bad Request", b"", b"This is no request of HTTP.\n")
+/// What was `received` is no request, or one with a body.
+fn refuse(received: &[u8]) -> Vec<u8> {
+    let asked = Asked::Unparsed(received);
+    http::whole_answer(asked, "400 Bad Request", b"", b"This is no request of HTTP.\n")
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use httparse::Header;
 
 use crate::fields::{elements, values};
+use crate::request::is_token_byte;
 use crate::{Limits, Reject, Version};
 
 /// How the end of a request body is known (RFC 9112 section 6.3).
@@ -81,7 +82,7 @@ pub struct BodyDrain {
 enum State {
     Length { remaining_bytes: u64 },
     Size { value: u64, digits: u8 },
-    Extension { value: u64 },
+    Extension { value: u64, within: Extension },
     SizeLineFeed { value: u64 },
     Data { remaining_bytes: u64 },
     DataReturn,
@@ -91,6 +92,56 @@ enum State {
     TrailerLineFeed,
     LastLineFeed,
     Done,
+}
+
+/// Where in a chunk's extensions: `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )` (RFC 9112 section 7.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extension {
+    /// After a semicolon: a name has to come.
+    Start,
+    Name,
+    /// In white space after a name: another extension or a value has to come.
+    NameSpace,
+    /// After an equals sign: a value has to come.
+    Value,
+    Token,
+    Quoted,
+    /// After a backslash within quotes.
+    Escaped,
+    QuoteEnd,
+    /// In white space after a size or a value: another extension has to come.
+    Space,
+}
+
+impl Extension {
+    /// The place after one more byte of extensions; `None` if that byte is not allowed there.
+    fn after(self, byte: u8) -> Option<Self> {
+        let is_space = matches!(byte, b' ' | b'\t');
+        match self {
+            Self::Start if is_space => Some(Self::Start),
+            Self::Start | Self::Name if is_token_byte(byte) => Some(Self::Name),
+            Self::Name | Self::NameSpace if byte == b'=' => Some(Self::Value),
+            Self::Name | Self::NameSpace if is_space => Some(Self::NameSpace),
+            Self::Value if is_space => Some(Self::Value),
+            Self::Value if byte == b'"' => Some(Self::Quoted),
+            Self::Value | Self::Token if is_token_byte(byte) => Some(Self::Token),
+            Self::Quoted if byte == b'"' => Some(Self::QuoteEnd),
+            Self::Quoted if byte == b'\\' => Some(Self::Escaped),
+            Self::Quoted | Self::Escaped if is_field_byte(byte) => Some(Self::Quoted),
+            Self::Token | Self::QuoteEnd | Self::Space if is_space => Some(Self::Space),
+            Self::Name | Self::NameSpace | Self::Token | Self::QuoteEnd | Self::Space
+                if byte == b';' =>
+            {
+                Some(Self::Start)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the line may end here.
+    fn may_end(self) -> bool {
+        matches!(self, Self::Name | Self::Token | Self::QuoteEnd)
+    }
 }
 
 /// How many hex digits a chunk size may have: 60 bits cannot overflow, and no honest chunk is larger.
@@ -173,13 +224,22 @@ impl State {
             (Self::Size { value, digits }, b'\r') if digits > 0 => {
                 Some(Self::SizeLineFeed { value })
             }
-            (Self::Size { value, digits }, b';') if digits > 0 => Some(Self::Extension { value }),
+            (Self::Size { value, digits }, b';') if digits > 0 => {
+                Some(Self::Extension { value, within: Extension::Start })
+            }
+            (Self::Size { value, digits }, b' ' | b'\t') if digits > 0 => {
+                Some(Self::Extension { value, within: Extension::Space })
+            }
             (Self::Size { value, digits }, _) if digits < SIZE_DIGITS_MAX => {
                 let digit = char::from(byte).to_digit(16)?;
                 Some(Self::Size { value: value * 16 + u64::from(digit), digits: digits + 1 })
             }
-            (Self::Extension { value }, b'\r') => Some(Self::SizeLineFeed { value }),
-            (Self::Extension { .. }, _) if is_field_byte(byte) => Some(self),
+            (Self::Extension { value, within }, b'\r') if within.may_end() => {
+                Some(Self::SizeLineFeed { value })
+            }
+            (Self::Extension { value, within }, _) => {
+                within.after(byte).map(|within| Self::Extension { value, within })
+            }
             (Self::SizeLineFeed { value: 0 }, b'\n') => Some(Self::TrailerStart),
             (Self::SizeLineFeed { value }, b'\n') => Some(Self::Data { remaining_bytes: value }),
             (Self::DataReturn, b'\r') => Some(Self::DataLineFeed),
@@ -230,6 +290,10 @@ mod tests {
             "0\r\n\r\n",
             "3\r\nabc\r\n0\r\n\r\n",
             "A;x=\"y\"\r\n0123456789\r\n00\r\nEtag: \"x\"\r\nMore: b\r\n\r\n",
+            "1;a\r\nz\r\n0;b=c\r\n\r\n",
+            "1;a;b=c;d=\"e;f\\\"g\\\\\";h\r\nz\r\n0\r\n\r\n",
+            "1 ; a = \"\" \t;\tb\t=\tc\r\nz\r\n0\r\n\r\n",
+            "1;a=\"\u{fc}\"\r\nz\r\n0\r\n\r\n",
         ] {
             let mut bytes = body.as_bytes().to_vec();
             bytes.extend_from_slice(b"GET / HTTP/1.1\r\n");
@@ -260,6 +324,24 @@ mod tests {
             "0\r\nA: b\n",
             "0\r\nA: \0\r\n",
             "1;a\nb\r\n",
+            // RFC 9112 section 7.1.1: an extension has a name, and a value if there is an equals sign.
+            "5;\r\n",
+            "5; \r\n",
+            "5;;a\r\n",
+            "5;a;\r\n",
+            "5;=b\r\n",
+            "5;a=\r\n",
+            "5;a= ;b\r\n",
+            "5;bad[=x\r\n",
+            "5;a=b c\r\n",
+            "5;a b\r\n",
+            "5;a=b \r\n",
+            "5;a \r\n",
+            "5;a=\"b\r\n",
+            "5;a=\"b\"c\r\n",
+            "5;a=\"b\\\r\n",
+            "5;a=\"\x01\"\r\n",
+            "5 a\r\n",
             "0000000000000001\r\n",
         ] {
             assert_eq!(drain_chunked(body.as_bytes()), Err(Reject::BadFraming), "{body:?}");

@@ -42,7 +42,7 @@ impl Page<'_> {
 /// Answers with `page`: 200, 304 or 412 for GET and HEAD, 405 otherwise.
 pub fn respond_page(request: &Request, page: Page<'_>, context: &Context<'_>) -> Response {
     if !request.method.reads() {
-        return refuse(Refusal::MethodNotAllowed, Some(request), context);
+        return refuse(Refusal::MethodNotAllowed, request, context);
     }
     let encoded = page.encoded_for(request);
     let etag = page.etag.map(|etag| match encoded {
@@ -52,7 +52,7 @@ pub fn respond_page(request: &Request, page: Page<'_>, context: &Context<'_>) ->
     });
     let validators = Validators { etag: etag.as_deref(), modified_unix_seconds: None };
     match evaluate(request, validators) {
-        Verdict::Failed => refuse(Refusal::PreconditionFailed, Some(request), context),
+        Verdict::Failed => refuse(Refusal::PreconditionFailed, request, context),
         Verdict::NotModified => head(304, request, &page, etag.as_deref(), context)
             .finish(Some(request.method), Vec::new()),
         Verdict::Proceed => {

@@ -33,18 +33,18 @@ pub fn respond(request: &Request, entity: &Entity<'_>, context: &Context<'_>) ->
     match request.method {
         Method::Options => return options(request, context),
         method if !method.reads() => {
-            return refuse(Refusal::MethodNotAllowed, Some(request), context);
+            return refuse(Refusal::MethodNotAllowed, request, context);
         }
         _ => {}
     }
     match evaluate(request, entity) {
-        Verdict::Failed => refuse(Refusal::PreconditionFailed, Some(request), context),
+        Verdict::Failed => refuse(Refusal::PreconditionFailed, request, context),
         Verdict::NotModified => not_modified(request, entity, context),
         Verdict::Proceed => match selection(request, entity, context) {
             Selection::Whole => whole(request, entity, context),
             Selection::Unsatisfiable => {
                 let size_bytes = entity.size_bytes;
-                refuse(Refusal::RangeNotSatisfiable { size_bytes }, Some(request), context)
+                refuse(Refusal::RangeNotSatisfiable { size_bytes }, request, context)
             }
             Selection::Ranges(ranges) => match <[Range<u64>; 1]>::try_from(ranges) {
                 Ok([range]) => single(request, range, entity, context),

@@ -1,7 +1,7 @@
 //! Answers without a file: refusals that a person can read, OPTIONS, and plain HTTP on a TLS port.
 
 use crate::response::{Head, status_text};
-use crate::{Context, Cors, Part, Refusal, Reject, Request, Response};
+use crate::{Context, Cors, Method, Part, Refusal, Reject, Request, Response};
 
 /// The methods served (RFC 9110 section 10.2.1).
 const ALLOW: &[u8] = b"GET, HEAD, OPTIONS";
@@ -16,21 +16,59 @@ const PREFLIGHT: &[u8] = b"Access-Control-Allow-Methods: GET, HEAD, OPTIONS\r\n\
 /// Seconds until a client should try a full server again. A guess: most overloads here are restarts.
 const RETRY_AFTER_SECONDS: &[u8] = b"5";
 
-/// Answers with a refusal and one readable sentence. `request` is `None` if it could not be parsed. In that case, and
-/// if [`Refusal::closes`], the connection closes after the answer.
-pub fn refuse(refusal: Refusal, request: Option<&Request>, context: &Context<'_>) -> Response {
-    refuse_because(refusal, refusal.explanation(), request, context)
+/// What a refusal answers.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked<'a> {
+    /// A request.
+    Request(&'a Request),
+    /// What arrived of a request that could not be parsed, from its beginning. The connection closes after the answer.
+    Unparsed(&'a [u8]),
+}
+
+impl<'a> From<&'a Request> for Asked<'a> {
+    fn from(request: &'a Request) -> Self {
+        Self::Request(request)
+    }
+}
+
+impl<'a> Asked<'a> {
+    /// The request, if it could be parsed.
+    pub fn request(self) -> Option<&'a Request> {
+        match self {
+            Self::Request(request) => Some(request),
+            Self::Unparsed(_) => None,
+        }
+    }
+
+    /// The method, which may be known even if the rest makes no sense: no answer to HEAD has content (RFC 9110 section 9.3.2).
+    pub(crate) fn method(self) -> Option<Method> {
+        match self {
+            Self::Request(request) => Some(request.method),
+            Self::Unparsed(received) => Method::of_unparsed(received),
+        }
+    }
+}
+
+/// Answers with a refusal and one readable sentence. If the request could not be parsed, or if [`Refusal::closes`], the connection closes after
+/// the answer.
+pub fn refuse<'a>(
+    refusal: Refusal,
+    asked: impl Into<Asked<'a>>,
+    context: &Context<'_>,
+) -> Response {
+    refuse_because(refusal, refusal.explanation(), asked, context)
 }
 
 /// As [`refuse`], with the caller's explanation.
-pub fn refuse_because(
+pub fn refuse_because<'a>(
     refusal: Refusal,
     explanation: &str,
-    request: Option<&Request>,
+    asked: impl Into<Asked<'a>>,
     context: &Context<'_>,
 ) -> Response {
+    let asked = asked.into();
     let text = format!("{}\n{explanation}\n", status_text(refusal.status()));
-    let mut head = Head::new(refusal.status(), request, refusal.closes(), context);
+    let mut head = Head::new(refusal.status(), asked.request(), refusal.closes(), context);
     head.field("Content-Type", b"text/plain; charset=utf-8");
     head.content_length(text.len() as u64);
     // A file that is missing now may exist a moment later.
@@ -45,7 +83,7 @@ pub fn refuse_because(
         _ => {}
     }
     head.cors(context.cors);
-    head.finish(request.map(|request| request.method), vec![Part::Bytes(text.into_bytes())])
+    head.finish(asked.method(), vec![Part::Bytes(text.into_bytes())])
 }
 
 /// Answers OPTIONS, including CORS preflights (RFC 9110 section 9.3.7; Fetch section 3.2.2). The answer is the same for
@@ -87,6 +125,9 @@ mod tests {
     use super::*;
     use crate::{HttpDate, Limits, Parse, parse};
 
+    /// A request that nothing is known of.
+    const NOTHING: Asked<'_> = Asked::Unparsed(b"");
+
     fn request(head: &str, limits: &Limits) -> Request {
         match parse(head.as_bytes(), limits) {
             Ok(Parse::Complete { request, .. }) => request,
@@ -111,8 +152,9 @@ mod tests {
 
     #[test]
     fn a_refusal_is_readable_and_framed() {
-        let answer =
-            with_context(Cors::SameOrigin, |context| refuse(Reject::BadHost.into(), None, context));
+        let answer = with_context(Cors::SameOrigin, |context| {
+            refuse(Reject::BadHost.into(), NOTHING, context)
+        });
         let expected = "HTTP/1.1 400 Bad Request\r\nServer: fullbore\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
             Connection: close\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 65\r\n\
             Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\r\n\
@@ -140,8 +182,7 @@ mod tests {
         let limits = Limits::default();
         let asked = request("GET /a HTTP/1.1\r\nHost: h\r\n\r\n", &limits);
         for refusal in Reject::ALL.into_iter().map(Refusal::Reject).chain(others) {
-            let answer =
-                with_context(Cors::AnyOrigin, |context| refuse(refusal, Some(&asked), context));
+            let answer = with_context(Cors::AnyOrigin, |context| refuse(refusal, &asked, context));
             let head = String::from_utf8_lossy(&answer.head).into_owned();
             assert!(head.starts_with(&format!("HTTP/1.1 {} ", refusal.status())), "{head}");
             assert!(head.contains(&format!("Content-Length: {}\r\n", answer.body_bytes)), "{head}");
@@ -158,7 +199,8 @@ mod tests {
             (Refusal::RangeNotSatisfiable { size_bytes: 7 }, "Content-Range: bytes */7\r\n"),
             (Refusal::Unavailable, "Retry-After: 5\r\n"),
         ] {
-            let answer = with_context(Cors::SameOrigin, |context| refuse(refusal, None, context));
+            let answer =
+                with_context(Cors::SameOrigin, |context| refuse(refusal, NOTHING, context));
             assert!(text(&answer).contains(line), "{refusal:?}");
         }
     }
@@ -167,11 +209,34 @@ mod tests {
     fn a_refused_head_request_has_the_length_but_not_the_text() {
         let limits = Limits::default();
         let asked = request("HEAD /a HTTP/1.1\r\nHost: h\r\n\r\n", &limits);
-        let answer = with_context(Cors::SameOrigin, |context| {
-            refuse(Refusal::NotFound, Some(&asked), context)
-        });
+        let answer =
+            with_context(Cors::SameOrigin, |context| refuse(Refusal::NotFound, &asked, context));
         assert!(text(&answer).contains("Content-Length: 42\r\n"), "{}", text(&answer));
         assert_eq!((answer.body_bytes, answer.body.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_refused_head_request_that_cannot_be_parsed_has_no_content_either() {
+        for (received, is_head) in [
+            ("HEAD /a HTTP/1.1\r\nno colon\r\n\r\n", true),
+            ("HEAD ", true),
+            ("\r\n\r\nHEAD  /", true),
+            ("HEAD", false),
+            ("HEADS / HTTP/1.1", false),
+            ("head / HTTP/1.1", false),
+            ("GET /a HTTP/1.1\r\nA: HEAD \r\n", false),
+            ("", false),
+        ] {
+            for refusal in [Reject::BadHeader.into(), Refusal::RequestTimeout] {
+                let asked = Asked::Unparsed(received.as_bytes());
+                let answer =
+                    with_context(Cors::SameOrigin, |context| refuse(refusal, asked, context));
+                assert!(text(&answer).contains("Content-Length: "), "{received:?}");
+                assert!(!answer.keep_alive, "{received:?}");
+                assert_eq!(answer.body_bytes == 0, is_head, "{received:?}");
+                assert_eq!(answer.body.is_empty(), is_head, "{received:?}");
+            }
+        }
     }
 
     #[test]
@@ -202,8 +267,9 @@ mod tests {
         for bytes in [&b""[..], b"\x16\x03\x01", b"GOT / ", b"GETX", b"SSH-2.0-", b"\x80"] {
             assert!(!looks_like_http(bytes), "{bytes:?}");
         }
-        let answer =
-            with_context(Cors::SameOrigin, |context| refuse(Refusal::HttpOnTlsPort, None, context));
+        let answer = with_context(Cors::SameOrigin, |context| {
+            refuse(Refusal::HttpOnTlsPort, NOTHING, context)
+        });
         assert_eq!(answer.status, 400);
         assert!(text(&answer).contains("https://"));
     }

@@ -73,6 +73,14 @@ impl Method {
         ALL.into_iter().find(|method| method.as_str() == token)
     }
 
+    /// The method at the beginning of a request that could not be parsed, if its end has arrived.
+    pub(crate) fn of_unparsed(received: &[u8]) -> Option<Self> {
+        let rest = &received[leading_line_ends(received).ok()?..];
+        let token =
+            rest.split(|byte| *byte == b' ').next().filter(|token| token.len() < rest.len());
+        Self::of(std::str::from_utf8(token?).ok()?)
+    }
+
     /// The method's token.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -240,7 +248,7 @@ fn check_request_line_length(
 }
 
 /// tchar (RFC 9110 section 5.6.2), which methods consist of.
-fn is_token_byte(byte: u8) -> bool {
+pub(crate) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 

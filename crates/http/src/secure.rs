@@ -1,6 +1,7 @@
 //! Sends plain HTTP on to HTTPS: whole answers for ports that serve no files.
 
 use crate::fields::Field;
+use crate::refuse::Asked;
 use crate::request::{Method, Request};
 
 /// The same place over HTTPS at `port`, if the request says which host it is for.
@@ -37,16 +38,21 @@ fn in_ascii(text: &str) -> String {
 /// Sends a viewer on to `place`, for good.
 pub fn send_on(request: &Request, place: &[u8]) -> Vec<u8> {
     let location = [b"Location: ", place, b"\r\n"].concat();
-    whole_answer(Some(request), "308 Permanent Redirect", &location, b"Go on over HTTPS.\n")
+    whole_answer(request, "308 Permanent Redirect", &location, b"Go on over HTTPS.\n")
 }
 
 /// A whole answer in text, with more header `lines`, each with its end. The connection ends with it.
-pub fn whole_answer(request: Option<&Request>, status: &str, lines: &[u8], body: &[u8]) -> Vec<u8> {
+pub fn whole_answer<'a>(
+    asked: impl Into<Asked<'a>>,
+    status: &str,
+    lines: &[u8],
+    body: &[u8],
+) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n",
         body.len()
     );
-    let is_head = request.is_some_and(|request| request.method == Method::Head);
+    let is_head = asked.into().method() == Some(Method::Head);
     let body = if is_head { b"" } else { body };
     [head.as_bytes(), lines, b"\r\n", body].concat()
 }

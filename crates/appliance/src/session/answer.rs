@@ -10,7 +10,7 @@ use crate::worker::Worker;
 use delivery::in_memory::Held;
 use delivery::{End, Outgoing};
 use disk::{File, OpenError, ReadError};
-use http::{Entity, Field, LibraryPath, Part, Refusal, Request, Resource, Response};
+use http::{Asked, Entity, Field, LibraryPath, Part, Refusal, Request, Resource, Response};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -39,7 +39,7 @@ impl Session {
     /// Answers a request that could not be understood. The connection ends after it.
     pub(super) async fn refuse(&mut self, refusal: Refusal) -> Result<(), End> {
         let worker = Rc::clone(&self.worker);
-        let response = refused(&worker, refusal, None);
+        let response = refused(&worker, refusal, Asked::Unparsed(&self.input));
         Box::pin(self.deliver(&worker, response, None, None, Instant::now())).await.map(|_| ())
     }
 
@@ -51,7 +51,8 @@ impl Session {
         request: Option<&Request>,
         started: Instant,
     ) -> Result<bool, End> {
-        let (response, held) = hold(worker, response, request);
+        let asked = request.map_or(Asked::Unparsed(&self.input), Asked::Request);
+        let (response, held) = hold(worker, response, asked);
         let (status, keep_alive) = (response.status, response.keep_alive);
         worker.numbers.count(Family::Responses, status_label(status));
         let (is_file, folder) = (file.is_some(), file.as_ref().map(|file| file.folder()));
@@ -99,12 +100,12 @@ impl Session {
 }
 
 /// Accounts for the memory that a response holds. If there is no room for it, it becomes a refusal.
-fn hold(worker: &Worker, response: Response, request: Option<&Request>) -> (Response, Held) {
+fn hold(worker: &Worker, response: Response, asked: Asked<'_>) -> (Response, Held) {
     match worker.in_memory.hold(&response.body) {
         Some(held) => (response, held),
         None => {
             let refusal = Refusal::Unavailable;
-            (refused_as(worker, "response_memory", refusal, request), Held::default())
+            (refused_as(worker, "response_memory", refusal, asked), Held::default())
         }
     }
 }
@@ -132,37 +133,36 @@ async fn plan(
         return (worker.with_context(|context| http::options(request, context)), None);
     }
     if !request.method.reads() {
-        return (refused(worker, Refusal::MethodNotAllowed, Some(request)), None);
+        return (refused(worker, Refusal::MethodNotAllowed, request), None);
     }
     if worker.answering.tells_health && is_for_health(request) {
         return (health(worker, request), None);
     }
     let Some(library) = worker.libraries.of(request) else {
-        return (refused(worker, Refusal::Misdirected, Some(request)), None);
+        return (refused(worker, Refusal::Misdirected, request), None);
     };
     let resource = match admit(worker, request, client, verified) {
         Ok(resource) => resource,
         Err(fault) => {
-            return (refused_as(worker, fault.as_str(), Refusal::Forbidden, Some(request)), None);
+            return (refused_as(worker, fault.as_str(), Refusal::Forbidden, request), None);
         }
     };
     let path = match &*resource {
         Resource::File(path) => path,
         Resource::Refused(escape) => {
-            return (refused_as(worker, escape.as_str(), Refusal::NotFound, Some(request)), None);
+            return (refused_as(worker, escape.as_str(), Refusal::NotFound, request), None);
         }
         Resource::Reserved(path) => {
             let may_have = may_have(worker, request, client);
             let page = page::reserved(worker, library, request, path.as_bytes(), may_have);
-            let response =
-                page.unwrap_or_else(|| refused(worker, Refusal::NotFound, Some(request)));
+            let response = page.unwrap_or_else(|| refused(worker, Refusal::NotFound, request));
             return (response, None);
         }
         Resource::Directory(path) if path.as_bytes().is_empty() && library.shelf.is_some() => {
             return front(worker, library, request, client).await;
         }
         Resource::Directory(_) | Resource::Server => {
-            return (refused(worker, Refusal::NotFound, Some(request)), None);
+            return (refused(worker, Refusal::NotFound, request), None);
         }
     };
     match &worker.libraries.edge {
@@ -179,7 +179,7 @@ fn is_for_health(request: &Request) -> bool {
 /// As the admin listener's, but without the reason, which names folders.
 fn health(worker: &Worker, request: &Request) -> Response {
     if worker.drain.has_begun() || worker.libraries.are_lost() {
-        return refused_as(worker, "unhealthy", Refusal::Unavailable, Some(request));
+        return refused_as(worker, "unhealthy", Refusal::Unavailable, request);
     }
     worker.with_context(|context| page::well(request, context))
 }
@@ -218,7 +218,7 @@ async fn plan_file(
                 OpenError::Withheld => "withheld",
                 _ => refusal.as_str(),
             };
-            (refused_as(worker, reason, refusal, Some(request)), None)
+            (refused_as(worker, reason, refusal, request), None)
         }
     }
 }
@@ -309,19 +309,19 @@ pub(super) fn note_experience(worker: &Worker, request: &Request, path: &[u8], s
     }
 }
 
-fn refused(worker: &Worker, refusal: Refusal, request: Option<&Request>) -> Response {
-    refused_as(worker, refusal.as_str(), refusal, request)
+fn refused<'a>(worker: &Worker, refusal: Refusal, asked: impl Into<Asked<'a>>) -> Response {
+    refused_as(worker, refusal.as_str(), refusal, asked)
 }
 
 /// Refuses, and counts a reason that is not revealed to the viewer.
-pub(super) fn refused_as(
+pub(super) fn refused_as<'a>(
     worker: &Worker,
     reason: &'static str,
     refusal: Refusal,
-    request: Option<&Request>,
+    asked: impl Into<Asked<'a>>,
 ) -> Response {
     worker.numbers.count(Family::Refusals, reason);
-    worker.with_context(|context| http::refuse(refusal, request, context))
+    worker.with_context(|context| http::refuse(refusal, asked, context))
 }
 
 fn refusal_for(error: OpenError) -> Refusal {

@@ -39,7 +39,7 @@ pub(super) async fn plan(
         }
     };
     worker.numbers.count(telemetry::Family::EdgeLookups, "refused");
-    (refused_as(worker, trouble.as_str(), refusal_for(trouble), Some(request)), None)
+    (refused_as(worker, trouble.as_str(), refusal_for(trouble), request), None)
 }
 
 async fn find(

@@ -12,6 +12,7 @@
 //! [`pages`]: the server's own pages.
 //! [`pins`]: pinned titles are in memory before anybody requests them.
 //! [`quick_viewers`]: the kernel may hold more unsent bytes for viewers who take them fast.
+//! [`refusals`]: refusals have no more content than the method allows.
 //! [`reloaded_lists`]: lists of addresses change while the server runs.
 //! [`rotating`]: disks that rotate are read in whole buffers.
 //! [`sites`]: hosts have libraries of their own.
@@ -32,6 +33,7 @@ mod moves;
 mod pages;
 mod pins;
 mod quick_viewers;
+mod refusals;
 mod reloaded_lists;
 mod rotating;
 mod sites;
