@@ -162,6 +162,11 @@ impl Tls {
         self.shared.tls12.as_ref().filter(|_| !self.shared.options.proofs.are_there())
     }
 
+    /// Whether TLS 1.3 is offered.
+    pub(crate) fn offers_tls13(&self) -> bool {
+        self.shared.options.versions != Versions::Tls12
+    }
+
     /// Whether TLS 1.2 is to come first on connections that a network card encrypts.
     pub fn asks_for_cards(&self) -> bool {
         self.shared.options.versions == Versions::Card

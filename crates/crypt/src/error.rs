@@ -25,6 +25,8 @@ pub enum Alert {
     ProtocolVersion,
     /// Something failed on this side.
     InternalError,
+    /// A client offers less than it can, although both sides can do better (RFC 7507).
+    InappropriateFallback,
     /// TLS 1.2 renegotiation is not offered.
     NoRenegotiation,
     /// No protocol in common above TLS.
@@ -44,6 +46,7 @@ impl Alert {
             Self::DecodeError => 50,
             Self::ProtocolVersion => 70,
             Self::InternalError => 80,
+            Self::InappropriateFallback => 86,
             Self::NoRenegotiation => 100,
             Self::NoApplicationProtocol => 120,
         }
@@ -119,6 +122,10 @@ pub enum HandshakeError {
     Incompatible,
     /// A second hello that contradicts the first.
     ChangedOnRetry,
+    /// The client says that it fell back to an older version because a newer one failed, and this server speaks that.
+    InappropriateFallback,
+    /// A first hello that claims to renegotiate.
+    RenegotiationInfo,
     /// The peer broke the protocol.
     Misbehaved,
     /// The peer ended the handshake with this alert description.
@@ -154,6 +161,8 @@ impl HandshakeError {
             Self::NoAlpn => "no_alpn",
             Self::Incompatible => "incompatible",
             Self::ChangedOnRetry => "changed_on_retry",
+            Self::InappropriateFallback => "inappropriate_fallback",
+            Self::RenegotiationInfo => "renegotiation_info",
             Self::Misbehaved => "misbehaved",
             Self::PeerAlert(_) => "peer_alert",
             Self::PeerClosed => "peer_closed",
@@ -192,7 +201,10 @@ impl HandshakeError {
             Self::OversizedRecord => Some(Alert::RecordOverflow),
             Self::BadRecordMac => Some(Alert::BadRecordMac),
             Self::UnsupportedVersion => Some(Alert::ProtocolVersion),
-            Self::NoSharedCipher | Self::Incompatible => Some(Alert::HandshakeFailure),
+            Self::NoSharedCipher | Self::Incompatible | Self::RenegotiationInfo => {
+                Some(Alert::HandshakeFailure)
+            }
+            Self::InappropriateFallback => Some(Alert::InappropriateFallback),
             Self::NoAlpn => Some(Alert::NoApplicationProtocol),
             Self::ChangedOnRetry => Some(Alert::IllegalParameter),
             Self::Misbehaved => Some(Alert::UnexpectedMessage),

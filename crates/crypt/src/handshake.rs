@@ -19,11 +19,13 @@ use rustls::{
 };
 
 use crate::config::{Tls, cipher_suites};
+use crate::early_data::EarlyData;
 use crate::error::{Alert, HandshakeError};
+use crate::hello::{self, Hello, TLS12, TLS13};
 use crate::open::Opener;
 use crate::proofs::ACME_TLS;
 use crate::record::{
-    CONTROL_RECORD_BYTES_MAX, HEADER_BYTES, Header, PLAINTEXT_MAX, RECORD_BYTES_MAX,
+    CONTROL_RECORD_BYTES_MAX, HEADER_BYTES, Header, PLAINTEXT_MAX, RECORD_BYTES_MAX, content_type,
     handshake_type, plain_alert,
 };
 use crate::retained::Retained;
@@ -122,6 +124,20 @@ pub struct Handshake {
     retains: bool,
     /// What to go on with if the client speaks TLS 1.2.
     tls12: Option<Arc<ServerConfig>>,
+    /// The highest version that is offered.
+    highest_version: u16,
+    first_hello: FirstHello,
+    /// Present while early data may arrive.
+    early_data: Option<EarlyData>,
+    /// A TLS 1.2 client has said that its next record is protected.
+    has_changed_cipher: bool,
+}
+
+/// A connection's first ClientHello, which may come in several records.
+enum FirstHello {
+    /// What has arrived of it, if not all of it came in one record.
+    Arriving(Vec<u8>),
+    Read(Hello),
 }
 
 impl Handshake {
@@ -138,6 +154,10 @@ impl Handshake {
             consumed_bytes: 0,
             retains: false,
             tls12: None,
+            highest_version: if tls.offers_tls13() { TLS13 } else { TLS12 },
+            first_hello: FirstHello::Arriving(Vec::new()),
+            early_data: None,
+            has_changed_cipher: false,
         })
     }
 
@@ -221,15 +241,85 @@ impl Handshake {
                 return Err(error);
             }
         };
+        self.look_at_hello(record)?;
+        self.check_cipher_change(connection, record)?;
+        if self.is_early_data(connection, record) {
+            return Ok(record.len());
+        }
         let fed = self.feed(connection, record);
-        let is_first = self.consumed_bytes == record.len();
-        if is_first && fed == Err(HandshakeError::Incompatible) && predates_tls12(record) {
+        let predates_tls12 =
+            matches!(self.first_hello, FirstHello::Read(Hello { predates_tls12: true, .. }));
+        if fed == Err(HandshakeError::Incompatible) && predates_tls12 {
             // rustls looks for signature_algorithms, which such clients do not send, before it looks at the version. Its
             // handshake_failure is never taken out; ours says protocol_version (RFC 5246 appendix E.1).
             return Err(HandshakeError::UnsupportedVersion);
         }
         flush(connection, output)?;
         fed.map(|()| record.len())
+    }
+
+    /// Reads the first ClientHello once it is whole. Nothing else may come first, however long it is.
+    fn look_at_hello(&mut self, record: &[u8]) -> Result<(), HandshakeError> {
+        let FirstHello::Arriving(arrived) = &mut self.first_hello else { return Ok(()) };
+        let (header, body) = record.split_at(HEADER_BYTES);
+        if header[0] != content_type::HANDSHAKE {
+            return Ok(());
+        }
+        if arrived.is_empty() && body[0] != handshake_type::CLIENT_HELLO {
+            return Err(HandshakeError::Misbehaved);
+        }
+        let message = if arrived.is_empty() {
+            body
+        } else {
+            arrived.extend_from_slice(body);
+            &arrived[..]
+        };
+        let whole = hello::message_bytes(message).and_then(|bytes| message.get(..bytes));
+        match whole {
+            Some(whole) => {
+                let hello = Hello::read(whole, self.highest_version)?;
+                self.early_data = hello.brings_early_data.then(EarlyData::default);
+                self.first_hello = FirstHello::Read(hello);
+            }
+            // All records of a handshake together are bounded, so this is, too.
+            None if arrived.is_empty() => arrived.extend_from_slice(body),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// A client of TLS 1.2 changes its cipher once. rustls would try to open the second message that says so.
+    fn check_cipher_change(
+        &mut self,
+        connection: &ServerConnection,
+        record: &[u8],
+    ) -> Result<(), HandshakeError> {
+        let is_tls12 = connection.protocol_version() == Some(ProtocolVersion::TLSv1_2);
+        if !is_tls12 || record[0] != content_type::CHANGE_CIPHER_SPEC {
+            return Ok(());
+        }
+        let again = std::mem::replace(&mut self.has_changed_cipher, true);
+        // Where only rustls has the keys for an alert, it sends what it finds right.
+        match Writing::of(connection, &self.captured) {
+            Writing::InClear if again => Err(HandshakeError::Misbehaved),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the record is early data, which is passed over (RFC 8446 section 4.2.10).
+    fn is_early_data(&mut self, connection: &ServerConnection, record: &[u8]) -> bool {
+        let is_tls13 = connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        if !is_tls13 || record[0] != content_type::APPLICATION_DATA {
+            return false;
+        }
+        let Some(early_data) = &mut self.early_data else { return false };
+        let suite = connection.negotiated_cipher_suite().map(|suite| suite.suite());
+        let is_early =
+            early_data.has(record, suite.and_then(Suite::from_rustls), &mut self.captured);
+        if !is_early {
+            self.early_data = None;
+        }
+        is_early
     }
 
     /// The whole record at the front of `input`, if there is one. What cannot be a record is refused here.
@@ -331,43 +421,6 @@ fn speaks_tls12(mut record: &[u8]) -> bool {
     cipher_suites(true)
         .iter()
         .any(|suite| suite.tls13().is_none() && offered.contains(&suite.suite()))
-}
-
-/// Whether the ClientHello that is whole in `record` is of a client that knows no TLS 1.2: it names an older version, and lists no versions
-/// (RFC 8446 section 4.2.1).
-fn predates_tls12(record: &[u8]) -> bool {
-    const TLS12: u16 = 0x0303;
-    let Some([handshake_type::CLIENT_HELLO, _, _, _, major, minor, hello @ ..]) =
-        record.get(HEADER_BYTES..)
-    else {
-        return false;
-    };
-    u16::from_be_bytes([*major, *minor]) < TLS12 && !lists_versions(hello).unwrap_or(false)
-}
-
-/// Whether supported_versions is among the extensions of a ClientHello, given from behind its version. `None` if it has no extensions.
-fn lists_versions(hello: &[u8]) -> Option<bool> {
-    const RANDOM_BYTES: usize = 32;
-    const SUPPORTED_VERSIONS: [u8; 2] = [0, 43];
-    let (_, session_id) = hello.split_at_checked(RANDOM_BYTES)?;
-    let (_, suites) = split_vector(session_id, 1)?;
-    let (_, compressions) = split_vector(suites, 2)?;
-    let (_, extensions) = split_vector(compressions, 1)?;
-    let (mut extensions, _) = split_vector(extensions, 2)?;
-    while let Some((number, rest)) = extensions.split_at_checked(2) {
-        if number == SUPPORTED_VERSIONS {
-            return Some(true);
-        }
-        (_, extensions) = split_vector(rest, 2)?;
-    }
-    Some(false)
-}
-
-/// What is in the vector at the front of `bytes`, which begins with a length of so many bytes, and what follows it.
-fn split_vector(bytes: &[u8], length_bytes: usize) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_at_checked(length_bytes)?;
-    let length = length.iter().fold(0_usize, |length, byte| (length << 8) | usize::from(*byte));
-    rest.split_at_checked(length)
 }
 
 /// How our next record is protected while the handshake is not complete.

@@ -20,8 +20,10 @@
 mod beside;
 pub mod client;
 mod config;
+mod early_data;
 mod error;
 mod handshake;
+mod hello;
 mod identity;
 pub mod kernel;
 mod ledger;

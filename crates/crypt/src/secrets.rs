@@ -251,6 +251,8 @@ pub(crate) struct Captured {
     /// The two application traffic secrets, when they are derived.
     pub(crate) server: Option<TrafficSecret>,
     pub(crate) client: Option<TrafficSecret>,
+    /// The secret of the client's handshake messages.
+    pub(crate) client_handshake: Option<TrafficSecret>,
     /// The viewer's number in the ticket that it came with, or else in those that it gets.
     pub(crate) viewer: Option<u64>,
 }
@@ -282,10 +284,11 @@ pub(crate) struct CaptureLog;
 
 const SERVER_LABEL: &str = "SERVER_TRAFFIC_SECRET_0";
 const CLIENT_LABEL: &str = "CLIENT_TRAFFIC_SECRET_0";
+const CLIENT_HANDSHAKE_LABEL: &str = "CLIENT_HANDSHAKE_TRAFFIC_SECRET";
 
 impl rustls::KeyLog for CaptureLog {
     fn will_log(&self, label: &str) -> bool {
-        label == SERVER_LABEL || label == CLIENT_LABEL
+        [SERVER_LABEL, CLIENT_LABEL, CLIENT_HANDSHAKE_LABEL].contains(&label)
     }
 
     fn log(&self, label: &str, _client_random: &[u8], secret: &[u8]) {
@@ -294,6 +297,7 @@ impl rustls::KeyLog for CaptureLog {
             match label {
                 SERVER_LABEL => captured.server = TrafficSecret::new(secret),
                 CLIENT_LABEL => captured.client = TrafficSecret::new(secret),
+                CLIENT_HANDSHAKE_LABEL => captured.client_handshake = TrafficSecret::new(secret),
                 _ => {}
             }
         });

@@ -2,7 +2,10 @@
 //! misbehave, so these records are made by hand.
 
 use crate::client::server;
-use fullbore_crypt::{HANDSHAKE_BYTES_MAX, Handshake, HandshakeError, PLAINTEXT_MAX, Progress};
+use fullbore_crypt::{
+    HANDSHAKE_BYTES_MAX, Handshake, HandshakeError, PLAINTEXT_MAX, Progress, Tls, TlsOptions,
+    Versions,
+};
 use fullbore_tests::tls::{Offer, client, deliver, outgoing, suites};
 use rustls::{AlertDescription, Error};
 
@@ -10,6 +13,7 @@ const UNEXPECTED_MESSAGE: u8 = 10;
 const HANDSHAKE_FAILURE: u8 = 40;
 const ILLEGAL_PARAMETER: u8 = 47;
 const DECODE_ERROR: u8 = 50;
+const INAPPROPRIATE_FALLBACK: u8 = 86;
 
 const CHANGE_CIPHER_SPEC: &[u8] = &[20, 3, 3, 0, 1, 1];
 
@@ -99,6 +103,91 @@ fn change_cipher_spec_amid_a_message_is_unexpected() {
     let steps = [hello, record(22, &key_exchange[..9]), CHANGE_CIPHER_SPEC.to_vec()];
     let (error, output) = last_words(&steps);
     assert_eq!((error, output), (HandshakeError::Misbehaved, in_clear(UNEXPECTED_MESSAGE)));
+}
+
+#[test]
+fn a_second_change_cipher_spec_is_unexpected() {
+    let hello = record(22, &hello_of_tls12(ECDSA_SHA256));
+    let key_exchange = record(22, &message(16, &[&[32][..], &[9; 32]].concat()));
+    let (once, again) = (CHANGE_CIPHER_SPEC.to_vec(), CHANGE_CIPHER_SPEC.to_vec());
+    let (error, output) = last_words(&[hello, key_exchange, once, again]);
+    assert_eq!((error, output), (HandshakeError::Misbehaved, in_clear(UNEXPECTED_MESSAGE)));
+}
+
+#[test]
+fn a_handshake_message_of_an_unknown_type_is_unexpected() {
+    let hello = record(22, &hello_of_tls12(ECDSA_SHA256));
+    for message_type in [7, 99, 255] {
+        for body in [&b""[..], b"body"] {
+            let unknown = record(22, &message(message_type, body));
+            for steps in [vec![unknown.clone()], vec![hello.clone(), unknown]] {
+                let (error, output) = last_words(&steps);
+                let expected = (HandshakeError::Misbehaved, in_clear(UNEXPECTED_MESSAGE));
+                assert_eq!((error, output), expected, "{message_type} {body:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_first_message_that_is_no_hello_is_unexpected_before_it_is_whole() {
+    for message_type in [0, 2, 16, 20, 24, 99] {
+        let endless = record(22, &[message_type, 0xff, 0xff, 0xff, 0]);
+        let (error, output) = last_words(&[endless]);
+        let expected = (HandshakeError::Misbehaved, in_clear(UNEXPECTED_MESSAGE));
+        assert_eq!((error, output), expected, "{message_type}");
+    }
+}
+
+/// The records of a hello: one, or two.
+fn in_one_and_in_two(hello: &[u8]) -> [Vec<u8>; 2] {
+    let (first, second) = hello.split_at(hello.len() - 9);
+    [record(22, hello), [record(22, first), record(22, second)].concat()]
+}
+
+#[test]
+fn renegotiation_info_that_holds_something_is_a_handshake_failure() {
+    let renegotiating = |info: &[u8]| {
+        let extensions = [
+            extension(10, &[0, 2, X25519[0], X25519[1]]),
+            extension(13, &[0, 2, ECDSA_SHA256[0], ECDSA_SHA256[1]]),
+            [&[0xff, 0x01, 0, info.len() as u8][..], info].concat(),
+        ];
+        hello([0xc0, 0x2b], &extensions.concat())
+    };
+    for records in in_one_and_in_two(&renegotiating(&[1, 7])) {
+        let (error, output) = last_words(&[records]);
+        let expected = (HandshakeError::RenegotiationInfo, in_clear(HANDSHAKE_FAILURE));
+        assert_eq!((error, output), expected);
+    }
+    for records in in_one_and_in_two(&renegotiating(&[0])) {
+        let mut handshake = Handshake::new(&server()).unwrap();
+        assert!(handshake.advance(&records, &mut Vec::new()).is_ok());
+    }
+}
+
+/// A ClientHello of TLS 1.2 that says that a newer one has failed.
+fn fallback() -> Vec<u8> {
+    let whole = hello_of_tls12(ECDSA_SHA256);
+    // The version, 32 bytes of random, an empty session identifier: then come the suites.
+    let (front, behind) = whole.split_at(4 + 2 + 32 + 1);
+    let suites = [&[0, 4, 0x56, 0x00][..], &behind[2..4]].concat();
+    let body = [&front[4..], &suites, &behind[4..]].concat();
+    message(1, &body)
+}
+
+#[test]
+fn a_fallback_to_tls12_is_inappropriate_where_tls13_is_offered() {
+    for records in in_one_and_in_two(&fallback()) {
+        let (error, output) = last_words(&[records.clone()]);
+        let expected = (HandshakeError::InappropriateFallback, in_clear(INAPPROPRIATE_FALLBACK));
+        assert_eq!((error, output), expected);
+        let dir = tempfile::tempdir().unwrap();
+        let options = TlsOptions { versions: Versions::Tls12, ..TlsOptions::new(dir.path()) };
+        let mut handshake = Handshake::new(&Tls::load(options).unwrap()).unwrap();
+        let answered = handshake.advance(&records, &mut Vec::new());
+        assert!(answered.is_ok(), "a server of TLS 1.2 has nothing better");
+    }
 }
 
 #[test]

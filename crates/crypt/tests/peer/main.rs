@@ -4,6 +4,7 @@ mod alerts;
 mod certificates;
 mod client;
 mod client_half;
+mod early_data;
 mod handshake;
 mod records;
 mod retained;

@@ -1,0 +1,35 @@
+//! Early data (0-RTT) is never accepted. A client may send some all the same, with a ticket of another server that had this one's name. Then the
+//! server passes over it (RFC 8446 section 4.2.10): over everything that does not open under the keys of the client's handshake.
+//!
+//! rustls can do that, but looks at all records again that it passed over before, each time another one arrives, and charges them again. So a client that
+//! sends its data in small records fails after a few KiB. Here each record is tried once. What a client may send is bounded with the rest of its
+//! handshake ([`crate::HANDSHAKE_BYTES_MAX`]).
+
+use crate::error::OpenError;
+use crate::open::Opener;
+use crate::secrets::{Captured, Keys, Suite};
+
+/// What is needed to tell early data from the client's handshake.
+#[derive(Default)]
+pub(crate) struct EarlyData(Option<Box<Opener>>);
+
+impl EarlyData {
+    /// Whether a protected record is early data. If not, no more early data follows.
+    pub(crate) fn has(
+        &mut self,
+        record: &[u8],
+        suite: Option<Suite>,
+        captured: &mut Captured,
+    ) -> bool {
+        if self.0.is_none() {
+            let Some(secret) = captured.client_handshake.take() else {
+                // A second hello was asked for, and it is not protected.
+                return true;
+            };
+            let Some(suite) = suite else { return false };
+            self.0 = Some(Box::new(Opener::new(Keys::of_secret(suite, secret), 0)));
+        }
+        let Some(opener) = &mut self.0 else { return false };
+        opener.open(&mut record.to_vec()) == Err(OpenError::BadRecordMac)
+    }
+}
