@@ -17,6 +17,8 @@ pub struct Etcd {
     /// Of each member: for clients, and for the other members.
     ports: Vec<[u16; 2]>,
     members: Vec<Option<Child>>,
+    /// What each member is started with besides.
+    arguments: Vec<String>,
 }
 
 /// Ports that nobody uses now.
@@ -34,7 +36,15 @@ impl Etcd {
     /// # Panics
     /// If it does not come up.
     pub fn start(count: usize, tls: Option<[&str; 2]>) -> Option<Self> {
-        Self::begin("127.0.0.1", count, tls)
+        Self::begin("127.0.0.1", count, tls, Vec::new())
+    }
+
+    /// As [`Self::start`]: one member, without TLS, with these arguments besides.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub fn start_with(arguments: Vec<String>) -> Option<Self> {
+        Self::begin("127.0.0.1", 1, None, arguments)
     }
 
     /// As [`Self::start`], without TLS, on an address of this network.
@@ -42,10 +52,15 @@ impl Etcd {
     /// # Panics
     /// If it does not come up.
     pub fn start_on(host: &str, count: usize) -> Option<Self> {
-        Self::begin(host, count, None)
+        Self::begin(host, count, None, Vec::new())
     }
 
-    fn begin(host: &str, count: usize, tls: Option<[&str; 2]>) -> Option<Self> {
+    fn begin(
+        host: &str,
+        count: usize,
+        tls: Option<[&str; 2]>,
+        arguments: Vec<String>,
+    ) -> Option<Self> {
         if !tool::are_here(&[("etcd", "etcd-server"), ("curl", "curl")]) {
             return None;
         }
@@ -56,7 +71,7 @@ impl Etcd {
         }
         let members = (0..count).map(|_| None).collect();
         let (host, ports) = (host.to_owned(), free_ports(host, count));
-        let mut own = Self { folder, host, tls: tls.is_some(), ports, members };
+        let mut own = Self { folder, host, tls: tls.is_some(), ports, members, arguments };
         (0..count).for_each(|member| own.start_member(member));
         until("etcd to have a leader", || own.curl(0, "health", None)["health"] == "true");
         Some(own)
@@ -99,7 +114,7 @@ impl Etcd {
             etcd.arg("--cert-file").arg(self.certificate());
             etcd.arg("--key-file").arg(self.folder().join(KEY));
         }
-        etcd.arg(format!("--initial-cluster={}", all.join(",")));
+        etcd.arg(format!("--initial-cluster={}", all.join(","))).args(&self.arguments);
         let etcd = etcd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
         self.members[member] = Some(etcd.expect("etcd"));
     }
@@ -120,6 +135,12 @@ impl Etcd {
         self.curl(member, &format!("v3/{path}"), Some(body))
     }
 
+    /// As [`Self::ask`], by somebody who has logged in.
+    pub fn ask_as(&self, token: &str, member: usize, path: &str, body: &str) -> Value {
+        let header = format!("Authorization: {token}");
+        self.curl_with(member, &format!("v3/{path}"), &["--header", &header, "--data", body])
+    }
+
     /// The member that leads, as each says of itself.
     ///
     /// # Panics
@@ -137,11 +158,16 @@ impl Etcd {
     }
 
     fn curl(&self, member: usize, path: &str, body: Option<&str>) -> Value {
+        let data: Vec<_> = body.iter().flat_map(|body| ["--data", body]).collect();
+        self.curl_with(member, path, &data)
+    }
+
+    fn curl_with(&self, member: usize, path: &str, arguments: &[&str]) -> Value {
         let mut curl = Command::new("curl");
         let [client, _] = self.ports[member];
         let address = format!("{}://{}:{client}/{path}", self.scheme(), self.host);
         curl.args(["--silent", "--insecure", "--max-time", "5", &address]);
-        let answer = curl.args(body.iter().flat_map(|body| ["--data", body])).output();
+        let answer = curl.args(arguments).output();
         serde_json::from_slice(&answer.expect("curl").stdout).unwrap_or_default()
     }
 }

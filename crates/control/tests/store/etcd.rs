@@ -192,3 +192,71 @@ async fn etcds_own_users_log_in_again_when_their_token_ends() {
     let error = open().get("node/a").await.expect_err("a wrong password").to_string();
     assert!(error.contains("authentication failed") && !error.contains("wrong"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_etcds_users_does_not_cut_off_who_has_a_json_web_token() {
+    let keys = tempfile::tempdir().expect("a folder");
+    let key = keys.path().join("key");
+    std::fs::write(&key, [7; 32]).expect("written");
+    let tokens = format!("--auth-token=jwt,sign-method=HS256,priv-key={},ttl=10m", key.display());
+    let Some(etcd) = Etcd::start_with(vec![tokens]) else { return };
+    for (path, body) in [
+        ("auth/user/add", r#"{"name":"root","password":"secret"}"#),
+        ("auth/role/add", r#"{"name":"root"}"#),
+        ("auth/user/grant", r#"{"user":"root","role":"root"}"#),
+        ("auth/enable", "{}"),
+    ] {
+        let answer = etcd.ask(0, path, body);
+        assert!(answer.get("error").is_none(), "{path}: {answer}");
+    }
+    let file = etcd.folder().join("password");
+    std::fs::write(&file, "secret\n").expect("written");
+    let address = format!("etcd://root@{}?password-file={}", etcd.hosts()[0], file.display());
+    let store: Arc<dyn Engine> = Arc::new(EtcdStore::open(&address).expect("an address"));
+    store.commit(&[], &[put("node/a", "1")]).await.expect("made");
+
+    // As `etcdctl user add` does, while the gateway runs.
+    let login = etcd.ask(0, "auth/authenticate", r#"{"name":"root","password":"secret"}"#);
+    let token = login["token"].as_str().expect("a token");
+    let body = r#"{"name":"other","password":"x"}"#;
+    let added = etcd.ask_as(token, 0, "auth/user/add", body);
+    assert!(added.get("error").is_none(), "{added}");
+    let refused = etcd.ask_as(token, 0, "kv/range", r#"{"key":"YQ=="}"#);
+    let why = refused["error"].as_str().unwrap_or_default();
+    assert!(why.contains("revision of auth store is old"), "what it is about: {refused}");
+    assert_eq!(value(&store, "node/a").await.as_deref(), Some("1"));
+    store.commit(&[], &[put("node/b", "2")]).await.expect("made");
+    assert!(store.lease("leader", "one", 5).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_poll_says_that_etcd_is_full() {
+    let Some(etcd) = Cluster::start(1) else { return };
+    let store = etcd.store();
+    store.commit(&[], &[put("node/a", "1")]).await.expect("made");
+    let status = etcd.ask(0, "maintenance/status", "{}");
+    let member = status["header"]["member_id"].as_str().expect("its number");
+    let alarm = |action: &str| {
+        let body = format!(r#"{{"action":"{action}","memberID":"{member}","alarm":"NOSPACE"}}"#);
+        etcd.ask(0, "maintenance/alarm", &body)
+    };
+    alarm("ACTIVATE");
+    // It is looked at every few seconds.
+    let ends = Instant::now() + Duration::from_secs(60);
+    let polled = async |is_well: bool| loop {
+        let polled = store.revision().await;
+        if polled.is_ok() == is_well {
+            return polled;
+        }
+        assert!(Instant::now() < ends, "it is never told: {polled:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    let error = polled(false).await.expect_err("it is full").to_string();
+    assert!(error.contains("full") && error.contains("alarm disarm"), "{error}");
+    let refused = store.commit(&[], &[put("node/a", "2")]).await.expect_err("it is full");
+    assert_eq!(refused.to_string(), error);
+    assert_eq!(value(&store, "node/a").await.as_deref(), Some("1"), "reads go on");
+    alarm("DEACTIVATE");
+    polled(true).await.expect("it takes changes again");
+    store.commit(&[], &[put("node/a", "3")]).await.expect("made");
+}

@@ -149,6 +149,8 @@ async fn a_full_disk_refuses_changes_and_loses_nothing() {
         matches!(&error, StoreError::Unavailable(text) if text.contains("disk is full")),
         "{error}"
     );
+    let polled = store.revision().await.expect_err("the poll tells it, too");
+    assert!(polled.to_string().contains("disk is full"), "{polled}");
     let keys = |list: Vec<(String, _)>| list.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
     assert_eq!(keys(store.list("node/").await.expect("reads work")), made);
     // Room again, by whatever else was on the disk: here the limit rises.
@@ -156,6 +158,7 @@ async fn a_full_disk_refuses_changes_and_loses_nothing() {
     remount.args(["-o", "remount,size=8m"]).arg(disk.path());
     assert!(remount.status().expect("mount").success());
     store.commit(&[], &[put("node/more", "x")]).await.expect("there is room");
+    store.revision().await.expect("changes are taken again");
     drop(store);
     made.push("node/more".to_owned());
     assert_eq!(keys(open(&folder).list("node/").await.expect("it answers")), made);

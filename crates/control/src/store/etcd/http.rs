@@ -39,8 +39,16 @@ const LATER: [i64; 2] = [4, 14];
 /// gRPC's code for a caller who has to log in (again).
 const UNAUTHENTICATED: i64 = 16;
 
-/// gRPC's code for a request that is wrong in itself. etcd uses it for tokens that it does not know, too.
+/// gRPC's code for a request that is wrong in itself. etcd uses it for logins, too: for tokens that it does not know, and for those from before
+/// its users or roles changed, which a JSON web token outlives ([`OF_LOGINS`]).
 const INVALID_ARGUMENT: i64 = 3;
+
+/// What etcd says of these (rpctypes, `ErrGRPCInvalidAuthToken` of 3.3, `ErrGRPCAuthOldRevision`). The second one comes once for a login that is new, too, if a user
+/// is changed while it is under way.
+const OF_LOGINS: [&str; 2] = ["token", "revision of auth store is old"];
+
+/// How often a request is sent, each time with a new login.
+const LOGINS_MAX: usize = 3;
 
 /// What a request may do.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -128,19 +136,19 @@ impl Members {
         if self.login.is_some() && token().is_none() {
             self.log_in(endpoint).await?;
         }
-        let answer = self.send(endpoint, path, body, kind, token()).await?;
-        let refusal = match answer {
-            Ok(answer) => return Ok(answer),
-            Err(refusal) => refusal,
-        };
-        let is_stranger = refusal.code == UNAUTHENTICATED
-            || (refusal.code == INVALID_ARGUMENT && refusal.error.contains("token"));
-        if self.login.is_none() || !is_stranger {
-            return Err(refusal.into_failed(endpoint, kind));
+        let mut logins = 0;
+        loop {
+            let refusal = match self.send(endpoint, path, body, kind, token()).await? {
+                Ok(answer) => return Ok(answer),
+                Err(refusal) => refusal,
+            };
+            logins += 1;
+            if self.login.is_none() || !refusal.is_of_login() || logins == LOGINS_MAX {
+                return Err(refusal.into_failed(endpoint, kind));
+            }
+            // What is refused was not done, so a change may be sent again, too.
+            self.log_in(endpoint).await?;
         }
-        self.log_in(endpoint).await?;
-        let answer = self.send(endpoint, path, body, kind, token()).await?;
-        answer.map_err(|refusal| refusal.into_failed(endpoint, kind))
     }
 
     async fn log_in(&self, endpoint: &str) -> Result<(), Failed> {
@@ -190,6 +198,13 @@ impl Members {
 }
 
 impl Refusal {
+    /// Whether another login may help.
+    fn is_of_login(&self) -> bool {
+        let text = if self.error.is_empty() { &self.message } else { &self.error };
+        self.code == UNAUTHENTICATED
+            || (self.code == INVALID_ARGUMENT && OF_LOGINS.iter().any(|says| text.contains(says)))
+    }
+
     /// What it means for a request of this kind.
     fn into_failed(self, endpoint: &str, kind: Kind) -> Failed {
         let Self { error, message, code } = self;

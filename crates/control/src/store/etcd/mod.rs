@@ -21,7 +21,9 @@ use serde_json::{Value, json};
 
 use self::address::Address;
 use self::http::{Failed, Kind, Members};
-use self::wire::{Granted, KeyValue, Range, Streamed, Transaction, base64, change, compare};
+use self::wire::{
+    Granted, KeyValue, Range, Status, Streamed, Transaction, base64, change, compare,
+};
 use super::bounds::check_commit;
 use super::{Check, Engine, Entry, StoreAnswer, StoreError, Write};
 
@@ -34,6 +36,9 @@ const PAGE_ENTRIES_MAX: usize = 1000;
 /// For so long after a read without a quorum, reads do not wait for one.
 const DOUBT: Duration = Duration::from_secs(2);
 
+/// How often a member is asked for alarms. It answers from its own memory.
+const ALARMS_LOOK: Duration = Duration::from_secs(5);
+
 /// A store in etcd.
 pub struct EtcdStore {
     members: Members,
@@ -42,6 +47,8 @@ pub struct EtcdStore {
     leases: Mutex<HashMap<String, i64>>,
     /// When there was no quorum last.
     doubted: Mutex<Option<Instant>>,
+    /// When a member was asked for alarms last, and what keeps etcd from taking changes.
+    alarmed: Mutex<Option<(Instant, Option<String>)>>,
 }
 
 impl EtcdStore {
@@ -53,8 +60,8 @@ impl EtcdStore {
     pub fn open(address: &str) -> Result<Self, StoreError> {
         let address = Address::parse(address)?;
         let members = Members::new(&address)?;
-        let (leases, doubted) = (Mutex::new(HashMap::new()), Mutex::new(None));
-        Ok(Self { members, prefix: address.prefix, leases, doubted })
+        let (leases, doubted, alarmed) = Default::default();
+        Ok(Self { members, prefix: address.prefix, leases, doubted, alarmed })
     }
 
     fn key(&self, name: &str) -> String {
@@ -63,6 +70,25 @@ impl EtcdStore {
 
     fn key64(&self, name: &str) -> String {
         base64(self.key(name))
+    }
+
+    /// Checks that no alarm keeps etcd from taking changes. Reads go on under an alarm, so nothing else tells before a change is refused.
+    async fn check_alarms(&self) -> Result<(), StoreError> {
+        let known = self.alarmed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let problem = match known {
+            Some((at, problem)) if at.elapsed() < ALARMS_LOOK => problem,
+            _ => {
+                let asked =
+                    self.members.ask("/v3/maintenance/status", &json!({}), Kind::Read).await;
+                // A member that does not answer this may take changes all the same.
+                let status = asked.unwrap_or(Status { errors: Vec::new() });
+                let problem = status.errors.iter().find_map(|error| told_alarm(error));
+                let mut alarmed = self.alarmed.lock().unwrap_or_else(PoisonError::into_inner);
+                *alarmed = Some((Instant::now(), problem.clone()));
+                problem
+            }
+        };
+        problem.map_or(Ok(()), |problem| Err(StoreError::Unavailable(problem)))
     }
 
     /// A read that tells the truth of this moment.
@@ -180,6 +206,18 @@ impl EtcdStore {
     }
 }
 
+/// What an alarm means for the operator. etcd writes `memberID:1234 alarm:NOSPACE`.
+fn told_alarm(error: &str) -> Option<String> {
+    if error.contains("alarm:NOSPACE") {
+        return Some(format!(
+            "etcd takes no changes: its database is full ({}). Compact and defragment it or raise --quota-backend-bytes, then run etcdctl alarm disarm",
+            error.trim()
+        ));
+    }
+    let is_alarm = error.contains("alarm:");
+    is_alarm.then(|| format!("etcd takes no changes: {}. See etcdctl alarm list", error.trim()))
+}
+
 /// A request that no member could answer.
 fn no_quorum(failed: Failed) -> StoreError {
     StoreError::Unavailable(match failed {
@@ -222,6 +260,7 @@ impl Engine for EtcdStore {
     fn revision(&self) -> StoreAnswer<'_, u64> {
         Box::pin(async {
             let last = self.entry(CHANGES, true).await?;
+            self.check_alarms().await?;
             Ok(last.map_or(0, |last| last.mod_revision))
         })
     }

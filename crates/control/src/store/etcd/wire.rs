@@ -79,6 +79,13 @@ pub(super) struct Streamed<T> {
     pub(super) result: T,
 }
 
+/// What a member says of itself: alarms among it, and that there is no leader.
+#[derive(Deserialize)]
+pub(super) struct Status {
+    #[serde(default)]
+    pub(super) errors: Vec<String>,
+}
+
 /// The answer to a login.
 #[derive(Deserialize)]
 pub(super) struct Login {

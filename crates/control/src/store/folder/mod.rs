@@ -26,6 +26,10 @@ const FILE: &str = "store.db";
 /// How long a process waits for another one's change. Changes take milliseconds.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
+/// So long after a refused change the poll says that changes are refused, if no other change is tried: the lease of the gateway that leads is one
+/// every few seconds.
+const REFUSAL_HOLDS: Duration = Duration::from_secs(30);
+
 /// A store in a folder.
 #[derive(Clone)]
 pub struct FolderStore {
@@ -36,6 +40,8 @@ struct Inner {
     file: PathBuf,
     boot: String,
     connection: Mutex<Connection>,
+    /// When the last change was refused, and why, if it was.
+    refused: Mutex<Option<(Instant, StoreError)>>,
 }
 
 impl FolderStore {
@@ -63,7 +69,9 @@ impl FolderStore {
             place::claim(folder, &this).map_err(failed)?;
         }
         let connection = Mutex::new(connection);
-        Ok(Self { inner: Arc::new(Inner { file, boot: this.boot().to_owned(), connection }) })
+        let refused = Mutex::default();
+        let boot = this.boot().to_owned();
+        Ok(Self { inner: Arc::new(Inner { file, boot, connection, refused }) })
     }
 
     /// Whether `folder` has a store.
@@ -72,6 +80,27 @@ impl FolderStore {
     /// If nobody may look.
     pub fn is_in(folder: &Path) -> io::Result<bool> {
         folder.join(FILE).try_exists()
+    }
+
+    /// Remembers whether the disk takes changes. A full one can still be read, so nothing else tells the poll before a change is refused; the gateway
+    /// that leads renews its lease every few seconds.
+    fn noting<'a, T: Send + 'a>(&'a self, answer: StoreAnswer<'a, T>) -> StoreAnswer<'a, T> {
+        Box::pin(async {
+            let answer = answer.await;
+            let refused = match &answer {
+                Err(error @ StoreError::Unavailable(_)) => Some((Instant::now(), error.clone())),
+                _ => None,
+            };
+            *self.inner.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
+            answer
+        })
+    }
+
+    /// Why the last change was refused, if that was not long ago.
+    fn refused(&self) -> Option<StoreError> {
+        let refused = self.inner.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = refused.as_ref().filter(|(at, _)| at.elapsed() < REFUSAL_HOLDS);
+        recent.map(|(_, error)| error.clone())
     }
 
     /// Does `work` on a thread that may block.
@@ -133,10 +162,14 @@ impl Engine for FolderStore {
         }
         let (checks, writes) = (checks.to_vec(), writes.to_vec());
         let made = self.run(move |connection, now| sql::commit(connection, now, &checks, &writes));
+        let made = self.noting(made);
         Box::pin(async { made.await?.ok_or(StoreError::Conflict) })
     }
 
     fn revision(&self) -> StoreAnswer<'_, u64> {
+        if let Some(refused) = self.refused() {
+            return Box::pin(async { Err(refused) });
+        }
         self.run(|connection, _| sql::revision(connection))
     }
 
@@ -147,6 +180,8 @@ impl Engine for FolderStore {
         seconds: u32,
     ) -> StoreAnswer<'a, Option<u64>> {
         let (key, owner) = (key.to_owned(), owner.to_owned());
-        self.run(move |connection, now| sql::lease(connection, now, &key, &owner, seconds))
+        let leased =
+            self.run(move |connection, now| sql::lease(connection, now, &key, &owner, seconds));
+        self.noting(leased)
     }
 }
