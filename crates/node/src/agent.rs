@@ -17,6 +17,7 @@ use fleet::{
 use serde::Serialize;
 use tokio::sync::watch;
 
+use crate::beating::draw_boot;
 use crate::bird::{BirdReading, BirdStatus};
 use crate::certificate::ViewerCertificate;
 use crate::condition::{ControlLoop, observe::observe, turns::TurnLog};
@@ -206,8 +207,8 @@ impl Agent {
         let seen = Arc::clone(&server);
         holder.watch_server(Box::new(move || seen.open_files()));
         let control = Mutex::new(ControlLoop::new(options.ceiling_bits_per_second));
-        let boot = format!("{:032x}", fastrand::u128(..));
-        let watched = Mutex::new(WatchTally::new(options.node.clone(), boot, options.report));
+        let watched = WatchTally::new(options.node.clone(), draw_boot(), options.report);
+        let watched = Mutex::new(watched);
         let turns = TurnLog::new(state);
         let (bell, threads, heard, differs, ends, bird) = Default::default();
         let agent = Arc::new(Self {
@@ -381,6 +382,11 @@ impl Agent {
                 "to {gateway} this box is revoked: its server ends in {seconds} s, when viewers have left; to come back, join under another name"
             ));
         }
+    }
+
+    /// A gateway has heard something newer of this box: the reports that follow count under another name, or it would take them for old ones.
+    pub(crate) fn note_overtaken(&self) {
+        lock(&self.watched).rename(draw_boot());
     }
 
     fn end_revoked(&self) {

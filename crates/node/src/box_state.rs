@@ -48,6 +48,8 @@ pub trait BoxState: Send + Sync + 'static {
     fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64);
     /// A gateway says that this box was revoked.
     fn handle_revocation(&self, _gateway: &str) {}
+    /// A gateway has heard something newer of this box than it says: what it counts from here on is counted under another name.
+    fn handle_overtaken(&self) {}
     /// What it shall hold. Returns whether it was taken.
     fn handle_desired(&self, desired: Desired) -> bool;
     /// What the fleet must not forget, as it was told last; `None` if it was told nothing.
@@ -135,6 +137,10 @@ impl BoxState for Agent {
 
     fn handle_revocation(&self, gateway: &str) {
         self.note_revocation(gateway);
+    }
+
+    fn handle_overtaken(&self) {
+        self.note_overtaken();
     }
 
     fn handle_desired(&self, desired: Desired) -> bool {

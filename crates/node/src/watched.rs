@@ -82,6 +82,11 @@ impl WatchTally {
         }
     }
 
+    /// The reports that are closed from here on are those of `boot`.
+    pub(crate) fn rename(&mut self, boot: String) {
+        self.boot = boot;
+    }
+
     /// Takes what the server says at `now`, a clock that only goes forward. Titles that are not the fleet's have no names.
     pub(crate) fn handle(
         &mut self,

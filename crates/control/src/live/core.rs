@@ -15,6 +15,7 @@ use super::doubt::{Doubt, Silence};
 use super::feeds::Feeds;
 use super::node::{self, LiveNode};
 use super::plan_basis::{self, Absent, PlanParts};
+use super::refused::TWO_MACHINES;
 use super::shelf::Shelf;
 use super::upkeep::{self, Upkeep};
 use super::view::{self, FeedView, FleetView, TitleAtNode, TitleState, TitleView};
@@ -146,7 +147,7 @@ impl Core {
         let world = Arc::clone(&self.world);
         let wanted = self.admit(&world, from, &beat.node)?;
         let node = self.nodes.get_mut(from).ok_or(Unheard::Unknown)?;
-        if node.is_stale(&beat) {
+        if node.is_stale(&beat, now) {
             return Err(Unheard::Stale);
         }
         let wants_inventory = node.inventory != Some(beat.inventory);
@@ -162,6 +163,13 @@ impl Core {
         self.note_receipts(from, receipts);
         self.settle(from, wanted, now);
         Ok(self.answer(from, wanted, wants_inventory, now))
+    }
+
+    /// A heartbeat of this node was refused, for this reason.
+    pub fn note_refused(&mut self, from: &Name, text: &str, now: Now) {
+        if let Some(node) = self.nodes.get_mut(from) {
+            node.refused.note(text, now);
+        }
     }
 
     /// The node that speaks, if it may speak for `named`.
@@ -417,6 +425,10 @@ impl Core {
     }
 
     /// What a node is taken for.
+            lines.extend(node.refused.turn(now).map(|are_two| match are_two {
+                true => format!("node {name}: {TWO_MACHINES}"),
+                false => format!("node {name}: one machine speaks as this node again"),
+            }));
     pub fn state_of(&self, name: &Name) -> State {
         self.nodes.get(name).and_then(|node| node.told).map_or(State::Joining, |(state, _)| state)
     }
@@ -506,7 +518,7 @@ fn settle(
         return None;
     }
     node.told = Some((state, now.unix_millis));
-    let why = node::why(state, node.silence(now), wanted.drain.as_ref());
+    let why = node::why(node, state, wanted, now);
     let before = before.map_or("new", State::as_str);
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     Some(format!("node {name}: {before} -> {}{why}", state.as_str()))

@@ -17,6 +17,7 @@ mod placed;
 mod placed_tests;
 mod plan_basis;
 mod shelf;
+mod refused;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -93,7 +94,9 @@ impl fmt::Display for Unheard {
             Self::NotItself => f.write_str("a node may speak for itself only"),
             Self::Unknown => f.write_str("the fleet has no such node: join again"),
             Self::Revoked => f.write_str("this node is revoked"),
-            Self::Stale => f.write_str("the gateway has heard something newer of this node"),
+            Self::Stale => f.write_str(
+                "the gateway has heard something newer of this node: the box was set back to a snapshot, or a second machine speaks as this node",
+            ),
             Self::NoRoom => f.write_str(
                 "the gateway holds as many routes as it can: have fewer nodes pass routes on",
             ),
@@ -150,6 +153,11 @@ impl Live {
 
     /// [`Core::handle_inventory`].
     ///
+    /// [`Core::note_refused`].
+    pub fn note_refused(&self, from: &Name, text: &str, now: Now) {
+        self.core().note_refused(from, text, now);
+    }
+
     /// # Errors
     /// [`Unheard`].
     pub fn handle_inventory(&self, from: &Name, inventory: Inventory) -> Result<(), Unheard> {

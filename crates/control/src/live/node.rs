@@ -6,11 +6,15 @@ use fleet::{
     Condition, Digest, FillProgress, Heartbeat, Load, NotMe, Receipt, ServedAt, SnapshotNode, State,
 };
 
-use super::world::{WantedDrain, WantedNode};
+use super::refused::{Refused, TWO_MACHINES};
+use super::world::WantedNode;
 use crate::clock::Now;
 
 /// A node is lost when it has been silent for this long: three heartbeats.
 pub const SILENCE_OF_DEATH: Duration = Duration::from_secs(15);
+
+/// So many agents that were replaced are remembered of a node. More machines than that with one name take turns without being noticed.
+const BOOTS_BEFORE_MAX: usize = 8;
 
 /// What a node has said, or what was known of it before this gateway started.
 #[derive(Debug, Default)]
@@ -29,6 +33,8 @@ pub(super) struct LiveNode {
     pub(super) gave_back: bool,
     /// The state that was told last, and since when.
     pub(super) told: Option<(State, u64)>,
+    /// Heartbeats of it that were not taken.
+    pub(super) refused: Refused,
 }
 
 /// A heartbeat, as far as it is kept.
@@ -36,8 +42,8 @@ pub(super) struct LiveNode {
 pub(super) struct Heard {
     /// The agent that sent it.
     pub(super) boot: String,
-    /// The agent before that one.
-    pub(super) boot_before: Option<String>,
+    /// The agents before that one, the last one at the end.
+    pub(super) boots_before: Vec<String>,
     pub(super) sequence: u64,
     pub(super) condition: Condition,
     pub(super) load: Load,
@@ -50,24 +56,23 @@ pub(super) struct Heard {
 
 impl LiveNode {
     /// Whether `beat` is not newer than what is known: it comes twice, late, or from an agent that another one replaced.
-    pub(super) fn is_stale(&self, beat: &Heartbeat) -> bool {
-        self.heard.as_ref().is_some_and(|heard| {
-            let is_repeated = heard.boot == beat.boot && beat.sequence <= heard.sequence;
-            is_repeated || heard.boot_before.as_ref() == Some(&beat.boot)
-        })
+    pub(super) fn is_stale(&mut self, beat: &Heartbeat, now: Now) -> bool {
+        let Some(heard) = &self.heard else { return false };
+        let is_repeated = heard.boot == beat.boot && beat.sequence <= heard.sequence;
+        let is_replaced = heard.boots_before.contains(&beat.boot);
+        if is_replaced {
+            self.refused.note_replaced(now);
+        }
+        is_repeated || is_replaced
     }
 
     /// Takes a heartbeat, and gives back the receipts in it.
     pub(super) fn hear(&mut self, beat: Heartbeat, now: Now) -> Vec<Receipt> {
-        let before = self.heard.take();
-        let boot_before = before.and_then(|heard| match heard.boot == beat.boot {
-            true => heard.boot_before,
-            false => Some(heard.boot),
-        });
+        let boots_before = self.heard.take().map(|heard| heard.boots_before_next(&beat.boot));
         let ahead = i128::from(beat.sent_unix_millis) - i128::from(now.unix_millis);
         self.heard = Some(Heard {
             boot: beat.boot,
-            boot_before,
+            boots_before: boots_before.unwrap_or_default(),
             sequence: beat.sequence,
             condition: beat.condition,
             load: beat.load,
@@ -141,6 +146,17 @@ impl LiveNode {
 }
 
 impl Heard {
+    /// The agents before the one that speaks next.
+    fn boots_before_next(self, boot: &str) -> Vec<String> {
+        let mut before = self.boots_before;
+        if self.boot != boot {
+            before.push(self.boot);
+            let too_many = before.len().saturating_sub(BOOTS_BEFORE_MAX);
+            before.drain(..too_many);
+        }
+        before
+    }
+
     fn state(&self, is_draining: bool) -> State {
         match (is_draining, &self.condition) {
             (true, _) if self.load.connections == 0 => State::Drained,
@@ -160,20 +176,29 @@ fn restored_state(state: State, is_draining: bool) -> State {
     }
 }
 
-/// Why a node is in its state, in words, if it does not just serve.
-pub(super) fn why(
-    state: State,
-    silence: Option<Duration>,
-    drain: Option<&WantedDrain>,
-) -> Option<String> {
-    match state {
+/// Why a node is in its state, in words, and what else is wrong with it; `None` if it just serves.
+pub(super) fn why(live: &LiveNode, state: State, wanted: &WantedNode, now: Now) -> Option<String> {
+    let why = match state {
         State::Serving => None,
-        State::Joining => Some("it has not said yet that it serves".to_owned()),
-        State::Draining | State::Drained => drain.map(|drain| drain.reason.clone()),
-        State::Lost => Some(silence.map_or_else(
-            || "silent since before this gateway started".to_owned(),
-            |silence| format!("silent for {} s", silence.as_secs()),
-        )),
+        State::Joining => Some(match live.refused.reason(now) {
+            None => "it has not said yet that it serves".to_owned(),
+            Some(refusal) => told_refused(refusal),
+        }),
+        State::Draining | State::Drained => wanted.drain.as_ref().map(|drain| drain.reason.clone()),
+        State::Lost => Some(match (live.refused.reason(now), live.silence(now)) {
+            (Some(refusal), _) => told_refused(refusal),
+            (None, None) => "silent since before this gateway started".to_owned(),
+            (None, Some(silence)) => format!("silent for {} s", silence.as_secs()),
+        }),
         State::Revoked => Some("revoked".to_owned()),
+    };
+    match (live.refused.are_two(now), why) {
+        (true, None) => Some(TWO_MACHINES.to_owned()),
+        (true, Some(why)) => Some(format!("{why}; {TWO_MACHINES}")),
+        (false, why) => why,
     }
+}
+
+fn told_refused(refusal: &str) -> String {
+    format!("not silent: its heartbeats are refused ({refusal})")
 }

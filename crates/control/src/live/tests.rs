@@ -321,6 +321,64 @@ fn a_node_speaks_for_itself_once_and_within_bounds() {
     assert_eq!(fleet.core.handle_inventory(&node_name(0), others), Err(Unheard::NotItself));
 }
 
+/// A heartbeat of one of the machines that speak as node 0.
+fn of_boot(boot: &str, sequence: u64) -> Heartbeat {
+    Heartbeat { boot: boot.to_owned(), ..beat(0, sequence) }
+}
+
+#[test]
+fn two_machines_that_speak_as_one_node_are_told_and_a_restart_is_not() {
+    let mut fleet = Fleet::new(1);
+    let mut told = Vec::new();
+    let mut hear = |boot: &str, sequence, seconds: f64| {
+        let heard =
+            fleet.core.handle_heartbeat(&node_name(0), of_boot(boot, sequence), at(seconds));
+        fleet.core.tick(at(seconds));
+        told.extend(fleet.core.take_lines().into_iter().filter(|line| line.contains("machine")));
+        let reason = fleet.core.view(at(seconds)).nodes[0].reason.clone();
+        (heard.map(|answer| answer.state), reason.unwrap_or_default(), told.len())
+    };
+    // A restart, and one heartbeat of the former agent that was under way.
+    let _ = hear("a1", 1, 0.0);
+    let _ = hear("a2", 1, 2.0);
+    let (heard, reason, told) = hear("a1", 2, 2.1);
+    assert_eq!((heard, reason.as_str(), told), (Err(Unheard::Stale), "", 0));
+    // A clone takes turns with it: whichever is refused draws another name.
+    let _ = hear("b1", 1, 100.0);
+    assert_eq!(hear("a2", 50, 102.0).0, Err(Unheard::Stale));
+    assert_eq!(hear("a3", 51, 103.0).0, Ok(State::Serving));
+    let (heard, reason, told) = hear("b1", 2, 105.0);
+    assert_eq!((heard, told), (Err(Unheard::Stale), 1));
+    assert!(reason.starts_with("two machines speak as this node"), "{reason}");
+    let (heard, _, told) = hear("b2", 3, 106.0);
+    assert_eq!((heard, told), (Ok(State::Serving), 1), "said once");
+    // It was stopped: after a minute it is no news any more.
+    for second in 107..180 {
+        let _ = hear("b2", second, f64::from(u32::try_from(second).expect("small")));
+    }
+    let (_, reason, told) = hear("b2", 200, 181.0);
+    assert_eq!((reason.as_str(), told), ("", 2));
+}
+
+#[test]
+fn a_node_whose_heartbeats_are_refused_is_not_called_silent() {
+    let mut fleet = Fleet::new(8);
+    let reason = |fleet: &Fleet, seconds: f64| {
+        let view = fleet.core.view(at(seconds));
+        (view.nodes[0].state, view.nodes[0].reason.clone().unwrap_or_default())
+    };
+    fleet.core.note_refused(&node_name(0), "version is not 1", at(1.0));
+    let (state, why) = reason(&fleet, 2.0);
+    assert!(state == State::Joining && why.contains("refused (version is not 1)"), "{why}");
+    fleet.run(2, 10, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    fleet.core.note_refused(&node_name(0), "stale", at(15.0));
+    fleet.run(10, 40, &[1, 2, 3, 4, 5, 6, 7]);
+    let (state, why) = reason(&fleet, 40.0);
+    assert!(state == State::Lost && why.contains("not silent") && why.contains("stale"), "{why}");
+    let (_, why) = reason(&fleet, 60.0);
+    assert!(why.starts_with("silent for "), "{why}");
+}
+
 #[test]
 fn a_condition_that_wants_no_viewers_stays_serving_and_is_told() {
     let mut fleet = Fleet::new(1);

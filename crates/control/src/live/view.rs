@@ -100,7 +100,7 @@ pub struct NodeView {
     pub state: State,
     /// Since when, since 1970.
     pub since_unix_millis: u64,
-    /// Why, in words, if it does not just serve.
+    /// Why, in words, and what else is wrong with it; `None` if it just serves.
     pub reason: Option<String>,
     /// When it comes back by itself from being drained, since 1970.
     pub returns_unix_seconds: Option<u64>,
@@ -331,7 +331,7 @@ fn node(
         host: wanted.host.clone(),
         state,
         since_unix_millis,
-        reason: node::why(state, silence, wanted.drain.as_ref()),
+        reason: node::why(live, state, wanted, now),
         returns_unix_seconds: drain.and_then(|drain| drain.returns_unix_seconds),
         not_me: live.not_me().to_vec(),
         silent_millis: heard.and(silence).map(|silence| silence.as_millis() as u64),

@@ -32,7 +32,12 @@ pub(super) fn answer(
 }
 
 pub(super) async fn heartbeat((State(desk), ConnectInfo(caller)): Asked, body: Body) -> Response {
-    answer(&desk, &caller, hear(&desk, &caller, body).await)
+    let heard = hear(&desk, &caller, body).await;
+    if let (Err(refusal), Some(peer)) = (&heard, &caller.peer) {
+        // A node that is refused is not silent, and operators want to know the difference.
+        desk.machines.live.note_refused(&peer.node, &refusal.text, desk.machines.clock.now());
+    }
+    answer(&desk, &caller, heard)
 }
 
 async fn hear(

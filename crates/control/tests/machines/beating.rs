@@ -293,3 +293,34 @@ async fn reports_of_what_was_watched_reach_every_gateway_once_and_in_order() {
         assert_eq!(gateway.count(RefusalReason::OverCeiling), 1);
     }
 }
+
+/// What a gateway says of node-1.
+fn said(gateway: &Gateway) -> (State, String) {
+    let view = gateway.live.view(gateway.now());
+    let node = view.nodes.into_iter().find(|node| node.name == name("node-1")).unwrap();
+    (node.state, node.reason.unwrap_or_default())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_clone_has_spoken_is_heard_again_and_operators_hear_of_both() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let token = gateway.invite(None, 60, 0).await;
+    let folder = tempfile::tempdir().unwrap();
+    join(&gateway.here(), &token, wish("node-1"), folder.path()).await.unwrap();
+    let (own, twin) = (NotingBox::new("node-1"), NotingBox::new("node-1"));
+    let answers = |of: &NotingBox| of.noted(|noted| noted.answers.len());
+    let _beating = beat(folder.path(), &own);
+    assert!(eventually(|| answers(&own) > 2).await);
+    // A clone of the box, with all that is in its folder.
+    let cloned = beat(folder.path(), &twin);
+    assert!(eventually(|| answers(&twin) > 3).await);
+    let (before, clones) = (answers(&own), answers(&twin));
+    assert!(eventually(|| answers(&own) > before + 3 && answers(&twin) > clones + 3).await);
+    assert!(eventually(|| said(&gateway).1.contains("two machines speak as this node")).await);
+    assert!(gateway.count(RefusalReason::Stale) >= 2);
+    // It is stopped, and the box goes on alone.
+    drop(cloned);
+    let before = answers(&own);
+    assert!(eventually(|| answers(&own) > before + 10).await);
+    assert_eq!(said(&gateway).0, State::Serving);
+}

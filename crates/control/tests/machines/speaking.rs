@@ -65,6 +65,41 @@ async fn a_node_beats_and_serves() {
 }
 
 #[tokio::test]
+async fn what_a_newer_node_says_besides_is_read_over_and_its_inventory_is_asked_for_once() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (_, node) = gateway.node("node-1").await;
+    let url = |what: &str| format!("{}/machine/v1/{what}", gateway.url);
+    let inventory = r#"{"version":1,"node":"node-1","held":[],"disks":[{"bytes":7}]}"#;
+    let beat = async |sequence| {
+        let mut beat = serde_json::to_value(beat("node-1", sequence)).unwrap();
+        beat["inventory"] = Digest::of(inventory.as_bytes()).to_string().into();
+        beat["load"]["power_watts"] = 300.into();
+        beat["disks"] = serde_json::json!([{ "is_worn": true }]);
+        let answer = node.post(url("heartbeat")).json(&beat).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.json::<HeartbeatAnswer>().await.unwrap()
+    };
+    assert!(beat(1).await.wants_inventory);
+    let put = node.put(url("inventory")).body(inventory).send().await.unwrap();
+    assert_eq!(put.status(), 204);
+    let answer = beat(2).await;
+    assert_eq!((answer.state, answer.wants_inventory), (State::Serving, false));
+}
+
+/// One of a release that this one cannot read is refused, and operators see that it is not silent.
+#[tokio::test]
+async fn operators_see_why_a_node_that_beats_is_not_heard() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (_, node) = gateway.node("node-1").await;
+    let later = Heartbeat { version: 2, ..beat("node-1", 1) };
+    let answer = send(&node, &gateway, &later).await;
+    assert_eq!(refused(answer).await, is(400, RefusalReason::OutOfBounds));
+    let view = gateway.live.view(gateway.now());
+    let reason = view.nodes[0].reason.clone().unwrap_or_default();
+    assert!(reason.contains("heartbeats are refused (version is not 1"), "{reason}");
+}
+
+#[tokio::test]
 async fn a_node_may_not_speak_for_another() {
     let gateway = Gateway::start(NODE_LIFETIME).await;
     let (_, node) = gateway.node("node-1").await;

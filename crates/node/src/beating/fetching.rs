@@ -235,7 +235,7 @@ impl Shared {
         }
         match sent {
             // The answer to the first attempt was lost.
-            Err(Trouble::Refused { reason, .. }) if reason == "stale" => Ok(()),
+            Err(Trouble::Refused { reason, .. }) if reason == super::STALE => Ok(()),
             sent => sent,
         }
     }

@@ -3,6 +3,7 @@
 //! Each gateway has two tasks. One beats, and waits for nothing else. The other fetches what the last answer said is news, which may
 //! take long. So a large snapshot on a slow line never makes a node look dead. A node beside a router has a third, which passes its routes on.
 
+mod boot;
 mod certifying;
 mod clocks;
 mod fetching;
@@ -22,6 +23,8 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
+use self::boot::Boot;
+pub(crate) use self::boot::draw as draw_boot;
 use self::clocks::Clocks;
 pub use self::clocks::words as clock_words;
 use crate::bird::BirdReading;
@@ -34,6 +37,9 @@ const ONE_SECOND: Duration = Duration::from_secs(1);
 
 /// The reason of gateways that refuse a revoked node.
 const REVOKED: &str = "revoked";
+
+/// The reason of gateways that have heard something newer.
+pub(crate) const STALE: &str = "stale";
 
 /// How a node beats. The defaults are the fleet's; tests and scaled runs shorten them.
 #[derive(Clone, Debug)]
@@ -77,7 +83,7 @@ struct Shared {
     options: BeatingOptions,
     state_dir: PathBuf,
     state: Arc<dyn BoxState>,
-    boot: String,
+    boot: Boot,
     sequence: AtomicU64,
     membership: Arc<Mutex<Membership>>,
     /// Held while that is written.
@@ -114,7 +120,7 @@ pub fn start(
         options,
         state_dir,
         state,
-        boot: format!("{:032x}", fastrand::u128(..)),
+        boot: Boot::draw(),
         sequence: AtomicU64::new(0),
         gateways: watch::Sender::new(membership.gateways()),
         taken: Mutex::new(Taken { desired: None, keys }),
@@ -200,6 +206,8 @@ async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
                 shared.hand_over(move |state| state.handle_answer(&from, &own, ahead)).await;
                 answers.send_replace(Some(answer));
             }
+            // It was heard, and the next heartbeat comes under another name.
+            Err(Trouble::Refused { reason, .. }) if reason == STALE => failures = 1,
             Err(trouble) => {
                 failures = failures.saturating_add(1);
                 let text = trouble.to_string();
@@ -230,10 +238,11 @@ async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
 impl Shared {
     async fn beat(&self, line: &Line) -> Result<HeartbeatAnswer, Trouble> {
         let node = self.membership().node.clone();
+        let boot = self.boot.name();
         let beat = Heartbeat {
             version: 1,
             node,
-            boot: self.boot.clone(),
+            boot: boot.clone(),
             sequence: self.sequence.fetch_add(1, Relaxed) + 1,
             sent_unix_millis: u64::try_from(now_unix_millis()).unwrap_or_default(),
             condition: self.state.condition(),
@@ -246,7 +255,27 @@ impl Shared {
             served_at: self.state.served_at(),
         };
         // A gateway that takes longer is as good as silent.
-        self.gateway().post(&line.address, "heartbeat", &beat, self.options.interval).await
+        let (gateway, time_max) = (self.gateway(), self.options.interval);
+        let answer = gateway.post(&line.address, "heartbeat", &beat, time_max).await;
+        match &answer {
+            Err(Trouble::Refused { reason, text }) if reason == STALE => {
+                self.renew_boot(&line.address, &boot, text).await;
+            }
+            _ => {}
+        }
+        answer
+    }
+
+    /// A gateway has heard something newer of this node than what was sent as `used`: from now on it speaks under another name.
+    async fn renew_boot(&self, address: &str, used: &str, text: &str) {
+        if self.boot.renew(used, Instant::now()) {
+            crate::tell(&format!(
+                "{address}: {text}. This agent goes on under a new boot id. If this line comes again, look for a second machine with a copy of {}: \
+                 stop it, remove its copy, and let it join by an invitation of its own",
+                self.state_dir.display()
+            ));
+        }
+        self.hand_over(|state| state.handle_overtaken()).await;
     }
 
     /// The digest of what the box holds. It is summed when that changes, and not for each heartbeat: it may be megabytes.

@@ -103,7 +103,7 @@ impl Shared {
         let update = RoutesUpdate {
             version: 1,
             node: self.membership().node.clone(),
-            boot: self.boot.clone(),
+            boot: self.boot.name(),
             number: reading.number,
             base: had.number,
             announced,
