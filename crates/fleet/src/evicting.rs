@@ -13,7 +13,6 @@ pub const EVICTIONS_MAX: usize = 50;
 
 /// A node asks which of these it may remove.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct EvictionRequest {
     /// The version of this form: 1.
     pub version: u32,

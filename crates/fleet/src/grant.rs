@@ -16,7 +16,6 @@ const TOKEN_BYTES_MAX: usize = 1024;
 
 /// A node asks for a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct FillGrantRequest {
     /// The version of this form: 1.
     pub version: u32,

@@ -10,7 +10,6 @@ const RECEIPTS_MAX: usize = 1000;
 
 /// Sent every 5 s, with jitter, to every gateway that the node knows (at most five). Nothing of it is written to the store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Heartbeat {
     /// The version of this form: 1.
     pub version: u32,
@@ -46,7 +45,6 @@ pub struct Heartbeat {
 
 /// What a node still has to bring, and how far that is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct FillProgress {
     /// The title that it brings now.
     pub title: Option<String>,
@@ -105,6 +103,9 @@ pub enum NotMe {
     Hot,
     /// The server does not answer its agent.
     ServerSilent,
+    /// A reason of a later release.
+    #[serde(other)]
+    Other,
 }
 
 impl NotMe {
@@ -123,13 +124,13 @@ impl NotMe {
             Self::ViewersStall => "viewers_stall",
             Self::Hot => "hot",
             Self::ServerSilent => "server_silent",
+            Self::Other => "other",
         }
     }
 }
 
 /// What a node carries, averaged over some seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Load {
     /// What its server sends.
     pub bits_per_second: u64,
@@ -154,7 +155,6 @@ impl Load {
 
 /// What became of a withdrawn title on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Receipt {
     /// What was withdrawn.
     pub held: HeldTitle,

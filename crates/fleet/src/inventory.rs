@@ -11,7 +11,6 @@ const TITLES_MAX: usize = 100_000;
 
 /// The complete versions on a node, sorted. Its digest is that of its JSON, as [`Inventory::digest`] makes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Inventory {
     /// The version of this form: 1.
     pub version: u32,

@@ -21,7 +21,6 @@ const TOKEN_KEYS_BYTES_MAX: usize = 64 * 1024;
 
 /// Sent once, without a certificate, by a box that has an invitation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct JoinRequest {
     /// The version of this form: 1.
     pub version: u32,
@@ -60,7 +59,6 @@ pub struct JoinAnswer {
 
 /// Sent by a node whose certificate is two thirds through its life.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RenewRequest {
     /// The version of this form: 1.
     pub version: u32,

@@ -2,6 +2,17 @@
 //!
 //! Everything here may come from a peer that is broken or hostile, so each type that a peer writes has bounds, and reading it checks them:
 //! [`Name`] and [`Digest`] when they are read, the rest in a `check` that the reader calls before it believes anything.
+//!
+//! # Releases that differ
+//! Gateways and nodes are updated one at a time, and rolled back, so each reads what the releases next to its own write:
+//! - A field that is not known is ignored, at any depth. A new field has a default for readers of documents that lack it.
+//! - A field keeps its meaning, its unit and its bounds for ever. What means something else gets another name; the old one is still written as long
+//!   as a release that needs it is supported.
+//! - What a reader must not ignore raises `version`, which every reader compares. A release reads both versions before the next one writes the new.
+//! - The values of an enumeration are fixed, and a new one raises `version`, but for [`NotMe`]: a reason that is not known is [`NotMe::Other`].
+//!
+//! `tests/versions.rs` holds this to documents that the release of 27 November 2026 wrote. Records in the store follow another rule: a gateway
+//! writes them back, so it refuses those that it does not know entirely.
 
 mod announced;
 mod digest;

@@ -13,7 +13,6 @@ pub const ROUTES_MAX: usize = 100_000;
 
 /// What has changed since the update before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RoutesUpdate {
     /// The version of this form: 1.
     pub version: u32,

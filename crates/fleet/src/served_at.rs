@@ -11,7 +11,6 @@ use crate::OutOfBounds;
 
 /// A scheme and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ServedAt {
     /// `http` or `https`.
     pub scheme: String,

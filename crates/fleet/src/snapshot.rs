@@ -11,7 +11,6 @@ use crate::{
 /// What a gateway knows at one moment. It makes at most one a second. Each has a number, which rises, and is signed by the fleet, so that a node can
 /// answer viewers from it when no gateway is there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct FleetSnapshot {
     /// The version of this form: 1.
     pub version: u32,
@@ -35,7 +34,6 @@ pub struct FleetSnapshot {
 
 /// How viewers are answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SteeringPolicy {
     /// `http` or `https`.
     pub scheme: String,
@@ -70,7 +68,6 @@ impl Default for SteeringPolicy {
 
 /// A site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Site {
     /// Its name.
     pub name: Name,
@@ -88,7 +85,6 @@ pub struct Site {
 
 /// A prefix that a site announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Announced {
     /// The prefix.
     pub prefix: Prefix,
@@ -102,7 +98,6 @@ pub struct Announced {
 
 /// A node, as steering sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SnapshotNode {
     /// Its name, for ever; also the id of its pathway.
     pub name: Name,

@@ -15,7 +15,6 @@ pub const CHAIN_BYTES_MAX: usize = 64 << 10;
 
 /// A node's request for the certificate that viewers see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ViewerRequest {
     /// The version of this form: 1.
     pub version: u32,
@@ -27,7 +26,6 @@ pub struct ViewerRequest {
 
 /// What an authority made of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ViewerChain {
     /// The version of this form: 1.
     pub version: u32,

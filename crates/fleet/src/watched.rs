@@ -23,7 +23,6 @@ const ANSWER_BYTES_MIN: u64 = 100;
 
 /// How often something was started, and bytes sent of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct WatchCount {
     /// Answers that began with the first byte of a track or a film. Players open a track for picture and one for sound, and others as they change
     /// quality, so a viewer counts a few times.
@@ -34,7 +33,6 @@ pub struct WatchCount {
 
 /// A title that was watched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct WatchedTitle {
     /// Its path.
     pub path: String,
@@ -46,7 +44,6 @@ pub struct WatchedTitle {
 
 /// What viewers watched on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct WatchReport {
     /// The version of this form: 1.
     pub version: u32,

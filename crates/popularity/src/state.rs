@@ -16,9 +16,8 @@ const NUMBER_MAX: u64 = 1 << 60;
 /// Longest path of a title.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// [`FleetPopularity`] at one moment.
+/// [`FleetPopularity`] at one moment. A gateway of another release may have written it, so fields that are not known are ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct PopularityState {
     /// The version of this form: 1.
     version: u32,
@@ -28,7 +27,6 @@ pub struct PopularityState {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct RegionState {
     region: Name,
     since_unix_seconds: u64,
@@ -40,7 +38,6 @@ struct RegionState {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct CountState {
     bytes: u64,
     /// Thousandths, because a start that has decayed is less than one.
@@ -49,7 +46,6 @@ struct CountState {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct TitleState {
     path: String,
     count: CountState,
@@ -59,7 +55,6 @@ struct TitleState {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct FirstState {
     begun_unix_seconds: u64,
     bytes: u64,

@@ -2,6 +2,7 @@
 
 use fleet::{Name, NodeKind, NodePlace, SteeringPolicy};
 use identity::InvitationToken;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use super::operation::{Answer, Call};
 use super::{ApiError, object};
 use crate::store::records::{
     ClusterRecord, ClusterTitles, FleetRecord, InviteRecord, SiteRecord, StoreRecord, load,
-    load_all,
+    load_all, lost_field,
 };
 
 /// An invitation that is not used holds for a day, if nothing else is said.
@@ -202,9 +203,16 @@ async fn need_site(call: &Call, site: &Name) -> Result<(), ApiError> {
 }
 
 /// The body as a record.
-fn record<R: DeserializeOwned>(call: &Call) -> Result<R, ApiError> {
-    serde_json::from_value(Value::Object(call.body.clone()))
-        .map_err(|error| ApiError::Wrong(error.to_string()))
+fn record<R: DeserializeOwned + Serialize>(call: &Call) -> Result<R, ApiError> {
+    let body = Value::Object(call.body.clone());
+    let record: R =
+        serde_json::from_value(body.clone()).map_err(|error| ApiError::Wrong(error.to_string()))?;
+    let known =
+        serde_json::to_value(&record).map_err(|error| ApiError::Broken(error.to_string()))?;
+    match lost_field(&body, &known) {
+        None => Ok(record),
+        Some(field) => Err(ApiError::Wrong(format!("{field:?} is not known here"))),
+    }
 }
 
 /// A record with its name.

@@ -251,10 +251,23 @@ impl Core {
     /// # Errors
     /// [`Unheard`].
     pub fn handle_inventory(&mut self, from: &Name, inventory: Inventory) -> Result<(), Unheard> {
+        let digest = inventory.digest();
+        self.handle_summed_inventory(from, inventory, digest)
+    }
+
+    /// As [`handle_inventory`](Self::handle_inventory), with the digest of the bytes that it came in.
+    ///
+    /// # Errors
+    /// [`Unheard`].
+    pub fn handle_summed_inventory(
+        &mut self,
+        from: &Name,
+        inventory: Inventory,
+        digest: Digest,
+    ) -> Result<(), Unheard> {
         inventory.check().map_err(Unheard::OutOfBounds)?;
         let world = Arc::clone(&self.world);
         self.admit(&world, from, &inventory.node)?;
-        let digest = inventory.digest();
         let mut held: Vec<_> =
             inventory.held.into_iter().map(|held| self.shelf.take(held)).collect();
         held.sort_unstable();
@@ -412,6 +425,10 @@ impl Core {
                 lines.push(line);
                 self.is_changed = true;
             }
+            lines.extend(node.refused.turn(now).map(|are_two| match are_two {
+                true => format!("node {name}: {TWO_MACHINES}"),
+                false => format!("node {name}: one machine speaks as this node again"),
+            }));
         }
     }
 
@@ -425,10 +442,6 @@ impl Core {
     }
 
     /// What a node is taken for.
-            lines.extend(node.refused.turn(now).map(|are_two| match are_two {
-                true => format!("node {name}: {TWO_MACHINES}"),
-                false => format!("node {name}: one machine speaks as this node again"),
-            }));
     pub fn state_of(&self, name: &Name) -> State {
         self.nodes.get(name).and_then(|node| node.told).map_or(State::Joining, |(state, _)| state)
     }

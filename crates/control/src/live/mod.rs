@@ -166,6 +166,19 @@ impl Live {
 
     /// [`Core::handle_routes`].
     ///
+    /// [`Core::handle_summed_inventory`].
+    ///
+    /// # Errors
+    /// [`Unheard`].
+    pub fn handle_summed_inventory(
+        &self,
+        from: &Name,
+        inventory: Inventory,
+        digest: Digest,
+    ) -> Result<(), Unheard> {
+        self.core().handle_summed_inventory(from, inventory, digest)
+    }
+
     /// # Errors
     /// [`Unheard`].
     pub fn handle_routes(

@@ -42,7 +42,7 @@ pub(super) const WATCHED: BodyBounds =
     BodyBounds { bytes_max: 4 << 20, time_max: Duration::from_secs(30) };
 
 /// All of a body.
-async fn read(body: Body, bounds: BodyBounds) -> Result<Bytes, MachineRefusal> {
+pub(super) async fn read(body: Body, bounds: BodyBounds) -> Result<Bytes, MachineRefusal> {
     let read = timeout(bounds.time_max, to_bytes(body, bounds.bytes_max));
     read.await.map_err(|_| RefusalReason::BodySlow)?.map_err(|error| {
         let is_too_large = error.source().is_some_and(<dyn Error>::is::<LengthLimitError>);
@@ -57,8 +57,12 @@ pub(super) async fn read_json<T: DeserializeOwned>(
     body: Body,
     bounds: BodyBounds,
 ) -> Result<T, MachineRefusal> {
-    let bytes = read(body, bounds).await?;
-    serde_json::from_slice(&bytes).map_err(|error| {
+    parse(&read(body, bounds).await?)
+}
+
+/// The JSON in the bytes of a body.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, MachineRefusal> {
+    serde_json::from_slice(bytes).map_err(|error| {
         MachineRefusal::new(RefusalReason::Malformed, format!("the body: {error}"))
     })
 }

@@ -67,11 +67,13 @@ async fn take_inventory(
 ) -> Result<StatusCode, MachineRefusal> {
     let peer = desk.node(caller).await?;
     let _turn = desk.inventories.try_acquire().map_err(|_| RefusalReason::Unavailable)?;
-    let inventory: Inventory = read_json(body, body::INVENTORY).await?;
+    let bytes = body::read(body, body::INVENTORY).await?;
+    let inventory: Inventory = body::parse(&bytes)?;
     if inventory.node != peer.node {
         return Err(RefusalReason::OtherName.into());
     }
-    desk.machines.live.handle_inventory(&peer.node, inventory)?;
+    // What was sent is summed, not what was understood: a later release may send more, and its heartbeats have the sum of all of it.
+    desk.machines.live.handle_summed_inventory(&peer.node, inventory, Digest::of(&bytes))?;
     Ok(StatusCode::NO_CONTENT)
 }
 

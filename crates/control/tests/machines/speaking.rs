@@ -244,7 +244,6 @@ async fn bodies_are_bounded_and_of_their_form() {
         ("sequence", (-1).into()),
         ("condition", "sleepy".into()),
         ("inventory", "12".into()),
-        ("more", 1.into()),
         ("load", serde_json::Value::Null),
     ] {
         let mut beat = good.clone();

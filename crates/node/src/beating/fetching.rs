@@ -126,7 +126,8 @@ impl Shared {
         let keys: Keys = self.gateway().get(address, "keys", SMALL_MAX).await?;
         keys.check().map_err(|why| Trouble::Failed(format!("its keys: {why}")))?;
         // Whether they are taken or not: what is refused now is refused in five seconds, too.
-        heard.keys = Some(keys.digest());
+        // By the gateway's own sum: keys of a later release may have fields that are not known here.
+        heard.keys = Some(answer.keys);
         let known = self.membership().keys.clone();
         if keys.are_older_than(&known) {
             return Err(Trouble::Failed(format!(
@@ -135,14 +136,14 @@ impl Shared {
                 keys.epoch, keys.revision, known.epoch, known.revision
             )));
         }
-        let taken = self.take_keys(keys).await;
+        let taken = self.take_keys(keys, answer.keys).await;
         if taken.is_err() {
             heard.keys = None;
         }
         taken
     }
 
-    async fn take_keys(&self, keys: Keys) -> Result<(), Trouble> {
+    async fn take_keys(&self, keys: Keys, digest: Digest) -> Result<(), Trouble> {
         let former: Vec<String> = {
             let mut own = self.membership();
             let is_news = own.keys.gateways != keys.gateways;
@@ -159,7 +160,7 @@ impl Shared {
                 former.join(", ")
             ));
         }
-        self.taken().keys = Some(keys.digest());
+        self.taken().keys = Some(digest);
         self.ask_known();
         self.hand_over(move |state| state.handle_keys(keys)).await;
         Ok(())

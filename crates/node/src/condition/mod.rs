@@ -205,6 +205,8 @@ impl ControlLoop {
                 let is_silent = now.server.as_ref().is_none_or(|server| server.is_draining);
                 self.was_up && is_silent
             }
+            // Of another release: this one has no rule for it.
+            NotMe::Other => false,
         }
     }
 

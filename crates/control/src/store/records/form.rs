@@ -107,10 +107,40 @@ pub struct Stored<R> {
     pub revision: u64,
 }
 
-/// Reads the record of `name`, if there is one.
+/// A field of `before` that `after` lacks, as a path; `None` if there is none that says anything. What gateways and nodes send each other may have
+/// fields that are not known (see the crate `fleet`), and some of it is in records, too.
+pub(crate) fn lost_field(before: &Value, after: &Value) -> Option<String> {
+    let within = |name: &str, below: String| match below.is_empty() {
+        true => name.to_owned(),
+        false => format!("{name}.{below}"),
+    };
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            before.iter().find_map(|(name, field)| match after.get(name) {
+                Some(kept) => lost_field(field, kept).map(|below| within(name, below)),
+                None => (!is_default(field)).then(|| name.clone()),
+            })
+        }
+        (Value::Array(before), Value::Array(after)) => {
+            before.iter().zip(after).find_map(|(before, after)| lost_field(before, after))
+        }
+        _ => None,
+    }
+}
+
+/// Whether leaving the field out says the same.
+fn is_default(field: &Value) -> bool {
+    match field {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// Reads the record of `name`, if there is one, as one that may be changed and written back.
 ///
 /// # Errors
-/// Those of the store, and [`StoreError::Damaged`] for a record that cannot be read.
+/// Those of the store, and [`StoreError::Damaged`] for a record that cannot be read, or has something in it that would be lost.
 pub async fn load<R: StoreRecord>(
     engine: &dyn Engine,
     name: &str,
@@ -118,7 +148,29 @@ pub async fn load<R: StoreRecord>(
     let key = R::key(name);
     let Some(entry) = engine.get(&key).await? else { return Ok(None) };
     let record = R::read(&key, &entry.value)?;
+    check_known_whole(&key, &entry.value, &record)?;
     Ok(Some(Stored { name: name.to_owned(), record, revision: entry.revision }))
+}
+
+/// Checks that writing `record` back loses nothing of `bytes`, from which it was read.
+///
+/// # Errors
+/// The field that would be lost.
+pub(crate) fn check_known_whole<R: StoreRecord>(
+    key: &str,
+    bytes: &[u8],
+    record: &R,
+) -> Result<(), BadRecord> {
+    let bad = |why: &str| BadRecord(format!("the store's {key:?} cannot be changed: {why}"));
+    let before: Value = serde_json::from_slice(bytes).map_err(|error| bad(&error.to_string()))?;
+    let mut after = serde_json::to_value(record).map_err(|error| bad(&error.to_string()))?;
+    after["version"] = VERSION.into();
+    match lost_field(&before, &after) {
+        None => Ok(()),
+        Some(field) => Err(bad(&format!(
+            "a newer gateway has written {field}, which this one does not know: update this gateway"
+        ))),
+    }
 }
 
 /// Reads all records of a kind. One that cannot be read does not hide the others: it is in the second list.

@@ -21,7 +21,8 @@
 //! | `leader` | the owner of the lease, as plain text |
 //!
 //! Each is a JSON object with `"version":1`. A record of another version, or with a field that this release does not know, is refused: a
-//! gateway that rewrote it would drop what a newer release put there.
+//! gateway that rewrote it would drop what a newer release put there. Within what nodes get, too, such as the steering policy, unknown fields are
+//! read over, and only changing the record is refused.
 //!
 //! Whatever must not come back with an old backup stays in the store as a record that says so: a revoked node or operator, a withdrawn
 //! version of a title, a used invitation.
@@ -37,6 +38,7 @@ pub use bounds::{MANIFESTS_MAX, PINS_MAX, SERIALS_MAX, WITHDRAWN_MAX};
 pub use form::{BadRecord, PrivateBytes, StoreRecord, Stored, load, load_all};
 
 /// The fleet itself: `fleet`.
+pub(crate) use form::{check_known_whole, lost_field};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetRecord {
@@ -619,3 +621,19 @@ mod tests {
         assert!(format!("{secret:?}").contains("PrivateBytes(12 bytes)"));
     }
 }
+    #[test]
+    fn what_a_newer_release_wrote_within_a_record_is_steered_by_and_not_written_over() {
+        let (key, value) = written(&restored_fleet(), "");
+        assert_eq!(check_known_whole(&key, &value, &restored_fleet()), Ok(()));
+        let newer = String::from_utf8(value).expect("JSON");
+        let newer = newer.replace("\"ttl_seconds\"", "\"shares\":{\"west\":2},\"ttl_seconds\"");
+        let read = FleetRecord::read(&key, newer.as_bytes()).expect("steering goes on");
+        assert_eq!(read, restored_fleet());
+        let error = check_known_whole(&key, newer.as_bytes(), &read).expect_err("it would be lost");
+        let error = error.to_string();
+        assert!(
+            error.contains("policy.shares") && error.contains("update this gateway"),
+            "{error}"
+        );
+    }
+
