@@ -43,7 +43,7 @@ pub use request::{BadSigningRequest, NodeKey, SigningRequest};
 pub use serial::Serial;
 pub use tls::{GatewayTls, client_config, guest_config, joining_config};
 pub use viewer_certificate::{
-    BadViewerCertificate, ViewerKey, check_viewer_chain, check_viewer_request,
+    BadViewerCertificate, ViewerKey, check_viewer_chain, check_viewer_request, has_private_key,
 };
 
 use fleet::Name;

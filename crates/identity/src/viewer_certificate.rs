@@ -165,6 +165,11 @@ fn is_of(name: &GeneralName<'_>, host: &str) -> bool {
     }
 }
 
+/// Whether there is a private key in a PEM file, of whatever kind. Authorities' tools write some with the chain.
+pub fn has_private_key(pem: &str) -> bool {
+    pem.lines().any(|line| line.contains("-----BEGIN ") && line.contains("PRIVATE KEY-----"))
+}
+
 /// Checks what an authority has issued for the key with that digest and for `host`, and returns when it ends, since 1970. Whether viewers trust
 /// the authority is not looked at: it may be one of their own.
 ///
@@ -176,6 +181,11 @@ pub fn check_viewer_chain(
     key: &Digest,
     now_unix_seconds: u64,
 ) -> Result<u64, BadViewerCertificate> {
+    if has_private_key(pem) {
+        return Err(bad(
+            "there is a private key in it, which is to stay where it is: give the certificates alone",
+        ));
+    }
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     let read = read.map_err(|_| bad("it is not PEM"))?;
     if !(1..=CERTIFICATES_MAX).contains(&read.len()) {
@@ -290,6 +300,8 @@ mod tests {
         let leaf = format!("{leaf}-----END CERTIFICATE-----\n");
         let ended = issue(&key, "n1.example", [NOW - 9, NOW]);
         let future = issue(&key, "n1.example", [NOW + 9, NOW + 99]);
+        let with_key = format!("{chain}{}", other.0.serialize_pem());
+        let encrypted = format!("-----BEGIN ENCRYPTED PRIVATE KEY-----\n{chain}");
         for (chain, host, of, why) in [
             ("", "n1.example", &key, "0 certificates"),
             ("-----BEGIN CERTIFICATE-----\n!", "n1.example", &key, "not PEM"),
@@ -300,6 +312,8 @@ mod tests {
             (&*ended, "n1.example", &key, "it ended"),
             (&*future, "n1.example", &key, "in the future"),
             (&*leaf.repeat(9), "n1.example", &key, "9 certificates"),
+            (&*with_key, "n1.example", &key, "a private key"),
+            (&*encrypted, "n1.example", &key, "a private key"),
         ] {
             let error = check_viewer_chain(chain, host, &of.digest(), NOW).expect_err(why);
             assert!(error.to_string().contains(why), "{why}: {error}");

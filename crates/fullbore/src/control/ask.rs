@@ -420,6 +420,17 @@ impl CertificatesVerb {
                 let answer = at.client()?.post(&path, &json!({ "chain": text })).await?;
                 at.print(&answer, report::certificate_put);
             }
+                // Before it leaves this machine: the store would keep it, and each backup.
+                if identity::has_private_key(&text) {
+                    return Err(Failed(
+                        2,
+                        format!(
+                            "{}: there is a private key in it, which the fleet neither needs nor keeps: name a file with the certificates alone, such as \
+                             fullchain.pem",
+                            chain.display()
+                        ),
+                    ));
+                }
         }
         Ok(())
     }
