@@ -9,7 +9,7 @@ use super::Gateway;
 use super::changes::By;
 use crate::api::ApiError;
 use crate::store::forgetting::{claim, unused};
-use crate::store::records::{TitleRecord, WITHDRAWN_MAX, WithdrawnVersion};
+use crate::store::records::{TitleRecord, WITHDRAWN_PUBLISHED_MAX, WithdrawnVersion};
 
 /// A title that an operator publishes: where it is, and its three documents.
 pub struct Publication {
@@ -110,6 +110,11 @@ impl Gateway {
                     "this version of {path} is withdrawn, and nodes remove it for good: ingest the title again with --again, and publish that"
                 )));
             }
+            if title.withdrawn.len() >= WITHDRAWN_PUBLISHED_MAX {
+                return Err(ApiError::Conflict(format!(
+                    "{WITHDRAWN_PUBLISHED_MAX} versions of {path} are withdrawn, and none of them may be forgotten: publish this one under another path"
+                )));
+            }
             title.at_once = at_once;
             title.series.clone_from(&series);
             let before = title.published.replace(published.clone());
@@ -129,9 +134,6 @@ impl Gateway {
             let Some(published) = title.published.take() else {
                 return Err(ApiError::NotFound(format!("{path} is not published")));
             };
-            if title.withdrawn.len() >= WITHDRAWN_MAX {
-                title.withdrawn.remove(0);
-            }
             title
                 .withdrawn
                 .push(WithdrawnVersion { version: published.version, since_unix_seconds: now });

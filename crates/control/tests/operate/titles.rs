@@ -5,6 +5,9 @@ use std::path::Path;
 use catalog::TitlePath;
 use fleet::{Digest, HeldTitle};
 use fullbore_control::gateway::read_title;
+use fullbore_control::store::records::{
+    StoreRecord, TitleRecord, WITHDRAWN_PUBLISHED_MAX, WithdrawnVersion, load,
+};
 use fullbore_tests::make_title;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -90,6 +93,36 @@ async fn a_title_is_published_held_withdrawn_and_not_published_again() {
     // Another version of it may be.
     let other = publication(&library, b"the same film, cut anew");
     fleet.done("/api/v1/titles/publish", other).await;
+    fleet.stop().await;
+}
+
+/// The oldest of a thousand withdrawn versions used to be forgotten, and could be published again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_title_forgets_no_withdrawn_version() {
+    let folder = folder();
+    let fleet = with_a_film(folder.path()).await;
+    let engine = fleet.gateway.engine();
+    let add = async |count: usize| {
+        let stored = load::<TitleRecord>(engine, "films/a").await.expect("read").expect("kept");
+        let mut title = stored.record;
+        let new = (0..count).map(|at| WithdrawnVersion {
+            version: Digest::of(&at.to_le_bytes()),
+            since_unix_seconds: 1,
+        });
+        title.withdrawn.extend(new);
+        engine.commit(&[], &[title.put("films/a").expect("it fits")]).await.expect("kept");
+    };
+    // The last withdrawal that there is room for works.
+    add(WITHDRAWN_PUBLISHED_MAX - 1).await;
+    fleet.done("/api/v1/titles/withdraw", json!({ "title": "films/a" })).await;
+    let stored = load::<TitleRecord>(engine, "films/a").await.expect("read").expect("kept");
+    let withdrawn = stored.record.withdrawn;
+    assert_eq!(withdrawn.len(), WITHDRAWN_PUBLISHED_MAX);
+    assert_eq!(withdrawn[0].version, Digest::of(&0_usize.to_le_bytes()), "the oldest is there");
+    let other = publication(&folder.path().join("library"), b"the same film, cut anew");
+    let (status, answer) = fleet.post("/api/v1/titles/publish", other).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{answer}");
+    assert!(answer["error"].as_str().is_some_and(|why| why.contains("another path")), "{answer}");
     fleet.stop().await;
 }
 

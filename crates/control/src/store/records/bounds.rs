@@ -13,8 +13,11 @@ use crate::store::KEY_BYTES_MAX;
 /// Longest text that a person writes: a reason, a detail.
 const TEXT_BYTES_MAX: usize = 500;
 
-/// Most withdrawn versions of one title. Whoever adds one more drops the oldest.
-pub const WITHDRAWN_MAX: usize = 1000;
+/// A title of which so many versions are withdrawn is not published again: none of them may be forgotten, or it could come back.
+pub const WITHDRAWN_PUBLISHED_MAX: usize = 1000;
+
+/// Most withdrawn versions of one title. A restore may put those of several stores together.
+pub const WITHDRAWN_MAX: usize = 4 * WITHDRAWN_PUBLISHED_MAX;
 
 /// Most certificates of one node that are accepted at the same time: the one in use and those that replace it.
 pub const SERIALS_MAX: usize = 16;
@@ -185,7 +188,7 @@ impl StoreRecord for TitleRecord {
 
     fn check(&self, name: &str) -> Checked {
         require(catalog::TitlePath::new(name).is_ok(), "its key does not end with a title's path")?;
-        require(self.withdrawn.len() <= WITHDRAWN_MAX, "more than 1000 versions are withdrawn")?;
+        require(self.withdrawn.len() <= WITHDRAWN_MAX, "more than 4000 versions are withdrawn")?;
         let is_series = |series: &String| catalog::TitleName::new(series).is_ok();
         require(self.series.as_ref().is_none_or(is_series), "its series has no name")?;
         let Some(published) = &self.published else { return Ok(()) };

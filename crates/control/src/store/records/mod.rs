@@ -34,7 +34,7 @@ use fleet::{Announced, Digest, Name, NodeKind, NodePlace, Prefix, PublishedTitle
 use placement::PlacementPolicy;
 use serde::{Deserialize, Serialize};
 
-pub use bounds::{MANIFESTS_MAX, PINS_MAX, SERIALS_MAX, WITHDRAWN_MAX};
+pub use bounds::{MANIFESTS_MAX, PINS_MAX, SERIALS_MAX, WITHDRAWN_MAX, WITHDRAWN_PUBLISHED_MAX};
 pub use form::{BadRecord, PrivateBytes, StoreRecord, Stored, load, load_all};
 
 /// The fleet itself: `fleet`.
