@@ -111,7 +111,7 @@ pub struct SnapshotNode {
     pub state: State,
     /// Why it takes no new viewers by its own judgement; empty if it does.
     pub not_me: Vec<NotMe>,
-    /// What it may carry: its weight beside others of its site.
+    /// What it may carry, as far as the gateway believes it: its weight next to others of its site. 0 for a node that has never spoken.
     pub ceiling_bits_per_second: u64,
     /// Load beside ceiling, in thousandths.
     pub load_permille: u16,

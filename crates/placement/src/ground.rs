@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::ops::Range;
 
 use fleet::{Name, NodeKind};
-use steering::HashedNode;
+use steering::{CeilingClaim, HashedNode, weigh};
 
 use crate::input::PlacementNode;
 
@@ -38,7 +38,7 @@ pub(crate) struct Ground {
     pub(crate) site_names: Vec<Name>,
     pub(crate) regions: Vec<Name>,
     pub(crate) region_of: Vec<u32>,
-    /// The sum of a site's ceilings, at least 1.
+    /// The sum of what a site's nodes weigh, at least 1.
     pub(crate) site_weight: Vec<u64>,
     pub(crate) region_weight: Vec<u128>,
 }
@@ -47,6 +47,20 @@ pub(crate) struct Ground {
 fn number<K: Hash + Eq>(known: &mut HashMap<K, u32>, key: K) -> u32 {
     let next = known.len() as u32;
     *known.entry(key).or_insert(next)
+}
+
+/// What nodes weigh, as in steering: one without a ceiling weighs what is usual. `nodes` are in the order of their sites.
+fn weights(nodes: &[PlacementNode]) -> Vec<u64> {
+    let sites = nodes.chunk_by(|one, next| one.place.site == next.place.site).enumerate();
+    let claims = sites.flat_map(|(site, own)| {
+        own.iter().map(move |node| CeilingClaim {
+            site,
+            set_bits_per_second: node.ceiling_bits_per_second,
+            ..CeilingClaim::default()
+        })
+    });
+    let claims: Vec<CeilingClaim> = claims.collect();
+    weigh(&claims).iter().map(|weight| weight.bits_per_second.max(1)).collect()
 }
 
 impl Ground {
@@ -66,7 +80,8 @@ impl Ground {
             region_of: Vec::new(),
             site_weight: Vec::new(),
         };
-        for node in nodes {
+        let weights = weights(nodes);
+        for (node, node_weight) in nodes.iter().zip(weights) {
             if ground.site_names.last() != Some(&node.place.site) {
                 ground.starts.push(ground.spots.len() as u32);
                 ground.site_names.push(node.place.site.clone());
@@ -75,13 +90,13 @@ impl Ground {
             }
             let site = ground.site_names.len() as u32 - 1;
             let weight = &mut ground.site_weight[site as usize];
-            *weight = weight.saturating_add(node.ceiling_bits_per_second.max(1));
+            *weight = weight.saturating_add(node_weight);
             ground.spots.push(Spot {
                 site,
                 cluster: number(&mut clusters, (site, &node.place.cluster)),
                 domain: number(&mut domains, (site, &node.place.cluster, &node.place.rack)),
                 kind: node.kind,
-                hashed: HashedNode::new(node.name.as_str(), node.ceiling_bits_per_second),
+                hashed: HashedNode::new(node.name.as_str(), node_weight),
             });
         }
         ground.starts.push(ground.spots.len() as u32);

@@ -62,7 +62,7 @@ pub struct PlacementNode {
     pub kind: NodeKind,
     /// Room for titles.
     pub room_bytes: u64,
-    /// Its weight beside others of its site, as in steering.
+    /// Its weight next to others of its site, as in steering; 0 for what is usual.
     pub ceiling_bits_per_second: u64,
     /// What it may take in one window.
     pub fill_bytes_max: Option<u64>,

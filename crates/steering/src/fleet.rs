@@ -20,7 +20,7 @@ pub struct Fleet {
     names: Arc<Names>,
     pub(crate) holders: Arc<Holders>,
     reach: Arc<Reach>,
-    geography: Arc<Geography>,
+    pub(crate) geography: Arc<Geography>,
 }
 
 /// Places of names in the snapshot.

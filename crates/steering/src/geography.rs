@@ -34,7 +34,7 @@ pub(crate) struct Neighbour {
     pub(crate) km: Option<f32>,
 }
 
-/// Orders of sites. It changes only when sites or ceilings do.
+/// Orders of sites. It changes only when sites or ceilings do, and when a node is revoked.
 #[derive(Debug)]
 pub(crate) struct Geography {
     spots: Vec<Spot>,

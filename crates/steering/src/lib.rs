@@ -9,6 +9,7 @@
 //!   three, then clusters, then racks.
 //! - New viewers get a full node only when no other has room. Viewers who play stay where they are until they must leave.
 //! - What a viewer reports moves that viewer and nobody else.
+//! - A node without a ceiling weighs what is usual at its site, not nothing ([`weigh`]).
 //! - An answer depends on the address only through the prefix that matched it. So [`Logged`] needs no address, and [`replay`] gives the same answer.
 //!
 //! # Read first
@@ -31,6 +32,7 @@ mod renew;
 mod seats;
 mod standing;
 mod title_order;
+mod weight;
 
 pub use decide::decide;
 pub use decision::{Decision, Label, Ranked, Reason};
@@ -41,3 +43,7 @@ pub use question::{Playing, Question};
 pub use renew::FleetChanges;
 pub use standing::Standing;
 pub use title_order::{HashedNode, TitleOrder};
+pub use weight::{
+    CLAIM_BITS_PER_SECOND_MAX, CLAIM_MEDIANS_MAX, CeilingClaim, NodeWeight, Scope, WeightBasis,
+    weigh,
+};

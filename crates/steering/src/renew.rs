@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fleet::State;
 
 use crate::Fleet;
+use crate::geography::Geography;
 use crate::standing::mark_full;
 
 /// What has changed since a snapshot. Nodes and titles are named by their places in it.
@@ -44,6 +45,10 @@ impl Fleet {
         }
         mark_full(&mut self.snapshot, None);
         self.seats.refresh(&self.snapshot);
+        // Revoked nodes weigh nothing.
+        if !self.geography.is_of(&self.snapshot.sites, &self.seats) {
+            self.geography = Arc::new(Geography::new(&self.snapshot.sites, &self.seats));
+        }
         if changes.came.len() + changes.went.len() > 0 {
             let holders = Arc::make_mut(&mut self.holders);
             let seated = |(node, title): &(u32, u32)| (*title, self.seats.of_node(*node as usize));

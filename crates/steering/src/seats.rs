@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use fleet::{FleetSnapshot, Name, SnapshotNode, State};
 
-use crate::Standing;
 use crate::hash;
+use crate::{CeilingClaim, Standing, weigh};
 
 /// What a decision needs to know of a node.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Seat {
     /// Whether it counts when a site's first choice is sought: it has been one of the fleet, and may be again.
     pub(crate) is_member: bool,
     pub(crate) is_revoked: bool,
+    /// Whether its site weighs more for it. One that was revoked, or has never spoken, must draw no viewers to its site.
+    draws: bool,
     hash: u64,
     weight: f64,
 }
@@ -44,6 +46,8 @@ impl Seat {
         self.standing = Standing::of(node);
         self.is_member = !matches!(node.state, State::Joining | State::Revoked);
         self.is_revoked = node.state == State::Revoked;
+        let has_spoken = node.state != State::Joining || node.ceiling_bits_per_second > 0;
+        self.draws = has_spoken && !self.is_revoked;
     }
 
     pub(crate) fn is_apart(&self, other: &Self, apart: Apart) -> bool {
@@ -89,6 +93,17 @@ impl<'n> Numbers<'n> {
     }
 }
 
+/// What nodes weigh. A gateway has bounded their ceilings already; this looks after snapshots that lack some.
+fn weights(nodes: &[SnapshotNode], sites: &[u32]) -> Vec<f64> {
+    let claim = |(node, site): (&SnapshotNode, &u32)| CeilingClaim {
+        site: *site as usize,
+        set_bits_per_second: node.ceiling_bits_per_second,
+        ..CeilingClaim::default()
+    };
+    let claims: Vec<CeilingClaim> = nodes.iter().zip(sites).map(claim).collect();
+    weigh(&claims).iter().map(|weight| weight.bits_per_second.max(1) as f64).collect()
+}
+
 impl Seats {
     /// # Panics
     /// If a node's site is not in the snapshot, which [`FleetSnapshot::check`] refuses.
@@ -98,9 +113,11 @@ impl Seats {
             found.expect("a checked snapshot has each node's site") as u32
         };
         let (mut clusters, mut racks) = (Numbers::default(), Numbers::default());
+        let sites: Vec<u32> = snapshot.nodes.iter().map(site_of).collect();
+        let weights = weights(&snapshot.nodes, &sites);
         let mut seats: Vec<Seat> = Vec::with_capacity(snapshot.nodes.len());
         for (index, node) in snapshot.nodes.iter().enumerate() {
-            let site = site_of(node);
+            let site = sites[index];
             let mut seat = Seat {
                 node: index as u32,
                 site,
@@ -109,8 +126,9 @@ impl Seats {
                 standing: Standing::Out,
                 is_member: false,
                 is_revoked: false,
+                draws: false,
                 hash: hash::of_text(node.name.as_str()),
-                weight: node.ceiling_bits_per_second.max(1) as f64,
+                weight: weights[index],
             };
             seat.take(node);
             seats.push(seat);
@@ -149,9 +167,9 @@ impl Seats {
         &self.seats[range.start as usize..range.end as usize]
     }
 
-    /// The sum of a site's ceilings.
+    /// The sum of what a site's nodes weigh.
     pub(crate) fn weight(&self, site: usize) -> f64 {
-        self.in_site(site).iter().map(|seat| seat.weight).sum()
+        self.in_site(site).iter().filter(|seat| seat.draws).map(|seat| seat.weight).sum()
     }
 
     /// Whether both have the same nodes at the same sites, in the same order.

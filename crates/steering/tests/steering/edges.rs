@@ -1,7 +1,7 @@
 //! Fleets in which little is left, and viewers who must leave.
 
 use fleet::{NotMe, SnapshotNode, State};
-use fullbore_steering::{Fleet, Label, Playing, Reason, Standing, decide, explain};
+use fullbore_steering::{Fleet, Label, Playing, Question, Reason, Standing, decide, explain};
 
 use crate::build::{Builder, TITLE, name, names, node, question, snapshot, title};
 
@@ -158,4 +158,44 @@ fn a_title_keeps_its_nodes_when_another_goes() {
         kept += usize::from(before[0] == after[0]);
     }
     assert!(kept > 400, "{kept}");
+}
+
+/// How many of 300 viewers each node is the first choice of.
+fn firsts(nodes: Vec<SnapshotNode>) -> Vec<u32> {
+    let mut first = vec![0; nodes.len()];
+    let builder = Builder::default().site("s", "r", None);
+    let fleet = nodes.into_iter().fold(builder, Builder::with).fleet();
+    for viewer in 0..300 {
+        let decision = decide(&fleet, &Question { viewer, ..question("192.0.2.1") });
+        first[decision.ranked[0].node] += 1;
+    }
+    first
+}
+
+#[test]
+fn a_node_with_a_ceiling_draws_no_more_than_those_without() {
+    let unknown = |own| SnapshotNode { ceiling_bits_per_second: 0, ..node(own, "s") };
+    let first = firsts(vec![node("a", "s"), unknown("b"), unknown("c"), unknown("d")]);
+    assert!(first.iter().all(|count| *count > 20), "{first:?}");
+    let equal = firsts(["a", "b", "c", "d"].map(|own| node(own, "s")).into());
+    assert_eq!(first, equal);
+}
+
+#[test]
+fn a_revoked_node_and_one_that_never_spoke_draw_nobody_to_their_site() {
+    let huge =
+        |state| SnapshotNode { ceiling_bits_per_second: 1 << 40, ..in_state("s2", "s", state) };
+    let firsts = |other: Option<SnapshotNode>| {
+        let builder = Builder::default().with(node("s1", "s")).with(node("t1", "t"));
+        let fleet = other.into_iter().fold(builder, Builder::with).fleet();
+        let at_s = |viewer: &u64| {
+            let decision = decide(&fleet, &Question { viewer: *viewer, ..question("192.0.2.1") });
+            fleet.snapshot().nodes[decision.ranked[0].node].name == name("s1")
+        };
+        (0..300).filter(at_s).count()
+    };
+    let alone = firsts(None);
+    assert_eq!(firsts(Some(huge(State::Revoked))), alone);
+    let silent = SnapshotNode { ceiling_bits_per_second: 0, ..in_state("s2", "s", State::Joining) };
+    assert_eq!(firsts(Some(silent)), alone);
 }
