@@ -147,6 +147,33 @@ fn what_is_told_does_not_change_what_is_served() {
 }
 
 #[test]
+fn sessions_that_one_viewer_invents_are_one_viewer_and_none_without_bytes() {
+    let folder = library();
+    fs::write(folder.path().join("films/a/2.m4s"), vec![7; 1 << 20]).unwrap();
+    let server = Server::start(folder.path(), "--tls off --workers 2");
+    let stall = |session: u32| query(&format!("v=2,ot=v,sid=\"{session}\",d=1000,bsd=(900;v)"));
+    let mut viewer = Plain::connect(server.address);
+    for session in (1..=6).chain(1..=6) {
+        let target = format!("/films/a/2.m4s{}", stall(session));
+        assert_eq!(viewer.fetch_with(&target, "Range: bytes=0-9\r\n").body.len(), 10);
+    }
+    let told = experience(&server, 12);
+    assert_eq!((&told["all"]["sessions"], &told["all"]["stalls_total"]), (&6.into(), &12.into()));
+    assert_eq!(told["credible"]["viewers"], 0, "{}", told["credible"]);
+    assert_eq!(told["credible"]["stalled_seconds_total"].as_f64(), Some(0.0));
+    // They take all of the film now.
+    for session in 1..=6 {
+        let whole = viewer.fetch(&format!("/films/a/2.m4s{}", stall(session)));
+        assert_eq!(whole.body.len(), 1 << 20);
+    }
+    eventually("the address is a viewer", || {
+        let (_, text) = server.admin_page("/status.json");
+        let status: Value = serde_json::from_str(&text).unwrap();
+        (status["qoe"]["credible"]["viewers"] == 1).then_some(())
+    });
+}
+
+#[test]
 fn nobody_makes_up_titles() {
     let folder = library();
     let server = Server::start(folder.path(), "--tls off");

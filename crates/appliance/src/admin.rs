@@ -291,6 +291,7 @@ fn experience(state: &State) -> MutexGuard<'_, Collector> {
     let mut collector = state.experience.lock().expect("no holder of this lock can panic");
     for audience in &state.audiences {
         collector.take(audience.take_reports());
+        collector.take_deliveries(audience.take_deliveries());
     }
     collector.advance(u64::try_from(state.started.elapsed().as_millis()).unwrap_or(u64::MAX));
     collector

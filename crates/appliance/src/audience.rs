@@ -1,10 +1,10 @@
 //! What a worker passes on about its viewers to the admin listener's thread: which titles the bytes went to, and what players reported.
 //!
-//! Both are behind locks. The worker takes one once per response and the other once a second; the admin thread takes each once a second.
+//! All of it is behind locks. The worker takes one once per response and the others once a second; the admin thread takes each once a second.
 
 use crate::busiest::{Busiest, Share};
 use catalog::KnownTitles;
-use qoe::Report;
+use qoe::{Delivery, Report};
 use std::sync::{Arc, Mutex};
 
 /// One worker's audience.
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 pub struct Audience {
     busiest: Mutex<Busiest>,
     reports: Mutex<Vec<Report>>,
+    deliveries: Mutex<Vec<Delivery>>,
 }
 
 impl Audience {
@@ -33,6 +34,19 @@ impl Audience {
         if waiting.is_empty() {
             std::mem::swap(&mut *waiting, reports);
         }
+    }
+
+    /// Hands over what sessions took, likewise.
+    pub fn hand_over_deliveries(&self, deliveries: &mut Vec<Delivery>) {
+        let mut waiting = self.deliveries.lock().expect("no holder of this lock can panic");
+        if waiting.is_empty() {
+            std::mem::swap(&mut *waiting, deliveries);
+        }
+    }
+
+    /// Takes what was handed over of it.
+    pub fn take_deliveries(&self) -> Vec<Delivery> {
+        std::mem::take(&mut *self.deliveries.lock().expect("no holder of this lock can panic"))
     }
 
     /// Takes the reports that were handed over.

@@ -2,13 +2,14 @@
 //! the figures ([`qoe`]).
 //!
 //! A request without CMCD costs a look at its query. A report is parsed and hashed, and joins a list that only this worker touches. Once a
-//! second the list is handed over, so that no request takes a lock. Only the hash of a session's name leaves this module.
+//! second the list is handed over, so that no request takes a lock. Only hashes of a session's name and of its address leave this module.
 
 use crate::audience::Audience;
 use http::{Field, Request};
-use qoe::{Cmcd, Report, Salt};
+use qoe::{Cmcd, Delivery, Report, Salt};
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use telemetry::Numbers;
 
@@ -24,12 +25,14 @@ pub struct Experience {
     /// The start of all workers' times.
     epoch: Instant,
     reports: RefCell<Vec<Report>>,
+    deliveries: RefCell<Vec<Delivery>>,
 }
 
 impl Experience {
     /// An empty collection, with the salt and the start that all workers share.
     pub fn new(salt: Salt, epoch: Instant) -> Self {
-        Self { salt: RefCell::new(salt), epoch, reports: RefCell::default() }
+        let (reports, deliveries) = Default::default();
+        Self { salt: RefCell::new(salt), epoch, reports, deliveries }
     }
 
     /// Notes the report in `request`, which is answered with the file at `path`.
@@ -56,14 +59,50 @@ impl Experience {
             return;
         }
         numbers.cmcd_reports_total.add(1);
-        let at_us = u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX);
         let session = self.salt.borrow_mut().session(name, since_1970.as_secs());
-        reports.push(Report::new(at_us, session, path, &cmcd));
+        reports.push(Report::new(self.now_us(), session, path, &cmcd));
     }
 
-    /// Hands over the reports noted.
+    /// Notes how many bytes the viewer at `client` took of the response to `request`, if that names a session.
+    pub fn note_delivery(
+        &self,
+        request: &Request,
+        client: IpAddr,
+        bytes: u64,
+        since_1970: Duration,
+    ) {
+        let query = request.query().and_then(in_query);
+        let mut cmcd = Cmcd::default();
+        if let Some(text) = request.field(Field::Cmcd) {
+            cmcd.read(text);
+        }
+        if let Some(text) = &query {
+            cmcd.read(text);
+        }
+        let mut deliveries = self.deliveries.borrow_mut();
+        let Some(name) = cmcd.session.filter(|_| deliveries.len() < REPORTS_MAX) else { return };
+        let mut salt = self.salt.borrow_mut();
+        let session = salt.session(name, since_1970.as_secs());
+        let viewer = salt.session(&network(client), since_1970.as_secs());
+        deliveries.push(Delivery { at_us: self.now_us(), session, viewer, bytes });
+    }
+
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Hands over what was noted.
     pub fn publish(&self, audience: &Audience) {
         audience.hand_over(&mut self.reports.borrow_mut());
+        audience.hand_over_deliveries(&mut self.deliveries.borrow_mut());
+    }
+}
+
+/// What counts as one viewer: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber has at least (RFC 6177).
+fn network(client: IpAddr) -> Vec<u8> {
+    match client.to_canonical() {
+        IpAddr::V4(address) => address.octets().into(),
+        IpAddr::V6(address) => address.octets()[..8].into(),
     }
 }
 
@@ -90,6 +129,33 @@ mod tests {
         let audience = Audience::default();
         experience.publish(&audience);
         (audience.take_reports(), numbers)
+    }
+
+    #[test]
+    fn what_a_session_took_is_noted_by_network() {
+        let now = Duration::from_secs(1_790_000_000);
+        let experience = Experience::new(Salt::random(now.as_secs()).unwrap(), Instant::now());
+        let head = b"GET /a?CMCD=sid%3D%22x%22 HTTP/1.1\r\nHost: h\r\n\r\n";
+        let Ok(Parse::Complete { request, .. }) = http::parse(head, &Limits::default()) else {
+            panic!()
+        };
+        let addresses =
+            ["192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2:1"];
+        for address in addresses {
+            experience.note_delivery(&request, address.parse().unwrap(), 7, now);
+        }
+        let audience = Audience::default();
+        experience.publish(&audience);
+        let noted = audience.take_deliveries();
+        let viewers: Vec<_> = noted.iter().map(|delivery| delivery.viewer).collect();
+        assert!(noted.iter().all(|one| one.session == noted[0].session && one.bytes == 7));
+        assert_eq!((viewers[0], viewers[3]), (viewers[1], viewers[4]));
+        assert!(viewers[0] != viewers[2] && viewers[0] != viewers[3]);
+        let plain = http::parse(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n", &Limits::default());
+        let Ok(Parse::Complete { request, .. }) = plain else { panic!() };
+        experience.note_delivery(&request, addresses[0].parse().unwrap(), 7, now);
+        experience.publish(&audience);
+        assert!(audience.take_deliveries().is_empty());
     }
 
     #[test]

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use catalog::KnownTitles;
 
-use crate::Report;
+use crate::credible::{Credible, DELIVERED_BYTES_MIN};
 use crate::session::Session;
 use crate::stats::Stats;
+use crate::{Delivery, Report};
 
 /// Sessions at once: some 20 MB.
 pub const SESSIONS_MAX: usize = 50_000;
@@ -36,6 +37,7 @@ pub(crate) const WINDOW_MS: u64 = 3_600_000;
 #[derive(Debug, Default)]
 pub struct Collector {
     waiting: Vec<Report>,
+    deliveries: Vec<Delivery>,
     sessions: HashMap<u64, Session>,
     /// The same sessions, by the time of their last report.
     by_silence: BTreeSet<(u64, u64)>,
@@ -46,6 +48,8 @@ pub struct Collector {
     pub(crate) evicted_total: u64,
     pub(crate) reports_total: u64,
     pub(crate) reports_lost_total: u64,
+    pub(crate) credible: Credible,
+    pub(crate) now_ms: u64,
     window_began_ms: u64,
 }
 
@@ -71,6 +75,12 @@ impl Collector {
         self.waiting.append(&mut reports);
     }
 
+    /// Takes what a worker's viewers took, in any order. What is beyond the bound is dropped: these sessions count a little later.
+    pub fn take_deliveries(&mut self, mut deliveries: Vec<Delivery>) {
+        deliveries.truncate(WAITING_MAX - self.deliveries.len());
+        self.deliveries.append(&mut deliveries);
+    }
+
     /// Advances to `now_ms`, on the clock of the reports: processes reports that have waited long enough, and ends silent sessions.
     pub fn advance(&mut self, now_ms: u64) {
         self.waiting.sort_by_key(|report| report.at_us);
@@ -78,6 +88,13 @@ impl Collector {
         for report in self.waiting.drain(..due).collect::<Vec<_>>() {
             self.count(&report);
         }
+        let is_due = |at_us: u64| at_us / 1000 + LAG_MS <= now_ms;
+        self.deliveries.sort_by_key(|delivery| delivery.at_us);
+        let due = self.deliveries.partition_point(|delivery| is_due(delivery.at_us));
+        for delivery in self.deliveries.drain(..due).collect::<Vec<_>>() {
+            self.deliver(&delivery);
+        }
+        self.now_ms = self.now_ms.max(now_ms);
         while let Some((last_ms, id)) = self.by_silence.first().copied() {
             if last_ms + SILENCE_MS + LAG_MS > now_ms {
                 break;
@@ -103,6 +120,16 @@ impl Collector {
         self.by_silence.insert((session.last_ms(), report.session));
         self.all.sessions_total += u64::from(is_new);
         self.all.tell(&news);
+        if let Some(viewer) = session.credible_viewer() {
+            self.credible.tell(viewer, &news, report.at_ms());
+        }
+    }
+
+    fn deliver(&mut self, delivery: &Delivery) {
+        let Some(session) = self.sessions.get_mut(&delivery.session) else { return };
+        if session.deliver(delivery.viewer, delivery.bytes, DELIVERED_BYTES_MIN) {
+            self.credible.begin(delivery.viewer, delivery.at_us / 1000);
+        }
     }
 
     fn make_room(&mut self) {
@@ -118,6 +145,9 @@ impl Collector {
     fn end(&mut self, last_ms: u64, id: u64) {
         self.by_silence.remove(&(last_ms, id));
         if let Some(session) = self.sessions.remove(&id) {
+            if let Some(viewer) = session.credible_viewer() {
+                self.credible.end(viewer);
+            }
             // Only now is it certain which title it watched.
             let outcome = session.outcome();
             self.all.end(&outcome);
@@ -258,6 +288,57 @@ mod tests {
         assert_eq!(collector.all.not_started_total, 1);
         assert_eq!(collector.titles.len(), 2);
         assert!(collector.titles.contains_key("a") && collector.titles.contains_key("b"));
+    }
+
+    /// A second in which each of these sessions reports a stall of half a second, and takes some bytes from its viewer's address.
+    fn stall(collector: &mut Collector, second: u64, sessions: &[(u64, u64)], bytes: u64) {
+        let at_ms = second * 1000;
+        for (session, viewer) in sessions {
+            collector.take(vec![report(at_ms, *session, "a/1.m4s", "ot=v,d=1000,bsd=500")]);
+            let at_us = at_ms * 1000;
+            let (session, viewer) = (*session, *viewer);
+            collector.take_deliveries(vec![Delivery { at_us, session, viewer, bytes }]);
+        }
+        collector.advance(at_ms + LAG_MS);
+    }
+
+    /// Viewers, those who stall, and seconds in stalls.
+    fn credible(collector: &Collector) -> (usize, usize, u64) {
+        let own = &collector.credible;
+        (own.viewers(), own.stalling(collector.now_ms), own.stalled_ms_total / 1000)
+    }
+
+    #[test]
+    fn sessions_that_one_address_invents_are_one_viewer_and_without_bytes_none() {
+        let invented: Vec<_> = (1..=600).map(|session| (session, 1)).collect();
+        let mut collector = Collector::default();
+        for second in 0..20 {
+            stall(&mut collector, second, &invented, 10);
+        }
+        assert_eq!(collector.all.stalls_total, 600 * 20, "as players say");
+        assert_eq!(credible(&collector), (0, 0, 0));
+        for second in 20..120 {
+            stall(&mut collector, second, &invented, 1 << 20);
+        }
+        let (viewers, stalling, stalled_seconds) = credible(&collector);
+        assert_eq!((viewers, stalling), (1, 1));
+        assert!(stalled_seconds <= 130, "{stalled_seconds} s in 100 s");
+    }
+
+    #[test]
+    fn viewers_at_many_addresses_who_take_films_count_until_they_are_gone() {
+        let honest: Vec<_> = (1..=9).map(|viewer| (viewer, viewer + 100)).collect();
+        let mut collector = Collector::default();
+        for second in 0..20 {
+            stall(&mut collector, second, &honest, 1 << 20);
+        }
+        let (viewers, stalling, stalled_seconds) = credible(&collector);
+        assert_eq!((viewers, stalling), (9, 9));
+        assert!((80..=90).contains(&stalled_seconds), "{stalled_seconds} s of 9 x 10 s");
+        collector.advance(40_000);
+        assert_eq!(credible(&collector).1, 0, "they no longer stall");
+        collector.advance(400_000);
+        assert_eq!(credible(&collector).0, 0);
     }
 
     #[test]

@@ -10,12 +10,14 @@
 //! * Memory is bounded: [`SESSIONS_MAX`], [`TITLES_MAX`], and histograms of a fixed range.
 //! * No I/O and no clock: the caller supplies the time, in milliseconds since a start of its own.
 //!
-//! The figures prove nothing: players may say what they like, and anybody who can request a file can invent a session.
+//! The figures prove nothing: players may say what they like, and anybody who can request a file can invent a session. What a server may say of
+//! itself because of them counts addresses, and wants bytes that were really taken ([`Delivery`]; `credible.rs`).
 //!
 //! Read first: `cmcd.rs`, then `session.rs` for what each figure means.
 
 mod cmcd;
 mod collector;
+mod credible;
 mod distribution;
 mod report;
 mod salt;
@@ -26,6 +28,6 @@ mod stats;
 
 pub use cmcd::{Cmcd, ObjectType, TEXT_BYTES_MAX};
 pub use collector::{Collector, SESSIONS_MAX, TITLES_MAX};
-pub use report::Report;
+pub use report::{Delivery, Report};
 pub use salt::Salt;
 pub use show::{expose, json, metrics};

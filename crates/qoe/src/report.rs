@@ -34,6 +34,19 @@ pub struct Report {
     pub starved_ms: Option<u32>,
 }
 
+/// What a session took of one response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// When the response ended, as in [`Report::at_us`].
+    pub at_us: u64,
+    /// As in [`Report::session`].
+    pub session: u64,
+    /// The number that stands for the viewer's address, or for its IPv6 network of 64 bits.
+    pub viewer: u64,
+    /// Bytes that the viewer took.
+    pub bytes: u64,
+}
+
 impl Report {
     /// The report for a request for `path` with this `cmcd`, in the session that `session` stands for.
     pub fn new(at_us: u64, session: u64, path: &[u8], cmcd: &Cmcd<'_>) -> Self {

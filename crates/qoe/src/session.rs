@@ -97,6 +97,10 @@ pub(crate) struct Session {
     top_known: bool,
     good_ms: u64,
     is_good: bool,
+    /// Who took its first bytes, and how many. Bytes that another address took count for nobody.
+    delivered: Option<(u64, u64)>,
+    /// It took enough to count against the server.
+    is_credible: bool,
 }
 
 impl Session {
@@ -120,7 +124,25 @@ impl Session {
             top_known: false,
             good_ms: 0,
             is_good: false,
+            delivered: None,
+            is_credible: false,
         }
+    }
+
+    /// A viewer took bytes. Returns whether the session counts from now on, and did not before.
+    pub(crate) fn deliver(&mut self, viewer: u64, bytes: u64, bytes_min: u64) -> bool {
+        let (of, delivered) = self.delivered.get_or_insert((viewer, 0));
+        if *of == viewer {
+            *delivered = delivered.saturating_add(bytes);
+        }
+        let begins = !self.is_credible && *of == viewer && *delivered >= bytes_min;
+        self.is_credible |= begins;
+        begins
+    }
+
+    /// Whose word it is, if it counts.
+    pub(crate) fn credible_viewer(&self) -> Option<u64> {
+        self.delivered.filter(|_| self.is_credible).map(|(viewer, _)| viewer)
     }
 
     /// The time of its last report.

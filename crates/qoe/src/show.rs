@@ -200,7 +200,18 @@ pub fn json(collector: &Collector, titles_max: usize) -> Value {
     let mut titles = collector.by_title();
     titles.retain(|title| title.stats.sessions_total > 0);
     let titles: Vec<_> = titles.iter().take(titles_max).map(of_title).collect();
-    json!({ "window_seconds": WINDOW_MS / 1000, "all": all, "titles": titles })
+    let credible = &collector.credible;
+    json!({
+        "window_seconds": WINDOW_MS / 1000,
+        "all": all,
+        "credible": {
+            "viewers": credible.viewers(),
+            "stalling": credible.stalling(collector.now_ms),
+            "stalled_seconds_total": Stored::Thousandths.in_units(credible.stalled_ms_total),
+            "played_seconds_total": Stored::Thousandths.in_units(credible.played_ms_total),
+        },
+        "titles": titles,
+    })
 }
 
 fn of_title(title: &OfTitle<'_>) -> Value {

@@ -69,6 +69,9 @@ impl Session {
         if is_nodes {
             worker.numbers.sent_to_nodes_bytes_total.add(taken_bytes);
         }
+        if let Some(request) = request {
+            self.note_delivery(worker, request, status, taken_bytes);
+        }
         let library = request.filter(|_| is_file).and_then(|request| worker.libraries.of(request));
         if let (Some(library), Some(request)) = (library, request) {
             if let Some(path) = path_of(worker, request).filter(|_| !is_nodes) {
@@ -96,6 +99,14 @@ impl Session {
             });
         }
         sent.map(|()| keep_alive)
+    }
+
+    /// Notes what the viewer took, for what its player reports ([`note_experience`]).
+    fn note_delivery(&self, worker: &Worker, request: &Request, status: u16, bytes: u64) {
+        let Some(experience) = &worker.reports.experience else { return };
+        if request.method == http::Method::Get && matches!(status, 200 | 206) && bytes > 0 {
+            experience.note_delivery(request, self.peer.ip(), bytes, since_1970());
+        }
     }
 }
 

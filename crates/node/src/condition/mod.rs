@@ -51,8 +51,12 @@ pub(crate) struct ServerCounters {
     pub(crate) disk_errors: u64,
     /// Pauses in accepting connections.
     pub(crate) accept_pauses: u64,
-    /// Sessions in progress whose players report.
-    pub(crate) sessions: u64,
+    /// Addresses with sessions whose players report and that took real bytes. Logs of older releases have sessions here.
+    #[serde(alias = "sessions")]
+    pub(crate) viewers: u64,
+    /// How many of them have stalled lately. Older releases did not ask.
+    #[serde(default = "unknown")]
+    pub(crate) stalling: u64,
     /// What their players say: time played, and time in stalls.
     pub(crate) played_seconds: f64,
     /// As above.
@@ -65,6 +69,11 @@ pub(crate) struct ServerCounters {
     pub(crate) disk_reads: u64,
     /// As above.
     pub(crate) disk_read_seconds: f64,
+}
+
+/// Of a turn in a log of an older release, which did not ask how many viewers stall.
+fn unknown() -> u64 {
+    u64::MAX
 }
 
 impl Observed {
@@ -120,9 +129,11 @@ const READ_SECONDS: (f64, f64) = (0.25, 0.1);
 const READS_MIN: u64 = 20;
 /// Errors of disks within [`WINDOW`]. A single one may be a single bad sector, which the scrub mends.
 const DISK_ERRORS: u64 = 3;
-/// Share of the time in stalls within [`WINDOW`], and the sessions that must report: one viewer's bad line is not the box's fault.
+/// Share of the time in stalls within [`WINDOW`], the viewers that must report, and how many of them must stall: one viewer's bad line is not the
+/// box's fault, and one viewer's word must not send all others away.
 const STALLED: (f64, f64) = (0.05, 0.01);
-const SESSIONS_MIN: u64 = 5;
+const VIEWERS_MIN: u64 = 5;
+const STALLING_MIN: u64 = 3;
 /// The time over which rates are taken.
 const WINDOW: Duration = Duration::from_secs(10);
 
@@ -196,7 +207,11 @@ impl ControlLoop {
                 above(now.memory_percent, MEMORY_PERCENT) || above(read, READ_SECONDS)
             }
             NotMe::AcceptPaused => self.growth(|server| server.accept_pauses) > 0,
-            NotMe::ViewersStall => self.stalled().is_some_and(|share| above(share, STALLED)),
+            NotMe::ViewersStall => {
+                let are_many = was_told
+                    || now.server.as_ref().is_some_and(|server| server.stalling >= STALLING_MIN);
+                are_many && self.stalled().is_some_and(|share| above(share, STALLED))
+            }
             NotMe::Hot => {
                 let first = self.seen.front().map_or(0, |(_, first)| first.throttled_total);
                 now.throttled_total > first
@@ -241,7 +256,7 @@ impl ControlLoop {
         let stalled = last.stalled_seconds - first.stalled_seconds;
         let all = stalled + last.played_seconds - first.played_seconds;
         // A few seconds of a few viewers say nothing.
-        (last.sessions >= SESSIONS_MIN && all >= SESSIONS_MIN as f64).then(|| stalled / all)
+        (last.viewers >= VIEWERS_MIN && all >= VIEWERS_MIN as f64).then(|| stalled / all)
     }
 
     /// Whether the box wants viewers.

@@ -31,7 +31,7 @@ pub(crate) fn observe(
 
 /// What counts of `/status.json`. What a server of another release does not say is 0.
 fn counters(status: &Value) -> ServerCounters {
-    let (total, viewers) = (&status["total"], &status["qoe"]["all"]);
+    let (total, viewers) = (&status["total"], &status["qoe"]["credible"]);
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let real = |value: &Value| value.as_f64().unwrap_or(0.0);
     let is_lost = |folder: &Value| !folder["trouble"].is_null();
@@ -43,7 +43,8 @@ fn counters(status: &Value) -> ServerCounters {
         connections: number(&total["connections"]),
         disk_errors: number(&total["connections_ended_total"]["file_io"]),
         accept_pauses: number(&total["accept_pauses_total"]),
-        sessions: number(&viewers["sessions"]),
+        viewers: number(&viewers["viewers"]),
+        stalling: number(&viewers["stalling"]),
         played_seconds: real(&viewers["played_seconds_total"]),
         stalled_seconds: real(&viewers["stalled_seconds_total"]),
         disk_reads: number(&total["disk_reads_total"]),

@@ -129,10 +129,13 @@ fn stalls_count_if_enough_viewers_report_them() {
         one.server.played_seconds += 8.0;
         one.server.stalled_seconds += 2.0;
     };
-    one.server.sessions = 4;
+    (one.server.viewers, one.server.stalling) = (4, 4);
     one.run(30, stall);
     assert_eq!(one.says(), [], "four viewers may share a bad line");
-    one.server.sessions = 10;
+    (one.server.viewers, one.server.stalling) = (10, 2);
+    one.run(30, stall);
+    assert_eq!(one.says(), [], "two of ten do not speak for all");
+    one.server.stalling = 3;
     one.run(10, stall);
     assert_eq!(one.says(), [NotMe::ViewersStall]);
     one.run(90, |one| one.server.played_seconds += 10.0);
@@ -205,7 +208,7 @@ fn every_turn_that_is_logged_comes_out_the_same_again_and_another_one_does_not()
         // An even load, then for half a minute as much as it may carry, and viewers who stall.
         let is_busy = (30..60).contains(&second);
         server.sent_bytes += share(if is_busy { 990 } else { 300 });
-        server.sessions = 10;
+        (server.viewers, server.stalling) = (10, 10);
         server.played_seconds += 9.1 - if is_busy { 1.7 } else { 0.0 };
         server.stalled_seconds += if is_busy { 1.7 } else { 0.0 };
         let observed = Observed { server: Some(server.clone()), ..Observed::default() };
@@ -221,8 +224,17 @@ fn every_turn_that_is_logged_comes_out_the_same_again_and_another_one_does_not()
     turns::read_all(folder.path(), |turn| again.push(turn.expect("a line").again())).unwrap();
     assert_eq!(again, said[1..]);
 
-    // Had it sent less, it would not have turned.
+    // A log of an older release has sessions, and does not say how many stalled.
     let place = folder.path().join("conditions.log");
+    let text = std::fs::read_to_string(&place).unwrap();
+    let old = text.replace("\"viewers\":", "\"sessions\":").replace("\"stalling\":10,", "");
+    assert_ne!(old, text.replace("\"viewers\":", "\"sessions\":"));
+    std::fs::write(&place, old).unwrap();
+    let mut again = Vec::new();
+    turns::read_all(folder.path(), |turn| again.push(turn.expect("a line").again())).unwrap();
+    assert_eq!(again, said[1..]);
+
+    // Had it sent less, it would not have turned.
     let text = std::fs::read_to_string(&place).unwrap();
     let at_ceiling = text.lines().find(|line| line.contains("at_ceiling")).expect("a turn");
     let mut line: serde_json::Value = serde_json::from_str(at_ceiling).unwrap();
