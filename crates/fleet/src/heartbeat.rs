@@ -8,6 +8,9 @@ use crate::{Digest, HeldTitle, Name, OutOfBounds, ServedAt, State, ViewerDigests
 /// Most receipts in one heartbeat: the rest waits for the next one.
 const RECEIPTS_MAX: usize = 1000;
 
+/// Most silent nodes that a gateway asks one node about at a time.
+pub const ASKS_MAX: usize = 8;
+
 /// Sent every 5 s, with jitter, to every gateway that the node knows (at most five). Nothing of it is written to the store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Heartbeat {
@@ -41,6 +44,19 @@ pub struct Heartbeat {
     /// How its server serves viewers, if the fleet's policy sends them there otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_at: Option<ServedAt>,
+    /// Whether it reaches the nodes that this gateway asked about ([`HeartbeatAnswer::asks`]). Only gateways that ask get any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sightings: Vec<Sighting>,
+}
+
+/// Whether one node reaches another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sighting {
+    /// The other one.
+    pub node: Name,
+    /// Whether its server took a connection where viewers come.
+    pub is_reached: bool,
 }
 
 /// What a node still has to bring, and how far that is.
@@ -197,6 +213,9 @@ pub struct HeartbeatAnswer {
     /// What the fleet has of the certificate that viewers see of the node.
     #[serde(default)]
     pub certificate: ViewerDigests,
+    /// Nodes that the gateway does not hear: does the node reach them? Empty but while many are silent at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<Name>,
 }
 
 impl Heartbeat {
@@ -213,6 +232,9 @@ impl Heartbeat {
         check_boot(&self.boot)?;
         if self.receipts.len() > RECEIPTS_MAX {
             return Err(OutOfBounds("there are more than 1000 receipts"));
+        }
+        if self.sightings.len() > ASKS_MAX {
+            return Err(OutOfBounds("there are more than 8 sightings"));
         }
         if matches!(&self.condition, Condition::NotMe(reasons) if reasons.is_empty() || reasons.len() > 16)
         {

@@ -42,7 +42,8 @@ pub use evicting::{EVICTIONS_MAX, EvictionLeave, EvictionRequest};
 pub use gone::{Gone, KeptGone};
 pub use grant::{FillGrant, FillGrantRequest, GRANT_SECONDS};
 pub use heartbeat::{
-    Condition, FillProgress, Heartbeat, HeartbeatAnswer, Load, NotMe, Receipt, ReceiptState,
+    ASKS_MAX, Condition, FillProgress, Heartbeat, HeartbeatAnswer, Load, NotMe, Receipt,
+    ReceiptState, Sighting,
 };
 pub use inventory::{Desired, Inventory};
 pub use joining::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fleet::{
     Condition, Desired, Digest, FillGrant, FillProgress, HeartbeatAnswer, HeldTitle, Inventory,
-    KeptGone, Keys, Load, Receipt, ServedAt, Signed, WatchReport,
+    KeptGone, Keys, Load, Name, Receipt, ServedAt, Signed, WatchReport,
 };
 
 use crate::agent::Agent;
@@ -30,6 +30,10 @@ pub trait BoxState: Send + Sync + 'static {
     }
     /// How its server serves viewers, if the fleet sends them there otherwise.
     fn served_at(&self) -> Option<ServedAt> {
+        None
+    }
+    /// Host and port at which viewers come to another node; `None` if the box knows no such node.
+    fn address_of(&self, _node: &Name) -> Option<(String, u16)> {
         None
     }
     /// What it wants leave to copy from other nodes now.
@@ -113,6 +117,13 @@ impl BoxState for Agent {
 
     fn served_at(&self) -> Option<ServedAt> {
         self.served_at()
+    }
+
+    fn address_of(&self, node: &Name) -> Option<(String, u16)> {
+        let fleet = self.told().fleet()?;
+        let at = fleet.node(node.as_str())?;
+        let snapshot = fleet.snapshot();
+        Some((snapshot.nodes[at].host.clone(), snapshot.policy.port))
     }
 
     fn wanted_grant(&self) -> Option<HeldTitle> {

@@ -157,6 +157,7 @@ impl Node {
             fill: None,
             fill_bytes_per_day: None,
             served_at: None,
+            sightings: Vec::new(),
         };
         let body = serde_json::to_vec(&beat)?;
         let began = Instant::now();

@@ -156,6 +156,7 @@ impl Core {
             node.load_permille(wanted),
             node.ceiling_bits_per_second(wanted),
         );
+        self.doubt.note(from, &beat.sightings, now.uptime);
         let receipts = node.hear(beat, now);
         let after =
             (node.not_me(), node.load_permille(wanted), node.ceiling_bits_per_second(wanted));
@@ -216,6 +217,7 @@ impl Core {
             wants_inventory,
             wants_gone: self.wants_gone(from),
             certificate: self.world.certificates.get(from).copied().unwrap_or_default(),
+            asks: self.doubt.asks(from, now.uptime),
         }
     }
 
@@ -396,7 +398,10 @@ impl Core {
         let known = known.filter(|(_, (_, wanted))| !wanted.is_revoked);
         let silences = known
             .filter_map(|(live, (node, _))| Some(Silence { node, silence: live.silence(now)? }));
-        self.doubt.look(now.uptime, silences);
+        for node in self.doubt.look(now.uptime, silences) {
+            self.lines
+                .push(format!("node {node} is silent, and the other nodes don't reach it either"));
+        }
     }
 
     /// The operator says that the nodes that are silent are dead.
@@ -408,7 +413,7 @@ impl Core {
     fn tell_doubt(&mut self) {
         self.lines.push(if self.doubt.is_held() {
             format!(
-                "{} nodes fell silent at once: this gateway doubts that it hears them, and keeps their states",
+                "{} nodes fell silent at once: this gateway doubts that it hears them, keeps their states, and asks the other nodes whether they reach them",
                 self.doubt.count()
             )
         } else {

@@ -1,15 +1,23 @@
-//! When many nodes fall silent at once, it is rather the gateway that has gone deaf.
+//! When many nodes fall silent at once, the gateway itself may have gone deaf.
 //!
 //! A node that misses two heartbeats (10 s) is *late*. If more than a third of the nodes, and at least two, became late within 30 s, the gateway
 //! doubts itself: none of them is lost for its silence until fewer than that are silent, or until the operator says that the silence is real.
 //! It looks at late nodes because the first would be lost after 15 s, before the others' time is up: heartbeats are spread over 5 s.
 //!
 //! Why more than a third: a site of a fleet of three sites may well be cut off, and then its nodes are lost.
+//!
+//! In a small fleet two nodes are more than a third, and two may well die at once. So the gateway asks the nodes that it hears whether they reach
+//! the silent ones ([`Opinions`]). The doubt about a node ends when it speaks, when the others don't reach it either, or when the operator says so. A
+//! node that the others do reach serves its viewers, and stays as it was.
+//!
+//! Viewers are not asked: anybody may send a steering request that names a pathway, and a node without viewers gets none.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fleet::Name;
+use fleet::{Name, Sighting};
+
+use super::opinions::Opinions;
 
 /// Two heartbeats and their jitter.
 pub(super) const LATE: Duration = Duration::from_secs(10);
@@ -29,8 +37,10 @@ pub(super) struct Doubt {
     /// Since when, by uptime.
     since: Option<Duration>,
     nodes: BTreeSet<Name>,
-    /// Their silence is real, says the operator.
+    /// Their silence is real, say the operator or the other nodes.
     believed: BTreeSet<Name>,
+    /// What the other nodes say.
+    opinions: Opinions,
 }
 
 impl Doubt {
@@ -60,21 +70,49 @@ impl Doubt {
         self.since = None;
     }
 
-    /// Looks at everybody's silence.
-    pub(super) fn look<'n>(&mut self, now: Duration, silences: impl Iterator<Item = Silence<'n>>) {
-        let (mut late, mut expected) = (BTreeSet::new(), 0);
+    /// Of which silent nodes this one is to say whether it reaches them.
+    pub(super) fn asks(&self, witness: &Name, now: Duration) -> Vec<Name> {
+        super::opinions::asks(&self.nodes, witness, now)
+    }
+
+    /// A node says whether it reaches those.
+    pub(super) fn note(&mut self, witness: &Name, sightings: &[Sighting], now: Duration) {
+        for Sighting { node, is_reached } in sightings {
+            if self.nodes.contains(node) && node != witness {
+                self.opinions.note(witness, node, *is_reached, now);
+            }
+        }
+    }
+
+    /// How many of the silent nodes the others reach.
+    pub(super) fn reached(&self, now: Duration) -> usize {
+        self.nodes.iter().filter(|node| self.opinions.is_reached(node, now)).count()
+    }
+
+    /// Looks at everybody's silence. Returns the nodes that the others don't reach either, as far as that is news.
+    pub(super) fn look<'n>(
+        &mut self,
+        now: Duration,
+        silences: impl Iterator<Item = Silence<'n>>,
+    ) -> Vec<Name> {
+        let (mut late, mut expected, mut heard) = (BTreeSet::new(), 0, 0);
         for Silence { node, silence } in silences {
             if silence < LATE {
-                expected += 1;
+                (expected, heard) = (expected + 1, heard + 1);
                 self.believed.remove(node);
             } else if self.nodes.contains(node) || silence < LATE + AT_ONCE {
                 expected += 1;
                 late.insert(node);
             }
         }
+        let is_dead = |node: &Name| self.opinions.is_unreached(node, heard, now);
+        let dead: Vec<Name> = late.iter().copied().filter(|node| is_dead(node)).cloned().collect();
+        self.believed.extend(dead.iter().cloned());
         late.retain(|node| !self.believed.contains(*node));
         let are_many = late.len() >= 2 && late.len() * 3 > expected;
         self.nodes = if are_many { late.into_iter().cloned().collect() } else { BTreeSet::new() };
         self.since = are_many.then(|| self.since.unwrap_or(now));
+        self.opinions.keep(&self.nodes, now);
+        dead
     }
 }

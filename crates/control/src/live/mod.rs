@@ -12,6 +12,7 @@ mod doubt;
 mod feed_tests;
 mod feeds;
 mod node;
+mod opinions;
 mod placed;
 #[cfg(test)]
 mod placed_tests;

@@ -142,6 +142,7 @@ impl Fleet {
             fill: None,
             fill_bytes_per_day,
             served_at: None,
+            sightings: Vec::new(),
         };
         self.core.handle_heartbeat(&name(node), beat, at(now)).expect("it is heard")
     }

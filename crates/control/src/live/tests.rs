@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fleet::{
     Condition, Digest, FleetSnapshot, Heartbeat, HeldTitle, Inventory, Load, Name, NodeKind,
-    NodePlace, NotMe, PublishedTitle, Receipt, ReceiptState, ServedAt, Site, State, SteeringPolicy,
-    TitleDocument,
+    NodePlace, NotMe, PublishedTitle, Receipt, ReceiptState, ServedAt, Sighting, Site, State,
+    SteeringPolicy, TitleDocument,
 };
 
 use super::world::{WantedDrain, WantedNode, World};
@@ -94,6 +94,7 @@ fn beat(at: usize, sequence: u64) -> Heartbeat {
         fill: None,
         fill_bytes_per_day: None,
         served_at: None,
+        sightings: Vec::new(),
     }
 }
 
@@ -192,6 +193,65 @@ fn a_gateway_that_goes_deaf_doubts_itself_and_loses_nobody() {
     assert!(fleet.core.view(at(610.0)).frozen.is_none());
     fleet.run(610, 620, &all);
     assert_eq!(fleet.states(State::Serving), all);
+}
+
+/// From second `from` to second `to`, these nodes beat, and say of each silent one that they are asked about whether they reach it.
+fn run_and_look(
+    fleet: &mut Fleet,
+    (from, to): (u32, u32),
+    nodes: &[usize],
+    reaches: impl Fn(usize, &Name) -> bool,
+) {
+    let mut asked: Vec<Vec<Name>> = vec![Vec::new(); nodes.len()];
+    for second in from..to {
+        for (node, asked) in nodes.iter().zip(&mut asked) {
+            if (*node as u32 * 7 + second) % 5 == 0 {
+                fleet.sequence += 1;
+                let see = |node_asked: Name| Sighting {
+                    is_reached: reaches(*node, &node_asked),
+                    node: node_asked,
+                };
+                let sightings = std::mem::take(asked).into_iter().map(see).collect();
+                let beat = Heartbeat { sightings, ..beat(*node, fleet.sequence) };
+                let now = at(f64::from(second));
+                let answer = fleet.core.handle_heartbeat(&node_name(*node), beat, now);
+                *asked = answer.expect("it is heard").asks;
+            }
+        }
+        fleet.core.tick(at(f64::from(second)));
+    }
+}
+
+#[test]
+fn two_of_five_that_die_at_once_are_lost_when_the_others_do_not_reach_them() {
+    let mut fleet = Fleet::new(5);
+    fleet.run(0, 30, &[0, 1, 2, 3, 4]);
+    run_and_look(&mut fleet, (30, 60), &[0, 1, 2], |_, _| false);
+    assert_eq!(fleet.states(State::Lost), [3, 4]);
+    assert!(fleet.core.view(at(60.0)).frozen.is_none());
+    fleet.run(60, 70, &[0, 1, 2, 3, 4]);
+    assert!(fleet.states(State::Lost).is_empty());
+}
+
+#[test]
+fn nodes_that_others_reach_stay_and_one_liar_does_not_end_that() {
+    let mut fleet = Fleet::new(5);
+    fleet.run(0, 30, &[0, 1, 2, 3, 4]);
+    run_and_look(&mut fleet, (30, 600), &[0, 1, 2], |witness, _| witness != 0);
+    assert!(fleet.states(State::Lost).is_empty());
+    let frozen = fleet.core.view(at(600.0)).frozen.expect("doubt");
+    assert!(frozen.contains("reach 2 of them"), "{frozen}");
+    // Now one of them dies in earnest: what is left is one node, and one is believed.
+    run_and_look(&mut fleet, (600, 630), &[0, 1, 2], |_, node| *node == node_name(3));
+    assert_eq!(fleet.states(State::Lost), [3, 4]);
+}
+
+#[test]
+fn the_last_node_that_is_heard_is_believed() {
+    let mut fleet = Fleet::new(3);
+    fleet.run(0, 30, &[0, 1, 2]);
+    run_and_look(&mut fleet, (30, 60), &[0], |_, _| false);
+    assert_eq!(fleet.states(State::Lost), [1, 2]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What operators see of the fleet: for the page, the API and the metrics.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use fleet::{
     FillProgress, HeldTitle, Load, Name, NodeKind, NodePlace, NotMe, Prefix, PublishedTitle,
@@ -256,10 +257,7 @@ pub(super) fn of(core: &Core, now: Now) -> FleetView {
         unix_millis: now.unix_millis,
         epoch: world.epoch,
         snapshot: core.number,
-        frozen: core
-            .doubt
-            .since()
-            .map(|since| frozen(core, now.uptime.saturating_sub(since).as_secs())),
+        frozen: core.doubt.since().map(|since| frozen(core, since, now)),
         ttl_seconds: world.policy.ttl_seconds,
         full_permille: world.policy.full_permille,
         sites: world.sites.values().map(|one| site(core, one, now)).collect(),
@@ -272,11 +270,14 @@ pub(super) fn of(core: &Core, now: Now) -> FleetView {
     }
 }
 
-fn frozen(core: &Core, seconds: u64) -> String {
+fn frozen(core: &Core, since: Duration, now: Now) -> String {
+    let seconds = now.uptime.saturating_sub(since).as_secs();
     format!(
         "{} nodes fell silent at once {seconds} s ago, so this gateway doubts its own hearing and keeps their states. \
-         If they are really dead, say so: fullbore control nodes --believe-silence",
-        core.doubt.count()
+         The nodes that it hears reach {} of them; those that they don't reach are lost as soon as they say so. \
+         If the silent nodes are really dead, say so: fullbore control nodes --believe-silence",
+        core.doubt.count(),
+        core.doubt.reached(now.uptime)
     )
 }
 

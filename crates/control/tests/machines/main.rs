@@ -4,5 +4,6 @@ mod beating;
 mod gateway;
 mod joining;
 mod routes;
+mod silent;
 mod speaking;
 mod watched;

@@ -15,7 +15,7 @@ use reqwest::Client;
 
 use crate::gateway::{Gateway, client, eventually, is, name, now, refused};
 
-fn beat(node: &str, sequence: u64) -> Heartbeat {
+pub(crate) fn beat(node: &str, sequence: u64) -> Heartbeat {
     Heartbeat {
         version: 1,
         node: name(node),
@@ -30,6 +30,7 @@ fn beat(node: &str, sequence: u64) -> Heartbeat {
         fill: None,
         fill_bytes_per_day: None,
         served_at: None,
+        sightings: Vec::new(),
     }
 }
 

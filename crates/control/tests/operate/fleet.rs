@@ -251,6 +251,7 @@ impl Running {
             fill: None,
             fill_bytes_per_day: None,
             served_at: None,
+            sightings: Vec::new(),
         };
         let live = self.gateway.live();
         let answer = live.handle_heartbeat(&name(node), beat, now).expect("it is heard");

@@ -10,6 +10,7 @@ mod fetching;
 mod pulse;
 mod renewing;
 mod routes;
+mod sighting;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use self::boot::Boot;
 pub(crate) use self::boot::draw as draw_boot;
 use self::clocks::Clocks;
 pub use self::clocks::words as clock_words;
+use self::sighting::Sightings;
 use crate::bird::BirdReading;
 use crate::box_state::BoxState;
 use crate::gateway::{Gateway, Trouble};
@@ -158,7 +160,8 @@ async fn beat_to_all(shared: Arc<Shared>) {
                 let routes = shared.options.routes.clone().map(|readings| {
                     routes::pass_on(Arc::clone(&shared), address.clone(), readings)
                 });
-                let line = Arc::new(Line { address, snapshot: AtomicU64::new(0) });
+                let (snapshot, sightings) = Default::default();
+                let line = Arc::new(Line { address, snapshot, sightings });
                 let beat = beat_to(Arc::clone(&shared), Arc::clone(&line), answers);
                 let fetch = fetching::fetch_news(Arc::clone(&shared), line, heard);
                 let mut handles = vec![tasks.spawn(beat), tasks.spawn(fetch)];
@@ -177,6 +180,8 @@ struct Line {
     address: String,
     /// The number of the gateway's snapshot that the box has.
     snapshot: AtomicU64,
+    /// What to say of the nodes that this gateway does not hear.
+    sightings: Sightings,
 }
 
 type Answers = watch::Sender<Option<HeartbeatAnswer>>;
@@ -201,6 +206,7 @@ async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
                 if let Some(news) = news {
                     crate::tell(&format!("{address}: {news}"));
                 }
+                line.sightings.look(&shared.state, &answer.asks);
                 shared.note_answer(address).await;
                 let (from, own) = (address.clone(), answer.clone());
                 shared.hand_over(move |state| state.handle_answer(&from, &own, ahead)).await;
@@ -223,8 +229,10 @@ async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
         }
         let until =
             Instant::now() + pulse::wait(shared.options.interval, failures, fastrand::f64());
-        let is_news = || !Arc::ptr_eq(&inventory, &shared.state.inventory());
-        // A title that has arrived is told within a second. Only once between two heartbeats: a fill must not multiply them.
+        let is_news =
+            || line.sightings.are_there() || !Arc::ptr_eq(&inventory, &shared.state.inventory());
+        // A title that has arrived is told within a second, and so is what the gateway asked about others. Only once between two heartbeats: a fill
+        // must not multiply them.
         while Instant::now() < until {
             if failures == 0 && !was_early && is_news() {
                 break;
@@ -253,6 +261,7 @@ impl Shared {
             fill: self.state.fill(),
             fill_bytes_per_day: self.state.fill_bytes_per_day(),
             served_at: self.state.served_at(),
+            sightings: line.sightings.take(),
         };
         // A gateway that takes longer is as good as silent.
         let (gateway, time_max) = (self.gateway(), self.options.interval);

@@ -1,0 +1,122 @@
+//! Second opinions: whether the nodes that a gateway hears reach those that it doesn't.
+//!
+//! No single node decides. A silent node is taken for dead when more of the others say that they don't reach it than that they do, and two of them at
+//! least; one is enough only where the gateway hears no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fleet::{ASKS_MAX, Name};
+
+/// How long an opinion counts: a few heartbeats.
+const HOLDS: Duration = Duration::from_secs(60);
+
+/// Opinions of one node that are kept.
+const WITNESSES_MAX: usize = 16;
+
+/// How often a witness is asked about others, if there are more silent nodes than one answer names.
+const TURN: Duration = Duration::from_secs(10);
+
+/// What others say of each silent node, and when they said so, by uptime.
+#[derive(Debug, Default)]
+pub(super) struct Opinions(BTreeMap<Name, BTreeMap<Name, (bool, Duration)>>);
+
+impl Opinions {
+    /// `witness` says whether it reaches `node`.
+    pub(super) fn note(&mut self, witness: &Name, node: &Name, is_reached: bool, now: Duration) {
+        let of_node = self.0.entry(node.clone()).or_default();
+        if of_node.len() < WITNESSES_MAX || of_node.contains_key(witness) {
+            of_node.insert(witness.clone(), (is_reached, now));
+        }
+    }
+
+    /// How many reach `node`, and how many don't.
+    fn count(&self, node: &Name, now: Duration) -> (usize, usize) {
+        let opinions = self.0.get(node).into_iter().flat_map(BTreeMap::values);
+        let fresh: Vec<bool> = opinions
+            .filter(|(_, at)| now.saturating_sub(*at) < HOLDS)
+            .map(|(is_reached, _)| *is_reached)
+            .collect();
+        let reach = fresh.iter().filter(|is_reached| **is_reached).count();
+        (reach, fresh.len() - reach)
+    }
+
+    /// Whether the others don't reach `node` either. `heard`: how many nodes this gateway hears.
+    pub(super) fn is_unreached(&self, node: &Name, heard: usize, now: Duration) -> bool {
+        let (reach, miss) = self.count(node, now);
+        miss > reach && miss >= heard.clamp(1, 2)
+    }
+
+    /// Whether the others reach `node`.
+    pub(super) fn is_reached(&self, node: &Name, now: Duration) -> bool {
+        let (reach, miss) = self.count(node, now);
+        reach > miss
+    }
+
+    /// Forgets what is said of others than `nodes`, and what is old.
+    pub(super) fn keep(&mut self, nodes: &BTreeSet<Name>, now: Duration) {
+        self.0.retain(|node, _| nodes.contains(node));
+        for of_node in self.0.values_mut() {
+            of_node.retain(|_, (_, at)| now.saturating_sub(*at) < HOLDS);
+        }
+    }
+}
+
+/// The silent nodes that `witness` is asked about now. If there are many, each witness gets others, and all come in turn.
+pub(super) fn asks(silent: &BTreeSet<Name>, witness: &Name, now: Duration) -> Vec<Name> {
+    let turn = now.as_secs() / TURN.as_secs();
+    let own = witness
+        .as_str()
+        .bytes()
+        .fold(turn, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    let start = match silent.len() {
+        0..=ASKS_MAX => 0,
+        // Below the length, which is a usize.
+        many => (own % many as u64) as usize,
+    };
+    silent.iter().cycle().skip(start).take(ASKS_MAX.min(silent.len())).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(number: usize) -> Name {
+        format!("n{number:03}").parse().expect("a name")
+    }
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn it_takes_two_and_more_than_those_who_say_otherwise() {
+        let mut opinions = Opinions::default();
+        opinions.note(&name(1), &name(0), false, at(0));
+        assert!(!opinions.is_unreached(&name(0), 3, at(0)), "one liar");
+        assert!(opinions.is_unreached(&name(0), 1, at(0)), "there is no other");
+        opinions.note(&name(2), &name(0), false, at(0));
+        assert!(opinions.is_unreached(&name(0), 3, at(0)));
+        opinions.note(&name(3), &name(0), true, at(30));
+        opinions.note(&name(4), &name(0), true, at(30));
+        assert!(!opinions.is_unreached(&name(0), 9, at(30)));
+        assert!(opinions.is_reached(&name(0), at(60)), "the first two are too old");
+        opinions.keep(&BTreeSet::new(), at(60));
+        assert!(!opinions.is_reached(&name(0), at(60)));
+    }
+
+    #[test]
+    fn few_are_all_asked_about_and_many_in_turn() {
+        let few: BTreeSet<Name> = (0..3).map(name).collect();
+        assert_eq!(asks(&few, &name(9), at(0)), [name(0), name(1), name(2)]);
+        let many: BTreeSet<Name> = (0..100).map(name).collect();
+        let mut named = BTreeSet::new();
+        for second in 0..2000 {
+            let asked = asks(&many, &name(200), at(second));
+            assert_eq!(asked.len(), ASKS_MAX);
+            named.extend(asked);
+        }
+        assert_eq!(named, many);
+        assert!(asks(&BTreeSet::new(), &name(1), at(0)).is_empty());
+    }
+}

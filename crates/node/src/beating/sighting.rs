@@ -1,0 +1,101 @@
+//! Whether this box reaches nodes that a gateway does not hear: a second opinion, before the gateway takes them for lost.
+//!
+//! A node is reached if its server takes a connection where viewers come. Addresses come from the signed snapshot, so a gateway can only ask about
+//! nodes of the fleet.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fleet::{ASKS_MAX, Name, Sighting};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::box_state::BoxState;
+
+/// Longer than a lost packet and its retransmission take (RFC 6298: one second), short beside a heartbeat.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+
+/// What this box has seen for one gateway, until that is sent.
+#[derive(Debug, Default)]
+pub(super) struct Sightings(Arc<Mutex<Looking>>);
+
+#[derive(Debug, Default)]
+struct Looking {
+    is_under_way: bool,
+    seen: Vec<Sighting>,
+}
+
+impl Sightings {
+    fn looking(looking: &Mutex<Looking>) -> MutexGuard<'_, Looking> {
+        looking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks for these nodes, in a task of its own. One look at a time.
+    pub(super) fn look(&self, state: &Arc<dyn BoxState>, asked: &[Name]) {
+        let mut looking = Self::looking(&self.0);
+        if asked.is_empty() || looking.is_under_way {
+            return;
+        }
+        looking.is_under_way = true;
+        let named = |node: &Name| Some((node.clone(), state.address_of(node)?));
+        // A node that this box knows nothing of: it has no opinion.
+        let known: Vec<_> = asked.iter().take(ASKS_MAX).filter_map(named).collect();
+        let result = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            let seen = see(known).await;
+            *Self::looking(&result) = Looking { is_under_way: false, seen };
+        });
+    }
+
+    /// Whether there is something to send.
+    pub(super) fn are_there(&self) -> bool {
+        !Self::looking(&self.0).seen.is_empty()
+    }
+
+    /// What there is to send.
+    pub(super) fn take(&self) -> Vec<Sighting> {
+        std::mem::take(&mut Self::looking(&self.0).seen)
+    }
+}
+
+/// Connects to all of them at once.
+async fn see(nodes: Vec<(Name, (String, u16))>) -> Vec<Sighting> {
+    let mut looks = JoinSet::new();
+    for (node, (host, port)) in nodes {
+        looks.spawn(async move {
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            let connected = timeout(CONNECT_MAX, TcpStream::connect((host, port))).await;
+            Sighting { node, is_reached: matches!(connected, Ok(Ok(_))) }
+        });
+    }
+    looks.join_all().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_is_reached_if_its_server_takes_connections() {
+        let name = |text: &str| text.parse::<Name>().expect("a name");
+        let there = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let of = |listener: &tokio::net::TcpListener| listener.local_addr().unwrap().port();
+        let (there_port, gone_port) = (of(&there), of(&gone));
+        drop(gone);
+        let mut seen = see(vec![
+            (name("n1"), ("127.0.0.1".to_owned(), there_port)),
+            (name("n2"), ("127.0.0.1".to_owned(), gone_port)),
+        ])
+        .await;
+        seen.sort_by(|one, next| one.node.cmp(&next.node));
+        assert_eq!(
+            seen,
+            [
+                Sighting { node: name("n1"), is_reached: true },
+                Sighting { node: name("n2"), is_reached: false }
+            ]
+        );
+    }
+}
