@@ -463,6 +463,21 @@ fn an_operators_ceiling_is_above_what_a_node_says_of_itself() {
 }
 
 #[test]
+fn what_a_silent_node_said_of_its_viewers_is_no_longer_shown() {
+    let mut fleet = Fleet::new(3);
+    fleet.run(0, 20, &[0, 1, 2]);
+    let shown = |fleet: &Fleet, now| {
+        let node = &fleet.core.view(at(now)).nodes[2];
+        (node.load.connections, node.load.bits_per_second, node.load_permille)
+    };
+    assert_eq!(shown(&fleet, 20.0), (3, 1_000, 100));
+    fleet.run(20, 120, &[0, 1]);
+    assert_eq!(fleet.states(State::Lost), [2]);
+    assert_eq!(shown(&fleet, 120.0), (0, 0, 0));
+    assert_eq!(fleet.core.view(at(120.0)).nodes[2].load.ceiling_bits_per_second, 10_000);
+}
+
+#[test]
 fn inventories_are_asked_for_once_and_say_who_holds_what() {
     let mut fleet = Fleet::new(2);
     let held = ["a", "x"]

@@ -11,7 +11,7 @@ use placement::Why;
 use serde::Serialize;
 
 use super::core::Core;
-use super::node::{self, LiveNode};
+use super::node::{self, LiveNode, SILENCE_OF_DEATH};
 use super::snapshot::{self, places};
 use super::world::WantedNode;
 use crate::clock::Now;
@@ -337,11 +337,11 @@ fn node(
         not_me: live.not_me().to_vec(),
         silent_millis: heard.and(silence).map(|silence| silence.as_millis() as u64),
         clock_off_millis: heard.map(|heard| heard.clock_ahead_millis),
-        load: Load {
-            ceiling_bits_per_second: live.ceiling_bits_per_second(wanted),
-            ..heard.map(|heard| heard.load).unwrap_or_default()
+        load: load(live, wanted, silence),
+        load_permille: match carries_unknown(silence) {
+            true => 0,
+            false => live.load_permille(wanted),
         },
-        load_permille: live.load_permille(wanted),
         titles,
         missing: match wanted.is_revoked {
             true => 0,
@@ -356,6 +356,21 @@ fn node(
         served_at: heard
             .and_then(|heard| heard.served_at.clone())
             .filter(|own| *own != core.world.policy.served_at()),
+    }
+}
+
+/// Whether a node has been silent for so long that what it said of its viewers is no longer so, whatever it is taken for.
+fn carries_unknown(silence: Option<Duration>) -> bool {
+    silence.is_some_and(|silence| silence >= SILENCE_OF_DEATH)
+}
+
+/// What a node carries. Of one that is silent, only what its machine is stays true: its ceiling and its disks.
+fn load(live: &LiveNode, wanted: &WantedNode, silence: Option<Duration>) -> Load {
+    let said = live.heard.as_ref().map(|heard| heard.load).unwrap_or_default();
+    let ceiling_bits_per_second = live.ceiling_bits_per_second(wanted);
+    match carries_unknown(silence) {
+        true => Load { ceiling_bits_per_second, free_bytes: said.free_bytes, ..Load::default() },
+        false => Load { ceiling_bits_per_second, ..said },
     }
 }
 

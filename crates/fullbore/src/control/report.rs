@@ -1,6 +1,7 @@
 //! What a gateway answered, in words.
 
 use control::buying::bytes_in_words;
+use control::live::SILENCE_OF_DEATH;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -45,11 +46,15 @@ pub(super) fn nodes(answer: &Value) -> String {
 fn node_row(node: &Value) -> [String; 10] {
     let whole = |name: &str| node[name].as_u64().unwrap_or(0);
     let silent = node["silent_millis"].as_u64();
+    // Nothing is known of the viewers of a node that no longer speaks.
+    let is_silent = str_of(node, "state") == "lost"
+        || silent.is_some_and(|silent| u128::from(silent) >= SILENCE_OF_DEATH.as_millis());
+    let unless_silent = |text: String| if is_silent { "-".to_owned() } else { text };
     // Load is a share of the ceiling.
     let (load, ceiling) = match whole("ceiling_bits_per_second") {
         0 => ("-".to_owned(), "-".to_owned()),
         ceiling => (
-            format!("{:.1}%", whole("load_permille") as f64 / 10.0),
+            unless_silent(format!("{:.1}%", whole("load_permille") as f64 / 10.0)),
             format!("{:.1}G", ceiling as f64 / 1e9),
         ),
     };
@@ -59,7 +64,7 @@ fn node_row(node: &Value) -> [String; 10] {
         str_of(node, "state").to_owned(),
         load,
         ceiling,
-        whole("connections").to_string(),
+        unless_silent(whole("connections").to_string()),
         whole("titles").to_string(),
         whole("missing").to_string(),
         silent.map_or_else(|| "-".to_owned(), |silent| format!("{:.0}s", silent as f64 / 1000.0)),
@@ -321,6 +326,20 @@ mod tests {
         assert_eq!(node_row(&json!({ "load_permille": 0 }))[3..5], ["-", "-"]);
         let node = json!({ "load_permille": 0, "ceiling_bits_per_second": 0 });
         assert_eq!(node_row(&node)[3..5], ["-", "-"]);
+    }
+
+    #[test]
+    fn a_silent_node_has_no_viewers_to_count() {
+        let mut node = json!({
+            "state": "lost", "load_permille": 410, "ceiling_bits_per_second": 10_000_000_000_u64,
+            "connections": 25, "silent_millis": 240_000, "reason": "silent for 240 s"
+        });
+        assert_eq!(node_row(&node)[3..6], ["-", "10.0G", "-"]);
+        // A gateway that doubts its hearing keeps the state.
+        node["state"] = "serving".into();
+        assert_eq!(node_row(&node)[3..6], ["-", "10.0G", "-"]);
+        node["silent_millis"] = 2000.into();
+        assert_eq!(node_row(&node)[3..6], ["41.0%", "10.0G", "25"]);
     }
 
     #[test]
