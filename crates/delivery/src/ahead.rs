@@ -1,9 +1,12 @@
 //! Keeps several reads in flight for one viewer: while one window is sent, the disk works on the next ones.
 //!
+//! A viewer who takes a window in part gets smaller ones. What was read in larger ones is kept for them while most buffers are free, so that nobody's
+//! are taken away for it: it would have to be read from the disk again. [`Ahead::give_up`] frees the buffers of a viewer who takes nothing.
+//!
 //! From a disk that rotates, it reads whole buffers, however small the window is, and more of them, because reaching a place takes such a disk as
-//! long as reading a megabyte or two. What a window does not need is kept for the next one. It does so while
-//! most buffers are free, so that nobody's are taken away for it, and [`Ahead::give_up`] frees those of a viewer who takes nothing.
+//! long as reading a megabyte or two.
 
+use crate::outgoing::Outgoing;
 use crate::resources::Resources;
 use disk::{File, Plain, ReadError, Way};
 use std::collections::VecDeque;
@@ -29,8 +32,8 @@ pub(crate) struct Ahead {
     queue: VecDeque<Ask>,
     /// Where the part of the file ends that the hot set was told of.
     noted_to: u64,
-    /// The disk that was read last rotates.
-    is_slow_to_reach: bool,
+    /// Buffers for the file were plentiful when it was read last, or its disk rotates.
+    keeps: bool,
 }
 
 struct Ask {
@@ -44,22 +47,24 @@ enum State {
 }
 
 impl Ahead {
-    /// Reads from the start of `range`: all of it, what was asked for ahead, or as much as lies in one block of the hot
-    /// set. If the read had to wait for the disk, also asks for what follows, up to `end`.
+    /// Reads from the start of `range` for the response `outgoing`: all of it, what was asked for ahead, or as much as lies in one block of the
+    /// hot set, but no more than `range`. If the read had to wait for the disk, also asks for what follows, up to `end`.
     pub(crate) async fn read(
         &mut self,
         resources: &Rc<Resources>,
+        outgoing: &Outgoing,
         file: &Rc<File>,
         range: Range<u64>,
         end: u64,
     ) -> Result<Plain, ReadError> {
-        self.read_by(resources, file, range, end, None).await
+        self.read_by(resources, outgoing, file, range, end, None).await
     }
 
     /// As [`Self::read`]. What was not asked for ahead is read in the way `way`, if one was chosen.
     pub(crate) async fn read_by(
         &mut self,
         resources: &Rc<Resources>,
+        outgoing: &Outgoing,
         file: &Rc<File>,
         range: Range<u64>,
         end: u64,
@@ -77,19 +82,19 @@ impl Ahead {
             }
         }
         let wanted = range.end - range.start;
-        self.is_slow_to_reach = file.rotates();
+        self.keeps = file.rotates() || resources.reader.has_plenty_for(file);
         let (plain, read_to) = match self.queue.pop_front() {
             Some(Ask { state: State::Done(result), range }) => (result?, range.end),
             Some(Ask { state: State::Reading(reading), range }) => (reading.await?, range.end),
             None => {
-                let (range, way) = widened(resources, file, range, end, way);
+                let (range, way) = widened(resources, outgoing, file, range, end, way);
                 (resources.reader.read_by(file, range.clone(), way).await?, range.end)
             }
         };
         if plain.is_from_disk() && resources.tactics.reads_ahead {
-            self.ask(resources, file, read_to..end, wanted, way).await;
+            self.ask(resources, outgoing, file, read_to..end, wanted, way).await;
         }
-        Ok(if file.rotates() { plain.limited(wanted as usize) } else { plain })
+        Ok(plain.limited(wanted as usize))
     }
 
     /// Tells the hot set that this response sends `range`, but for what it has told before: a window may be read again. If `way` was chosen
@@ -128,9 +133,9 @@ impl Ahead {
         self.queue.clear();
     }
 
-    /// The viewer took a window in part only. Drops what was read ahead, unless its disk rotates: then only [`Self::give_up`] does.
+    /// The viewer took a window in part only. Drops what was read ahead, unless it is kept for smaller windows.
     pub(crate) fn taken_in_part(&mut self) {
-        if !self.is_slow_to_reach {
+        if !self.keeps {
             self.give_up();
         }
     }
@@ -138,6 +143,7 @@ impl Ahead {
     async fn ask(
         &mut self,
         resources: &Rc<Resources>,
+        outgoing: &Outgoing,
         file: &Rc<File>,
         rest: Range<u64>,
         window_bytes: u64,
@@ -151,7 +157,7 @@ impl Ahead {
             && !resources.reader.is_hot(file, start)
         {
             let range = start..end.min(start + window_bytes);
-            let (range, way) = widened(resources, file, range, end, way);
+            let (range, way) = widened(resources, outgoing, file, range, end, way);
             start = range.end;
             let state = begin(resources, file, range.clone(), way).await;
             self.queue.push_back(Ask { range, state });
@@ -169,26 +175,29 @@ fn depth(resources: &Resources, file: &File) -> usize {
 }
 
 /// What to read at once for the window `range`, and how: from a disk that rotates a whole buffer, up to `end`, unless it is read through the page
-/// cache, which reads ahead by itself.
+/// cache. No way is returned for a part that has not arrived, because where it will be then cannot be known.
 fn widened(
     resources: &Resources,
+    outgoing: &Outgoing,
     file: &File,
     range: Range<u64>,
     end: u64,
     chosen: Option<Way>,
 ) -> (Range<u64>, Option<Way>) {
-    if !reads_more(resources, file) || !resources.tactics.reads_ahead {
-        return (range, chosen);
-    }
-    let way = chosen.unwrap_or_else(|| resources.reader.way(file, &range));
-    let wide_end = end.min(range.start + resources.reader.window_bytes_max() as u64);
-    if way == Way::Cached || wide_end <= range.end {
+    let mut misses = outgoing.misses().borrow_mut();
+    let reader = &resources.reader;
+    let way = match chosen {
+        None if file.has_arrived(&range) => reader.way(file, &range, &mut misses),
+        None => return (range, None),
+        Some(way) => way,
+    };
+    let wide_end = end.min(range.start + reader.window_bytes_max() as u64);
+    let is_wide = reads_more(resources, file) && resources.tactics.reads_ahead;
+    if !is_wide || way == Way::Cached || wide_end <= range.end {
         return (range, Some(way));
     }
-    if chosen.is_none() {
-        // Every window is to heat its blocks, and those that are kept are not asked about again.
-        resources.reader.way(file, &(range.end..wide_end));
-    }
+    // Every window is to heat its blocks, and those that are kept are not asked about again. What was chosen before may not be recorded yet.
+    misses.record(reader, file, &(range.start..wide_end));
     (range.start..wide_end, Some(way))
 }
 

@@ -3,7 +3,8 @@
 //! Any range of it can be made again at any time, so a stalled viewer's buffer can be taken away.
 
 use crate::in_memory::Held;
-use disk::File;
+use disk::{File, Misses};
+use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use std::sync::Arc;
 pub struct Outgoing {
     extents: Vec<Extent>,
     file: Option<Rc<File>>,
+    /// What was not in memory when it was read for this response.
+    misses: RefCell<Misses>,
     /// The account of its bytes in memory, for as long as it lives.
     _held: Held,
 }
@@ -60,7 +63,7 @@ impl Outgoing {
             extents.push(Extent { start, source });
             start += bytes;
         }
-        Self { extents, file, _held: Held::default() }
+        Self { extents, file, misses: RefCell::default(), _held: Held::default() }
     }
 
     /// Adds the account of what the response holds in memory.
@@ -76,6 +79,11 @@ impl Outgoing {
     /// The file that its ranges are of, if it has any.
     pub(crate) fn file(&self) -> Option<&Rc<File>> {
         self.file.as_ref()
+    }
+
+    /// What this response has missed so far. It counts once, however often its bytes are read.
+    pub(crate) fn misses(&self) -> &RefCell<Misses> {
+        &self.misses
     }
 
     /// Whether its ranges are of this file.

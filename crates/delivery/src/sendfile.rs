@@ -27,7 +27,7 @@ use crate::outgoing::{Outgoing, Piece};
 use crate::resources::Resources;
 use crate::sealing::Abilities;
 use crate::unsent::{Reach, UnsentLimit};
-use disk::{Bringing, File, HotPart, Misses, Plain, Way};
+use disk::{Bringing, File, HotPart, Plain, Way};
 use net::Socket;
 use reactor::yield_now;
 use std::ops::Range;
@@ -46,7 +46,6 @@ pub(crate) struct Sendfile<'a> {
     bringing: Bringing,
     /// If some of what it has brought is for this viewer alone: up to where the file was sent.
     once_to: Option<u64>,
-    misses: Misses,
     is_corked: bool,
     can: Abilities,
     limit: UnsentLimit,
@@ -73,10 +72,10 @@ impl<'a> Sendfile<'a> {
     /// Sends `outgoing`. What waits in the kernel has this `reach`.
     pub(crate) fn new(link: &Link, outgoing: &'a Outgoing, can: Abilities, reach: Reach) -> Self {
         let bringing = Bringing::new(link.resources.bring_budget.clone());
-        let (ahead, misses) = (Ahead::default(), Misses::default());
+        let ahead = Ahead::default();
         let limit = UnsentLimit::new(link, reach);
         let (is_corked, once_to) = (false, None);
-        Self { outgoing, at: 0, ahead, bringing, once_to, misses, is_corked, can, limit }
+        Self { outgoing, at: 0, ahead, bringing, once_to, is_corked, can, limit }
     }
 
     /// Call it when the whole response was taken.
@@ -205,7 +204,7 @@ impl<'a> Sendfile<'a> {
         }
         let window = &window(link, range.clone());
         if self.ahead.has(range.start) {
-            return Ok(How::Read(Some(self.misses.record(&resources.reader, file, window))));
+            return Ok(How::Read(Some(self.record(resources, file, window))));
         }
         let end = range.start + self.outgoing.extent_left(self.at);
         if !file.has_arrived(range) {
@@ -214,7 +213,8 @@ impl<'a> Sendfile<'a> {
         file.arrive(range, end).await?;
         // A viewer who waits for the disk continues in the steps that the disk was asked for.
         let range = if self.bringing.has_asked_for(window) { window } else { range };
-        if let Some(there) = resident(resources, file, range) {
+        let there = resident(resources, file, range);
+        if let Some(there) = there.filter(|there| self.sends_resident(resources, file, there)) {
             if !held(resources, file) {
                 return Ok(How::Read(None));
             }
@@ -231,7 +231,7 @@ impl<'a> Sendfile<'a> {
         if let Some(part) = resources.reader.hot_part(file, range)? {
             return Ok(How::FromHotSet(part));
         }
-        let way = self.misses.record(&resources.reader, file, window);
+        let way = self.record(resources, file, window);
         let is_once = self.goes_once(resources, way);
         if (way == Way::Cached || is_once) && held(resources, file) {
             self.uncork(link);
@@ -303,17 +303,29 @@ impl<'a> Sendfile<'a> {
         Ok(sent)
     }
 
+    /// Records that `range` is not in the page cache, and returns how to read it.
+    fn record(&self, resources: &Resources, file: &File, range: &Range<u64>) -> Way {
+        self.outgoing.misses().borrow_mut().record(&resources.reader, file, range)
+    }
+
+    /// Whether `range`, which is in the page cache, is sent from there.
+    fn sends_resident(&self, resources: &Resources, file: &File, range: &Range<u64>) -> bool {
+        let mut misses = self.outgoing.misses().borrow_mut();
+        self.bringing.has_brought(range)
+            || resources.reader.sends_resident(file, range, &mut misses)
+    }
+
     /// Whether what is to be read in this way is brought for this viewer alone.
     fn goes_once(&self, resources: &Resources, way: Way) -> bool {
         way == Way::Direct && self.can.lends_pages && resources.reader.takes_resident()
     }
 
     /// Whether `range`, which is in the page cache, is there for this viewer alone: it was brought ahead, and nobody else has asked for it lately.
-    fn is_once(&mut self, resources: &Resources, file: &File, range: &Range<u64>) -> bool {
+    fn is_once(&self, resources: &Resources, file: &File, range: &Range<u64>) -> bool {
         if !self.can.lends_pages || !self.bringing.has_brought(range) {
             return false;
         }
-        let way = self.misses.record(&resources.reader, file, range);
+        let way = self.record(resources, file, range);
         self.goes_once(resources, way)
     }
 
@@ -327,7 +339,8 @@ impl<'a> Sendfile<'a> {
         let end = range.start + self.outgoing.extent_left(self.at);
         self.uncork(link);
         let start = range.start;
-        let plain: Plain = self.ahead.read_by(&link.resources, file, range, end, way).await?;
+        let plain: Plain =
+            self.ahead.read_by(&link.resources, self.outgoing, file, range, end, way).await?;
         let (bytes, from_disks_node) = (plain.len(), plain.is_from_disks_node());
         let taken = link.offer(&plain, false)?;
         self.ahead.keep_rest(plain, start, taken);

@@ -27,6 +27,8 @@ pub struct File {
     direct: OnceCell<Option<Fd>>,
     /// A read of this file has failed.
     is_suspect: Cell<bool>,
+    /// The kernel was asked to bring nothing but what is read.
+    is_read_as_asked: Cell<bool>,
     /// Made at first use; `None` where the kernel does not report what is in the page cache.
     view: OnceCell<Option<View>>,
     /// Which of its worker's banks its bytes are read into; looked up at its first read.
@@ -94,6 +96,7 @@ impl File {
             stamp: Cell::new(stamp),
             direct: OnceCell::new(),
             is_suspect: Cell::new(false),
+            is_read_as_asked: Cell::new(false),
             view: OnceCell::new(),
             bank: OnceCell::new(),
             note: OnceCell::new(),
@@ -248,14 +251,23 @@ impl File {
         cached_pages(self.fd.borrowed(), range.clone()).ok().map(|cached| cached >= pages)
     }
 
+    /// Asks the kernel not to read ahead when this descriptor misses the page cache. It still does when a read meets one of the marks that
+    /// somebody else's read-ahead has left in there ([`crate::Misses::is_far_from_a_hole`]).
+    pub(crate) fn no_kernel_read_ahead(&self) {
+        if !self.is_read_as_asked.replace(true) {
+            // A filesystem that does not take the advice reads ahead.
+            let _ = rustix::fs::fadvise(self.fd.borrowed(), 0, None, Advice::Random);
+        }
+    }
+
     fn make_view(&self) -> Option<View> {
         // A view takes as much address space as the file is long. Where address space is limited (`ulimit -v`), films
         // would use up what allocations need, and a failed allocation ends the program.
         if getrlimit(Resource::As).current.is_some() {
             return None;
         }
-        // The kernel must not read ahead by itself: then only what this process has asked for is on its way.
-        let _ = rustix::fs::fadvise(self.fd.borrowed(), 0, None, Advice::Random);
+        // Then only what this process has asked for is on its way.
+        self.no_kernel_read_ahead();
         View::new(self.fd.borrowed(), self.size).ok()
     }
 
@@ -273,6 +285,11 @@ impl File {
         let Stamp { device, inode, modified_seconds, modified_nanoseconds, .. } = self.stamp.get();
         let written = mix(modified_seconds as u64 ^ u64::from(modified_nanoseconds) << 32);
         mix(mix(device) ^ inode ^ written)
+    }
+
+    /// Whether its blocks arrive, or arrived, while it is open.
+    pub(crate) fn is_arriving(&self) -> bool {
+        self.arriving.is_some()
     }
 
     /// Whether all of `range` is there. Of a file that is not being brought, it always is.

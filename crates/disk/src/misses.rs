@@ -1,17 +1,23 @@
 //! The page-cache misses of one response, each recorded in the heat table once.
 //!
-//! Recording a miss heats its blocks, and one viewer may miss the same part several times: TCP took only a part of a window, a
-//! read-ahead was dropped, a stalled viewer's buffer was taken away. If each of these counted, every film of a viewer who
-//! pauses now and then would seem worth memory, and would evict what many viewers ask for.
+//! Recording a miss heats its blocks, and a response may read the same part several times: TCP took only a part of a window and what was read ahead
+//! was dropped, a stalled viewer's buffer was taken away, a packet was lost. If each of these counted, a film that is watched once would seem to be
+//! requested again: it would be read through the page cache and would evict what many viewers ask for.
 //!
-//! The user-space route records every miss. It has fewer buffers than slow viewers and takes them away at once, so it
-//! needs many parts again, and then finds them in the page cache. With 200 slow viewers of a library four times as
-//! large as memory, it read 190 MB from disk, against 300 MB when each miss was recorded once. Either way, what many
-//! viewers asked for stayed in memory.
+//! Such a part comes from the disk each time. Recording every miss has the page cache stand in for buffers: with 200 slow viewers of a library four
+//! times as large as memory, the user-space route then read 190 MB from disk instead of 300 MB. But all of a film that one viewer watched stayed in
+//! the page cache. So the server keeps what was read ahead while buffers are plentiful, and reads again when they are not.
 
 use crate::file::File;
 use crate::read::{Reader, Way};
 use std::ops::Range;
+
+/// The largest read-ahead of the kernel (`read_ahead_kb`) that is allowed for: the default is 128 KiB, and some clouds set 8 MiB.
+/// `fullbore doctor` names larger ones.
+pub const KERNEL_READ_AHEAD_BYTES_MAX: u64 = 8 << 20;
+
+/// How far beyond that to look, so that one look is enough for several windows.
+const LOOK_AHEAD_BYTES: u64 = 1 << 20;
 
 /// What one response has missed so far.
 #[derive(Debug)]
@@ -19,11 +25,13 @@ pub struct Misses {
     /// The part whose misses are recorded.
     range: Range<u64>,
     way: Way,
+    /// Here, what is in the page cache is far from a hole.
+    far: Range<u64>,
 }
 
 impl Default for Misses {
     fn default() -> Self {
-        Self { range: 0..0, way: Way::Cached }
+        Self { range: 0..0, way: Way::Cached, far: 0..0 }
     }
 }
 
@@ -31,8 +39,7 @@ impl Misses {
     /// Records what part of `range` was not recorded before, and returns how to read it. If nothing is new, returns the
     /// way chosen last.
     pub fn record(&mut self, reader: &Reader, file: &File, range: &Range<u64>) -> Way {
-        let goes_on = self.range.start <= range.start && range.start <= self.range.end;
-        if !goes_on || self.range.is_empty() {
+        if !self.goes_on(range) || self.range.is_empty() {
             self.range = range.start..range.start;
         }
         let rest = self.range.end..range.end;
@@ -41,5 +48,39 @@ impl Misses {
             self.range.end = range.end;
         }
         self.way
+    }
+
+    /// Passes over `range`, which is no miss, so that what follows it is recorded as a continuation.
+    pub(crate) fn pass(&mut self, range: &Range<u64>) {
+        if self.goes_on(range) {
+            self.range.end = self.range.end.max(range.end);
+        }
+    }
+
+    fn goes_on(&self, range: &Range<u64>) -> bool {
+        self.range.start <= range.start && range.start <= self.range.end
+    }
+
+    /// Whether `range`, which is in the page cache, can be read from there without the kernel bringing what follows.
+    ///
+    /// Where a program has read the beginning of a film, the kernel has left a mark near the end of what it read ahead. A read of the marked page,
+    /// with whatever advice, makes it read further ahead and leave the next mark there. One pass would follow these marks through the whole film,
+    /// and all of it would stay in the page cache. A mark does nothing if the file is cached for as far as the kernel would read ahead. So one page
+    /// that far away is looked up: if it is not there, the caller decides by heat, as for what is not in the page cache.
+    pub(crate) fn is_far_from_a_hole(&mut self, file: &File, range: &Range<u64>) -> bool {
+        // Blocks that arrive are written and not read, so there are no marks among them; and what follows may not have arrived.
+        let is_known = self.far.start <= range.start && range.end <= self.far.end;
+        if is_known || file.is_arriving() {
+            return true;
+        }
+        let reach = range.end + KERNEL_READ_AHEAD_BYTES_MAX;
+        let looked_at = (reach + LOOK_AHEAD_BYTES).min(file.size());
+        let is_far = file.is_there(&(looked_at - 1..looked_at));
+        if is_far {
+            let is_last = looked_at == file.size();
+            let far_to = if is_last { looked_at } else { looked_at - KERNEL_READ_AHEAD_BYTES_MAX };
+            self.far = range.start..far_to;
+        }
+        is_far
     }
 }

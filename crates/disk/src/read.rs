@@ -4,6 +4,7 @@ use crate::error::ReadError;
 use crate::file::File;
 use crate::heat::Heat;
 use crate::hot::{BLOCK_BYTES, Hot, HotPart, LocalHotSet};
+use crate::misses::Misses;
 use reactor::{Buffer, Fd, Pool, op};
 use rustix::io::ReadWriteFlags;
 use std::cell::{Cell, RefCell};
@@ -302,14 +303,32 @@ impl Reader {
     /// # Panics
     /// If `range` is empty, longer than [`Self::window_bytes_max`], or ends beyond the file's end.
     pub async fn read(&self, file: &File, range: Range<u64>) -> Result<Plain, ReadError> {
+        self.read_for(&RefCell::default(), file, range).await
+    }
+
+    /// As [`Self::read`], for the response that has these `misses`: a part that it has missed before is not recorded again.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    ///
+    /// # Panics
+    /// As [`Self::read`].
+    pub async fn read_for(
+        &self,
+        misses: &RefCell<Misses>,
+        file: &File,
+        range: Range<u64>,
+    ) -> Result<Plain, ReadError> {
         if let Some(plain) = self.read_hot(file, &range).await? {
             return Ok(plain);
         }
-        self.read_by(file, range, None).await
+        file.arrive(&range, range.end).await?;
+        let way = self.way(file, &range, &mut misses.borrow_mut());
+        self.read_by(file, range, Some(way)).await
     }
 
-    /// As [`Self::read`], but past the hot set, where the caller has looked already ([`Self::hot_part`]), and in a way that was chosen before
-    /// ([`Self::record_miss`]), if it was.
+    /// As [`Self::read`], but past the hot set, where the caller has looked already ([`Self::hot_part`]), and in the way that was chosen before
+    /// ([`Self::way`]), if one was.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -352,7 +371,11 @@ impl Reader {
         let bytes = (range.end - range.start) as usize;
         assert!(bytes <= self.window_bytes_max());
         file.arrive(&range, range.end).await?;
-        let way = way.unwrap_or_else(|| self.way(file, &range));
+        let way = way.unwrap_or_else(|| self.way(file, &range, &mut Misses::default()));
+        if way == Way::Cached && !matches!(self.policy, Policy::Always(_)) {
+            // The kernel would bring more than is worth memory, and the next windows would seem to have been there.
+            file.no_kernel_read_ahead();
+        }
         let (buffer, resident) = self.begin(file, way, range.start, bytes, ahead).await;
         let mut window = Window { buffer, range: 0..bytes };
         let from_disk = resident < bytes;
@@ -458,16 +481,26 @@ impl Reader {
         count(&self.stats.disk_read_micros, took.as_micros() as usize);
     }
 
-    /// What is in the page cache is read from there, and so is what was requested lately; the rest is read past it.
-    /// Where the kernel does not report what is cached, heat alone decides: a read that does not wait would make the
-    /// kernel read ahead, and the same bytes would then be read again past the cache. Call it once for each window, as [`Self::record_miss`].
-    pub fn way(&self, file: &File, range: &Range<u64>) -> Way {
+    /// How to read `range` for the response that has these `misses`. What is in the page cache is read from there, and so is what was requested
+    /// lately; the rest is read past it. Where the kernel does not report what is cached, heat alone decides: a read that does not wait would make
+    /// the kernel read ahead, and the same bytes would then be read again past the cache.
+    pub fn way(&self, file: &File, range: &Range<u64>, misses: &mut Misses) -> Way {
         match self.policy {
-            Policy::Auto if file.is_there(range) => Way::Cached,
+            Policy::Auto if file.is_there(range) && misses.is_far_from_a_hole(file, range) => {
+                misses.pass(range);
+                Way::Cached
+            }
             // Once the block is filled, its bytes are dropped from the page cache in any case.
             Policy::Auto if self.is_being_filled(file, range) => Way::Direct,
-            _ => self.record_miss(file, range),
+            _ => misses.record(self, file, range),
         }
+    }
+
+    /// Whether `range`, which is in the page cache, is sent from there to the response that has these `misses`.
+    pub fn sends_resident(&self, file: &File, range: &Range<u64>, misses: &mut Misses) -> bool {
+        self.policy != Policy::Auto
+            || misses.is_far_from_a_hole(file, range)
+            || misses.record(self, file, range) == Way::Cached
     }
 
     fn is_being_filled(&self, file: &File, range: &Range<u64>) -> bool {
@@ -475,9 +508,9 @@ impl Reader {
         hot_set.is_some_and(|hot_set| matches!(hot_set.find(file, range), Hot::Filling))
     }
 
-    /// Records that a window is not in the page cache, and returns how to read it: by heat, if the policy says so. Call
-    /// it once for each window, because it heats the window's blocks.
-    pub fn record_miss(&self, file: &File, range: &Range<u64>) -> Way {
+    /// Records that a window is not in the page cache, and returns how to read it: by heat, if the policy says so. It heats the window's blocks, so
+    /// [`Misses`] calls it once for each part of a response.
+    pub(crate) fn record_miss(&self, file: &File, range: &Range<u64>) -> Way {
         let stamp = file.stamp();
         match self.policy {
             Policy::Always(way) => way,

@@ -109,7 +109,7 @@ impl OwnTcp {
                 if !want.retransmission {
                     resources.reader.note_request(file, &of_file);
                 }
-                let plain = resources.reader.read(file, of_file).await?;
+                let plain = resources.reader.read_for(outgoing.misses(), file, of_file).await?;
                 if want.retransmission {
                     resources.numbers.bypass_reread_bytes_total.add(plain.len() as u64);
                 }

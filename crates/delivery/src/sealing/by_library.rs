@@ -150,7 +150,7 @@ impl ByLibrary {
                 Piece::File(file, range) => {
                     let end = range.start + outgoing.extent_left(at + bytes);
                     let start = range.start;
-                    let plain = ahead.read(&link.resources, file, range, end).await?;
+                    let plain = ahead.read(&link.resources, outgoing, file, range, end).await?;
                     self.tls.seal(&plain);
                     let disk = plain.is_from_disks_node().then(|| file.stamp().device);
                     let sealed = plain.len();

@@ -149,7 +149,7 @@ impl ByUs {
             if let Piece::File(file, range) = piece {
                 let end = range.start + outgoing.extent_left(offset);
                 file_start = range.start;
-                let read = ahead.read(&link.resources, file, range, end).await?;
+                let read = ahead.read(&link.resources, outgoing, file, range, end).await?;
                 bytes = read.len();
                 disk = read.is_from_disks_node().then(|| file.stamp().device);
                 plain = Some(read);
@@ -261,7 +261,8 @@ impl ByUs {
         let mut plain: Option<Plain> = None;
         if let Some(&(offset, bytes)) = owed.iter().last() {
             if let Some(Piece::File(file, range)) = outgoing.piece(offset, bytes) {
-                plain = Some(link.resources.reader.read(file, range).await?);
+                let reader = &link.resources.reader;
+                plain = Some(reader.read_for(outgoing.misses(), file, range).await?);
             }
         }
         let buffer = link.resources.send_buffers.take().await;
