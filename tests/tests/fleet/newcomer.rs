@@ -1,9 +1,12 @@
 //! `./run fleet`, as a newcomer starts it.
 
 use crate::house::{Running, alone};
-use fullbore_tests::{Signal, program, tool, within};
+use fullbore_tests::{Said, Signal, eventually, program, tool, within};
+use rustix::process::{Pid, kill_process};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::MutexGuard;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -45,6 +48,28 @@ fn one_command_starts_a_fleet_in_which_all_is_https() {
         assert!(!policy.contains("http://"), "{policy}");
     }
     fleet.ends();
+}
+
+/// Scripts start what they run in the background with SIGINT ignored.
+#[test]
+fn an_interrupt_ends_a_fleet_that_was_started_with_interrupts_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    // A gateway that never gets ready, and a film that is there.
+    let text = "#!/bin/sh\ncase $1 in control) exec sleep 600 ;; esac\n";
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' INT; exec \"$@\"", "sh"]).arg(top.join("fleet/one-machine"));
+    command.arg(&program).arg(folder.path().join("fleet")).stderr(Stdio::piped());
+    let mut fleet = command.spawn().unwrap();
+    let said = Said::listen(fleet.stderr.take().unwrap());
+    said.wait_for("starting a gateway");
+    let process = Pid::from_child(&fleet);
+    kill_process(process, Signal::INT).unwrap();
+    let status = eventually("the fleet to end", || fleet.try_wait().unwrap());
+    assert_eq!(status.code(), Some(130));
 }
 
 /// `./run fleet`, with a film of a minute.
