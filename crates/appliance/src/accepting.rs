@@ -3,19 +3,21 @@
 use crate::drain::Drain;
 use reactor::Fd;
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// A thread's listeners, and what stops those that accept from them now.
 pub(crate) struct Accepting {
     listeners: Vec<Fd>,
     stop: RefCell<Option<Rc<Drain>>>,
+    /// What was to stop. It is gone when each of those has handed over its listener's last connection.
+    stopped: RefCell<Vec<Weak<Drain>>>,
 }
 
 impl Accepting {
     /// Nobody accepts yet.
     pub(crate) fn new(listeners: impl IntoIterator<Item = Fd>) -> Self {
         let listeners = listeners.into_iter().collect();
-        Self { listeners, stop: RefCell::default() }
+        Self { listeners, stop: RefCell::default(), stopped: RefCell::default() }
     }
 
     /// Starts accepting at each listener, or stops it at all of them; nothing if that was done before. `begin` accepts until its `Drain` begins.
@@ -34,7 +36,16 @@ impl Accepting {
     pub(crate) fn stop(&self) {
         if let Some(stop) = self.stop.take() {
             stop.begin();
+            let mut stopped = self.stopped.borrow_mut();
+            stopped.retain(|stopped| stopped.strong_count() > 0);
+            stopped.push(Rc::downgrade(&stop));
         }
+    }
+
+    /// Whether nobody accepts any more. Until then, those who were stopped may have connections to hand over.
+    pub(crate) fn has_ended(&self) -> bool {
+        let has_stopped = self.stop.borrow().is_none();
+        has_stopped && self.stopped.borrow().iter().all(|stopped| stopped.strong_count() == 0)
     }
 }
 
@@ -60,5 +71,24 @@ mod tests {
         set(true);
         assert_eq!(begun.borrow().len(), 4, "begun again");
         assert!(begun.borrow()[2..].iter().all(|stop| !stop.has_begun()));
+    }
+
+    #[test]
+    fn accepting_has_ended_when_the_last_one_that_was_stopped_is_gone() {
+        let fd = || Fd::from(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
+        let accepting = Accepting::new([fd(), fd()]);
+        let begun = RefCell::new(Vec::new());
+        let set = |is_on| accepting.set(is_on, |_, stop| begun.borrow_mut().push(stop));
+        assert!(accepting.has_ended(), "nobody has begun");
+        set(true);
+        assert!(!accepting.has_ended());
+        set(false);
+        set(true);
+        set(false);
+        for left in (0..4).rev() {
+            assert!(!accepting.has_ended(), "{} still hand over", left + 1);
+            begun.borrow_mut().pop();
+        }
+        assert!(accepting.has_ended());
     }
 }

@@ -113,8 +113,8 @@ struct State {
     draining: AtomicBool,
     /// Whether the listener is left to another server. Responses then say that their connection ends.
     is_away: AtomicBool,
-    /// Whether to accept anew ([`AdminControl::accept_anew`]).
-    anew: AtomicBool,
+    /// One holds this for each listener and each client that is not answered yet.
+    unanswered: Arc<()>,
     hosts: AdminHosts,
     /// Requests for other hosts.
     misdirected: AtomicU64,
@@ -156,7 +156,7 @@ impl Admin {
             experience: Mutex::default(),
             draining,
             is_away: AtomicBool::new(estate.is_shared()),
-            anew: AtomicBool::new(false),
+            unanswered: Arc::default(),
             hosts: AdminHosts::new(&config.admin_hosts),
             misdirected: AtomicU64::new(0),
             folders,
@@ -212,10 +212,11 @@ impl AdminControl {
         self.remote.wake();
     }
 
-    /// Takes what waits at the listeners, and goes on accepting.
-    pub(crate) fn accept_anew(&self) {
-        self.state.anew.store(true, Ordering::Release);
-        self.remote.wake();
+    /// Whether connections are accepted, or some that were have no answer yet: clients who have just come, who are being sent one, or who are being
+    /// redirected.
+    pub(crate) fn is_answering(&self) -> bool {
+        let is_redirecting = self.state.redirects.as_ref().is_some_and(|all| all.are_under_way());
+        is_redirecting || Arc::strong_count(&self.state.unanswered) > 1
     }
 }
 
@@ -246,10 +247,6 @@ async fn serve(
     let admission = Admission::new(CONNECTIONS_MAX, 0);
     let follow = || {
         let is_here = !state.is_away.load(Ordering::Relaxed);
-        if state.anew.swap(false, Ordering::Acquire) {
-            accepting.stop();
-            of_redirects.stop();
-        }
         accepting.set(is_here, |listener, stop| {
             let (state, live) = (Arc::clone(&state), Rc::clone(&live));
             spawn(accept(state, live, listener, stop, Rc::clone(&admission)));
@@ -305,13 +302,15 @@ async fn accept(
     stop: Rc<Drain>,
     admission: Rc<Admission>,
 ) {
+    let unanswered = Arc::clone(&state.unanswered);
     let receive = |socket: Socket| {
         let Ok(pass) = socket.peer().map(|peer| admission.admit(peer.ip())) else { return };
         if let Ok(pass) = pass {
             let (state, live) = (Arc::clone(&state), Rc::clone(&live));
+            let unanswered = Arc::clone(&unanswered);
             spawn(async move {
                 let _pass = pass;
-                converse(&state, &live, &socket).await;
+                converse(&state, &live, &socket, unanswered).await;
             });
         }
     };
@@ -332,9 +331,11 @@ pub(crate) async fn accept_into(listener: Fd, stop: &Drain, receive: impl Fn(Soc
     }
 }
 
-async fn converse(state: &State, live: &Live, socket: &Socket) {
+/// Answers one request after the other. The client counts as `unanswered` until the first one is, and later while a response is sent.
+async fn converse(state: &State, live: &Live, socket: &Socket, unanswered: Arc<()>) {
     let limits = Limits::default();
     let mut input = Vec::new();
+    let mut unanswered = Some(unanswered);
     loop {
         let deadline = Instant::now() + IDLE_MAX;
         let response = match timeout_at(deadline, read_request(socket, &mut input, &limits)).await {
@@ -343,6 +344,7 @@ async fn converse(state: &State, live: &Live, socket: &Socket) {
                 with_context(state, |context| http::refuse(Refusal::Misdirected, &request, context))
             }
             Ok(Some(Ok(request))) if is_for_events(&request) => {
+                drop(unanswered.take());
                 if live::stream(live, socket).await {
                     return;
                 }
@@ -355,6 +357,7 @@ async fn converse(state: &State, live: &Live, socket: &Socket) {
             }
             Ok(None) | Err(_) => return,
         };
+        let _sending = unanswered.take().unwrap_or_else(|| Arc::clone(&state.unanswered));
         let keep_alive = response.keep_alive;
         let outgoing = Outgoing::new(response.head, response.body, None);
         let sending = send_all(socket, &outgoing);

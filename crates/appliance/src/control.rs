@@ -12,7 +12,7 @@ use token::KeyRing;
 pub struct Control {
     drain: AtomicBool,
     away: AtomicBool,
-    anew: AtomicBool,
+    left: AtomicBool,
     tls: Mutex<Option<Tls>>,
     keys: Mutex<Option<Arc<KeyRing>>>,
     lists: Mutex<Option<Arc<AddressLists>>>,
@@ -26,7 +26,7 @@ impl Control {
         Self {
             drain: AtomicBool::new(false),
             away: AtomicBool::new(is_away),
-            anew: AtomicBool::new(false),
+            left: AtomicBool::new(false),
             tls: Mutex::new(None),
             keys: Mutex::new(None),
             lists: Mutex::new(None),
@@ -45,12 +45,6 @@ impl Control {
     /// each connection ends with the response.
     pub(crate) fn send_away(&self, is_away: bool) {
         self.away.store(is_away, Ordering::Release);
-        self.remote.wake();
-    }
-
-    /// Asks the worker to take what waits at its listeners, and to go on accepting.
-    pub(crate) fn accept_anew(&self) {
-        self.anew.store(true, Ordering::Release);
         self.remote.wake();
     }
 
@@ -88,9 +82,14 @@ impl Control {
         self.away.load(Ordering::Acquire)
     }
 
-    /// Whether [`Self::accept_anew`] was called; true once for each.
-    pub(crate) fn take_anew(&self) -> bool {
-        self.anew.swap(false, Ordering::Acquire)
+    /// Notes whether the worker has accepted its last connection, and has published how many it has.
+    pub(crate) fn note_left(&self, has_left: bool) {
+        self.left.store(has_left, Ordering::Release);
+    }
+
+    /// Whether the number of connections that the worker publishes only falls from now on.
+    pub(crate) fn has_left(&self) -> bool {
+        self.left.load(Ordering::Acquire)
     }
 
     /// New keys; each set is returned once.

@@ -22,6 +22,11 @@ impl Drain {
         self.leaving.borrow().is_some() || self.begun.get()
     }
 
+    /// Whether another server accepts connections in this one's place.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.borrow().is_some()
+    }
+
     /// Has viewers leave for another server, or no longer. Sessions that wait are left alone: a connection that is closed while its viewer sends a
     /// request looks broken to the viewer, and one that said that it would end does not.
     pub(crate) fn announce(&self, leaving: Option<Leaving>) {

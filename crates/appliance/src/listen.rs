@@ -125,7 +125,7 @@ impl std::error::Error for ListenError {
 }
 
 /// How long a server that shuts down may take to free its address: a hundred times what was seen.
-pub(crate) const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(2);
+const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The pause between two attempts at an address in use.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);

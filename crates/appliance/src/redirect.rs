@@ -64,12 +64,19 @@ pub(crate) struct Redirects {
     /// The port of HTTPS.
     port: u16,
     counts: [AtomicU64; 4],
+    /// One holds this for each listener and each conversation.
+    under_way: Arc<()>,
 }
 
 impl Redirects {
     /// To the port of HTTPS.
     pub(crate) fn new(port: u16) -> Arc<Self> {
-        Arc::new(Self { port, counts: Default::default() })
+        Arc::new(Self { port, counts: Default::default(), under_way: Arc::default() })
+    }
+
+    /// Whether connections are accepted, or some that were have no answer yet.
+    pub(crate) fn are_under_way(&self) -> bool {
+        Arc::strong_count(&self.under_way) > 1
     }
 
     fn count(&self, outcome: Outcome) {
@@ -85,13 +92,14 @@ impl Redirects {
 
     /// Accepts connections until `stop` begins.
     pub(crate) async fn accept(self: Arc<Self>, listener: Fd, stop: Rc<Drain>) {
+        let _accepting = Arc::clone(&self.under_way);
         let admission = Admission::new(CONNECTIONS_MAX, OF_ADDRESS_MAX);
         let receive = |socket: Socket| {
             let Ok(peer) = socket.peer() else { return self.count(Outcome::Left) };
             let Ok(pass) = admission.admit(peer.ip()) else { return self.count(Outcome::Full) };
-            let redirects = Arc::clone(&self);
+            let (redirects, held) = (Arc::clone(&self), (pass, Arc::clone(&self.under_way)));
             spawn(async move {
-                let _pass = pass;
+                let _held = held;
                 let deadline = Instant::now() + CONVERSATION_MAX;
                 let outcome = timeout_at(deadline, redirects.converse(&socket)).await;
                 redirects.count(outcome.unwrap_or(Outcome::Left));

@@ -46,8 +46,8 @@ use telemetry::Numbers;
 /// How often the main thread checks that the workers still run.
 const WORKERS_LOOKED_AT: Duration = Duration::from_secs(2);
 
-/// Connections are counted once a second, and a little later on a busy machine.
-const COUNTED_WITHIN: Duration = Duration::from_millis(1500);
+/// How long an ending server waits for clients of the admin pages and viewers who are being redirected: as long as one redirect may take.
+const ADMIN_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often an ending server looks whether it is done.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
@@ -454,7 +454,8 @@ impl Server {
         eprintln!("fullbore: stopping; {viewers} connections may finish their responses {hint}");
         if is_succeeded {
             let patience = Duration::from_secs(config.drain_seconds) / 2;
-            let has_viewers = || begun.elapsed() < COUNTED_WITHIN || self.viewers() > 0;
+            let have_left = || self.workers().all(|worker| worker.control.has_left());
+            let has_viewers = || !have_left() || self.viewers() > 0;
             while begun.elapsed() < patience && has_viewers() && is_quiet(news) {
                 std::thread::sleep(LOOKED_AT_EVERY);
             }
@@ -465,6 +466,9 @@ impl Server {
         }
         while Instant::now() < deadline {
             if self.join(deadline.min(Instant::now() + LOOKED_AT_EVERY))? {
+                if is_succeeded {
+                    self.await_last_answers(news, deadline);
+                }
                 return Ok(());
             }
             if !is_quiet(news) {
@@ -474,7 +478,16 @@ impl Server {
         Err(RunError::CutOff { after_seconds: config.drain_seconds })
     }
 
-    /// Connections now, or up to a second ago.
+    /// Waits until the admin pages' thread, which ends with the process, has answered all whom it has accepted. Another server accepts by now.
+    fn await_last_answers(&self, news: &Receiver<News>, deadline: Instant) {
+        let deadline = deadline.min(Instant::now() + ADMIN_ANSWERS_WITHIN);
+        let admin = self.admin.control();
+        while admin.is_answering() && Instant::now() < deadline && is_quiet(news) {
+            std::thread::sleep(LOOKED_AT_EVERY);
+        }
+    }
+
+    /// Connections now; those that ended in the last second may be among them.
     fn viewers(&self) -> u64 {
         self.numbers.iter().map(|numbers| numbers.connections.value()).sum()
     }

@@ -267,18 +267,18 @@ impl Worker {
         control: Arc<Control>,
         woken: Woken,
     ) -> io::Result<()> {
-        spawn(Rc::clone(&self).tick());
+        let accepting = Rc::new(Accepting::new(listeners.into_iter().map(Fd::from)));
+        spawn(Rc::clone(&self).tick(Arc::clone(&control), Rc::clone(&accepting)));
         spawn(Rc::clone(&self).pin());
         spawn(Rc::clone(&self).hear_of_news());
         if let Some(woken) = self.moves.as_ref().and_then(Moves::take_woken) {
             spawn(Rc::clone(&self).exchange(woken));
         }
-        let accepting = Accepting::new(listeners.into_iter().map(Fd::from));
         self.follow(&control, &accepting);
         let failure = self.run_own_tcp();
-        let worker = Rc::clone(&self);
+        let (worker, followed) = (Rc::clone(&self), Rc::clone(&accepting));
         let waiting = woken.each(move || {
-            worker.follow(&control, &accepting);
+            worker.follow(&control, &followed);
             !worker.drain.has_begun()
         });
         if let Some(waited) = self.drain.unless_begun(waiting).await {
@@ -287,7 +287,8 @@ impl Worker {
         if let Some(moves) = &self.moves {
             moves.close();
         }
-        while self.entrance.admission.connections() > 0 {
+        accepting.stop();
+        while !accepting.has_ended() || self.entrance.admission.connections() > 0 {
             sleep(Duration::from_millis(5)).await;
         }
         let failed = failure.take();
@@ -319,9 +320,6 @@ impl Worker {
             }
         }
         self.set_away(control.is_away());
-        if control.take_anew() {
-            accepting.stop();
-        }
         accepting.set(!self.drain.is_announced(), |listener, stop| {
             spawn(Rc::clone(self).accept(listener, stop));
         });
@@ -449,7 +447,8 @@ impl Worker {
         &self,
         take: impl FnOnce(&Rc<Admission>) -> Result<Pass, LimitReached>,
     ) -> Result<(Pass, Entering), Reason> {
-        if self.drain.has_begun() {
+        // What came to this server before another one took its place is for this one to answer: the listener is open, and nobody was refused.
+        if self.drain.has_begun() && !self.drain.is_leaving() {
             return Err("draining");
         }
         let entering = self.resources.room.enter().ok_or("memory")?;
@@ -457,11 +456,13 @@ impl Worker {
             LimitReached::Worker => "worker_full",
             LimitReached::Address => "address_full",
         })?;
+        // Each second is often enough for those who leave. Those who come count at once, because a server that ends waits for all of them.
+        self.numbers.connections.set(self.entrance.admission.connections() as u64);
         Ok((pass, entering))
     }
 
     /// Once a second, updates the date and the numbers that are kept elsewhere.
-    async fn tick(self: Rc<Self>) {
+    async fn tick(self: Rc<Self>, control: Arc<Control>, accepting: Rc<Accepting>) {
         loop {
             self.answering.set_date();
             self.libraries.tick();
@@ -473,6 +474,7 @@ impl Worker {
                 edge.tick();
             }
             self.publish();
+            control.note_left(self.drain.is_announced() && accepting.has_ended());
             sleep(until_next_second()).await;
         }
     }

@@ -6,7 +6,10 @@
 use crate::executor::{Core, with_core_shared};
 use crate::fd::Fd;
 use crate::pool::{Buffer, Named};
+use crate::{now, timeout_at, yield_now};
 use io_uring::{cqueue, opcode, squeue, types};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -17,7 +20,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long to wait when the kernel had no memory for an operation, before it is asked again. An honest guess: long enough to give the
 /// processor to others, short enough to be missed by nobody.
@@ -379,7 +382,17 @@ pub fn opened(result: io::Result<u32>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+/// How often [`Incoming::next`] looks at its listener by itself. Workers wake once a second anyway, and a viewer who waits that long for a first
+/// answer stays.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// The connections that arrive at a listener.
+///
+/// Several rings may wait at one listener: during an upgrade, those of two processes. The kernel wakes only one of them for each connection
+/// (io_uring's accepts wait with `EPOLLEXCLUSIVE`), and considers that done whatever becomes of it. If that accept is just being cancelled, or its
+/// ring is being taken apart, the connection stays in the listener's queue until another one comes. Two rules prevent that:
+/// - A ring that stops accepting ([`Self::last`]) takes what is in the queue once its accept is gone. From then on the kernel wakes another one.
+/// - A ring that accepts looks at the queue once a second, in case the accept that was woken belonged to a process that has ended.
 pub struct Incoming {
     core: Rc<Core>,
     listener: Fd,
@@ -387,12 +400,20 @@ pub struct Incoming {
     armed: Option<usize>,
     /// Whether the kernel was told to stop.
     is_ending: bool,
+    /// When to look at the queue without being woken.
+    looks_at: Instant,
 }
 
 impl Incoming {
-    /// Listens for connections on `listener`.
+    /// Listens for connections on `listener`, which is non-blocking from now on.
     pub fn new(listener: Fd) -> Self {
-        Self { core: with_core_shared(), listener, armed: None, is_ending: false }
+        // It fails for no open descriptor.
+        if let Ok(flags) = rustix::fs::fcntl_getfl(listener.borrowed()) {
+            let flags = flags | rustix::fs::OFlags::NONBLOCK;
+            let _ = rustix::fs::fcntl_setfl(listener.borrowed(), flags);
+        }
+        let (core, looks_at) = (with_core_shared(), Instant::now() + LOOK_EVERY);
+        Self { core, listener, armed: None, is_ending: false, looks_at }
     }
 
     /// The next connection, non-blocking and close-on-exec.
@@ -400,14 +421,25 @@ impl Incoming {
     /// # Errors
     /// What accept says: `EMFILE` and its kind pass; the caller waits a little and asks again.
     pub async fn next(&mut self) -> io::Result<OwnedFd> {
-        let result = std::future::poll_fn(|cx| self.poll_next(cx)).await;
-        let fd = as_result(result)?;
-        // SAFETY: a successful accept returns a descriptor that nobody else owns.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+        loop {
+            let looks_at = self.looks_at;
+            let woken = timeout_at(looks_at, std::future::poll_fn(|cx| self.poll_next(cx))).await;
+            if let Ok(result) = woken {
+                let fd = as_result(result)?;
+                // SAFETY: a successful accept returns a descriptor that nobody else owns.
+                return Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) });
+            }
+            if let Some(connection) = accept_queued(&self.listener) {
+                // There may be more: the next call looks again.
+                return Ok(connection);
+            }
+            self.looks_at = now() + LOOK_EVERY;
+        }
     }
 
-    /// Stops accepting, and returns one after the other what the kernel had accepted by then. Dropping the connections instead would reset
-    /// viewers who have done nothing wrong. What still waits at the listener stays there.
+    /// Stops accepting, and returns one after the other the connections that are this one's to answer: what the kernel had accepted by then, and what
+    /// waits at the listener once the accept is gone, because the kernel may have woken this accept for it and nobody else. Dropping them instead
+    /// would reset viewers who have done nothing wrong, or leave them waiting.
     pub async fn last(&mut self) -> Option<OwnedFd> {
         if let (Some(index), false) = (self.armed, self.is_ending) {
             cancel(&self.core, index as u64);
@@ -420,7 +452,9 @@ impl Incoming {
                 return Some(unsafe { OwnedFd::from_raw_fd(result) });
             }
         }
-        None
+        // Others go on meanwhile, however fast connections come.
+        yield_now().await;
+        accept_queued(&self.listener)
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<i32> {
@@ -471,6 +505,19 @@ impl Drop for Incoming {
         slots.0[index] = Slot::AbandonedAccept(self.listener.clone());
         drop(slots);
         cancel(&self.core, index as u64);
+    }
+}
+
+/// Accepts a connection that waits at `listener`, which is non-blocking. `None` if none does, or none can be accepted now.
+fn accept_queued(listener: &Fd) -> Option<OwnedFd> {
+    loop {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match rustix::net::accept_with(listener.borrowed(), flags) {
+            Ok(connection) => return Some(connection),
+            // That viewer left before it was accepted.
+            Err(Errno::CONNABORTED | Errno::INTR) => {}
+            Err(_) => return None,
+        }
     }
 }
 

@@ -8,7 +8,6 @@ use crate::acme::AcmeLink;
 use crate::admin::AdminControl;
 use crate::config::{AcmeChallenge, Config};
 use crate::control::Control;
-use crate::listen::PREDECESSOR_GONE_WITHIN;
 use crate::notify::notify;
 use crate::signals::News;
 use edge::line;
@@ -27,9 +26,6 @@ const PATIENCE_MAX: Duration = Duration::from_secs(3600);
 
 /// A pause when no descriptor is left for somebody at the door.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// How often to look for connections for which the kernel has woken a process that has ended.
-const ACCEPT_ANEW_EVERY: Duration = Duration::from_millis(50);
 
 /// Keeps the door of a running server, on a thread of its own.
 pub(crate) struct Doorkeeper {
@@ -231,19 +227,7 @@ impl Doorkeeper {
         }
         self.send_away(false);
         eprintln!("fullbore: this server accepts again");
-        self.accept_what_the_dead_leave();
         Err(why)
-    }
-
-    /// Until the kernel has taken the rings of a process apart that has ended, their accepts are still at the listeners. The kernel wakes one accept
-    /// for a connection, so one of these may be woken in vain, and the connection would wait until the next one comes.
-    fn accept_what_the_dead_leave(&self) {
-        let began = Instant::now();
-        while began.elapsed() < PREDECESSOR_GONE_WITHIN {
-            std::thread::sleep(ACCEPT_ANEW_EVERY);
-            self.controls.iter().for_each(|control| control.accept_anew());
-            self.admin.accept_anew();
-        }
     }
 
     fn send_away(&self, is_away: bool) {

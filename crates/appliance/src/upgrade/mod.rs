@@ -11,6 +11,9 @@
 //!   and marks are the new one's before, because it could not set them later.
 //! - A server that comes back sets again how connections come to its listeners (`Reception`).
 //! - A listener that both have is never shut down, because that would end it for both (`Estate`).
+//! - Each connection is answered by one of the two. The kernel may wake the one that is just leaving for a connection, so that one takes what waits
+//!   once it accepts no more, and ends only after it has answered; the one that stays looks once a second, in case the other was killed
+//!   (`reactor::op::Incoming`).
 //! - The door answers processes of the server's own user only, and one at a time.
 //!
 //! Read first: `message.rs`, then `door.rs` for the old server and `predecessor.rs` for the new one.

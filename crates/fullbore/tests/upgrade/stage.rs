@@ -1,16 +1,20 @@
 //! A server that is to be replaced, and what replaces it.
 
-use fullbore_tests::{Launch, Plain, Said, Server, bytes, eventually, program, until};
+use fullbore_tests::{Launch, Plain, Said, Server, bytes, program, until, within};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A film of some windows.
 pub(crate) const FILM_BYTES: usize = 700_003;
+
+/// How long an upgrade may take, and a server that was replaced until it ends. It has to end within `drain_seconds`, which is 60 here.
+pub(crate) const REPLACED_WITHIN: Duration = Duration::from_secs(300);
 
 /// A library, a state directory and a configuration, and the processes that came to serve.
 pub(crate) struct Stage {
@@ -93,7 +97,8 @@ impl Stage {
 
     /// Upgrades, which must succeed. Returns the new server's process.
     pub(crate) fn upgrade(&self, more: &str) -> Pid {
-        let mut upgrade = self.begin(&["--settle-seconds", "0.3"], more);
+        // As long as the test waits: a busy machine is no failure.
+        let mut upgrade = self.begin(&["--settle-seconds", "0.3", "--ready-seconds", "300"], more);
         let status = upgrade.wait();
         let said = upgrade.said.lines();
         assert!(status.success(), "{said:?}");
@@ -144,7 +149,7 @@ impl Drop for Stage {
 
 impl Upgrade {
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        eventually("the upgrade to end", || self.child.try_wait().unwrap())
+        within(REPLACED_WITHIN, "the upgrade to end", || self.child.try_wait().unwrap())
     }
 
     /// Waits until it has failed, and returns what it said.

@@ -1,14 +1,15 @@
 //! Upgrades that succeed.
 
-use crate::stage::{Stage, servers};
+use crate::stage::{REPLACED_WITHIN, Stage, servers};
 use crate::viewers::{Crowd, Visited};
-use fullbore_tests::{PATIENCE, Plain, Signal, eventually, may_open, program, tool, until};
+use fullbore_tests::{PATIENCE, Plain, Signal, eventually, may_open, program, tool, until, within};
 use rustix::process::{kill_process, test_kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -47,9 +48,12 @@ fn upgrades_under(words: &str, is_tls: bool, changes: &[&str], crowd: [usize; 2]
             until("the new one to serve", || crowd.answers() > before + 100);
             assert!(test_kill_process(new).is_ok(), "the new one is there");
             // Both are there for some seconds, and no more than these.
-            until("the old one to be gone", || match old {
-                Some(old) => test_kill_process(old).is_err(),
-                None => !server.is_running(),
+            within(REPLACED_WITHIN, "the old one to be gone", || {
+                let is_gone = match old {
+                    Some(old) => test_kill_process(old).is_err(),
+                    None => !server.is_running(),
+                };
+                is_gone.then_some(())
             });
             old = Some(new);
         }
@@ -223,9 +227,9 @@ fn own_bytes(process: u32) -> u64 {
 
 #[test]
 fn the_old_one_gives_its_hot_set_back() {
-    const FILM_BYTES: usize = 64 << 20;
+    const FILM_BYTES: usize = 16 << 20;
     let stage = Stage::new("--tls off --route userspace --workers 1");
-    stage.configure("[memory]\nhot_bytes = 100_000_000");
+    stage.configure("[memory]\nhot_bytes = 40_000_000");
     fullbore_tests::file(&stage.path("library"), "popular.mp4", FILM_BYTES);
     let old = stage.launch().start();
     let mut viewer = Plain::connect(old.address);
@@ -274,7 +278,7 @@ fn the_arguments_of_the_server_that_runs_will_do() {
         // To a file, because the new server keeps what it was started with.
         let said = stage.path("said");
         let file = std::fs::File::create(&said).unwrap();
-        command.stdout(std::process::Stdio::null()).stderr(file);
+        command.stdout(Stdio::null()).stderr(file);
         let status = command.arg(process.to_string()).status().unwrap();
         (status.success(), std::fs::read_to_string(said).unwrap())
     };

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long a server may be silent. Long, because many servers and viewers share two cores.
-const SILENT_MAX: Duration = Duration::from_secs(30);
+/// How long a server may be silent. Long, because many servers and viewers share two cores, and longer than a server waits for a viewer who takes
+/// nothing (`send_seconds`, 30): one that gives a connection up ends it before this is over.
+const SILENT_MAX: Duration = Duration::from_secs(90);
 
 trait Stream: Read + Write + Send {
     fn tcp(&self) -> &TcpStream;
