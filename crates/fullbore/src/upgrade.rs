@@ -2,11 +2,12 @@
 
 use crate::serve::{Misused, Serve};
 use crate::tell;
+use appliance::Config;
 use appliance::upgrade::{ToLauncher, give_up, obstacle};
 use clap::Args;
 use edge::line;
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ const GRACE: Duration = Duration::from_secs(30);
 ///
 /// The arguments are those of the server that runs, as after "fullbore serve"; a changed configuration takes effect. The new server starts completely
 /// before it takes over. If it can't, the one that runs goes on. Run it as the user who runs the server. Options of this command come first.
+/// The new server goes on logging to this command's standard error: redirect it to a file if a script would wait for its end.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  fullbore upgrade --config /etc/fullbore/fullbore.toml\n  fullbore upgrade --program ./fullbore /srv/videos --listen 127.0.0.1:8080 --tls off"
@@ -86,16 +88,15 @@ impl Upgrade {
         }
         let serve = Serve::from_arguments(&self.serve);
         let door = self.socket.clone().unwrap_or_else(|| serve.door());
-        match serve.configure() {
-            Ok(config) => {
-                if let Some(why) = obstacle(&config) {
-                    let why = format!("no upgrade without a cut: {why}");
-                    return refuse(NEEDS_A_RESTART, &door, &why);
-                }
-            }
+        let config = match serve.configure() {
+            Ok(config) => config,
             Err(Misused(why)) => return refuse(2, &door, &why),
+        };
+        if let Some(why) = obstacle(&config) {
+            let why = format!("no upgrade without a cut: {why}");
+            return refuse(NEEDS_A_RESTART, &door, &why);
         }
-        let (mut child, ours) = match self.start(&door) {
+        let (mut child, ours) = match self.start(&door, &config) {
             Ok(started) => started,
             Err(error) => {
                 return refuse(1, &door, &format!("the new server cannot be started: {error}"));
@@ -115,14 +116,19 @@ impl Upgrade {
         ExitCode::FAILURE
     }
 
-    /// Starts the new server, with one end of a socket as its standard input. It outlives the terminal of this command.
-    fn start(&self, door: &Path) -> std::io::Result<(Child, OwnedFd)> {
+    /// Starts the new server, with one end of a socket as its standard input. It outlives the terminal of this command, and whatever reads this
+    /// command's standard output: a shell that has `$(fullbore upgrade ...)` waits until nobody has that open. So what the server says at its start
+    /// goes to standard error, too. Only an access log on standard output needs it.
+    fn start(&self, door: &Path, config: &Config) -> std::io::Result<(Child, OwnedFd)> {
         let (ours, theirs) = line::pair()?;
         let this = PathBuf::from("/proc/self/exe");
         let mut command = Command::new(self.program.as_ref().unwrap_or(&this));
         command.arg("serve").args(&self.serve).arg(IN_PLACE_OF).arg(door);
         command.args(["--ready-seconds", &self.ready_seconds.to_string()]);
         command.args(["--settle-seconds", &self.settle_seconds.to_string()]);
+        if config.access_log.as_deref() != Some(Path::new("-")) {
+            command.stdout(std::io::stderr().as_fd().try_clone_to_owned()?);
+        }
         let child = command.stdin(Stdio::from(theirs)).process_group(0).spawn()?;
         Ok((child, ours))
     }

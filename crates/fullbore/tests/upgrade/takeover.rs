@@ -2,14 +2,16 @@
 
 use crate::stage::{REPLACED_WITHIN, Stage, servers};
 use crate::viewers::{Crowd, Visited};
-use fullbore_tests::{PATIENCE, Plain, Signal, eventually, may_open, program, tool, until, within};
+use fullbore_tests::{
+    PATIENCE, Plain, Said, Signal, eventually, may_open, program, tool, until, within,
+};
 use rustix::process::{kill_process, test_kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -298,6 +300,42 @@ fn the_arguments_of_the_server_that_runs_will_do() {
         let (is_done, said) = upgrade(nobody);
         assert!(!is_done && said.contains("cannot take the arguments"), "{said}");
     }
+}
+
+/// A shell with `x=$(fullbore upgrade ...)` reads until nobody has the command's standard output open.
+#[test]
+fn the_new_one_does_not_keep_the_standard_output_of_the_command_that_started_it() {
+    let stage = Stage::new("--tls off --workers 1");
+    let old = stage.launch().start();
+    // A file for each, because the server goes on writing there.
+    let begin = |said: &str, more: &str| {
+        let mut command = tool::command(program().to_str().unwrap());
+        command.args(["upgrade", "--settle-seconds", "0.3"]).args(stage.arguments(more));
+        command.stdout(Stdio::piped()).stderr(fs::File::create(stage.path(said)).unwrap());
+        command.spawn().unwrap()
+    };
+    let wait = |mut upgrade: Child, said: &str| {
+        let status = eventually("the upgrade to end", || upgrade.try_wait().unwrap());
+        let said = fs::read_to_string(stage.path(said)).unwrap();
+        assert!(status.success(), "{said}");
+        stage.note(said.lines().find(|line| line.contains("serves now")).unwrap(), "process ");
+        said
+    };
+    let mut upgrade = begin("first", "");
+    let mut output = upgrade.stdout.take().unwrap();
+    let reading = std::thread::spawn(move || output.read_to_end(&mut Vec::new()).unwrap());
+    let said = wait(upgrade, "first");
+    until("the end of standard output", || reading.is_finished());
+    assert_eq!(reading.join().unwrap(), 0, "what the server says is on standard error");
+    assert!(said.contains("ready http://"), "{said}");
+    // A log there is the exception.
+    let mut upgrade = begin("second", "--access-log -");
+    let log = Said::listen(upgrade.stdout.take().unwrap());
+    wait(upgrade, "second");
+    until("the new one to accept", || {
+        Plain::connect(old.address).fetch("/note.txt").status == 200
+            && log.lines().iter().any(|line| line.contains("/note.txt"))
+    });
 }
 
 /// What `ss` prints about the sockets at a port, with these flags.
