@@ -5,13 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fullbore_control::store::{Check, Election, Engine, FolderStore, LEADER, StoreError};
+use fullbore_tests::PATIENCE;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use crate::conformance::put;
 use crate::etcd::Cluster;
 
-const LEASE: Duration = Duration::from_secs(3);
+/// Short, because its end is waited for.
+const LEASE_SECONDS: u32 = 3;
+const LEASE: Duration = Duration::from_secs(LEASE_SECONDS as u64);
+
+/// For a lease that nobody waits for: it lasts however slow the machine is.
+const LONG_LEASE_SECONDS: u32 = 600;
 
 struct Gateway {
     election: Arc<Election>,
@@ -19,16 +25,18 @@ struct Gateway {
 }
 
 fn gateway(engine: Arc<dyn Engine>, owner: &str) -> Gateway {
-    let election = Arc::new(Election::new(engine, owner.to_owned(), LEASE.as_secs() as u32));
+    let election = Arc::new(Election::new(engine, owner.to_owned(), LEASE_SECONDS));
     let own = election.clone();
     let running = tokio::spawn(async move { own.run(|error| panic!("{error}")).await });
     Gateway { election, running }
 }
 
-async fn leads(gateway: &Gateway) -> u64 {
-    let ends = Instant::now() + Duration::from_secs(30);
+/// The term in which it leads, once it does.
+async fn leads(election: &Election) -> u64 {
+    let ends = Instant::now() + PATIENCE;
     loop {
-        if let Some(term) = gateway.election.term() {
+        election.tick().await.expect("the store answers");
+        if let Some(term) = election.term() {
             return term;
         }
         assert!(Instant::now() < ends, "nobody leads");
@@ -36,24 +44,54 @@ async fn leads(gateway: &Gateway) -> u64 {
     }
 }
 
-/// Two gateways; the leader dies; the other one leads within the lease and a try; there are never two.
+/// Two leases long, a gateway that renews its lease in time keeps its term. A machine that stops for longer than a lease loses it by right, and this
+/// begins again. Returns the term.
+async fn keeps_its_term(election: &Election) -> u64 {
+    let ends = Instant::now() + PATIENCE;
+    let mut kept: Option<(u64, Instant, Instant)> = None;
+    loop {
+        let asks = Instant::now();
+        election.tick().await.expect("the store answers");
+        kept = election.term().map(|term| match kept {
+            // The lease lasts from when it was granted, which is after it was asked for.
+            Some((before, since, asked)) if asked.elapsed() < LEASE * 9 / 10 => {
+                assert_eq!(term, before, "it renews its lease, and the term is the same");
+                (term, since, asks)
+            }
+            _ => (term, asks, asks),
+        });
+        if let Some((term, ..)) = kept.filter(|(_, since, _)| since.elapsed() > LEASE * 2) {
+            return term;
+        }
+        assert!(
+            Instant::now() < ends,
+            "this machine stops for longer than a lease again and again"
+        );
+        tokio::time::sleep(LEASE / 30).await;
+    }
+}
+
+/// Looks all the time whether two lead. One that leads before and after the other was looked at, in the same term, has led meanwhile.
+fn two_at_once(one: &Election, other: &Election, is_over: &AtomicBool) -> u32 {
+    let mut twice = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let before = one.term();
+        let does_other = other.term().is_some();
+        twice += u32::from(before.is_some() && does_other && one.term() == before);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    twice
+}
+
+/// Two gateways; the leader dies; the other one leads once the lease is over; there are never two.
 async fn one_after_the_other(one: Arc<dyn Engine>, other: Arc<dyn Engine>) {
     let first = gateway(one.clone(), "one");
-    let term = leads(&first).await;
-    let second = gateway(other.clone(), "other");
-    let both = [first.election.clone(), second.election.clone()];
+    leads(&first.election).await;
+    let second = Arc::new(Election::new(other.clone(), "other".to_owned(), LONG_LEASE_SECONDS));
     let over = Arc::new(AtomicBool::new(false));
-    let is_over = over.clone();
-    let watch = std::thread::spawn(move || {
-        let mut twice = 0_u32;
-        while !is_over.load(Ordering::Relaxed) {
-            twice += u32::from(both.iter().all(|election| election.term().is_some()));
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        twice
-    });
-    tokio::time::sleep(LEASE * 2).await;
-    assert_eq!(first.election.term(), Some(term), "it renews its lease, and the term is the same");
+    let (is_over, both) = (over.clone(), [first.election.clone(), second.clone()]);
+    let watch = std::thread::spawn(move || two_at_once(&both[0], &both[1], &is_over));
+    let term = keeps_its_term(&first.election).await;
 
     first.running.abort(); // it dies
     let next = leads(&second).await;
@@ -63,13 +101,11 @@ async fn one_after_the_other(one: Arc<dyn Engine>, other: Arc<dyn Engine>) {
     other.commit(&fence, &[put("plan", "in time")]).await.expect("it leads");
 
     // One that leaves in order costs no lease.
-    second.running.abort();
-    second.election.resign().await.expect("resigned");
-    let term = one.lease(LEADER, "third", LEASE.as_secs() as u32).await.expect("it answers");
+    second.resign().await.expect("resigned");
+    let term = one.lease(LEADER, "third", LONG_LEASE_SECONDS).await.expect("it answers");
     assert!(term.is_some(), "a lease is left");
-    let third = gateway(one, "third");
+    let third = Election::new(one, "third".to_owned(), LONG_LEASE_SECONDS);
     assert_eq!(Some(leads(&third).await), term);
-    third.running.abort();
     over.store(true, Ordering::Relaxed);
     assert_eq!(watch.join().expect("no panic"), 0, "two led at the same time");
 }
