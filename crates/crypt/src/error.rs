@@ -140,6 +140,9 @@ pub enum HandshakeError {
     CertificateUntrusted,
     /// For a client: the server's certificate is for other names.
     CertificateWrongName,
+    /// For a client: the server's certificate is one that signs others (CA:TRUE), as many self-signed ones are. No server may use such a one, so it is
+    /// refused even where it is trusted itself.
+    CertificateOfAuthority,
     /// For a client: the server's certificate is revoked, damaged, or not for servers.
     CertificateInvalid,
     /// This side failed.
@@ -170,6 +173,7 @@ impl HandshakeError {
             Self::CertificateNotYetValid => "certificate_not_yet_valid",
             Self::CertificateUntrusted => "certificate_untrusted",
             Self::CertificateWrongName => "certificate_wrong_name",
+            Self::CertificateOfAuthority => "certificate_of_authority",
             Self::CertificateInvalid => "certificate_invalid",
             Self::Internal => "internal",
         }
@@ -215,6 +219,7 @@ impl HandshakeError {
             | Self::CertificateNotYetValid
             | Self::CertificateUntrusted
             | Self::CertificateWrongName
+            | Self::CertificateOfAuthority
             | Self::CertificateInvalid => None,
         }
     }
@@ -271,6 +276,11 @@ impl HandshakeError {
             Is::NotValidYet | Is::NotValidYetContext { .. } => Self::CertificateNotYetValid,
             Is::UnknownIssuer => Self::CertificateUntrusted,
             Is::NotValidForName | Is::NotValidForNameContext { .. } => Self::CertificateWrongName,
+            Is::Other(other)
+                if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
+            {
+                Self::CertificateOfAuthority
+            }
             _ => Self::CertificateInvalid,
         }
     }

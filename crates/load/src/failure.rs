@@ -138,6 +138,7 @@ impl From<HandshakeError> for Failure {
             Is::CertificateNotYetValid
             | Is::CertificateUntrusted
             | Is::CertificateWrongName
+            | Is::CertificateOfAuthority
             | Is::CertificateInvalid => Self::CertificateUntrusted(error),
             error => Self::Handshake(error),
         }
@@ -168,11 +169,7 @@ impl fmt::Display for Failure {
             Self::CertificateExpired => f.write_str(
                 "the server's certificate has expired; renew it, or accept any certificate with --insecure",
             ),
-            Self::CertificateUntrusted(error) => write!(
-                f,
-                "{}; name its issuer's PEM file with --ca, or accept any certificate with --insecure",
-                distrust(*error)
-            ),
+            Self::CertificateUntrusted(error) => f.write_str(distrust(*error)),
             Self::ClosedEarly => f.write_str("the server closed the connection before the response was complete"),
             Self::Short { received_bytes, promised_bytes } => {
                 write!(f, "the server closed the connection after {received_bytes} of {promised_bytes} bytes")
@@ -206,15 +203,50 @@ fn handshake(error: HandshakeError) -> String {
     }
 }
 
+/// What is wrong with a certificate, and what to do.
 fn distrust(error: HandshakeError) -> &'static str {
     match error {
         HandshakeError::CertificateUntrusted => {
-            "the server's certificate is not from a trusted issuer"
+            "no trusted issuer signed the server's certificate; if it is self-signed, as one that `fullbore serve` makes, name its own PEM file \
+             with --ca, else that of its issuer, or accept any certificate with --insecure"
         }
-        HandshakeError::CertificateWrongName => "the server's certificate is for other names",
+        HandshakeError::CertificateOfAuthority => {
+            "the server's certificate is one for an authority (CA:TRUE), as `openssl req -x509` makes self-signed ones, and no server may use such a \
+             one; accept any certificate with --insecure, or make one with -addext basicConstraints=critical,CA:FALSE"
+        }
+        HandshakeError::CertificateWrongName => {
+            "the server's certificate is for other names; use a name that it has in the address, or accept any certificate with --insecure"
+        }
         HandshakeError::CertificateNotYetValid => {
-            "the server's certificate is not valid yet (or a clock is wrong)"
+            "the server's certificate is not valid yet; set the clocks of both machines, or accept any certificate with --insecure"
         }
-        _ => "the server's certificate is damaged, revoked or not for servers",
+        _ => {
+            "the server's certificate is damaged, revoked or not for servers; replace it, or accept any certificate with --insecure"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_certificate_it_says_what_it_is_and_what_to_do() {
+        let said = |error: HandshakeError| Failure::from(error).to_string();
+        let untrusted = said(HandshakeError::CertificateUntrusted);
+        assert!(untrusted.contains("self-signed") && untrusted.contains("--ca"), "{untrusted}");
+        let of_authority = said(HandshakeError::CertificateOfAuthority);
+        assert!(of_authority.contains("CA:TRUE"), "{of_authority}");
+        assert!(of_authority.contains("basicConstraints=critical,CA:FALSE"), "{of_authority}");
+        for error in [
+            HandshakeError::CertificateUntrusted,
+            HandshakeError::CertificateOfAuthority,
+            HandshakeError::CertificateWrongName,
+            HandshakeError::CertificateNotYetValid,
+            HandshakeError::CertificateExpired,
+            HandshakeError::CertificateInvalid,
+        ] {
+            assert!(said(error).contains("--insecure"), "{error:?}: {}", said(error));
+        }
     }
 }

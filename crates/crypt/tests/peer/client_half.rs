@@ -254,6 +254,27 @@ fn an_expired_certificate_is_told_apart() {
     );
 }
 
+/// As `openssl req -x509` makes it. Trusting the certificate itself does not help.
+#[test]
+fn a_self_signed_certificate_of_an_authority_is_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut parameters = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let certificate = parameters.self_signed(&key).unwrap();
+    let (chain, key_path) = (dir.path().join("c.pem"), dir.path().join("k.pem"));
+    std::fs::write(&chain, certificate.pem()).unwrap();
+    std::fs::write(&key_path, key.serialize_pem()).unwrap();
+    let certificates = vec![(chain.clone(), key_path)];
+    let tls = Tls::load(TlsOptions { certificates, ..TlsOptions::new(dir.path()) }).unwrap();
+    let trust = Trust::File(chain);
+    let client = ClientTls::load(&ClientOptions { trust, ..ClientOptions::default() }).unwrap();
+    assert_eq!(
+        try_connect(&client, &tls, "localhost", usize::MAX).err(),
+        Some(HandshakeError::CertificateOfAuthority)
+    );
+}
+
 fn expired_pair(dir: &tempfile::TempDir) -> (std::path::PathBuf, std::path::PathBuf) {
     let key = rcgen::KeyPair::generate().unwrap();
     let mut parameters = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
