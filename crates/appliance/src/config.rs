@@ -40,12 +40,14 @@ pub use tls::{Certificate, Tls, Versions};
 
 use crate::admin_hosts::is_host_name;
 use crate::buffers::BUFFERS_MIN;
+use ::net::Admission;
 use disk::{Policy, Way};
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, LowerExp};
 use std::net::SocketAddr;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// A configuration is a page of text; with a thousand certificates it is 100 KB.
 const CONFIG_BYTES_MAX: u32 = 1 << 20;
@@ -230,8 +232,9 @@ impl Default for Http {
 pub struct Limits {
     /// Connections per worker.
     pub connections_max: usize,
-    /// Connections per worker from one address (IPv6: one /64); 0 is no limit.
-    pub connections_per_address_max: usize,
+    /// Connections per worker from one address (IPv6: one /64); 0 is no limit. Unset: [`Limits::PER_ADDRESS`], and none for loopback.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections_per_address_max: Option<usize>,
     /// Bytes of a request head.
     pub head_bytes_max: usize,
     /// Bytes of a request target.
@@ -248,7 +251,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 100_000,
-            connections_per_address_max: 0,
+            connections_per_address_max: None,
             head_bytes_max: 16 << 10,
             uri_bytes_max: 8 << 10,
             open_files_max: 1024,
@@ -410,6 +413,19 @@ fn in_short(number: &(impl Display + LowerExp)) -> String {
 }
 
 impl Limits {
+    /// The usual limit on connections per worker from one address: a fiftieth of the places. So no single network takes them all, and a carrier that
+    /// has hundreds of subscribers behind one address isn't in the way of any. A guess: browsers open six connections each, players one or two.
+    pub const PER_ADDRESS: usize = 2000;
+
+    /// Counts a worker's connections by these limits. A number that the operator sets holds for every address. The usual one doesn't hold for loopback,
+    /// where a proxy may pass on everybody's connections.
+    pub(crate) fn admission(&self) -> Rc<Admission> {
+        match self.connections_per_address_max {
+            Some(most) => Admission::new(self.connections_max, most),
+            None => Admission::exempting_loopback(self.connections_max, Self::PER_ADDRESS),
+        }
+    }
+
     /// Windows of so many bytes have to fit into the buffers.
     fn check(&self, window_bytes_max: usize) -> Result<(), ConfigError> {
         let Self { head_bytes_max, uri_bytes_max, connections_max, open_files_max, .. } = *self;
@@ -459,6 +475,23 @@ pub(crate) mod tests {
         config.check().unwrap();
         let text = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn one_network_gets_a_fiftieth_of_the_places_unless_it_is_loopback_or_the_operator_says_else() {
+        let hold = |limits: &str, address: &str| {
+            let config: Config = toml::from_str(&format!("[limits]\n{limits}")).unwrap();
+            let (admission, address) = (config.limits.admission(), address.parse().unwrap());
+            let passes: Vec<_> = (0..3000).map_while(|_| admission.admit(address).ok()).collect();
+            passes.len()
+        };
+        for address in ["192.0.2.1", "2001:db8::1", "10.0.0.1"] {
+            assert_eq!(hold("", address), 2000, "{address}");
+            assert_eq!(hold("connections_per_address_max = 0", address), 3000, "{address}");
+            assert_eq!(hold("connections_per_address_max = 7", address), 7, "{address}");
+        }
+        assert_eq!((hold("", "127.0.0.1"), hold("", "::1")), (3000, 3000));
+        assert_eq!(hold("connections_per_address_max = 7", "127.0.0.1"), 7);
     }
 
     /// Why a configuration is refused, if it is.

@@ -4,13 +4,13 @@
 //! worker's connections, but none of an address, because nobody knows the address yet. A header is read to its last byte and not further, so what
 //! follows is a connection like any other. A connection that closes before it has sent a byte is a proxy's check whether the port is open.
 
-use crate::worker::Worker;
+use crate::worker::{ADDRESS_FULL, Worker};
 use delivery::Carrier;
 use delivery::room::Entering;
 use net::proxy_protocol::{self, PREFACE_BYTES};
 use net::{Introduced, Introduction, Pass};
 use reactor::timeout_at;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
@@ -21,6 +21,8 @@ enum Turned {
     Away(&'static str),
     /// Away by the proxy's fault: the counter's label, and what the operator is told.
     Unintroduced(&'static str, String),
+    /// There are too many from this address.
+    Full(IpAddr),
     /// It was closed without a byte.
     Silent,
 }
@@ -37,6 +39,7 @@ pub(crate) async fn run<C: Carrier + 'static>(
     match introduced.and_then(|who| name(&worker, who, proxy, &mut pass)) {
         Ok(peer) => worker.begin(socket, peer, pass, entering),
         Err(Turned::Away(reason)) => worker.count_refused(reason),
+        Err(Turned::Full(address)) => worker.turn_away(ADDRESS_FULL, address),
         Err(Turned::Unintroduced(reason, what)) => {
             worker.count_refused(reason);
             worker.reports.proxies.print(&format!(
@@ -102,6 +105,6 @@ fn name(
             viewer
         }
     };
-    pass.name(peer.ip()).map_err(|_| Turned::Away("address_full"))?;
+    pass.name(peer.ip()).map_err(|_| Turned::Full(peer.ip()))?;
     Ok(peer)
 }

@@ -43,7 +43,7 @@ use reactor::op::Incoming;
 use reactor::{Fd, MemoryPart, Pool, Woken, sleep, spawn};
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -96,6 +96,9 @@ pub struct Entrance {
     own_tcp: Option<Rc<OwnTcp>>,
 }
 
+/// Why a connection is turned away whose address has too many already.
+pub(crate) const ADDRESS_FULL: Reason = "address_full";
+
 /// What a worker reports.
 pub struct Reports {
     /// Players' reports about their viewers; none if they are switched off.
@@ -108,6 +111,8 @@ pub struct Reports {
     pub warnings: Warnings,
     /// Trouble with proxies, which must not crowd out the library's.
     pub(crate) proxies: Warnings,
+    /// Addresses with too many connections, which anybody can cause.
+    pub(crate) addresses: Warnings,
 }
 
 /// Everything that a worker is made from, on its own thread.
@@ -201,10 +206,7 @@ impl Worker {
             entrance: Entrance {
                 tls: RefCell::new(shared.tls),
                 hands_keys_out: config.is_on(Switch::Handout),
-                admission: Admission::new(
-                    config.limits.connections_max,
-                    config.limits.connections_per_address_max,
-                ),
+                admission: config.limits.admission(),
                 proxies: config.proxy_protocol.prefixes(),
                 lists: RefCell::new(shared.lists),
                 own_tcp: own_tcp.map(OwnTcp::new),
@@ -220,6 +222,7 @@ impl Worker {
                 access_log,
                 warnings: Warnings::default(),
                 proxies: Warnings::default(),
+                addresses: Warnings::every(Duration::from_secs(600)),
             },
             drain: Drain::default(),
             moves,
@@ -400,7 +403,7 @@ impl Worker {
         let may_connect = self.entrance.lists.borrow().check(address);
         match may_connect.and_then(|()| self.admit(|admission| admission.admit(address))) {
             Ok((pass, entering)) => self.begin(socket, peer, pass, entering),
-            Err(reason) => self.count_refused(reason),
+            Err(reason) => self.turn_away(reason, address),
         }
     }
 
@@ -414,6 +417,17 @@ impl Worker {
     ) {
         self.numbers.connections_accepted_total.add(1);
         spawn(session::run(Rc::clone(self), socket, peer, pass, entering));
+    }
+
+    /// Counts a connection from `address` that is closed unserved. If there are too many from there, the log says what to do.
+    pub(crate) fn turn_away(&self, reason: Reason, address: IpAddr) {
+        self.count_refused(reason);
+        if reason == ADDRESS_FULL {
+            self.reports.addresses.print(&format!(
+                "connections from {address} are closed: a worker has as many from there as limits.connections_per_address_max allows; if many viewers share \
+                 that address (a carrier's NAT, a proxy that doesn't send the PROXY protocol), set a higher number, or 0 for no limit"
+            ));
+        }
     }
 
     /// Counts a connection that is closed unserved.
@@ -454,7 +468,7 @@ impl Worker {
         let entering = self.resources.room.enter().ok_or("memory")?;
         let pass = take(&self.entrance.admission).map_err(|limit| match limit {
             LimitReached::Worker => "worker_full",
-            LimitReached::Address => "address_full",
+            LimitReached::Address => ADDRESS_FULL,
         })?;
         // Each second is often enough for those who leave. Those who come count at once, because a server that ends waits for all of them.
         self.numbers.connections.set(self.entrance.admission.connections() as u64);

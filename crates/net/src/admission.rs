@@ -15,6 +15,8 @@ const MOVED_QUARTERS: usize = 3;
 pub struct Admission {
     connections_max: usize,
     per_address_max: usize,
+    /// Whether the limit for each address holds for this machine's own addresses, too.
+    counts_loopback: bool,
     connections: Cell<usize>,
     by_address: RefCell<HashMap<IpAddr, u32>>,
 }
@@ -39,9 +41,19 @@ pub struct Pass {
 impl Admission {
     /// Limits for one worker; `per_address_max` 0 means no limit.
     pub fn new(connections_max: usize, per_address_max: usize) -> Rc<Self> {
+        Self::with(connections_max, per_address_max, true)
+    }
+
+    /// As [`Self::new`], but as many connections as there is room for may come from loopback: from programs of this machine, such as a proxy.
+    pub fn exempting_loopback(connections_max: usize, per_address_max: usize) -> Rc<Self> {
+        Self::with(connections_max, per_address_max, false)
+    }
+
+    fn with(connections_max: usize, per_address_max: usize, counts_loopback: bool) -> Rc<Self> {
         Rc::new(Self {
             connections_max,
             per_address_max,
+            counts_loopback,
             connections: Cell::new(0),
             by_address: RefCell::default(),
         })
@@ -108,6 +120,9 @@ impl Pass {
 
     fn name_within(&mut self, address: IpAddr, per_address_max: usize) -> Result<(), LimitReached> {
         assert!(self.address.is_none(), "a connection is named once");
+        if address.to_canonical().is_loopback() && !self.admission.counts_loopback {
+            return Ok(());
+        }
         let address = network(address);
         if per_address_max > 0 {
             let mut by_address = self.admission.by_address.borrow_mut();
@@ -200,6 +215,22 @@ mod tests {
         drop(first);
         let _again = admission.admit(address).unwrap();
         assert_eq!(admission.connections(), 2);
+    }
+
+    #[test]
+    fn loopback_may_be_exempt() {
+        let admission = Admission::exempting_loopback(5, 1);
+        let own = ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(|own| own.parse().unwrap());
+        let mut passes: Vec<_> = own.iter().map(|own| admission.admit(*own).unwrap()).collect();
+        passes.push(admission.admit(own[0]).unwrap());
+        let other = IpAddr::from([192, 0, 2, 1]);
+        passes.push(admission.admit(other).unwrap());
+        assert_eq!(admission.admit(own[0]).unwrap_err(), LimitReached::Worker);
+        passes.remove(0);
+        assert_eq!(admission.admit(other).unwrap_err(), LimitReached::Address);
+        drop(passes);
+        assert_eq!(admission.connections(), 0);
+        assert!(admission.by_address.borrow().is_empty());
     }
 
     #[test]

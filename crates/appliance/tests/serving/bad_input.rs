@@ -790,7 +790,7 @@ fn connections_over_the_limits_are_turned_away_and_places_come_back() {
     {
         let served = Served::start(library.path(), Protocol::Tls13, |config| {
             config.limits.connections_max = connections_max;
-            config.limits.connections_per_address_max = per_address_max;
+            config.limits.connections_per_address_max = Some(per_address_max);
         });
         let (mut one, mut two) = (served.viewer(), served.viewer());
         for count in 1..=3 {

@@ -199,7 +199,7 @@ fn limits_per_address_are_the_viewers_behind_the_proxy() {
     let library = Library::new();
     let served = Served::start(library.path(), Protocol::Plain, |config| {
         behind_proxy(config);
-        config.limits.connections_per_address_max = 2;
+        config.limits.connections_per_address_max = Some(2);
     });
     let connect = |last: u8| {
         let header = header_of(Ipv4Addr::new(192, 0, 2, last), &[]);

@@ -82,6 +82,9 @@ impl Peer {
     }
 }
 
+/// All of a bench's viewers may come from one address.
+const NO_LIMIT_BY_ADDRESS: &str = "[limits]\nconnections_per_address_max = 0\n";
+
 /// This program as a server.
 pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> io::Result<Recipe> {
     let tls = if workload.has_tls() { "on" } else { "off" };
@@ -95,7 +98,10 @@ pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> 
     if !arguments.iter().any(|argument| argument.starts_with("--admin")) {
         command.extend(words("--admin 127.0.0.1:0"));
     }
-    if has_own_tcp {
+    // The configuration of one with its own TCP is that of its wire, which says the same.
+    let own_config = arguments.iter().any(|argument| argument.starts_with("--config"));
+    let config = (!has_own_tcp && !own_config).then(|| NO_LIMIT_BY_ADDRESS.to_owned());
+    if has_own_tcp || config.is_some() {
         command.extend(words("--config @CONFIG@"));
     }
     if workload.has_hit_ratio() {
@@ -103,7 +109,7 @@ pub(crate) fn fullbore(workload: Workload, arguments: &[String], name: &str) -> 
         command.extend(words("--off hot"));
     }
     command.extend_from_slice(arguments);
-    Ok(Recipe { has_own_tcp, ..own_program(name, command)? })
+    Ok(Recipe { has_own_tcp, config, ..own_program(name, command)? })
 }
 
 /// This program, told to do `command`.
