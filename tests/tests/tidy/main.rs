@@ -7,12 +7,13 @@
 //! CONTRIBUTING.md, in one commit.
 //!
 //! A message says what to do. Most often that is one row in a table at the top of the rule's module: [`arrows`] for crates,
-//! [`unsafe_code`], [`names`], [`shape`] and [`times`] for exceptions, each with its reason.
+//! [`unsafe_code`], [`names`], [`overflow`], [`shape`] and [`times`] for exceptions, each with its reason.
 
 mod arrows;
 mod documents;
 mod lab;
 mod names;
+mod overflow;
 mod package;
 mod promises;
 mod rust;
