@@ -9,7 +9,7 @@ use std::path::Component;
 
 use fullbore_fuzz::answer;
 use fullbore_fuzz::choices::Derived;
-use http::{Asked, Context, Entity, HttpDate, Limits, Parse, Refusal, Request, Resource};
+use http::{RefusedRequest, Context, Entity, HttpDate, Limits, Parse, Refusal, Request, Resource};
 use libfuzzer_sys::fuzz_target;
 
 /// Cuts to try of each input; it comes again, a little changed, so that all are tried in the end.
@@ -55,7 +55,7 @@ fn check(bytes: &[u8], limits: &Limits, derived: &mut Derived) {
             check_answer(request, &context, size(derived));
         }
         Err(reject) => {
-            let response = http::refuse(Refusal::Reject(*reject), Asked::Unparsed(bytes), &context);
+            let response = http::refuse(Refusal::Reject(*reject), RefusedRequest::Unparsed(bytes), &context);
             assert_eq!((response.status, response.keep_alive), (reject.status(), false));
             answer::check(&response, head_of_unparsed(bytes), 0);
         }

@@ -8,7 +8,7 @@ use crate::AcmeProof;
 use crate::hook::{self, HookVerb, TxtRecord};
 use crate::obtain::NotObtained;
 use crate::proving::AtServer;
-use http::{Asked, Limits, Parse, Request, secure_place, send_on, whole_answer};
+use http::{Limits, Parse, RefusedRequest, Request, secure_place, send_on, whole_answer};
 use instant_acme::ChallengeType;
 use std::collections::HashMap;
 use std::io;
@@ -157,7 +157,7 @@ async fn converse(
             Ok(Parse::Complete { request, .. }) => break answer(&request, answers, https_port),
             Ok(Parse::Partial) => {}
             Err(_) => {
-                let asked = Asked::Unparsed(&input);
+                let asked = RefusedRequest::Unparsed(&input);
                 break whole_answer(
                     asked,
                     "400 Bad Request",

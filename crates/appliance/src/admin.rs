@@ -28,7 +28,7 @@ use crate::upgrade::Estate;
 use catalog::KnownTitles;
 use delivery::{KernelOffload, Outgoing, Piece};
 use http::{
-    Asked, Context, HttpDate, Limits, Method, Page, Parse, Part, Refusal, Reject, Request,
+    Context, HttpDate, Limits, Method, Page, Parse, Part, Refusal, RefusedRequest, Reject, Request,
     Resource, Response,
 };
 use net::{Admission, Socket};
@@ -352,7 +352,7 @@ async fn converse(state: &State, live: &Live, socket: &Socket, unanswered: Arc<(
             }
             Ok(Some(Ok(request))) => answer(state, live, &request),
             Ok(Some(Err(refusal))) => {
-                let asked = Asked::Unparsed(&input);
+                let asked = RefusedRequest::Unparsed(&input);
                 with_context(state, |context| http::refuse(refusal, asked, context))
             }
             Ok(None) | Err(_) => return,

@@ -5,7 +5,7 @@
 
 use crate::admin::{accept_into, read_request, send_bytes};
 use crate::drain::Drain;
-use http::{Asked, Limits, Request};
+use http::{Limits, RefusedRequest, Request};
 use net::{Admission, Socket};
 use reactor::{Fd, spawn, timeout_at};
 use std::rc::Rc;
@@ -137,7 +137,7 @@ impl Redirects {
 
 /// What was `received` is no request, or one with a body.
 fn refuse(received: &[u8]) -> Vec<u8> {
-    let asked = Asked::Unparsed(received);
+    let asked = RefusedRequest::Unparsed(received);
     http::whole_answer(asked, "400 Bad Request", b"", b"This is no request of HTTP.\n")
 }
 

@@ -1,9 +1,9 @@
 //! Early data (0-RTT) is never accepted. A client may send some all the same, with a ticket of another server that had this one's name. Then the
 //! server passes over it (RFC 8446 section 4.2.10): over everything that does not open under the keys of the client's handshake.
 //!
-//! rustls can do that, but looks at all records again that it passed over before, each time another one arrives, and charges them again. So a client that
-//! sends its data in small records fails after a few KiB. Here each record is tried once. What a client may send is bounded with the rest of its
-//! handshake ([`crate::HANDSHAKE_BYTES_MAX`]).
+//! rustls can do that, but each time another record arrives, it tries all of them again that it passed over before, and charges them again. So a
+//! client that sends its data in small records fails after a few KiB. Here each record is tried once. What a client may send is bounded with the rest
+//! of its handshake ([`crate::HANDSHAKE_BYTES_MAX`]).
 
 use crate::error::OpenError;
 use crate::open::Opener;

@@ -140,8 +140,8 @@ pub enum HandshakeError {
     CertificateUntrusted,
     /// For a client: the server's certificate is for other names.
     CertificateWrongName,
-    /// For a client: the server's certificate is one that signs others (CA:TRUE), as many self-signed ones are. No server may use such a one, so it is
-    /// refused even where it is trusted itself.
+    /// For a client: the server's certificate is one that signs others (CA:TRUE), as many self-signed ones are. No server may use such a one, so
+    /// it is refused even where it is trusted itself.
     CertificateOfAuthority,
     /// For a client: the server's certificate is revoked, damaged, or not for servers.
     CertificateInvalid,

@@ -45,7 +45,7 @@ pub use limits::Limits;
 pub use mime::content_type;
 pub use page::{Page, respond_page};
 pub use plan::{Entity, respond};
-pub use refuse::{Asked, looks_like_http, options, refuse, refuse_because};
+pub use refuse::{RefusedRequest, looks_like_http, options, refuse, refuse_because};
 pub use request::{Method, Parse, Request, Version, parse};
 pub use response::{Context, Cors, Part, Response};
 pub use secure::{secure_place, send_on, whole_answer};

@@ -18,24 +18,24 @@ const RETRY_AFTER_SECONDS: &[u8] = b"5";
 
 /// What a refusal answers.
 #[derive(Clone, Copy, Debug)]
-pub enum Asked<'a> {
+pub enum RefusedRequest<'a> {
     /// A request.
-    Request(&'a Request),
+    Parsed(&'a Request),
     /// What arrived of a request that could not be parsed, from its beginning. The connection closes after the answer.
     Unparsed(&'a [u8]),
 }
 
-impl<'a> From<&'a Request> for Asked<'a> {
+impl<'a> From<&'a Request> for RefusedRequest<'a> {
     fn from(request: &'a Request) -> Self {
-        Self::Request(request)
+        Self::Parsed(request)
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RefusedRequest<'a> {
     /// The request, if it could be parsed.
     pub fn request(self) -> Option<&'a Request> {
         match self {
-            Self::Request(request) => Some(request),
+            Self::Parsed(request) => Some(request),
             Self::Unparsed(_) => None,
         }
     }
@@ -43,7 +43,7 @@ impl<'a> Asked<'a> {
     /// The method, which may be known even if the rest makes no sense: no answer to HEAD has content (RFC 9110 section 9.3.2).
     pub(crate) fn method(self) -> Option<Method> {
         match self {
-            Self::Request(request) => Some(request.method),
+            Self::Parsed(request) => Some(request.method),
             Self::Unparsed(received) => Method::of_unparsed(received),
         }
     }
@@ -53,7 +53,7 @@ impl<'a> Asked<'a> {
 /// the answer.
 pub fn refuse<'a>(
     refusal: Refusal,
-    asked: impl Into<Asked<'a>>,
+    asked: impl Into<RefusedRequest<'a>>,
     context: &Context<'_>,
 ) -> Response {
     refuse_because(refusal, refusal.explanation(), asked, context)
@@ -63,7 +63,7 @@ pub fn refuse<'a>(
 pub fn refuse_because<'a>(
     refusal: Refusal,
     explanation: &str,
-    asked: impl Into<Asked<'a>>,
+    asked: impl Into<RefusedRequest<'a>>,
     context: &Context<'_>,
 ) -> Response {
     let asked = asked.into();
@@ -126,7 +126,7 @@ mod tests {
     use crate::{HttpDate, Limits, Parse, parse};
 
     /// A request that nothing is known of.
-    const NOTHING: Asked<'_> = Asked::Unparsed(b"");
+    const NOTHING: RefusedRequest<'_> = RefusedRequest::Unparsed(b"");
 
     fn request(head: &str, limits: &Limits) -> Request {
         match parse(head.as_bytes(), limits) {
@@ -228,7 +228,7 @@ mod tests {
             ("", false),
         ] {
             for refusal in [Reject::BadHeader.into(), Refusal::RequestTimeout] {
-                let asked = Asked::Unparsed(received.as_bytes());
+                let asked = RefusedRequest::Unparsed(received.as_bytes());
                 let answer =
                     with_context(Cors::SameOrigin, |context| refuse(refusal, asked, context));
                 assert!(text(&answer).contains("Content-Length: "), "{received:?}");

@@ -1,7 +1,7 @@
 //! Sends plain HTTP on to HTTPS: whole answers for ports that serve no files.
 
 use crate::fields::Field;
-use crate::refuse::Asked;
+use crate::refuse::RefusedRequest;
 use crate::request::{Method, Request};
 
 /// The same place over HTTPS at `port`, if the request says which host it is for.
@@ -43,7 +43,7 @@ pub fn send_on(request: &Request, place: &[u8]) -> Vec<u8> {
 
 /// A whole answer in text, with more header `lines`, each with its end. The connection ends with it.
 pub fn whole_answer<'a>(
-    asked: impl Into<Asked<'a>>,
+    asked: impl Into<RefusedRequest<'a>>,
     status: &str,
     lines: &[u8],
     body: &[u8],

@@ -1,8 +1,8 @@
 //! Properties of parsing: arbitrary bytes, cut and concatenated heads and bodies, and paths that try to escape.
 
 use fullbore_http::{
-    Asked, BodyDrain, BodyFraming, BodyProgress, Context, Entity, HttpDate, Limits, Parse, Refusal,
-    Reject, Request, Resource, looks_like_http, parse, refuse, respond,
+    BodyDrain, BodyFraming, BodyProgress, Context, Entity, HttpDate, Limits, Parse, Refusal,
+    RefusedRequest, Reject, Request, Resource, looks_like_http, parse, refuse, respond,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -125,7 +125,7 @@ proptest! {
                 prop_assert!(consumed <= bytes.len() && consumed <= limits.head_bytes_max);
                 respond(&request, &entity, &context)
             }
-            Err(reject) => refuse(Refusal::Reject(reject), Asked::Unparsed(&bytes), &context),
+            Err(reject) => refuse(Refusal::Reject(reject), RefusedRequest::Unparsed(&bytes), &context),
         };
         prop_assert!(response.head.starts_with(b"HTTP/1.1 ") && response.head.ends_with(b"\r\n\r\n"));
         let sum = response.body.iter().fold(0_u64, |sum, part| sum + part.size_bytes());

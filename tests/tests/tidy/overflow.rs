@@ -1,6 +1,7 @@
 //! Which crates check for overflow in release builds (`overflow-checks` in the workspace's Cargo.toml): all but those of [`UNCHECKED`].
 //!
-//! A wrong sum in a gateway or an agent becomes a wrong decision about a fleet. There, a panic is better: it ends a request or a task, and says where.
+//! A wrong sum in a gateway or an agent becomes a wrong decision about a fleet. There, a panic is better: it ends a request or a task, and says
+//! where.
 
 use crate::tree::File;
 

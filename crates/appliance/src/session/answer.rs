@@ -10,7 +10,9 @@ use crate::worker::Worker;
 use delivery::in_memory::Held;
 use delivery::{End, Outgoing};
 use disk::{File, OpenError, ReadError};
-use http::{Asked, Entity, Field, LibraryPath, Part, Refusal, Request, Resource, Response};
+use http::{
+    Entity, Field, LibraryPath, Part, Refusal, RefusedRequest, Request, Resource, Response,
+};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -39,7 +41,7 @@ impl Session {
     /// Answers a request that could not be understood. The connection ends after it.
     pub(super) async fn refuse(&mut self, refusal: Refusal) -> Result<(), End> {
         let worker = Rc::clone(&self.worker);
-        let response = refused(&worker, refusal, Asked::Unparsed(&self.input));
+        let response = refused(&worker, refusal, RefusedRequest::Unparsed(&self.input));
         Box::pin(self.deliver(&worker, response, None, None, Instant::now())).await.map(|_| ())
     }
 
@@ -51,7 +53,7 @@ impl Session {
         request: Option<&Request>,
         started: Instant,
     ) -> Result<bool, End> {
-        let asked = request.map_or(Asked::Unparsed(&self.input), Asked::Request);
+        let asked = request.map_or(RefusedRequest::Unparsed(&self.input), RefusedRequest::Parsed);
         let (response, held) = hold(worker, response, asked);
         let (status, keep_alive) = (response.status, response.keep_alive);
         worker.numbers.count(Family::Responses, status_label(status));
@@ -111,7 +113,7 @@ impl Session {
 }
 
 /// Accounts for the memory that a response holds. If there is no room for it, it becomes a refusal.
-fn hold(worker: &Worker, response: Response, asked: Asked<'_>) -> (Response, Held) {
+fn hold(worker: &Worker, response: Response, asked: RefusedRequest<'_>) -> (Response, Held) {
     match worker.in_memory.hold(&response.body) {
         Some(held) => (response, held),
         None => {
@@ -320,7 +322,11 @@ pub(super) fn note_experience(worker: &Worker, request: &Request, path: &[u8], s
     }
 }
 
-fn refused<'a>(worker: &Worker, refusal: Refusal, asked: impl Into<Asked<'a>>) -> Response {
+fn refused<'a>(
+    worker: &Worker,
+    refusal: Refusal,
+    asked: impl Into<RefusedRequest<'a>>,
+) -> Response {
     refused_as(worker, refusal.as_str(), refusal, asked)
 }
 
@@ -329,7 +335,7 @@ pub(super) fn refused_as<'a>(
     worker: &Worker,
     reason: &'static str,
     refusal: Refusal,
-    asked: impl Into<Asked<'a>>,
+    asked: impl Into<RefusedRequest<'a>>,
 ) -> Response {
     worker.numbers.count(Family::Refusals, reason);
     worker.with_context(|context| http::refuse(refusal, asked, context))

@@ -15,7 +15,7 @@ use crate::worker::Worker;
 use crypt::{Alert, Handshake, HandshakeError, Progress, SessionInfo, Suite, Tls, Version};
 use delivery::room::Entering;
 use delivery::{Carrier, Channel, End, Link, Outgoing, Protection};
-use http::{Asked, BodyDrain, BodyProgress, Parse, Refusal, Request};
+use http::{BodyDrain, BodyProgress, Parse, Refusal, RefusedRequest, Request};
 use moving::Elsewhere;
 use net::Pass;
 use reactor::{now, timeout_at};
@@ -142,7 +142,7 @@ async fn shake_hands<C: Carrier>(
                 return Ok((channel, suited));
             }
             Err(HandshakeError::PlainHttp) => {
-                let asked = Asked::Unparsed(&input);
+                let asked = RefusedRequest::Unparsed(&input);
                 let response = worker
                     .with_context(|context| http::refuse(Refusal::HttpOnTlsPort, asked, context));
                 let outgoing = Outgoing::new(response.head, response.body, None);

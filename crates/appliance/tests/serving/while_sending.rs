@@ -288,8 +288,8 @@ fn a_viewer_that_will_send_no_more_gets_the_rest_of_the_film() {
     });
 }
 
-/// Bytes that the server has taken of what was written to `stream`, at least: neither end's TCP has them. Linux tells of each socket what waits in it,
-/// and counts what is not acknowledged yet at both ends.
+/// Bytes that the server has taken of what was written to `stream`, at least: neither end's TCP has them. Linux tells of each socket what waits
+/// in it, and counts what is not acknowledged yet at both ends.
 fn read_by_the_server(stream: &TcpStream, written: u64) -> u64 {
     let end = |port: u16| format!("0100007F:{port:04X}");
     let ends = [stream.local_addr().unwrap().port(), stream.peer_addr().unwrap().port()].map(end);

@@ -29,8 +29,8 @@ use crate::secrets::{Keys, NONCE_BYTES};
 /// How many records in a row may be empty (no data, or a warning). A guess: nobody needs two.
 const EMPTY_RECORDS_MAX: u8 = 16;
 
-/// How many key updates a peer may send at once; each record of data allows one more, and so does each part of a response that it takes. A guess: a client updates every
-/// 2^24 records or when a person types a command. Answering costs three HKDF expansions, and this limit keeps that in
+/// How many key updates a peer may send at once; each record of data allows one more, and so does each part of a response that it takes. A guess: a
+/// client updates every 2^24 records or when a person types a command. Answering costs three HKDF expansions, and this limit keeps that in
 /// proportion to the data records that are opened anyway.
 const KEY_UPDATES_MAX: u8 = 32;
 
