@@ -19,6 +19,14 @@ pub struct By {
     pub detail: String,
 }
 
+impl By {
+    /// As a gateway logs it.
+    pub(crate) fn line(&self, subject: &str) -> String {
+        let line = format!("{} by {}: {subject} {}", self.what, self.who, self.detail);
+        line.trim_end().to_owned()
+    }
+}
+
 impl Gateway {
     /// Changes the record of `name` to what `edit` makes of it. `edit` may be called several times.
     ///
@@ -50,9 +58,9 @@ impl Gateway {
                 None => Check::Absent(R::key(name)),
             };
             let (record, more) = edit(stored.map(|stored| stored.record))?;
-            let mut writes = vec![record.put(name)?, self.audit(by, &R::key(name))?];
+            let mut writes = vec![record.put(name)?];
             writes.extend(more);
-            match self.engine().commit(&[check], &writes).await {
+            match self.commit(by, &R::key(name), &[check], writes).await {
                 Err(StoreError::Conflict) => {}
                 Err(error) => return Err(error.into()),
                 Ok(_) => {
@@ -74,13 +82,23 @@ impl Gateway {
         let kind = R::FOLDER.trim_end_matches('/');
         let missing = || ApiError::NotFound(format!("there is no {kind} {name:?}"));
         let entry = self.engine().get(&key).await?.ok_or_else(missing)?;
-        let writes = [Write::Delete(key.clone()), self.audit(by, &key)?];
-        self.engine().commit(&[Check::At(key, entry.revision)], &writes).await?;
+        let writes = vec![Write::Delete(key.clone())];
+        let check = Check::At(key.clone(), entry.revision);
+        self.commit(by, &key, &[check], writes).await?;
         Ok(self.read_store().await?)
     }
 
-    /// A line of the audit log.
-    pub(crate) fn audit(&self, by: &By, subject: &str) -> Result<Write, ApiError> {
+    /// Makes changes with a line of the audit log, and logs them once they are made: what the store refuses was not changed.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn commit(
+        &self,
+        by: &By,
+        subject: &str,
+        checks: &[Check],
+        mut writes: Vec<Write>,
+    ) -> Result<(), StoreError> {
         let unix_millis = self.now().unix_millis;
         let record = AuditRecord {
             who: by.who.clone(),
@@ -89,9 +107,10 @@ impl Gateway {
             detail: by.detail.clone(),
             unix_millis,
         };
-        let line = format!("{} by {}: {subject} {}", by.what, by.who, by.detail);
-        self.tell(line.trim_end());
-        Ok(record.put(&AuditRecord::name(unix_millis, random_number()))?)
+        writes.push(record.put(&AuditRecord::name(unix_millis, random_number()))?);
+        self.engine().commit(checks, &writes).await?;
+        self.tell(&by.line(subject));
+        Ok(())
     }
 }
 

@@ -67,12 +67,12 @@ impl Gateway {
             |one: &Stored<TokenKeyRecord>| Check::At(TokenKeyRecord::key(&one.name), one.revision);
         let mut checks: Vec<_> = stored.iter().map(at).collect();
         checks.push(Check::Absent(key.clone()));
-        let mut writes = vec![new.put(&name)?, self.audit(by, &key)?];
+        let mut writes = vec![new.put(&name)?];
         for (name, record) in ending {
             writes.push(record.put(&name)?);
         }
         writes.extend(gone.iter().map(|name| Write::Delete(TokenKeyRecord::key(name))));
-        self.engine().commit(&checks, &writes).await?;
+        self.commit(by, &key, &checks, writes).await?;
         Ok(self.read_store().await?)
     }
 

@@ -21,7 +21,7 @@ use crate::live::{Absent, PlacedTitles, World};
 use crate::planning::{DryRun, dry_run};
 use crate::store::forgetting::claim;
 use crate::store::records::{PlanRecord, StoreRecord, load};
-use crate::store::{COMMIT_OPERATIONS_MAX, Check, LEADER, Write};
+use crate::store::{COMMIT_OPERATIONS_MAX, Check, LEADER};
 
 /// How often the gateway that leads looks whether the plan has to be put right.
 const LOOK: Duration = Duration::from_secs(2);
@@ -155,9 +155,8 @@ impl Gateway {
         let manifests = Some(new.into_iter().collect());
         let record = PlanRecord { manifests, planned_unix_seconds };
         let key = PlanRecord::key("");
-        let writes: [Write; 2] = [record.put("")?, self.audit(by, &key)?];
         let checks = [fence, &[check]].concat();
-        self.engine().commit(&checks, &writes).await?;
+        self.commit(by, &key, &checks, vec![record.put("")?]).await?;
         // What was changed holds at once, not only at the next poll.
         self.read_store().await?;
         told.is_applied = true;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fleet::{
@@ -90,7 +90,10 @@ impl Running {
             plan_every: None,
             new_fleet: NewFleet { name: name("films"), policy, signs_addresses: false },
             decisions_bytes_max: 1 << 20,
-            log: |line| eprintln!("gateway: {line}"),
+            log: |line| {
+                eprintln!("gateway: {line}");
+                LOG.lock().expect("no panic in it").push(line.to_owned());
+            },
         };
         let gateway = Gateway::start(options).await.expect("it starts");
         let (stop, stopped) = oneshot::channel();
@@ -259,6 +262,14 @@ impl Running {
             live.handle_inventory(&name(node), inventory).expect("it is taken");
         }
     }
+}
+
+/// What all gateways of this process have logged.
+static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// How many lines of a gateway's log have this in them. It names something that no other test names.
+pub(crate) fn logged(text: &str) -> usize {
+    LOG.lock().expect("no panic in it").iter().filter(|line| line.contains(text)).count()
 }
 
 async fn bind() -> TcpListener {

@@ -4,6 +4,7 @@ mod fleet;
 mod gateways;
 mod hostile;
 mod keys;
+mod logged;
 mod openapi;
 mod pki;
 mod placing;
