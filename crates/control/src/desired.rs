@@ -162,6 +162,17 @@ impl Records {
     }
 
     fn all<R: StoreRecord>(&self, problems: &mut Vec<String>) -> Vec<(String, R)> {
+    /// The fleet's own record, if it can be read.
+    pub(crate) fn fleet(&self) -> Option<FleetRecord> {
+        let text = self.texts.get(FleetRecord::FOLDER)?;
+        FleetRecord::read(FleetRecord::FOLDER, text.as_bytes()).ok()
+    }
+
+    /// When titles, the plan and the keys of viewers' tokens last changed. None of these falls within an epoch.
+    pub(crate) fn revisions(&self) -> [u64; 3] {
+        [self.titles_revision, self.plan_revision, self.token_keys_revision]
+    }
+
         let below = self.texts.range(R::FOLDER.to_owned()..);
         let below = below.take_while(|(key, _)| key.starts_with(R::FOLDER));
         let mut read = Vec::new();

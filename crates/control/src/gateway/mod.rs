@@ -17,6 +17,7 @@ mod manifests;
 mod placing;
 mod popularity;
 mod publish;
+mod put_back;
 mod source;
 mod start;
 mod work;
@@ -48,6 +49,7 @@ use crate::store::records::PrivateBytes;
 use crate::store::{Election, Engine, Objects, StoreError};
 use crate::token_keys::Signer;
 use manifests::KnownManifests;
+use put_back::Newest;
 
 /// A running gateway. Everything it does is done by its methods; what listens on sockets is in `serve.rs`.
 pub struct Gateway {
@@ -86,6 +88,8 @@ pub struct Gateway {
     answered: Mutex<BTreeMap<&'static str, u64>>,
     refused: Mutex<BTreeMap<&'static str, u64>>,
     known: RwLock<Arc<Known>>,
+    /// The newest state of the store that was seen.
+    newest: Mutex<Newest>,
     /// Held while the store is read: what was read earlier must not replace what was read later.
     reading: tokio::sync::Mutex<()>,
     /// The line of JSON that the fleet page gets each second.
@@ -219,7 +223,7 @@ impl Gateway {
 
     /// What is wrong with the store, if anything is.
     pub fn store_problem(&self) -> Option<String> {
-        self.known().store_problem.clone()
+        self.known().store_problem.clone().or_else(|| lock(&self.newest).problem())
     }
 
     /// Counts a refused request of an operator.

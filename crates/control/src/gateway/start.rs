@@ -13,6 +13,7 @@ use identity::{Authority, RefusalLog};
 use tokio::sync::watch;
 
 use super::first_start::{NewFleet, make_fleet, random};
+use super::put_back::Newest;
 use super::{Gateway, Known};
 use crate::clock::Clock;
 use crate::desired::{Operators, Records, Wishes};
@@ -96,6 +97,8 @@ impl From<BadRecord> for GatewayError {
 struct Beginning {
     records: Records,
     store_problem: Option<String>,
+    /// The newest state of the store that this gateway has seen in earlier runs.
+    newest: Newest,
 }
 
 impl Gateway {
@@ -159,6 +162,7 @@ impl Gateway {
             answered: Mutex::default(),
             refused: Mutex::default(),
             known: RwLock::new(Arc::new(Known::nothing())),
+            newest: Mutex::new(beginning.newest),
             reading: Default::default(),
             page: watch::Sender::new(Bytes::new()),
             log,
@@ -205,18 +209,27 @@ async fn begin(
         Ok(records)
     };
     match read.await {
-        Ok(records) => Ok(Beginning { records, store_problem: None }),
+        Ok(records) => {
+            // A copy that cannot be read says nothing.
+            let kept = kept_records(state).ok().flatten();
+            let newest = kept.as_ref().and_then(Newest::of).unwrap_or_default();
+            Ok(Beginning { records, store_problem: None, newest })
+        }
         Err(GatewayError::Store(error @ StoreError::Unavailable(_))) => {
-            let kept = state.read_store();
-            let kept = kept.map_err(|error| GatewayError::folder(state.path(), &error))?;
-            let Some(kept) = kept else { return Err(error.into()) };
-            let records = serde_json::from_slice(&kept).map_err(|error| {
-                GatewayError::Folder(state.path().join("store.json"), error.to_string())
-            })?;
-            Ok(Beginning { records, store_problem: Some(error.to_string()) })
+            let Some(records) = kept_records(state)? else { return Err(error.into()) };
+            let newest = Newest::of(&records).unwrap_or_default();
+            Ok(Beginning { records, store_problem: Some(error.to_string()), newest })
         }
         Err(error) => Err(error),
     }
+}
+
+/// What the store said when this gateway read it last.
+fn kept_records(state: &StateFolder) -> Result<Option<Records>, GatewayError> {
+    let kept = state.read_store();
+    let kept = kept.map_err(|error| GatewayError::folder(state.path(), &error))?;
+    let read = kept.map(|kept| serde_json::from_slice(&kept)).transpose();
+    read.map_err(|error| GatewayError::Folder(state.path().join("store.json"), error.to_string()))
 }
 
 /// If a backup was restored since this gateway ran, then what it knows to be revoked or withdrawn stays so, before anybody is steered. Returns

@@ -193,7 +193,7 @@ impl Gateway {
     /// What the fleet page gets now.
     pub(crate) fn page_line(&self) -> Bytes {
         let now = self.now();
-        let known = self.known();
+        let problem = self.store_problem();
         let (decisions, moves) = {
             let mut counted = self.moves();
             (counted.counts(), counted.told(now.unix_seconds()))
@@ -203,7 +203,7 @@ impl Gateway {
             fullbore: env!("CARGO_PKG_VERSION"),
             fleet: self.fleet_name.as_str(),
             leader: self.election.term().map(|_| self.name.as_str()),
-            store: StoreState { engine: self.engine_name, problem: known.store_problem.as_deref() },
+            store: StoreState { engine: self.engine_name, problem: problem.as_deref() },
             decisions,
             moves,
             view: self.live.view(now),
@@ -241,7 +241,9 @@ impl Gateway {
                 self.tell(problem);
             }
         }
-        if revision.is_some() && known.records != records {
+        // From this gateway's own disk there is nothing to learn, and what is older must not replace what is there.
+        let is_newest = self.note_newest(&records);
+        if revision.is_some() && known.records != records && is_newest {
             self.keep(&records);
         }
         let world = std::mem::take(&mut wishes.world);

@@ -1,11 +1,13 @@
 //! A gateway that starts again, with its store and without.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fleet::State;
 use fullbore_control::store::backup::{Tombstones, back_up, restore};
 use fullbore_control::store::{
-    Check, Engine, Entry, FolderStore, Objects, StoreAnswer, StoreError, Write,
+    Check, Engine, Entry, FolderStore, LEADER, Objects, StoreAnswer, StoreError, Write,
 };
 use serde_json::json;
 
@@ -107,6 +109,58 @@ async fn a_restored_store_does_not_bring_back_what_the_gateway_knows_to_be_revok
     let live = fleet.gateway.live();
     assert!(live.is_revoked(&name("n1")) && !live.is_revoked(&name("n2")));
     fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_was_put_back_without_a_restore_is_told_to_operators() {
+    let folder = folder();
+    let fleet = Running::start(folder.path()).await;
+    let (file, objects) = (folder.path().join("backup"), folder.path().join("objects"));
+    let objects = Objects::open(&objects.display().to_string()).expect("objects");
+    fleet.done("/api/v1/keys/roll", json!({})).await;
+    fleet.stop().await;
+    copy_store(folder.path(), "store", "copy");
+    let fleet = Running::start(folder.path()).await;
+    fleet.done("/api/v1/keys/distrust", json!({})).await;
+    fleet.stop().await;
+    // Somebody puts the copy of the folder back.
+    std::fs::remove_dir_all(folder.path().join("store")).expect("removed");
+    copy_store(folder.path(), "copy", "store");
+    let fleet = Running::start(folder.path()).await;
+    let problem = async |fleet: &Running| {
+        let nodes = fleet.get("/api/v1/nodes").await;
+        let metrics = fleet.text("/metrics").await;
+        let is_counted = metrics.contains("\nfullbore_fleet_store_problem 1\n");
+        (nodes["store_problem"].as_str().unwrap_or_default().to_owned(), is_counted)
+    };
+    let (told, is_counted) = problem(&fleet).await;
+    assert!(told.contains("put back without") && is_counted, "{told}");
+    fleet.stop().await;
+    // It is so at the next start, too.
+    let fleet = Running::start(folder.path()).await;
+    assert_eq!(problem(&fleet).await, (told, true));
+    // What it says to do helps.
+    back_up(fleet.gateway.engine(), &objects, &file, 1).await.expect("backed up");
+    fleet.stop().await;
+    let engine = FolderStore::open(&folder.path().join("store")).expect("a store");
+    // A gateway that stops gives up its lead, or it ends by itself.
+    let is_led = async || engine.get(LEADER).await.expect("it answers").is_some();
+    while is_led().await {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    restore(&engine, &objects, &file, &Tombstones::default(), 2).await.expect("restored");
+    drop(engine);
+    let fleet = Running::start(folder.path()).await;
+    assert_eq!(problem(&fleet).await, (String::new(), false));
+    fleet.stop().await;
+}
+
+fn copy_store(folder: &Path, from: &str, to: &str) {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().mode(0o700).create(folder.join(to)).expect("made");
+    for entry in std::fs::read_dir(folder.join(from)).expect("listed").flatten() {
+        std::fs::copy(entry.path(), folder.join(to).join(entry.file_name())).expect("copied");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -51,8 +51,11 @@ pub(super) const FLEET_FROZEN: Metric = Metric::new(
     "1 while this gateway doubts that it hears its nodes.",
 );
 
-pub(super) const FLEET_STORE_PROBLEM: Metric =
-    Metric::new(Kind::Gauge, "fullbore_fleet_store_problem", "1 while the store takes no changes.");
+pub(super) const FLEET_STORE_PROBLEM: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_fleet_store_problem",
+    "1 while the store takes no changes, or is an old copy that was put back without a restore.",
+);
 
 pub(super) const FLEET_RECEIPTS_WAITING: Metric = Metric::new(
     Kind::Gauge,
