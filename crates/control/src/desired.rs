@@ -13,21 +13,22 @@ use fleet::{
 use placement::{Pin, PinScope, PlacementPolicy};
 use serde::{Deserialize, Serialize};
 
-use crate::live::{AllowList, WantedDrain, WantedNode, World};
+use crate::live::{AllowList, JoinedNode, WantedDrain, WantedNode, World};
 use crate::store::backup::Tombstones;
 use crate::store::records::{
     FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PinnedScope, PinsRecord,
-    PlacementRecord, PlanRecord, PrivateBytes, Role, SecretRecord, SiteRecord, StoreRecord,
-    TitleRecord, TokenKeyRecord, ViewerCertificateRecord, Wanted,
+    PlacementRecord, PlanRecord, PrivateBytes, RevokedNameRecord, Role, SecretRecord, SiteRecord,
+    StoreRecord, TitleRecord, TokenKeyRecord, ViewerCertificateRecord, Wanted,
 };
 use crate::store::{Engine, Entry, StoreError};
 use crate::token_keys::{Signer, TokenKeys};
 
 /// The kinds of records that a gateway needs, secrets among them: it answers machines without a store, too.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     FleetRecord::FOLDER,
     SiteRecord::FOLDER,
     NodeRecord::FOLDER,
+    RevokedNameRecord::FOLDER,
     TitleRecord::FOLDER,
     PinsRecord::FOLDER,
     PlacementRecord::FOLDER,
@@ -112,6 +113,14 @@ struct AllSites {
     files: BTreeMap<Name, Digest>,
 }
 
+/// Nodes, by which certificates they are themselves, and names that no node gets.
+#[derive(Default)]
+struct AllNodes {
+    nodes: BTreeMap<Name, WantedNode>,
+    joined: BTreeMap<Name, JoinedNode>,
+    revoked_names: BTreeSet<Name>,
+}
+
 /// Titles that nodes hold, those of them that nodes bring at once, and versions that no node may serve.
 #[derive(Default)]
 struct AllTitles {
@@ -153,15 +162,6 @@ impl Records {
         GatewayRecord::read(&key, text.as_bytes()).ok()
     }
 
-    /// What they say is revoked or withdrawn.
-    pub(crate) fn tombstones(&self) -> Tombstones {
-        let entry = |(key, text): (&String, &String)| {
-            (key.clone(), Entry { value: text.as_bytes().to_vec(), revision: 0 })
-        };
-        Tombstones::of_entries(&self.texts.iter().map(entry).collect::<Vec<_>>())
-    }
-
-    fn all<R: StoreRecord>(&self, problems: &mut Vec<String>) -> Vec<(String, R)> {
     /// The fleet's own record, if it can be read.
     pub(crate) fn fleet(&self) -> Option<FleetRecord> {
         let text = self.texts.get(FleetRecord::FOLDER)?;
@@ -173,6 +173,15 @@ impl Records {
         [self.titles_revision, self.plan_revision, self.token_keys_revision]
     }
 
+    /// What they say is revoked or withdrawn.
+    pub(crate) fn tombstones(&self) -> Tombstones {
+        let entry = |(key, text): (&String, &String)| {
+            (key.clone(), Entry { value: text.as_bytes().to_vec(), revision: 0 })
+        };
+        Tombstones::of_entries(&self.texts.iter().map(entry).collect::<Vec<_>>())
+    }
+
+    fn all<R: StoreRecord>(&self, problems: &mut Vec<String>) -> Vec<(String, R)> {
         let below = self.texts.range(R::FOLDER.to_owned()..);
         let below = below.take_while(|(key, _)| key.starts_with(R::FOLDER));
         let mut read = Vec::new();
@@ -197,7 +206,7 @@ impl Records {
         let authority = self.secret("ca")?;
         let operators = self.operators(&mut problems);
         let AllSites { sites, allowed, files } = self.sites(&operators, &mut problems);
-        let nodes = self.nodes(&sites, &mut problems);
+        let AllNodes { nodes, joined, revoked_names } = self.nodes(&sites, &mut problems);
         let AllTitles { titles, at_once, series, withdrawn } = self.titles(&mut problems);
         let keys = self.all::<TokenKeyRecord>(&mut problems);
         let keys = TokenKeys::new(keys, &mut problems);
@@ -210,6 +219,8 @@ impl Records {
             allowed,
             refused: BTreeMap::new(),
             nodes,
+            joined,
+            revoked_names,
             titles_revision: self.titles_revision.max(self.plan_revision),
             titles,
             at_once,
@@ -269,21 +280,27 @@ impl Records {
         all
     }
 
-    fn nodes(
-        &self,
-        sites: &BTreeMap<Name, Site>,
-        problems: &mut Vec<String>,
-    ) -> BTreeMap<Name, WantedNode> {
-        let mut nodes = BTreeMap::new();
-        for (name, record) in self.all::<NodeRecord>(problems) {
+    fn nodes(&self, sites: &BTreeMap<Name, Site>, problems: &mut Vec<String>) -> AllNodes {
+        let mut all = AllNodes::default();
+        let names = self.all::<RevokedNameRecord>(problems).into_iter();
+        all.revoked_names.extend(names.filter_map(|(name, _)| name.parse().ok()));
+        for (name, mut record) in self.all::<NodeRecord>(problems) {
             let Ok(name) = name.parse::<Name>() else { continue };
             if !sites.contains_key(&record.place.site) {
+                // After a restore, the site of a node that is revoked may be gone.
+                if record.revoked.is_some() {
+                    all.revoked_names.insert(name);
+                    continue;
+                }
                 problems.push(format!("node {name} is at {}, which is no site", record.place.site));
                 continue;
             }
-            nodes.insert(name, wanted(record));
+            let serials = std::mem::take(&mut record.serials);
+            let unix_seconds = record.joined_unix_seconds;
+            all.joined.insert(name.clone(), JoinedNode { unix_seconds, serials });
+            all.nodes.insert(name, wanted(record));
         }
-        nodes
+        all
     }
 
     fn titles(&self, problems: &mut Vec<String>) -> AllTitles {

@@ -9,6 +9,7 @@ use axum::Router;
 use axum::extract::{ConnectInfo, Request};
 use axum::middleware::map_request;
 use crypt::Certificates;
+use fleet::host_of_url;
 use identity::{
     AcceptBounds, Guest, GuestListener, OperatorAuthority, RefusalLog, guest_bounds, guest_config,
 };
@@ -97,6 +98,7 @@ pub async fn serve(
         authority: Arc::clone(gateway.authority()),
         gateway: gateway.name().clone(),
         hosts: options.hosts,
+        public_host: options.public_url.as_deref().map(|url| host_of_url(url).to_owned()),
         snapshot_key: gateway.live().snapshot_key(),
         refusals: Arc::clone(gateway.refusals()),
         node_lifetime: options.node_lifetime,

@@ -22,8 +22,12 @@ const STORE: &str = "store.json";
 /// The token of the operator that the first start makes.
 const ADMIN_TOKEN: &str = "admin.token";
 
-/// Lines of the audit log that the store no longer has.
+/// Lines of the audit log that the store no longer has, and those before them.
 const OLD_AUDIT: &str = "audit.jsonl";
+const OLDER_AUDIT: &str = "audit.jsonl.1";
+
+/// Each of the two files has some 200,000 lines at most. When the first is full it takes the place of the second, whose lines are gone then.
+const OLD_AUDIT_BYTES_MAX: u64 = 64 << 20;
 
 const DOCUMENTS: &str = "documents";
 
@@ -102,6 +106,18 @@ impl StateFolder {
     /// # Errors
     /// Those of writing.
     pub fn append_audit(&self, lines: &str) -> io::Result<()> {
+        self.append_audit_within(lines, OLD_AUDIT_BYTES_MAX)
+    }
+
+    fn append_audit_within(&self, lines: &str, bytes_max: u64) -> io::Result<()> {
+        let length = match fs::metadata(self.old_audit()) {
+            Ok(there) => there.len(),
+            Err(error) if error.kind() == ErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+        if length > 0 && length + lines.len() as u64 > bytes_max {
+            fs::rename(self.old_audit(), self.0.join(OLDER_AUDIT))?;
+        }
         let mut options = OpenOptions::new();
         let mut file = options.append(true).create(true).mode(0o600).open(self.old_audit())?;
         file.write_all(lines.as_bytes())?;
@@ -283,6 +299,22 @@ mod tests {
         });
         let kept = state.read_store().expect("read").expect("there");
         assert!(texts.iter().any(|text| text[..] == kept[..]), "{} bytes", kept.len());
+    }
+
+    #[test]
+    fn old_lines_of_the_audit_log_take_bounded_room() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = StateFolder::open(folder.path()).expect("made");
+        for line in 0..50 {
+            state.append_audit_within(&format!("{line:07}\n"), 80).expect("written");
+        }
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("there");
+        let lines: Vec<_> = (30..50).map(|line| format!("{line:07}\n")).collect();
+        assert_eq!(
+            (read(OLDER_AUDIT), read(OLD_AUDIT)),
+            (lines[..10].concat(), lines[10..].concat())
+        );
+        assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 3, "and documents");
     }
 
     #[test]

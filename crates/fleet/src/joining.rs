@@ -1,10 +1,8 @@
 //! What a box sends to join, what it gets back, and what every node knows of its fleet.
 
-use std::net::Ipv6Addr;
-
 use serde::{Deserialize, Serialize};
 
-use crate::snapshot::check_host;
+use crate::host::{check_host, check_node_host};
 use crate::{Digest, Name, NodeKind, NodePlace, OutOfBounds, PublicKey};
 
 /// Most gateways that a node beats to.
@@ -152,7 +150,7 @@ impl JoinRequest {
         if self.token.len() > TOKEN_BYTES_MAX {
             return Err(OutOfBounds("token is longer than 256 bytes"));
         }
-        check_own_host(&self.host)?;
+        check_node_host(&self.host)?;
         check_request(&self.request)
     }
 }
@@ -179,16 +177,6 @@ impl RenewRequest {
     }
 }
 
-/// Whether `host` can be the host of a box: without a port, because all nodes of a fleet have one.
-fn check_own_host(host: &str) -> Result<(), OutOfBounds> {
-    check_host(host)?;
-    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    match bare.contains(['[', ']', ':']) && bare.parse::<Ipv6Addr>().is_err() {
-        true => Err(OutOfBounds("a host has a port, or is no address: name it without a port")),
-        false => Ok(()),
-    }
-}
-
 fn check_version(version: u32) -> Result<(), OutOfBounds> {
     if version == 1 {
         return Ok(());
@@ -205,17 +193,7 @@ fn check_request(pem: &str) -> Result<(), OutOfBounds> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Keys, check_gateways, check_own_host};
-
-    #[test]
-    fn a_box_s_host_has_no_port() {
-        for good in ["box1.example", "192.0.2.7", "::1", "[::1]"] {
-            assert!(check_own_host(good).is_ok(), "{good}");
-        }
-        for bad in ["", "box1.example:443", "192.0.2.7:80", "[::1]:80", "http://a", "a:b"] {
-            assert!(check_own_host(bad).is_err(), "{bad}");
-        }
-    }
+    use super::{Keys, check_gateways};
 
     #[test]
     fn gateways_are_one_to_five_https_addresses() {

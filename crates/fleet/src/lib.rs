@@ -20,6 +20,7 @@ mod evicting;
 mod gone;
 mod grant;
 mod heartbeat;
+mod host;
 mod inventory;
 mod joining;
 mod name;
@@ -45,6 +46,7 @@ pub use heartbeat::{
     ASKS_MAX, Condition, FillProgress, Heartbeat, HeartbeatAnswer, Load, NotMe, Receipt,
     ReceiptState, Sighting,
 };
+pub use host::{check_node_host, host_of_url, is_own_machine, plain_host};
 pub use inventory::{Desired, Inventory};
 pub use joining::{
     GATEWAYS_MAX, JoinAnswer, JoinRequest, Keys, RenewAnswer, RenewRequest, check_gateways,

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::check_host;
 use crate::{
     Name, NodeKind, NodePlace, NotMe, OutOfBounds, Prefix, PublishedTitle, ServedAt, State,
 };
@@ -212,13 +213,4 @@ impl FleetSnapshot {
         }
         Ok(())
     }
-}
-
-/// Whether `host` can be the host of a URL.
-pub(crate) fn check_host(host: &str) -> Result<(), OutOfBounds> {
-    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:[]".contains(&byte);
-    if host.is_empty() || host.len() > 253 || !host.bytes().all(is_host) {
-        return Err(OutOfBounds("a host is neither a name nor an address"));
-    }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! `fullbore control`: runs a gateway of a fleet, and asks a running one.
 
 mod ask;
+mod chain;
 mod fill;
 mod placing;
 mod plan_report;

@@ -1,13 +1,9 @@
 //! Hosts and addresses on the command line that others are told: a mistake in one would show where nobody looks for it.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use crate::bad_value::BadValue;
-
-/// RFC 1035, section 2.3.4.
-const NAME_BYTES_MAX: usize = 253;
-const LABEL_BYTES_MAX: usize = 63;
 
 /// A host name or an IP address, as certificates name it: IPv6 without brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,21 +18,11 @@ impl FromStr for Host {
             return Ok(Self(address.to_string()));
         }
         let wanted = "a host name or an IP address, without scheme and port, such as box1.example or 192.0.2.7";
-        match text.parse::<IpAddr>().is_ok() || is_name(text) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(BadValue::new(text, wanted)),
+        match fleet::check_node_host(text) {
+            Ok(()) => Ok(Self(text.to_owned())),
+            Err(_) => Err(BadValue::new(text, wanted)),
         }
     }
-}
-
-fn is_name(text: &str) -> bool {
-    let is_label = |label: &str| {
-        (1..=LABEL_BYTES_MAX).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    text.len() <= NAME_BYTES_MAX && text.split('.').all(is_label)
 }
 
 #[cfg(test)]
@@ -50,7 +36,19 @@ mod tests {
             assert_eq!(host(good).as_deref(), Some(good));
         }
         assert_eq!(host("[::1]").as_deref(), Some("::1"));
-        for bad in ["", "a:80", "[::1]:80", "https://a", "a b", "a..b", "-a", "a_b", "a/b", "[a]"] {
+        for bad in [
+            "",
+            "a:80",
+            "[::1]:80",
+            "https://a",
+            "a b",
+            "a..b",
+            "-a",
+            "a_b",
+            "a/b",
+            "[a]",
+            "1.2.3.4.5",
+        ] {
             assert_eq!(host(bad), None, "{bad}");
         }
     }

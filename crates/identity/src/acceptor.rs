@@ -159,7 +159,7 @@ pub(crate) fn refused(
     if now_unix_seconds >= peer.expires_unix_seconds {
         return Some(RefusalReason::Expired);
     }
-    match register.standing(&peer.node, &peer.serial) {
+    match register.standing(peer) {
         NodeStanding::Good => None,
         NodeStanding::Revoked => Some(RefusalReason::Revoked),
         NodeStanding::Unknown => Some(RefusalReason::UnknownNode),

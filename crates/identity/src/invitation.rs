@@ -155,11 +155,12 @@ impl Invitation {
     }
 }
 
-/// The command for the new box. HOST is for the operator to fill in: the name or address under which viewers reach the box.
-pub fn join_command(gateways: &[String], token: &InvitationToken) -> String {
+/// The command for the new box. If no host is given, HOST is for the operator to fill in: the name or address under which viewers reach the box.
+pub fn join_command(gateways: &[String], token: &InvitationToken, host: Option<&str>) -> String {
     format!(
-        "fullbore join {} --token {token} --state /var/lib/fullbore --host HOST",
-        gateways.join(" ")
+        "fullbore join {} --token {token} --state /var/lib/fullbore --host {}",
+        gateways.join(" "),
+        host.unwrap_or("HOST")
     )
 }
 
@@ -248,8 +249,10 @@ mod tests {
     fn the_printed_command_has_all_that_a_box_needs() {
         let (_, token) = drawn(None);
         let gateways = ["https://a:8702".to_owned(), "https://b:8702".to_owned()];
-        let command = join_command(&gateways, &token);
+        let command = join_command(&gateways, &token, None);
         assert!(command.starts_with("fullbore join https://a:8702 https://b:8702 --token "));
-        assert!(command.contains(&token.to_string()));
+        assert!(command.contains(&token.to_string()) && command.ends_with(" --host HOST"));
+        let command = join_command(&gateways, &token, Some("box1.example"));
+        assert!(command.ends_with(" --host box1.example"));
     }
 }

@@ -46,8 +46,6 @@ pub use viewer_certificate::{
     BadViewerCertificate, ViewerKey, check_viewer_chain, check_viewer_request, has_private_key,
 };
 
-use fleet::Name;
-
 /// Whether a node may speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeStanding {
@@ -62,8 +60,8 @@ pub enum NodeStanding {
 /// Who knows the fleet's nodes. It answers from memory: it is asked for each request, and twice a second for each open
 /// connection.
 pub trait Register: Send + Sync + 'static {
-    /// Whether `node` may speak with the certificate of that serial number.
-    fn standing(&self, node: &Name, serial: &Serial) -> NodeStanding;
+    /// Whether the node that a certificate names may speak with it.
+    fn standing(&self, certificate: &NodeCertificate) -> NodeStanding;
 }
 
 /// Draws random bytes.

@@ -37,6 +37,8 @@ pub enum RefusalReason {
     BadSigningRequest,
     /// Another node has the name.
     NameTaken,
+    /// Another node, or a gateway, has the host.
+    HostTaken,
     /// A node spoke for another.
     OtherName,
     /// What the node said is older than what it said before.
@@ -61,7 +63,7 @@ pub enum RefusalReason {
 
 impl RefusalReason {
     /// All reasons.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::OtherAuthority,
         Self::Expired,
         Self::NotANode,
@@ -79,6 +81,7 @@ impl RefusalReason {
         Self::TokenForOther,
         Self::BadSigningRequest,
         Self::NameTaken,
+        Self::HostTaken,
         Self::OtherName,
         Self::Stale,
         Self::BodyTooLarge,
@@ -122,6 +125,7 @@ impl RefusalReason {
             Self::TokenForOther => "token_for_other",
             Self::BadSigningRequest => "bad_signing_request",
             Self::NameTaken => "name_taken",
+            Self::HostTaken => "host_taken",
             Self::OtherName => "other_name",
             Self::Stale => "stale",
             Self::BodyTooLarge => "body_too_large",

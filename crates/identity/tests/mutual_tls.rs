@@ -12,9 +12,9 @@ use axum::extract::ConnectInfo;
 use axum::routing::get;
 use fleet::{Digest, Name};
 use fullbore_identity::{
-    AcceptBounds, Acceptor, Authority, Caller, Credentials, GatewayTls, NODE_LIFETIME, NodeKey,
-    NodeStanding, RefusalLog, RefusalReason, Register, Serial, SigningRequest, client_config,
-    joining_config,
+    AcceptBounds, Acceptor, Authority, Caller, Credentials, GatewayTls, NODE_LIFETIME,
+    NodeCertificate, NodeKey, NodeStanding, RefusalLog, RefusalReason, Register, SigningRequest,
+    client_config, joining_config,
 };
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -42,8 +42,8 @@ impl Says {
 }
 
 impl Register for Says {
-    fn standing(&self, node: &Name, _serial: &Serial) -> NodeStanding {
-        if node.as_str() == "stranger" {
+    fn standing(&self, certificate: &NodeCertificate) -> NodeStanding {
+        if certificate.node.as_str() == "stranger" {
             return NodeStanding::Unknown;
         }
         if self.0.load(Relaxed) == 1 { NodeStanding::Revoked } else { NodeStanding::Good }

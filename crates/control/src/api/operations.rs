@@ -270,6 +270,7 @@ pub static OPERATIONS: &[Operation] = &[
             maybe("region", Text, "The region of the site, if that is to be made."),
             maybe("rack", Text, "Its rack, if the site has several."),
             maybe("node", Text, "The only name that it may take."),
+            maybe("host", Text, "The only host that it may have; a gateway's own, too."),
             maybe("kind", Text, "storage, flash or global."),
             maybe("seconds", Whole, "How long the invitation holds; a day if left out."),
         ],

@@ -1,6 +1,6 @@
 //! Sites, clusters, invitations, and how viewers are answered.
 
-use fleet::{Name, NodeKind, NodePlace, SteeringPolicy};
+use fleet::{Name, NodeKind, NodePlace, SteeringPolicy, check_node_host};
 use identity::InvitationToken;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -84,6 +84,10 @@ pub(super) async fn invite(call: Call) -> Answer {
             .map_err(|_| ApiError::Wrong("kind is storage, flash or global".to_owned()))
     })?;
     let node = call.text("node").map(name).transpose()?;
+    let host = call.text("host").map(str::to_owned);
+    if let Some(Err(why)) = host.as_deref().map(check_node_host) {
+        return Err(ApiError::Wrong(format!("host cannot be that of a node: {why}")));
+    }
     let seconds = call.whole("seconds").unwrap_or(INVITE_SECONDS);
     if !(1..=INVITE_SECONDS_MAX).contains(&seconds) {
         return Err(ApiError::Wrong(
@@ -97,6 +101,7 @@ pub(super) async fn invite(call: Call) -> Answer {
         place,
         kind,
         node,
+        host,
         made_unix_seconds: now,
         expires_unix_seconds: now + seconds,
         used: None,
@@ -109,7 +114,8 @@ pub(super) async fn invite(call: Call) -> Answer {
         }
     };
     call.gateway.change(&by, token.id(), new).await?;
-    let command = identity::join_command(&call.gateway.live().world().gateways, &token);
+    let gateways = &call.gateway.live().world().gateways;
+    let command = identity::join_command(gateways, &token, record.host.as_deref());
     object(json!({
         "id": token.id(), "token": token.to_string(), "command": command,
         "expires_unix_seconds": now + seconds
@@ -122,7 +128,8 @@ pub(super) async fn invites(call: Call) -> Answer {
     let shown = invites.into_iter().map(|invite| {
         json!({
             "id": invite.name, "place": invite.record.place, "kind": invite.record.kind,
-            "node": invite.record.node, "expires_unix_seconds": invite.record.expires_unix_seconds,
+            "node": invite.record.node, "host": invite.record.host,
+            "expires_unix_seconds": invite.record.expires_unix_seconds,
             "used_by": invite.record.used.map(|used| used.node)
         })
     });

@@ -11,14 +11,15 @@ mod doubt;
 #[cfg(test)]
 mod feed_tests;
 mod feeds;
+mod joined;
 mod node;
 mod opinions;
 mod placed;
 #[cfg(test)]
 mod placed_tests;
 mod plan_basis;
-mod shelf;
 mod refused;
+mod shelf;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,7 @@ pub use self::allow_list::{AllowList, Sifted};
 pub use self::core::{Core, PopularityCounts};
 pub use self::feeds::FEED_HOLDS;
 pub(crate) use self::feeds::told_refused;
+pub use self::joined::JoinedNode;
 pub use self::node::SILENCE_OF_DEATH;
 pub use self::placed::{PlacedCopy, PlacedTitles};
 pub use self::plan_basis::{Absent, LeftOutNode, PlanBasis};
@@ -152,21 +154,19 @@ impl Live {
         self.core().handle_heartbeat(from, beat, now)
     }
 
-    /// [`Core::handle_inventory`].
-    ///
     /// [`Core::note_refused`].
     pub fn note_refused(&self, from: &Name, text: &str, now: Now) {
         self.core().note_refused(from, text, now);
     }
 
+    /// [`Core::handle_inventory`].
+    ///
     /// # Errors
     /// [`Unheard`].
     pub fn handle_inventory(&self, from: &Name, inventory: Inventory) -> Result<(), Unheard> {
         self.core().handle_inventory(from, inventory)
     }
 
-    /// [`Core::handle_routes`].
-    ///
     /// [`Core::handle_summed_inventory`].
     ///
     /// # Errors
@@ -180,6 +180,8 @@ impl Live {
         self.core().handle_summed_inventory(from, inventory, digest)
     }
 
+    /// [`Core::handle_routes`].
+    ///
     /// # Errors
     /// [`Unheard`].
     pub fn handle_routes(

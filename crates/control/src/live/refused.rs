@@ -11,8 +11,8 @@ const REFUSAL_HOLDS: Duration = Duration::from_secs(30);
 const RIVALS_WITHIN: Duration = Duration::from_secs(60);
 
 /// What operators read of two machines that speak as one node.
-pub(super) const TWO_MACHINES: &str = "two machines speak as this node: one of them is a clone, or runs with a copy of the node's state folder. Stop that one, remove its \
-     state folder, and let it join by an invitation of its own; if you know of no second machine, somebody has copied the node's key: revoke the node";
+pub(super) const TWO_MACHINES: &str = "two machines speak as this node: stop the clone, or whatever runs with a copy of the node's state folder, and let it join by an \
+     invitation of its own; if there is none, somebody has the node's key: revoke the node";
 
 /// The heartbeats of one node that were refused.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! What the operator wants: the store's records, put together.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fleet::{
@@ -12,6 +12,7 @@ use fleet::{
 use placement::{Pin, PlacementPolicy};
 
 use super::allow_list::{AllowList, Sifted};
+use super::joined::JoinedNode;
 use super::placed::PlacedTitles;
 
 /// The desired world. Nothing in it beats: it changes when an operator, or a machine that joins, changes it.
@@ -29,6 +30,10 @@ pub struct World {
     pub refused: BTreeMap<Name, Sifted>,
     /// Nodes, by name. Each is at one of the sites.
     pub nodes: BTreeMap<Name, WantedNode>,
+    /// By which certificates each of them is itself.
+    pub joined: BTreeMap<Name, JoinedNode>,
+    /// Names of revoked nodes of which no more is known.
+    pub revoked_names: BTreeSet<Name>,
     /// The store's revision at which a title or the plan last changed.
     pub titles_revision: u64,
     /// Titles, by path.
@@ -149,17 +154,23 @@ impl World {
     /// What must not be forgotten.
     pub fn gone(&self) -> Gone {
         let revoked = self.nodes.iter().filter(|(_, wanted)| wanted.is_revoked);
+        let revoked: BTreeSet<_> =
+            revoked.map(|(name, _)| name).chain(&self.revoked_names).cloned().collect();
         Gone {
             epoch: self.epoch,
-            revoked: revoked.map(|(name, _)| name.clone()).collect(),
+            revoked: revoked.into_iter().collect(),
             withdrawn: self.withdrawn.clone(),
         }
     }
 
     /// Whether nothing of `gone` is news.
     pub(crate) fn covers(&self, gone: &Gone) -> bool {
-        let may_speak = |name: &Name| self.nodes.get(name).is_some_and(|node| !node.is_revoked);
-        !gone.revoked.iter().any(may_speak)
+        // A name that is not known is free, and a revoked one must not be.
+        let is_revoked = |name: &Name| match self.nodes.get(name) {
+            Some(node) => node.is_revoked,
+            None => self.revoked_names.contains(name),
+        };
+        gone.revoked.iter().all(is_revoked)
             && gone.withdrawn.iter().all(|held| self.withdrawn.binary_search(held).is_ok())
     }
 }

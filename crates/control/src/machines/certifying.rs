@@ -1,6 +1,7 @@
 //! Viewers' certificates: a node's request comes, and the chain that an operator has got for it goes.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Json;
 use axum::body::Body;
@@ -11,6 +12,7 @@ use fleet::{Digest, ViewerChain, ViewerRequest};
 use identity::{Caller, RefusalReason, check_viewer_request};
 
 use super::body::{self, read_json};
+use super::hosts::check_own_host;
 use super::joining::conflict;
 use super::speaking::answer;
 use super::{Desk, MachineRefusal};
@@ -48,6 +50,7 @@ impl Desk {
         let world = self.machines.live.world();
         let host = world.nodes.get(&node).map(|wanted| wanted.host.clone());
         let host = host.ok_or(RefusalReason::UnknownNode)?;
+        check_own_host(&world, &node, &host)?;
         check_viewer_request(&sent.request, &host).map_err(|why| {
             MachineRefusal::new(
                 RefusalReason::BadSigningRequest,
@@ -58,6 +61,9 @@ impl Desk {
         let known = load::<ViewerCertificateRecord>(engine, node.as_str()).await?;
         if known.as_ref().is_some_and(|known| known.record.request == sent.request) {
             return Ok(StatusCode::NO_CONTENT);
+        }
+        if !self.viewer_requests.may(&node, Instant::now()) {
+            return Err(RefusalReason::Flood.into());
         }
         let key = ViewerCertificateRecord::key(node.as_str());
         let check = match &known {

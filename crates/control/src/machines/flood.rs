@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fleet::Name;
 
@@ -25,10 +25,21 @@ struct Bucket {
     at: Instant,
 }
 
+/// A node gets so many certificates at once, for what goes wrong with the first ones ...
+const CERTIFICATES_AT_ONCE: f64 = 20.0;
+
+/// ... and so many within the life of one: a healthy node renews its certificate after two thirds.
+const CERTIFICATES_PER_LIFE: f64 = 30.0;
+
 impl Floods<Name> {
     /// A node beats every 5 s, and after a restart fetches some documents each second.
     pub(super) fn of_nodes() -> Self {
         Self::new(40.0, 4.0)
+    }
+
+    /// What a node has written to the store: each time a record, a line of the audit log, and all gateways read the store again.
+    pub(super) fn of_certificates(lifetime: Duration) -> Self {
+        Self::new(CERTIFICATES_AT_ONCE, CERTIFICATES_PER_LIFE / lifetime.as_secs_f64().max(1.0))
     }
 }
 
@@ -69,9 +80,16 @@ impl<K: Hash + Eq + Clone> Floods<K> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    #[test]
+    fn a_node_gets_some_certificates_at_once_and_then_one_a_day() {
+        const DAY: Duration = Duration::from_secs(24 * 3600);
+        let certificates = Floods::of_certificates(30 * DAY);
+        let (node, now) = ("n1".parse().expect("a name"), Instant::now());
+        let count = |at: Instant| (0..100).filter(|_| certificates.may(&node, at)).count();
+        assert_eq!((count(now), count(now + DAY / 2), count(now + DAY + DAY / 100)), (20, 0, 1));
+    }
 
     #[test]
     fn a_flood_of_one_is_not_anothers() {

@@ -17,8 +17,8 @@ use super::body::{self, read_json};
 use super::speaking::answer;
 use super::{Desk, MachineRefusal};
 use crate::store::records::{
-    AuditRecord, BadRecord, InviteRecord, NodeRecord, SERIALS_MAX, StoreRecord, Stored, UsedInvite,
-    Wanted, load,
+    AuditRecord, BadRecord, InviteRecord, NodeRecord, RevokedNameRecord, SERIALS_MAX, StoreRecord,
+    Stored, UsedInvite, Wanted, load,
 };
 use crate::store::{Check, StoreError, Write};
 
@@ -93,22 +93,27 @@ impl Desk {
             load(engine, token.id()).await?.ok_or(RefusalReason::TokenUnknown)?;
         let entry = invitation(&invite.record).check(token, request, now.unix_seconds())?;
         let known: Option<Stored<NodeRecord>> = load(engine, wish.node.as_str()).await?;
-        let issued = self.issue(request)?;
-        let (node, check) = match (entry, known) {
+        let (node, checks) = match (entry, known) {
             (WayIn::First, None) => {
-                let key = NodeRecord::key(wish.node.as_str());
-                (new_node(&invite.record, wish, now.unix_seconds()), Check::Absent(key))
+                let checks = self.check_free(&invite.record, wish).await?;
+                (new_node(&invite.record, wish, now.unix_seconds()), checks)
             }
-            (WayIn::Again, Some(known)) => at(known),
+            (WayIn::Again, Some(known)) => {
+                self.check_certificates(&wish.node)?;
+                let (node, check) = at(known);
+                (node, vec![check])
+            }
             (WayIn::First, Some(_)) => return Err(RefusalReason::NameTaken.into()),
             (WayIn::Again, None) => return Err(RefusalReason::UnknownNode.into()),
         };
         if node.revoked.is_some() {
             return Err(RefusalReason::Revoked.into());
         }
+        let issued = self.issue(request)?;
         let node = with_serial(node, &issued);
         let used = used_by(&invite, request, now.unix_seconds());
-        let checks = [Check::At(InviteRecord::key(token.id()), invite.revision), check];
+        let invite = Check::At(InviteRecord::key(token.id()), invite.revision);
+        let checks: Vec<_> = checks.into_iter().chain([invite]).collect();
         let detail = format!("by invitation {} from {}", token.id(), applicant.from);
         let writes = [
             used.put(token.id())?,
@@ -130,11 +135,38 @@ impl Desk {
         })
     }
 
+    /// Checks that nobody has, or had, the name that a box wants, and that nobody has its host. Returns what the commit checks again.
+    async fn check_free(
+        &self,
+        invite: &InviteRecord,
+        wish: &JoinRequest,
+    ) -> Result<Vec<Check>, MachineRefusal> {
+        let name = wish.node.as_str();
+        let revoked = load::<RevokedNameRecord>(&*self.machines.engine, name).await?;
+        if revoked.is_some() {
+            return Err(RefusalReason::NameTaken.into());
+        }
+        // Who has a host is in memory: what joined a moment ago by another gateway has to be there.
+        self.machines.store.reread().await;
+        self.check_host(&self.machines.live.world(), invite, &wish.host)?;
+        Ok(vec![Check::Absent(NodeRecord::key(name)), Check::Absent(RevokedNameRecord::key(name))])
+    }
+
+    /// Checks that a node gets no more certificates than it can need.
+    fn check_certificates(&self, node: &Name) -> Result<(), MachineRefusal> {
+        if self.certificates.may(node, Instant::now()) {
+            return Ok(());
+        }
+        let text = "this node has got as many certificates as a node can need: try again in a day";
+        Err(MachineRefusal::new(RefusalReason::Flood, text))
+    }
+
     async fn renew(&self, caller: &Caller, body: Body) -> Result<RenewAnswer, MachineRefusal> {
         let node = self.node(caller).await?.node.clone();
         let wish: RenewRequest = read_json(body, body::JOINING).await?;
         wish.check()?;
         let request = check_request(&wish.request, &node)?;
+        self.check_certificates(&node)?;
         let issued = self.issue(&request)?;
         for _ in 1..ATTEMPTS {
             match self.try_to_renew(&node, &issued).await {

@@ -25,6 +25,7 @@ mod body;
 mod certifying;
 mod flood;
 mod giving_back;
+mod hosts;
 mod joining;
 mod refusal;
 mod speaking;
@@ -41,7 +42,7 @@ use axum::routing::{get, post, put};
 use fleet::{Digest, Keys, Name, PublicKey};
 use identity::{
     AcceptBounds, Acceptor, Authority, Caller, GatewayTls, NodeCertificate, NodeStanding,
-    RefusalLog, RefusalReason, Register, Serial,
+    RefusalLog, RefusalReason, Register,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -89,6 +90,8 @@ pub struct Machines {
     pub gateway: Name,
     /// The hosts under which it is reached, for its certificate.
     pub hosts: Vec<String>,
+    /// The host by which viewers know it, if that is another one. No box may join as a host of a gateway.
+    pub public_host: Option<String>,
     /// The key that signs snapshots.
     pub snapshot_key: PublicKey,
     /// What was refused.
@@ -104,6 +107,9 @@ struct Desk {
     machines: Machines,
     nodes: Floods<Name>,
     strangers: Floods<IpAddr>,
+    /// Certificates for machines, and requests for those that viewers see.
+    certificates: Floods<Name>,
+    viewer_requests: Floods<Name>,
     inventories: Semaphore,
     /// The digest of what every node knows, and the world that it follows from.
     keys: Mutex<Option<(Arc<World>, Digest)>>,
@@ -111,14 +117,18 @@ struct Desk {
     watched: Semaphore,
 }
 
-/// Knows nodes by their names. A name is never given again, so a revoked node's certificates are worth nothing, whatever their serial numbers.
+/// Knows nodes by their names, and by when they joined. A name is never given again, so a revoked node's certificates are worth nothing; should a
+/// lost store have freed it, certificates from before its next holder joined are worth nothing, either.
 struct KnownNodes(Arc<Live>);
 
 impl Register for KnownNodes {
-    fn standing(&self, node: &Name, _serial: &Serial) -> NodeStanding {
-        match self.0.world().nodes.get(node) {
+    fn standing(&self, certificate: &NodeCertificate) -> NodeStanding {
+        let (world, node) = (self.0.world(), &certificate.node);
+        let is_own = || world.joined.get(node).is_some_and(|joined| joined.owns(certificate));
+        match world.nodes.get(node) {
+            None if world.revoked_names.contains(node) => NodeStanding::Revoked,
             None => NodeStanding::Unknown,
-            Some(wanted) if wanted.is_revoked => NodeStanding::Revoked,
+            Some(wanted) if wanted.is_revoked || !is_own() => NodeStanding::Revoked,
             Some(_) => NodeStanding::Good,
         }
     }
@@ -148,8 +158,11 @@ pub async fn serve(
 }
 
 fn router(machines: Machines) -> Router {
+    let lifetime = machines.node_lifetime;
     let desk = Desk {
         machines,
+        certificates: Floods::of_certificates(lifetime),
+        viewer_requests: Floods::of_certificates(lifetime),
         nodes: Floods::of_nodes(),
         strangers: Floods::of_strangers(),
         inventories: Semaphore::new(INVENTORIES_MAX),

@@ -54,7 +54,9 @@ fn status(reason: RefusalReason) -> StatusCode {
         RefusalReason::BadSigningRequest
         | RefusalReason::Malformed
         | RefusalReason::OutOfBounds => StatusCode::BAD_REQUEST,
-        RefusalReason::NameTaken | RefusalReason::Stale => StatusCode::CONFLICT,
+        RefusalReason::NameTaken | RefusalReason::HostTaken | RefusalReason::Stale => {
+            StatusCode::CONFLICT
+        }
         RefusalReason::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         RefusalReason::BodySlow => StatusCode::REQUEST_TIMEOUT,
         RefusalReason::Flood => StatusCode::TOO_MANY_REQUESTS,
@@ -86,6 +88,9 @@ impl From<RefusalReason> for MachineRefusal {
             RefusalReason::TokenForOther => "the invitation is for a box of another name",
             RefusalReason::NameTaken => {
                 "another node has, or had, that name: choose another with --name"
+            }
+            RefusalReason::HostTaken => {
+                "another machine of the fleet has that host: choose another with --host"
             }
             RefusalReason::OtherName => "a node may speak for itself only",
             RefusalReason::BodyTooLarge => "the body is larger than this request may be",

@@ -11,7 +11,7 @@ use fleet::{
     SigningKey, Site, TitleDocument, ViewerKeys,
 };
 use fullbore_control::clock::Clock;
-use fullbore_control::live::{Core, Live, WantedNode, World};
+use fullbore_control::live::{Core, JoinedNode, Live, WantedNode, World};
 use fullbore_control::machines::{self, Machines, Reread};
 use fullbore_control::store::records::{
     InviteRecord, NodeRecord, Revoked, StoreRecord, load, load_all,
@@ -141,6 +141,13 @@ impl Reader {
             longitude: None,
             announced: vec![],
         };
+        let joined = nodes.iter().map(|stored| {
+            let NodeRecord { joined_unix_seconds, serials, .. } = &stored.record;
+            let joined =
+                JoinedNode { unix_seconds: *joined_unix_seconds, serials: serials.clone() };
+            (name(&stored.name), joined)
+        });
+        let joined: BTreeMap<_, _> = joined.collect();
         let nodes = nodes.into_iter().map(|stored| {
             let record = stored.record;
             let wanted = WantedNode {
@@ -154,12 +161,13 @@ impl Reader {
             (name(&stored.name), wanted)
         });
         let nodes: BTreeMap<_, _> = nodes.collect();
-        if self.live.world().nodes == nodes && !self.live.world().sites.is_empty() {
+        let known = self.live.world();
+        if known.nodes == nodes && known.joined == joined && !known.sites.is_empty() {
             return;
         }
         let sites = [(name("west"), site)].into();
         let gateways = self.gateways.clone();
-        let world = World { epoch: 1, sites, nodes, gateways, ..World::default() };
+        let world = World { epoch: 1, sites, nodes, joined, gateways, ..World::default() };
         self.live.set_world(Arc::new(world), self.clock.now());
         self.live.make_snapshot(self.clock.now()).expect("a snapshot");
     }
@@ -237,7 +245,8 @@ impl Gateway {
             store: reader.clone(),
             authority: Arc::clone(&authority),
             gateway: name("gateway-1"),
-            hosts: vec!["127.0.0.1".to_owned()],
+            hosts: vec!["127.0.0.1".to_owned(), "gateway.example".to_owned()],
+            public_host: Some("tv.example".to_owned()),
             snapshot_key: key,
             refusals: Arc::clone(&refusals),
             node_lifetime: lifetime,
@@ -273,6 +282,7 @@ impl Gateway {
             place: NodePlace { site: name("west"), cluster: name("west-1"), rack: None },
             kind: NodeKind::Flash,
             node: node.map(name),
+            host: None,
             made_unix_seconds,
             expires_unix_seconds: made_unix_seconds + seconds,
             used: None,

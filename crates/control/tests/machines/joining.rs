@@ -4,13 +4,17 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use fleet::{JoinAnswer, NodeKind, RenewAnswer, RenewRequest};
-use fullbore_control::store::records::{AuditRecord, load_all};
-use identity::{
-    Credentials, InvitationToken, NODE_LIFETIME, NodeKey, RefusalReason, client_config,
+use fleet::{JoinAnswer, NodeKind, RenewAnswer, RenewRequest, ViewerRequest};
+use fullbore_control::store::Engine;
+use fullbore_control::store::records::{
+    AuditRecord, InviteRecord, NodeRecord, Revoked, RevokedNameRecord, StoreRecord, load, load_all,
 };
+use identity::{
+    Credentials, InvitationToken, NODE_LIFETIME, NodeKey, RefusalReason, ViewerKey, client_config,
+};
+use reqwest::Response;
 
-use crate::gateway::{Gateway, asking, client, eventually, is, name, refused};
+use crate::gateway::{Gateway, asking, client, eventually, is, name, now, refused};
 
 #[tokio::test]
 async fn an_invited_box_gets_a_certificate_and_all_that_a_node_knows() {
@@ -171,6 +175,129 @@ async fn a_store_remembers_a_bounded_number_of_certificates() {
         assert_eq!(client.post(&url).json(&request).send().await.unwrap().status(), 200);
     }
     assert_eq!(gateway.record("node-1").await.unwrap().serials.len(), 16);
+}
+
+#[tokio::test]
+async fn a_node_cannot_have_its_certificate_renewed_without_end() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (own, client) = gateway.node("node-1").await;
+    let url = format!("{}/machine/v1/renew", gateway.url);
+    let request = RenewRequest { version: 1, request: own.request() };
+    let renew = async || client.post(&url).json(&request).send().await.unwrap();
+    for _ in 0..20 {
+        assert_eq!(renew().await.status(), 200);
+    }
+    assert_eq!(refused(renew().await).await, is(429, RefusalReason::Flood));
+    let (log, _) = load_all::<AuditRecord>(&*gateway.engine).await.unwrap();
+    assert_eq!(log.len(), 21, "to join, and to renew");
+    // The one that it has works on.
+    let url = format!("{}/machine/v1/keys", gateway.url);
+    assert_eq!(client.get(url).send().await.unwrap().status(), 200);
+}
+
+/// The answer to a box that asks to join with this host.
+async fn join_with_host(gateway: &Gateway, node: &str, host: &str) -> Response {
+    let token = gateway.invite(None, 60, 0).await;
+    let mut request = asking(&token, node, &NodeKey::draw());
+    request.host = host.to_owned();
+    gateway.try_to_join(&request).await
+}
+
+#[tokio::test]
+async fn no_box_joins_as_the_host_of_another_node_or_of_a_gateway() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    gateway.node("node-1").await;
+    for host in ["node-1.example", "NODE-1.Example", "gateway.example", "tv.example"] {
+        let answer = join_with_host(&gateway, "node-2", host).await;
+        assert_eq!(refused(answer).await, is(409, RefusalReason::HostTaken), "{host}");
+    }
+    for host in ["1.2.3.4.5", "node-1.example.", "a..b", "0.0.0.0", "a:443"] {
+        let answer = join_with_host(&gateway, "node-2", host).await;
+        assert_eq!(refused(answer).await, is(400, RefusalReason::OutOfBounds), "{host}");
+    }
+    assert!(gateway.record("node-2").await.is_none());
+    // Several nodes of one machine, to try a fleet out.
+    for node in ["node-3", "node-4"] {
+        assert_eq!(join_with_host(&gateway, node, "127.0.0.1").await.status(), 200);
+    }
+    // A box that takes the place of a revoked one.
+    gateway.revoke("node-1").await;
+    assert_eq!(join_with_host(&gateway, "node-5", "node-1.example").await.status(), 200);
+}
+
+#[tokio::test]
+async fn an_invitation_may_name_the_host_and_then_also_that_of_a_gateway() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let token = gateway.invite(None, 60, 0).await;
+    let invite = load::<InviteRecord>(&*gateway.engine, token.id()).await.unwrap().unwrap();
+    let fixed = InviteRecord { host: Some("gateway.example".to_owned()), ..invite.record };
+    gateway.engine.commit(&[], &[fixed.put(token.id()).unwrap()]).await.unwrap();
+    let mut request = asking(&token, "node-1", &NodeKey::draw());
+    let other = refused(gateway.try_to_join(&request).await).await;
+    assert_eq!(other, is(403, RefusalReason::TokenForOther));
+    request.host = "Gateway.example".to_owned();
+    assert_eq!(gateway.try_to_join(&request).await.status(), 200);
+    let again = join_with_host(&gateway, "node-2", "gateway.example").await;
+    assert_eq!(refused(again).await, is(409, RefusalReason::HostTaken));
+}
+
+/// Nodes with one host may be there from before that was refused.
+#[tokio::test]
+async fn of_two_nodes_with_one_host_the_first_may_ask_for_its_certificate() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (_, first) = gateway.node("node-1").await;
+    let (_, second) = gateway.node("node-2").await;
+    let mut record = gateway.record("node-2").await.unwrap();
+    (record.host, record.joined_unix_seconds) = ("node-1.example".to_owned(), now() + 1);
+    gateway.engine.commit(&[], &[record.put("node-2").unwrap()]).await.unwrap();
+    let is_changed = || gateway.live.world().nodes[&name("node-2")].host == "node-1.example";
+    assert!(eventually(is_changed).await);
+    let folder = tempfile::tempdir().unwrap();
+    let key = ViewerKey::at(&folder.path().join("key")).unwrap();
+    let pem = key.request("node-1.example").unwrap();
+    let url = format!("{}/machine/v1/certificate-request", gateway.url);
+    let ask = async |client: &reqwest::Client, node: &str| {
+        let request = ViewerRequest { version: 1, node: name(node), request: pem.clone() };
+        client.put(&url).json(&request).send().await.unwrap()
+    };
+    let refusal = refused(ask(&second, "node-2").await).await;
+    assert_eq!(refusal, is(409, RefusalReason::HostTaken));
+    assert_eq!(ask(&first, "node-1").await.status(), 204);
+}
+
+#[tokio::test]
+async fn a_revoked_name_of_which_no_more_is_known_is_not_given_again() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let revoked = Revoked { reason: "stolen".to_owned(), since_unix_seconds: now() };
+    let record = RevokedNameRecord { revoked };
+    gateway.engine.commit(&[], &[record.put("node-1").unwrap()]).await.unwrap();
+    let token = gateway.invite(None, 60, 0).await;
+    let asked = gateway.try_to_join(&asking(&token, "node-1", &NodeKey::draw())).await;
+    assert_eq!(refused(asked).await, is(409, RefusalReason::NameTaken));
+    assert!(gateway.record("node-1").await.is_none());
+}
+
+/// The store was lost, with all that said that a node was revoked, and its name is given again.
+#[tokio::test]
+async fn a_certificate_from_before_its_name_was_given_again_is_worth_nothing() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let (_, former) = gateway.node("node-1").await;
+    let url = format!("{}/machine/v1/keys", gateway.url);
+    let ask = async || former.get(&url).send().await.unwrap();
+    let put = async |joined: u64, serials: &[&str]| {
+        let record = gateway.record("node-1").await.unwrap();
+        let serials = serials.iter().map(|serial| (*serial).to_owned()).collect();
+        let record = NodeRecord { joined_unix_seconds: joined, serials, ..record };
+        gateway.engine.commit(&[], &[record.put("node-1").unwrap()]).await.unwrap();
+        let is_known = || gateway.live.world().joined[&name("node-1")].unix_seconds == joined;
+        assert!(eventually(is_known).await);
+    };
+    // A backup from before it renewed its certificate: it goes on.
+    put(now() - 1000, &["0a"]).await;
+    assert_eq!(ask().await.status(), 200);
+    // Another box has joined under its name.
+    put(now() + 1000, &["0b"]).await;
+    assert_eq!(refused(ask().await).await, is(403, RefusalReason::Revoked));
 }
 
 #[tokio::test]

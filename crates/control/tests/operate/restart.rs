@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use fleet::State;
 use fullbore_control::store::backup::{Tombstones, back_up, restore};
+use fullbore_control::store::records::{
+    NodeRecord, OperatorRecord, RevokedNameRecord, StoreRecord, load,
+};
 use fullbore_control::store::{
     Check, Engine, Entry, FolderStore, LEADER, Objects, StoreAnswer, StoreError, Write,
 };
@@ -108,6 +111,39 @@ async fn a_restored_store_does_not_bring_back_what_the_gateway_knows_to_be_revok
     let fleet = Running::start_on(folder.path(), Arc::new(engine)).await;
     let live = fleet.gateway.live();
     assert!(live.is_revoked(&name("n1")) && !live.is_revoked(&name("n2")));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_with_the_gateway_s_folder_at_hand_frees_no_name_and_no_operator() {
+    let folder = folder();
+    let fleet = Running::start(folder.path()).await;
+    fleet.nodes(&[("n1", "paris")]).await;
+    let (file, objects) = (folder.path().join("backup"), folder.path().join("objects"));
+    let objects = Objects::open(&objects.display().to_string()).expect("objects");
+    back_up(fleet.gateway.engine(), &objects, &file, 1).await.expect("backed up");
+    let n1 = load::<NodeRecord>(fleet.gateway.engine(), "n1").await.expect("read").expect("kept");
+    let n3 = NodeRecord { host: "n3.example".to_owned(), ..n1.record };
+    let n3 = n3.put("n3").expect("a record");
+    fleet.gateway.engine().commit(&[], &[n3]).await.expect("kept");
+    fleet.done("/api/v1/nodes/n3/revoke", json!({ "reason": "stolen" })).await;
+    fleet.operator("bob", "admin", None).await;
+    fleet.done("/api/v1/operators/bob/revoke", json!({ "reason": "left" })).await;
+    fleet.stop().await;
+
+    let known = fullbore_control::tombstones(&folder.path().join("state"));
+    let engine = FolderStore::open(&folder.path().join("other")).expect("a store");
+    restore(&engine, &objects, &file, &known, 2).await.expect("restored");
+    let engine: Arc<dyn Engine> = Arc::new(engine);
+    let name_record = load::<RevokedNameRecord>(&*engine, "n3").await.expect("read");
+    assert_eq!(name_record.expect("its name is kept").record.revoked.reason, "stolen");
+    let bob = load::<OperatorRecord>(&*engine, "bob").await.expect("read").expect("kept");
+    assert!(bob.record.revoked.is_some());
+    let fleet = Running::start_on(folder.path(), engine).await;
+    let world = fleet.gateway.live().world();
+    assert!(world.revoked_names.contains(&name("n3")) && !world.nodes.contains_key(&name("n3")));
+    // Nodes keep it, too, for the next restore.
+    assert_eq!(world.gone().revoked, [name("n3")]);
     fleet.stop().await;
 }
 

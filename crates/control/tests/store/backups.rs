@@ -15,7 +15,8 @@ use fullbore_control::store::backup::{
 };
 use fullbore_control::store::records::{
     AuditRecord, FleetRecord, InviteRecord, NodeRecord, OperatorRecord, PrivateBytes, Revoked,
-    Role, SecretRecord, StoreRecord, TitleRecord, Wanted, WithdrawnVersion, load, load_all,
+    RevokedNameRecord, Role, SecretRecord, StoreRecord, TitleRecord, Wanted, WithdrawnVersion,
+    load, load_all,
 };
 use fullbore_control::store::{Engine, FolderStore, LEADER, Objects, StoreError, Write};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
@@ -113,6 +114,7 @@ impl Fleet {
             place: NodePlace { site: name("paris"), cluster: name("paris-1"), rack: None },
             kind: NodeKind::Storage,
             node: None,
+            host: None,
             made_unix_seconds: 1,
             expires_unix_seconds: 1_000,
             used: None,
@@ -288,12 +290,14 @@ async fn what_only_nodes_know_does_not_come_back_either() {
     let told_after = empty();
     assert_eq!(told_after.restore(&lost.file()).await.expect("restored").epoch, 5);
     assert_eq!(told_after.published().await.len(), 3);
-    assert_eq!(bury(told_after.engine.as_ref(), &known).await, Ok(3));
+    assert_eq!(bury(told_after.engine.as_ref(), &known).await, Ok(4));
     assert_eq!(bury(told_after.engine.as_ref(), &known).await, Ok(0), "it knows that already");
     for fleet in [&told_before, &told_after] {
         assert_eq!(fleet.published().await, ["films/b", "films/säge"]);
         let node = fleet.get::<NodeRecord>("n1").await.expect("it is known");
         assert_eq!(node.revoked, revoked());
+        let name = fleet.get::<RevokedNameRecord>("n8").await.expect("a tombstone");
+        assert_eq!(Some(name.revoked), revoked());
         let x = fleet.get::<TitleRecord>("films/x").await.expect("a tombstone");
         assert_eq!(x.withdrawn, [withdrawn("1")]);
     }

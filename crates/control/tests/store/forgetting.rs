@@ -38,6 +38,7 @@ async fn invitations_go_a_week_after_they_expired(engine: &Arc<dyn Engine>) {
             },
             kind: NodeKind::Storage,
             node: None,
+            host: None,
             made_unix_seconds: NOW,
             expires_unix_seconds: NOW + at * 60,
             used: None,

@@ -7,5 +7,6 @@ mod etcd;
 mod folder;
 mod forgetting;
 mod objects;
+mod restored;
 #[path = "../../../s3/tests/s3_server/mod.rs"]
 mod s3_server;

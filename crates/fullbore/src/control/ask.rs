@@ -10,11 +10,13 @@ use catalog::TitlePath;
 use clap::{Args, Subcommand, ValueEnum};
 use control::client::{ApiClient, OperatorAccess};
 use control::gateway::{self, Publication};
-use fleet::{Announced, BadOrigin, CHAIN_BYTES_MAX, Name, Prefix};
+use fleet::{Announced, BadOrigin, Name, Prefix};
 use serde_json::{Value, json};
 
+use super::chain::read_chain;
 use super::{Failed, fill, placing, plan_report, replay, report};
 use crate::bad_value::{self, BadValue};
+use crate::host::Host;
 use crate::load::Time;
 
 /// Where the gateway is, and who asks.
@@ -68,6 +70,9 @@ pub(super) enum Ask {
         /// Only name that the box may take [default: any]
         #[arg(long)]
         node: Option<Name>,
+        /// Only host that the box may have [default: any that no other machine of the fleet has]
+        #[arg(long)]
+        host: Option<Host>,
         /// What the box is built for
         #[arg(long, default_value = "storage")]
         kind: KindArg,
@@ -412,25 +417,11 @@ impl CertificatesVerb {
                 at.print(&answer, report::certificate_request);
             }
             Self::Put { node, chain, at } => {
-                let text =
-                    smallfile::read_text(&chain, CHAIN_BYTES_MAX as u32).map_err(|error| {
-                        Failed(1, format!("cannot read {}: {error}", chain.display()))
-                    })?;
+                let text = read_chain(&chain)?;
                 let path = format!("/api/v1/certificates/{node}/chain");
                 let answer = at.client()?.post(&path, &json!({ "chain": text })).await?;
                 at.print(&answer, report::certificate_put);
             }
-                // Before it leaves this machine: the store would keep it, and each backup.
-                if identity::has_private_key(&text) {
-                    return Err(Failed(
-                        2,
-                        format!(
-                            "{}: there is a private key in it, which the fleet neither needs nor keeps: name a file with the certificates alone, such as \
-                             fullchain.pem",
-                            chain.display()
-                        ),
-                    ));
-                }
         }
         Ok(())
     }
@@ -440,9 +431,10 @@ impl Ask {
     /// Asks, and prints the answer.
     pub(super) async fn run(self) -> Result<(), Failed> {
         match self {
-            Self::Invite { cluster, site, region, rack, node, kind, expires, at } => {
+            Self::Invite { cluster, site, region, rack, node, host, kind, expires, at } => {
                 let body = json!({
                     "cluster": cluster, "site": site, "region": region, "rack": rack, "node": node,
+                    "host": host.map(|host| host.0),
                     "kind": kind.as_str(), "seconds": expires.0.as_secs()
                 });
                 let answer = at.client()?.post("/api/v1/invites", &body).await?;

@@ -303,6 +303,7 @@ mod tests {
             "public" | "machines" | "admin" => "127.0.0.1:1",
             "node-scheme" => "http",
             "node-port" => "1",
+            "host" => "gw.example",
             "node-certificate-life" => "30m",
             "plan-every" => "24h",
             "public-url" => "https://tv.example",

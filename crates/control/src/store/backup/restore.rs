@@ -1,9 +1,10 @@
 //! Restoring a backup: what comes from it, what stays, and what never comes back.
 //!
 //! - Sites, clusters, nodes, titles and the policy come from the backup; what it does not have goes.
-//! - Revoked nodes stay revoked and withdrawn versions withdrawn ([`Tombstones`]). A node's certificates are those of now.
+//! - Revoked nodes and operators stay revoked, and withdrawn versions withdrawn ([`Tombstones`]). A node's certificates are those of now.
 //! - Secrets, operators and invitations stay as they are, if the store has a fleet: whatever was taken away since the backup stays taken away.
-//!   Only an empty store gets them from the backup, and no invitation that was not used.
+//!   Only an empty store gets them from the backup, and no invitation that was not used. Keys of viewers' tokens that a gateway's folder knows to
+//!   have been replaced or distrusted since are so then, too.
 //! - The audit log keeps both.
 //! - Documents that no title needs after it are marked, and removed like others (`store/forgetting`).
 //! - The epoch rises above every one that was seen, so nodes take the snapshots that follow, and none from before.
@@ -21,7 +22,7 @@ use super::file::{self, BackupError, Head, Item};
 use super::tombstones::Tombstones;
 use crate::store::records::{
     AuditRecord, FleetRecord, InviteRecord, NodeRecord, OperatorRecord, RestoredBackup,
-    StoreRecord, TitleRecord, UnusedRecord,
+    RevokedNameRecord, StoreRecord, TitleRecord, TokenKeyRecord, UnusedRecord, check_known_whole,
 };
 use crate::store::{
     COMMIT_BYTES_MAX, COMMIT_OPERATIONS_MAX, Check, Engine, Entry, LEADER, Objects, StoreError,
@@ -149,14 +150,8 @@ impl Plan<'_> {
         now: &[(String, Entry)],
     ) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
         let mut tombstones = Tombstones::of_entries(now);
-        tombstones.epoch = tombstones.epoch.max(self.known.epoch).max(self.head.epoch);
-        tombstones.revoked.extend(self.known.revoked.clone());
-        for (path, versions) in &self.known.withdrawn {
-            let held = versions.iter().map(|withdrawn| (path.clone(), *withdrawn));
-            held.for_each(|(path, withdrawn)| {
-                tombstones.withdrawn.entry(path).or_default().push(withdrawn)
-            });
-        }
+        tombstones.extend(self.known);
+        tombstones.epoch = tombstones.epoch.max(self.head.epoch);
         let old: BTreeMap<_, _> =
             now.iter().map(|(key, entry)| (key.as_str(), &entry.value)).collect();
         let mut wanted = BTreeMap::new();
@@ -170,12 +165,9 @@ impl Plan<'_> {
                 wanted.insert(key.clone(), value);
             }
         }
-        for path in tombstones.withdrawn.keys() {
-            if let Place::Vacant(missing) = wanted.entry(TitleRecord::key(path)) {
-                let mut title = TitleRecord::default();
-                tombstones.on_title(path, &mut title);
-                missing.insert(bytes(title.put(path)?));
-            }
+        bury_in(&mut wanted, &tombstones)?;
+        if self.is_empty {
+            self.put_token_keys(&mut wanted, &tombstones)?;
         }
         self.mark_unused(now, &mut wanted)?;
         let who = AuditRecord {
@@ -188,6 +180,24 @@ impl Plan<'_> {
         let name = AuditRecord::name(who.unix_millis, fastrand::u64(..));
         wanted.insert(AuditRecord::key(&name), bytes(who.put(&name)?));
         Ok(wanted)
+    }
+
+    /// Keys of viewers' tokens, of which the backup knows less than a gateway's folder.
+    fn put_token_keys(
+        &self,
+        wanted: &mut BTreeMap<String, Vec<u8>>,
+        tombstones: &Tombstones,
+    ) -> Result<(), StoreError> {
+        for id in tombstones.token_keys.keys() {
+            let key = TokenKeyRecord::key(id);
+            let of_backup = wanted.get(&key).map(|value| TokenKeyRecord::read(&key, value));
+            let made = self.head.made_unix_seconds;
+            let known = tombstones.token_key(id, of_backup.transpose()?, made);
+            if let Some(record) = known {
+                wanted.insert(key, bytes(record.put(id)?));
+            }
+        }
+        Ok(())
     }
 
     /// Marks documents of titles of now that no title needs then.
@@ -225,7 +235,7 @@ impl Plan<'_> {
             return self.fleet(key, &value, old, tombstones.epoch + 1).map(Some);
         }
         if let Some(name) = key.strip_prefix(NodeRecord::FOLDER) {
-            let mut node = NodeRecord::read(key, &value)?;
+            let mut node: NodeRecord = read_whole(key, &value)?;
             tombstones.on_node(name, &mut node);
             if let Some(old) = old.and_then(|old| NodeRecord::read(key, old).ok()) {
                 node.serials = old.serials;
@@ -233,7 +243,7 @@ impl Plan<'_> {
             return Ok(Some(bytes(node.put(name)?)));
         }
         if let Some(path) = key.strip_prefix(TitleRecord::FOLDER) {
-            let mut title = TitleRecord::read(key, &value)?;
+            let mut title: TitleRecord = read_whole(key, &value)?;
             tombstones.on_title(path, &mut title);
             return Ok(Some(bytes(title.put(path)?)));
         }
@@ -247,7 +257,7 @@ impl Plan<'_> {
         old: Option<&Vec<u8>>,
         epoch: u64,
     ) -> Result<Vec<u8>, StoreError> {
-        let mut fleet = FleetRecord::read(key, value)?;
+        let mut fleet: FleetRecord = read_whole(key, value)?;
         let old = old.map(|old| FleetRecord::read(key, old)).transpose()?;
         if let Some(old) = old.filter(|old| old.name != fleet.name) {
             return Err(StoreError::NotUsable(format!(
@@ -271,7 +281,7 @@ impl Plan<'_> {
         value: &[u8],
         is_in_backup: bool,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let is_either = [AuditRecord::FOLDER, UnusedRecord::FOLDER]
+        let is_either = [AuditRecord::FOLDER, UnusedRecord::FOLDER, RevokedNameRecord::FOLDER]
             .iter()
             .any(|folder| key.starts_with(folder));
         let is_kept = is_either || (is_access(key) && !self.is_empty);
@@ -283,11 +293,44 @@ impl Plan<'_> {
     }
 }
 
+/// Makes records of what is gone, for nodes, operators and titles that the backup lacks.
+fn bury_in(
+    wanted: &mut BTreeMap<String, Vec<u8>>,
+    tombstones: &Tombstones,
+) -> Result<(), StoreError> {
+    for path in tombstones.withdrawn.keys() {
+        if let Place::Vacant(missing) = wanted.entry(TitleRecord::key(path)) {
+            let mut title = TitleRecord::default();
+            tombstones.on_title(path, &mut title);
+            missing.insert(bytes(title.put(path)?));
+        }
+    }
+    for (name, revoked) in &tombstones.revoked {
+        let name = name.as_str();
+        if !wanted.contains_key(&NodeRecord::key(name)) {
+            let record = RevokedNameRecord { revoked: revoked.clone() };
+            wanted.insert(RevokedNameRecord::key(name), bytes(record.put(name)?));
+        }
+    }
+    // They never come back, so what is known of their end holds whatever the backup says.
+    for (id, operator) in &tombstones.operators {
+        wanted.insert(OperatorRecord::key(id), bytes(operator.put(id)?));
+    }
+    Ok(())
+}
+
 /// Who may do what.
 fn is_access(key: &str) -> bool {
     ["secret/", OperatorRecord::FOLDER, InviteRecord::FOLDER]
         .iter()
         .any(|folder| key.starts_with(folder))
+}
+
+/// A record of the backup, to be changed: nothing in it may be lost.
+fn read_whole<R: StoreRecord>(key: &str, value: &[u8]) -> Result<R, StoreError> {
+    let record = R::read(key, value)?;
+    check_known_whole(key, value, &record)?;
+    Ok(record)
 }
 
 fn bytes(write: Write) -> Vec<u8> {

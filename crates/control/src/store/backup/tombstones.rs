@@ -1,4 +1,6 @@
-//! What no restore may bring back: revoked nodes and withdrawn versions of titles.
+//! What no restore may bring back: revoked nodes and operators, keys that nobody trusts any more, and withdrawn versions of titles.
+//!
+//! A name of a node is never given again, so a revoked one needs a record even if the backup does not know the node: [`RevokedNameRecord`].
 //!
 //! They are read from the store that is restored over, if it can still be read, from the gateway's folder, and afterwards from nodes: each keeps
 //! what the fleet told it to be gone, signed.
@@ -8,8 +10,8 @@ use std::collections::BTreeMap;
 use fleet::{Digest, Gone, HeldTitle, Name};
 
 use crate::store::records::{
-    FleetRecord, NodeRecord, Revoked, StoreRecord, TitleRecord, WITHDRAWN_MAX, WithdrawnVersion,
-    load,
+    FleetRecord, NodeRecord, OperatorRecord, Revoked, RevokedNameRecord, StoreRecord, TitleRecord,
+    TokenKeyRecord, WITHDRAWN_MAX, WithdrawnVersion, load,
 };
 use crate::store::{Check, Engine, Entry, StoreError, Write};
 
@@ -25,6 +27,10 @@ pub struct Tombstones {
     pub revoked: BTreeMap<Name, Revoked>,
     /// Versions that nobody may serve any more, by the titles' paths.
     pub withdrawn: BTreeMap<String, Vec<WithdrawnVersion>>,
+    /// Operators who may do nothing any more, by their names. Nodes do not know them.
+    pub operators: BTreeMap<String, OperatorRecord>,
+    /// Keys of viewers' tokens, by their identifiers. Nodes do not know the private ones.
+    pub token_keys: BTreeMap<String, TokenKeyRecord>,
 }
 
 impl Tombstones {
@@ -37,6 +43,14 @@ impl Tombstones {
             } else if let Ok(node) = NodeRecord::read(key, &entry.value) {
                 let name = key[NodeRecord::FOLDER.len()..].parse().ok();
                 own.revoked.extend(name.zip(node.revoked));
+            } else if let Ok(gone) = RevokedNameRecord::read(key, &entry.value) {
+                let name = key[RevokedNameRecord::FOLDER.len()..].parse().ok();
+                own.revoked.extend(name.map(|name| (name, gone.revoked)));
+            } else if let Ok(operator) = OperatorRecord::read(key, &entry.value) {
+                let id = key[OperatorRecord::FOLDER.len()..].to_owned();
+                own.operators.extend(operator.revoked.is_some().then_some((id, operator)));
+            } else if let Ok(token_key) = TokenKeyRecord::read(key, &entry.value) {
+                own.token_keys.insert(key[TokenKeyRecord::FOLDER.len()..].to_owned(), token_key);
             } else if let Ok(title) = TitleRecord::read(key, &entry.value) {
                 let path = &key[TitleRecord::FOLDER.len()..];
                 for withdrawn in title.withdrawn {
@@ -76,6 +90,44 @@ impl Tombstones {
         }
     }
 
+    /// Adds what others know.
+    pub(super) fn extend(&mut self, others: &Self) {
+        self.epoch = self.epoch.max(others.epoch);
+        for (name, revoked) in &others.revoked {
+            self.revoked.entry(name.clone()).or_insert_with(|| revoked.clone());
+        }
+        for (path, versions) in &others.withdrawn {
+            versions.iter().for_each(|withdrawn| self.withdraw(path, *withdrawn));
+        }
+        let operators = others.operators.iter();
+        self.operators.extend(operators.map(|(id, operator)| (id.clone(), operator.clone())));
+        let keys = others.token_keys.iter();
+        self.token_keys.extend(keys.map(|(id, key)| (id.clone(), key.clone())));
+    }
+
+    /// The key of a backup that was made at `made_unix_seconds`, or `None` for one that the backup lacks, with what is known of it. A key that was
+    /// replaced or distrusted since is so after the restore, too.
+    pub(super) fn token_key(
+        &self,
+        id: &str,
+        of_backup: Option<TokenKeyRecord>,
+        made_unix_seconds: u64,
+    ) -> Option<TokenKeyRecord> {
+        let known = self.token_keys.get(id);
+        match (of_backup, known) {
+            (Some(mut key), Some(known)) => {
+                let ends = [key.trusted_until_unix_seconds, known.trusted_until_unix_seconds];
+                key.trusted_until_unix_seconds = ends.into_iter().flatten().min();
+                Some(key)
+            }
+            // One that was made before the backup had ended by then.
+            (None, Some(known)) => {
+                (known.made_unix_seconds >= made_unix_seconds).then(|| known.clone())
+            }
+            (of_backup, None) => of_backup,
+        }
+    }
+
     /// A node's record, with what is known of it.
     pub(super) fn on_node(&self, name: &str, node: &mut NodeRecord) {
         let known = name.parse().ok().and_then(|name: Name| self.revoked.get(&name));
@@ -91,6 +143,7 @@ impl Tombstones {
                 title.withdrawn.push(*known);
             }
         }
+        // More than that only if many fleets' worth were put together. The record has to be written all the same.
         let excess = title.withdrawn.len().saturating_sub(WITHDRAWN_MAX);
         title.withdrawn.drain(..excess);
         let is_withdrawn = |version: &Digest| {
@@ -108,9 +161,20 @@ impl Tombstones {
 /// Those of the store.
 pub async fn bury(engine: &dyn Engine, tombstones: &Tombstones) -> Result<usize, StoreError> {
     let mut changed = 0;
-    for name in tombstones.revoked.keys() {
+    for (name, revoked) in &tombstones.revoked {
         let on_node = |node: &mut NodeRecord| tombstones.on_node(name.as_str(), node);
-        changed += usize::from(change(engine, name.as_str(), None, on_node).await?);
+        let is_changed = change(engine, name.as_str(), None, on_node).await?
+            || bury_name(engine, name, revoked).await?;
+        changed += usize::from(is_changed);
+    }
+    for (id, gone) in &tombstones.operators {
+        let on_operator = |operator: &mut OperatorRecord| {
+            if operator.revoked.is_none() {
+                operator.revoked.clone_from(&gone.revoked);
+            }
+        };
+        let new = OperatorRecord { revoked: None, ..gone.clone() };
+        changed += usize::from(change(engine, id, Some(new), on_operator).await?);
     }
     for path in tombstones.withdrawn.keys() {
         let on_title = |title: &mut TitleRecord| tombstones.on_title(path, title);
@@ -118,6 +182,23 @@ pub async fn bury(engine: &dyn Engine, tombstones: &Tombstones) -> Result<usize,
         changed += usize::from(change(engine, path, new, on_title).await?);
     }
     Ok(changed)
+}
+
+/// Keeps the name of a revoked node, if the store knows neither the node nor that. Says whether it did not.
+async fn bury_name(
+    engine: &dyn Engine,
+    name: &Name,
+    revoked: &Revoked,
+) -> Result<bool, StoreError> {
+    let record = RevokedNameRecord { revoked: revoked.clone() };
+    let (node, own) = (NodeRecord::key(name.as_str()), RevokedNameRecord::key(name.as_str()));
+    if engine.get(&node).await?.is_some() || engine.get(&own).await?.is_some() {
+        return Ok(false);
+    }
+    // A box cannot have joined meanwhile under this name: what joins checks that neither is there.
+    let checks = [Check::Absent(node), Check::Absent(own)];
+    engine.commit(&checks, &[record.put(name.as_str())?]).await?;
+    Ok(true)
 }
 
 /// Makes the fleet's epoch at least `epoch`.

@@ -104,7 +104,10 @@ mod tests {
         assert_eq!(address.endpoints, ["http://127.0.0.1:2379", "http://[::1]:2380"]);
         assert_eq!(address.prefix, "/fullbore/");
         let guide = include_str!("../../../../../docs/fleet-store.md");
-        assert!(guide.contains("--prefix=true fullbore readwrite /fullbore/"), "users get rights to that");
+        assert!(
+            guide.contains("--prefix=true fullbore readwrite /fullbore/"),
+            "users get rights to that"
+        );
         let address = Address::parse(
             "etcd://films@a.example:1/my/fleet?ca=/c&certificate=/e&key=/k&password-file=/p",
         );

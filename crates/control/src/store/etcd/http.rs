@@ -43,8 +43,8 @@ const UNAUTHENTICATED: i64 = 16;
 /// its users or roles changed, which a JSON web token outlives ([`OF_LOGINS`]).
 const INVALID_ARGUMENT: i64 = 3;
 
-/// What etcd says of these (rpctypes, `ErrGRPCInvalidAuthToken` of 3.3, `ErrGRPCAuthOldRevision`). The second one comes once for a login that is new, too, if a user
-/// is changed while it is under way.
+/// What etcd says of these (rpctypes, `ErrGRPCInvalidAuthToken` of 3.3, `ErrGRPCAuthOldRevision`). The second comes for a new login, too, if a
+/// user is changed while it is under way.
 const OF_LOGINS: [&str; 2] = ["token", "revision of auth store is old"];
 
 /// How often a request is sent, each time with a new login.

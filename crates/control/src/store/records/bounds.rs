@@ -1,12 +1,12 @@
 //! What each kind of record may be.
 
-use fleet::{CHAIN_BYTES_MAX, Digest, Name};
+use fleet::{CHAIN_BYTES_MAX, Digest, Name, check_node_host};
 
 use super::{
     AuditRecord, ClusterRecord, FleetRecord, GatewayRecord, InviteRecord, NodeRecord,
     OperatorRecord, PinsRecord, PlacementRecord, PlanRecord, PopularityRecord, Revoked,
-    SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord, UnusedRecord,
-    ViewerCertificateRecord, Wanted,
+    RevokedNameRecord, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord,
+    UnusedRecord, ViewerCertificateRecord, Wanted,
 };
 use crate::store::KEY_BYTES_MAX;
 
@@ -150,6 +150,15 @@ impl StoreRecord for NodeRecord {
     }
 }
 
+impl StoreRecord for RevokedNameRecord {
+    const FOLDER: &'static str = "revoked/";
+
+    fn check(&self, name: &str) -> Checked {
+        check_name(name)?;
+        check_text(&self.revoked.reason)
+    }
+}
+
 impl StoreRecord for ViewerCertificateRecord {
     const FOLDER: &'static str = "certificate/";
 
@@ -176,6 +185,10 @@ impl StoreRecord for InviteRecord {
 
     fn check(&self, name: &str) -> Checked {
         check_id(name)?;
+        require(
+            self.host.as_deref().is_none_or(|host| check_node_host(host).is_ok()),
+            "host is neither a name nor an address",
+        )?;
         require(
             self.made_unix_seconds <= self.expires_unix_seconds,
             "it expires before it was made",

@@ -227,3 +227,34 @@ impl From<PrivateBytes> for String {
         STANDARD.encode(bytes.reveal())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fleet::SteeringPolicy;
+
+    use super::*;
+    use crate::store::records::FleetRecord;
+
+    #[test]
+    fn what_a_newer_release_wrote_within_a_record_is_steered_by_and_not_written_over() {
+        let fleet = FleetRecord {
+            name: "films".parse().expect("a name"),
+            epoch: 1,
+            policy: SteeringPolicy::default(),
+            made_unix_seconds: 1,
+            restored: None,
+        };
+        let Ok(Write::Put(key, value)) = fleet.put("") else { panic!("within its bounds") };
+        assert_eq!(check_known_whole(&key, &value, &fleet), Ok(()));
+        let newer = String::from_utf8(value).expect("JSON");
+        let newer = newer.replace("\"ttl_seconds\"", "\"shares\":{\"west\":2},\"ttl_seconds\"");
+        let read = FleetRecord::read(&key, newer.as_bytes()).expect("steering goes on");
+        assert_eq!(read, fleet);
+        let error = check_known_whole(&key, newer.as_bytes(), &read).expect_err("it would be lost");
+        let error = error.to_string();
+        assert!(
+            error.contains("policy.shares") && error.contains("update this gateway"),
+            "{error}"
+        );
+    }
+}

@@ -8,7 +8,9 @@
 //! | `site/NAME` | [`SiteRecord`] |
 //! | `cluster/NAME` | [`ClusterRecord`] |
 //! | `node/NAME` | [`NodeRecord`] |
+//! | `revoked/NAME` | [`RevokedNameRecord`] |
 //! | `certificate/NAME` | [`ViewerCertificateRecord`] |
+//! | `gateway/NAME` | [`GatewayRecord`] |
 //! | `invite/ID` | [`InviteRecord`] |
 //! | `title/PATH` | [`TitleRecord`] |
 //! | `pins/PATH` | [`PinsRecord`] |
@@ -36,9 +38,9 @@ use serde::{Deserialize, Serialize};
 
 pub use bounds::{MANIFESTS_MAX, PINS_MAX, SERIALS_MAX, WITHDRAWN_MAX, WITHDRAWN_PUBLISHED_MAX};
 pub use form::{BadRecord, PrivateBytes, StoreRecord, Stored, load, load_all};
+pub(crate) use form::{check_known_whole, lost_field};
 
 /// The fleet itself: `fleet`.
-pub(crate) use form::{check_known_whole, lost_field};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetRecord {
@@ -217,6 +219,15 @@ pub struct GatewayRecord {
     pub token_seconds: u64,
 }
 
+/// The name of a revoked node of which nothing else is known, because its record was lost and a backup lacks it: `revoked/NAME`. No box gets the
+/// name again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokedNameRecord {
+    /// Since when, and why.
+    pub revoked: Revoked,
+}
+
 /// The certificate that viewers see of a node: `certificate/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -255,6 +266,9 @@ pub struct InviteRecord {
     /// Its name, if the operator chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Name>,
+    /// The host of its addresses, if the operator chose one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// When it was made, since 1970.
     pub made_unix_seconds: u64,
     /// Until when it works, since 1970.
@@ -509,6 +523,12 @@ mod tests {
     }
 
     #[test]
+    fn a_revoked_name_is_a_record() {
+        let revoked = Revoked { reason: "stolen".to_owned(), since_unix_seconds: 6 };
+        reads_what_it_writes(&RevokedNameRecord { revoked }, "n2");
+    }
+
+    #[test]
     fn each_record_reads_what_it_writes() {
         reads_what_it_writes(&restored_fleet(), "");
         let pkcs8 = PrivateBytes::new(vec![0, 1, 255]);
@@ -545,6 +565,7 @@ mod tests {
             place: place(),
             kind: NodeKind::Storage,
             node: None,
+            host: Some("n1.example".to_owned()),
             made_unix_seconds: 1,
             expires_unix_seconds: 2,
             used: Some(UsedInvite {
@@ -621,19 +642,3 @@ mod tests {
         assert!(format!("{secret:?}").contains("PrivateBytes(12 bytes)"));
     }
 }
-    #[test]
-    fn what_a_newer_release_wrote_within_a_record_is_steered_by_and_not_written_over() {
-        let (key, value) = written(&restored_fleet(), "");
-        assert_eq!(check_known_whole(&key, &value, &restored_fleet()), Ok(()));
-        let newer = String::from_utf8(value).expect("JSON");
-        let newer = newer.replace("\"ttl_seconds\"", "\"shares\":{\"west\":2},\"ttl_seconds\"");
-        let read = FleetRecord::read(&key, newer.as_bytes()).expect("steering goes on");
-        assert_eq!(read, restored_fleet());
-        let error = check_known_whole(&key, newer.as_bytes(), &read).expect_err("it would be lost");
-        let error = error.to_string();
-        assert!(
-            error.contains("policy.shares") && error.contains("update this gateway"),
-            "{error}"
-        );
-    }
-
