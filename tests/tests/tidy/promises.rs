@@ -77,7 +77,7 @@ fn with(mut command: Command, text: &str) -> Command {
             "--" => is_for_cargo = false,
             "-p" => command.package = words.next().map(str::to_owned),
             "--test" => command.target = words.next().map(str::to_owned),
-            "--test-threads" => drop(words.next()),
+            "--test-threads" | "--busy" => drop(words.next()),
             word if word.starts_with('-') || word == "NAME" => {}
             word => {
                 command.is_refused |= is_for_cargo && !command.filters.is_empty();
