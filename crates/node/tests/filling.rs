@@ -27,6 +27,14 @@ fn counts(one: &Box) -> FillCounts {
     one.holder.status().fill.counts
 }
 
+/// Waits until the box has looked for something to do from now on, and found nothing.
+fn until_idle(one: &Box) {
+    let rounds = || one.holder.status().fill.idle_rounds;
+    // The first of two rounds may have begun before.
+    let before = rounds();
+    until("the copier to find nothing to do", || rounds() >= before + 2);
+}
+
 #[test]
 fn a_title_comes_from_the_cluster_then_from_other_nodes_and_last_from_its_origin() {
     let folders = Folders::default();
@@ -211,8 +219,7 @@ fn outside_its_windows_a_box_brings_only_what_is_asked_for_at_once() {
     };
     one.holder.handle_desired(desired).unwrap();
     until("what is wanted at once to arrive", || one.holds(&now));
-    // The copier has looked for something to do since.
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    until_idle(&one);
     assert!(!one.holds(&later) && !folders.arriving("later").exists());
     let progress = one.holder.fill_progress().unwrap();
     assert_eq!((progress.is_open, progress.missing_titles), (false, 1));
@@ -282,8 +289,10 @@ fn a_clock_that_jumps_hours_forward_and_back_during_a_window_costs_a_pause_and_n
         JUMPED_HOURS.store(hours, Ordering::Relaxed);
         until("the copy to stop", || done() == 0);
         assert!(!is_open() && !one.holds(&title));
-        std::thread::sleep(std::time::Duration::from_millis(1200));
-        assert_eq!(done(), 0, "nothing is brought outside the window");
+        let brought = counts(&one).origin_bytes;
+        until_idle(&one);
+        assert_eq!(counts(&one).origin_bytes, brought, "it was brought outside the window");
+        assert_eq!(done(), 0);
         JUMPED_HOURS.store(0, Ordering::Relaxed);
         until("the copy to go on", || done() > 0 || one.holds(&title));
     }
@@ -324,7 +333,7 @@ fn a_copy_that_a_restart_has_cut_waits_for_its_window_and_goes_on_in_it() {
     CUT_HOUR.store(5, Ordering::Relaxed);
     drop(one);
     let one = folders.open_with(options).start();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    until_idle(&one);
     assert_eq!(counts(&one).origin_bytes, 0, "it was brought outside the window");
     assert!(folders.arriving("film").exists() && one.holder.status().hidden.is_empty());
     assert!(one.trouble("film").is_none() && !one.holder.fill_progress().unwrap().is_open);
@@ -392,7 +401,7 @@ fn a_damaged_title_of_which_another_version_was_published_waits_for_its_window()
     // Before it begins with what it knows: the earlier version can be mended at any time.
     one.desire(&[&new], &[]);
     let one = one.start();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    until_idle(&one);
     assert_eq!(counts(&one).origin_bytes, 0, "it was brought outside the window");
     assert_eq!(one.holder.status().hidden, ["film"]);
     assert!(one.trouble("film").is_none() && one.holder.fill_progress().is_some());
@@ -480,12 +489,12 @@ fn a_box_brings_no_more_in_a_window_than_its_volume_also_after_a_restart_and_goe
     let done = progress(&one).done_unix_seconds.expect("it comes");
     let next_window = daily_clock() - 1800 + 86_400;
     assert!(done >= next_window, "{done} {next_window}");
-    std::thread::sleep(std::time::Duration::from_millis(1200));
+    until_idle(&one);
     let brought = counts(&one).origin_bytes;
     assert!((1..=2 * BLOCK as u64).contains(&brought) && !one.holds(&second), "{brought}");
     drop(one);
     let one = folders.open_with(options).start();
-    std::thread::sleep(std::time::Duration::from_millis(1200));
+    until_idle(&one);
     assert_eq!(counts(&one).origin_bytes, 0, "a restart is no reason to bring more");
     assert!(!progress(&one).is_open);
     while !one.holds(&second) {

@@ -282,6 +282,7 @@ fn a_title_that_goes_elsewhere_stays_until_its_last_viewer_has_all_of_it() {
         give_leave();
         got.extend(viewer.body(64 << 10));
         assert!(folders.library().join("film").exists(), "it went under its viewer");
+        // sleeps: a viewer who takes a part now and then, for three seconds
         std::thread::sleep(Duration::from_millis(50));
     }
     got.extend(viewer.body(length - got.len()));

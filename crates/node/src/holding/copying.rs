@@ -64,7 +64,10 @@ impl Holder {
         while !self.copier.is_stopped() {
             match self.next_job() {
                 Some(job) => self.work_on(&job),
-                None => self.copier.wait(IDLE),
+                None => {
+                    self.fill.note_idle_round();
+                    self.copier.wait(IDLE);
+                }
             }
         }
     }

@@ -4,7 +4,7 @@
 //! whoever's turn it is ([`Turns`]) asks other nodes and the origin. What is damaged is mended at any time, from wherever it can be had.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -52,6 +52,8 @@ pub(super) struct Fill {
     current: Mutex<Option<(String, u64, u64)>>,
     /// When how many bytes had been brought.
     brought: Mutex<VecDeque<(Duration, u64)>>,
+    /// How often the copier looked for something to do and found nothing.
+    idle_rounds: AtomicU64,
 }
 
 /// A snapshot of the fleet.
@@ -66,6 +68,7 @@ impl Fill {
         let volume = Mutex::new(volume);
         let (ledger, grants, turns, fleet, giving_way, is_watched, current, brought) =
             Default::default();
+        let idle_rounds = AtomicU64::new(0);
         Self {
             ledger,
             grants,
@@ -77,7 +80,13 @@ impl Fill {
             is_watched,
             current,
             brought,
+            idle_rounds,
         }
+    }
+
+    /// The copier looked for something to do and found nothing.
+    pub(super) fn note_idle_round(&self) {
+        self.idle_rounds.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The calling thread brings or reads titles: if the box has viewers, it runs after them from now on.
@@ -120,6 +129,9 @@ pub struct FillStatus {
     pub progress: Option<FillProgress>,
     /// The share of its rate that it takes: less than 1 while it gives way to viewers.
     pub share: f64,
+    /// How often the copier looked for something to do and found nothing. It looks once a second at least, so a number that stands still
+    /// while no title is copied, verified or mended means that the copier hangs.
+    pub idle_rounds: u64,
     /// What came from where, and what was refused.
     #[serde(flatten)]
     pub counts: FillCounts,
@@ -418,6 +430,7 @@ impl Holder {
         FillStatus {
             progress: self.fill_progress(),
             share: lock(&self.fill.giving_way).share(),
+            idle_rounds: self.fill.idle_rounds.load(Ordering::Relaxed),
             counts: self.fill.ledger.counts(),
         }
     }

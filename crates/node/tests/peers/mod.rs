@@ -287,6 +287,7 @@ fn send(
     sent.fetch_add(count as u64, Ordering::Relaxed);
     for byte in part[count..].iter().filter(|_| manner == Manner::Trickles) {
         stream.write_all(&[*byte])?;
+        // sleeps: a node that trickles
         std::thread::sleep(Duration::from_millis(500));
     }
     if manner == Manner::Resets {
