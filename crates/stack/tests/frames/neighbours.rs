@@ -2,9 +2,8 @@
 
 use crate::xdp;
 use fullbore_stack::{Interface, Mac, Neighbours, Resolved};
-use fullbore_tests::Namespace;
+use fullbore_tests::{Namespace, eventually, tool, until};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
 
 fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -20,16 +19,10 @@ fn mac_of(namespace: &Namespace, name: &str) -> Mac {
 
 /// Asks until the answer is not `Pending`.
 fn resolved(neighbours: &mut Neighbours, remote: IpAddr) -> Resolved {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        match neighbours.resolve(remote) {
-            Resolved::Pending if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(5));
-                neighbours.update().unwrap();
-            }
-            other => return other,
-        }
-    }
+    eventually("the kernel to find the station", || {
+        neighbours.update().unwrap();
+        Some(neighbours.resolve(remote)).filter(|resolved| *resolved != Resolved::Pending)
+    })
 }
 
 #[test]
@@ -56,11 +49,10 @@ fn where_a_frame_came_from_is_the_way_until_the_kernel_knows_better() {
     neighbours.sighted(remote, elsewhere);
     let Resolved::Known(hop) = neighbours.resolve(remote) else { panic!("it was sighted") };
     assert_eq!(hop.destination, elsewhere);
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while neighbours.resolve(remote) == Resolved::Known(hop) && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
+    until("the kernel to know better", || {
         neighbours.update().unwrap();
-    }
+        neighbours.resolve(remote) != Resolved::Known(hop)
+    });
     let Resolved::Known(hop) = neighbours.resolve(remote) else { panic!("the kernel knows it") };
     assert_eq!(hop.destination, mac_of(&far, "far"));
 }
@@ -73,15 +65,16 @@ fn changes_of_the_kernels_tables_are_followed() {
     let mut generation = neighbours.generation();
     let mut expect = |command: &str, expected: Option<(Mac, u32)>| {
         near.ip(command);
-        // Routes are read at most every 100 ms.
-        std::thread::sleep(Duration::from_millis(150));
-        neighbours.update().unwrap();
-        let hop = match neighbours.resolve(remote) {
-            Resolved::Known(hop) => Some((hop.destination, hop.mtu_bytes)),
-            _ => None,
-        };
-        assert_eq!(hop, expected, "after `ip {command}`");
-        assert!(neighbours.generation() > generation, "`ip {command}` has changed the ways");
+        // Routes are read at most every 100 ms, so a change may be seen later than the news of it.
+        let what = format!("{expected:?} and new ways after `ip {command}`");
+        until(&what, || {
+            neighbours.update().unwrap();
+            let hop = match neighbours.resolve(remote) {
+                Resolved::Known(hop) => Some((hop.destination, hop.mtu_bytes)),
+                _ => None,
+            };
+            hop == expected && neighbours.generation() > generation
+        });
         generation = neighbours.generation();
     };
     let (first, second) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
@@ -101,19 +94,22 @@ fn changes_of_the_kernels_tables_are_followed() {
     expect("neigh del 203.0.113.8 dev near", None);
 }
 
+/// A change that follows another one within 100 ms is put off. How soon a command is done is the machine's business, so this tries until one was.
 #[test]
-fn routes_that_change_quickly_are_all_seen_in_the_end() {
+fn a_change_of_routes_that_was_put_off_is_seen_without_further_news() {
     let Some((near, _far)) = xdp::pair(1500) else { return };
     near.ip("neigh add 203.0.113.8 lladdr 02:00:00:00:00:01 dev near nud permanent");
     let Interface { mut neighbours, device: _device, .. } = xdp::open(&near);
-    for third in 0..4 {
+    for third in 0..=255 {
         near.ip(&format!("route add 192.0.{third}.0/24 via 203.0.113.8"));
         neighbours.update().unwrap();
+        let remote = IpAddr::from([192, 0, third, 1]);
+        let was_put_off = neighbours.resolve(remote) == Resolved::Unreachable;
+        // No more news is read.
+        until("the way to be known", || matches!(neighbours.resolve(remote), Resolved::Known(_)));
+        if was_put_off {
+            return;
+        }
     }
-    // No more news arrives; what was put off is done when it is needed.
-    std::thread::sleep(Duration::from_millis(150));
-    let known = (0..4).filter(|third| {
-        matches!(neighbours.resolve(IpAddr::from([192, 0, *third, 1])), Resolved::Known(_))
-    });
-    assert_eq!(known.count(), 4);
+    tool::skip("no change of a route followed another within 100 ms: this machine is too slow");
 }

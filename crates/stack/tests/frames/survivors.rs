@@ -26,6 +26,7 @@ fn holds_a_device_until_it_is_killed() {
     };
     let _held = held.unwrap();
     println!("held");
+    // sleeps: this process holds the device until it is killed
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
@@ -75,7 +76,7 @@ fn a_killed_process_leaves_no_program() {
         child.kill().unwrap();
         child.wait().unwrap();
         // The kernel takes a moment to forget.
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while is_loaded(program) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
         }

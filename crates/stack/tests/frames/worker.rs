@@ -111,6 +111,7 @@ fn a_card_that_was_down_goes_on_when_it_is_up_again() {
     let is_up = near.start({
         let goes_up = Arc::clone(&goes_up);
         move || {
+            // sleeps: the card is down for a while, during which nothing can be sent, and longer is as well
             std::thread::sleep(Duration::from_millis(500));
             goes_up.store(true, Ordering::SeqCst);
             Command::new("ip").args(["link", "set", "near", "up"]).status().unwrap()

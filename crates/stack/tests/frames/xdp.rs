@@ -2,12 +2,11 @@
 
 use crate::stream::{Stream, exchange, fetch_and_send, film};
 use crate::tap::is_answered;
-use fullbore_stack::{DropReason, Interface, XdpPlan};
+use fullbore_stack::{DropReason, Interface, Resolved, XdpPlan};
 use fullbore_tests::{Namespace, until};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
-use std::time::Duration;
 
 const FETCH_BYTES: usize = 700_000;
 const SEND_BYTES: usize = 200_000;
@@ -194,10 +193,15 @@ fn viewers_behind_a_router_are_reached() {
     far.ip("route add default via 198.51.100.1");
     far.ip("route add default via 2001:db8:9::1");
     // The device is opened before the routes are added, so that it is notified of them.
-    let interface = open(&near);
+    let mut interface = open(&near);
     near.ip("route add 198.51.100.0/24 via 203.0.113.2 mtu 1400");
     near.ip("route add default via 2001:db8:2::2");
-    std::thread::sleep(Duration::from_millis(150));
+    for viewer in ["198.51.100.2", "2001:db8:9::2"] {
+        until("the route to be read", || {
+            interface.neighbours.update().unwrap();
+            interface.neighbours.resolve(viewer.parse().unwrap()) != Resolved::Unreachable
+        });
+    }
     films_with(interface, &far);
 }
 
