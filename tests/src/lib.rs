@@ -5,8 +5,8 @@
 //! runs other people's programs; if one is missing, the test reports that loudly and passes, because the missing
 //! program is not this project's fault. [`Plain`] is a viewer without TLS, for what no such program can be told to do.
 //! [`Counters`] are the server's own figures. [`make_title`] makes a title with a record. [`Ran`] is what a run of
-//! `fullbore load` or `fullbore swarm` left. [`serve_badly`] is a server that does what a test tells it.
-//! [`Etcd`] is a real one, of which members may die.
+//! `fullbore load` or `fullbore swarm` left; [`Course`] is where the viewers of a swarm are while it runs.
+//! [`serve_badly`] is a server that does what a test tells it. [`Etcd`] is a real one, of which members may die.
 //!
 //! [`Namespace`] is a separate network, for tests that need a bad one, and [`FakeClock`] a clock that is wrong.
 //!
@@ -15,6 +15,7 @@
 mod badly;
 mod certificate;
 mod counters;
+mod course;
 pub mod cpus;
 mod descriptors;
 mod etcd;
@@ -41,6 +42,7 @@ mod wait;
 pub use badly::{Asked, serve_badly};
 pub use certificate::{Certificate, certificate};
 pub use counters::Counters;
+pub use course::{Course, Moment, nobody_stalled, swarm_until};
 pub use descriptors::may_open;
 pub use etcd::Etcd;
 pub use failing_disk::FailingDisk;

@@ -8,6 +8,7 @@ use ::swarm::crowd::{Arrivals, CrowdOptions, Shares, Watch};
 use ::swarm::live::{self, LiveOptions, LiveOutcome, Moment, Place, SourceAddresses};
 use clap::Args;
 use player::{PlayerOptions, Rule};
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -102,6 +103,9 @@ pub(crate) struct Swarm {
     /// Write a page with charts to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write where the viewers are to this file while they play: one line of JSON a second
+    #[arg(long, value_name = "FILE")]
+    course: Option<PathBuf>,
     /// Exit with 0 even if requests failed
     #[arg(long)]
     allow_errors: bool,
@@ -126,7 +130,11 @@ impl Swarm {
         if let Err(what) = options.check() {
             return fail(2, &what.to_string());
         }
-        let outcome = match watch(options) {
+        let course = match self.course.as_deref().map(CourseFile::create).transpose() {
+            Ok(course) => course,
+            Err(what) => return fail(1, &what),
+        };
+        let outcome = match watch(options, course) {
             Ok(outcome) => outcome,
             Err(error) => return fail(1, &error.to_string()),
         };
@@ -222,8 +230,34 @@ fn fail(code: u8, what: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// Where the viewers are, for a program that reads along: one moment a line. Its names are those of `course` in the figures.
+struct CourseFile {
+    path: PathBuf,
+    /// None once a line could not be written.
+    file: Option<File>,
+}
+
+impl CourseFile {
+    fn create(path: &Path) -> Result<Self, String> {
+        let created = File::create(path);
+        let file = created.map_err(|error| format!("cannot create {}: {error}", path.display()))?;
+        Ok(Self { path: path.to_owned(), file: Some(file) })
+    }
+
+    /// Writes a line, all of it at once. If that fails, the run continues without.
+    fn note(&mut self, now: &Moment) {
+        let Some(file) = &mut self.file else { return };
+        let line = serde_json::to_string(now).map_err(io::Error::other);
+        let written = line.and_then(|line| file.write_all(format!("{line}\n").as_bytes()));
+        if let Err(error) = written {
+            crate::tell(&format!("cannot write {}: {error}", self.path.display()));
+            self.file = None;
+        }
+    }
+}
+
 /// Runs to the end, or to the first Ctrl-C. On a terminal, standard error shows where the viewers are.
-fn watch(options: LiveOptions) -> io::Result<LiveOutcome> {
+fn watch(options: LiveOptions, mut course: Option<CourseFile>) -> io::Result<LiveOutcome> {
     let interrupt = interrupt::Interrupt::on_signal()?;
     let on_terminal = io::stderr().is_terminal();
     let mut last = Moment::default();
@@ -231,6 +265,9 @@ fn watch(options: LiveOptions) -> io::Result<LiveOutcome> {
         options,
         || interrupt.is_asked(),
         |now| {
+            if let Some(course) = &mut course {
+                course.note(now);
+            }
             if on_terminal {
                 // If the terminal is closed, the run continues.
                 let _ = write!(io::stderr(), "\r\x1b[K{}", line(now, &last));

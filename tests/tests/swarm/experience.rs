@@ -1,10 +1,9 @@
 //! What the server's tables say of its viewers, by what their players report, is what the viewers saw.
 
-use crate::program::swarm_while;
+use crate::program::swarm_until;
 use fullbore_tests::film;
-use fullbore_tests::{Server, Signal, eventually, until};
+use fullbore_tests::{Server, Signal, eventually};
 use serde_json::Value;
-use std::time::Duration;
 use tempfile::tempdir;
 
 const VIEWERS: u64 = 8;
@@ -33,13 +32,15 @@ fn number(told: &Value, pointer: &str) -> f64 {
 #[test]
 fn the_servers_tables_and_the_viewers_agree_on_play_delay_and_bit_rate() {
     let folder = tempdir().unwrap();
-    film::make(folder.path(), 60);
+    film::make(folder.path(), 600);
     let server = Server::start(folder.path(), "--workers 1 --tls off");
     let url = server.url_of("film/master.m3u8");
     // Behind networks, so that a play delay is many of the milliseconds in which players report it.
-    let words =
-        format!("--cmcd --viewers {VIEWERS} --duration 20s --over 1s --watch 5m --networks home=1");
-    let ran = swarm_while(&words, &[&url], || {});
+    let words = format!("--cmcd --viewers {VIEWERS} --over 1s --watch 1h --networks home=1");
+    let ran = swarm_until(&words, &[&url], |course| {
+        // More than fill the buffers: from then on hardly a segment is under way at any moment, so the end makes no difference.
+        course.until("segments", |now| now.number("requests") > VIEWERS * 68);
+    });
     let told = told(&server);
     within_2_percent(
         "play delay",
@@ -57,18 +58,26 @@ fn the_servers_tables_and_the_viewers_agree_on_play_delay_and_bit_rate() {
 #[test]
 fn the_servers_tables_and_the_viewers_agree_on_stalls() {
     let folder = tempdir().unwrap();
-    film::make(folder.path(), 60);
+    film::make(folder.path(), 600);
     let server = Server::start(folder.path(), "--workers 1 --tls off");
     let url = server.url_of("film/master.m3u8");
     let words = format!(
-        "--cmcd --viewers {VIEWERS} --duration 30s --over 1s --watch 5m --buffer 4s --rule fixed:1 --allow-errors"
+        "--cmcd --viewers {VIEWERS} --over 1s --watch 1h --buffer 4s --rule fixed:1 --allow-errors"
     );
-    let ran = swarm_while(&words, &[&url], || {
-        until("the viewers to play", || server.sum("requests_total") > VIEWERS * 6);
-        // Longer than what the players hold: each stalls once.
+    let ran = swarm_until(&words, &[&url], |course| {
+        course.until("the viewers to play", |now| now.number("playing") == VIEWERS);
         server.signal(Signal::STOP);
-        std::thread::sleep(Duration::from_secs(7));
+        let all = course.until("all to stall", |now| now.number("stalled") == VIEWERS);
+        // So long that the moments in which players notice don't count.
+        course.until("a long stall", |now| now.seconds() >= all.seconds() + 3.0);
         server.signal(Signal::CONT);
+        let again =
+            course.until("the viewers to play again", |now| now.number("playing") == VIEWERS);
+        // A player reports a stall with its next request.
+        course.until("reports", |now| {
+            let requests = now.number("requests") - again.number("requests");
+            now.number("playing") == VIEWERS && requests >= VIEWERS * 4
+        });
     });
     let told = told(&server);
     assert!(ran.number("stalls/count") >= VIEWERS as f64, "{}", ran.figures);

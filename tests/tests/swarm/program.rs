@@ -1,6 +1,6 @@
-//! Running `fullbore swarm`.
+//! Running `fullbore swarm`: to its end, or until the test has seen what it waits for.
 
-use fullbore_tests::{Ran, program};
+use fullbore_tests::{Course, Ran, program};
 use std::process::{Command, Stdio};
 
 /// The command with the flags in `words`.
@@ -23,4 +23,9 @@ pub(crate) fn swarm_while(words: &str, urls: &[&str], meanwhile: impl FnOnce()) 
         meanwhile();
         child.wait_with_output().unwrap()
     })
+}
+
+/// Runs it until `meanwhile` has returned.
+pub(crate) fn swarm_until(words: &str, urls: &[&str], meanwhile: impl FnOnce(&Course)) -> Ran {
+    fullbore_tests::swarm_until(command(words, urls), meanwhile)
 }

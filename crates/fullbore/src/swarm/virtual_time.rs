@@ -20,7 +20,7 @@ pub(super) struct Virtual {
     /// Play in virtual time, on modelled networks and servers: hours of thousands of viewers take seconds, and nothing is sent
     #[arg(
         long = "virtual",
-        conflicts_with_all = ["urls", "also_at", "sources", "cmcd", "insecure", "ca", "no_resume"]
+        conflicts_with_all = ["urls", "also_at", "sources", "cmcd", "insecure", "ca", "no_resume", "course"]
     )]
     pub(super) is_virtual: bool,
     /// Number of titles [default: 20]
