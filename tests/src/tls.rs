@@ -2,17 +2,20 @@
 //!
 //! The server's signatures are checked all the same, so the server must have the key of the certificate that it shows.
 
+use rustls::client::WantsClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs as provider, verify_tls12_signature,
     verify_tls13_signature,
 };
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, NamedGroup,
-    SignatureScheme, SupportedCipherSuite,
+    CertificateError, ClientConfig, ClientConnection, ConfigBuilder, DigitallySignedStruct, Error,
+    NamedGroup, SignatureScheme, SupportedCipherSuite,
 };
 use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a client offers.
@@ -56,6 +59,26 @@ impl Offer {
     /// # Panics
     /// If nothing is offered.
     pub fn config(&self) -> Arc<ClientConfig> {
+        self.with_alpn(self.verifying().with_no_client_auth())
+    }
+
+    /// The configuration of a client that shows a certificate, from files in PEM.
+    ///
+    /// # Panics
+    /// If nothing is offered, or the files are not a certificate and its key.
+    pub fn config_showing(&self, certificate: &Path, key: &Path) -> Arc<ClientConfig> {
+        let chain = CertificateDer::pem_file_iter(certificate).expect("a certificate");
+        let chain = chain.collect::<Result<Vec<_>, _>>().expect("a certificate");
+        let key = PrivateKeyDer::from_pem_file(key).expect("a key");
+        self.with_alpn(self.verifying().with_client_auth_cert(chain, key).expect("its key"))
+    }
+
+    fn with_alpn(&self, mut config: ClientConfig) -> Arc<ClientConfig> {
+        config.alpn_protocols = self.alpn.iter().map(|protocol| protocol.to_vec()).collect();
+        Arc::new(config)
+    }
+
+    fn verifying(&self) -> ConfigBuilder<ClientConfig, WantsClientCert> {
         let all = provider::ALL_KX_GROUPS.iter().copied();
         let provider = CryptoProvider {
             cipher_suites: self.suites.clone(),
@@ -70,14 +93,11 @@ impl Offer {
         let versions = [(true, &rustls::version::TLS13), (false, &rustls::version::TLS12)];
         let versions: Vec<_> =
             versions.into_iter().filter(|(tls13, _)| has(*tls13)).map(|(_, one)| one).collect();
-        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+        ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&versions)
             .expect("something is offered")
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth();
-        config.alpn_protocols = self.alpn.iter().map(|protocol| protocol.to_vec()).collect();
-        Arc::new(config)
     }
 }
 

@@ -382,6 +382,16 @@ impl Fleet {
         self.nodes.push(Node { agent: machine.start_agent(&[]), machine });
     }
 
+    /// Where nodes serve viewers.
+    pub(crate) fn node_port(&self) -> u16 {
+        self.node_port
+    }
+
+    /// Where the gateway answers nodes, without a scheme.
+    pub(crate) fn machines(&self) -> String {
+        self.seat.machines().trim_start_matches("https://").to_owned()
+    }
+
     fn publish(&self) {
         let origin = self.path("origin");
         self.control(&["publish", "film", "--library", origin.to_str().unwrap()]);

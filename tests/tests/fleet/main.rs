@@ -6,6 +6,7 @@ mod clocks;
 mod filling;
 mod gateways;
 mod guide;
+mod hostile;
 mod house;
 mod keys;
 mod mistaken;

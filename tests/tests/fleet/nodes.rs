@@ -1,7 +1,7 @@
 //! Nodes that die, fall silent, or come back with other bytes, in the middle of films.
 
 use crate::house::{DEATH, Fleet, get};
-use fullbore_tests::{Ran, Signal, film, program, until, within};
+use fullbore_tests::{Course, Ran, Signal, film, nobody_stalled, program, until, within};
 use rustix::process::{Pid, kill_process};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
@@ -27,6 +27,11 @@ pub(crate) fn swarm_until(film: &str, words: &str, meanwhile: impl FnOnce()) -> 
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         child.wait_with_output().unwrap()
     })
+}
+
+/// Viewers play until `meanwhile` has returned, which sees where they are.
+pub(crate) fn swarm_seen(film: &str, words: &str, meanwhile: impl FnOnce(&Course)) -> Ran {
+    fullbore_tests::swarm_until(watching(film, words), meanwhile)
 }
 
 fn watching(film: &str, words: &str) -> Command {
@@ -70,9 +75,37 @@ pub(crate) fn first_of(fleet: &Fleet) -> usize {
 
 #[test]
 fn viewers_of_a_node_that_is_killed_see_nothing_of_it_and_it_is_lost_within_seconds() {
+    const VIEWERS: u64 = 30;
     let mut fleet = Fleet::start(&SITES, 50);
-    let words = "--viewers 30 --over 4s --duration 45s --watch 10m --buffer 30s";
-    kill_one(&mut fleet, words, Duration::from_secs(15), 30.0);
+    let dead = first_of(&fleet);
+    let mut node = fleet.nodes.remove(dead);
+    let words = format!("--viewers {VIEWERS} --over 4s --watch 1h --buffer 30s");
+    let ran = swarm_seen(&fleet.film(), &words, |course| {
+        // As many segments as fill all buffers.
+        let full = course.until("full buffers", |now| {
+            now.number("playing") == VIEWERS && now.number("requests") > VIEWERS * 20
+        });
+        node.power_off();
+        await_loss(&fleet, &node.name);
+        // Ten segments of others for each at least, and they have an end.
+        course.until("all to play on", |now| {
+            now.number("requests") > full.number("requests") + VIEWERS * 15
+                || now.number("gone") == VIEWERS
+        });
+    });
+    nobody_stalled(&ran);
+    assert_eq!(ran.number("sessions/started"), VIEWERS as f64, "{}", ran.figures);
+    check_elsewhere(&ran, &node.name);
+    node.power_on();
+    until("the node to serve again", || fleet.state_of(&node.name) == "serving");
+}
+
+/// Waits until the gateway takes a node for lost, and sends nobody there.
+fn await_loss(fleet: &Fleet, name: &str) {
+    within(DEATH, "the gateway to take the node for lost", || {
+        (fleet.state_of(name) == "lost").then_some(())
+    });
+    until("no answer to name it", || !fleet.route().iter().any(|node| node == name));
 }
 
 #[test]
@@ -101,12 +134,10 @@ fn kill_one(fleet: &mut Fleet, words: &str, after: Duration, viewers: f64) {
     let name = fleet.nodes[dead].name.clone();
     let mut node = fleet.nodes.remove(dead);
     let ran = swarm_while(&fleet.film(), words, || {
+        // sleeps: on an idle machine, for minutes: viewers have full buffers then
         std::thread::sleep(after);
         node.power_off();
-        within(DEATH, "the gateway to take the node for lost", || {
-            (fleet.state_of(&name) == "lost").then_some(())
-        });
-        until("no answer to name it", || !fleet.route().contains(&name));
+        await_loss(fleet, &name);
     });
     assert_eq!(ran.number("stalls/count"), 0.0, "{}\n{}", ran.figures, ran.stderr);
     assert_eq!(ran.number("sessions/without_stall"), viewers, "{}", ran.figures);
@@ -125,6 +156,7 @@ fn viewers_of_a_site_that_falls_silent_move_without_a_stall() {
         &fleet.film(),
         "--viewers 30 --over 4s --duration 45s --watch 10m --buffer 30s",
         || {
+            // sleeps: on an idle machine: viewers have full buffers then
             std::thread::sleep(Duration::from_secs(15));
             pair.iter().for_each(|at| fleet.nodes[*at].freeze());
             within(DEATH, "the gateway to take both for lost", || {
