@@ -1,5 +1,6 @@
 //! A real agent's side: joining, beating, fetching, renewing.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,6 +24,9 @@ struct Noted {
     desired: Vec<Desired>,
     keys: Vec<Keys>,
     snapshots: Vec<Signed>,
+    revocations: usize,
+    /// How often there was no further report, by the task that asked: one for each gateway.
+    asked_in_vain: HashMap<tokio::task::Id, usize>,
 }
 
 struct NotingBox {
@@ -64,6 +68,10 @@ impl BoxState for NotingBox {
         self.noted.lock().unwrap().answers.push((gateway.to_owned(), answer.clone(), ahead));
     }
 
+    fn handle_revocation(&self, _gateway: &str) {
+        self.noted.lock().unwrap().revocations += 1;
+    }
+
     fn handle_desired(&self, desired: Desired) -> bool {
         self.noted.lock().unwrap().desired.push(desired);
         true
@@ -71,7 +79,11 @@ impl BoxState for NotingBox {
 
     fn watched_after(&self, number: u64) -> Option<Arc<WatchReport>> {
         let reports = self.reports.lock().unwrap();
-        reports.iter().find(|report| report.number > number).cloned()
+        let next = reports.iter().find(|report| report.number > number).cloned();
+        if let (None, Some(task)) = (&next, tokio::task::try_id()) {
+            *self.noted.lock().unwrap().asked_in_vain.entry(task).or_default() += 1;
+        }
+        next
     }
 
     fn handle_keys(&self, keys: Keys) {
@@ -215,9 +227,13 @@ async fn a_revoked_node_hears_why() {
     assert!(eventually(|| own.noted(|noted| !noted.answers.is_empty())).await);
     gateway.revoke("node-1").await;
     assert!(eventually(|| gateway.count(RefusalReason::Revoked) >= 2).await);
-    let count = own.noted(|noted| noted.answers.len());
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(own.noted(|noted| noted.answers.len()), count);
+    // The task that beats waits for each answer, so after a refusal no earlier one is on its way.
+    let revocations = || own.noted(|noted| noted.revocations);
+    assert!(eventually(|| revocations() > 0).await);
+    let answers = || own.noted(|noted| noted.answers.len());
+    let (count, refused) = (answers(), revocations());
+    assert!(eventually(|| revocations() >= refused + 3).await);
+    assert_eq!(answers(), count);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -288,7 +304,17 @@ async fn reports_of_what_was_watched_reach_every_gateway_once_and_in_order() {
         };
         // A rate is told from an hour at least: two million bytes are 48 million a day then.
         assert!(eventually(|| bytes() > 47_000_000).await, "{}", bytes());
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        // Both tasks have asked for a further report since, and there was none.
+        let asked = || own.noted(|noted| noted.asked_in_vain.clone());
+        let before = asked();
+        let ask_again = || {
+            let now = asked();
+            now.len() == 2
+                && now
+                    .iter()
+                    .all(|(task, times)| before.get(task).is_none_or(|before| *times >= before + 2))
+        };
+        assert!(eventually(ask_again).await);
         assert!(bytes() < 50_000_000, "{}", bytes());
         assert_eq!(gateway.count(RefusalReason::OverCeiling), 1);
     }
