@@ -509,7 +509,7 @@ fn descendants(process: u32) -> Vec<u32> {
 
 /// The processes that descend from one, once there are so many.
 fn descendants_once(count: usize, process: u32) -> Vec<u32> {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let found = descendants(process);
         if found.len() >= count {
@@ -552,7 +552,7 @@ fn end_with(
     drop(progress);
     let output = bench.wait_with_output().unwrap();
     // The kernel signals the servers when their parent dies; they need a moment to end.
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     let alive = || servers.iter().filter(|server| is_running(**server)).count();
     while alive() > 0 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));

@@ -279,7 +279,7 @@ fn a_dropped_listener_leaves_no_descriptor_open() {
         .unwrap();
     drop(reactor);
     // The connection that arrived but was never taken has been closed.
-    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)));
 }
 
@@ -476,7 +476,7 @@ fn completions_arrive_although_some_task_is_always_ready() {
                 woken.each(|| false).await.unwrap();
                 arrived.set(true);
             });
-            let deadline = Instant::now() + Duration::from_secs(10);
+            let deadline = Instant::now() + Duration::from_secs(60);
             while !seen.get() {
                 assert!(Instant::now() < deadline, "a busy loop starves the ring");
                 yield_now().await;

@@ -228,10 +228,10 @@ mod tests {
             "trap '' TERM; sleep 600 & echo $!",
         ] {
             let mut process = start(script, &folder.path().join("log"));
-            let child = process.line("", Duration::from_secs(10)).unwrap().unwrap();
+            let child = process.line("", Duration::from_secs(60)).unwrap().unwrap();
             assert!(is_running(&child), "{script}");
             drop(process);
-            let deadline = Instant::now() + Duration::from_secs(10);
+            let deadline = Instant::now() + Duration::from_secs(60);
             while is_running(&child) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(5));
             }

@@ -29,7 +29,7 @@ impl Raw {
             let socket = Socket::new(Domain::PACKET, Type::RAW, protocol).unwrap();
             let index = rustix::net::netdevice::name_to_index(&socket, interface).unwrap();
             socket.bind(&address(i32::try_from(index).unwrap(), everything)).unwrap();
-            socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
             Self { socket }
         })
     }
