@@ -116,6 +116,7 @@ fn play_delay_is_measured_where_the_player_does_not_tell_it() {
     viewer.fetch(&format!("/films/a/master.m3u8{}", query("ot=m,su,sid=\"x\"")));
     viewer.fetch(&format!("/films/a/1.m4s{}", query("ot=v,su,sid=\"x\",d=4000")));
     let waited = Duration::from_millis(400);
+    // sleeps: the viewer's wait, which has to be measured as this long at least
     std::thread::sleep(waited);
     viewer.fetch(&format!("/films/a/1.m4s{}", query("ot=v,sid=\"x\",d=4000")));
     let told = experience(&server, 3);

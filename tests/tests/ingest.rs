@@ -382,6 +382,7 @@ fn killed_at_any_moment_it_leaves_the_old_title_or_the_new_one_whole() {
         command.arg("--library").arg(place.library()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         // A whole run takes less than half a second on an idle machine: these are moments throughout it.
+        // sleeps: the moment of the kill, another one in each round
         std::thread::sleep(Duration::from_millis(round * 60));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -112,6 +112,7 @@ impl HeldUp {
     /// Waits until the worker stands before a wait for long. When strace has just come, it may have something to do before.
     fn stand(&self) {
         let stands = || {
+            // sleeps: between two of the five looks that all have to find it standing
             std::thread::sleep(Duration::from_millis(50));
             self.status().contains("State:\tt")
         };
@@ -284,6 +285,7 @@ fn visit(library: &Library, server: &Server, mut fetch: impl FnMut(&str) -> Vec<
 fn with_memory_at_disk(words: &'static str, check: fn(&Server)) {
     let Some(library) = Library::new() else { return };
     // The hot set takes no film that has just changed.
+    // sleeps: a film has to have been left alone for four seconds, and longer is as well
     std::thread::sleep(Duration::from_millis(4100));
     let server = library.serve_by("memory-at-disk", words);
     let plain = |path: &str| Plain::connect(server.address).fetch(path).body;

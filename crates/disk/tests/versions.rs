@@ -37,6 +37,7 @@ fn can_hold(folder: &Path) -> bool {
 
 /// Before Linux 6.13 the filesystem's clock advances in steps of up to 10 ms; everything within one step has the same time.
 fn let_the_clock_move() {
+    // sleeps: the filesystem's clock has to move on, and further is as well
     std::thread::sleep(Duration::from_millis(20));
 }
 

@@ -231,6 +231,7 @@ fn copy_under_kills(fleet: &mut Fleet, shelf: &Shelf, kills: usize, blocks: usiz
     let mut courses: Vec<_> = fleet.nodes.iter().map(Course::of).collect();
     let mut cost = shelf.publish(fleet, "third", &bytes(blocks, 2), &[]);
     for number in 0..kills {
+        // sleeps: the moment of the next kill, as drawn
         std::thread::sleep(Duration::from_millis(drawn.u64(100..900)));
         let at = drawn.usize(0..fleet.nodes.len());
         let who = drawn.u8(0..3);

@@ -99,6 +99,7 @@ fn a_day_without_gateways_in_which_certificates_come_due_ends_no_film_either() {
     let made = fleet.nodes.iter().map(|node| certificate(node).1).collect::<Vec<_>>();
     let due = *made.iter().max().expect("nodes") + SCALED_RENEWAL;
     let until_then = due.duration_since(SystemTime::now()).expect("a fleet starts sooner");
+    // sleeps: certificates have to come due
     std::thread::sleep(until_then.saturating_sub(SCALED_DAY / 2));
     let before = fleet.nodes.iter().map(|node| certificate(node).0).collect::<Vec<_>>();
     day_without(&mut fleet, &mut second, |fleet| {
@@ -146,6 +147,7 @@ fn day_without(fleet: &mut Fleet, second: &mut Running, at_its_end: impl FnOnce(
             let ran = swarm(&film, "--viewers 3 --over 0 --duration 4s --watch 1h --buffer 4s");
             assert_eq!(ran.number("sessions/without_stall"), 3.0, "{}", ran.figures);
         }
+        // sleeps: a scaled day has to pass, and longer is as well
         std::thread::sleep((SCALED_DAY + Duration::from_secs(2)).saturating_sub(began.elapsed()));
         at_its_end(fleet);
         fleet.restart_gateway();
@@ -175,6 +177,7 @@ fn one_stands_still(fleet: &Fleet, seat: &Seat) {
         !route_at(&seat.url()).contains(&"node-1".to_owned())
     });
     // As long as it takes to see that time has passed.
+    // sleeps: so long that the gateway sees that it did not run, and longer is as well
     std::thread::sleep(Duration::from_secs(4).saturating_sub(stopped.elapsed()));
     fleet.gateway.signal(Signal::CONT);
     fleet.gateway.stderr.wait_for("this gateway did not run for");

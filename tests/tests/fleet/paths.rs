@@ -46,6 +46,7 @@ fn watch(evening: &Evening) -> Option<[Ran; 3]> {
                 let (network, film, words) = (&town.viewers[group], fleet.film(), &words);
                 scope.spawn(move || network.inside(|| swarm(&film, words)))
             });
+            // sleeps: when the paths break, as the evening says
             std::thread::sleep(evening.fault_after);
             break_paths(&town, &fleet);
             runs.map(|run| run.join().expect("it does not panic"))

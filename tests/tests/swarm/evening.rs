@@ -84,6 +84,7 @@ fn host(server: usize) -> String {
 }
 
 fn sleep_until(at: Instant) {
+    // sleeps: the evening's faults have their times
     std::thread::sleep(at.saturating_duration_since(Instant::now()));
 }
 

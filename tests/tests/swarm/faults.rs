@@ -110,6 +110,7 @@ fn fulfil(stream: &mut TcpStream, asked: &Part, answer: &Answer) -> bool {
         Answer::Slowly(bytes_per_second) => {
             let mut sent = stream.write_all(head.as_bytes());
             for piece in body.chunks(bytes_per_second / 20) {
+                // sleeps: a server that is slow on purpose
                 std::thread::sleep(Duration::from_millis(50));
                 sent = sent.and_then(|()| stream.write_all(piece));
             }

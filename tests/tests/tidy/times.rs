@@ -27,7 +27,7 @@ const BOUNDED: &[(&str, &str, &str)] = &[
 ];
 
 /// The code of a file's tests; line numbers stay the same.
-fn test_code(file: &File) -> String {
+pub(crate) fn test_code(file: &File) -> String {
     let code = rust::code(&file.text);
     if file.source_of().is_none() {
         return code;

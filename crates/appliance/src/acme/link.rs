@@ -266,6 +266,7 @@ mod tests {
             until("nothing to prove", || is_handed_over.load(Ordering::SeqCst));
         });
         ask_for(&theirs, 4, &["b.example"]);
+        // sleeps: the link has to have looked once; that it proves nothing then is also seen by the answer below
         std::thread::sleep(LOOK_EVERY);
         assert!(!proofs.are_there(), "the authority would not meet this server");
         link.keep_place();

@@ -490,6 +490,7 @@ mod tests {
         tell(&link, &helper, "/stale", 2, (0, HOUR_MS));
         tell(&link, &helper, "/short", 3, (0, 1));
         tell(&link, &helper, "/strict", 4, (0, 0));
+        // sleeps: what may be used for a millisecond has to be older than that
         std::thread::sleep(Duration::from_millis(2));
         assert_eq!(status(&link, "/stale"), None, "the helper is asked first");
         assert_eq!(link.trouble(), None);

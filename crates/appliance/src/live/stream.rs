@@ -159,8 +159,10 @@ mod tests {
             spawn(async move {
                 stream(&streamed, &socket).await;
             });
+            // sleeps: the stream's task has to get its turn, which it does on this thread while this one sleeps
             reactor::sleep(Duration::from_millis(1)).await;
             live.publish(event("snapshot", &serde_json::json!({ "number": 1 })));
+            // sleeps: as above: the first event is sent before the second one replaces it
             reactor::sleep(Duration::from_millis(1)).await;
             live.publish(event("snapshot", &serde_json::json!({ "number": 2 })));
             let mut text = String::new();

@@ -238,6 +238,7 @@ mod tests {
         let path = folder.path().join("film");
         std::fs::File::create(&path).unwrap().set_len(9 * BLOCK_BYTES).unwrap();
         let stamp = Stamp::of_path(&path).unwrap();
+        // sleeps: a file has to have been left alone for four seconds, and longer is as well
         std::thread::sleep(SETTLED_AFTER);
         let library = vec![folder.path().to_owned()];
         let folders = Arc::new(Folders::open(&library).unwrap());

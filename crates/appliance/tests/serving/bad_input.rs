@@ -528,6 +528,7 @@ fn keys_stay_in_step_when_waiting_to_change_them_is_given_up() {
             config.route = route;
             config.timeouts.head_seconds = 0.3;
         });
+        // sleeps: viewers send when the server has read what came before, and are right if it has not
         let pause = || std::thread::sleep(Duration::from_millis(100));
         let mut viewers: Vec<_> = films.iter().map(|_| served.narrow_viewer(4096)).collect();
         for (viewer, film) in viewers.iter_mut().zip(&films) {
@@ -542,6 +543,7 @@ fn keys_stay_in_step_when_waiting_to_change_them_is_given_up() {
             viewer.flush().unwrap();
         }
         // If TCP accepts nothing, the head times out now; if it does, or the film has not left yet, later.
+        // sleeps: the server's time for a head has to pass, and longer is as well
         std::thread::sleep(Duration::from_millis(800));
         let key_updates = served.number(|n| &n.key_updates_received_total);
         assert!(key_updates > 0, "{route:?}: nobody has got to asking for keys");
@@ -656,6 +658,7 @@ fn slow_peers_time_out_by_name() {
             for _ in 0..50 {
                 // This is in vain after the server has answered.
                 let _ = dripping.send(b"G");
+                // sleeps: a viewer that sends a byte now and then
                 std::thread::sleep(Duration::from_millis(20));
             }
             dripping.response(true).ok()

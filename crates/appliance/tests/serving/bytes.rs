@@ -278,6 +278,7 @@ fn take_slowly(viewer: &mut Viewer, head_only: bool, random: &mut Random) -> Res
     let bites: &[usize] = if left > 50_000 { &[4096, 16_389, 400_000] } else { &[3, 700, 60_000] };
     viewer.read_bytes_max = *random.pick(bites);
     if random.one_in(6) {
+        // sleeps: a viewer that is slow at times, as drawn
         std::thread::sleep(Duration::from_millis(random.within(1..12)));
     }
     while left > 0 {

@@ -159,6 +159,7 @@ fn copies_on_a_disk_that_fails_are_served_from_their_originals() {
     await_that(|| status(&served, &path) == 200, || "the original is not served".into());
     for _ in 0..20 {
         assert_is(&served, &path, &disks.film);
+        // sleeps: requests at twenty moments, each of which has to be answered
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     assert_eq!(status(&served, "/film.mp4"), 500, "what has no original is lost");

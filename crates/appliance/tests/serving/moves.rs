@@ -407,6 +407,7 @@ fn connections_that_move_while_the_server_drains_are_served_or_closed_in_order()
                     });
                 }
                 await_that(|| got.load(Ordering::Relaxed) > 20, || "nobody is served".into());
+                // sleeps: the server ends at another moment in each round
                 std::thread::sleep(Duration::from_millis(3 * round));
                 stop.store(true, Ordering::Relaxed);
                 served.stop();

@@ -35,6 +35,7 @@ fn a_full_hot_set_gives_memory_back_when_the_groups_limit_is_lowered() {
     let folder = TempDir::new().expect("a temporary folder");
     let library = films::make().expect("the library is written");
     films::chill(library.path()).expect("the disk is asked again");
+    // sleeps: a film has to have been left alone for four seconds, and longer is as well
     std::thread::sleep(SETTLED_AFTER);
     let launch = Launch::of(library.path()).program(&group.program(folder.path()));
     // Without TLS, so that much is sent within a second; not by the kernel, which sends from the page cache.

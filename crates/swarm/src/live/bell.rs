@@ -77,6 +77,7 @@ mod tests {
                 ringer.ring();
             });
             let endless = async move {
+                // sleeps: work that never ends by itself
                 sleep(Duration::from_secs(3600)).await;
                 drop(work);
             };
