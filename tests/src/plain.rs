@@ -1,8 +1,9 @@
 //! A viewer without TLS that does exactly what it is told.
 
 use crate::wait::PATIENCE;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 
 /// A plain HTTP/1.1 connection.
 pub struct Plain {
@@ -28,6 +29,26 @@ impl Plain {
     pub fn connect(address: SocketAddr) -> Self {
         let stream =
             TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+        Self::over(stream)
+    }
+
+    /// Connects from the address `from`, as another machine would.
+    ///
+    /// # Panics
+    /// If no server listens there, or `from` is no address of this machine.
+    pub fn connect_from(from: IpAddr, address: SocketAddr) -> Self {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let connect = || {
+            let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+            bind(&socket, &SocketAddr::new(from, 0))?;
+            connect(&socket, &address)?;
+            Ok(TcpStream::from(socket))
+        };
+        let connected: Result<_, rustix::io::Errno> = connect();
+        Self::over(connected.unwrap_or_else(|error| panic!("{from}: {address}: {error}")))
+    }
+
+    fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a time that is not zero");
         Self { stream: BufReader::new(stream) }
     }
@@ -47,6 +68,14 @@ impl Plain {
     pub fn ask_with(&mut self, path: &str, lines: &str) {
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n");
         self.stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
+    }
+
+    /// Closes the sending half of the connection.
+    ///
+    /// # Panics
+    /// If the connection is gone.
+    pub fn finish(&self) {
+        self.stream.get_ref().shutdown(std::net::Shutdown::Write).expect("an open connection");
     }
 
     /// Reads an answer's head. Returns the status, the head, and the length of the body.

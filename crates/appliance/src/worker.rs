@@ -558,6 +558,7 @@ impl Worker {
         }
         if let Some(edge) = self.libraries.edge.as_ref().filter(|edge| edge.publishes()) {
             numbers.edge_fetched_bytes_total.set(edge.link().fetched_bytes());
+            numbers.edge_waiting.set(edge.link().waiting() as u64);
             for (reason, count) in edge.link().failures() {
                 numbers.set(Family::EdgeFailures, reason, count);
             }

@@ -55,6 +55,11 @@ pub trait Carrier: Sized {
     /// Waits until TCP takes bytes again, something has arrived, or the peer is gone. Returns which.
     fn readable_or_writable(&self) -> impl Future<Output = Ready>;
 
+    /// Waits until the peer has closed its end, or is gone; for ever, if the carrier cannot say that without reading.
+    fn peer_closed(&self) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
+
     /// Bytes that were given to TCP and that the viewer has not acknowledged.
     fn unacknowledged_bytes(&self) -> usize;
 
@@ -108,6 +113,10 @@ impl Carrier for Socket {
 
     fn readable_or_writable(&self) -> impl Future<Output = Ready> {
         Self::readable_or_writable(self)
+    }
+
+    fn peer_closed(&self) -> impl Future<Output = ()> {
+        Self::peer_closed(self)
     }
 
     fn unacknowledged_bytes(&self) -> usize {

@@ -1,5 +1,6 @@
 //! A connection, as a session sees it: one variant for each combination of carrier and sealing.
 
+use crate::carrier::Carrier;
 use crate::deferred::Deferred;
 use crate::end::End;
 use crate::outgoing::Outgoing;
@@ -86,6 +87,12 @@ impl Channel {
     /// If no more will arrive.
     pub async fn receive(&mut self, input: &mut Vec<u8>) -> Result<(), End> {
         each!(self, channel => channel.receive(input).await)
+    }
+
+    /// Waits until the viewer has closed its end of the connection, or it is broken. What arrived before is not read. A viewer that closed only
+    /// its sending half still takes answers.
+    pub async fn peer_closed(&self) {
+        each!(self, channel => channel.link.socket.peer_closed().await);
     }
 
     /// Sends all of `outgoing`, as fast as the viewer pulls. Requests that arrive meanwhile may be appended to `input`, up to a bound.

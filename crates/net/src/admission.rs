@@ -153,7 +153,7 @@ impl Drop for Pass {
 }
 
 /// What counts as one address: an IPv6 subscriber can choose from a whole /64.
-fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => (u128::from(v6) & (u128::MAX << 64)).to_be_bytes().into(),

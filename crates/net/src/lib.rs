@@ -15,7 +15,7 @@ pub mod steering;
 pub mod tls;
 pub mod window;
 
-pub use admission::{Admission, LimitReached, Pass};
+pub use admission::{Admission, LimitReached, Pass, network};
 pub use connect::{ConnectOptions, connect};
 pub use listener::{ListenerOptions, bind};
 pub use prefixes::{AddressBlock, PrefixFault, Prefixes};

@@ -344,6 +344,14 @@ impl Socket {
         }
     }
 
+    /// Waits until the peer has closed its end or is gone, whatever has arrived before that.
+    pub async fn peer_closed(&self) {
+        if op::peer_closed(&self.0).await.0.is_err() {
+            // The kernel had no memory for the poll, so nothing is known of the peer.
+            std::future::pending().await
+        }
+    }
+
     /// As [`Self::writable`], after the kernel has taken none. If the socket is writable all the same, the kernel is
     /// out of memory for sockets, and asking again at once would not help.
     pub async fn writable_again(&self) {

@@ -235,6 +235,11 @@ pub fn readable_or_writable(fd: &Fd) -> Op<Fd> {
     poll_for(fd, libc::POLLIN | libc::POLLRDHUP | libc::POLLOUT)
 }
 
+/// Waits until the peer of `fd`, a stream socket, has closed its end or is gone. The result is the poll's events.
+pub fn peer_closed(fd: &Fd) -> Op<Fd> {
+    poll_for(fd, libc::POLLRDHUP)
+}
+
 fn poll_for(fd: &Fd, events: libc::c_short) -> Op<Fd> {
     let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), events as u32).build();
     // SAFETY: a poll points to no memory; the descriptor is held.

@@ -6,6 +6,7 @@ mod bucket;
 mod changes;
 mod faults;
 mod flaky;
+mod flood;
 mod lost_helpers;
 mod origin;
 mod passing;

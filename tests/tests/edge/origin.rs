@@ -34,6 +34,8 @@ pub(crate) enum Manner {
     Stalls(usize),
     /// It sends the head and half of the body, and the rest once it behaves otherwise.
     Holds,
+    /// It does not answer for paths that begin like this until it behaves otherwise.
+    Withholds(&'static str),
     /// It sends so many bytes of a body, and closes.
     Breaks(usize),
     /// It sends another range than was asked for.
@@ -167,6 +169,15 @@ impl Origin {
         self.state().seen.clone()
     }
 
+    /// How many requests it got for paths that begin with `prefix`.
+    pub(crate) fn count(&self, prefix: &str) -> usize {
+        self.state().seen.iter().filter(|seen| seen.path.starts_with(prefix)).count()
+    }
+
+    fn withholds(&self, path: &str) -> bool {
+        matches!(&self.state().manner, Some(Manner::Withholds(prefix)) if path.starts_with(prefix))
+    }
+
     /// How many requests it failed on purpose.
     pub(crate) fn failed(&self) -> usize {
         self.state().failed
@@ -200,6 +211,9 @@ impl Origin {
                 (number, state.objects.get(&seen.path).cloned(), manner, state.delay)
             };
             std::thread::sleep(delay);
+            while self.withholds(&seen.path) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             let object = match manner {
                 Manner::Counted => object.map(|object| object.counted(number)),
                 _ => object,

@@ -1,18 +1,22 @@
 //! What all workers know of the origin's objects, as the helper tells it.
 
+use super::cached::{Cached, Live};
 use super::passing::{Passing, Ticket};
+use super::table::{Question, Reply, Table};
+use super::{NoAnswer, NoTurn};
 use crate::redact;
 use disk::arriving::NOBODY;
 use disk::{ARRIVAL_BYTES, ArrivedBlocks};
 use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, EdgeTold, Trouble};
 use edge::line;
 use reactor::{Remote, Woken, remote};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -22,83 +26,8 @@ const _: () = assert!(BLOCK_BYTES == ARRIVAL_BYTES, "both sides count the same b
 /// How often the operator is told of trouble; the counters count all of it.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// Answers that are remembered besides those about objects: paths where there is nothing. Viewers can invent them.
-const REFUSALS_MAX: usize = 10_000;
-
-/// One version of an object, in whatever freshness.
-pub(crate) struct Live {
-    pub(super) number: u64,
-    pub(super) file: OwnedFd,
-    pub(super) arrived: Arc<ArrivedBlocks>,
-    is_ended: AtomicBool,
-}
-
-impl Live {
-    pub(super) fn new(number: u64, file: OwnedFd, arrived: ArrivedBlocks) -> Self {
-        Self { number, file, arrived: Arc::new(arrived), is_ended: AtomicBool::new(false) }
-    }
-}
-
-/// What the origin last said of an object.
-pub(crate) struct Cached {
-    pub(super) live: Arc<Live>,
-    pub(crate) described: Described,
-    at: Instant,
-}
-
-impl Cached {
-    /// What the origin says now.
-    pub(super) fn new(live: Arc<Live>, described: Described) -> Self {
-        Self { live, described, at: Instant::now() }
-    }
-
-    /// Whether it may be served without another question.
-    pub(crate) fn is_fresh(&self, now: Instant) -> bool {
-        let fresh = Duration::from_millis(self.described.fresh_ms);
-        now.saturating_duration_since(self.at) < fresh && !self.is_ended()
-    }
-
-    /// Whether it may be served if nobody can ask the origin.
-    fn may_be_stale(&self, now: Instant) -> bool {
-        let Described { fresh_ms, stale_ms, .. } = self.described;
-        let usable =
-            Duration::from_millis(fresh_ms).saturating_add(Duration::from_millis(stale_ms));
-        now.saturating_duration_since(self.at) < usable && !self.is_ended()
-    }
-
-    /// Whether whoever asks for it at `since` gets it only because the origin cannot be asked.
-    pub(super) fn is_stale(&self, since: Instant) -> bool {
-        self.described.is_stale || self.at < since && !self.is_fresh(since)
-    }
-
-    pub(crate) fn is_ended(&self) -> bool {
-        self.live.is_ended.load(Relaxed)
-    }
-
-    /// How old the origin's word on it is.
-    pub(crate) fn age(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.at) + Duration::from_millis(self.described.age_ms)
-    }
-}
-
-/// What is known of a path.
-struct Answer {
-    what: Result<Arc<Cached>, Trouble>,
-    at: Instant,
-    /// Until when nobody asks again, if there is nothing.
-    until: Instant,
-}
-
-#[derive(Default)]
-struct Table {
-    answers: HashMap<String, Answer>,
-    refusals: usize,
-    live: HashMap<u64, Weak<Live>>,
-    /// Paths that the helper was asked about.
-    asked: HashSet<String>,
-    /// Why nobody answers, if that is so: the helper cannot begin, or is gone for good.
-    absence: Option<String>,
-}
+/// The helper says something long before this. If it does not, the viewer is told that the origin takes too long.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(90);
 
 /// How often something happened, by reason.
 type Counts = BTreeMap<&'static str, u64>;
@@ -160,6 +89,7 @@ impl EdgeLink {
                 Ok(Some((told, file))) => match told.check() {
                     Ok(()) => self.take(told, file),
                     Err(why) => {
+                        self.spoil(told);
                         self.complain(&format!(
                             "ignored a message from the edge's helper: it contains {why}"
                         ));
@@ -174,14 +104,16 @@ impl EdgeLink {
                     break;
                 }
             }
-            self.remotes.iter().for_each(Remote::wake);
+            self.send_questions();
+            self.wake_all();
         }
         let mut table = self.table();
         table.absence = Some(GONE.to_owned());
+        table.forget_questions();
         table.live().for_each(|live| live.arrived.end(NOBODY));
         drop(table);
         self.passing.forget();
-        self.remotes.iter().for_each(Remote::wake);
+        self.wake_all();
         self.complain(GONE);
     }
 
@@ -190,7 +122,7 @@ impl EdgeLink {
             EdgeTold::Began => {
                 let mut table = self.table();
                 table.absence = None;
-                table.asked.clear();
+                table.forget_questions();
                 table.live().for_each(|live| live.arrived.forget_asked());
                 drop(table);
                 self.passing.forget();
@@ -201,7 +133,7 @@ impl EdgeLink {
                 let mut table = self.table();
                 table.absence =
                     Some(format!("the edge's helper cannot begin, so nothing is fetched: {said}"));
-                table.asked.clear();
+                table.forget_questions();
                 let why = Trouble::Unreachable.number();
                 table.live().for_each(|live| live.arrived.fail_asked(why));
                 drop(table);
@@ -209,7 +141,7 @@ impl EdgeLink {
             }
             EdgeTold::Object(described) => self.take_object(described, file),
             EdgeTold::Refused { path, why, for_ms, said } => {
-                self.table().refuse(path, why, Duration::from_millis(for_ms));
+                self.table().refuse(&path, why, Duration::from_millis(for_ms));
                 self.count_failure(why, &said);
             }
             EdgeTold::There { object, first, end, fetched_bytes } => {
@@ -230,17 +162,18 @@ impl EdgeLink {
                 self.count_failure(why, &said);
             }
             EdgeTold::TriedAgain { why } => count(&self.retries, why),
-            EdgeTold::Ended { object, why } => {
-                let mut table = self.table();
-                if let Some(live) = table.live.remove(&object).and_then(|live| live.upgrade()) {
-                    live.is_ended.store(true, Relaxed);
-                    live.arrived.end(why.number());
-                }
-                let is_it = |answer: &Answer| {
-                    answer.what.as_ref().is_ok_and(|cached| cached.live.number == object)
-                };
-                table.answers.retain(|_, answer| !is_it(answer));
+            EdgeTold::Ended { object, why } => self.table().end(object, why),
+        }
+    }
+
+    /// A message of the helper's that cannot be used. Those who wait for it wait no longer, and its place is free.
+    fn spoil(&self, told: EdgeTold) {
+        match told {
+            EdgeTold::Object(Described { path, .. }) | EdgeTold::Refused { path, .. } => {
+                self.table().spoil(&path);
             }
+            EdgeTold::Passed { ticket, .. } => self.passing.refuse(ticket, Trouble::Wrong),
+            _ => {}
         }
     }
 
@@ -258,46 +191,48 @@ impl EdgeLink {
             }
             // Out of descriptors, so the kernel has dropped it; or the number of another object.
             (Some(_), _) | (None, None) => {
-                table.refuse(described.path, Trouble::Full, Duration::from_secs(1));
+                table.refuse(&described.path, Trouble::Full, Duration::from_secs(1));
                 return;
             }
         };
         let path = described.path.clone();
-        let cached = Cached::new(live, described);
-        let at = cached.at;
-        table.put(path, Answer { what: Ok(Arc::new(cached)), at, until: at });
+        table.put(&path, Cached::new(live, described));
         table.bound(self.objects_max);
     }
 
-    /// What is at `path`, if that is known, fresh, or was said after `since`. If not, the helper is asked. While there is none, what is stale will
-    /// do for as long as the origin allows.
+    /// What is at `path`, if that is known, fresh, or was said after `since`. If not, the helper is asked once it is `client`'s turn.
+    ///
+    /// # Errors
+    /// If there is nothing, or too many questions wait.
     pub(super) fn look(
         &self,
         path: &str,
         offset: u64,
         since: Instant,
-    ) -> Option<Result<Arc<Cached>, Trouble>> {
+        client: IpAddr,
+    ) -> Result<Looked<'_>, NoAnswer> {
         let (mut table, now) = (self.table(), Instant::now());
-        let is_absent = table.absence.is_some();
-        if let Some(answer) = table.answers.get(path) {
-            let is_new = answer.at >= since;
-            match &answer.what {
-                Ok(cached)
-                    if cached.is_fresh(now) || is_new || is_absent && cached.may_be_stale(now) =>
-                {
-                    return Some(Ok(Arc::clone(cached)));
+        if let Some(answer) = table.look(path, since, now) {
+            return answer.map(Looked::Found).map_err(NoAnswer::from);
+        }
+        let asked = match table.ask(path, offset, client) {
+            Ok((question, has_displaced)) => {
+                if has_displaced {
+                    self.wake_all();
                 }
-                Err(why) if answer.until > now || is_new => return Some(Err(*why)),
-                _ => {}
+                Ok(Looked::Waits(Waiting { link: self, question }))
             }
-        }
-        if is_absent {
-            return Some(Err(Trouble::Unreachable));
-        }
-        if table.asked.insert(path.to_owned()) {
-            self.ask(EdgeAsk::Open { path: path.to_owned(), offset });
-        }
-        None
+            Err(no_turn) => match table.stale(path, now) {
+                Some(cached) => Ok(Looked::Found(cached)),
+                None => Err(no_turn),
+            },
+        };
+        drop(table);
+        self.send_questions();
+        asked.map_err(|no_turn| {
+            self.complain_of_queue(no_turn, client);
+            NoAnswer::NoTurn(no_turn)
+        })
     }
 
     /// Has blocks of an object brought.
@@ -307,22 +242,49 @@ impl EdgeLink {
             if let Some(live) = self.live(object) {
                 live.arrived.note_failed(blocks, Trouble::Unreachable.number());
             }
-            self.remotes.iter().for_each(Remote::wake);
+            self.wake_all();
             return;
         }
         let Range { start: first, end } = blocks;
         self.ask(EdgeAsk::Bring { object, first, end });
     }
 
-    /// Has what is at `path` fetched for one viewer.
-    pub(super) fn pass(&self, path: String) -> Result<Ticket<'_>, Trouble> {
-        let ticket = self.passing.begin()?;
+    /// Has what is at `path` fetched for one viewer, once it is `client`'s turn.
+    ///
+    /// # Errors
+    /// If there is no helper, or too many questions wait.
+    pub(super) fn pass(&self, path: String, client: IpAddr) -> Result<Ticket<'_>, NoAnswer> {
+        let ticket = self.passing.begin(path, client).map_err(|no_turn| {
+            self.complain_of_queue(no_turn, client);
+            NoAnswer::NoTurn(no_turn)
+        })?;
         // After the ticket: so either this or whoever notes that the helper is gone sees the other.
         if self.trouble().is_some() {
-            return Err(Trouble::Unreachable);
+            return Err(Trouble::Unreachable.into());
         }
-        self.ask(EdgeAsk::Pass { path, ticket: ticket.number });
+        if ticket.has_displaced {
+            self.wake_all();
+        }
+        self.send_questions();
         Ok(ticket)
+    }
+
+    /// Sends the helper the questions whose turn it is.
+    fn send_questions(&self) {
+        let mut table = self.table();
+        if table.absence.is_none() {
+            while let Some(ask) = table.next() {
+                self.ask(ask);
+            }
+            while let Some(ask) = self.passing.next() {
+                self.ask(ask);
+            }
+        }
+    }
+
+    /// How many questions wait for their turn.
+    pub(crate) fn waiting(&self) -> usize {
+        self.table().waiting() + self.passing.waiting()
     }
 
     /// Viewers use these objects.
@@ -372,6 +334,20 @@ impl EdgeLink {
         }
     }
 
+    fn complain_of_queue(&self, no_turn: NoTurn, client: IpAddr) {
+        let whose = match no_turn {
+            NoTurn::ClientFull => format!("from {client}"),
+            NoTurn::Full => "from all viewers".to_owned(),
+        };
+        self.complain(&format!(
+            "too many requests {whose} wait for the origin: new ones get 503 until it answers some; if a proxy is at that address, see proxy_protocol"
+        ));
+    }
+
+    fn wake_all(&self) {
+        self.remotes.iter().for_each(Remote::wake);
+    }
+
     fn complain(&self, what: &str) {
         let mut told = self.told.lock().expect("no holder of this lock can panic");
         if told.is_none_or(|last| last.elapsed() >= TOLD_EVERY) {
@@ -390,41 +366,40 @@ impl EdgeLink {
     }
 }
 
-impl Table {
-    fn live(&self) -> impl Iterator<Item = Arc<Live>> {
-        self.live.values().filter_map(Weak::upgrade)
+/// What looking for a path came to.
+pub(super) enum Looked<'a> {
+    /// The object there.
+    Found(Arc<Cached>),
+    /// The helper is asked, now or once it is the client's turn.
+    Waits(Waiting<'a>),
+}
+
+/// A viewer's wait for an answer.
+pub(super) struct Waiting<'a> {
+    link: &'a EdgeLink,
+    question: Arc<Question>,
+}
+
+impl Waiting<'_> {
+    /// The path.
+    pub(super) fn path(&self) -> Arc<str> {
+        Arc::clone(&self.question.path)
     }
 
-    fn put(&mut self, path: String, answer: Answer) {
-        self.asked.remove(&path);
-        self.refusals += usize::from(answer.what.is_err());
-        let before = self.answers.insert(path, answer);
-        self.refusals -= usize::from(before.is_some_and(|before| before.what.is_err()));
+    /// What became of the question, once that is known.
+    pub(super) fn reply(&self) -> Option<&Reply> {
+        self.question.reply()
     }
 
-    fn refuse(&mut self, path: String, why: Trouble, lasts: Duration) {
-        let at = Instant::now();
-        self.put(path, Answer { what: Err(why), at, until: at + lasts });
-        if self.refusals > REFUSALS_MAX {
-            // All at once: who waits for one of them asks again.
-            self.answers.retain(|_, answer| answer.what.is_ok());
-            self.refusals = 0;
-        }
+    /// Whether the helper has it.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.question.is_under_way()
     }
+}
 
-    /// Forgets the objects that were told of longest ago, so that `max` are left. Workers that use them go on.
-    fn bound(&mut self, max: usize) {
-        let objects = self.answers.len() - self.refusals;
-        if objects <= max {
-            return;
-        }
-        let mut times: Vec<_> =
-            self.answers.values().filter(|one| one.what.is_ok()).map(|one| one.at).collect();
-        // An eighth at once, because looking for them takes long.
-        let (_, oldest, _) = times.select_nth_unstable(objects - max + max / 8);
-        let oldest = *oldest;
-        self.answers.retain(|_, answer| answer.what.is_err() || answer.at > oldest);
-        self.live.retain(|_, live| live.strong_count() > 0);
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.link.table().leave(&self.question, ANSWER_MAX);
     }
 }
 
@@ -457,6 +432,19 @@ mod tests {
         (EdgeLink::start(ours, lock, 1, 100).unwrap(), helpers)
     }
 
+    /// What looking for `path` came to; `None` if the helper is asked.
+    fn looked(
+        link: &EdgeLink,
+        path: &str,
+        since: Instant,
+    ) -> Option<Result<Arc<Cached>, NoAnswer>> {
+        match link.look(path, 0, since, IpAddr::from([192, 0, 2, 1])) {
+            Ok(Looked::Found(cached)) => Some(Ok(cached)),
+            Ok(Looked::Waits(_)) => None,
+            Err(why) => Some(Err(why)),
+        }
+    }
+
     /// Tells of an object, and waits until that is known.
     fn tell(link: &EdgeLink, helper: &OwnedFd, path: &str, object: u64, terms_ms: (u64, u64)) {
         let before = Instant::now();
@@ -475,12 +463,11 @@ mod tests {
         };
         let file = tempfile::tempfile().unwrap();
         line::send(helper, &EdgeTold::Object(described), Some(file.as_fd())).unwrap();
-        until("the object to be known", || link.look(path, 0, before).is_some());
+        until("the object to be known", || looked(link, path, before).is_some());
     }
 
-    fn status(link: &EdgeLink, path: &str) -> Option<Result<u64, Trouble>> {
-        let looked = link.look(path, 0, Instant::now())?;
-        Some(looked.map(|cached| cached.live.number))
+    fn status(link: &EdgeLink, path: &str) -> Option<Result<u64, NoAnswer>> {
+        Some(looked(link, path, Instant::now())?.map(|cached| cached.live.number))
     }
 
     #[test]
@@ -499,10 +486,10 @@ mod tests {
         assert_eq!(status(&link, "/fresh"), Some(Ok(1)));
         assert_eq!(status(&link, "/stale"), Some(Ok(2)));
         for path in ["/short", "/strict", "/unknown"] {
-            assert_eq!(status(&link, path), Some(Err(Trouble::Unreachable)), "{path}");
+            assert_eq!(status(&link, path), Some(Err(Trouble::Unreachable.into())), "{path}");
         }
         let since = Instant::now();
-        let is_stale = |path| link.look(path, 0, since).unwrap().ok().unwrap().is_stale(since);
+        let is_stale = |path| looked(&link, path, since).unwrap().ok().unwrap().is_stale(since);
         assert!(is_stale("/stale") && !is_stale("/fresh"));
         assert!(link.trouble().unwrap().contains("restart the server"));
     }
@@ -511,15 +498,41 @@ mod tests {
     fn a_helper_that_cannot_begin_keeps_nobody_waiting_and_the_next_one_is_asked() {
         let (link, helper) = link();
         assert_eq!(status(&link, "/a"), None);
+        let pass = || link.pass("/a".into(), IpAddr::from([192, 0, 2, 1]));
         let said = "objects is a file".to_owned();
         line::send(&helper, &EdgeTold::CannotBegin { said }, None).unwrap();
         until("the helper to be missed", || link.trouble().is_some());
         assert!(link.trouble().unwrap().contains("objects is a file"));
-        assert_eq!(status(&link, "/a"), Some(Err(Trouble::Unreachable)));
-        assert_eq!(link.pass("/a".into()).err(), Some(Trouble::Unreachable));
+        assert_eq!(status(&link, "/a"), Some(Err(Trouble::Unreachable.into())));
+        assert_eq!(pass().err(), Some(Trouble::Unreachable.into()));
         line::send(&helper, &EdgeTold::Began, None).unwrap();
         until("the next helper", || link.trouble().is_none());
         assert_eq!(status(&link, "/a"), None);
-        assert!(link.pass("/a".into()).is_ok());
+        assert!(pass().is_ok());
+    }
+
+    #[test]
+    fn while_many_questions_wait_what_is_stale_is_served_where_the_origin_allows_it() {
+        let (link, helper) = link();
+        for number in 0..200 {
+            tell(&link, &helper, &format!("/film{number}"), number + 1, (0, 0));
+        }
+        tell(&link, &helper, "/lax", 1000, (0, HOUR_MS));
+        tell(&link, &helper, "/strict", 1001, (0, 0));
+        assert_eq!(status(&link, "/lax"), None, "there is time to ask");
+        let client = |number: u8| IpAddr::from([192, 0, 2, number]);
+        let ask = |number: u8| {
+            let path = format!("/film{number}");
+            let looked = link.look(&path, 0, Instant::now(), client(number));
+            looked.ok().expect("there is room for all of them")
+        };
+        let waiting: Vec<_> = (0..100).map(ask).collect();
+        assert!(link.waiting() > 32, "{}", link.waiting());
+        assert_eq!(status(&link, "/lax"), Some(Ok(1000)));
+        assert_eq!(status(&link, "/strict"), None);
+        assert_eq!(status(&link, "/new"), None, "that is asked in a place of its own");
+        drop(waiting);
+        assert_eq!(link.waiting(), 0, "nobody waits for them any more");
+        assert_eq!(status(&link, "/lax"), None);
     }
 }

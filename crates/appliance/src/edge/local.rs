@@ -1,20 +1,25 @@
 //! A worker's files of a caching edge.
 
-use super::link::{Cached, EdgeLink, Live};
+use super::NoAnswer;
+use super::cached::{Cached, Live};
+use super::link::{ANSWER_MAX, EdgeLink, Looked, Waiting};
 use super::passing::ForOne;
+use super::table::Reply;
+use delivery::Channel;
 use disk::{Arriving, File, Waiters};
 use edge::contract::Trouble;
 use edge::escaped;
 use reactor::{Woken, timeout_at};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::net::IpAddr;
 use std::ops::Range;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// The helper says something long before this. If it does not, the viewer is told that the origin takes too long.
-const ANSWER_MAX: Duration = Duration::from_secs(90);
+use std::task::Poll;
+use std::time::Instant;
 
 /// Objects named in one message to the helper.
 const USED_MAX: usize = 1000;
@@ -33,6 +38,21 @@ struct Open {
     cached: Arc<Cached>,
     used: Instant,
     is_told: bool,
+}
+
+/// A viewer who asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Viewer<'a> {
+    /// Its address; for IPv6, its network.
+    client: IpAddr,
+    channel: &'a Channel,
+}
+
+impl<'a> Viewer<'a> {
+    /// The viewer at `address`, at the other end of `channel`.
+    pub(crate) fn new(address: IpAddr, channel: &'a Channel) -> Self {
+        Self { client: net::network(address), channel }
+    }
 }
 
 /// How a file was found: a counter's label.
@@ -69,7 +89,8 @@ impl LocalEdge {
         &self,
         path: &[u8],
         offset: u64,
-    ) -> Result<(Rc<File>, Arc<Cached>, Lookup), Trouble> {
+        viewer: Viewer<'_>,
+    ) -> Result<(Rc<File>, Arc<Cached>, Lookup), NoAnswer> {
         let now = reactor::now();
         if let Some(open) = self.open.borrow_mut().get_mut(path) {
             if open.cached.is_fresh(now) {
@@ -77,15 +98,13 @@ impl LocalEdge {
                 return Ok((Rc::clone(&open.file), Arc::clone(&open.cached), "hit"));
             }
         }
-        let (name, since) = (escaped(path), Instant::now());
-        let mut has_waited = false;
-        let cached = loop {
-            if let Some(answer) = self.link.look(&name, offset, since) {
-                break answer?;
-            }
-            has_waited = true;
-            if timeout_at(since + ANSWER_MAX, self.waiters.changed()).await.is_err() {
-                return Err(Trouble::TimedOut);
+        let since = Instant::now();
+        let looked = self.link.look(&escaped(path), offset, since, viewer.client)?;
+        let (cached, has_waited) = match looked {
+            Looked::Found(cached) => (cached, false),
+            // Boxed, so that those whose film is fresh do not pay for it.
+            Looked::Waits(waiting) => {
+                (Box::pin(self.wait(waiting, offset, since, viewer)).await?, true)
             }
         };
         let lookup = match (cached.is_stale(since), has_waited) {
@@ -97,22 +116,72 @@ impl LocalEdge {
         Ok((file, cached, lookup))
     }
 
+    /// Waits for the helper's answer.
+    async fn wait(
+        &self,
+        mut waiting: Waiting<'_>,
+        offset: u64,
+        since: Instant,
+        viewer: Viewer<'_>,
+    ) -> Result<Arc<Cached>, NoAnswer> {
+        let mut leaving = Leaving::of(viewer);
+        loop {
+            match waiting.reply() {
+                Some(Reply::Is(answer)) => return answer.clone(),
+                Some(Reply::AskAgain) => {
+                    let path = waiting.path();
+                    match self.link.look(&path, offset, since, viewer.client)? {
+                        Looked::Found(cached) => return Ok(cached),
+                        Looked::Waits(again) => waiting = again,
+                    }
+                }
+                None => {}
+            }
+            if leaving.has_left && !waiting.is_under_way() {
+                return Err(NoAnswer::Left);
+            }
+            self.news(since, &mut leaving).await?;
+        }
+    }
+
     /// What is at `path`, fetched for this viewer alone. The file ends with its last user.
-    pub(crate) async fn pass(&self, path: &[u8]) -> Result<(Rc<File>, Arc<Cached>), Trouble> {
-        let (ticket, since) = (self.link.pass(escaped(path))?, Instant::now());
+    pub(crate) async fn pass(
+        &self,
+        path: &[u8],
+        viewer: Viewer<'_>,
+    ) -> Result<(Rc<File>, Arc<Cached>), NoAnswer> {
+        let (ticket, since) = (self.link.pass(escaped(path), viewer.client)?, Instant::now());
+        let mut leaving = Leaving::of(viewer);
         let ForOne { cached, taken } = loop {
             if let Some(answer) = ticket.answer() {
                 break answer?;
             }
-            if timeout_at(since + ANSWER_MAX, self.waiters.changed()).await.is_err() {
-                return Err(Trouble::TimedOut);
+            if leaving.has_left && !ticket.is_under_way() {
+                return Err(NoAnswer::Left);
             }
+            self.news(since, &mut leaving).await?;
         };
         // All of it is there, so nothing is ever asked for; the file holds its room on the disk by this.
         let ask = move |_| {
             let _held = &taken;
         };
         Ok((self.opened(&cached.live, ask)?, cached))
+    }
+
+    /// Waits until the helper has said something, or the viewer has left.
+    async fn news(&self, since: Instant, leaving: &mut Leaving<'_>) -> Result<(), Trouble> {
+        let mut changed = std::pin::pin!(timeout_at(since + ANSWER_MAX, self.waiters.changed()));
+        poll_fn(|context| {
+            if let Poll::Ready(changed) = changed.as_mut().poll(context) {
+                return Poll::Ready(changed.map_err(|_| Trouble::TimedOut));
+            }
+            if !leaving.has_left && leaving.left.as_mut().poll(context).is_ready() {
+                leaving.has_left = true;
+                return Poll::Ready(Ok(()));
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     fn opened(&self, live: &Live, ask: impl Fn(Range<u64>) + 'static) -> Result<Rc<File>, Trouble> {
@@ -164,6 +233,19 @@ impl LocalEdge {
             })
             .collect();
         numbers.chunks(USED_MAX).for_each(|some| self.link.note_used(some.to_vec()));
+    }
+}
+
+/// Whether a viewer has closed its end. It may have closed only the half by which it sends, and still wait for the answer. So it loses its place in
+/// the line, where others wait behind it, and is answered if nobody else has to wait for that.
+struct Leaving<'a> {
+    left: Pin<Box<dyn Future<Output = ()> + 'a>>,
+    has_left: bool,
+}
+
+impl<'a> Leaving<'a> {
+    fn of(viewer: Viewer<'a>) -> Self {
+        Self { left: Box::pin(viewer.channel.peer_closed()), has_left: false }
     }
 }
 

@@ -4,12 +4,51 @@
 //! its own ([`local`]), so a request for what is there and fresh takes no lock, and its bytes go the same way as those of a library's file.
 //! Sessions wait for what is not there; the worker is woken when there is news. What must not be kept is fetched for each session alone
 //! ([`passing`]).
+//!
+//! The helper is asked a bounded number of questions at a time; the others wait in lines, one for each client address ([`turns`]). So one client
+//! cannot keep the others from their films, and a viewer who leaves takes its question along.
 
+mod cached;
 mod link;
 mod local;
 mod passing;
 mod start;
+mod table;
+mod turns;
 
-pub(crate) use link::{Cached, EdgeLink};
-pub(crate) use local::LocalEdge;
+pub(crate) use cached::Cached;
+pub(crate) use link::EdgeLink;
+pub(crate) use local::{LocalEdge, Viewer};
 pub(crate) use start::Starting;
+pub(crate) use turns::NoTurn;
+
+use edge::contract::Trouble;
+
+/// Why a viewer gets nothing from the edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// The origin, the cache or the helper.
+    Trouble(Trouble),
+    /// Too many questions wait.
+    NoTurn(NoTurn),
+    /// The viewer closed its end before its question's turn came.
+    Left,
+}
+
+impl From<Trouble> for NoAnswer {
+    fn from(why: Trouble) -> Self {
+        Self::Trouble(why)
+    }
+}
+
+impl NoAnswer {
+    /// The label under which it is counted.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Trouble(why) => why.as_str(),
+            Self::NoTurn(NoTurn::ClientFull) => "edge_address_queue_full",
+            Self::NoTurn(NoTurn::Full) => "edge_queue_full",
+            Self::Left => "edge_viewer_left",
+        }
+    }
+}

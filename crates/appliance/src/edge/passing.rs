@@ -3,26 +3,51 @@
 //! A session draws a [`Ticket`], and the helper's answer is for that ticket alone: two viewers never get the same file. If the session ends
 //! before, its ticket does, and the answer is dropped when it comes.
 
-use super::link::{Cached, Live};
+use super::NoAnswer;
+use super::cached::{Cached, Live};
+use super::turns::{NoTurn, TurnLimits, Turns};
 use disk::ArrivedBlocks;
-use edge::contract::{Described, Trouble};
+use edge::contract::{Described, EdgeAsk, Trouble};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Viewers who wait for such an answer. Everybody else is told to come back: the helper fetches a few of them at a time.
-const WAITING_MAX: usize = 1000;
+/// The helper fetches 16 such answers at a time. One client leaves a quarter of the places to others.
+const TURNS: TurnLimits = TurnLimits {
+    under_way_max: 16,
+    under_way_by_client_max: 12,
+    waiting_bytes_max: 1 << 20,
+    waiting_bytes_by_client_max: 256 << 10,
+};
 
 /// The room on the cache's disk that such answers may take, besides what is cached. Slow viewers hold theirs for long.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// Everybody who waits.
-#[derive(Default)]
 pub(super) struct Passing {
-    waiting: Mutex<HashMap<u64, Option<Result<ForOne, Trouble>>>>,
-    last: AtomicU64,
+    asked: Mutex<Asked>,
     bytes: Arc<AtomicU64>,
+}
+
+struct Asked {
+    questions: HashMap<u64, Question>,
+    turns: Turns<u64>,
+    last: u64,
+}
+
+struct Question {
+    path: String,
+    is_under_way: bool,
+    answer: Option<Result<ForOne, NoAnswer>>,
+}
+
+impl Default for Passing {
+    fn default() -> Self {
+        let asked = Asked { questions: HashMap::new(), turns: Turns::new(TURNS), last: 0 };
+        Self { asked: Mutex::new(asked), bytes: Arc::default() }
+    }
 }
 
 /// What one viewer gets.
@@ -46,32 +71,66 @@ impl Drop for Taken {
 /// A viewer's question.
 pub(super) struct Ticket<'a> {
     pub(super) number: u64,
+    /// Whether other questions lost their places to it, so that those who wait for them have to be woken.
+    pub(super) has_displaced: bool,
     passing: &'a Passing,
 }
 
 impl Ticket<'_> {
     /// The answer, once it is there.
-    pub(super) fn answer(&self) -> Option<Result<ForOne, Trouble>> {
-        self.passing.waiting().get_mut(&self.number)?.take()
+    pub(super) fn answer(&self) -> Option<Result<ForOne, NoAnswer>> {
+        self.passing.asked().questions.get_mut(&self.number)?.answer.take()
+    }
+
+    /// Whether the helper has the question.
+    pub(super) fn is_under_way(&self) -> bool {
+        let asked = self.passing.asked();
+        asked.questions.get(&self.number).is_some_and(|question| question.is_under_way)
     }
 }
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        let _unclaimed = self.passing.waiting().remove(&self.number);
+        let mut asked = self.passing.asked();
+        // What the helper has keeps its place until it is done: the origin works for it.
+        asked.turns.withdraw(&self.number);
+        let _unclaimed = asked.questions.remove(&self.number);
     }
 }
 
 impl Passing {
-    /// A new question.
-    pub(super) fn begin(&self) -> Result<Ticket<'_>, Trouble> {
-        let mut waiting = self.waiting();
-        if waiting.len() >= WAITING_MAX {
-            return Err(Trouble::Full);
+    /// A question of a viewer of `client`. It is sent once [`Self::next`] returns it.
+    ///
+    /// # Errors
+    /// If there is no room for another one.
+    pub(super) fn begin(&self, path: String, client: IpAddr) -> Result<Ticket<'_>, NoTurn> {
+        let mut asked = self.asked();
+        let number = asked.last + 1;
+        let displaced = asked.turns.ask(&number, path.len(), client)?;
+        asked.last = number;
+        let has_displaced = !displaced.is_empty();
+        for other in displaced {
+            if let Some(question) = asked.questions.get_mut(&other) {
+                question.answer = Some(Err(NoAnswer::NoTurn(NoTurn::Full)));
+            }
         }
-        let number = self.last.fetch_add(1, Relaxed) + 1;
-        waiting.insert(number, None);
-        Ok(Ticket { number, passing: self })
+        let question = Question { path, is_under_way: false, answer: None };
+        asked.questions.insert(number, question);
+        Ok(Ticket { number, has_displaced, passing: self })
+    }
+
+    /// The next question for the helper, if one may be sent now.
+    pub(super) fn next(&self) -> Option<EdgeAsk> {
+        let mut asked = self.asked();
+        let ticket = asked.turns.next()?;
+        let question = asked.questions.get_mut(&ticket)?;
+        question.is_under_way = true;
+        Some(EdgeAsk::Pass { path: std::mem::take(&mut question.path), ticket })
+    }
+
+    /// How many questions wait for their turn.
+    pub(super) fn waiting(&self) -> usize {
+        self.asked().turns.waiting()
     }
 
     /// The helper's answer.
@@ -93,30 +152,38 @@ impl Passing {
 
     /// There is nothing for this ticket.
     pub(super) fn refuse(&self, ticket: u64, why: Trouble) {
-        self.put(ticket, Err(why));
+        self.put(ticket, Err(why.into()));
     }
 
-    /// Nobody works on any of these any more.
+    /// The helper that had the questions is gone.
     pub(super) fn forget(&self) {
-        for answer in self.waiting().values_mut() {
-            answer.get_or_insert(Err(Trouble::Unreachable));
+        let mut asked = self.asked();
+        asked.turns.clear();
+        for question in asked.questions.values_mut() {
+            question.answer.get_or_insert(Err(Trouble::Unreachable.into()));
         }
     }
 
-    fn put(&self, ticket: u64, answer: Result<ForOne, Trouble>) {
-        if let Some(waiting) = self.waiting().get_mut(&ticket) {
-            *waiting = Some(answer);
+    fn put(&self, ticket: u64, answer: Result<ForOne, NoAnswer>) {
+        let mut asked = self.asked();
+        asked.turns.finish(&ticket);
+        if let Some(question) = asked.questions.get_mut(&ticket) {
+            question.answer = Some(answer);
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Option<Result<ForOne, Trouble>>>> {
-        self.waiting.lock().expect("no holder of this lock can panic")
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().expect("no holder of this lock can panic")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn client(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
 
     fn told(passing: &Passing, ticket: u64, size: u64) {
         let described = Described {
@@ -138,14 +205,14 @@ mod tests {
     #[test]
     fn an_answer_is_for_one_ticket_and_its_room_is_given_back() {
         let passing = Passing::default();
-        let (first, second) = (passing.begin().unwrap(), passing.begin().unwrap());
+        let [first, second] = [0, 1].map(|_| passing.begin("/a".into(), client(1)).unwrap());
         assert!(first.answer().is_none());
         told(&passing, first.number, BYTES_MAX - 1);
         assert!(second.answer().is_none());
         let held = first.answer().unwrap().ok();
         assert!(held.is_some() && first.answer().is_none());
         told(&passing, second.number, 2);
-        assert_eq!(second.answer().unwrap().err(), Some(Trouble::Full));
+        assert_eq!(second.answer().unwrap().err(), Some(Trouble::Full.into()));
         drop(held);
         told(&passing, second.number, 2);
         assert!(second.answer().unwrap().is_ok());
@@ -156,13 +223,36 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_bounded_and_hears_when_nobody_answers_any_more() {
+    fn who_waits_is_bounded_and_is_answered_when_the_helper_is_gone() {
         let passing = Passing::default();
-        let tickets: Vec<_> = (0..WAITING_MAX).map(|_| passing.begin().unwrap()).collect();
-        assert_eq!(passing.begin().err(), Some(Trouble::Full));
+        let begin = |last| passing.begin("/a".into(), client(last));
+        let tickets: Vec<_> = std::iter::from_fn(|| begin(1).ok()).take(1 << 20).collect();
+        assert!((100..1000).contains(&tickets.len()), "{}", tickets.len());
+        assert_eq!(begin(1).err(), Some(NoTurn::ClientFull));
+        assert!(begin(2).is_ok(), "another client has a line of its own");
+        let under_way = std::iter::from_fn(|| passing.next()).count();
+        assert_eq!(under_way, TURNS.under_way_by_client_max);
+        assert!(tickets[0].is_under_way() && !tickets[under_way].is_under_way());
         passing.forget();
-        assert_eq!(tickets[0].answer().unwrap().err(), Some(Trouble::Unreachable));
+        assert_eq!(tickets[0].answer().unwrap().err(), Some(Trouble::Unreachable.into()));
         drop(tickets);
-        assert!(passing.begin().is_ok());
+        assert!(begin(1).is_ok());
+    }
+
+    #[test]
+    fn a_viewer_who_leaves_takes_its_question_along_unless_the_helper_has_it() {
+        let passing = Passing::default();
+        let first = passing.begin("/a".into(), client(1)).unwrap();
+        assert!(passing.next().is_some());
+        let number = first.number;
+        drop(first);
+        assert_eq!(passing.asked().turns.waiting(), 0);
+        drop(passing.begin("/b".into(), client(1)).unwrap());
+        assert!(passing.next().is_none(), "it is forgotten");
+        passing.refuse(number, Trouble::NotFound);
+        let places = (0..20).map(|_| passing.begin("/c".into(), client(1)).unwrap());
+        let _places: Vec<_> = places.collect();
+        let under_way = std::iter::from_fn(|| passing.next()).count();
+        assert_eq!(under_way, TURNS.under_way_by_client_max, "no place was lost");
     }
 }

@@ -3,12 +3,13 @@
 use super::{Session, Suited, edged};
 use crate::access_log::Entry;
 use crate::clock::since_1970;
+use crate::edge::Viewer;
 use crate::libraries::Library;
 use crate::page;
 use crate::redact;
 use crate::worker::Worker;
 use delivery::in_memory::Held;
-use delivery::{End, Outgoing};
+use delivery::{Channel, End, Outgoing};
 use disk::{File, OpenError, ReadError};
 use http::{
     Entity, Field, LibraryPath, Part, Refusal, RefusedRequest, Request, Resource, Response,
@@ -33,8 +34,8 @@ impl Session {
         started: Instant,
     ) -> Result<bool, End> {
         let worker = Rc::clone(&self.worker);
-        let client = self.peer.ip();
-        let (response, file) = plan(&worker, request, opened, client, &mut self.verified).await;
+        let viewer = (self.peer.ip(), &self.channel);
+        let (response, file) = plan(&worker, request, opened, viewer, &mut self.verified).await;
         self.deliver(&worker, response, file, Some(request), started).await
     }
 
@@ -139,7 +140,7 @@ async fn plan(
     worker: &Worker,
     request: &Request,
     opened: Option<Opened>,
-    client: IpAddr,
+    (client, channel): (IpAddr, &Channel),
     verified: &mut Verified,
 ) -> (Response, Option<Rc<File>>) {
     if request.method == http::Method::Options {
@@ -179,7 +180,10 @@ async fn plan(
         }
     };
     match &worker.libraries.edge {
-        Some(edge) => edged::plan(worker, edge, request, path.as_bytes()).await,
+        Some(edge) => {
+            let viewer = Viewer::new(client, channel);
+            edged::plan(worker, edge, request, path.as_bytes(), viewer).await
+        }
         None => plan_file(worker, library, request, path, opened).await,
     }
 }

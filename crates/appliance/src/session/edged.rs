@@ -1,7 +1,7 @@
 //! Answers from a caching edge: what the origin has, under the origin's validators.
 
 use super::answer::{count_refusal, note_experience, refused_as};
-use crate::edge::{Cached, LocalEdge};
+use crate::edge::{Cached, LocalEdge, NoAnswer, Viewer};
 use crate::worker::Worker;
 use disk::{File, ReadError};
 use edge::contract::Trouble;
@@ -18,28 +18,33 @@ pub(super) async fn plan(
     edge: &LocalEdge,
     request: &Request,
     path: &[u8],
+    viewer: Viewer<'_>,
 ) -> (Response, Option<Rc<File>>) {
     let mut tries = 1;
-    let trouble = loop {
-        match find(worker, edge, request, path).await {
+    let why = loop {
+        match find(worker, edge, request, path, viewer).await {
             Ok((response, file)) => {
                 note_experience(worker, request, path, response.status);
                 return (response, Some(file));
             }
-            Err(Trouble::Changed | Trouble::Evicted) if tries < TRIES => tries += 1,
-            // Boxed, so that those whose film is kept do not pay for it.
-            Err(Trouble::Uncacheable) => match Box::pin(pass(worker, edge, request, path)).await {
-                Ok((response, file)) => {
-                    note_experience(worker, request, path, response.status);
-                    return (response, Some(file));
+            Err(NoAnswer::Trouble(Trouble::Changed | Trouble::Evicted)) if tries < TRIES => {
+                tries += 1;
+            }
+            Err(NoAnswer::Trouble(Trouble::Uncacheable)) => {
+                // Boxed, so that those whose film is kept do not pay for it.
+                match Box::pin(pass(worker, edge, request, path, viewer)).await {
+                    Ok((response, file)) => {
+                        note_experience(worker, request, path, response.status);
+                        return (response, Some(file));
+                    }
+                    Err(why) => break why,
                 }
-                Err(trouble) => break trouble,
-            },
-            Err(trouble) => break trouble,
+            }
+            Err(why) => break why,
         }
     };
     worker.numbers.count(telemetry::Family::EdgeLookups, "refused");
-    (refused_as(worker, trouble.as_str(), refusal_for(trouble), request), None)
+    (refused_as(worker, why.as_str(), refusal_for(why), request), None)
 }
 
 async fn find(
@@ -47,8 +52,9 @@ async fn find(
     edge: &LocalEdge,
     request: &Request,
     path: &[u8],
-) -> Result<(Response, Rc<File>), Trouble> {
-    let (file, cached, lookup) = edge.open(path, first_byte(request)).await?;
+    viewer: Viewer<'_>,
+) -> Result<(Response, Rc<File>), NoAnswer> {
+    let (file, cached, lookup) = edge.open(path, first_byte(request), viewer).await?;
     let response = respond(worker, request, (&file, path), &cached);
     let first = response.body.iter().find_map(|part| match part {
         Part::Range(range) => Some(range.clone()),
@@ -68,8 +74,9 @@ async fn pass(
     edge: &LocalEdge,
     request: &Request,
     path: &[u8],
-) -> Result<(Response, Rc<File>), Trouble> {
-    let (file, cached) = edge.pass(path).await?;
+    viewer: Viewer<'_>,
+) -> Result<(Response, Rc<File>), NoAnswer> {
+    let (file, cached) = edge.pass(path, viewer).await?;
     worker.numbers.count(telemetry::Family::EdgeLookups, "passed");
     Ok((respond(worker, request, (&file, path), &cached), file))
 }
@@ -121,7 +128,8 @@ fn trouble_of(error: &ReadError) -> Trouble {
     }
 }
 
-fn refusal_for(trouble: Trouble) -> Refusal {
+fn refusal_for(why: NoAnswer) -> Refusal {
+    let NoAnswer::Trouble(trouble) = why else { return Refusal::Unavailable };
     match trouble {
         Trouble::NotFound => Refusal::NotFound,
         Trouble::TimedOut => Refusal::GatewayTimeout,

@@ -1,6 +1,6 @@
 //! What is at a path: asks the origin, if what is known is not fresh.
 
-use super::fetching::Slot;
+use super::slots::{Slot, Want};
 use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
 use crate::contract::{BLOCK_BYTES, Described, EdgeTold, OBJECT_BYTES_MAX, Trouble};
 use crate::origin::{Found, Refused, Verdict};
@@ -68,7 +68,9 @@ impl Helper {
         let start = offset / BLOCK_BYTES * BLOCK_BYTES;
         let range = start..start + BLOCK_BYTES;
         let etag = known.as_ref().map(|object| object.etag.as_str());
-        let asked = self.try_again_with_slot(|| self.origin.look(path, range.clone(), etag)).await;
+        let want = if known.is_some() { Want::Revalidation } else { Want::New };
+        let ask = || self.origin.look(path, range.clone(), etag);
+        let asked = self.try_again_with_slot(want, ask).await;
         let (why, said) = match asked {
             Ok((Verdict::Found(found), slot)) => {
                 let answer = self.found(path, found, known).await?;
@@ -149,7 +151,7 @@ fn still(known: &Stored, mut header: HeaderMap) -> Result<(), Refused> {
         Ok(now) if now.etag == before.etag => {
             let Terms { content_type, modified, .. } = before;
             // It may have to be written down, and a slow disk must not keep other objects from being asked for.
-            block_in_place(|| known.renew(Terms { content_type, modified, ..now }));
+            block_in_place(|| known.renew(now));
             Ok(())
         }
         Ok(_) => {

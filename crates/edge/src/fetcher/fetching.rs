@@ -1,5 +1,6 @@
 //! Brings blocks: each is fetched once, however many ask.
 
+use super::slots::{Slot, Want};
 use super::{Helper, shortened};
 use crate::contract::{BLOCK_BYTES, EdgeTold, Trouble};
 use crate::origin::{Found, Refused, broken};
@@ -8,12 +9,8 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
-
-/// The right to have a request at the origin, until its answer has been read.
-pub(super) type Slot = OwnedSemaphorePermit;
 
 /// Before the next try; twice as long before the one after.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -105,7 +102,7 @@ impl Helper {
         run: &Range<u64>,
         done_to: &mut u64,
     ) -> Result<(), Refused> {
-        let _slot = self.slot().await;
+        let _slot = self.slots.take(Want::Blocks(object.number)).await;
         let found = self.origin.bring(&object.path, object.bytes_of(run), &object.etag).await?;
         if found.terms.etag != object.etag || found.size != object.size {
             let said =
@@ -206,19 +203,21 @@ impl Helper {
     /// Asks the origin, and asks again if that may help. One that is silent is asked once here: the viewer has nothing yet, and should hear why.
     pub(super) async fn try_again<T, F: Future<Output = Result<T, Refused>>>(
         &self,
+        want: Want,
         ask: impl Fn() -> F,
     ) -> Result<T, Refused> {
-        self.try_again_with_slot(ask).await.map(|(answer, _)| answer)
+        self.try_again_with_slot(want, ask).await.map(|(answer, _)| answer)
     }
 
     /// As [`Self::try_again`]. Whoever still has a body to read keeps the slot until he has read it.
     pub(super) async fn try_again_with_slot<T, F: Future<Output = Result<T, Refused>>>(
         &self,
+        want: Want,
         ask: impl Fn() -> F,
     ) -> Result<(T, Slot), Refused> {
         let mut tries = 1;
         loop {
-            let slot = self.slot().await;
+            let slot = self.slots.take(want).await;
             let asked = ask().await;
             match asked {
                 Err((why, _)) if why != Trouble::TimedOut && tries < why.tries() => {
@@ -229,10 +228,5 @@ impl Helper {
                 asked => return asked.map(|answer| (answer, slot)),
             }
         }
-    }
-
-    async fn slot(&self) -> Slot {
-        let slot = Arc::clone(&self.slots).acquire_owned().await;
-        slot.expect("nothing closes the semaphore")
     }
 }

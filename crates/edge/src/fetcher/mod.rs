@@ -4,6 +4,7 @@ mod answering;
 mod fetching;
 mod full_disk;
 mod passing;
+mod slots;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::keeper::ignore_signals;
@@ -13,6 +14,7 @@ use crate::sandbox::{self, Confined, HelperNeeds};
 use crate::store::{Room, Store, Stored};
 use full_disk::FullDisk;
 use passing::Unpassable;
+use slots::Slots;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,10 +25,6 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
-
-/// Requests to the origin at the same time, of which each lasts until its answer has been read. What browsers do to one host is six; an edge
-/// stands for many viewers, and 64 requests of 8 MiB fill 10 Gb/s at 400 ms.
-const REQUESTS_MAX: usize = 64;
 
 /// What an object takes besides its blocks: its record, and its inodes.
 const OBJECT_BYTES: u64 = 8 << 10;
@@ -57,7 +55,7 @@ struct Helper {
     known: Mutex<Known>,
     room: Mutex<Room>,
     full_disk: FullDisk,
-    slots: Arc<Semaphore>,
+    slots: Slots,
     passing: Semaphore,
     unpassable: Unpassable,
     silent_max: Duration,
@@ -154,7 +152,7 @@ impl Helper {
             known.add(Arc::new(object));
         }
         let (known, room) = (Mutex::new(known), Mutex::new(room));
-        let slots = Arc::new(Semaphore::new(REQUESTS_MAX));
+        let slots = Slots::new();
         let passing = Semaphore::new(passing::AT_ONCE_MAX);
         let unpassable = Unpassable::default();
         let helper = Self {

@@ -4,6 +4,7 @@
 //! nothing, and no cookie of it is passed on. It is fetched whole before the viewer gets its first byte, because nothing names its version: were
 //! it fetched in ranges, two versions could mix.
 
+use super::slots::Want;
 use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
 use crate::contract::{BLOCK_BYTES, Described, EdgeTold, Trouble};
 use crate::origin::{Refused, broken};
@@ -26,6 +27,9 @@ pub(super) const AT_ONCE_MAX: usize = 16;
 /// The most answers of which it is remembered that they cannot be passed. Of those beyond, each viewer makes the origin send another in vain.
 const UNPASSABLE_MAX: usize = 1000;
 
+/// Longer paths are not remembered: viewers can invent them.
+const UNPASSABLE_PATH_BYTES_MAX: usize = 1 << 10;
+
 /// Answers that cannot be passed either, by path: until when that is believed, and why it is so.
 #[derive(Default)]
 pub(super) struct Unpassable(Mutex<HashMap<String, (Instant, String)>>);
@@ -40,7 +44,7 @@ impl Unpassable {
     fn note(&self, path: &str, said: &str) {
         let (mut known, now) = (self.known(), Instant::now());
         known.retain(|_, (until, _)| now < *until);
-        if known.len() < UNPASSABLE_MAX {
+        if known.len() < UNPASSABLE_MAX && path.len() <= UNPASSABLE_PATH_BYTES_MAX {
             let until = now + refused_for(Trouble::Uncacheable);
             known.insert(path.to_owned(), (until, said.to_owned()));
         }
@@ -77,7 +81,7 @@ impl Helper {
         if let Some(said) = self.unpassable.why(path) {
             return Err((Trouble::Uncacheable, said));
         }
-        let passed = self.try_again(|| self.fetch_for_one(path)).await;
+        let passed = self.try_again(Want::New, || self.fetch_for_one(path)).await;
         if let Err((Trouble::Uncacheable, said)) = &passed {
             self.unpassable.note(path, said);
         }

@@ -1,0 +1,70 @@
+//! One version of an object, and what the origin last said of it.
+
+use disk::ArrivedBlocks;
+use edge::contract::{Described, Trouble};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// One version of an object, in whatever freshness.
+pub(crate) struct Live {
+    pub(super) number: u64,
+    pub(super) file: OwnedFd,
+    pub(super) arrived: Arc<ArrivedBlocks>,
+    is_ended: AtomicBool,
+}
+
+impl Live {
+    pub(super) fn new(number: u64, file: OwnedFd, arrived: ArrivedBlocks) -> Self {
+        Self { number, file, arrived: Arc::new(arrived), is_ended: AtomicBool::new(false) }
+    }
+
+    /// The helper has ended it, because of `why`: no more of it arrives.
+    pub(super) fn end(&self, why: Trouble) {
+        self.is_ended.store(true, Relaxed);
+        self.arrived.end(why.number());
+    }
+}
+
+/// What the origin last said of an object.
+pub(crate) struct Cached {
+    pub(super) live: Arc<Live>,
+    pub(crate) described: Described,
+    pub(super) at: Instant,
+}
+
+impl Cached {
+    /// What the origin says now.
+    pub(super) fn new(live: Arc<Live>, described: Described) -> Self {
+        Self { live, described, at: Instant::now() }
+    }
+
+    /// Whether it may be served without another question.
+    pub(crate) fn is_fresh(&self, now: Instant) -> bool {
+        let fresh = Duration::from_millis(self.described.fresh_ms);
+        now.saturating_duration_since(self.at) < fresh && !self.is_ended()
+    }
+
+    /// Whether it may be served if the origin cannot be asked.
+    pub(super) fn may_be_stale(&self, now: Instant) -> bool {
+        let Described { fresh_ms, stale_ms, .. } = self.described;
+        let usable =
+            Duration::from_millis(fresh_ms).saturating_add(Duration::from_millis(stale_ms));
+        now.saturating_duration_since(self.at) < usable && !self.is_ended()
+    }
+
+    /// Whether whoever asks for it at `since` gets it only because the origin cannot be asked.
+    pub(super) fn is_stale(&self, since: Instant) -> bool {
+        self.described.is_stale || self.at < since && !self.is_fresh(since)
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.live.is_ended.load(Relaxed)
+    }
+
+    /// How old the origin's word on it is.
+    pub(crate) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.at) + Duration::from_millis(self.described.age_ms)
+    }
+}

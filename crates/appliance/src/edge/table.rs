@@ -1,0 +1,335 @@
+//! What is known of the origin's paths, and what the helper is being asked.
+//!
+//! Paths of which an object is known have places of their own among the questions. So a flood of questions about paths that nobody knows cannot
+//! keep a cached film from being revalidated.
+
+use super::NoAnswer;
+use super::cached::{Cached, Live};
+use super::turns::{NoTurn, TurnLimits, Turns};
+use edge::contract::{EdgeAsk, Trouble};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+/// Questions about new paths. Of the 64 requests that the helper makes at once, they leave 8 to blocks of known objects even while 16 answers
+/// are passed through. One client leaves a quarter of the places to others. At an origin that answers after 200 ms, one client's line of some
+/// 250 questions is empty after two seconds, and all lines, some 2,000 questions, after ten.
+const NEW: TurnLimits = TurnLimits {
+    under_way_max: 40,
+    under_way_by_client_max: 30,
+    waiting_bytes_max: 2 << 20,
+    waiting_bytes_by_client_max: 256 << 10,
+};
+
+/// Questions about objects that are known and no longer fresh: as many as the helper has places for (`REVALIDATIONS_MAX`).
+const KNOWN: TurnLimits = TurnLimits {
+    under_way_max: 32,
+    under_way_by_client_max: 24,
+    waiting_bytes_max: 2 << 20,
+    waiting_bytes_by_client_max: 256 << 10,
+};
+
+/// Refusals that are remembered. Viewers can invent paths.
+const REFUSALS_MAX: usize = 10_000;
+
+/// The memory of these refusals: paths have up to 24 KiB.
+const REFUSALS_BYTES_MAX: usize = 4 << 20;
+
+/// What is known of a path.
+struct Answer {
+    what: Result<Arc<Cached>, Trouble>,
+    at: Instant,
+    /// If there is nothing, the helper is not asked again before this.
+    until: Instant,
+}
+
+/// A path that the helper is asked about, for every viewer who waits for the answer.
+pub(super) struct Question {
+    pub(super) path: Arc<str>,
+    offset: u64,
+    is_known: bool,
+    at: Instant,
+    /// How many viewers wait for it. It changes under the table's lock.
+    viewers: AtomicUsize,
+    is_under_way: AtomicBool,
+    reply: OnceLock<Reply>,
+}
+
+/// What becomes of a question.
+#[derive(Clone)]
+pub(super) enum Reply {
+    /// The answer.
+    Is(Result<Arc<Cached>, NoAnswer>),
+    /// The helper that had the question is gone. Ask the next one.
+    AskAgain,
+}
+
+impl Question {
+    /// What became of it, once that is known.
+    pub(super) fn reply(&self) -> Option<&Reply> {
+        self.reply.get()
+    }
+
+    /// Whether the helper has it.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.is_under_way.load(Relaxed)
+    }
+}
+
+/// What all workers know.
+pub(super) struct Table {
+    answers: HashMap<Arc<str>, Answer>,
+    refusals: usize,
+    refusals_bytes: usize,
+    pub(super) live: HashMap<u64, Weak<Live>>,
+    questions: HashMap<Arc<str>, Arc<Question>>,
+    new: Turns<Arc<str>>,
+    known: Turns<Arc<str>>,
+    /// Why nothing can be fetched, if that is so: the helper cannot begin, or is gone for good.
+    pub(super) absence: Option<String>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            answers: HashMap::new(),
+            refusals: 0,
+            refusals_bytes: 0,
+            live: HashMap::new(),
+            questions: HashMap::new(),
+            new: Turns::new(NEW),
+            known: Turns::new(KNOWN),
+            absence: None,
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn live(&self) -> impl Iterator<Item = Arc<Live>> {
+        self.live.values().filter_map(Weak::upgrade)
+    }
+
+    /// The answer for `path` that needs no question: it is fresh, or came after `since`, or the origin cannot be asked. While there is no helper, or
+    /// too many other questions wait, what is stale will do for as long as the origin allows: the alternative is a 503 (RFC 5861 section 4).
+    pub(super) fn look(
+        &self,
+        path: &str,
+        since: Instant,
+        now: Instant,
+    ) -> Option<Result<Arc<Cached>, Trouble>> {
+        let is_absent = self.absence.is_some();
+        if let Some(answer) = self.answers.get(path) {
+            let is_new = answer.at >= since;
+            match &answer.what {
+                Ok(cached) if cached.is_fresh(now) || is_new => {
+                    return Some(Ok(Arc::clone(cached)));
+                }
+                Ok(cached) if is_absent || self.known.is_long() => {
+                    if cached.may_be_stale(now) {
+                        return Some(Ok(Arc::clone(cached)));
+                    }
+                }
+                Err(why) if answer.until > now || is_new => return Some(Err(*why)),
+                _ => {}
+            }
+        }
+        is_absent.then_some(Err(Trouble::Unreachable))
+    }
+
+    /// A viewer of `client` asks about `path`, and waits for the answer until [`Self::leave`]. The question is sent once [`Self::next`] returns it.
+    /// Also returns whether other questions lost their places to it, so that those who wait for them have to be woken.
+    ///
+    /// # Errors
+    /// If there is no room for another question.
+    pub(super) fn ask(
+        &mut self,
+        path: &str,
+        offset: u64,
+        client: IpAddr,
+    ) -> Result<(Arc<Question>, bool), NoTurn> {
+        if let Some(question) = self.questions.get(path).cloned() {
+            // The same question: it only waits in this client's line as well, which takes nothing from others.
+            self.turns(question.is_known).ask(&question.path, path.len(), client)?;
+            question.viewers.fetch_add(1, Relaxed);
+            return Ok((question, false));
+        }
+        let is_known = self.answers.get(path).is_some_and(|answer| answer.what.is_ok());
+        let path: Arc<str> = path.into();
+        let displaced = self.turns(is_known).ask(&path, path.len(), client)?;
+        let has_displaced = !displaced.is_empty();
+        for other in displaced {
+            self.reply(&other, Reply::Is(Err(NoAnswer::NoTurn(NoTurn::Full))));
+        }
+        let question = Arc::new(Question {
+            path: Arc::clone(&path),
+            offset,
+            is_known,
+            at: Instant::now(),
+            viewers: AtomicUsize::new(1),
+            is_under_way: AtomicBool::new(false),
+            reply: OnceLock::new(),
+        });
+        self.questions.insert(path, Arc::clone(&question));
+        Ok((question, has_displaced))
+    }
+
+    /// The object at `path`, however old, if the origin allows it to be served although it cannot be asked.
+    pub(super) fn stale(&self, path: &str, now: Instant) -> Option<Arc<Cached>> {
+        let cached = self.answers.get(path)?.what.as_ref().ok()?;
+        cached.may_be_stale(now).then(|| Arc::clone(cached))
+    }
+
+    /// The next question for the helper, if one may be sent now.
+    pub(super) fn next(&mut self) -> Option<EdgeAsk> {
+        let path = self.known.next().or_else(|| self.new.next())?;
+        let question = self.questions.get(&path)?;
+        question.is_under_way.store(true, Relaxed);
+        Some(EdgeAsk::Open { path: path.to_string(), offset: question.offset })
+    }
+
+    /// A viewer waits no longer. Questions that no viewer waits for are forgotten, unless the helper has them. One that it had for longer than
+    /// `patience` is forgotten, too: its place must not be lost if no answer ever comes.
+    pub(super) fn leave(&mut self, question: &Arc<Question>, patience: Duration) {
+        if question.viewers.fetch_sub(1, Relaxed) > 1 || question.reply().is_some() {
+            return;
+        }
+        let turns = self.turns(question.is_known);
+        if turns.withdraw(&question.path) {
+            self.questions.remove(&question.path);
+        } else if question.at.elapsed() >= patience {
+            turns.finish(&question.path);
+            self.questions.remove(&question.path);
+        }
+    }
+
+    /// How many questions wait for their turn.
+    pub(super) fn waiting(&self) -> usize {
+        self.new.waiting() + self.known.waiting()
+    }
+
+    /// The origin has an object at `path`.
+    pub(super) fn put(&mut self, path: &str, cached: Cached) {
+        let (at, cached) = (cached.at, Arc::new(cached));
+        let reply = Reply::Is(Ok(Arc::clone(&cached)));
+        self.remember(path, Answer { what: Ok(cached), at, until: at });
+        self.reply(path, reply);
+    }
+
+    /// There is nothing at `path`, which stays so for as long as `lasts`.
+    pub(super) fn refuse(&mut self, path: &str, why: Trouble, lasts: Duration) {
+        let at = Instant::now();
+        self.remember(path, Answer { what: Err(why), at, until: at + lasts });
+        if self.refusals > REFUSALS_MAX || self.refusals_bytes > REFUSALS_BYTES_MAX {
+            self.answers.retain(|_, answer| answer.what.is_ok());
+            (self.refusals, self.refusals_bytes) = (0, 0);
+        }
+        self.reply(path, Reply::Is(Err(why.into())));
+    }
+
+    /// The helper's answer to the question about `path` cannot be used.
+    pub(super) fn spoil(&mut self, path: &str) {
+        self.reply(path, Reply::Is(Err(Trouble::Wrong.into())));
+    }
+
+    /// The helper that had the questions is gone.
+    pub(super) fn forget_questions(&mut self) {
+        for question in std::mem::take(&mut self.questions).into_values() {
+            // It has no other reply, because those with one are not here.
+            let _ = question.reply.set(Reply::AskAgain);
+        }
+        self.new.clear();
+        self.known.clear();
+    }
+
+    /// An object is at no path any more.
+    pub(super) fn end(&mut self, object: u64, why: Trouble) {
+        if let Some(live) = self.live.remove(&object).and_then(|live| live.upgrade()) {
+            live.end(why);
+        }
+        let is_it =
+            |answer: &Answer| answer.what.as_ref().is_ok_and(|cached| cached.live.number == object);
+        self.answers.retain(|_, answer| !is_it(answer));
+    }
+
+    /// Forgets the objects that were reported longest ago, so that `max` are left. Workers that use them go on.
+    pub(super) fn bound(&mut self, max: usize) {
+        let objects = self.answers.len() - self.refusals;
+        if objects <= max {
+            return;
+        }
+        let mut times: Vec<_> =
+            self.answers.values().filter(|one| one.what.is_ok()).map(|one| one.at).collect();
+        // An eighth at once, because looking for them takes long.
+        let (_, oldest, _) = times.select_nth_unstable(objects - max + max / 8);
+        let oldest = *oldest;
+        self.answers.retain(|_, answer| answer.what.is_err() || answer.at > oldest);
+        self.live.retain(|_, live| live.strong_count() > 0);
+    }
+
+    fn remember(&mut self, path: &str, answer: Answer) {
+        if answer.what.is_err() {
+            self.refusals += 1;
+            self.refusals_bytes += path.len();
+        }
+        let before = self.answers.insert(path.into(), answer);
+        if before.is_some_and(|before| before.what.is_err()) {
+            self.refusals -= 1;
+            self.refusals_bytes -= path.len();
+        }
+    }
+
+    fn reply(&mut self, path: &str, reply: Reply) {
+        let Some(question) = self.questions.remove(path) else { return };
+        self.turns(question.is_known).finish(&question.path);
+        // It has no other reply, because those with one are not here.
+        let _ = question.reply.set(reply);
+    }
+
+    fn turns(&mut self, is_known: bool) -> &mut Turns<Arc<str>> {
+        if is_known { &mut self.known } else { &mut self.new }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_of_long_paths_are_bounded_in_bytes() {
+        let mut table = Table::default();
+        let long = "x".repeat(20_000);
+        for number in 0..1000 {
+            table.refuse(&format!("/{number}{long}"), Trouble::NotFound, Duration::from_secs(1));
+            let bytes: usize = table.answers.keys().map(|path| path.len()).sum();
+            assert!(bytes == table.refusals_bytes && bytes <= REFUSALS_BYTES_MAX);
+        }
+        table.refuse("/a", Trouble::NotFound, Duration::from_secs(1));
+        assert!(table.answers.contains_key("/a"));
+    }
+
+    #[test]
+    fn a_question_is_forgotten_when_its_last_viewer_leaves_unless_the_helper_has_it() {
+        let client = IpAddr::from([192, 0, 2, 1]);
+        let hour = Duration::from_secs(3600);
+        let mut table = Table::default();
+        let [first, second] = [0, 1].map(|_| table.ask("/a", 0, client).unwrap().0);
+        assert!(Arc::ptr_eq(&first, &second));
+        table.leave(&first, hour);
+        assert_eq!(table.waiting(), 1);
+        table.leave(&second, hour);
+        assert_eq!((table.waiting(), table.questions.len()), (0, 0));
+        assert_eq!(table.next(), None);
+        let (third, _) = table.ask("/a", 5, client).unwrap();
+        assert_eq!(table.next(), Some(EdgeAsk::Open { path: "/a".into(), offset: 5 }));
+        table.leave(&third, hour);
+        assert_eq!(table.questions.len(), 1, "the helper works on it");
+        table.refuse("/a", Trouble::NotFound, hour);
+        assert_eq!(table.questions.len(), 0);
+        let (lost, _) = table.ask("/b", 0, client).unwrap();
+        assert!(table.next().is_some());
+        table.leave(&lost, Duration::ZERO);
+        assert_eq!(table.questions.len(), 0, "no answer came in time");
+    }
+}

@@ -1,0 +1,224 @@
+//! Turns at the helper: which questions it works on now, and which wait, in an order that is fair to every client.
+//!
+//! An origin answers a few questions at a time. Each client's questions wait in a line of their own, and the lines take turns: a flood from one
+//! address delays that address. A question that no viewer waits for any more leaves its line.
+//!
+//! Invariants:
+//! - A question is here once, waiting or under way, however many clients ask it. It waits in the line of each client that has room for it, so
+//!   it never waits longer because a client with a long line asked first.
+//! - Lines are bounded in bytes, each and all together. When all together are full, the longest line gives way to a shorter one.
+//! - `order` has exactly the clients whose line has something waiting.
+//!
+//! No I/O and no clock.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::net::IpAddr;
+
+/// What a waiting question counts besides its text: about what it takes in memory, with the viewer who waits for it.
+const QUESTION_BYTES: usize = 1 << 10;
+
+/// The bounds of [`Turns`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TurnLimits {
+    /// Questions under way at the same time.
+    pub(super) under_way_max: usize,
+    /// Of these, questions of one client.
+    pub(super) under_way_by_client_max: usize,
+    /// What waits, at [`QUESTION_BYTES`] for each question, and its text.
+    pub(super) waiting_bytes_max: usize,
+    /// Of that, what one client has.
+    pub(super) waiting_bytes_by_client_max: usize,
+}
+
+/// Why a question may not even wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoTurn {
+    /// The client's line is full.
+    ClientFull,
+    /// All lines together are full, and none is longer than the client's.
+    Full,
+}
+
+struct Question {
+    bytes: usize,
+    /// Whose place it takes while it is under way.
+    under_way: Option<IpAddr>,
+    /// The clients in whose lines it waits.
+    lines: Vec<IpAddr>,
+}
+
+struct Line<K> {
+    waiting: VecDeque<K>,
+    waiting_bytes: usize,
+    under_way: usize,
+}
+
+impl<K> Default for Line<K> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), waiting_bytes: 0, under_way: 0 }
+    }
+}
+
+/// The questions, by their keys.
+pub(super) struct Turns<K> {
+    limits: TurnLimits,
+    questions: HashMap<K, Question>,
+    lines: HashMap<IpAddr, Line<K>>,
+    order: VecDeque<IpAddr>,
+    waiting_bytes: usize,
+    under_way: usize,
+}
+
+impl<K: Clone + Eq + Hash> Turns<K> {
+    pub(super) fn new(limits: TurnLimits) -> Self {
+        Self {
+            limits,
+            questions: HashMap::new(),
+            lines: HashMap::new(),
+            order: VecDeque::new(),
+            waiting_bytes: 0,
+            under_way: 0,
+        }
+    }
+
+    /// How many questions wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.questions.len() - self.under_way
+    }
+
+    /// Whether more questions wait than can be under way, so that a new one has to wait for more than one answer.
+    pub(super) fn is_long(&self) -> bool {
+        self.waiting() >= self.limits.under_way_max
+    }
+
+    /// `client` asks a question with a text of `text_bytes`. It waits until [`Self::next`] returns it, unless it is under way already. Returns the
+    /// questions of other clients that lose their places to it.
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    pub(super) fn ask(
+        &mut self,
+        key: &K,
+        text_bytes: usize,
+        client: IpAddr,
+    ) -> Result<Vec<K>, NoTurn> {
+        let bytes = QUESTION_BYTES + text_bytes;
+        let own = self.lines.get(&client).map_or(0, |line| line.waiting_bytes);
+        let fits = own + bytes <= self.limits.waiting_bytes_by_client_max;
+        if let Some(known) = self.questions.get_mut(key) {
+            if fits && known.under_way.is_none() && !known.lines.contains(&client) {
+                known.lines.push(client);
+                self.join(key.clone(), bytes, client);
+            }
+            return Ok(Vec::new());
+        }
+        if !fits {
+            return Err(NoTurn::ClientFull);
+        }
+        let mut displaced = Vec::new();
+        while self.waiting_bytes + bytes > self.limits.waiting_bytes_max {
+            let longest = self.lines.values().max_by_key(|line| line.waiting_bytes);
+            let last = longest.filter(|line| line.waiting_bytes > own + bytes);
+            let last = last.and_then(|line| line.waiting.back().cloned()).ok_or(NoTurn::Full)?;
+            self.remove(&last);
+            displaced.push(last);
+        }
+        let question = Question { bytes, under_way: None, lines: vec![client] };
+        self.questions.insert(key.clone(), question);
+        self.waiting_bytes += bytes;
+        self.join(key.clone(), bytes, client);
+        Ok(displaced)
+    }
+
+    fn join(&mut self, key: K, bytes: usize, client: IpAddr) {
+        let line = self.lines.entry(client).or_default();
+        if line.waiting.is_empty() {
+            self.order.push_back(client);
+        }
+        line.waiting.push_back(key);
+        line.waiting_bytes += bytes;
+    }
+
+    /// The question whose turn it is, if one may be under way now. From then on it is.
+    pub(super) fn next(&mut self) -> Option<K> {
+        if self.under_way >= self.limits.under_way_max {
+            return None;
+        }
+        let by_client_max = self.limits.under_way_by_client_max;
+        let lines = &self.lines;
+        let is_free = |client: &IpAddr| lines[client].under_way < by_client_max;
+        let place = self.order.iter().position(is_free)?;
+        let client = self.order.remove(place)?;
+        // Behind the others; taking the question out of its line removes it from there if it was the last one.
+        self.order.push_back(client);
+        let key = self.lines.get(&client)?.waiting.front().cloned()?;
+        self.leave_lines(&key);
+        self.questions.get_mut(&key)?.under_way = Some(client);
+        self.lines.entry(client).or_default().under_way += 1;
+        self.under_way += 1;
+        Some(key)
+    }
+
+    /// The question is answered.
+    pub(super) fn finish(&mut self, key: &K) {
+        self.remove(key);
+    }
+
+    /// No viewer waits for the question any more. Returns whether it is forgotten, because it was not under way.
+    pub(super) fn withdraw(&mut self, key: &K) -> bool {
+        let is_waiting = self.questions.get(key).is_some_and(|known| known.under_way.is_none());
+        if is_waiting {
+            self.remove(key);
+        }
+        is_waiting
+    }
+
+    /// Forgets all questions.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.limits);
+    }
+
+    fn remove(&mut self, key: &K) {
+        self.leave_lines(key);
+        let Some(question) = self.questions.remove(key) else { return };
+        let Some(client) = question.under_way else { return };
+        self.under_way -= 1;
+        if let Some(line) = self.lines.get_mut(&client) {
+            line.under_way -= 1;
+            self.forget_if_idle(client);
+        }
+    }
+
+    /// Takes a question that waits out of every line.
+    fn leave_lines(&mut self, key: &K) {
+        let Some(question) = self.questions.get_mut(key) else { return };
+        if question.under_way.is_none() && !question.lines.is_empty() {
+            self.waiting_bytes -= question.bytes;
+        }
+        let bytes = question.bytes;
+        for client in std::mem::take(&mut question.lines) {
+            let Some(line) = self.lines.get_mut(&client) else { continue };
+            let Some(place) = line.waiting.iter().position(|waiting| waiting == key) else {
+                continue;
+            };
+            line.waiting.remove(place);
+            line.waiting_bytes -= bytes;
+            if line.waiting.is_empty() {
+                self.order.retain(|other| *other != client);
+                self.forget_if_idle(client);
+            }
+        }
+    }
+
+    fn forget_if_idle(&mut self, client: IpAddr) {
+        let is_idle = |line: &Line<K>| line.waiting.is_empty() && line.under_way == 0;
+        if self.lines.get(&client).is_some_and(is_idle) {
+            self.lines.remove(&client);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "turns_tests.rs"]
+mod tests;

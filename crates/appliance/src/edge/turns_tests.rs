@@ -1,0 +1,152 @@
+//! Questions are numbers here, and clients are the last byte of an address.
+
+use super::*;
+
+const LIMITS: TurnLimits = TurnLimits {
+    under_way_max: 4,
+    under_way_by_client_max: 3,
+    waiting_bytes_max: 20 * QUESTION_BYTES,
+    waiting_bytes_by_client_max: 10 * QUESTION_BYTES,
+};
+
+fn turns() -> Turns<u32> {
+    Turns::new(LIMITS)
+}
+
+fn client(last: u8) -> IpAddr {
+    IpAddr::from([192, 0, 2, last])
+}
+
+fn ask(turns: &mut Turns<u32>, key: u32, last: u8) -> Result<Vec<u32>, NoTurn> {
+    turns.ask(&key, 0, client(last))
+}
+
+/// All whose turn it is.
+fn all(turns: &mut Turns<u32>) -> Vec<u32> {
+    std::iter::from_fn(|| turns.next()).collect()
+}
+
+/// What must hold at any time.
+fn check(turns: &Turns<u32>) {
+    let waiting = turns.questions.values().filter(|one| one.under_way.is_none());
+    let bytes: usize = waiting.map(|one| one.bytes).sum();
+    assert_eq!(bytes, turns.waiting_bytes);
+    assert!(bytes <= LIMITS.waiting_bytes_max);
+    let under_way = turns.lines.values().map(|line| line.under_way).sum::<usize>();
+    assert_eq!(under_way, turns.under_way);
+    assert!(under_way <= LIMITS.under_way_max);
+    for (client, line) in &turns.lines {
+        assert!(line.under_way <= LIMITS.under_way_by_client_max);
+        assert!(line.waiting_bytes <= LIMITS.waiting_bytes_by_client_max);
+        assert!(line.under_way > 0 || !line.waiting.is_empty(), "an idle line is forgotten");
+        let places = turns.order.iter().filter(|other| *other == client).count();
+        assert_eq!(places, usize::from(!line.waiting.is_empty()));
+        assert_eq!(line.waiting_bytes, line.waiting.len() * QUESTION_BYTES);
+    }
+    assert!(turns.order.iter().all(|client| turns.lines.contains_key(client)));
+}
+
+#[test]
+fn a_flood_from_one_client_leaves_places_and_turns_to_the_others() {
+    let mut turns = turns();
+    (0..10).for_each(|key| assert_eq!(ask(&mut turns, key, 1), Ok(vec![])));
+    assert_eq!(ask(&mut turns, 10, 1), Err(NoTurn::ClientFull));
+    assert_eq!(all(&mut turns), [0, 1, 2], "one place is left to others");
+    assert_eq!(ask(&mut turns, 20, 2), Ok(vec![]));
+    assert_eq!(ask(&mut turns, 21, 2), Ok(vec![]));
+    assert_eq!(all(&mut turns), [20]);
+    turns.finish(&0);
+    assert_eq!(all(&mut turns), [3]);
+    turns.finish(&1);
+    assert_eq!(all(&mut turns), [21], "they take turns");
+    check(&turns);
+}
+
+#[test]
+fn who_asks_what_another_client_waits_for_does_not_wait_in_its_line() {
+    let mut turns = turns();
+    (0..10).for_each(|key| assert_eq!(ask(&mut turns, key, 1), Ok(vec![])));
+    assert_eq!(all(&mut turns), [0, 1, 2]);
+    assert_eq!(ask(&mut turns, 9, 2), Ok(vec![]));
+    assert_eq!(turns.waiting(), 7, "it is one question");
+    assert_eq!(all(&mut turns), [9]);
+    check(&turns);
+    turns.finish(&9);
+    assert!(all(&mut turns).is_empty(), "the first client has its places");
+    check(&turns);
+}
+
+#[test]
+fn what_nobody_waits_for_leaves_its_line_and_what_is_under_way_keeps_its_place() {
+    let mut turns = turns();
+    (0..10).for_each(|key| assert_eq!(ask(&mut turns, key, 1), Ok(vec![])));
+    assert_eq!(all(&mut turns), [0, 1, 2]);
+    assert!(!turns.withdraw(&0), "the helper works on it");
+    assert!((3..10).all(|key| turns.withdraw(&key)) && !turns.withdraw(&3));
+    assert_eq!((turns.waiting(), turns.waiting_bytes), (0, 0));
+    check(&turns);
+    (0..3).for_each(|key| turns.finish(&key));
+    assert!(turns.lines.is_empty() && turns.order.is_empty() && turns.questions.is_empty());
+}
+
+#[test]
+fn when_all_lines_are_full_the_longest_gives_way_to_a_shorter_one() {
+    let mut turns = turns();
+    (0..10).for_each(|key| assert_eq!(ask(&mut turns, key, 1), Ok(vec![])));
+    (20..30).for_each(|key| assert_eq!(ask(&mut turns, key, 2), Ok(vec![])));
+    let displaced = ask(&mut turns, 30, 3).unwrap();
+    assert!(matches!(displaced[..], [9 | 29]), "the newest of a longest one: {displaced:?}");
+    check(&turns);
+    for key in 31..60 {
+        if ask(&mut turns, key, 3).is_err() {
+            break;
+        }
+        check(&turns);
+    }
+    let lengths = [1, 2, 3].map(|last| turns.lines[&client(last)].waiting.len());
+    assert!(lengths.iter().all(|length| (6..=7).contains(length)), "{lengths:?}");
+    assert_eq!(ask(&mut turns, 60, 3), Err(NoTurn::Full));
+}
+
+#[test]
+fn long_texts_are_fewer_questions() {
+    let mut turns = turns();
+    let longest = LIMITS.waiting_bytes_by_client_max - QUESTION_BYTES;
+    assert_eq!(turns.ask(&1, longest + 1, client(1)), Err(NoTurn::ClientFull));
+    assert_eq!(turns.ask(&1, longest, client(1)), Ok(vec![]));
+    assert_eq!(turns.ask(&2, 0, client(1)), Err(NoTurn::ClientFull));
+    assert_eq!(turns.next(), Some(1));
+    assert_eq!(turns.ask(&2, 0, client(1)), Ok(vec![]), "what is under way does not wait");
+}
+
+#[test]
+fn whatever_happens_the_bounds_hold_and_nothing_is_lost() {
+    for seed in 1..200_u64 {
+        let mut state = seed;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let mut turns = turns();
+        for _ in 0..300 {
+            let key = draw(40) as u32;
+            match draw(8) {
+                0..4 => drop(ask(&mut turns, key, draw(5) as u8)),
+                4 => drop(turns.next()),
+                5 => drop(turns.withdraw(&key)),
+                _ if turns.questions.get(&key).is_some_and(|one| one.under_way.is_some()) => {
+                    turns.finish(&key);
+                }
+                _ => {}
+            }
+            check(&turns);
+        }
+        while turns.waiting() > 0 {
+            let under_way: Vec<u32> = all(&mut turns);
+            assert!(!under_way.is_empty(), "seed {seed}: {} wait for ever", turns.waiting());
+            let all: Vec<u32> = turns.questions.keys().copied().collect();
+            let done = all.into_iter().filter(|key| turns.questions[key].under_way.is_some());
+            done.collect::<Vec<_>>().iter().for_each(|key| turns.finish(key));
+        }
+    }
+}
