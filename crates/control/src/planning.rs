@@ -41,6 +41,8 @@ pub struct DryRun {
     pub floors_unmet: u64,
     /// Nodes that are no part of the plan.
     pub left_out: Vec<LeftOutNode>,
+    /// What nodes say of themselves and the plan does not count, a sentence each.
+    pub bounded: Vec<String>,
     /// What binds, and what to buy next.
     pub buy: Vec<BuyHint>,
 }
@@ -122,7 +124,7 @@ pub fn dry_run(
     basis: PlanBasis,
     moves_max: usize,
 ) -> Result<(DryRun, Vec<ClusterManifest>), PlacementError> {
-    let PlanBasis { input, forecasts, left_out, planned_unix_seconds } = basis;
+    let PlanBasis { input, forecasts, left_out, bounded, planned_unix_seconds } = basis;
     let bytes: BTreeMap<String, u64> =
         input.titles.iter().map(|title| (title.path.clone(), title.bytes)).collect();
     let policy = input.policy.clone();
@@ -145,6 +147,7 @@ pub fn dry_run(
         pins_unmet: plan.pins_unmet,
         floors_unmet: plan.floors_unmet,
         left_out,
+        bounded,
         buy: hints(&plan),
     };
     Ok((told, manifests))

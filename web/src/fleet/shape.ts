@@ -42,6 +42,8 @@ export interface Node {
   titles: number;
   missing: number;
   receipts_waiting: number;
+  /** Which bound its weight has, if it is not what the node says. Absent from gateways of older releases. */
+  weight_note?: string | null;
   /** Absent from gateways of older releases; null if it has everything. */
   fill?: Fill | null;
 }

@@ -51,6 +51,7 @@ function remarks(of: Node, nowMs: number): string[] {
     said.push(`its clock is ${digits(Math.abs(of.clock_off_millis) / 1000)} s ${of.clock_off_millis > 0 ? "ahead" : "behind"}`);
   }
   if (of.served_at !== null) said.push(`serves ${of.served_at.scheme} at port ${of.served_at.port}, but viewers are not sent there`);
+  if (of.weight_note != null) said.push(of.weight_note);
   const fill = brings(of, nowMs);
   if (fill !== null) said.push(fill);
   return said;

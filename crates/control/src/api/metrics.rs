@@ -188,8 +188,9 @@ fn sites(text: &mut Text, view: &FleetView) {
         let sum = sums.entry(node.place.site.as_str()).or_default();
         sum.serving += 1;
         sum.bits_per_second = sum.bits_per_second.saturating_add(node.load.bits_per_second);
-        sum.ceiling_bits_per_second =
-            sum.ceiling_bits_per_second.saturating_add(node.load.ceiling_bits_per_second);
+        // As far as it is believed.
+        let ceiling = node.load.ceiling_bits_per_second.min(node.weight_bits_per_second);
+        sum.ceiling_bits_per_second = sum.ceiling_bits_per_second.saturating_add(ceiling);
         sum.connections = sum.connections.saturating_add(node.load.connections);
     }
     type Of = fn(&Sum) -> u64;
@@ -286,6 +287,8 @@ mod tests {
             clock_off_millis: Some(0),
             load: Load::default(),
             load_permille: 0,
+            weight_bits_per_second: 0,
+            weight_note: None,
             titles: 0,
             missing: 0,
             receipts_waiting: 0,

@@ -92,6 +92,11 @@ const PLAN: &[ApiField] = &[
     needed("floors_unmet", Whole, "Copies that the floor wants and that find no room."),
     needed("left_out", List, "Nodes that are no part of the plan: {node, why}."),
     needed(
+        "bounded",
+        List,
+        "What nodes say of themselves and the plan does not count, a sentence each.",
+    ),
+    needed(
         "buy",
         List,
         "What binds, and what to buy next: {binds (copies, room or ceiling), site, lost, text}.",
@@ -272,6 +277,7 @@ pub static OPERATIONS: &[Operation] = &[
             maybe("node", Text, "The only name that it may take."),
             maybe("host", Text, "The only host that it may have; a gateway's own, too."),
             maybe("kind", Text, "storage, flash or global."),
+            maybe("ceiling_bits_per_second", Whole, "What it may carry at most, whatever it says."),
             maybe("seconds", Whole, "How long the invitation holds; a day if left out."),
         ],
         &[

@@ -102,6 +102,7 @@ pub(super) async fn invite(call: Call) -> Answer {
         kind,
         node,
         host,
+        ceiling_bits_per_second: call.whole("ceiling_bits_per_second").unwrap_or(0),
         made_unix_seconds: now,
         expires_unix_seconds: now + seconds,
         used: None,

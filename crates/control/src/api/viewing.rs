@@ -7,12 +7,15 @@ use answers::Source;
 use answers::decisions::replay_all;
 use fleet::Name;
 use serde_json::json;
-use steering::{Logged, Playing, Question};
+use steering::{Fleet, Logged, Playing, Question};
 use tokio::task::spawn_blocking;
 
 use super::operation::{Answer, Call};
 use super::{ApiError, object};
 use crate::live::TitleState;
+
+/// Nodes whose weight an explanation names.
+const WEIGHTS_MAX: usize = 12;
 
 pub(super) async fn explain(call: Call) -> Answer {
     let text = |name: &str| call.query.get(name).map_or("", String::as_str);
@@ -47,11 +50,29 @@ pub(super) async fn explain(call: Call) -> Answer {
         let node = &snapshot.nodes[ranked.node];
         json!({ "node": node.name, "site": node.place.site, "reason": ranked.reason })
     });
+    let text = steering::explain(&fleet, &question) + &weights(&call, &fleet, title);
     object(json!({
         "title": title, "snapshot": decision.snapshot, "matched": decision.matched,
-        "label": decision.label, "nodes": nodes.collect::<Vec<_>>(),
-        "text": steering::explain(&fleet, &question)
+        "label": decision.label, "nodes": nodes.collect::<Vec<_>>(), "text": text
     }))
+}
+
+/// Which bounds the weights of the title's nodes have, if any have one.
+fn weights(call: &Call, fleet: &Fleet, title: &str) -> String {
+    let Some(title) = fleet.title(title) else { return String::new() };
+    let is_holder =
+        |name: &Name| fleet.node(name.as_str()).is_some_and(|at| fleet.holds(at, title));
+    let notes = call.gateway.live().weight_notes().into_iter();
+    let lines = notes.filter(|(name, _)| is_holder(name));
+    let lines: Vec<String> = lines.map(|(name, note)| format!("  {name} {note}\n")).collect();
+    let shown = lines.iter().take(WEIGHTS_MAX).map(String::as_str).collect::<String>();
+    match lines.len() {
+        0 => String::new(),
+        count if count > WEIGHTS_MAX => {
+            format!("\nWeights:\n{shown}  and {} more\n", count - WEIGHTS_MAX)
+        }
+        _ => format!("\nWeights:\n{shown}"),
+    }
 }
 
 /// Why viewers get no title of this path.

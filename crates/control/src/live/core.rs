@@ -20,6 +20,7 @@ use super::shelf::Shelf;
 use super::upkeep::{self, Upkeep};
 use super::view::{self, FeedView, FleetView, TitleAtNode, TitleState, TitleView};
 use super::watching::{Speaker, Watching};
+use super::weights;
 use super::world::{WantedNode, World};
 use crate::clock::Now;
 
@@ -316,7 +317,7 @@ impl Core {
         let speaker = Speaker {
             name: from,
             region: &site.region,
-            ceiling_bits_per_second: live.ceiling_bits_per_second(wanted),
+            credible_bits_per_second: weights::credible_bits_per_second(live, wanted),
         };
         self.watching.handle(&speaker, report, &world.titles, now)
     }
@@ -498,12 +499,21 @@ impl Core {
         // Numbers begin at the time, not at 1: they rise although a gateway has lost its disk.
         self.number = (self.number + 1).max(if self.number == 0 { now.unix_seconds() } else { 0 });
         self.feeds.merge(&self.world);
-        super::snapshot::of(self, self.number, now)
+        let weights = weights::of(self);
+        for (node, weight) in self.nodes.values_mut().zip(&weights) {
+            node.weight = Some(*weight);
+        }
+        super::snapshot::of(self, &weights, self.number, now)
     }
 
     /// What operators see.
     pub fn view(&self, now: Now) -> FleetView {
         view::of(self, now)
+    }
+
+    /// Which bounds nodes' weights have, of those that weigh something else than they say.
+    pub fn weight_notes(&self) -> Vec<(Name, String)> {
+        weights::notes(self)
     }
 
     /// The nodes that pass on routes of a site.

@@ -26,6 +26,7 @@ mod tests;
 mod upkeep;
 mod view;
 mod watching;
+mod weights;
 mod world;
 
 use std::collections::HashMap;
@@ -365,6 +366,11 @@ impl Live {
     /// What operators see.
     pub fn view(&self, now: Now) -> FleetView {
         self.core().view(now)
+    }
+
+    /// [`Core::weight_notes`].
+    pub fn weight_notes(&self) -> Vec<(Name, String)> {
+        self.core().weight_notes()
     }
 
     /// The nodes that pass on routes of a site.

@@ -6,6 +6,8 @@ use fleet::{
     Condition, Digest, FillProgress, Heartbeat, Load, NotMe, Receipt, ServedAt, SnapshotNode, State,
 };
 
+use steering::NodeWeight;
+
 use super::refused::{Refused, TWO_MACHINES};
 use super::world::WantedNode;
 use crate::clock::Now;
@@ -35,6 +37,8 @@ pub(super) struct LiveNode {
     pub(super) told: Option<(State, u64)>,
     /// Heartbeats of it that were not taken.
     pub(super) refused: Refused,
+    /// What it weighed in the newest snapshot.
+    pub(super) weight: Option<NodeWeight>,
 }
 
 /// A heartbeat, as far as it is kept.
@@ -122,14 +126,29 @@ impl LiveNode {
         }
     }
 
-    /// What it may carry: what it says, but no more than the operator allows.
-    pub(super) fn ceiling_bits_per_second(&self, wanted: &WantedNode) -> u64 {
-        let said = match (&self.heard, &self.restored) {
+    /// Whether it has ever spoken, as far as this gateway knows.
+    pub(super) fn has_spoken(&self) -> bool {
+        self.heard.is_some()
+            || self.restored.as_ref().is_some_and(|node| node.ceiling_bits_per_second > 0)
+    }
+
+    /// What it says that it may carry; 0 if it says nothing. Of a node that has not spoken since this gateway started, what it weighed before.
+    pub(super) fn stated_bits_per_second(&self) -> u64 {
+        match (&self.heard, &self.restored) {
             (Some(heard), _) => heard.load.ceiling_bits_per_second,
             (None, Some(restored)) => restored.ceiling_bits_per_second,
             (None, None) => 0,
-        };
-        said.min(wanted.ceiling_bits_per_second.unwrap_or(u64::MAX))
+        }
+    }
+
+    /// What it may carry: what it says, but no more than the operator allows; 0 if neither says anything. What it weighs next to others is bounded
+    /// further (`weights.rs`).
+    pub(super) fn ceiling_bits_per_second(&self, wanted: &WantedNode) -> u64 {
+        match (self.stated_bits_per_second(), wanted.ceiling_bits_per_second) {
+            (stated, None) => stated,
+            (0, Some(set)) => set,
+            (stated, Some(set)) => stated.min(set),
+        }
     }
 
     /// Load beside ceiling, in thousandths.

@@ -333,6 +333,20 @@ fn a_plan_knows_what_the_windows_of_a_node_let_it_bring() {
 }
 
 #[test]
+fn a_node_that_claims_room_without_end_gets_no_more_than_sixteen_others() {
+    let mut fleet = Fleet::new();
+    fleet.beat_with("a1", (u64::MAX, None), 1);
+    let basis = parts(&fleet.core, Absent::LeaveOut, at(2)).basis(at(2));
+    let rooms: Vec<u64> = basis.input.nodes.iter().map(|node| node.room_bytes).collect();
+    assert_eq!(rooms, [1600, 100, 100, 100, 100]);
+    assert!(basis.bounded[0].starts_with("a1 says that it has room for"), "{:?}", basis.bounded);
+    assert_eq!(basis.bounded.len(), 1);
+    // What others weigh follows the same rule as in steering.
+    let weights = basis.input.nodes.iter().map(|node| node.ceiling_bits_per_second);
+    assert_eq!(weights.collect::<Vec<_>>(), [1000; 5]);
+}
+
+#[test]
 fn a_plan_compares_a_new_title_with_its_series_and_keeps_the_operators_bounds() {
     let mut fleet = Fleet::new();
     let (began, day) = (at(0).unix_seconds(), 24 * 3600);

@@ -13,6 +13,7 @@ use super::core::Core;
 use super::node::LiveNode;
 use super::snapshot::{holds, places};
 use super::upkeep;
+use super::weights;
 use super::world::{WantedNode, World};
 use crate::clock::Now;
 
@@ -24,6 +25,8 @@ pub struct PlanBasis {
     pub forecasts: Vec<RegionForecast>,
     /// Nodes that are no part of the plan.
     pub left_out: Vec<LeftOutNode>,
+    /// What nodes say of themselves and the plan does not count, a sentence each.
+    pub bounded: Vec<String>,
     /// When titles were last placed by a plan that was carried out, since 1970.
     pub planned_unix_seconds: Option<u64>,
 }
@@ -52,24 +55,35 @@ pub(super) struct PlanParts {
     popularity: FleetPopularity,
     nodes: Vec<PlacementNode>,
     left_out: Vec<LeftOutNode>,
+    bounded: Vec<String>,
 }
 
 pub(super) fn parts(core: &Core, absent: Absent, now: Now) -> PlanParts {
     let places = places(core);
     let (mut nodes, mut left_out) = (Vec::new(), Vec::new());
-    for (name, wanted) in &core.world.nodes {
+    for ((name, wanted), weight) in core.world.nodes.iter().zip(weights::of(core)) {
+        let weighs = |mut node: PlacementNode| {
+            node.ceiling_bits_per_second = weight.bits_per_second;
+            node
+        };
         match node(core, name, wanted, &places, now) {
-            Ok(node) => nodes.push(node),
+            Ok(node) => nodes.push(weighs(node)),
             Err(_) if keeps(core, name, wanted, absent, now) => {
-                nodes.extend(kept(core, name, wanted));
+                nodes.extend(kept(core, name, wanted).map(weighs));
             }
             // It is gone for good, and nobody wonders where it is.
             Err(_) if wanted.is_revoked => {}
             Err(why) => left_out.push(LeftOutNode { node: name.clone(), why }),
         }
     }
+    let sizes = |node: &PlacementNode| {
+        let sizes = node.holds.iter().map(|title| core.world.titles[*title as usize].bytes);
+        sizes.fold(0, u64::saturating_add)
+    };
+    let held: Vec<u64> = nodes.iter().map(sizes).collect();
+    let bounded = weights::bound_rooms(&mut nodes, &held);
     let (world, popularity) = (Arc::clone(&core.world), core.watching.popularity.clone());
-    PlanParts { world, popularity, nodes, left_out }
+    PlanParts { world, popularity, nodes, left_out, bounded }
 }
 
 impl PlanParts {
@@ -100,6 +114,7 @@ impl PlanParts {
             input,
             forecasts,
             left_out: self.left_out,
+            bounded: self.bounded,
             planned_unix_seconds: placed.map(|placed| placed.planned_unix_seconds),
         }
     }
@@ -216,13 +231,14 @@ fn placed_node(
 ) -> Option<PlacementNode> {
     let site = core.world.sites.get(&wanted.place.site)?;
     let live = core.nodes.get(name)?;
+    // What it weighs is the caller's to say.
     Some(PlacementNode {
         name: name.clone(),
         place: wanted.place.clone(),
         region: site.region.clone(),
         kind: wanted.kind,
         room_bytes,
-        ceiling_bits_per_second: live.ceiling_bits_per_second(wanted),
+        ceiling_bits_per_second: 0,
         fill_bytes_max: live.heard.as_ref().and_then(|heard| heard.fill_bytes_per_day),
         holds,
     })

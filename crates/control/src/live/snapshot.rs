@@ -1,6 +1,7 @@
 //! From what a gateway knows to a [`FleetSnapshot`].
 
 use fleet::{FleetSnapshot, Name, Site, SnapshotNode};
+use steering::NodeWeight;
 
 use super::core::Core;
 use super::node::LiveNode;
@@ -10,11 +11,12 @@ use crate::clock::Now;
 /// No title of the snapshot has this number of the shelf.
 const NONE: u32 = u32::MAX;
 
-pub(super) fn of(core: &Core, number: u64, now: Now) -> FleetSnapshot {
+/// `weights` are in the order of the world's nodes.
+pub(super) fn of(core: &Core, weights: &[NodeWeight], number: u64, now: Now) -> FleetSnapshot {
     let world = &core.world;
     let places = places(core);
-    let node = |(name, wanted): (&Name, &WantedNode)| {
-        core.nodes.get(name).map(|live| node(core, name, wanted, live, &places))
+    let node = |((name, wanted), weight): ((&Name, &WantedNode), &NodeWeight)| {
+        core.nodes.get(name).map(|live| node(core, name, wanted, (live, *weight), &places))
     };
     FleetSnapshot {
         version: 1,
@@ -24,7 +26,7 @@ pub(super) fn of(core: &Core, number: u64, now: Now) -> FleetSnapshot {
         made_unix_millis: now.unix_millis,
         policy: world.policy.clone(),
         sites: world.sites.values().map(|one| site(core, one)).collect(),
-        nodes: world.nodes.iter().filter_map(node).collect(),
+        nodes: world.nodes.iter().zip(weights).filter_map(node).collect(),
         titles: world.titles.clone(),
     }
 }
@@ -55,7 +57,7 @@ fn node(
     core: &Core,
     name: &Name,
     wanted: &WantedNode,
-    live: &LiveNode,
+    (live, weight): (&LiveNode, NodeWeight),
     places: &[u32],
 ) -> SnapshotNode {
     SnapshotNode {
@@ -65,7 +67,11 @@ fn node(
         kind: wanted.kind,
         state: core.state_of(name),
         not_me: live.not_me().to_vec(),
-        ceiling_bits_per_second: live.ceiling_bits_per_second(wanted),
+        // Nodes tell by it who has spoken.
+        ceiling_bits_per_second: match live.has_spoken() {
+            true => weight.bits_per_second,
+            false => 0,
+        },
         load_permille: live.load_permille(wanted),
         // `steering::Fleet::new` says.
         full: false,

@@ -9,10 +9,12 @@ use fleet::{
 };
 use placement::Why;
 use serde::Serialize;
+use steering::NodeWeight;
 
 use super::core::Core;
 use super::node::{self, LiveNode, SILENCE_OF_DEATH};
 use super::snapshot::{self, places};
+use super::weights;
 use super::world::WantedNode;
 use crate::clock::Now;
 
@@ -116,6 +118,10 @@ pub struct NodeView {
     pub load: Load,
     /// Load beside ceiling, in thousandths.
     pub load_permille: u16,
+    /// What it weighs next to others, for viewers and titles.
+    pub weight_bits_per_second: u64,
+    /// Which bound the weight has, if it is not what the node says.
+    pub weight_note: Option<String>,
     /// How many published titles it holds.
     pub titles: usize,
     /// How many it lacks of those that it shall hold.
@@ -233,7 +239,7 @@ pub(super) fn of(core: &Core, now: Now) -> FleetView {
     // Of nodes that shall hold it.
     let mut holders = vec![0_usize; world.titles.len()];
     let mut nodes = Vec::with_capacity(world.nodes.len());
-    for (name, wanted) in &world.nodes {
+    for ((name, wanted), weight) in world.nodes.iter().zip(weights::of(core)) {
         let Some(live) = core.nodes.get(name) else { continue };
         let held = snapshot::holds(live, &places);
         let mut missing = shall_hold(core, name);
@@ -243,7 +249,7 @@ pub(super) fn of(core: &Core, now: Now) -> FleetView {
                 holders[*place as usize] += usize::from(!wanted.is_revoked);
             }
         }
-        nodes.push(node(core, name, wanted, live, (held.len(), missing), now));
+        nodes.push(node(core, name, wanted, (live, weight), (held.len(), missing), now));
     }
     let takers = takers(core).count();
     let wanted = |title: usize| match &world.placed {
@@ -316,7 +322,7 @@ fn node(
     core: &Core,
     name: &Name,
     wanted: &WantedNode,
-    live: &LiveNode,
+    (live, weight): (&LiveNode, NodeWeight),
     (titles, missing): (usize, usize),
     now: Now,
 ) -> NodeView {
@@ -342,6 +348,8 @@ fn node(
             true => 0,
             false => live.load_permille(wanted),
         },
+        weight_bits_per_second: weight.bits_per_second,
+        weight_note: weights::note(live, wanted, weight),
         titles,
         missing: match wanted.is_revoked {
             true => 0,

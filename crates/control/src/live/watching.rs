@@ -9,15 +9,13 @@ use std::time::Duration;
 
 use fleet::{Name, PublishedTitle, WatchReport};
 use popularity::FleetPopularity;
+use steering::CLAIM_BITS_PER_SECOND_MAX;
 
 use super::Unheard;
 use crate::clock::Now;
 
 /// A node may claim so much of its ceiling at once.
 const CREDIT_SECONDS: f64 = 3600.0;
-
-/// No node is believed to send more, whatever it says of its ceiling, or if nobody has said.
-const CEILING_BITS_PER_SECOND_MAX: u64 = 1_000_000_000_000;
 
 /// What nodes say that viewers watched.
 #[derive(Default)]
@@ -41,7 +39,8 @@ struct Line {
 pub(super) struct Speaker<'s> {
     pub(super) name: &'s Name,
     pub(super) region: &'s Name,
-    pub(super) ceiling_bits_per_second: u64,
+    /// What it can have sent in a second; `None` if nothing is known.
+    pub(super) credible_bits_per_second: Option<u64>,
 }
 
 impl Watching {
@@ -77,9 +76,8 @@ impl Watching {
         bytes: u64,
         now: Now,
     ) -> Result<(), Unheard> {
-        let said = from.ceiling_bits_per_second;
-        let ceiling = if said == 0 { CEILING_BITS_PER_SECOND_MAX } else { said };
-        let bytes_per_second = ceiling.min(CEILING_BITS_PER_SECOND_MAX) as f64 / 8.0;
+        let ceiling = from.credible_bits_per_second.unwrap_or(CLAIM_BITS_PER_SECOND_MAX);
+        let bytes_per_second = ceiling.min(CLAIM_BITS_PER_SECOND_MAX) as f64 / 8.0;
         let credit_max = bytes_per_second * CREDIT_SECONDS;
         let line = self.of_nodes.entry(from.name.clone()).or_insert_with(|| Line {
             boot: String::new(),
@@ -145,8 +143,8 @@ mod tests {
     impl Ear {
         fn hear(&mut self, report: &WatchReport, seconds: u64) -> Result<(), Unheard> {
             let (name, region) = ("n1".parse().expect("a name"), "north".parse().expect("a name"));
-            let ceiling_bits_per_second = 8_000_000;
-            let from = Speaker { name: &name, region: &region, ceiling_bits_per_second };
+            let credible_bits_per_second = Some(8_000_000);
+            let from = Speaker { name: &name, region: &region, credible_bits_per_second };
             self.0.handle(&from, report, &[title("a"), title("b")], at(seconds))
         }
 

@@ -246,7 +246,8 @@ fn new_node(invite: &InviteRecord, wish: &JoinRequest, now: u64) -> NodeRecord {
         place: invite.place.clone(),
         kind: invite.kind,
         host: wish.host.clone(),
-        ceiling_bits_per_second: wish.ceiling_bits_per_second,
+        // What the box wishes it says with each heartbeat, and is believed within bounds. Here is what the operator allows.
+        ceiling_bits_per_second: invite.ceiling_bits_per_second,
         serials: Vec::new(),
         wanted: Wanted::Serving,
         joined_unix_seconds: now,

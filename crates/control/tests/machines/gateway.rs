@@ -283,6 +283,7 @@ impl Gateway {
             kind: NodeKind::Flash,
             node: node.map(name),
             host: None,
+            ceiling_bits_per_second: 0,
             made_unix_seconds,
             expires_unix_seconds: made_unix_seconds + seconds,
             used: None,

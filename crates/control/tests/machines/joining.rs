@@ -32,8 +32,22 @@ async fn an_invited_box_gets_a_certificate_and_all_that_a_node_knows() {
     let record = gateway.record("node-1").await.unwrap();
     assert_eq!(record.serials, [own.certificate().serial.as_str()]);
     assert_eq!(record.host, "node-1.example");
+    assert_eq!(record.ceiling_bits_per_second, 0, "a box does not speak for its operator");
     let (log, _) = load_all::<AuditRecord>(&*gateway.engine).await.unwrap();
     assert_eq!(log[0].record.what, "join");
+}
+
+#[tokio::test]
+async fn what_a_box_may_carry_is_for_its_invitation_to_say() {
+    let gateway = Gateway::start(NODE_LIFETIME).await;
+    let token = gateway.invite(None, 60, 0).await;
+    let stored = load::<InviteRecord>(&*gateway.engine, token.id()).await.unwrap().unwrap();
+    let record = InviteRecord { ceiling_bits_per_second: 2_000_000_000, ..stored.record };
+    gateway.engine.commit(&[], &[record.put(token.id()).unwrap()]).await.unwrap();
+    let joined = gateway.try_to_join(&asking(&token, "node-1", &NodeKey::draw())).await;
+    assert_eq!(joined.status(), 200);
+    let record = gateway.record("node-1").await.unwrap();
+    assert_eq!(record.ceiling_bits_per_second, 2_000_000_000, "it asked for five times as much");
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use super::chain::read_chain;
 use super::{Failed, fill, placing, plan_report, replay, report};
 use crate::bad_value::{self, BadValue};
 use crate::host::Host;
+use crate::join::Gbps;
 use crate::load::Time;
 
 /// Where the gateway is, and who asks.
@@ -76,6 +77,9 @@ pub(super) enum Ask {
         /// What the box is built for
         #[arg(long, default_value = "storage")]
         kind: KindArg,
+        /// Most that the box may send, in Gb/s [default: what it says, within bounds]
+        #[arg(long, value_name = "GBPS")]
+        ceiling: Option<Gbps>,
         /// How long the invitation holds, such as 90m or 24h
         #[arg(long, value_name = "TIME", default_value = "24h")]
         expires: Time,
@@ -431,11 +435,23 @@ impl Ask {
     /// Asks, and prints the answer.
     pub(super) async fn run(self) -> Result<(), Failed> {
         match self {
-            Self::Invite { cluster, site, region, rack, node, host, kind, expires, at } => {
+            Self::Invite {
+                cluster,
+                site,
+                region,
+                rack,
+                node,
+                host,
+                kind,
+                ceiling,
+                expires,
+                at,
+            } => {
                 let body = json!({
                     "cluster": cluster, "site": site, "region": region, "rack": rack, "node": node,
                     "host": host.map(|host| host.0),
-                    "kind": kind.as_str(), "seconds": expires.0.as_secs()
+                    "kind": kind.as_str(), "seconds": expires.0.as_secs(),
+                    "ceiling_bits_per_second": ceiling.map(Gbps::bits_per_second)
                 });
                 let answer = at.client()?.post("/api/v1/invites", &body).await?;
                 at.print(&answer, report::invite);

@@ -36,6 +36,9 @@ pub(super) fn plan(answer: &Value, is_asked: bool) -> String {
     for node in answer["left_out"].as_array().into_iter().flatten() {
         let _ = writeln!(text, "Without node {}: {}", str_of(node, "node"), str_of(node, "why"));
     }
+    for note in answer["bounded"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let _ = writeln!(text, "{note}");
+    }
     text.push_str(&clusters(answer));
     text.push_str(&first_moves(answer));
     for hint in answer["buy"].as_array().into_iter().flatten() {

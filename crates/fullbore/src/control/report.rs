@@ -76,6 +76,7 @@ fn notes(node: &Value) -> String {
     let mut notes: Vec<String> = node["reason"].as_str().map(str::to_owned).into_iter().collect();
     let reasons = node["not_me"].as_array().into_iter().flatten().filter_map(Value::as_str);
     notes.extend(reasons.map(|reason| format!("wants no viewers: {reason}")));
+    notes.extend(node["weight_note"].as_str().map(str::to_owned));
     let off = node["clock_off_millis"].as_i64().unwrap_or(0);
     if off.unsigned_abs() > control::live::CLOCK_OFF_MILLIS_MAX {
         notes.push(format!("its clock is off by {:.1} s", off as f64 / 1000.0));
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_node_has_no_viewers_to_count() {
+    fn a_silent_node_has_no_viewers_to_count_and_a_bounded_weight_is_noted() {
         let mut node = json!({
             "state": "lost", "load_permille": 410, "ceiling_bits_per_second": 10_000_000_000_u64,
             "connections": 25, "silent_millis": 240_000, "reason": "silent for 240 s"
@@ -340,6 +341,8 @@ mod tests {
         assert_eq!(node_row(&node)[3..6], ["-", "10.0G", "-"]);
         node["silent_millis"] = 2000.into();
         assert_eq!(node_row(&node)[3..6], ["41.0%", "10.0G", "25"]);
+        node["weight_note"] = "states no ceiling: counts as 10.0 Gb/s".into();
+        assert!(node_row(&node)[9].ends_with("; states no ceiling: counts as 10.0 Gb/s"));
     }
 
     #[test]

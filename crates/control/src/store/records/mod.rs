@@ -167,7 +167,7 @@ pub struct NodeRecord {
     pub kind: NodeKind,
     /// The host of its addresses: a name or an IP address.
     pub host: String,
-    /// What it may carry.
+    /// What it may carry, as the operator or the invitation says; 0 if neither does.
     pub ceiling_bits_per_second: u64,
     /// Serial numbers of its certificates that are accepted, in lower-case hex, newest last.
     pub serials: Vec<String>,
@@ -269,6 +269,9 @@ pub struct InviteRecord {
     /// The host of its addresses, if the operator chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// What it may carry; 0 if the operator has not said.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ceiling_bits_per_second: u64,
     /// When it was made, since 1970.
     pub made_unix_seconds: u64,
     /// Until when it works, since 1970.
@@ -276,6 +279,10 @@ pub struct InviteRecord {
     /// The node that used it. It works once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<UsedInvite>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Who used an invitation.
@@ -566,6 +573,7 @@ mod tests {
             kind: NodeKind::Storage,
             node: None,
             host: Some("n1.example".to_owned()),
+            ceiling_bits_per_second: 0,
             made_unix_seconds: 1,
             expires_unix_seconds: 2,
             used: Some(UsedInvite {
