@@ -119,7 +119,8 @@ fn address_of(scheme: &str, parts: &Parts) -> String {
     // HTTP/2 says it in the address of the request (RFC 9113, section 8.3.1).
     let of_target = parts.uri.authority().map(Authority::as_str);
     let host = of_target.or_else(|| parts.headers.get(HOST).and_then(|host| host.to_str().ok()));
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:[]".contains(&byte);
+    // No name of DNS for hosts has an underscore (RFC 1123 section 2.1), but resolvers and container networks take such names.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     let is_host =
         |host: &&str| (1..=HOST_BYTES_MAX).contains(&host.len()) && host.bytes().all(is_plain);
     host.filter(is_host).map_or_else(String::new, |host| format!("{scheme}://{host}"))
@@ -165,6 +166,7 @@ mod tests {
     #[test]
     fn viewers_come_back_to_where_they_came_to() {
         assert_eq!(address("http", "/", Some("tv.example:8700")), "http://tv.example:8700");
+        assert_eq!(address("http", "/", Some("gw_1.example")), "http://gw_1.example");
         assert_eq!(address("https", "/", Some("[2001:db8::1]:1")), "https://[2001:db8::1]:1");
         assert_eq!(address("https", "https://tv.example/a", None), "https://tv.example", "HTTP/2");
         for bad in [None, Some(""), Some("a b"), Some("a/b"), Some("a\"b"), Some("a@b")] {
