@@ -10,6 +10,7 @@ use crate::obtain::NotObtained;
 use crate::proving::AtServer;
 use http::{Limits, Parse, RefusedRequest, Request, secure_place, send_on, whole_answer};
 use instant_acme::ChallengeType;
+use listener::{Descriptors, HeldPlace, PlaceBounds, Places};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -17,14 +18,22 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 /// Where the authority looks for an answer.
 const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
 
-/// Connections at once: an authority looks from a handful of places.
-const CONNECTIONS_MAX: usize = 256;
+/// An authority looks from a handful of addresses, with a connection or two each. Connections that have sent no request give way to new ones, so
+/// that no number of silent ones keeps the authority out.
+const PLACES: PlaceBounds = PlaceBounds {
+    connections_max: 256,
+    fresh_max: 256,
+    fresh_min: Duration::from_secs(1),
+    per_address_max: 16,
+    per_site_max: 32,
+};
 
 /// For a whole conversation.
 const CONVERSATION_MAX: Duration = Duration::from_secs(10);
@@ -119,24 +128,29 @@ pub(crate) async fn serve(
     https_port: Option<u16>,
     mut is_gone: watch::Receiver<bool>,
 ) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Places::new(PLACES, Descriptors::of_process().share(0), Arc::default());
+    let mut conversations = JoinSet::new();
     loop {
-        let slot = Arc::clone(&slots).acquire_owned().await;
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
+            // Those that are over make room.
+            Some(_) = conversations.join_next() => continue,
             _ = is_gone.changed() => {
-                drop(slot);
-                let _ = slots.acquire_many(CONNECTIONS_MAX as u32).await;
+                while conversations.join_next().await.is_some() {}
                 std::process::exit(0);
             }
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
+                let Some(place) = places.enter(address.ip()) else { continue };
                 let answers = answers.clone();
-                tokio::spawn(async move {
-                    let _slot = slot;
-                    // Whoever is gone or too slow gets no answer.
-                    let _ = timeout(CONVERSATION_MAX, converse(stream, &answers, https_port)).await;
+                conversations.spawn(async move {
+                    let conversation = converse(stream, &place, &answers, https_port);
+                    tokio::select! {
+                        // Whoever is gone or too slow gets no answer.
+                        _ = timeout(CONVERSATION_MAX, conversation) => {}
+                        () = place.ended() => {}
+                    }
                 });
             }
             // Out of descriptors: some will be closed.
@@ -147,6 +161,7 @@ pub(crate) async fn serve(
 
 async fn converse(
     mut stream: TcpStream,
+    place: &HeldPlace,
     answers: &Answers,
     https_port: Option<u16>,
 ) -> io::Result<()> {
@@ -172,8 +187,10 @@ async fn converse(
             return Ok(());
         }
     };
+    place.is_busy();
     stream.write_all(&answer).await?;
     stream.shutdown().await?;
+    place.is_waiting();
     // Closing with unread bytes would take the answer back.
     let mut rest = [0; 1024];
     while stream.read(&mut rest).await? > 0 {}
@@ -203,6 +220,8 @@ fn answer(request: &Request, answers: &Answers, https_port: Option<u16>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
+    use tokio::net::TcpSocket;
 
     fn answer_to(head: &str, https_port: Option<u16>) -> String {
         let answers = Answers::default();
@@ -244,5 +263,53 @@ mod tests {
         assert_eq!(place("/.well-known/acme-challenge/tok-en_1", "a.example", 443), None);
         let absolute = "http://a.example/.well-known/acme-challenge/tok-en_1";
         assert!(answer_to(&get(absolute, "a.example"), Some(443)).starts_with("HTTP/1.1 200"));
+    }
+
+    /// All of loopback is this machine's: each last byte is another address.
+    async fn connect(to: SocketAddr, last: u8) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
+        socket.connect(to).await.unwrap()
+    }
+
+    /// The answer for the authority, if it gets one: a connection for which there is no room is closed.
+    async fn ask(to: SocketAddr) -> Option<String> {
+        let mut stream = connect(to, 99).await;
+        let request = get("/.well-known/acme-challenge/tok", "a.example");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.ok()?;
+        Some(String::from_utf8(answer).unwrap()).filter(|answer| !answer.is_empty())
+    }
+
+    #[tokio::test]
+    async fn silent_connections_keep_no_authority_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let answers = Answers::default();
+        answers.all().insert("tok".into(), "tok.thumb".into());
+        let (_here, is_gone) = watch::channel(false);
+        tokio::spawn(serve(listener, answers, None, is_gone));
+        let mut silent = Vec::new();
+        for at in 0..400 {
+            silent.push(connect(address, 1 + (at / 20) as u8).await);
+        }
+        let answer = async {
+            loop {
+                match ask(address).await {
+                    Some(answer) => break answer,
+                    None => sleep(Duration::from_millis(50)).await,
+                }
+            }
+        };
+        let answer = timeout(Duration::from_secs(60), answer).await.expect("an answer");
+        assert!(answer.ends_with("\r\n\r\ntok.thumb"), "{answer}");
+        // They were not waited for.
+        let is_open = |stream: &TcpStream| {
+            let read = stream.try_read(&mut [0; 1]);
+            read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        };
+        let open = silent.iter().filter(|stream| is_open(stream)).count();
+        assert!(open > 200, "{open}");
     }
 }

@@ -13,6 +13,7 @@ use fleet::host_of_url;
 use identity::{
     AcceptBounds, Guest, GuestListener, OperatorAuthority, RefusalLog, guest_bounds, guest_config,
 };
+use listener::{Bodies, Descriptors, Places, PlainListener, RequestBounds, Share};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -21,8 +22,16 @@ use crate::machines::{self, Machines, SignAddress};
 use crate::renewal::{Renewed, renew};
 use crate::{api, pages};
 
-/// How long nothing may move on an operator's connection: replaying a day of decisions takes ten minutes at most.
-const ADMIN_IDLE_MAX: Duration = Duration::from_secs(15 * 60);
+/// Connections of operators: a few people, their browsers and scripts.
+const ADMIN_CONNECTIONS_MAX: usize = 1024;
+
+/// Of the descriptors for connections, the part that viewers leave to machines and operators, and machines to operators.
+const MACHINES_PART: usize = 4;
+const ADMIN_PART: usize = 16;
+
+/// As many descriptors are enough for machines: a large fleet's nodes, and some that join.
+const MACHINES_RESERVED_MAX: usize = 4096;
+const ADMIN_RESERVED_MAX: usize = 256;
 
 /// Where a gateway listens, and how it answers viewers.
 pub struct ServeOptions {
@@ -110,18 +119,12 @@ pub async fn serve(
         options.admin_transport.renewed("admin listener"),
     ];
     let renewal = renew(renewed.into_iter().flatten().collect(), gateway.log());
-    let viewers = Door {
-        listener: options.public,
-        transport: options.public_transport,
-        refusals: Arc::clone(gateway.viewers_refused()),
-        bounds: guest_bounds(),
-    };
-    let operators = Door {
-        listener: options.admin,
-        transport: options.admin_transport,
-        refusals: Arc::clone(gateway.operators_refused()),
-        bounds: AcceptBounds { idle_max: ADMIN_IDLE_MAX, ..guest_bounds() },
-    };
+    let shares = Shares::of_process();
+    let viewers = viewers(&gateway, options.public, options.public_transport, shares.public);
+    let operators = operators(&gateway, options.admin, options.admin_transport, shares.admin);
+    let bounds = AcceptBounds::default();
+    let counts = Arc::clone(&gateway.listeners_refused().machines);
+    let places = Places::new(bounds.places(), shares.machines, counts);
     let serving = async {
         tokio::try_join!(
             listen(viewers, public, stopped.clone()),
@@ -131,7 +134,7 @@ pub async fn serve(
     tokio::pin!(serving);
     let ended = tokio::select! {
         ended = &mut serving => ended.map(|_| ()),
-        ended = machines::serve(options.machines, machines, AcceptBounds::default()) => ended,
+        ended = machines::serve(options.machines, machines, places, bounds) => ended,
         ended = renewal => ended,
         () = stop => {
             stopping.send_replace(true);
@@ -171,27 +174,70 @@ async fn with_address(mut request: Request) -> Request {
     request
 }
 
+/// What each listener may take of the process's descriptors. Machines and operators get in however many viewers come.
+struct Shares {
+    public: Share,
+    machines: Share,
+    admin: Share,
+}
+
+impl Shares {
+    fn of_process() -> Self {
+        let all = Descriptors::of_process();
+        let admin = (all.max() / ADMIN_PART).min(ADMIN_RESERVED_MAX);
+        let machines = (all.max() / MACHINES_PART).min(MACHINES_RESERVED_MAX);
+        Self {
+            public: all.share(machines + admin),
+            machines: all.share(admin),
+            admin: all.share(0),
+        }
+    }
+}
+
 /// A listener for guests.
 struct Door {
     listener: TcpListener,
     transport: Transport,
     refusals: Arc<RefusalLog>,
+    places: Arc<Places>,
     bounds: AcceptBounds,
+    bodies: Bodies,
+}
+
+fn viewers(gateway: &Gateway, listener: TcpListener, transport: Transport, share: Share) -> Door {
+    let (bounds, refusals) = (guest_bounds(), Arc::clone(gateway.viewers_refused()));
+    let counts = Arc::clone(&gateway.listeners_refused().public);
+    let places = Places::new(bounds.places(), share, counts);
+    Door { listener, transport, refusals, places, bounds, bodies: Bodies::None }
+}
+
+fn operators(gateway: &Gateway, listener: TcpListener, transport: Transport, share: Share) -> Door {
+    let bounds = AcceptBounds { connections_max: ADMIN_CONNECTIONS_MAX, ..guest_bounds() };
+    let refusals = Arc::clone(gateway.operators_refused());
+    let counts = Arc::clone(&gateway.listeners_refused().admin);
+    let places = Places::new(bounds.places(), share, counts);
+    Door { listener, transport, refusals, places, bounds, bodies: Bodies::OfKnownLength }
 }
 
 async fn listen(door: Door, router: Router, mut stopped: watch::Receiver<bool>) -> io::Result<()> {
-    let service = router.into_make_service_with_connect_info::<Guest>();
     let stop = async move {
         // An error means that nobody can say stop any more, which is the same.
         let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
     };
-    match door.transport {
-        Transport::Plain => axum::serve(door.listener, service).with_graceful_shutdown(stop).await,
+    let Door { listener, transport, refusals, places, bounds, bodies } = door;
+    let requests = RequestBounds { bodies, ..bounds.requests() };
+    let counts = Arc::clone(places.counts());
+    match transport {
+        Transport::Plain => {
+            let guests = PlainListener::new(listener, places, Guest::plain);
+            listener::serve(guests, router, requests, counts, stop).await;
+        }
         Transport::Tls { certificates, operators } => {
             let config =
                 guest_config(certificates, operators.as_ref()).map_err(io::Error::other)?;
-            let listener = GuestListener::start(door.listener, config, door.refusals, door.bounds)?;
-            axum::serve(listener, service).with_graceful_shutdown(stop).await
+            let guests = GuestListener::start(listener, config, refusals, places, bounds)?;
+            listener::serve(guests, router, requests, counts, stop).await;
         }
     }
+    Ok(())
 }

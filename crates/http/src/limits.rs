@@ -18,6 +18,9 @@ pub struct Limits {
     /// How many bytes of a request body, its chunk framing included, are read and discarded; above: 413. Default 64
     /// KiB. No request to this server needs a body, so this only keeps the connections of odd clients usable.
     pub body_drain_bytes_max: u64,
+    /// Whether the caller reads bodies itself and judges their size, so that neither a large body nor a client that waits for
+    /// 100 (Continue) is refused here. Default false.
+    pub are_bodies_taken: bool,
 }
 
 impl Limits {
@@ -34,6 +37,7 @@ impl Default for Limits {
             ranges_max: 64,
             small_ranges_max: 8,
             body_drain_bytes_max: 64 * 1024,
+            are_bodies_taken: false,
         }
     }
 }

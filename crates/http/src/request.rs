@@ -333,6 +333,11 @@ fn check_body_wanted(
     headers: &[Header<'_>],
     limits: &Limits,
 ) -> Result<(), Reject> {
+    if limits.are_bodies_taken {
+        let is_met = |expectation: &[u8]| expectation.eq_ignore_ascii_case(b"100-continue");
+        let is_unmet = version == Version::Http11 && !elements(headers, "expect").all(is_met);
+        return if is_unmet { Err(Reject::ExpectationFailed) } else { Ok(()) };
+    }
     let reject = match body {
         BodyFraming::Length(bytes) if bytes > limits.body_drain_bytes_max => Reject::BodyTooLarge,
         _ if waits_in_vain(version, body, headers) => Reject::ExpectationFailed,

@@ -1,4 +1,4 @@
-//! Accepts machines: TCP, then mutual TLS within bounds of time and number, then a [`Connection`] whose [`Caller`] is known.
+//! Accepts machines: TCP, then mutual TLS within bounds of time and number, then a connection whose [`Caller`] is known.
 //!
 //! A client's certificate is optional here, since a box that joins has none; whatever needs one asks for [`Caller::peer`].
 //! Open connections of nodes are looked at twice a second: a node that was revoked,
@@ -7,24 +7,18 @@
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
+use listener::{Accept, Accepted, Ender, HeldPlace, PlaceBounds, Places, RequestBounds};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_rustls::server::TlsStream;
 
-use crate::connection::Stay;
-use crate::handshakes::{Door, Handshakes};
-use crate::open::{Open, Place};
-use crate::{
-    Connection, NodeCertificate, NodeStanding, RefusalLog, RefusalReason, Register,
-    now_unix_seconds,
-};
+use crate::handshakes::{Door, Handshakes, Welcomed};
+use crate::{NodeCertificate, NodeStanding, RefusalLog, RefusalReason, Register, now_unix_seconds};
 
 /// How often open connections are looked at: revoking takes effect within this time.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -34,17 +28,19 @@ const SWEEP: Duration = Duration::from_millis(500);
 pub struct AcceptBounds {
     /// How long a handshake may take.
     pub handshake_max: Duration,
-    /// Handshakes at a time. Further ones wait in the kernel's queue.
+    /// How long a handshake has before it may have to give way to others.
+    pub handshake_min: Duration,
+    /// Handshakes at a time. When there are more, the oldest ones give way.
     pub handshakes_max: usize,
     /// Connections in all.
     pub connections_max: usize,
     /// Connections of one node.
     pub connections_per_node_max: usize,
     /// Connections of strangers from one IPv4 address or one /64 of IPv6, handshakes included. All guests are strangers.
-    pub strangers_per_source_max: u32,
+    pub strangers_per_source_max: usize,
     /// How long a stranger may stay: joining takes one request.
     pub stranger_max: Duration,
-    /// How long nothing may move on the connection of a node, which beats every 5 s, or of a guest.
+    /// How long the connection of a node, which beats every 5 s, or of a guest stays open without a request.
     pub idle_max: Duration,
 }
 
@@ -52,6 +48,7 @@ impl Default for AcceptBounds {
     fn default() -> Self {
         Self {
             handshake_max: Duration::from_secs(10),
+            handshake_min: Duration::from_secs(1),
             handshakes_max: 2048,
             connections_max: 20_000,
             connections_per_node_max: 8,
@@ -59,6 +56,27 @@ impl Default for AcceptBounds {
             stranger_max: Duration::from_secs(30),
             idle_max: Duration::from_secs(60),
         }
+    }
+}
+
+impl AcceptBounds {
+    /// Sources of IPv6 that one /48 counts as: a site has more customers or boxes than a /64.
+    const SITE_SOURCES: usize = 4;
+
+    /// The places at such a listener.
+    pub fn places(&self) -> PlaceBounds {
+        PlaceBounds {
+            connections_max: self.connections_max,
+            fresh_max: self.handshakes_max,
+            fresh_min: self.handshake_min,
+            per_address_max: self.strangers_per_source_max,
+            per_site_max: self.strangers_per_source_max.saturating_mul(Self::SITE_SOURCES),
+        }
+    }
+
+    /// What each of its connections may do, if it takes no bodies.
+    pub fn requests(&self) -> RequestBounds {
+        RequestBounds { idle_max: self.idle_max, ..RequestBounds::default() }
     }
 }
 
@@ -81,21 +99,19 @@ impl Display for Caller {
     }
 }
 
-impl Connected<IncomingStream<'_, Acceptor>> for Caller {
-    fn connect_info(stream: IncomingStream<'_, Acceptor>) -> Self {
-        stream.io().caller().clone()
-    }
-}
-
-/// Gives out connections whose handshake is done. For `axum::serve`.
+/// Gives out connections whose handshake is done. For [`listener::serve`].
 #[derive(Debug)]
 pub struct Acceptor {
-    handshakes: Handshakes<Connection>,
+    handshakes: Handshakes<Caller>,
     sweeper: JoinHandle<()>,
 }
 
+/// The open connections of nodes.
+#[derive(Debug, Default)]
+struct OpenNodes(Mutex<Vec<(Arc<NodeCertificate>, Ender)>>);
+
 impl Acceptor {
-    /// Accepts from `listener`.
+    /// Accepts from `listener`, which has `places`.
     ///
     /// # Errors
     /// If the listener has no address.
@@ -104,12 +120,17 @@ impl Acceptor {
         config: Arc<ServerConfig>,
         register: Arc<dyn Register>,
         refusals: Arc<RefusalLog>,
+        places: Arc<Places>,
         bounds: AcceptBounds,
     ) -> io::Result<Self> {
-        let open = Open::new(bounds.clone());
+        let open = Arc::new(OpenNodes::default());
         let sweeper = sweep(Arc::clone(&open), register, Arc::clone(&refusals));
         let wrong_purpose = RefusalReason::NotANode;
-        let door = Door { open, bounds, refusals, welcome, wrong_purpose };
+        let of_welcome = bounds.clone();
+        let welcome = move |stream: &TlsStream<TcpStream>, address, place: &mut HeldPlace| {
+            welcome(stream, address, place, &of_welcome, &open)
+        };
+        let door = Door { places, bounds, refusals, welcome: Box::new(welcome), wrong_purpose };
         let handshakes = Handshakes::start(listener, config, door)?;
         Ok(Self { handshakes, sweeper: tokio::spawn(sweeper) })
     }
@@ -121,11 +142,11 @@ impl Drop for Acceptor {
     }
 }
 
-impl Listener for Acceptor {
-    type Io = Connection;
-    type Addr = SocketAddr;
+impl Accept for Acceptor {
+    type Stream = TlsStream<TcpStream>;
+    type Caller = Caller;
 
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
+    async fn accept(&mut self) -> Accepted<TlsStream<TcpStream>, Caller> {
         self.handshakes.next().await
     }
 
@@ -134,7 +155,29 @@ impl Listener for Acceptor {
     }
 }
 
-async fn sweep(open: Arc<Open>, register: Arc<dyn Register>, refusals: Arc<RefusalLog>) {
+impl OpenNodes {
+    fn add(&self, peer: &Arc<NodeCertificate>, ender: Ender) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.push((Arc::clone(peer), ender));
+    }
+
+    /// Ends the connections of nodes that `may_stay` does not hold for.
+    fn sweep(&self, may_stay: impl Fn(&NodeCertificate) -> bool) {
+        // Asking may take a lock of the gateway's, so it does not happen under ours.
+        let open = {
+            let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            open.retain(|(_, ender)| !ender.is_closed());
+            open.clone()
+        };
+        for (peer, ender) in open {
+            if !may_stay(&peer) {
+                ender.end();
+            }
+        }
+    }
+}
+
+async fn sweep(open: Arc<OpenNodes>, register: Arc<dyn Register>, refusals: Arc<RefusalLog>) {
     let mut ticks = interval(SWEEP);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -184,24 +227,19 @@ impl Caller {
 }
 
 fn welcome(
-    stream: TlsStream<TcpStream>,
+    stream: &TlsStream<TcpStream>,
     address: SocketAddr,
-    mut place: Place,
+    place: &mut HeldPlace,
     bounds: &AcceptBounds,
-) -> Result<Connection, RefusalReason> {
+    open: &OpenNodes,
+) -> Result<Welcomed<Caller>, RefusalReason> {
     let chain = stream.get_ref().1.peer_certificates();
-    let peer = match chain.and_then(<[_]>::first) {
-        None => None,
-        Some(own) => {
-            Some(Arc::new(NodeCertificate::read(own).map_err(|_| RefusalReason::NotANode)?))
-        }
+    let Some(own) = chain.and_then(<[_]>::first) else {
+        let caller = Caller { address, peer: None };
+        return Ok(Welcomed { caller, life_max: Some(bounds.stranger_max) });
     };
-    let stay = match &peer {
-        None => Stay::AtMost(bounds.stranger_max),
-        Some(peer) => {
-            place.is_node(peer);
-            Stay::WhileItMoves(bounds.idle_max)
-        }
-    };
-    Ok(Connection::new(stream, Caller { address, peer }, place, stay))
+    let peer = Arc::new(NodeCertificate::read(own).map_err(|_| RefusalReason::NotANode)?);
+    place.belongs_to(peer.node.as_str(), bounds.connections_per_node_max);
+    open.add(&peer, place.ender());
+    Ok(Welcomed { caller: Caller { address, peer: Some(peer) }, life_max: None })
 }

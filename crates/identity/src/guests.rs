@@ -6,16 +6,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
+use listener::{Accept, Accepted, HeldPlace, Places};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::server::TlsStream;
 
-use crate::connection::Stay;
-use crate::handshakes::{Door, Handshakes};
-use crate::open::{Open, Place};
-use crate::{AcceptBounds, Connection, OperatorCertificate, RefusalLog, RefusalReason};
+use crate::handshakes::{Door, Handshakes, Welcomed};
+use crate::{AcceptBounds, OperatorCertificate, RefusalLog, RefusalReason};
 
 /// Who sends a request. Handlers get it as `ConnectInfo<Guest>`.
 #[derive(Clone, Debug)]
@@ -26,16 +23,10 @@ pub struct Guest {
     pub operator: Option<Arc<OperatorCertificate>>,
 }
 
-impl Connected<IncomingStream<'_, GuestListener>> for Guest {
-    fn connect_info(stream: IncomingStream<'_, GuestListener>) -> Self {
-        stream.io().caller().clone()
-    }
-}
-
-/// Without TLS.
-impl Connected<IncomingStream<'_, TcpListener>> for Guest {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        Self { address: *stream.remote_addr(), operator: None }
+impl Guest {
+    /// Somebody without TLS.
+    pub fn plain(address: SocketAddr) -> Self {
+        Self { address, operator: None }
     }
 }
 
@@ -50,9 +41,9 @@ pub fn guest_bounds() -> AcceptBounds {
     }
 }
 
-/// Gives out guests' connections whose handshake is done. For `axum::serve`.
+/// Gives out guests' connections whose handshake is done. For [`listener::serve`].
 #[derive(Debug)]
-pub struct GuestListener(Handshakes<Connection<Guest>>);
+pub struct GuestListener(Handshakes<Guest>);
 
 impl GuestListener {
     /// Accepts from `listener`.
@@ -63,20 +54,20 @@ impl GuestListener {
         listener: TcpListener,
         config: Arc<ServerConfig>,
         refusals: Arc<RefusalLog>,
+        places: Arc<Places>,
         bounds: AcceptBounds,
     ) -> io::Result<Self> {
-        let open = Open::new(bounds.clone());
         let wrong_purpose = RefusalReason::NotAnOperator;
-        let door = Door { open, bounds, refusals, welcome, wrong_purpose };
+        let door = Door { places, bounds, refusals, welcome: Box::new(welcome), wrong_purpose };
         Handshakes::start(listener, config, door).map(Self)
     }
 }
 
-impl Listener for GuestListener {
-    type Io = Connection<Guest>;
-    type Addr = SocketAddr;
+impl Accept for GuestListener {
+    type Stream = TlsStream<TcpStream>;
+    type Caller = Guest;
 
-    async fn accept(&mut self) -> (Connection<Guest>, SocketAddr) {
+    async fn accept(&mut self) -> Accepted<TlsStream<TcpStream>, Guest> {
         self.0.next().await
     }
 
@@ -86,11 +77,10 @@ impl Listener for GuestListener {
 }
 
 fn welcome(
-    stream: TlsStream<TcpStream>,
+    stream: &TlsStream<TcpStream>,
     address: SocketAddr,
-    place: Place,
-    bounds: &AcceptBounds,
-) -> Result<Connection<Guest>, RefusalReason> {
+    _place: &mut HeldPlace,
+) -> Result<Welcomed<Guest>, RefusalReason> {
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let operator = match shown {
         None => None,
@@ -98,6 +88,5 @@ fn welcome(
             Some(Arc::new(OperatorCertificate::read(own).ok_or(RefusalReason::NotAnOperator)?))
         }
     };
-    let stay = Stay::WhileItMoves(bounds.idle_max);
-    Ok(Connection::new(stream, Guest { address, operator }, place, stay))
+    Ok(Welcomed { caller: Guest { address, operator }, life_max: None })
 }

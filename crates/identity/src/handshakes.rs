@@ -5,51 +5,62 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use listener::{Accepted, HeldPlace, Places, Protocol};
 use rustls::{CertificateError, Error, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::acceptor::AcceptBounds;
-use crate::open::{Open, Place};
 use crate::{RefusalLog, RefusalReason, plain_http};
 
 /// How long to wait when the system has no room for one more connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Who is let in at a door.
-pub(crate) struct Door<T> {
-    pub(crate) open: Arc<Open>,
+pub(crate) struct Door<C> {
+    pub(crate) places: Arc<Places>,
     pub(crate) bounds: AcceptBounds,
     pub(crate) refusals: Arc<RefusalLog>,
-    /// What becomes of a connection whose handshake is done.
-    pub(crate) welcome: Welcome<T>,
+    /// Says who is at the other end of a connection whose handshake is done.
+    pub(crate) welcome: Welcome<C>,
     /// Why a certificate for another purpose is refused.
     pub(crate) wrong_purpose: RefusalReason,
 }
 
-pub(crate) type Welcome<T> =
-    fn(TlsStream<TcpStream>, SocketAddr, Place, &AcceptBounds) -> Result<T, RefusalReason>;
+/// Who is at the other end, and how long the connection may last.
+pub(crate) struct Welcomed<C> {
+    pub(crate) caller: C,
+    pub(crate) life_max: Option<Duration>,
+}
+
+pub(crate) type Welcome<C> = Box<
+    dyn Fn(&TlsStream<TcpStream>, SocketAddr, &mut HeldPlace) -> Result<Welcomed<C>, RefusalReason>
+        + Send
+        + Sync,
+>;
+
+type Ready<C> = Accepted<TlsStream<TcpStream>, C>;
 
 /// Gives out connections whose handshake is done.
 #[derive(Debug)]
-pub(crate) struct Handshakes<T> {
-    ready: mpsc::Receiver<(T, SocketAddr)>,
+pub(crate) struct Handshakes<C> {
+    ready: mpsc::Receiver<Ready<C>>,
     address: SocketAddr,
     task: JoinHandle<()>,
 }
 
 /// What each handshake needs.
-struct Shared<T> {
+struct Shared<C> {
     tls: TlsAcceptor,
-    door: Door<T>,
-    ready: mpsc::Sender<(T, SocketAddr)>,
+    door: Door<C>,
+    ready: mpsc::Sender<Ready<C>>,
 }
 
-impl<T: Send + 'static> Handshakes<T> {
+impl<C: Send + 'static> Handshakes<C> {
     /// Accepts from `listener`.
     ///
     /// # Errors
@@ -57,7 +68,7 @@ impl<T: Send + 'static> Handshakes<T> {
     pub(crate) fn start(
         listener: TcpListener,
         config: Arc<ServerConfig>,
-        door: Door<T>,
+        door: Door<C>,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (sender, ready) = mpsc::channel(1);
@@ -66,7 +77,7 @@ impl<T: Send + 'static> Handshakes<T> {
         Ok(Self { ready, address, task })
     }
 
-    pub(crate) async fn next(&mut self) -> (T, SocketAddr) {
+    pub(crate) async fn next(&mut self) -> Ready<C> {
         match self.ready.recv().await {
             Some(ready) => ready,
             // The accepting task ends with this object only.
@@ -79,16 +90,15 @@ impl<T: Send + 'static> Handshakes<T> {
     }
 }
 
-impl<T> Drop for Handshakes<T> {
+impl<C> Drop for Handshakes<C> {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn accept<T: Send + 'static>(listener: TcpListener, shared: Arc<Shared<T>>) {
-    let handshakes = Arc::new(Semaphore::new(shared.door.bounds.handshakes_max));
+/// Handshakes are connections without a request: when there are too many, the oldest give way, and accepting never waits.
+async fn accept<C: Send + 'static>(listener: TcpListener, shared: Arc<Shared<C>>) {
     loop {
-        let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(_) => {
@@ -96,29 +106,27 @@ async fn accept<T: Send + 'static>(listener: TcpListener, shared: Arc<Shared<T>>
                 continue;
             }
         };
-        let Some(place) = shared.door.open.enter(address.ip()) else {
+        let Some(place) = shared.door.places.enter(address.ip()) else {
             shared.door.refusals.refuse(RefusalReason::TooManyConnections, &address);
             continue;
         };
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            let connection = shake_hands(&shared, stream, address, place).await;
-            drop(permit);
-            match connection {
+            match shake_hands(&shared, stream, address, place).await {
                 // If nobody takes it any more, the gateway is about to end.
-                Ok(connection) => drop(shared.ready.send((connection, address)).await),
+                Ok(connection) => drop(shared.ready.send(connection).await),
                 Err(reason) => shared.door.refusals.refuse(reason, &address),
             }
         });
     }
 }
 
-async fn shake_hands<T>(
-    shared: &Shared<T>,
+async fn shake_hands<C>(
+    shared: &Shared<C>,
     stream: TcpStream,
     address: SocketAddr,
-    place: Place,
-) -> Result<T, RefusalReason> {
+    mut place: HeldPlace,
+) -> Result<Ready<C>, RefusalReason> {
     let Door { bounds, welcome, wrong_purpose, .. } = &shared.door;
     // Answers are small, and wait for nothing.
     let _ = stream.set_nodelay(true);
@@ -129,10 +137,16 @@ async fn shake_hands<T>(
         }
         shared.tls.accept(stream).await.map_err(|error| reason_of(&error, *wrong_purpose))
     };
-    let stream = timeout(bounds.handshake_max, handshake)
-        .await
-        .map_err(|_| RefusalReason::HandshakeSlow)??;
-    welcome(stream, address, place, bounds)
+    let stream = tokio::select! {
+        done = timeout(bounds.handshake_max, handshake) => {
+            done.map_err(|_| RefusalReason::HandshakeSlow)??
+        }
+        () = place.ended() => return Err(RefusalReason::TooManyConnections),
+    };
+    let Welcomed { caller, life_max } = welcome(&stream, address, &mut place)?;
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
+    Ok(Accepted { stream, caller, place, protocol, life_max })
 }
 
 fn reason_of(error: &io::Error, wrong_purpose: RefusalReason) -> RefusalReason {

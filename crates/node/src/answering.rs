@@ -1,5 +1,6 @@
 //! Answers viewers from the box's own snapshot, as a gateway does: for hours when no gateway can be reached.
 
+use std::future::pending;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -9,6 +10,7 @@ use answers::session::SessionKey;
 use answers::{Options, Source, router};
 use bytes::Bytes;
 use fleet::Digest;
+use listener::{Descriptors, PlaceBounds, Places, PlainListener, RefusedCounts, RequestBounds};
 use steering::{Fleet, Logged};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -102,10 +104,13 @@ pub async fn answer(
     };
     let own = OwnSnapshot { agent, decisions, logged: Mutex::default() };
     let routes = router(Arc::new(own), options);
-    let service = routes.into_make_service_with_connect_info::<SocketAddr>();
-    let task = tokio::spawn(async move {
-        // It ends with the task.
-        let _ = axum::serve(listener, service).await;
-    });
+    let counts = Arc::new(RefusedCounts::default());
+    let descriptors = Descriptors::of_process();
+    // The agent speaks to gateways, fetches titles and watches the server meanwhile.
+    let share = descriptors.share(descriptors.max() / 2);
+    let places = Places::new(PlaceBounds::default(), share, Arc::clone(&counts));
+    let viewers = PlainListener::new(listener, places, |address: SocketAddr| address);
+    let serving = listener::serve(viewers, routes, RequestBounds::default(), counts, pending());
+    let task = tokio::spawn(serving);
     Ok(AnswersListener { address: bound, task })
 }

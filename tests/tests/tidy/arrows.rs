@@ -12,10 +12,10 @@ const ARROWS: &str = "
     fullbore:  acme appliance bench capacity catalog control crypt doctor edge fleet http identity library load machine node player publish \
                simulation smallfile swarm token
     bench:     catalog control crypt delivery disk fleet http identity load machine net node player reactor stack steering swarm tcp telemetry
-    control:   answers catalog crypt fleet identity placement popularity s3 smallfile steering telemetry token web
-    node:      answers catalog crypt fleet identity machine s3 smallfile steering token
+    control:   answers catalog crypt fleet identity listener placement popularity s3 smallfile steering telemetry token web
+    node:      answers catalog crypt fleet identity listener machine s3 smallfile steering token
     answers:   catalog fleet steering token
-    identity:  fleet smallfile
+    identity:  fleet listener smallfile
     simulation: fleet placement popularity steering
     placement: fleet steering
     steering:  fleet
@@ -25,7 +25,7 @@ const ARROWS: &str = "
     swarm:     load player reactor telemetry
     load:      crypt machine net player reactor telemetry
     doctor:    machine
-    acme:      edge http s3 smallfile
+    acme:      edge http listener s3 smallfile
     edge:      http s3
     publish:   catalog http s3 smallfile
     delivery:  crypt disk http machine net reactor stack tcp telemetry
@@ -35,6 +35,7 @@ const ARROWS: &str = "
     net:       reactor
     s3:        smallfile
     token:     smallfile
+    listener:  http
     http:
     player:
     library:   catalog smallfile

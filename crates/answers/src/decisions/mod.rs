@@ -19,7 +19,7 @@ use std::thread::{self, JoinHandle};
 
 use steering::Logged;
 
-pub use reader::{Difference, Replayed, replay_all};
+pub use reader::{Difference, Replayed, replay_all, replay_while};
 
 /// Decisions that wait for the disk: a second of them at full load takes 30 MB.
 const WAITING_MAX: usize = 1 << 16;

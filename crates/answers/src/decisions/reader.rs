@@ -53,10 +53,22 @@ pub struct Difference {
 /// # Errors
 /// If the log cannot be read.
 pub fn replay_all(folder: &Path, is_wanted: impl Fn(&Logged) -> bool) -> io::Result<Replayed> {
+    replay_while(folder, || true, is_wanted)
+}
+
+/// As [`replay_all`], as long as `goes_on` says so, which is asked before each line. A log may have a gigabyte.
+///
+/// # Errors
+/// If the log cannot be read, or if it did not go on: [`io::ErrorKind::Interrupted`].
+pub fn replay_while(
+    folder: &Path,
+    goes_on: impl Fn() -> bool,
+    is_wanted: impl Fn(&Logged) -> bool,
+) -> io::Result<Replayed> {
     let mut replayed = Replayed::default();
     for (path, _) in files(folder)? {
         match File::open(&path) {
-            Ok(file) => replay_file(file, &is_wanted, &mut replayed)?,
+            Ok(file) => replay_file(file, &goes_on, &is_wanted, &mut replayed)?,
             // The oldest file may go while this runs.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -67,6 +79,7 @@ pub fn replay_all(folder: &Path, is_wanted: impl Fn(&Logged) -> bool) -> io::Res
 
 fn replay_file(
     file: File,
+    goes_on: &impl Fn() -> bool,
     is_wanted: &impl Fn(&Logged) -> bool,
     replayed: &mut Replayed,
 ) -> io::Result<()> {
@@ -74,6 +87,9 @@ fn replay_file(
     let mut lines = BufReader::new(file);
     let mut text = Vec::new();
     loop {
+        if !goes_on() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         text.clear();
         if io::Read::take(&mut lines, LINE_BYTES_MAX as u64).read_until(b'\n', &mut text)? == 0 {
             return Ok(());

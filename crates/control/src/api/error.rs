@@ -26,6 +26,8 @@ pub enum ApiError {
     Conflict(String),
     /// It is larger than its bound.
     TooLarge(String),
+    /// Its body did not arrive in time.
+    Slow(String),
     /// It cannot be done now.
     Unavailable(String),
     /// Something is broken on this side.
@@ -42,6 +44,7 @@ impl ApiError {
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Conflict(_) => StatusCode::CONFLICT,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Slow(_) => StatusCode::REQUEST_TIMEOUT,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Broken(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -57,6 +60,7 @@ impl ApiError {
             Self::NotFound(_) => "not_found",
             Self::Conflict(_) => "conflict",
             Self::TooLarge(_) => "too_large",
+            Self::Slow(_) => "body_slow",
             Self::Unavailable(_) => "unavailable",
             Self::Broken(_) => "broken",
         }
@@ -75,6 +79,7 @@ impl std::fmt::Display for ApiError {
             | Self::NotFound(text)
             | Self::Conflict(text)
             | Self::TooLarge(text)
+            | Self::Slow(text)
             | Self::Unavailable(text)
             | Self::Broken(text) => f.write_str(text),
         }

@@ -156,6 +156,16 @@ fn refused(text: &mut Text, gateway: &Gateway) {
             text.series(&FLEET_HANDSHAKES_REFUSED, &labels, refused.count(reason));
         }
     }
+    text.family(&FLEET_REQUESTS_REFUSED);
+    let counts = gateway.listeners_refused();
+    for (listener, counts) in
+        [("public", &counts.public), ("machines", &counts.machines), ("admin", &counts.admin)]
+    {
+        for (reason, count) in counts.counts().filter(|(_, count)| *count > 0) {
+            let labels = [("listener", listener), ("reason", reason.as_str())];
+            text.series(&FLEET_REQUESTS_REFUSED, &labels, count);
+        }
+    }
 }
 
 fn popularity(text: &mut Text, gateway: &Gateway) {

@@ -1,7 +1,8 @@
 //! The operator's API, on the admin listener.
 //!
 //! Every request but those for the pages, `/healthz` and the API's own description needs an operator's token or certificate. Bodies are JSON objects
-//! with fields of known names and kinds, at most [`BODY_BYTES_MAX`]. Every change has a line in the audit log.
+//! with fields of known names and kinds, at most [`BODY_BYTES_MAX`], or [`LARGE_BODY_BYTES_MAX`] for two operations. A body is read only once it is
+//! clear who sends it and that they may. Every change has a line in the audit log.
 //!
 //! Read first: `operation.rs`, then `operations.rs`, which is the table of what there is.
 
@@ -23,15 +24,16 @@ mod titles;
 mod viewing;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Json;
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, get, on};
+use listener::{BodyBounds, BodyBudget, BodyFault, read_body};
 use serde_json::{Map, Value};
 
 pub use error::ApiError;
@@ -44,8 +46,15 @@ use crate::gateway::Gateway;
 use asker::Asker;
 use operation::Call;
 
-/// Largest body: the three documents of a title, in base64.
-pub const BODY_BYTES_MAX: usize = 32 << 20;
+/// Largest body of most operations: lists of some thousand names or prefixes.
+pub const BODY_BYTES_MAX: usize = 256 << 10;
+
+/// Largest body that publishes a title (its three documents, in base64) or replaces a site's file of prefixes.
+pub const LARGE_BODY_BYTES_MAX: usize = 32 << 20;
+
+/// Most memory of all small bodies that operators are sending, and of all large ones. The process's, whatever gateways it runs.
+static SMALL_BODIES: LazyLock<Arc<BodyBudget>> = LazyLock::new(|| BodyBudget::new(16 << 20));
+static LARGE_BODIES: LazyLock<Arc<BodyBudget>> = LazyLock::new(|| BodyBudget::new(96 << 20));
 
 /// The API of a gateway.
 pub fn router(gateway: &Arc<Gateway>) -> Router {
@@ -75,37 +84,35 @@ pub fn router(gateway: &Arc<Gateway>) -> Router {
             *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
             response
         })
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(Arc::clone(gateway))
 }
 
 fn method(operation: &'static Operation) -> MethodRouter<Arc<Gateway>> {
     let filter = MethodFilter::try_from(operation.method.clone());
     let filter = filter.expect("operations are GET, POST or PUT");
-    let handler =
-        move |State(gateway): State<Arc<Gateway>>,
-              Path(path): Path<HashMap<String, String>>,
-              query: Result<Query<HashMap<String, String>>, _>,
-              asker: Asker,
-              body: Result<Bytes, axum::extract::rejection::BytesRejection>| async move {
-            let asked: Result<_, ApiError> = async {
-                let operator = asker.operator(&gateway, operation.role)?;
-                let wrong = |error: axum::extract::rejection::QueryRejection| {
-                    ApiError::Wrong(format!("the query cannot be read: {error}"))
-                };
-                let Query(query) = query.map_err(wrong)?;
-                operation::check_query(operation.query, &query)?;
-                let body = read_body(body)?;
-                operation::check_body(operation.body, &body)?;
-                let gateway = Arc::clone(&gateway);
-                let call = Call { gateway, operator, path, query, body };
-                let mut answer = (operation.handler)(call).await?;
-                answer.insert("version".to_owned(), Value::from(1));
-                Ok(answer)
-            }
-            .await;
-            told(&gateway, asked.map(Json))
-        };
+    let handler = move |State(gateway): State<Arc<Gateway>>,
+                        Path(path): Path<HashMap<String, String>>,
+                        query: Result<Query<HashMap<String, String>>, _>,
+                        asker: Asker,
+                        body: Body| async move {
+        let asked: Result<_, ApiError> = async {
+            let operator = asker.operator(&gateway, operation.role)?;
+            let wrong = |error: axum::extract::rejection::QueryRejection| {
+                ApiError::Wrong(format!("the query cannot be read: {error}"))
+            };
+            let Query(query) = query.map_err(wrong)?;
+            operation::check_query(operation.query, &query)?;
+            let body = read(body, operation.body_bytes_max).await?;
+            operation::check_body(operation.body, &body)?;
+            let gateway = Arc::clone(&gateway);
+            let call = Call { gateway, operator, path, query, body };
+            let mut answer = (operation.handler)(call).await?;
+            answer.insert("version".to_owned(), Value::from(1));
+            Ok(answer)
+        }
+        .await;
+        told(&gateway, asked.map(Json))
+    };
     on(filter, handler)
 }
 
@@ -120,14 +127,21 @@ fn told(gateway: &Gateway, answer: Result<impl IntoResponse, ApiError>) -> Respo
     )
 }
 
-fn read_body(
-    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
-) -> Result<Map<String, Value>, ApiError> {
-    let body = body.map_err(|error| match error.into_response().status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            ApiError::TooLarge(format!("the body is larger than {BODY_BYTES_MAX} bytes"))
+/// The JSON object in a body.
+async fn read(body: Body, bytes_max: usize) -> Result<Map<String, Value>, ApiError> {
+    let (bounds, budget) = match bytes_max {
+        BODY_BYTES_MAX => (BodyBounds::small(bytes_max), &*SMALL_BODIES),
+        _ => (BodyBounds::large(bytes_max), &*LARGE_BODIES),
+    };
+    let body = read_body(body, bounds, budget).await.map_err(|fault| match fault {
+        BodyFault::TooLarge => {
+            ApiError::TooLarge(format!("the body is larger than {bytes_max} bytes"))
         }
-        _ => ApiError::Wrong("the body did not come whole".to_owned()),
+        BodyFault::Slow => ApiError::Slow("the body did not arrive whole in time".to_owned()),
+        BodyFault::NoMemory => ApiError::Unavailable(
+            "too many requests with large bodies are being read: try again in a few seconds"
+                .to_owned(),
+        ),
     })?;
     if body.is_empty() {
         return Ok(Map::new());

@@ -28,6 +28,8 @@ pub struct Operation {
     pub query: &'static [ApiField],
     /// What stands in the body, which is a JSON object.
     pub body: &'static [ApiField],
+    /// Most bytes of the body.
+    pub body_bytes_max: usize,
     /// What the answer has, which is a JSON object with a version.
     pub answer: &'static [ApiField],
     /// What does it.

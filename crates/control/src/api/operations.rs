@@ -5,6 +5,7 @@ use axum::http::Method;
 use super::operation::FieldKind::{List, Number, Object, Text, Truth, Whole};
 use super::operation::Needed::{Admin, Operate, OperateOrPartner, Read, ReadOrPartner};
 use super::operation::{ApiField, Handler, Needed, Operation, maybe, needed};
+use super::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX};
 use super::{certificates, gateways, nodes, operators, places, plans, routing, titles, viewing};
 
 const NODE_STATE: &[ApiField] = &[
@@ -113,7 +114,8 @@ const fn get(
     answer: &'static [ApiField],
     handler: Handler,
 ) -> Operation {
-    Operation { method: Method::GET, path, role, summary, query, body: &[], answer, handler }
+    let (method, body_bytes_max) = (Method::GET, BODY_BYTES_MAX);
+    Operation { method, path, role, summary, query, body: &[], body_bytes_max, answer, handler }
 }
 
 const fn post(
@@ -124,7 +126,8 @@ const fn post(
     answer: &'static [ApiField],
     handler: Handler,
 ) -> Operation {
-    Operation { method: Method::POST, path, role, summary, query: &[], body, answer, handler }
+    let (method, body_bytes_max) = (Method::POST, BODY_BYTES_MAX);
+    Operation { method, path, role, summary, query: &[], body, body_bytes_max, answer, handler }
 }
 
 const fn put(
@@ -133,8 +136,15 @@ const fn put(
     body: &'static [ApiField],
     handler: Handler,
 ) -> Operation {
-    let (method, role) = (Method::PUT, Admin);
-    Operation { method, path, role, summary, query: &[], body, answer: body, handler }
+    let (method, role, body_bytes_max) = (Method::PUT, Admin, BODY_BYTES_MAX);
+    let (query, answer) = (&[], body);
+    Operation { method, path, role, summary, query, body, body_bytes_max, answer, handler }
+}
+
+/// An operation whose body may be large.
+const fn with_large_body(mut operation: Operation) -> Operation {
+    operation.body_bytes_max = LARGE_BODY_BYTES_MAX;
+    operation
 }
 
 /// All operations.
@@ -212,7 +222,7 @@ pub static OPERATIONS: &[Operation] = &[
         ],
         |call| Box::pin(routing::announced(call)),
     ),
-    post(
+    with_large_body(post(
         "/api/v1/sites/{site}/announced",
         OperateOrPartner,
         "Replace the file of prefixes that a site announces",
@@ -224,7 +234,7 @@ pub static OPERATIONS: &[Operation] = &[
             maybe("first_refused", Text, "The first of these."),
         ],
         |call| Box::pin(routing::announce(call)),
-    ),
+    )),
     post(
         "/api/v1/sites/{site}/allowed",
         Operate,
@@ -302,7 +312,7 @@ pub static OPERATIONS: &[Operation] = &[
         ],
         |call| Box::pin(titles::list(call)),
     ),
-    post(
+    with_large_body(post(
         "/api/v1/titles/publish",
         Operate,
         "Publish a version of a title",
@@ -326,7 +336,7 @@ pub static OPERATIONS: &[Operation] = &[
             needed("duration_seconds", Number, "Playing time."),
         ],
         |call| Box::pin(titles::publish(call)),
-    ),
+    )),
     post(
         "/api/v1/titles/withdraw",
         Operate,

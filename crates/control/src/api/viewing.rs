@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::thread;
 
 use answers::Source;
-use answers::decisions::replay_all;
+use answers::decisions::replay_while;
 use fleet::Name;
 use serde_json::json;
 use steering::{Fleet, Logged, Playing, Question};
-use tokio::task::spawn_blocking;
+use tokio::sync::oneshot;
 
 use super::operation::{Answer, Call};
 use super::{ApiError, object};
@@ -88,18 +89,34 @@ fn no_title(call: &Call, title: &str) -> ApiError {
     }
 }
 
+/// Reads up to a gigabyte for minutes: one at a time, on a thread of its own so that the store keeps those that it needs, and only as long as the
+/// operator waits.
 pub(super) async fn replay(call: Call) -> Answer {
     let since = call.query_whole("since_unix_seconds").unwrap_or(0);
     let title = call.query.get("title").cloned();
     let gateway = Arc::clone(&call.gateway);
-    let replayed = spawn_blocking(move || {
+    let turn = gateway.try_to_replay().ok_or_else(|| {
+        ApiError::Unavailable(
+            "another replay is running: try again when it has ended, which takes minutes at most"
+                .to_owned(),
+        )
+    })?;
+    let (done, replayed) = oneshot::channel();
+    let reading = move || {
+        let _turn = turn;
         gateway.decisions().flush();
-        replay_all(gateway.decisions().folder(), |logged: &Logged| {
+        let is_waited_for = || !done.is_closed();
+        let is_wanted = |logged: &Logged| {
             let is_title = title.as_ref().is_none_or(|title| *title == logged.title);
             is_title && logged.time_unix_seconds >= since
-        })
-    });
+        };
+        let replayed = replay_while(gateway.decisions().folder(), is_waited_for, is_wanted);
+        // An error means that the operator has gone.
+        let _ = done.send(replayed);
+    };
     let broken = |error: String| ApiError::Broken(format!("the log of decisions: {error}"));
+    let thread = thread::Builder::new().name("replay".to_owned()).spawn(reading);
+    thread.map_err(|error| broken(error.to_string()))?;
     let replayed = replayed.await.map_err(|error| broken(error.to_string()))?;
     let replayed = replayed.map_err(|error| broken(error.to_string()))?;
     object(serde_json::to_value(replayed).map_err(|error| broken(error.to_string()))?)

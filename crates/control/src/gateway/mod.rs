@@ -31,6 +31,7 @@ use answers::session::SessionKey;
 use axum::body::Bytes;
 use fleet::{Announced, Digest, Name};
 use identity::{Authority, RefusalLog};
+use listener::RefusedCounts;
 use tokio::sync::watch;
 
 pub use changes::By;
@@ -80,10 +81,10 @@ pub struct Gateway {
     refusals: Arc<RefusalLog>,
     viewers_refused: Arc<RefusalLog>,
     operators_refused: Arc<RefusalLog>,
+    listeners_refused: ListenersRefused,
     decisions: DecisionLog,
     moves: Mutex<Moves>,
-    /// Held while a plan is made.
-    planning: Mutex<()>,
+    long_work: LongWork,
     /// What was answered to whom, and which requests of operators were refused, by kind.
     answered: Mutex<BTreeMap<&'static str, u64>>,
     refused: Mutex<BTreeMap<&'static str, u64>>,
@@ -95,6 +96,26 @@ pub struct Gateway {
     /// The line of JSON that the fleet page gets each second.
     page: watch::Sender<Bytes>,
     log: fn(&str),
+}
+
+/// What each of a gateway's listeners refused before it knew who asks.
+#[derive(Debug, Default)]
+pub struct ListenersRefused {
+    /// The listener for viewers.
+    pub public: Arc<RefusedCounts>,
+    /// The listener for machines.
+    pub machines: Arc<RefusedCounts>,
+    /// The listener for operators.
+    pub admin: Arc<RefusedCounts>,
+}
+
+/// What takes long and is done once at a time.
+#[derive(Default)]
+struct LongWork {
+    /// Held while a plan is made.
+    planning: Mutex<()>,
+    /// Held while logged decisions are made again.
+    replaying: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What follows from the store besides the live world.
@@ -159,6 +180,11 @@ impl Gateway {
     /// Which operators' handshakes were refused.
     pub fn operators_refused(&self) -> &Arc<RefusalLog> {
         &self.operators_refused
+    }
+
+    /// What each listener refused before it knew who asks.
+    pub fn listeners_refused(&self) -> &ListenersRefused {
+        &self.listeners_refused
     }
 
     /// The store.
@@ -243,11 +269,16 @@ impl Gateway {
 
     /// Whoever has this may plan: one at a time. `None` while somebody does.
     pub(crate) fn try_to_plan(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.planning.try_lock() {
+        match self.long_work.planning.try_lock() {
             Ok(turn) => Some(turn),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// Whoever has this may make logged decisions again: one at a time. `None` while somebody does.
+    pub(crate) fn try_to_replay(&self) -> Option<tokio::sync::OwnedMutexGuard<()>> {
+        Arc::clone(&self.long_work.replaying).try_lock_owned().ok()
     }
 
     /// Decisions and moves.

@@ -156,9 +156,10 @@ impl Gateway {
             operators_refused: Arc::new(RefusalLog::new(move |line| {
                 log(&format!("admin listener: {line}"));
             })),
+            listeners_refused: Default::default(),
             decisions,
             moves: Mutex::new(Moves::default()),
-            planning: Mutex::default(),
+            long_work: Default::default(),
             answered: Mutex::default(),
             refused: Mutex::default(),
             known: RwLock::new(Arc::new(Known::nothing())),

@@ -1,63 +1,72 @@
-//! Reading a body that a peer controls: bounded in size and time, then JSON of a known form.
+//! Reading a body that a peer controls: bounded in size, time and memory, then JSON of a known form.
 
-use std::error::Error;
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
 
-use axum::body::{Body, Bytes, to_bytes};
-use http_body_util::LengthLimitError;
+use axum::body::Body;
 use identity::RefusalReason;
+use listener::{BodyBounds, BodyBudget, BodyFault, ReadBody, read_body};
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
 
 use super::MachineRefusal;
 
-/// Bounds of a body.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BodyBounds {
-    bytes_max: usize,
-    time_max: Duration,
-}
-
 /// A signing request and a token.
-pub(super) const JOINING: BodyBounds =
-    BodyBounds { bytes_max: 16 << 10, time_max: Duration::from_secs(10) };
+pub(super) const JOINING: BodyBounds = BodyBounds::small(16 << 10);
 
 /// A body that costs no more than a heartbeat.
 pub(super) const SMALL_BYTES_MAX: u64 = 64 << 10;
 
 /// A thousand receipts of short paths, or some hundred of long ones.
-pub(super) const HEARTBEAT: BodyBounds =
-    BodyBounds { bytes_max: 64 << 10, time_max: Duration::from_secs(10) };
+pub(super) const HEARTBEAT: BodyBounds = BodyBounds::small(64 << 10);
 
 /// 100,000 titles with paths of ordinary length.
-pub(super) const INVENTORY: BodyBounds =
-    BodyBounds { bytes_max: 16 << 20, time_max: Duration::from_secs(60) };
+pub(super) const INVENTORY: BodyBounds = BodyBounds::large(16 << 20);
 
 /// As many routes as a node may pass on: some 80 bytes each.
-pub(super) const ROUTES: BodyBounds =
-    BodyBounds { bytes_max: 16 << 20, time_max: Duration::from_secs(30) };
+pub(super) const ROUTES: BodyBounds = BodyBounds::large(16 << 20);
 
 /// A thousand titles with paths of any length. Those of ordinary length take 100 KB.
-pub(super) const WATCHED: BodyBounds =
-    BodyBounds { bytes_max: 4 << 20, time_max: Duration::from_secs(30) };
+pub(super) const WATCHED: BodyBounds = BodyBounds::large(4 << 20);
 
-/// All of a body.
-pub(super) async fn read(body: Body, bounds: BodyBounds) -> Result<Bytes, MachineRefusal> {
-    let read = timeout(bounds.time_max, to_bytes(body, bounds.bytes_max));
-    read.await.map_err(|_| RefusalReason::BodySlow)?.map_err(|error| {
-        let is_too_large = error.source().is_some_and(<dyn Error>::is::<LengthLimitError>);
-        let reason =
-            if is_too_large { RefusalReason::BodyTooLarge } else { RefusalReason::BodySlow };
-        MachineRefusal::from(reason)
-    })
+/// Most memory of all bodies of one kind that machines are sending. The process's, whatever gateways it runs. Strangers join with small bodies and
+/// cannot take the memory that nodes need to beat.
+static STRANGERS_BODIES: LazyLock<Arc<BodyBudget>> = LazyLock::new(|| BodyBudget::new(8 << 20));
+static SMALL_BODIES: LazyLock<Arc<BodyBudget>> = LazyLock::new(|| BodyBudget::new(64 << 20));
+static LARGE_BODIES: LazyLock<Arc<BodyBudget>> = LazyLock::new(|| BodyBudget::new(128 << 20));
+
+fn budget(bounds: BodyBounds) -> &'static Arc<BodyBudget> {
+    if bounds.bytes_max as u64 <= SMALL_BYTES_MAX { &SMALL_BODIES } else { &LARGE_BODIES }
 }
 
-/// The JSON in a body.
+/// All of a body of a node.
+pub(super) async fn read(body: Body, bounds: BodyBounds) -> Result<ReadBody, MachineRefusal> {
+    read_within(body, bounds, budget(bounds)).await
+}
+
+/// The JSON in a body of a node.
 pub(super) async fn read_json<T: DeserializeOwned>(
     body: Body,
     bounds: BodyBounds,
 ) -> Result<T, MachineRefusal> {
     parse(&read(body, bounds).await?)
+}
+
+/// The JSON in a body of a box that joins.
+pub(super) async fn read_json_of_stranger<T: DeserializeOwned>(
+    body: Body,
+) -> Result<T, MachineRefusal> {
+    parse(&read_within(body, JOINING, &STRANGERS_BODIES).await?)
+}
+
+async fn read_within(
+    body: Body,
+    bounds: BodyBounds,
+    budget: &Arc<BodyBudget>,
+) -> Result<ReadBody, MachineRefusal> {
+    read_body(body, bounds, budget).await.map_err(|fault| match fault {
+        BodyFault::TooLarge => RefusalReason::BodyTooLarge.into(),
+        BodyFault::Slow => RefusalReason::BodySlow.into(),
+        BodyFault::NoMemory => RefusalReason::Unavailable.into(),
+    })
 }
 
 /// The JSON in the bytes of a body.
@@ -71,7 +80,7 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, MachineRefus
 mod tests {
     use super::*;
 
-    const SMALL: BodyBounds = BodyBounds { bytes_max: 8, time_max: Duration::from_secs(1) };
+    const SMALL: BodyBounds = BodyBounds::small(8);
 
     async fn reason(body: Body) -> Option<RefusalReason> {
         read_json::<u64>(body, SMALL).await.err().map(|refusal| refusal.reason)

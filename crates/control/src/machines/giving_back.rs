@@ -12,7 +12,7 @@ use fleet::{Gone, KeptGone};
 use identity::{Caller, RefusalReason};
 use tokio::time::{Instant, sleep};
 
-use super::body::{self, read_json};
+use super::body;
 use super::speaking::answer;
 use super::{Desk, MachineRefusal};
 use crate::store::backup::{Tombstones, bury, raise_epoch};
@@ -33,10 +33,8 @@ pub(super) async fn gone(
 impl Desk {
     async fn take_back(&self, caller: &Caller, body: Body) -> Result<StatusCode, MachineRefusal> {
         let peer = self.node(caller).await?;
-        let kept: Option<KeptGone> = {
-            let _turn = self.inventories.try_acquire().map_err(|_| RefusalReason::Unavailable)?;
-            read_json(body, body::INVENTORY).await?
-        };
+        let kept: Option<KeptGone> =
+            self.large.read_json(&peer.node, body, body::INVENTORY).await?;
         let live = &self.machines.live;
         if !live.wants_gone(&peer.node) {
             return Ok(StatusCode::NO_CONTENT);

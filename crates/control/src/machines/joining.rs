@@ -13,7 +13,7 @@ use identity::{
     Used, WayIn,
 };
 
-use super::body::{self, read_json};
+use super::body::{self, read_json, read_json_of_stranger};
 use super::speaking::answer;
 use super::{Desk, MachineRefusal};
 use crate::store::records::{
@@ -66,7 +66,7 @@ impl Desk {
         if !self.strangers.may(&caller.address.ip().to_canonical(), Instant::now()) {
             return Err(RefusalReason::Flood.into());
         }
-        let wish: JoinRequest = read_json(body, body::JOINING).await?;
+        let wish: JoinRequest = read_json_of_stranger(body).await?;
         wish.check()?;
         let token: InvitationToken = wish.token.parse().map_err(|_| RefusalReason::TokenUnknown)?;
         if token.fingerprint() != self.machines.authority.fingerprint() {

@@ -17,9 +17,10 @@
 //! | `GET /machine/v1/snapshot` | | the newest snapshot, its signature in [`SIGNATURE`] |
 //! | `GET /machine/v1/document/DIGEST` | | a title's document |
 //!
-//! Only joining works without a certificate. A node speaks for itself alone: whose request it is comes from the certificate. Bodies are
-//! bounded in size and time, requests in number; whatever is refused is counted by its [reason](identity::RefusalReason), logged, and told
-//! to the node as `{"version":1,"error":SENTENCE,"reason":REASON}`.
+//! Only joining works without a certificate. A node speaks for itself alone: whose request it is comes from the certificate. Bodies have a
+//! Content-Length, and are bounded in size, time and memory; large ones are read one at a time of each node. Requests are bounded in number.
+//! Whatever is refused is counted by its [reason](identity::RefusalReason), logged, and told to the node as
+//! `{"version":1,"error":SENTENCE,"reason":REASON}`.
 
 mod body;
 mod certifying;
@@ -29,8 +30,9 @@ mod hosts;
 mod joining;
 mod refusal;
 mod speaking;
+mod turns;
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -44,11 +46,12 @@ use identity::{
     AcceptBounds, Acceptor, Authority, Caller, GatewayTls, NodeCertificate, NodeStanding,
     RefusalLog, RefusalReason, Register,
 };
+use listener::{Bodies, Places, RequestBounds};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use self::flood::Floods;
 pub use self::refusal::MachineRefusal;
+use self::turns::Turns;
 use crate::clock::Clock;
 use crate::live::{Live, World};
 use crate::store::Engine;
@@ -56,22 +59,14 @@ use crate::store::Engine;
 /// The header with a snapshot's signature, in hex digits.
 pub const SIGNATURE: &str = "fullbore-signature";
 
-/// Inventories that are read at the same time: each may have 16 MiB.
-const INVENTORIES_MAX: usize = 4;
-
 /// Has [`Live`] know what the store knows. A machine may have joined a moment ago, by another gateway.
 pub trait Reread: Send + Sync {
     /// Reads the store, if it has changed. If it cannot be read, nothing happens.
     fn reread(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
-/// Large updates of routes that are read at the same time: a full table of routes may have 8 MB.
-const ROUTES_READ_MAX: usize = 16;
 
 /// Signs an address below a title until a time, in seconds since 1970; gives nothing if the fleet signs none.
 pub type SignAddress = Arc<dyn Fn(&str, u64) -> Option<String> + Send + Sync>;
-
-/// Large reports of what was watched that are read at the same time.
-const WATCHED_READ_MAX: usize = 16;
 
 /// What the machines' API works on.
 pub struct Machines {
@@ -110,11 +105,9 @@ struct Desk {
     /// Certificates for machines, and requests for those that viewers see.
     certificates: Floods<Name>,
     viewer_requests: Floods<Name>,
-    inventories: Semaphore,
+    large: Arc<Turns>,
     /// The digest of what every node knows, and the world that it follows from.
     keys: Mutex<Option<(Arc<World>, Digest)>>,
-    routes: Semaphore,
-    watched: Semaphore,
 }
 
 /// Knows nodes by their names, and by when they joined. A name is never given again, so a revoked node's certificates are worth nothing; should a
@@ -134,13 +127,14 @@ impl Register for KnownNodes {
     }
 }
 
-/// Answers machines on `listener`, until it is dropped.
+/// Answers machines on `listener`, which has `places`, until it is dropped.
 ///
 /// # Errors
 /// If the gateway's certificate cannot be made, or the listener cannot be used.
 pub async fn serve(
     listener: TcpListener,
     machines: Machines,
+    places: Arc<Places>,
     bounds: AcceptBounds,
 ) -> io::Result<()> {
     let tls = GatewayTls::new(
@@ -152,9 +146,11 @@ pub async fn serve(
     let config = tls.map(Arc::new).and_then(GatewayTls::server_config).map_err(io::Error::other)?;
     let register = Arc::new(KnownNodes(Arc::clone(&machines.live)));
     let refusals = Arc::clone(&machines.refusals);
-    let acceptor = Acceptor::start(listener, config, register, refusals, bounds)?;
-    let app = router(machines).into_make_service_with_connect_info::<Caller>();
-    axum::serve(acceptor, app).await
+    let requests = RequestBounds { bodies: Bodies::OfKnownLength, ..bounds.requests() };
+    let counts = Arc::clone(places.counts());
+    let acceptor = Acceptor::start(listener, config, register, refusals, places, bounds)?;
+    listener::serve(acceptor, router(machines), requests, counts, pending()).await;
+    Ok(())
 }
 
 fn router(machines: Machines) -> Router {
@@ -165,10 +161,8 @@ fn router(machines: Machines) -> Router {
         viewer_requests: Floods::of_certificates(lifetime),
         nodes: Floods::of_nodes(),
         strangers: Floods::of_strangers(),
-        inventories: Semaphore::new(INVENTORIES_MAX),
+        large: Arc::default(),
         keys: Mutex::default(),
-        routes: Semaphore::new(ROUTES_READ_MAX),
-        watched: Semaphore::new(WATCHED_READ_MAX),
     };
     Router::new()
         .route("/machine/v1/join", post(joining::join))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
@@ -66,8 +66,7 @@ async fn take_inventory(
     body: Body,
 ) -> Result<StatusCode, MachineRefusal> {
     let peer = desk.node(caller).await?;
-    let _turn = desk.inventories.try_acquire().map_err(|_| RefusalReason::Unavailable)?;
-    let bytes = body::read(body, body::INVENTORY).await?;
+    let bytes = desk.large.read(&peer.node, body, body::INVENTORY).await?;
     let inventory: Inventory = body::parse(&bytes)?;
     if inventory.node != peer.node {
         return Err(RefusalReason::OtherName.into());
@@ -87,14 +86,7 @@ async fn take_routes(
     body: Body,
 ) -> Result<impl IntoResponse, MachineRefusal> {
     let peer = desk.node(caller).await?;
-    // What has changed within a second is small. Whoever sends a whole table slowly may not keep others from withdrawing a route.
-    let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= body::SMALL_BYTES_MAX);
-    let update: RoutesUpdate = if is_small {
-        read_json(body, body::HEARTBEAT).await?
-    } else {
-        let _turn = desk.routes.try_acquire().map_err(|_| RefusalReason::Unavailable)?;
-        read_json(body, body::ROUTES).await?
-    };
+    let update: RoutesUpdate = desk.large.read_json(&peer.node, body, body::ROUTES).await?;
     if update.node != peer.node {
         return Err(RefusalReason::OtherName.into());
     }
@@ -156,13 +148,7 @@ async fn take_watched(
     body: Body,
 ) -> Result<StatusCode, MachineRefusal> {
     let peer = desk.node(caller).await?;
-    let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= body::SMALL_BYTES_MAX);
-    let report: WatchReport = if is_small {
-        read_json(body, body::HEARTBEAT).await?
-    } else {
-        let _turn = desk.watched.try_acquire().map_err(|_| RefusalReason::Unavailable)?;
-        read_json(body, body::WATCHED).await?
-    };
+    let report: WatchReport = desk.large.read_json(&peer.node, body, body::WATCHED).await?;
     if report.node != peer.node {
         return Err(RefusalReason::OtherName.into());
     }

@@ -21,6 +21,7 @@ use identity::{
     AcceptBounds, Authority, Credentials, InvitationToken, NodeKey, RefusalLog, RefusalReason,
     client_config, joining_config,
 };
+use listener::{Descriptors, Places};
 use reqwest::{Client, Response};
 use tokio::net::TcpListener;
 
@@ -252,7 +253,10 @@ impl Gateway {
             node_lifetime: lifetime,
             sign: Arc::new(|title, expires| Some(format!("{expires}.{title}"))),
         };
-        tokio::spawn(machines::serve(listener, machines, AcceptBounds::default()));
+        let bounds = AcceptBounds::default();
+        let places = Descriptors::of_process().share(0);
+        let places = Places::new(bounds.places(), places, Arc::default());
+        tokio::spawn(machines::serve(listener, machines, places, bounds));
         let own = Arc::new(Self { engine, live, authority, refusals, key, url, clock });
         let watching = Arc::downgrade(&own);
         tokio::spawn(async move {

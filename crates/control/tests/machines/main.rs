@@ -5,5 +5,6 @@ mod gateway;
 mod joining;
 mod routes;
 mod silent;
+mod slow;
 mod speaking;
 mod watched;

@@ -140,7 +140,7 @@ fn token(fleet: &Running) -> String {
 async fn a_body_that_is_too_large_or_no_json_is_refused_and_others_are_served() {
     let folder = folder();
     let fleet = Running::start(folder.path()).await;
-    let large = "x".repeat(fullbore_control::api::BODY_BYTES_MAX + 1);
+    let large = "x".repeat(fullbore_control::api::LARGE_BODY_BYTES_MAX + 1);
     let (status, answer) = fleet.post("/api/v1/titles/publish", json!({ "title": large })).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{answer}");
     let token = token(&fleet);

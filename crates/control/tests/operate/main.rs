@@ -2,6 +2,7 @@
 
 mod fleet;
 mod gateways;
+mod guarded;
 mod hostile;
 mod keys;
 mod logged;

@@ -45,6 +45,14 @@ pub(super) const FLEET_HANDSHAKES_REFUSED: Metric = Metric::new(
 )
 .by("listener, reason");
 
+pub(super) const FLEET_REQUESTS_REFUSED: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_requests_refused_total",
+    "Connections and requests that a listener (public, machines, admin) refused before it knew who sent them, by reason. gave_way: closed without a \
+     request in progress, to make room for a new connection.",
+)
+.by("listener, reason");
+
 pub(super) const FLEET_FROZEN: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_fleet_frozen",
@@ -176,7 +184,7 @@ pub(super) const FLEET_POPULARITY_UNNAMED: Metric = Metric::new(
 .by("reason");
 
 /// All of them, in the order of docs/metrics.md.
-pub const METRICS: [&Metric; 32] = [
+pub const METRICS: [&Metric; 33] = [
     &FLEET_NODES,
     &FLEET_TITLES,
     &FLEET_DECISIONS,
@@ -184,6 +192,7 @@ pub const METRICS: [&Metric; 32] = [
     &FLEET_MACHINES_REFUSED,
     &FLEET_OPERATORS_REFUSED,
     &FLEET_HANDSHAKES_REFUSED,
+    &FLEET_REQUESTS_REFUSED,
     &FLEET_FROZEN,
     &FLEET_STORE_PROBLEM,
     &FLEET_RECEIPTS_WAITING,

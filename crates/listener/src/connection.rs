@@ -1,0 +1,273 @@
+//! The stream of one connection, with its deadlines and its framing.
+//!
+//! While a handler runs there is no deadline: handlers bound their own time. Otherwise the connection ends
+//! [`RequestBounds::idle_max`] after the last response made progress, plus the time that the peer has earned by taking bytes
+//! since. What arrives earns nothing, so neither a trickle of header lines nor of HTTP/2 frames keeps a connection open. A
+//! head that has begun has a time of its own, and so has the first one of a connection.
+
+use std::future::Future;
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::activity::Activity;
+use crate::bounds::RequestBounds;
+use crate::framing::{Framing, Phase};
+use crate::refused::{ListenerRefusal, RefusedCounts};
+
+/// How long a peer has to take a refusal, and how long what it still sends is discarded. Closing with unread bytes resets the
+/// connection, which can destroy the response on its way (RFC 9112 section 9.6).
+const LINGER: Duration = Duration::from_secs(2);
+
+/// What one read discards.
+const DISCARDED_BYTES: usize = 8 << 10;
+
+type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A connection of a listener. Reads end when its time is over, or when it gives way to another one.
+pub(crate) struct Guarded<S> {
+    stream: S,
+    /// None for HTTP/2, whose frames say where a request ends.
+    framing: Option<Framing>,
+    activity: Arc<Activity>,
+    bounds: RequestBounds,
+    counts: Arc<RefusedCounts>,
+    ended: Ended,
+    alarm: Pin<Box<Sleep>>,
+    /// When the head that is arriving began. Set from the beginning: the first head has its time, too.
+    head_began: Option<Instant>,
+    /// The latest end, whatever moves.
+    last: Option<Instant>,
+    /// What the peer has earned by taking bytes since `earned_since`.
+    earned: Duration,
+    earned_since: Instant,
+    /// Until when what arrives is discarded, once the connection is being closed.
+    lingers: Option<Instant>,
+}
+
+impl<S> Guarded<S> {
+    /// `life_max` is the longest that the connection may last.
+    pub(crate) fn new(
+        stream: S,
+        framing: Option<Framing>,
+        activity: Arc<Activity>,
+        bounds: RequestBounds,
+        counts: Arc<RefusedCounts>,
+        life_max: Option<Duration>,
+    ) -> Self {
+        let now = Instant::now();
+        let of_end = Arc::clone(&activity);
+        Self {
+            stream,
+            head_began: framing.is_some().then_some(now),
+            framing,
+            bounds,
+            counts,
+            ended: Box::pin(async move { of_end.place.ended().await }),
+            alarm: Box::pin(sleep_until(now)),
+            last: life_max.map(|life| now + life),
+            earned: Duration::ZERO,
+            earned_since: activity.moved(),
+            lingers: None,
+            activity,
+        }
+    }
+
+    /// When the connection has to end or its head to be whole. `None` while a handler runs.
+    fn deadline(&mut self) -> Option<Instant> {
+        let moved = self.activity.moved();
+        if moved != self.earned_since {
+            (self.earned, self.earned_since) = (Duration::ZERO, moved);
+        }
+        if self.activity.is_running() {
+            return None;
+        }
+        let idle = moved + self.bounds.idle_max + self.earned;
+        let head = self.head_began.map(|began| began + self.bounds.head_max);
+        Some(head.map_or(idle, |head| head.min(idle)))
+    }
+
+    /// Wakes this task when its time is over, or returns that it is.
+    fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // Looked at first: a future that is ready is not polled again.
+        if self.activity.place.is_over() || self.ended.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        loop {
+            let now = Instant::now();
+            // A handler that ends wakes the task by its response; to look again then is enough.
+            let until = self.deadline().unwrap_or(now + self.bounds.idle_max);
+            let until = self.last.map_or(until, |last| last.min(until));
+            if until <= now {
+                return Poll::Ready(());
+            }
+            if self.alarm.deadline() != until {
+                self.alarm.as_mut().reset(until);
+            }
+            ready!(self.alarm.as_mut().poll(context));
+        }
+    }
+
+    fn is_over_for_good(&self) -> bool {
+        self.activity.place.is_over() || self.last.is_some_and(|last| last <= Instant::now())
+    }
+
+    /// The head's time is over. Whether the peer gets an answer to what it has begun.
+    fn refuse_slow_head(&mut self) -> bool {
+        if self.is_over_for_good() {
+            return false;
+        }
+        let Some(framing) = self.framing.as_mut().filter(|framing| framing.has_partial_head())
+        else {
+            return false;
+        };
+        framing.refuse(ListenerRefusal::HeadSlow);
+        self.counts.add(ListenerRefusal::HeadSlow);
+        self.head_began = None;
+        true
+    }
+
+    fn earn(&mut self, bytes: usize) {
+        let rate = self.bounds.bytes_per_second_min.max(1) as f64;
+        self.earned += Duration::from_secs_f64(bytes as f64 / rate);
+    }
+}
+
+fn too_slow() -> io::Error {
+    io::Error::new(
+        ErrorKind::TimedOut,
+        "the peer took nothing for too long, or gave way to another",
+    )
+}
+
+impl<S: AsyncRead + Unpin> Guarded<S> {
+    fn poll_framed(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Some(framing) = &mut self.framing else {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        };
+        loop {
+            let passed = framing.ready();
+            if !passed.is_empty() {
+                let count = passed.len().min(buffer.remaining());
+                buffer.put_slice(&passed[..count]);
+                framing.pass(count);
+                return Poll::Ready(Ok(()));
+            }
+            let refused = match framing.phase() {
+                // The service answers what stands for the refused request, and closes.
+                Phase::Over => return Poll::Pending,
+                Phase::Body(left) => {
+                    let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.remaining());
+                    let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
+                    ready!(Pin::new(&mut self.stream).poll_read(context, &mut part))?;
+                    let count = part.filled().len();
+                    buffer.advance(count);
+                    framing.pass_body(count as u64);
+                    return Poll::Ready(Ok(()));
+                }
+                Phase::Head => {
+                    // What follows the last request has come already.
+                    let mut refused = framing.advance();
+                    if refused.is_none() && framing.ready().is_empty() {
+                        let mut bytes = [0; 4 << 10];
+                        let most = bytes.len().min(framing.room());
+                        let mut part = ReadBuf::new(&mut bytes[..most]);
+                        let read = Pin::new(&mut self.stream).poll_read(context, &mut part);
+                        if read.is_pending() && framing.has_partial_head() {
+                            self.head_began.get_or_insert_with(Instant::now);
+                        }
+                        ready!(read)?;
+                        if part.filled().is_empty() {
+                            return Poll::Ready(Ok(()));
+                        }
+                        refused = framing.take(part.filled());
+                    }
+                    if framing.phase() == Phase::Head && framing.ready().is_empty() {
+                        self.head_began.get_or_insert_with(Instant::now);
+                    } else {
+                        self.head_began = None;
+                    }
+                    refused
+                }
+            };
+            if let Some(refused) = refused {
+                self.counts.add(refused);
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.poll_over(context).is_ready() && !self.refuse_slow_head() {
+            // As if the peer had closed: what is half done ends, and nothing is waited for.
+            return Poll::Ready(Ok(()));
+        }
+        self.poll_framed(context, buffer)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        match polled {
+            Poll::Ready(Ok(count)) => self.earn(count),
+            Poll::Pending if self.poll_over(context).is_ready() => {
+                return Poll::Ready(Err(too_slow()));
+            }
+            _ => {}
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_flush(context);
+        if polled.is_pending() && self.poll_over(context).is_ready() {
+            return Poll::Ready(Err(too_slow()));
+        }
+        polled
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let until = *self.lingers.get_or_insert_with(|| Instant::now() + LINGER);
+        self.alarm.as_mut().reset(until);
+        if self.alarm.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        let shut = Pin::new(&mut self.stream).poll_shutdown(context);
+        let unread = |framing: &Framing| framing.phase() != Phase::Head;
+        if !shut.is_ready() || !self.framing.as_ref().is_some_and(unread) {
+            return shut;
+        }
+        // The rest of what was refused.
+        let mut bytes = [0; DISCARDED_BYTES];
+        loop {
+            let mut nowhere = ReadBuf::new(&mut bytes);
+            let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut nowhere));
+            if read.is_err() || nowhere.filled().is_empty() {
+                return shut;
+            }
+            // Neither a fast sender nor a slow timer keeps this going.
+            if Instant::now() >= until {
+                return shut;
+            }
+        }
+    }
+}

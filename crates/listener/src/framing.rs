@@ -1,0 +1,182 @@
+//! Decides which bytes of an HTTP/1 connection reach the server behind: whole heads that [`http::parse`] accepts, and
+//! bodies of the length that their heads give. No I/O and no clock.
+//!
+//! A refused request is replaced by one that no client can send: its method is [`METHOD`], which the parser never lets
+//! through. The service answers it with the refusal, so refusals keep their turn behind responses to earlier requests,
+//! and the connection closes after them. Nothing that follows a refused head is read as a request.
+
+use http::{BodyFraming, Limits, Method, Parse, Reject, Request};
+
+use crate::bounds::Bodies;
+use crate::refused::ListenerRefusal;
+
+/// The method of a request that stands for a refused one.
+pub(crate) const METHOD: &str = "REFUSED";
+
+/// The query of such a request if the refused one asked for a head only.
+pub(crate) const HEAD_QUERY: &str = "head";
+
+/// The framing of one connection.
+#[derive(Debug)]
+pub(crate) struct Framing {
+    limits: Limits,
+    bodies: Bodies,
+    /// Bytes of a head that is not whole, or that follow what was passed on.
+    input: Vec<u8>,
+    /// Bytes to pass on, and how many of them were.
+    output: Vec<u8>,
+    passed: usize,
+    phase: Phase,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// A head.
+    Head,
+    /// This many bytes of a body.
+    Body(u64),
+    /// Nothing: a request was refused.
+    Over,
+}
+
+impl Framing {
+    pub(crate) fn new(bodies: Bodies) -> Self {
+        let limits = match bodies {
+            Bodies::None => Limits { body_drain_bytes_max: 0, ..Limits::default() },
+            Bodies::OfKnownLength => Limits { are_bodies_taken: true, ..Limits::default() },
+        };
+        Self {
+            limits,
+            bodies,
+            input: Vec::new(),
+            output: Vec::new(),
+            passed: 0,
+            phase: Phase::Head,
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Whether part of a head has arrived.
+    pub(crate) fn has_partial_head(&self) -> bool {
+        self.phase == Phase::Head && !self.input.is_empty()
+    }
+
+    /// Bytes that may be passed on now.
+    pub(crate) fn ready(&self) -> &[u8] {
+        &self.output[self.passed..]
+    }
+
+    /// `count` bytes of [`Self::ready`] were passed on.
+    pub(crate) fn pass(&mut self, count: usize) {
+        self.passed += count;
+        if self.passed == self.output.len() {
+            // An idle connection holds no memory for the last head.
+            self.output = Vec::new();
+            self.passed = 0;
+        }
+    }
+
+    /// How many bytes of a head may still arrive.
+    pub(crate) fn room(&self) -> usize {
+        self.limits.head_bytes_max.saturating_sub(self.input.len())
+    }
+
+    /// Takes bytes in. Afterwards [`Self::ready`] has the next request, or the head is not whole. Returns why the request is
+    /// refused, if it is.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Option<ListenerRefusal> {
+        self.input.extend_from_slice(bytes);
+        self.advance()
+    }
+
+    /// `count` bytes of a body were passed on directly.
+    pub(crate) fn pass_body(&mut self, count: u64) {
+        if let Phase::Body(left) = self.phase {
+            self.phase = match left.saturating_sub(count) {
+                0 => Phase::Head,
+                left => Phase::Body(left),
+            };
+        }
+    }
+
+    /// Looks for the next request in what has already arrived.
+    pub(crate) fn advance(&mut self) -> Option<ListenerRefusal> {
+        if self.phase != Phase::Head || self.input.is_empty() {
+            return None;
+        }
+        let parsed = match http::parse(&self.input, &self.limits) {
+            Ok(Parse::Partial) => return None,
+            Ok(Parse::Complete { request, consumed }) => {
+                self.body_length(&request).map(|length| (length, consumed))
+            }
+            Err(reject) => Err(ListenerRefusal::Head(reject)),
+        };
+        match parsed {
+            Ok((length, consumed)) => {
+                self.pass_head(consumed, length);
+                None
+            }
+            Err(refused) => {
+                self.refuse(refused);
+                Some(refused)
+            }
+        }
+    }
+
+    /// The length of the body, if the request may have one.
+    fn body_length(&self, request: &Request) -> Result<u64, ListenerRefusal> {
+        match (request.body, self.bodies) {
+            (BodyFraming::None, _) => Ok(0),
+            (BodyFraming::Length(bytes), Bodies::OfKnownLength) => Ok(bytes),
+            (BodyFraming::Chunked, Bodies::OfKnownLength) => Err(ListenerRefusal::NoLength),
+            (_, Bodies::None) if !request.method.is_served() => {
+                Err(ListenerRefusal::Head(Reject::MethodNotAllowed))
+            }
+            (_, Bodies::None) => Err(ListenerRefusal::Body),
+        }
+    }
+
+    /// Passes on the first `consumed` bytes, and what has arrived of a body of `length` bytes.
+    fn pass_head(&mut self, consumed: usize, length: u64) {
+        debug_assert!(
+            self.ready().is_empty(),
+            "the caller passes on one request before it takes the next"
+        );
+        let of_body =
+            (self.input.len() - consumed).min(usize::try_from(length).unwrap_or(usize::MAX));
+        let rest = self.input.split_off(consumed + of_body);
+        self.output = std::mem::replace(&mut self.input, rest);
+        as_known_version(&mut self.output[..consumed]);
+        self.phase = Phase::Body(length);
+        self.pass_body(of_body as u64);
+    }
+
+    /// Puts the refusal in place of what comes next.
+    pub(crate) fn refuse(&mut self, refused: ListenerRefusal) {
+        let query =
+            if self.input.starts_with(Method::Head.as_str().as_bytes()) { HEAD_QUERY } else { "" };
+        let reason = refused.as_str();
+        let line =
+            format!("{METHOD} /{reason}?{query} HTTP/1.1\r\nHost: \r\nConnection: close\r\n\r\n");
+        self.output.extend_from_slice(line.as_bytes());
+        self.input = Vec::new();
+        self.phase = Phase::Over;
+    }
+}
+
+/// Writes a later minor version as HTTP/1.1, which is what it is served as (RFC 9110 section 2.5): hyper does not know any.
+fn as_known_version(head: &mut [u8]) {
+    // Empty lines may come first.
+    let start = head.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(0);
+    let Some(end) = head[start..].iter().position(|byte| *byte == b'\r') else { return };
+    if let Some(minor) = head[start..start + end].last_mut().filter(|minor| **minor != b'0') {
+        *minor = b'1';
+    }
+}
+
+#[cfg(test)]
+#[path = "framing_tests.rs"]
+mod tests;

@@ -1,0 +1,54 @@
+//! A listener without TLS.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+
+use crate::places::Places;
+use crate::serving::{Accept, Accepted, Protocol};
+
+/// How long to wait when the system has no room for one more connection.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Accepts plain TCP. Callers are known by address alone.
+#[derive(Debug)]
+pub struct PlainListener<C> {
+    listener: TcpListener,
+    places: Arc<Places>,
+    caller: fn(SocketAddr) -> C,
+}
+
+impl<C> PlainListener<C> {
+    /// Accepts from `listener`. `caller` says of an address what handlers get as `ConnectInfo`.
+    pub fn new(listener: TcpListener, places: Arc<Places>, caller: fn(SocketAddr) -> C) -> Self {
+        Self { listener, places, caller }
+    }
+}
+
+impl<C: Clone + Send + Sync + 'static> Accept for PlainListener<C> {
+    type Stream = TcpStream;
+    type Caller = C;
+
+    async fn accept(&mut self) -> Accepted<TcpStream, C> {
+        loop {
+            let Ok((stream, address)) = self.listener.accept().await else {
+                sleep(ACCEPT_AGAIN).await;
+                continue;
+            };
+            // Without a place, dropping it closes it.
+            let Some(place) = self.places.enter(address.ip()) else { continue };
+            // Answers are small, and wait for nothing.
+            let _ = stream.set_nodelay(true);
+            let caller = (self.caller)(address);
+            return Accepted { stream, caller, place, protocol: Protocol::Http1, life_max: None };
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
