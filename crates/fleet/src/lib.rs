@@ -11,7 +11,7 @@
 //! - What a reader must not ignore raises `version`, which every reader compares. A release reads both versions before the next one writes the new.
 //! - The values of an enumeration are fixed, and a new one raises `version`, but for [`NotMe`]: a reason that is not known is [`NotMe::Other`].
 //!
-//! `tests/versions.rs` holds this to documents that the release of 27 November 2026 wrote. Records in the store follow another rule: a gateway
+//! `tests/versions` holds this to documents that the release of 27 November 2026 wrote. Records in the store follow another rule: a gateway
 //! writes them back, so it refuses those that it does not know entirely.
 
 mod announced;
