@@ -90,6 +90,13 @@ fn loops_end_with_their_command_whose_exit_code_is_returned() {
 }
 
 #[test]
+fn the_command_runs_where_the_caller_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run(&["busy", "1", "pwd"]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), folder.path().to_str().unwrap());
+}
+
+#[test]
 fn loops_end_by_ctrl_c_by_sigterm_and_when_the_script_is_killed() {
     let busy = Busy::begin();
     kill_process_group(busy.pid(), Signal::INT).unwrap();
