@@ -2,12 +2,14 @@
 //! are in memory or on disk.
 
 use load::interrupt::Interrupt;
+use reactor::residency::cached_pages;
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often cold files are evicted while they are served: less often than a read-ahead lasts, so that none is wasted,
@@ -25,6 +27,8 @@ pub(crate) struct Library {
     pub(crate) files: usize,
     /// Bytes of each.
     pub(crate) file_bytes: u64,
+    /// Bytes that evictions have found in the page cache.
+    left_bytes: AtomicU64,
 }
 
 /// The name of a file of the library.
@@ -51,7 +55,7 @@ impl Library {
     ) -> io::Result<Self> {
         std::fs::create_dir_all(root)?;
         check_room(root, bytes)?;
-        let library = Self { root: root.to_owned(), files, file_bytes: bytes / files as u64 };
+        let library = Self::at(root, files, bytes / files as u64);
         for file in 0..files {
             library.write(file, interrupt)?;
         }
@@ -59,6 +63,11 @@ impl Library {
         // their length later.
         std::thread::sleep(Duration::from_millis(1100));
         Ok(library)
+    }
+
+    /// A library of `files` files that is, or will be, at `root`.
+    pub(crate) fn at(root: &Path, files: usize, file_bytes: u64) -> Self {
+        Self { root: root.to_owned(), files, file_bytes, left_bytes: AtomicU64::new(0) }
     }
 
     fn write(&self, file: usize, interrupt: &Interrupt) -> io::Result<()> {
@@ -97,9 +106,27 @@ impl Library {
     /// If a file cannot be opened.
     pub(crate) fn evict(&self, hot: usize) -> io::Result<()> {
         for file in hot..self.files {
-            fadvise(File::open(self.path(file))?, 0, None, Advice::DontNeed)?;
+            let file = File::open(self.path(file))?;
+            // A kernel that does not count them is noticed in `left_bytes`.
+            let pages = cached_pages(file.as_fd(), 0..self.file_bytes).unwrap_or(0);
+            let bytes = pages * rustix::param::page_size() as u64;
+            self.left_bytes.fetch_add(bytes, Ordering::Relaxed);
+            fadvise(file, 0, None, Advice::DontNeed)?;
         }
         Ok(())
+    }
+
+    /// Evicts all but the first `hot` files. Returns how many bytes evictions have found in the page cache since the library was made; none where the
+    /// kernel does not count them, or if all files are hot.
+    ///
+    /// # Errors
+    /// If a file cannot be opened.
+    pub(crate) fn left_bytes(&self, hot: usize) -> io::Result<Option<u64>> {
+        if hot >= self.files || cached_pages(File::open(self.path(hot))?.as_fd(), 0..1).is_err() {
+            return Ok(None);
+        }
+        self.evict(hot)?;
+        Ok(Some(self.left_bytes.load(Ordering::Relaxed)))
     }
 }
 
@@ -177,6 +204,16 @@ mod tests {
         }
         assert!((0..100).any(|offset| byte_at(0, offset) != byte_at(1, offset)));
         library.prepare(1).unwrap();
+    }
+
+    #[test]
+    fn what_is_read_of_cold_files_is_found_when_they_are_evicted() {
+        let scratch = tempfile::tempdir().unwrap();
+        let library = Library::make(scratch.path(), 2, 2 << 20, &Interrupt::default()).unwrap();
+        let Some(before) = library.left_bytes(1).unwrap() else { return };
+        std::fs::read(library.path(1)).unwrap();
+        assert_eq!(library.left_bytes(1).unwrap(), Some(before + (1 << 20)));
+        assert_eq!(library.left_bytes(2).unwrap(), None, "all are hot");
     }
 
     #[test]

@@ -375,6 +375,15 @@ fn a_mix_of_hot_and_cold_has_a_part_with_its_ratio_for_each_hit_ratio() {
     for (part, hit) in parts.iter().zip([0, 100]) {
         assert_eq!(part["hit_percent"], hit);
         assert_shape(part, ["fullbore", "fullbore (2)"]);
+        for round in part["sides"][0]["rounds"].as_array().unwrap() {
+            let left = round["left_in_page_cache_share"].as_f64();
+            match left {
+                None => tool::skip("this kernel does not count cached pages"),
+                Some(share) if hit == 100 => assert_eq!(share, 0.0, "nothing cold is requested"),
+                // What is requested again is cached, and the bench requests a small library many times.
+                Some(share) => assert!((0.0..1.5).contains(&share), "{round:#}"),
+            }
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 /// A mounted filesystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
+    /// The number of its device, as /sys names it: `259:0`.
+    pub device: String,
     /// Where it is mounted.
     pub point: PathBuf,
     /// What is mounted: for a filesystem on a disk, the path of the disk's device file.
@@ -34,13 +36,15 @@ impl Topology {
 /// `36 35 98:0 /mnt1 /mnt/2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
 fn parse(line: &str) -> Option<Mount> {
     let (place, filesystem) = line.split_once(" - ")?;
-    let mut place = place.split(' ').skip(4);
+    let mut place = place.split(' ').skip(2);
+    let device = place.next()?.to_owned();
+    let mut place = place.skip(1);
     let (point, of_mount) = (place.next()?, place.next().unwrap_or_default());
     let mut filesystem = filesystem.split(' ');
     let (kind, source) = (filesystem.next()?.to_owned(), filesystem.next()?);
     let options = of_mount.split(',').chain(filesystem.next().unwrap_or_default().split(','));
     let options = options.filter(|option| !option.is_empty()).map(str::to_owned).collect();
-    Some(Mount { point: unescaped(point), source: unescaped(source), kind, options })
+    Some(Mount { device, point: unescaped(point), source: unescaped(source), kind, options })
 }
 
 /// Blanks, line ends and backslashes are written as `\` and three octal digits.

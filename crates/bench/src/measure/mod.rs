@@ -86,7 +86,7 @@ fn measure_parts(
 ) -> io::Result<()> {
     let scratch = tempfile::tempdir()?;
     // These parts read no files.
-    let library = Library { root: scratch.path().to_owned(), files: 0, file_bytes: 0 };
+    let library = Library::at(scratch.path(), 0, 0);
     let stage = Stage {
         library: Arc::new(library),
         scratch: scratch.path().to_owned(),

@@ -292,6 +292,7 @@ impl Trial {
             softirq_share: shares.softirq,
             hardware: None,
             wakeups: cost.wakeups,
+            left_bytes: None,
             counts,
             is_client_bound: false,
             outcome: None,
@@ -395,7 +396,7 @@ mod tests {
 
     /// A trial of a hundred viewers who got this share of what they play in four seconds.
     fn trial(outcome: &LiveOutcome, share: f64) -> Trial {
-        let library = crate::library::Library { root: "/nowhere".into(), files: 1, file_bytes: 1 };
+        let library = crate::library::Library::at("/nowhere".as_ref(), 1, 1);
         let counts = Snapshot {
             body_bytes: (share * 100.0 * 4.0 * 125_000.0) as u64,
             ..Snapshot::default()

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_player_reads_the_films_and_their_ranges_lie_in_the_files() {
         let root = tempfile::tempdir().unwrap();
-        let library = Library { root: root.path().to_owned(), files: 2, file_bytes: 1_100_000 };
+        let library = Library::at(root.path(), 2, 1_100_000);
         write(&library, 1_000_000, Duration::from_secs(21)).unwrap();
         let read = |name: &str| fs::read(root.path().join(name)).unwrap();
         let url: Url = format!("https://127.0.0.1:1/{}", name(1)).parse().unwrap();
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_segment_that_does_not_fit_is_refused_with_what_to_do() {
         let root = tempfile::tempdir().unwrap();
-        let library = Library { root: root.path().to_owned(), files: 1, file_bytes: 1000 };
+        let library = Library::at(root.path(), 1, 1000);
         let error = write(&library, 1_000_000, Duration::from_secs(2)).unwrap_err().to_string();
         assert!(error.contains("--rate") && error.contains("--library"), "{error}");
     }

@@ -94,6 +94,8 @@ impl Round {
             "rss_bytes": self.rss_bytes,
             "wakeups_per_mib": self.wakeups_per_mib(),
             "cpu_us_per_wakeup": self.cpu_us_per_wakeup(),
+            "left_in_page_cache_bytes": self.left_bytes,
+            "left_in_page_cache_share": self.left_share(),
             "client_bound": self.is_client_bound,
             "first_byte_ms": {
                 "p50": first_byte(50.0), "p99": first_byte(99.0), "p999": first_byte(99.9),

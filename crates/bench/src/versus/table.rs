@@ -58,6 +58,9 @@ const VIEWERS: Column = ("each viewer p1 p50 p99", |side| {
     let (p1, p50, p99) = (viewer(side, 1.0)?, viewer(side, 50.0)?, viewer(side, 99.0)?);
     Some(format!("{p1:.2} {p50:.2} {p99:.2} Mb/s"))
 });
+const LEFT: Column = ("left in the page cache", |side| {
+    median_of(side, |round| round.left_share().map(|share| 100.0 * share)).map(percent)
+});
 
 const CARRIED: Column = ("viewers at 0 stalls", |side| {
     let viewers = median_of(side, |round| Some(round.carried.as_ref()?.viewers as f64))?;
@@ -77,6 +80,9 @@ fn columns(workload: Workload, client: Client) -> &'static [Column] {
         Workload::Swarm => &[CARRIED, GBPS, REQUESTS, CPU, SOFTIRQ, WAKEUPS, WAKEUP, MEMORY],
         Workload::Handshakes => &[HANDSHAKES, CPU, SOFTIRQ, MEMORY, FIRST_BYTE],
         Workload::Viewers => &[GBPS, CPU, SOFTIRQ, WAKEUPS, WAKEUP, MEMORY, FIRST_BYTE, VIEWERS],
+        Workload::Mixed | Workload::HttpMixed => {
+            &[GBPS, REQUESTS, CPU, CORE, SOFTIRQ, WAKEUPS, WAKEUP, MEMORY, LEFT, FIRST_BYTE]
+        }
         _ => &[GBPS, REQUESTS, CPU, CORE, SOFTIRQ, WAKEUPS, WAKEUP, MEMORY, FIRST_BYTE],
     }
 }

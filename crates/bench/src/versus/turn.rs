@@ -71,6 +71,8 @@ pub(crate) struct Round {
     pub(crate) hardware: Option<Counts>,
     /// How often a thread of the server slept and was woken.
     pub(crate) wakeups: u64,
+    /// Bytes of cold titles that were in the page cache whenever the bench evicted them; none if no title is cold.
+    pub(crate) left_bytes: Option<u64>,
     /// What was counted in that time.
     pub(crate) counts: Snapshot,
     /// Whether the clients had no CPU time left.
@@ -90,6 +92,11 @@ impl Round {
     pub(crate) fn wakeups_per_mib(&self) -> Option<f64> {
         let mib = self.counts.body_bytes as f64 / f64::from(1 << 20);
         (mib >= 1.0).then(|| self.wakeups as f64 / mib)
+    }
+
+    /// Bytes of cold titles that the server left in the page cache, for each byte that it sent.
+    pub(crate) fn left_share(&self) -> Option<f64> {
+        Some(self.left_bytes? as f64 / self.counts.body_bytes.max(1) as f64)
     }
 
     /// Microseconds of the server's threads for each time that one was woken; none if that was too rare for a mean.
@@ -236,12 +243,16 @@ impl Task<'_> {
         let beside = self.start_beside(side, &options)?;
         let clients = self.start_clients(side, options)?;
         clients.wait(opens_after + MARGIN, interrupt)?;
+        let hot = self.workload.hot_files();
+        let left_bytes = self.library.left_bytes(hot)?;
         let (counts, reading) = (clients.counts()?, side.read()?);
         let mut counters = side.counters();
         let counted = counters.as_mut().map(Counters::read).transpose()?;
         let (core, began) = (CoreTimes::read(self.server_cpu)?, Instant::now());
         clients.wait(Duration::from_secs_f64(self.seconds), interrupt)?;
         let counts = clients.counts()?.since(counts);
+        let left_bytes =
+            self.library.left_bytes(hot)?.zip(left_bytes).map(|(after, before)| after - before);
         let (after, wall_seconds) = (side.read()?, began.elapsed().as_secs_f64());
         let shares = CoreTimes::read(self.server_cpu)?.since(&core);
         let core_cpu_seconds = shares.spent * wall_seconds;
@@ -280,6 +291,7 @@ impl Task<'_> {
             softirq_share: shares.softirq,
             hardware,
             wakeups: after.wakeups - reading.wakeups,
+            left_bytes,
             counts,
             is_client_bound: is_bound,
             outcome,
@@ -341,6 +353,7 @@ impl Task<'_> {
             softirq_share: shares.softirq,
             hardware: None,
             wakeups: after.wakeups - before.wakeups,
+            left_bytes: None,
             counts,
             is_client_bound: outcome.is_client_bound(),
             outcome: Some(outcome),

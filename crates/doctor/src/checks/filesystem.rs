@@ -35,6 +35,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
             kind(visit, &mount);
             options(visit, &mount);
             folios(visit, &mount);
+            read_ahead(visit, &mount);
         }
         if !visit.evidence.filesystems.iter().any(|tried| tried.film.starts_with(folder)) {
             let why = "there is no film to try it on, or it cannot be read";
@@ -134,6 +135,46 @@ fn folios(visit: &mut Visit<'_>, mount: &Mount) {
         ),
         mend: "a newer kernel; or mkfs.xfs for a new library".into(),
         check: "findmnt -T DIR -o FSTYPE; uname -r".into(),
+    });
+}
+
+/// Eight times the kernel's default; a guess.
+const READ_AHEAD_KIB_MAX: u64 = 1024;
+
+/// What the server allows for where a film is in the page cache in part (`disk::misses`).
+const READ_AHEAD_ALLOWED_KIB: u64 = 8192;
+
+fn read_ahead(visit: &mut Visit<'_>, mount: &Mount) {
+    const WHAT: &str = "how far the kernel reads ahead";
+    let device = &mount.device;
+    // A partition has none of its own.
+    let places = [
+        format!("sys/class/bdi/{device}/read_ahead_kb"),
+        format!("sys/dev/block/{device}/../queue/read_ahead_kb"),
+    ];
+    let Some(kib) = places.iter().find_map(|path| visit.optional_number::<u64>(WHAT, path)) else {
+        return;
+    };
+    if kib <= READ_AHEAD_KIB_MAX {
+        return;
+    }
+    let cost = match kib > READ_AHEAD_ALLOWED_KIB {
+        false => {
+            "whatever reads the beginning of a film through the page cache brings that much of it there; with disk = \"auto\", viewers of films do not"
+        }
+        true => {
+            "a film of which a program has read the beginning is brought into the page cache whole by one viewer, and pushes popular ones out"
+        }
+    };
+    visit.found(Finding {
+        area: Area::Filesystem,
+        name: "read-ahead",
+        on: vec![mount.point.display().to_string()],
+        found: format!("the kernel reads {kib} KiB ahead"),
+        wanted: format!("{READ_AHEAD_KIB_MAX} KiB or less; 128 is the kernel's default"),
+        cost: Cost::unmeasured(cost),
+        mend: "blockdev --setra 256 DISK, in sectors of 512 bytes; to keep it: ACTION==\"add|change\", SUBSYSTEM==\"block\", ATTR{queue/read_ahead_kb}=\"128\" in /etc/udev/rules.d".into(),
+        check: "cat /sys/block/DISK/queue/read_ahead_kb".into(),
     });
 }
 

@@ -199,7 +199,7 @@ impl Sample {
         root
     }
 
-    fn link(&mut self, path: &str, to: &str) {
+    pub(crate) fn link(&mut self, path: &str, to: &str) {
         self.symlinks.insert(path.to_owned(), to.to_owned());
     }
 
@@ -292,6 +292,7 @@ impl Sample {
                       Max open files            1024                 1048576              files     \n";
         self.set("proc/self/limits", limits);
         self.set("proc/self/cgroup", "0::/\n");
+        self.set("sys/class/bdi/259:0/read_ahead_kb", "128\n");
         self.set("proc/self/mountinfo", "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n2 1 259:0 / /srv/films rw,noatime - xfs /dev/nvme0n1 rw\n");
         self.set("proc/net/tls_stat", "TlsCurrTxSw 0\n");
         for (name, text) in [

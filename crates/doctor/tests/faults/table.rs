@@ -100,6 +100,14 @@ const FAULTS: &[Fault] = &[
         s.change("proc/sys/kernel/osrelease", "6.12.1-1-amd64\n");
         s.change("proc/self/mountinfo", "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n");
     }),
+    ("read-ahead", |s| s.change("sys/class/bdi/259:0/read_ahead_kb", "8192\n")),
+    ("read-ahead", |s| {
+        // A library on a partition.
+        s.change("proc/self/mountinfo", "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n");
+        s.set("sys/devices/sda/sda1/partition", "1\n");
+        s.set("sys/devices/sda/queue/read_ahead_kb", "16384\n");
+        s.link("sys/dev/block/8:1", "sys/devices/sda/sda1");
+    }),
     // Cards
     ("tso", |s| s.feature_is("tx-tcp-segmentation", false)),
     ("scatter-gather", |s| s.feature_is("tx-scatter-gather", false)),
