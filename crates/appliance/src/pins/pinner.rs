@@ -4,25 +4,23 @@
 //! anything else, evicts them after everything else, and gives them back when memory is short. The task then brings them back, as soon as the
 //! set may grow again.
 //!
-//! One block is read at a time, and all silos together read [`BYTES_PER_SECOND`] at most, so viewers of the same disk hardly notice.
+//! A silo reads one block at a time. After each it leaves the disk to viewers for at least as long as the block took ([`pause_after`]). So pins take
+//! half of a disk's time at most, at whatever speed it reads, and less while viewers keep it busy: then each block takes longer, and so does the
+//! pause.
 
 use super::{PinnedFile, Pins};
 use crate::silo_map::SiloMap;
 use disk::hot::{BLOCK_BYTES, is_small};
 use disk::{Files, HotSet, LocalHotSet, Pinning};
-use reactor::{sleep, sleep_until, yield_now};
+use reactor::{sleep, yield_now};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The highest rate at which all silos together read pins: half of what a hard disk reads in sequence, a tenth of a SATA disk's, a fiftieth of an
-/// NVMe disk's. A title of 10 GB is in the memory of one silo after two and a half minutes (149 s).
-const BYTES_PER_SECOND: u64 = 64 << 20;
-
-/// The time that a block takes at this rate, where there is one silo.
-const PACE: Duration = Duration::from_nanos(1_000_000_000 * BLOCK_BYTES / BYTES_PER_SECOND);
+/// The longest pause after a block: a block that took seconds waited for a disk that hangs, and is no measure of its speed.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The pause between two looks at the set. Also how long reading goes on before the next look, because counts may be halved meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -52,7 +50,8 @@ pub(crate) struct Pinner {
     pins: Arc<Pins>,
     map: Arc<SiloMap>,
     silo: usize,
-    pace: Duration,
+    /// How many silos read from a disk.
+    readers: u32,
     pinned_bytes: Cell<u64>,
     missing_bytes: Cell<u64>,
 }
@@ -70,15 +69,9 @@ impl Pinner {
     /// For the silo of `worker`.
     pub(crate) fn new(pins: Arc<Pins>, map: Arc<SiloMap>, worker: usize) -> Self {
         let silo = map.of_worker(worker);
-        let pace = PACE * map.silos().len() as u32;
-        Self {
-            pins,
-            map,
-            silo,
-            pace,
-            pinned_bytes: Cell::default(),
-            missing_bytes: Cell::default(),
-        }
+        let readers = if map.serves_from_disks_silo() { 1 } else { map.silos().len() as u32 };
+        let (pinned_bytes, missing_bytes) = Default::default();
+        Self { pins, map, silo, readers, pinned_bytes, missing_bytes }
     }
 
     /// Bytes of pinned titles in the set.
@@ -97,13 +90,17 @@ impl Pinner {
         let (mut failing, mut small_at) = (HashMap::new(), reactor::now());
         loop {
             let files = self.files();
+            if looked.files.as_ref() != Some(&files) {
+                // Among the new files may be small ones, which viewers ask for first.
+                small_at = reactor::now();
+            }
             if looked.renew(&files, hot_set.set()) || !missing.is_empty() {
                 missing = self.look(&files, hot_set.set()).await;
             }
             let now = reactor::now();
             failing.retain(|_, until| *until > now);
             let readable = missing.iter().map(|(index, start)| (&files[*index], *start));
-            let read = read(library, hot_set, readable, self.pace, &mut failing).await;
+            let read = read(library, hot_set, readable, self.readers, &mut failing).await;
             if now >= small_at {
                 keep_small(library, hot_set, &files).await;
                 small_at = now + SMALL_EVERY;
@@ -173,7 +170,7 @@ async fn read<'f>(
     library: &Files,
     hot_set: &Rc<LocalHotSet>,
     missing: impl Iterator<Item = (&'f PinnedFile, u64)>,
-    pace: Duration,
+    readers: u32,
     failing: &mut HashMap<Box<[u8]>, Instant>,
 ) -> Read {
     let end = reactor::now() + LOOK_EVERY;
@@ -196,12 +193,18 @@ async fn read<'f>(
                 failing.insert(file.path.clone(), reactor::now() + RETRY_AFTER);
             }
         }
-        sleep_until(begun + pace).await;
+        sleep(pause_after(reactor::now() - begun, readers)).await;
         if reactor::now() >= end {
             return Read::Paused;
         }
     }
     Read::Ended
+}
+
+/// How long the disk is left to viewers after a block that took `took`, if `readers` silos read from it. All of them together then take half of its
+/// time. A rate would be too low for a fast disk, and too high for a slow one.
+fn pause_after(took: Duration, readers: u32) -> Duration {
+    (took * (2 * readers.max(1) - 1)).min(PAUSE_MAX)
 }
 
 async fn pin(library: &Files, hot_set: &Rc<LocalHotSet>, file: &PinnedFile, start: u64) -> Pinning {
@@ -233,6 +236,17 @@ mod tests {
     const SETTLED_AFTER: Duration = Duration::from_millis(4100);
 
     #[test]
+    fn a_disk_gives_pins_half_of_its_time_at_most_however_fast_it_is() {
+        // 2 MiB from a hard disk, a SATA disk and an NVMe disk.
+        for took in [14_000, 4_000, 700].map(Duration::from_micros) {
+            assert_eq!(pause_after(took, 1), took);
+            let of_each = took.as_secs_f64() / (took + pause_after(took, 4)).as_secs_f64();
+            assert!((4.0 * of_each - 0.5).abs() < 0.01, "{of_each}");
+        }
+        assert_eq!(pause_after(Duration::from_secs(30), 1), PAUSE_MAX, "a disk that hung");
+    }
+
+    #[test]
     fn a_block_without_room_holds_up_no_other_and_several_in_a_row_end_the_reading() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("film");
@@ -252,7 +266,7 @@ mod tests {
                 let missing = (0..refused).map(|block| (&film, (1 + block) * BLOCK_BYTES));
                 let missing = missing.chain([(&gone, 0)]);
                 let mut failing = HashMap::new();
-                let read = read(&files, &hot_set, missing, Duration::ZERO, &mut failing).await;
+                let read = read(&files, &hot_set, missing, 1, &mut failing).await;
                 assert_eq!(read, Read::Ended);
                 failing.len()
             };

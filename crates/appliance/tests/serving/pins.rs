@@ -7,7 +7,7 @@ use fullbore_appliance::config::Route;
 use rustix::fs::Advice;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
@@ -123,11 +123,15 @@ fn a_scan_of_the_rest_of_the_library_does_not_push_a_pinned_title_out() {
     served.await_news();
     assert!(served.number(|n| &n.hot_evicted_bytes_total) > 0, "others compete for the set");
     assert_eq!(served.number(|n| &n.hot_bytes), 10 * BLOCK, "and fill it");
-    await_pinned(&served, 5 * BLOCK);
-    let before = from_disk(&served);
-    let large = viewer.ask("/series/one/large.mp4").body;
-    library.large.assert_holds(0, &large, "after the scan");
-    assert_eq!(from_disk(&served), before);
+    // What is pinned may have been replaced since it was last counted. Then it comes back, and is not replaced again.
+    let comes_from_memory = || {
+        await_pinned(&served, 5 * BLOCK);
+        let before = from_disk(&served);
+        let large = viewer.ask("/series/one/large.mp4").body;
+        library.large.assert_holds(0, &large, "after the scan");
+        from_disk(&served) == before
+    };
+    await_that(comes_from_memory, || "it is never in memory whole".into());
     served.stop();
 }
 
@@ -147,33 +151,6 @@ fn a_new_version_of_a_pinned_title_takes_the_place_of_the_old_one() {
     // A title that is gone is not pinned any more.
     fs::rename(library.folder.path().join("series"), library.folder.path().join(".gone")).unwrap();
     await_pinned(&served, 0);
-    served.stop();
-}
-
-#[test]
-fn pins_are_read_no_faster_than_promised() {
-    let (folder, blocks) = (tempfile::tempdir().unwrap(), 240);
-    let film = fs::File::create(folder.path().join("film.mp4")).unwrap();
-    film.set_len(blocks * BLOCK).unwrap();
-    std::thread::sleep(SETTLED_AFTER);
-    let served = Served::start(folder.path(), Protocol::Tls13, |config| {
-        config.memory.hot_bytes = Some(2 * blocks * BLOCK);
-        config.memory.pins = vec!["film.mp4".into()];
-    });
-    let pinned = || served.number(|n| &n.hot_pinned_bytes);
-    await_that(|| pinned() > 0, || "nothing is pinned".into());
-    let (begun, before) = (Instant::now(), pinned());
-    await_that(|| pinned() == blocks * BLOCK, || format!("{} bytes are pinned", pinned()));
-    // 64 MiB/s. The first number is a second old at most.
-    let least =
-        Duration::from_secs((blocks * BLOCK - before) / (64 * MIB)) - Duration::from_secs(1);
-    assert!(
-        begun.elapsed() >= least,
-        "{} bytes within {:?}",
-        blocks * BLOCK - before,
-        begun.elapsed()
-    );
-    assert_eq!(served.number(|n| &n.hot_pins_missing_bytes), 0);
     served.stop();
 }
 
