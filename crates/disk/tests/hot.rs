@@ -74,25 +74,31 @@ fn open(path: &Path) -> Rc<File> {
     Rc::new(File::new(fs::File::open(path).unwrap().into()).unwrap())
 }
 
-/// Waits until `bytes` of the set are in use, and this worker has read at least as many into it.
-async fn filled(reader: &Reader, bytes: u64) {
-    for _ in 0..500 {
-        let hot_set = reader.hot_set().unwrap();
-        if hot_set.set().used_bytes() == bytes && hot_set.filled_bytes.get() >= bytes {
-            return;
+/// Waits until this worker fills no block.
+async fn at_rest(reader: &Reader) {
+    for hot_set in reader.hot_sets() {
+        while hot_set.is_filling() {
+            sleep(Duration::from_millis(1)).await;
         }
-        sleep(Duration::from_millis(10)).await;
     }
-    panic!("{} bytes are in use", reader.hot_set().unwrap().set().used_bytes());
 }
 
-/// Requests a film's blocks in turn, as a response does, `times` times. Pauses after each, so that it can be filled.
+/// Waits until this worker fills no block. Then `bytes` of the set must be in use, and it must have read at least as many into it.
+async fn filled(reader: &Reader, bytes: u64) {
+    at_rest(reader).await;
+    let hot_set = reader.hot_set().unwrap();
+    let read = hot_set.filled_bytes.get();
+    assert_eq!(hot_set.set().used_bytes(), bytes, "{read} bytes were read");
+    assert!(read >= bytes, "{read} bytes were read");
+}
+
+/// Requests a film's blocks in turn, as a response does, `times` times. Waits after each until it is filled, if it is admitted.
 async fn ask_for(reader: &Reader, file: &Rc<File>, times: usize) {
     for _ in 0..times {
         for start in (0..file.size()).step_by(BLOCK_BYTES as usize) {
             reader.note_request(file, &(start..start + 1));
-            // A worker fills a few blocks at a time.
-            sleep(Duration::from_millis(20)).await;
+            // A worker fills a few blocks at a time, and refuses others.
+            at_rest(reader).await;
         }
     }
 }
@@ -296,12 +302,7 @@ fn a_nearly_empty_block_is_not_worth_memory_and_the_end_of_a_film_is_right() {
         let (reader, short, long) = (reader(&set), library.open(0), library.open(1));
         ask_for(&reader, &short, 3).await;
         ask_for(&reader, &long, 3).await;
-        for _ in 0..500 {
-            if reader.is_hot(&long, long.size() - 1) && reader.is_hot(&long, 0) {
-                break;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
+        assert!(reader.is_hot(&long, long.size() - 1) && reader.is_hot(&long, 0));
         assert_eq!(set.used_bytes(), 2 * BLOCK_BYTES);
         let range = long.size() - 1000..long.size();
         let part = reader.hot_part(&long, &range).unwrap().unwrap();

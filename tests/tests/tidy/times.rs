@@ -15,11 +15,6 @@ const BOUNDED: &[(&str, &str, &str)] = &[
         "reads that ask for a quorum each: each waits until its time-out, all together twice the bound at least",
     ),
     (
-        "crates/fullbore/tests/bypass/bounds.rs",
-        "who_asks_for_many_small_things_waits_for_those_on_their_way",
-        "nothing: it ends a loop that would never end",
-    ),
-    (
         "tests/tests/silo_of_disk.rs",
         "a_worker_that_hangs_keeps_no_connection_of_another_waiting",
         "the hang, whose length the test chooses",

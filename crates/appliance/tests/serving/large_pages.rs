@@ -6,6 +6,7 @@ use crate::support::viewer::Protocol;
 use fullbore_appliance::config::LargePages;
 use fullbore_tests::tool;
 use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -18,6 +19,13 @@ const FILM_BYTES: u64 = 2 * BLOCK + 12_345;
 
 /// A little longer than a file must have been left alone before the hot set admits its blocks.
 const SETTLED_AFTER: Duration = Duration::from_millis(4100);
+
+/// The pool is the machine's: one test at a time reserves pages or takes some.
+static POOL_IN_USE: Mutex<()> = Mutex::new(());
+
+fn pool_for_this_test() -> MutexGuard<'static, ()> {
+    POOL_IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Some more reserved pages, until this is dropped.
 struct Reserved(u64);
@@ -84,6 +92,7 @@ fn watch(served: &Served, film: &Content) {
 
 #[test]
 fn films_are_served_from_reserved_pages_with_tls_and_without() {
+    let _pool = pool_for_this_test();
     let (folder, film) = library();
     let Some(_reserved) = Reserved::pages(12) else { return };
     for protocol in [Protocol::Tls13, Protocol::Plain] {
@@ -99,6 +108,7 @@ fn films_are_served_from_reserved_pages_with_tls_and_without() {
 
 #[test]
 fn too_few_reserved_pages_are_told_and_the_server_serves() {
+    let _pool = pool_for_this_test();
     let (folder, film) = library();
     let wanted = machine::ReservedPages::open().now().free + 64;
     let served = serve(&folder, Protocol::Tls13, wanted);

@@ -86,6 +86,11 @@ impl LocalHotSet {
         &self.set
     }
 
+    /// Whether this worker is reading a block into it for viewers.
+    pub fn is_filling(&self) -> bool {
+        self.fills.get() > 0
+    }
+
     /// Looks for the beginning of `range`. Use the bytes only after checking that the file is [unchanged](File::check_unchanged).
     pub(crate) fn find(&self, file: &File, range: &Range<u64>) -> Hot {
         match self.set.find(&self.blocks, &Key::new(&file.stamp(), range.start)) {

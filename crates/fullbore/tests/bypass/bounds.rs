@@ -114,6 +114,11 @@ fn take(stream: &mut TcpStream, into: &mut Vec<u8>) -> bool {
     bytes > 0
 }
 
+/// How often a packet and its acknowledgement can have crossed a network with a delay of 500 ms.
+fn round_trips_since(begun: Instant) -> u64 {
+    begun.elapsed().as_secs()
+}
+
 /// The viewer is far away, so that no key change is acknowledged for a while, and requests no more changes than fit into a first window,
 /// so that each arrives separately. RFC 8446 section 4.6.3: one answer serves for all requests.
 #[test]
@@ -122,19 +127,22 @@ fn who_asks_for_keys_again_and_again_gets_one_answer_at_a_time() {
     let Some(far) = Far::new(1500, "--delay 500ms") else { return };
     let room = Room::new(100_000);
     let server = Server::start(&far.server, &room, &[], PATIENT);
-    let mut viewer = far.client.inside(|| {
+    let (mut viewer, begun) = far.client.inside(|| {
         let mut viewer = Viewer::connect();
+        let begun = Instant::now();
         viewer.send(BEGINNING);
         for _ in 0..ASKED {
             viewer.ask_for_keys();
             std::thread::sleep(Duration::from_millis(100));
         }
-        viewer
+        (viewer, begun)
     });
     server.await_number("key_updates_received_total", ASKED);
     let given = server.number("key_updates_sent_total");
-    eprintln!("asked for new keys {ASKED} times, given {given} times");
-    assert!((1..=ASKED / 2).contains(&given), "given {given} times");
+    // Each change waits until the one before is acknowledged, a round trip later. So a busy machine may see more of them.
+    let given_max = 1 + round_trips_since(begun);
+    eprintln!("asked for new keys {ASKED} times, given {given} times of {given_max} at most");
+    assert!((1..=given_max).contains(&given), "given {given} times");
     let (got, key_updates) = far.client.inside(move || (viewer.end(), viewer.key_updates));
     assert!(got.ends_with(&room.film), "{} bytes", got.len());
     assert!((given..=given + 1).contains(&key_updates), "the viewer heard of {key_updates}");
@@ -212,7 +220,7 @@ fn former_keys_are_not_kept_when_all_that_they_sealed_is_acknowledged() {
     let viewer = ask(viewer, ASKED);
     let grown_kib = resident_kib().saturating_sub(before_kib);
     // Gauges are updated once a second, and this one must be new.
-    std::thread::sleep(Duration::from_millis(1100));
+    server.wait_for_news();
     let held_bytes = server.number("bypass_connection_bytes");
     eprintln!(
         "{ASKED} changes of keys: it grew by {grown_kib} KiB, and says to hold {held_bytes} bytes"
@@ -229,7 +237,7 @@ fn who_asks_for_many_small_things_waits_for_those_on_their_way() {
     /// 64 KiB of responses, one more, and TCP's needs. Each takes less on the wire than in memory.
     const HELD_BYTES_MAX: u64 = 128 << 10;
     const IN_FLIGHT_BYTES_MAX: u64 = 64 << 10;
-    const TIME: Duration = Duration::from_secs(8);
+    const LOOKS: usize = 40;
     /// However long that takes on a busy machine.
     const ANSWERS_MIN: u64 = 100;
     let Some(far) = Far::new(1500, "--delay 250ms --held 64MiB") else { return };
@@ -251,14 +259,14 @@ fn who_asks_for_many_small_things_waits_for_those_on_their_way() {
             }
         }
     });
-    let begun = Instant::now();
-    let (mut held_bytes, mut in_flight_bytes, mut answered) = (0, 0, 0);
-    while begun.elapsed() < TIME || answered < ANSWERS_MIN {
-        assert!(begun.elapsed() < PATIENCE, "{answered} answers, and no more");
+    let (mut held_bytes, mut in_flight_bytes, mut answered, mut looks) = (0, 0, 0, 0);
+    while looks < LOOKS || answered < ANSWERS_MIN {
+        assert!(!taker.is_finished(), "the server has hung up after {answered} answers");
+        looks += 1;
         answered = server.number("responses_total{status=\"200\"}");
         held_bytes = held_bytes.max(server.number("bypass_connection_bytes"));
         in_flight_bytes = in_flight_bytes.max(server.number("bypass_in_flight_bytes"));
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(200));
     }
     viewer.shutdown(Shutdown::Both).unwrap();
     asker.join().unwrap();
@@ -301,7 +309,7 @@ fn viewers_who_do_not_close_take_nobody_s_place() {
     // Their sessions have ended after two seconds in which they might have closed, and their places are free again.
     server.await_number("connections_ended_total{reason=\"answered\"}", PLACES as u64);
     for _ in 0..5 {
-        let get = ["--silent", "--show-error", "--fail", "--max-time", "20", &server.url()];
+        let get = ["--silent", "--show-error", "--fail", "--max-time", "600", &server.url()];
         assert!(space.succeed("curl", &get) == room.film);
     }
     // One after the other, they all had the place of a viewer that had stayed.

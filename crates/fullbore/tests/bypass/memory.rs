@@ -2,11 +2,12 @@
 
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
-use fullbore_tests::{PATIENCE, program};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use fullbore_tests::{program, tool};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-const CONNECTIONS: u64 = 1000;
+/// How many connections to try. A busy machine cannot keep a window of each of so many in flight; then fewer show the same.
+const CONNECTIONS: [u64; 3] = [1000, 400, 150];
 
 /// What a connection may hold besides its tags: its state, and a record that its window holds back, sealed, while it opens.
 const BYTES_MAX: u64 = (8 << 10) + (16 << 10);
@@ -14,43 +15,79 @@ const BYTES_MAX: u64 = (8 << 10) + (16 << 10);
 /// In flight at once for each connection, on average.
 const IN_FLIGHT_BYTES_MIN: u64 = 20_000;
 
-/// With fewer the measure says little. A busy machine does not hold all of them at once: some are late, and some have given up.
-const CONNECTIONS_MIN: u64 = CONNECTIONS / 2;
+/// Looks in a row without more in flight, after which this machine cannot do more.
+const LOOKS_MAX: usize = 5;
+
+/// What the server says at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    connections: u64,
+    in_flight_bytes: u64,
+    held_bytes: u64,
+}
+
+impl Look {
+    fn at(server: &Server) -> Self {
+        server.wait_for_news();
+        Self {
+            connections: server.number("connections"),
+            in_flight_bytes: server.number("bypass_in_flight_bytes"),
+            held_bytes: server.number("bypass_connection_bytes"),
+        }
+    }
+}
+
+/// Loads the server with `connections` until half of them, or more, have enough in flight. None if this machine is too slow for that.
+fn windows_in_flight(far: &Far, server: &Server, connections: u64) -> Option<Look> {
+    let mut load = Command::new(program());
+    load.args(["load", "--insecure", "--allow-errors", "--connections", &connections.to_string()]);
+    load.args(["--ramp", "5s", "--duration", "1h", "--pattern", "whole", "--patience", "1h"]);
+    load.arg(server.url()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut load = far.client.inside(move || load.spawn()).unwrap();
+    let look = settled(server, connections, &mut load);
+    load.kill().unwrap();
+    load.wait().unwrap();
+    look
+}
+
+fn settled(server: &Server, connections: u64, load: &mut Child) -> Option<Look> {
+    let (mut before, mut most_in_flight_bytes, mut looks_left) = (Look::default(), 0, LOOKS_MAX);
+    while looks_left > 0 {
+        assert!(load.try_wait().unwrap().is_none(), "the load has ended");
+        std::thread::sleep(Duration::from_secs(1)); // the server counts once a second
+        let look = Look::at(server);
+        // While viewers are still coming, handshakes are held, too.
+        if look.connections == before.connections && look.connections >= connections / 2 {
+            if look.in_flight_bytes >= look.connections * IN_FLIGHT_BYTES_MIN {
+                return Some(look);
+            }
+            looks_left -= 1;
+        }
+        if look.in_flight_bytes > most_in_flight_bytes {
+            (most_in_flight_bytes, looks_left) = (look.in_flight_bytes, LOOKS_MAX);
+        }
+        before = look;
+    }
+    None
+}
 
 #[test]
 fn a_connection_with_its_window_on_the_way_holds_little_more_than_tags() {
-    let Some(far) = Far::new(1500, "--delay 150ms --held 512MiB") else { return };
+    // With a round trip of 0.6 s, a slow machine keeps as much in flight as a fast one does with less.
+    let Some(far) = Far::new(1500, "--delay 300ms --held 512MiB") else { return };
     let room = Room::new(40_000_000);
-    let server = Server::start(&far.server, &room, &[], "");
-    let mut load = Command::new(program());
-    load.args(["load", "--insecure", "--allow-errors", "--connections", &CONNECTIONS.to_string()]);
-    load.args(["--ramp", "5s", "--duration", "60s", "--pattern", "whole", "--patience", "60s"]);
-    load.arg(server.url()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut load = far.client.inside(move || load.spawn()).unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    let (mut connections, mut in_flight_bytes, mut held_bytes) = (0, 0, 0);
-    let enough = |connections: u64, in_flight: u64| {
-        connections >= CONNECTIONS_MIN && in_flight >= connections * IN_FLIGHT_BYTES_MIN
-    };
-    let mut connections_before = u64::MAX; // while viewers are still coming, handshakes are held, too
-    while !(enough(connections, in_flight_bytes) && connections == connections_before)
-        && Instant::now() < deadline
-    {
-        std::thread::sleep(Duration::from_secs(2)); // the server counts once a second
-        connections_before = connections;
-        in_flight_bytes = server.number("bypass_in_flight_bytes");
-        held_bytes = server.number("bypass_connection_bytes");
-        connections = server.number("connections");
+    for connections in CONNECTIONS {
+        let server = Server::start(&far.server, &room, &[], "");
+        let look = windows_in_flight(&far, &server, connections);
+        server.kill();
+        let Some(look) = look else { continue };
+        let tag_bytes = look.in_flight_bytes / 16_384 * 17;
+        println!("{look:?}, of these {tag_bytes} of tags");
+        assert!(
+            look.held_bytes <= look.connections * BYTES_MAX + tag_bytes,
+            "too much is held: {look:?}, of these {tag_bytes} of tags"
+        );
+        return;
     }
-    load.kill().unwrap();
-    load.wait().unwrap();
-    let tag_bytes = in_flight_bytes / 16_384 * 17;
-    let said = format!(
-        "{connections} connections, {in_flight_bytes} bytes on their way, \
-         {held_bytes} held, of these {tag_bytes} of tags"
-    );
-    println!("{said}");
-    assert!(enough(connections, in_flight_bytes), "too few, or too little on its way: {said}");
-    assert!(held_bytes <= CONNECTIONS * BYTES_MAX + tag_bytes, "too much is held: {said}");
-    server.kill();
+    tool::skip(&format!("too slow to keep windows of {CONNECTIONS:?} connections in flight"));
 }

@@ -1,11 +1,11 @@
 //! Ten thousand connections at once.
 
 use crate::interrupt::interrupt;
-use crate::program::{command, library, load, serve};
-use fullbore_tests::tool;
+use crate::program::{command, library, load};
+use fullbore_tests::{Launch, tool};
 use serde_json::Value;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const CONNECTIONS: u64 = 10_000;
 
@@ -22,16 +22,19 @@ fn ten_thousand_idle_connections_are_held_without_an_error() {
         return;
     }
     let library = library(1);
-    let server = serve(library.path(), "");
+    // On a busy machine it takes minutes until the last one is open.
+    let launch = Launch::of(library.path()).arguments("--workers 1");
+    let server = launch
+        .config("[timeouts]\nhandshake_seconds = 3600.0\nhead_seconds = 3600.0\nidle_seconds = 3600.0\n")
+        .start();
     let url = [format!("{}/0.mp4", server.url)];
     let json = library.path().join("figures.json");
-    let words = "--insecure --idle --connections 10000 --ramp 5s --duration 10m --patience 60s";
+    let words = "--insecure --idle --connections 10000 --ramp 5s --duration 1h --patience 1h";
     let mut command = command(words, &url);
     let mut child = command.arg("--json").arg(&json).stdout(Stdio::null()).spawn().unwrap();
     // Each asks for its one byte once it is open.
-    let deadline = Instant::now() + Duration::from_secs(120);
     while server.sum("requests_total") < CONNECTIONS {
-        assert!(Instant::now() < deadline, "they were not all open in time");
+        assert!(child.try_wait().unwrap().is_none(), "the load has ended before all were open");
         std::thread::sleep(Duration::from_millis(100));
     }
     interrupt(&child);

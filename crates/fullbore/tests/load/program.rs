@@ -42,3 +42,20 @@ pub(crate) fn command(words: &str, urls: &[String]) -> Command {
 pub(crate) fn load(words: &str, urls: &[String]) -> Ran {
     Ran::of(command(words, urls), |command| command.output().unwrap())
 }
+
+/// As [`load`], for twice as long each time, until what it did is `enough`: a busy machine may do nothing at all in a second. Fails if a run was not
+/// clean. The flags in `words` must not say for how long it runs.
+pub(crate) fn load_until(words: &str, urls: &[String], enough: impl Fn(&Ran) -> bool) -> Ran {
+    const SECONDS_MAX: u64 = 512;
+    let mut seconds = 1;
+    loop {
+        let ran = load(&format!("{words} --duration {seconds}s"), urls);
+        let did_nothing = ran.figures.is_object() && ran.number("requests") == 0.0;
+        let ran = if did_nothing { ran } else { ran.clean() };
+        if !did_nothing && enough(&ran) {
+            return ran;
+        }
+        seconds *= 2;
+        assert!(seconds <= SECONDS_MAX, "it does not do enough: {}{}", ran.figures, ran.stderr);
+    }
+}

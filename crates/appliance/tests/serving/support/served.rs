@@ -10,7 +10,7 @@ use telemetry::{Family, Number, Numbers};
 use tempfile::TempDir;
 
 /// How long to wait for something that must happen: far longer than it takes on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A running server.
 pub(crate) struct Served {
