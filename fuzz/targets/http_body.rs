@@ -161,8 +161,7 @@ fn plain_chunked_end(body: &[u8]) -> Option<usize> {
 
 /// Whether this is what may follow a chunk's size in its line (RFC 9112 section 7.1.1).
 fn are_extensions(mut rest: &[u8]) -> bool {
-    let is_token =
-        |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     let token = |rest: &mut &[u8]| {
         let end = rest.iter().position(|byte| !is_token(byte)).unwrap_or(rest.len());
         *rest = &rest[end..];

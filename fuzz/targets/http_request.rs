@@ -9,7 +9,7 @@ use std::path::Component;
 
 use fullbore_fuzz::answer;
 use fullbore_fuzz::choices::Derived;
-use http::{RefusedRequest, Context, Entity, HttpDate, Limits, Parse, Refusal, Request, Resource};
+use http::{Context, Entity, HttpDate, Limits, Parse, Refusal, RefusedRequest, Request, Resource};
 use libfuzzer_sys::fuzz_target;
 
 /// Cuts to try of each input; it comes again, a little changed, so that all are tried in the end.
@@ -55,7 +55,8 @@ fn check(bytes: &[u8], limits: &Limits, derived: &mut Derived) {
             check_answer(request, &context, size(derived));
         }
         Err(reject) => {
-            let response = http::refuse(Refusal::Reject(*reject), RefusedRequest::Unparsed(bytes), &context);
+            let response =
+                http::refuse(Refusal::Reject(*reject), RefusedRequest::Unparsed(bytes), &context);
             assert_eq!((response.status, response.keep_alive), (reject.status(), false));
             answer::check(&response, head_of_unparsed(bytes), 0);
         }
@@ -109,10 +110,6 @@ fn check_answer(request: &Request, context: &Context<'_>, size_bytes: u64) {
     answer::check(&response, Some(request.method), size_bytes);
     assert!(request.keep_alive || !response.keep_alive, "the client asked to close");
     for refusal in [Refusal::NotFound, Refusal::Internal] {
-        answer::check(
-            &http::refuse(refusal, request, context),
-            Some(request.method),
-            size_bytes,
-        );
+        answer::check(&http::refuse(refusal, request, context), Some(request.method), size_bytes);
     }
 }
