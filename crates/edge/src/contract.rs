@@ -161,6 +161,8 @@ pub struct Described {
     pub content_type: Option<String>,
     /// When the origin says that it was modified last, in seconds since 1970.
     pub modified: Option<u64>,
+    /// Whether the origin sent it at least a second after that, so that the date names one version (RFC 9110 section 8.8.2.2).
+    pub is_date_strong: bool,
     /// The origin's `Cache-Control`; visible ASCII.
     pub cache_control: Option<String>,
     /// How long it may be served before the origin is asked again, in milliseconds.
@@ -305,6 +307,7 @@ mod tests {
             etag: "\"v1\"".into(),
             content_type: Some("video/mp4".into()),
             modified: Some(UNIX_SECONDS_MAX),
+            is_date_strong: true,
             cache_control: Some("max-age=60, public".into()),
             fresh_ms: u64::MAX,
             stale_ms: u64::MAX,

@@ -29,6 +29,9 @@ pub struct Terms {
     pub content_type: Option<String>,
     /// When it was modified last, in seconds since 1970.
     pub modified: Option<u64>,
+    /// Whether the answer was made at least a second after that by the origin's clock, so that no other version has the same date (RFC 9110
+    /// section 8.8.2.2).
+    pub is_date_strong: bool,
     /// `Cache-Control`, all lines of it.
     pub cache_control: Option<String>,
     /// How old the answer was when it came.
@@ -72,7 +75,10 @@ pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
         false => directives.seconds("stale-if-error").unwrap_or(STALE_UNSAID),
     };
     let (content_type, modified) = passed_on(header);
-    Ok(Terms { etag, content_type, modified, cache_control: directives.whole, age, fresh, stale })
+    let date = text(header, DATE).and_then(|date| unix_seconds(&date));
+    let is_date_strong = modified.zip(date).is_some_and(|(modified, date)| modified < date);
+    let cache_control = directives.whole;
+    Ok(Terms { etag, content_type, modified, is_date_strong, cache_control, age, fresh, stale })
 }
 
 /// Whether the body is compressed, although the edge asks for `identity`.
@@ -270,6 +276,19 @@ mod tests {
         let longest = Duration::from_secs(u32::MAX.into());
         assert_eq!(stale("Cache-Control: stale-if-error=18446744073709551615"), longest);
         assert_eq!(of(&["Age: 18446744073709551615"]).unwrap().age, longest);
+    }
+
+    #[test]
+    fn a_date_names_a_version_once_its_second_is_over_by_the_origins_clock() {
+        let modified = "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT";
+        let of = |date: &str| {
+            let terms = of(&[modified, date]).unwrap();
+            (terms.modified, terms.is_date_strong)
+        };
+        assert_eq!(of("Date: Sun, 06 Nov 1994 08:49:38 GMT"), (Some(784_111_777), true));
+        assert_eq!(of("Date: Sun, 06 Nov 1994 08:49:37 GMT"), (Some(784_111_777), false));
+        assert_eq!(of("Date: Sun, 06 Nov 1994 08:49:30 GMT"), (Some(784_111_777), false));
+        assert_eq!(of("Server: x"), (Some(784_111_777), false));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The validators are ETag and Last-Modified. A date has a resolution of a second, so it identifies a version only once
 //! that second is over (RFC 9110 section 8.8.2.2). Until then Last-Modified is not sent. So every date that a client
 //! got here is a strong validator, unless a program has set the file's date back: see [`Entity::date_is_strong`]. A
-//! time in the future is not sent either (RFC 9110 section 8.8.2.1).
+//! time in the future is not sent either (RFC 9110 section 8.8.2.1). The copies of a cache have their origin's dates.
 //!
 //! A condition that cannot be parsed never makes a client keep or join wrong bytes: If-Match then fails, If-None-Match
 //! and If-Range do not match, dates are ignored (RFC 9110 sections 13.1.3 and 13.1.4).
@@ -55,10 +55,11 @@ pub fn file_etag(
     format!("\"{inode:x}-{size_bytes:x}-{modified_unix_ns:x}-{changed_unix_ns:x}\"")
 }
 
-/// Last-Modified, if it may be sent now.
+/// Last-Modified, if it may be sent now. A cache sends what its origin said, whatever its own clock says (RFC 9111 section 4.3.4).
 pub(crate) fn last_modified(entity: &Entity<'_>, now: &HttpDate) -> Option<HttpDate> {
     let modified = entity.modified_unix_seconds?;
-    (modified < now.unix_seconds()).then(|| HttpDate::new(modified))
+    let is_copy = entity.age_seconds.is_some();
+    (is_copy || modified < now.unix_seconds()).then(|| HttpDate::new(modified))
 }
 
 /// Evaluates the conditions of a GET or HEAD in the order of RFC 9110 section 13.2.2; If-Range comes later. Without a
@@ -266,6 +267,17 @@ mod tests {
         assert_eq!(told, Some(HttpDate::new(MODIFIED)));
         let same_second = HttpDate::new(MODIFIED);
         assert!(!if_range_holds(&request(&format!("If-Range: {SAME}")), &entity, &same_second));
+    }
+
+    #[test]
+    fn a_cache_passes_its_origins_date_on_whatever_its_own_clock_says() {
+        let copy = Entity { age_seconds: Some(0), date_is_strong: false, ..entity("\"v1\"") };
+        let now = HttpDate::new(MODIFIED - 5);
+        assert_eq!(last_modified(&copy, &now), Some(HttpDate::new(MODIFIED)));
+        let same_date = request(&format!("If-Range: {SAME}"));
+        assert!(!if_range_holds(&same_date, &copy, &now), "it may have changed in that second");
+        let strong = Entity { date_is_strong: true, ..copy };
+        assert!(if_range_holds(&same_date, &strong, &now));
     }
 
     #[test]

@@ -15,7 +15,8 @@ pub struct Entity<'a> {
     /// Modification time in whole seconds since 1970; earlier times count as 0. None if nobody knows it.
     pub modified_unix_seconds: Option<u64>,
     /// Whether the file has not changed since that second. If it has, it may have had other bytes and got the old time
-    /// back, so the date does not distinguish the two versions (RFC 9110 section 8.8.2.2).
+    /// back, so the date does not distinguish the two versions (RFC 9110 section 8.8.2.2). For a cache's copy: whether its origin sent it at
+    /// least a second after that date.
     pub date_is_strong: bool,
     /// Entity tag with its quotes, for example from [`crate::file_etag`].
     pub etag: &'a str,

@@ -126,6 +126,58 @@ fn what_is_cached_is_served_after_a_restart_without_being_fetched_again() {
     assert!(news[0].head.to_ascii_lowercase().contains("if-none-match: \"v1\""), "{news:?}");
 }
 
+/// The lines of an answer's head that a cache passes on.
+fn dated(head: &str) -> Vec<&str> {
+    head.lines().filter(|line| line.starts_with("Last-Modified: ")).collect()
+}
+
+#[test]
+fn the_origins_last_modified_is_kept_and_conditions_with_it_are_answered() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let old = "Sun, 06 Nov 1994 08:49:37 GMT";
+    let later = "Sun, 06 Nov 1994 08:49:38 GMT";
+    // As of a file that was just made, and of one at an origin whose clock is ahead.
+    let future = "Fri, 31 Dec 9999 23:59:59 GMT";
+    let mut viewer = Plain::connect(server.address);
+    for (number, date) in [old, future].into_iter().enumerate() {
+        for (path, terms) in
+            [("/kept", "max-age=3600"), ("/asked", "no-cache"), ("/no", "no-store")]
+        {
+            let path = format!("{path}{number}");
+            let lines =
+                format!("Cache-Control: {terms}\r\nDate: {later}\r\nLast-Modified: {date}\r\n");
+            let bytes = origin.put(&path, 1, 1000, &lines);
+            let line = format!("Last-Modified: {date}");
+            for _ in 0..2 {
+                let answer = viewer.fetch(&path);
+                assert!(answer.body == *bytes, "{path}: {}", answer.head);
+                assert_eq!(dated(&answer.head), [&line[..]], "{path}: {}", answer.head);
+            }
+            let ask = |viewer: &mut Plain, line: &str| viewer.fetch_with(&path, line).status;
+            let since = format!("If-Modified-Since: {date}\r\n");
+            assert_eq!(viewer.fetch_with(&path, &since).status, 304, "{path}");
+            let before = "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n";
+            assert_eq!(ask(&mut viewer, before), 200, "{path}");
+            let unless = "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n";
+            assert_eq!(ask(&mut viewer, unless), 412, "{path}");
+        }
+    }
+    // The origin's answer came a second after that date, by its own clock. So the date names one version.
+    let part = |viewer: &mut Plain, path: &str, date: &str| {
+        viewer.fetch_with(path, &format!("Range: bytes=0-9\r\nIf-Range: {date}\r\n")).status
+    };
+    assert_eq!(part(&mut viewer, "/kept0", old), 206);
+    assert_eq!(part(&mut viewer, "/kept0", later), 200, "another version");
+    assert_eq!(part(&mut viewer, "/kept1", future), 200, "it may have changed since");
+    server.finish();
+    let server = edge(&origin, cache.path(), "");
+    let mut viewer = Plain::connect(server.address);
+    let line = format!("Last-Modified: {old}");
+    assert_eq!(dated(&viewer.fetch("/kept0").head), [&line[..]], "after a restart");
+    assert_eq!(part(&mut viewer, "/kept0", old), 206);
+}
+
 /// The processes whose parent is `parent`.
 pub(crate) fn children(parent: u32) -> Vec<u32> {
     let numbers = std::fs::read_dir("/proc").unwrap().flatten();

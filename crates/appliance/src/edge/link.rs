@@ -455,6 +455,7 @@ mod tests {
             etag: "\"x\"".into(),
             content_type: None,
             modified: None,
+            is_date_strong: false,
             cache_control: None,
             fresh_ms: terms_ms.0,
             stale_ms: terms_ms.1,
@@ -497,8 +498,8 @@ mod tests {
     #[test]
     fn a_helper_that_cannot_begin_keeps_nobody_waiting_and_the_next_one_is_asked() {
         let (link, helper) = link();
-        assert_eq!(status(&link, "/a"), None);
         let pass = || link.pass("/a".into(), IpAddr::from([192, 0, 2, 1]));
+        assert_eq!(status(&link, "/a"), None);
         let said = "objects is a file".to_owned();
         line::send(&helper, &EdgeTold::CannotBegin { said }, None).unwrap();
         until("the helper to be missed", || link.trouble().is_some());

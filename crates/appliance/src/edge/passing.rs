@@ -193,6 +193,7 @@ mod tests {
             etag: "\"x\"".into(),
             content_type: None,
             modified: None,
+            is_date_strong: false,
             cache_control: None,
             fresh_ms: 0,
             stale_ms: 0,

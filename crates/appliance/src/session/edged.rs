@@ -91,8 +91,7 @@ fn respond(
     let entity = Entity {
         size_bytes: described.size,
         modified_unix_seconds: described.modified,
-        // Whether the origin's date is, nobody knows; its tag is.
-        date_is_strong: false,
+        date_is_strong: described.is_date_strong,
         etag: &described.etag,
         content_type: described.content_type.as_deref().unwrap_or_else(|| http::content_type(path)),
         age_seconds: Some(cached.age(reactor::now()).as_secs()),

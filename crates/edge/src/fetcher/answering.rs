@@ -149,7 +149,12 @@ fn still(known: &Stored, mut header: HeaderMap) -> Result<(), Refused> {
     keep(&mut header, CACHE_CONTROL, before.cache_control.as_deref());
     match terms(&header) {
         Ok(now) if now.etag == before.etag => {
-            let Terms { content_type, modified, .. } = before;
+            let content_type = before.content_type;
+            let (modified, is_date_strong) = match now.modified {
+                Some(_) => (now.modified, now.is_date_strong),
+                None => (before.modified, before.is_date_strong),
+            };
+            let now = Terms { content_type, modified, is_date_strong, ..now };
             // It may have to be written down, and a slow disk must not keep other objects from being asked for.
             block_in_place(|| known.renew(now));
             Ok(())
@@ -184,6 +189,7 @@ fn described(object: &Stored, is_stale: bool) -> Described {
         etag: object.etag.clone(),
         content_type: said.terms.content_type.clone(),
         modified: said.terms.modified,
+        is_date_strong: said.terms.is_date_strong,
         cache_control: said.terms.cache_control.clone(),
         fresh_ms: fresh.as_millis() as u64,
         stale_ms: stale.as_millis() as u64,

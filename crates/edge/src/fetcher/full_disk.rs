@@ -146,6 +146,7 @@ mod tests {
             etag: "\"v1\"".into(),
             content_type: None,
             modified: None,
+            is_date_strong: false,
             cache_control: None,
             age: Duration::ZERO,
             fresh: Duration::from_secs(60),

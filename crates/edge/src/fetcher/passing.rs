@@ -129,6 +129,7 @@ impl Helper {
             etag: format!("\"{:032x}\"", fastrand::u128(..)),
             content_type,
             modified,
+            is_date_strong: false,
             cache_control: Some("no-store".into()),
             fresh_ms: 0,
             stale_ms: 0,

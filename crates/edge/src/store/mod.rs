@@ -352,6 +352,7 @@ mod tests {
             etag: "\"v1\"".into(),
             content_type: Some("video/mp4".into()),
             modified: Some(5),
+            is_date_strong: false,
             cache_control: None,
             age: Duration::ZERO,
             fresh: Duration::from_secs(60),

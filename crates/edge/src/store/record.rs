@@ -34,6 +34,8 @@ pub(super) struct Header {
     etag: String,
     content_type: Option<String>,
     modified: Option<u64>,
+    #[serde(default)]
+    is_date_strong: bool,
     cache_control: Option<String>,
     fresh_seconds: u64,
     stale_seconds: u64,
@@ -44,13 +46,14 @@ pub(super) struct Header {
 impl Header {
     pub(super) fn new(path: &str, size: u64, terms: &Terms) -> Self {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let Terms { etag, content_type, modified, cache_control, fresh, stale, .. } = terms.clone();
+        let Terms { etag, content_type, cache_control, fresh, stale, .. } = terms.clone();
         Self {
             path: path.to_owned(),
             size,
             etag,
             content_type,
-            modified,
+            modified: terms.modified,
+            is_date_strong: terms.is_date_strong,
             cache_control,
             fresh_seconds: fresh.as_secs(),
             stale_seconds: stale.as_secs(),
@@ -86,6 +89,7 @@ impl Header {
             etag: self.etag,
             content_type: self.content_type,
             modified: self.modified,
+            is_date_strong: self.is_date_strong,
             cache_control: self.cache_control,
             age: Duration::ZERO,
             fresh: Duration::from_secs(self.fresh_seconds),
@@ -167,6 +171,7 @@ mod tests {
             etag: "\"v1\"".into(),
             content_type: None,
             modified: None,
+            is_date_strong: false,
             cache_control: Some(cache_control.into()),
             age: Duration::ZERO,
             fresh: Duration::from_secs(fresh),
@@ -221,6 +226,7 @@ mod tests {
             etag: "\"v1\"".into(),
             content_type: None,
             modified: None,
+            is_date_strong: false,
             cache_control: Some("max-age=5".into()),
             age: Duration::ZERO,
             fresh: Duration::from_secs(5),
