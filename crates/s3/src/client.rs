@@ -314,3 +314,34 @@ pub(crate) async fn body(
         bytes.extend_from_slice(&chunk);
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/s3_server/mod.rs"]
+#[allow(dead_code, reason = "the tests in tests/ use the rest")]
+mod s3_server;
+
+#[cfg(test)]
+mod tests {
+    use super::s3_server::S3Server;
+    use super::*;
+    use std::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_server_that_wants_the_bucket_in_its_host_name_takes_signed_requests() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("its own address");
+        let domain = format!("s3.example:{}", address.port());
+        let server = S3Server::start_at(listener, folder.path(), Some(&domain)).await;
+        let place = |style| format!("s3://films/hd?endpoint=http://{domain}{style}");
+        let open = |address: &str| S3Bucket::open_with(address, |name| server.variable(name));
+        let mut bucket = open(&place("&addressing_style=virtual")).expect("an address");
+        // No name server knows it.
+        let http = outbound(None).expect("a client").no_proxy();
+        let http = http.resolve("films.s3.example", address);
+        bucket.http = http.build().expect("a client");
+        bucket.put("a b", Bytes::from_static(b"film")).await.expect("written");
+        assert_eq!(std::fs::read(folder.path().join("films/hd/a b")).expect("there"), b"film");
+        assert_eq!(bucket.get("a b", 10).await, Ok(Bytes::from_static(b"film")));
+    }
+}

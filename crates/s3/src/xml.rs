@@ -21,11 +21,44 @@ pub(crate) fn elements<'x>(xml: &'x str, name: &str) -> Vec<&'x str> {
         .collect()
 }
 
-fn unescaped(text: &str) -> String {
-    let table = [("&quot;", "\""), ("&#34;", "\""), ("&apos;", "'"), ("&lt;", "<"), ("&gt;", ">")];
-    let text = table.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-    // Last, or "&amp;lt;" would become "<".
-    text.replace("&amp;", "&")
+/// Replaces references by what they stand for (XML 1.0 sections 4.1 and 4.6). What is no reference stays as it is.
+fn unescaped(mut text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    while let Some((before, rest)) = text.split_once('&') {
+        plain.push_str(before);
+        text = match rest.split_once(';').and_then(|(name, rest)| Some((referred(name)?, rest))) {
+            Some((character, rest)) => {
+                plain.push(character);
+                rest
+            }
+            None => {
+                plain.push('&');
+                rest
+            }
+        };
+    }
+    plain.push_str(text);
+    plain
+}
+
+/// The character that `&name;` stands for: one of the five that have names in any document, or one by its number.
+fn referred(name: &str) -> Option<char> {
+    let number = match name {
+        "quot" => return Some('"'),
+        "apos" => return Some('\''),
+        "lt" => return Some('<'),
+        "gt" => return Some('>'),
+        "amp" => return Some('&'),
+        _ => name.strip_prefix('#')?,
+    };
+    let (digits, radix) = match number.strip_prefix('x') {
+        Some(digits) => (digits, 16),
+        None => (number, 10),
+    };
+    // `from_str_radix` would take a sign as well.
+    let is_number = digits.chars().all(|digit| digit.is_digit(radix));
+    let code = u32::from_str_radix(digits, radix).ok().filter(|_| is_number)?;
+    char::from_u32(code).filter(|character| *character != '\0')
 }
 
 /// `text` as the text of an element.
@@ -47,5 +80,23 @@ mod tests {
         assert_eq!(element(xml, "None"), None);
         assert_eq!(element("<Part>cut", "Part"), None);
         assert_eq!(unescaped(&escaped("a<b>&\"c\"")), "a<b>&\"c\"");
+    }
+
+    #[test]
+    fn references_by_number_are_read_and_what_is_none_stays() {
+        for (text, plain) in [
+            ("&#39;a&#34;", "'a\""),
+            ("&#x27;a&#x2F;&#xe9;", "'a/é"),
+            ("a&#38;lt;", "a&lt;"),
+            ("&amp;#39;", "&#39;"),
+            ("&#128512;&#x1F600;", "😀😀"),
+            ("&#13;&#10;", "\r\n"),
+            ("&#; &#x; &#+39; &#-1; &#0;", "&#; &#x; &#+39; &#-1; &#0;"),
+            ("&#xD800; &#1114112; &#99999999999;", "&#xD800; &#1114112; &#99999999999;"),
+            ("a & b; &unknown; &", "a & b; &unknown; &"),
+            ("&&lt;", "&<"),
+        ] {
+            assert_eq!(unescaped(text), plain, "{text}");
+        }
     }
 }

@@ -66,7 +66,7 @@ async fn a_server_that_comes_back_within_the_tries_is_not_noticed() {
     assert!(matches!(&error, S3Error::Unavailable(text) if !text.contains("X-Amz")), "{error}");
 
     let (written, ()) = tokio::join!(bucket.put("a", bytes(10)), async {
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        server.turned_away().await;
         server.be_deaf(false);
     });
     assert_eq!(written, Ok(()));

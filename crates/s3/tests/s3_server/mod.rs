@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use s3s::auth::SimpleAuth;
+use s3s::host::SingleDomain;
 use s3s::service::S3ServiceBuilder;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -19,6 +20,7 @@ pub(crate) struct S3Server {
     endpoint: String,
     deaf: Arc<AtomicBool>,
     closing: Arc<Notify>,
+    turned_away: Arc<Notify>,
 }
 
 impl S3Server {
@@ -30,19 +32,33 @@ impl S3Server {
 
     /// As [`Self::start`], with a listener of the caller's.
     pub(crate) async fn start_on(listener: std::net::TcpListener, folder: &Path) -> Self {
+        Self::start_at(listener, folder, None).await
+    }
+
+    /// As [`Self::start_on`]. Buckets are in front of the host name `domain`, if there is one.
+    pub(crate) async fn start_at(
+        listener: std::net::TcpListener,
+        folder: &Path,
+        domain: Option<&str>,
+    ) -> Self {
         std::fs::create_dir_all(folder.join("films")).expect("a folder for the bucket");
         let mut service = S3ServiceBuilder::new(s3s_fs::FileSystem::new(folder).expect("a folder"));
         service.set_auth(SimpleAuth::from_single(KEY, SECRET));
+        if let Some(domain) = domain {
+            service.set_host(SingleDomain::new(domain).expect("a domain"));
+        }
         let service = service.build().into_shared();
         listener.set_nonblocking(true).expect("a socket");
         let listener = TcpListener::from_std(listener).expect("a listener");
         let endpoint = format!("http://{}", listener.local_addr().expect("its own address"));
         let deaf = Arc::new(AtomicBool::new(false));
         let closing = Arc::new(Notify::new());
-        let (is_deaf, close) = (deaf.clone(), closing.clone());
+        let turned_away = Arc::new(Notify::new());
+        let (is_deaf, close, turning_away) = (deaf.clone(), closing.clone(), turned_away.clone());
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 if is_deaf.load(Ordering::Relaxed) {
+                    turning_away.notify_waiters();
                     continue; // the connection closes
                 }
                 let (service, close) = (service.clone(), close.clone());
@@ -55,7 +71,12 @@ impl S3Server {
                 });
             }
         });
-        Self { endpoint, deaf, closing }
+        Self { endpoint, deaf, closing, turned_away }
+    }
+
+    /// Waits until the next connection is closed because the server is deaf.
+    pub(crate) async fn turned_away(&self) {
+        self.turned_away.notified().await;
     }
 
     /// All connections are closed, and new ones at once from now on; or they are taken again.
