@@ -4,7 +4,7 @@ use crate::files::{PRIVATE, account_file};
 use crate::http_client::AcmeHttp;
 use crate::obtain::NotObtained;
 use crate::{AcmeOptions, AcmeTrouble};
-use instant_acme::{Account, AccountCredentials, NewAccount};
+use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
 use serde::{Deserialize, Serialize};
 use std::io;
 use zeroize::Zeroizing;
@@ -17,16 +17,28 @@ const BYTES_MAX: u32 = 64 << 10;
 struct Kept {
     /// The authority that it is with.
     directory: String,
+    /// The account elsewhere that it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    external_key_id: Option<String>,
     credentials: AccountCredentials,
 }
 
-/// The account that is kept, if it is with the configured authority; else a new one.
+/// The account that is kept, if it is with the configured authority and bound to the configured account there; else a new one.
 ///
 /// # Errors
 /// If the authority has none for us, or it cannot be kept.
-pub(crate) async fn open(options: &AcmeOptions, http: &AcmeHttp) -> Result<Account, NotObtained> {
+pub(crate) async fn open(
+    options: &AcmeOptions,
+    binding: Option<&ExternalAccountKey>,
+    http: &AcmeHttp,
+) -> Result<Account, NotObtained> {
     let builder = Account::builder_with_http(Box::new(http.clone()));
-    if let Some(kept) = read(options).filter(|kept| kept.directory == options.directory) {
+    let external = options.external_account.as_ref();
+    let external_key_id = external.map(|external| external.key_id.clone());
+    let is_it = |kept: &Kept| {
+        kept.directory == options.directory && kept.external_key_id == external_key_id
+    };
+    if let Some(kept) = read(options).filter(is_it) {
         return Ok(builder.from_credentials(kept.credentials).await?);
     }
     let contact = options.contact.as_ref().map(|address| format!("mailto:{address}"));
@@ -38,9 +50,9 @@ pub(crate) async fn open(options: &AcmeOptions, http: &AcmeHttp) -> Result<Accou
         only_return_existing: false,
     };
     let directory = options.directory.clone();
-    let (account, credentials) = builder.create(&wanted, directory.clone(), None).await?;
+    let (account, credentials) = builder.create(&wanted, directory.clone(), binding).await?;
     let path = account_file(&options.state);
-    serde_json::to_vec(&Kept { directory, credentials })
+    serde_json::to_vec(&Kept { directory, external_key_id, credentials })
         .map_err(io::Error::other)
         .and_then(|text| smallfile::replace(&path, &Zeroizing::new(text), PRIVATE))
         .map_err(|error| {

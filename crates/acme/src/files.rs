@@ -3,6 +3,7 @@
 //! The chain and its key are one file, which is replaced by rename: whoever reads it reads a pair. It has a folder of its own, which the server
 //! may read; the account, which it may not read, has another one. The server grants itself no more than that.
 
+use crate::AcmeKeyType;
 use crate::schedule::Lifetime;
 use rustix::fs::{FlockOperation, flock};
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -85,6 +86,8 @@ pub(crate) struct HeldCertificate {
     pub(crate) lifetime: Lifetime,
     /// The names that it is for, in lower case.
     pub(crate) names: BTreeSet<String>,
+    /// The kind of its key, if that can be chosen.
+    pub(crate) key_type: Option<AcmeKeyType>,
     pub(crate) der: CertificateDer<'static>,
 }
 
@@ -135,8 +138,8 @@ fn check_pair(chain: &[u8], key: &[u8]) -> io::Result<HeldCertificate> {
         begins: seconds(validity.not_before.timestamp()),
         ends: seconds(validity.not_after.timestamp()),
     };
-    let names = names_of(&parsed);
-    Ok(HeldCertificate { lifetime, names, der })
+    let (names, key_type) = (names_of(&parsed), AcmeKeyType::of(&parsed));
+    Ok(HeldCertificate { lifetime, names, key_type, der })
 }
 
 fn names_of(certificate: &X509Certificate<'_>) -> BTreeSet<String> {

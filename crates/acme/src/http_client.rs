@@ -1,11 +1,12 @@
 //! How the ACME client reaches its authority: by the HTTP client that this program has anyway.
 
+use crate::chain::{ChainAnswer, alternates};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use http_messages::{Request, Response};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use reqwest::Client;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LINK, RETRY_AFTER};
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
@@ -34,6 +35,7 @@ pub(crate) struct LastAnswer {
 pub(crate) struct AcmeHttp {
     client: Client,
     last: Arc<Mutex<LastAnswer>>,
+    last_chain: Arc<Mutex<Option<ChainAnswer>>>,
 }
 
 impl AcmeHttp {
@@ -50,7 +52,7 @@ impl AcmeHttp {
             .no_proxy()
             .build()
             .map_err(|error| s3::with_causes(&error))?;
-        Ok(Self { client, last: Arc::default() })
+        Ok(Self { client, last: Arc::default(), last_chain: Arc::default() })
     }
 
     /// What the last answer said; nothing if there was none since the last call.
@@ -60,6 +62,15 @@ impl AcmeHttp {
 
     fn note(&self, last: LastAnswer) {
         *self.last.lock().expect("no holder of this lock can panic") = last;
+    }
+
+    /// The last chain that the authority sent, once.
+    pub(crate) fn take_chain(&self) -> Option<ChainAnswer> {
+        self.last_chain.lock().expect("no holder of this lock can panic").take()
+    }
+
+    fn note_chain(&self, answer: ChainAnswer) {
+        *self.last_chain.lock().expect("no holder of this lock can panic") = Some(answer);
     }
 
     async fn ask(self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Error> {
@@ -83,6 +94,10 @@ impl AcmeHttp {
             }
             text.extend_from_slice(&chunk);
         }
+        if is_chain(answer.headers()) && answer.status().is_success() {
+            let chain = String::from_utf8_lossy(&text).into_owned();
+            self.note_chain(ChainAnswer { chain, alternates: alternates_of(&answer) });
+        }
         Ok(BytesResponse { parts: response.into_parts().0, body: Box::new(Bytes::from(text)) })
     }
 }
@@ -94,6 +109,19 @@ impl HttpClient for AcmeHttp {
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
         Box::pin(self.clone().ask(request))
     }
+}
+
+/// Whether an answer is a chain of certificates (RFC 8555 section 9.1).
+fn is_chain(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("application/pem-certificate-chain"))
+}
+
+/// Where other chains for the same certificate are.
+fn alternates_of(answer: &reqwest::Response) -> Vec<String> {
+    let links = answer.headers().get_all(LINK).iter().filter_map(|value| value.to_str().ok());
+    let addresses = links.flat_map(alternates);
+    addresses.filter_map(|address| Some(answer.url().join(address).ok()?.into())).collect()
 }
 
 fn other(error: reqwest::Error) -> Error {

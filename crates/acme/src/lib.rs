@@ -14,15 +14,20 @@
 //! Read first: [`schedule`], then [`renewing`].
 
 mod account;
+mod chain;
 mod challenges;
 pub mod contract;
+pub mod external;
 pub mod files;
 mod hook;
 mod http_client;
+mod key_type;
 mod obtain;
 mod proving;
 pub mod renewing;
 pub mod schedule;
 
 pub use contract::{AcmeNews, AcmePacket, AcmeProof, AcmeProving, AcmeTold, AcmeTrouble};
+pub use external::AcmeExternalAccount;
+pub use key_type::AcmeKeyType;
 pub use renewing::AcmeOptions;

@@ -2,13 +2,13 @@
 
 use crate::challenges::{Challenged, Challenges};
 use crate::hook::TxtRecord;
-use crate::http_client::LastAnswer;
-use crate::{AcmeOptions, AcmeProof, AcmeTrouble};
+use crate::http_client::{AcmeHttp, LastAnswer};
+use crate::{AcmeKeyType, AcmeOptions, AcmeProof, AcmeTrouble, chain};
 use instant_acme::{
     Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error,
     Identifier, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
-use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256};
+use rcgen::{CertificateParams, DistinguishedName};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
@@ -38,6 +38,13 @@ impl NotObtained {
     pub(crate) fn judge(&self, last: LastAnswer) -> (AcmeTrouble, String) {
         match self {
             Self::Told(why, said) => (*why, said.clone()),
+            Self::Authority(Error::Api(problem)) if kind(problem) == "externalAccountRequired" => {
+                let said = format!(
+                    "{}; set tls.acme.eab_key_id and tls.acme.eab_key_file to what it gives its customers",
+                    words(problem)
+                );
+                (AcmeTrouble::Account, said)
+            }
             Self::Authority(Error::Api(problem)) => (meaning(problem), words(problem)),
             Self::Authority(Error::Timeout(_)) => {
                 (AcmeTrouble::Unreachable, "the authority does not come to an end".into())
@@ -93,6 +100,8 @@ pub(crate) struct Obtained {
     pub(crate) key: Zeroizing<String>,
     /// What the hook left in DNS, if it failed to take it out.
     pub(crate) left: Option<NotObtained>,
+    /// What the operator should know about the chain.
+    pub(crate) said: Option<String>,
 }
 
 /// Orders a certificate for all configured names. `replaces` names the one that it takes the place of.
@@ -102,6 +111,7 @@ pub(crate) struct Obtained {
 pub(crate) async fn obtain(
     account: &Account,
     options: &AcmeOptions,
+    http: &AcmeHttp,
     challenges: &Challenges,
     replaces: Option<CertificateIdentifier<'static>>,
 ) -> Result<Obtained, NotObtained> {
@@ -118,18 +128,22 @@ pub(crate) async fn obtain(
         left = challenges.withdraw(challenged).await.err().or(left);
     }
     authorized?;
-    let (key, request) = request(&options.domains).map_err(|error| {
+    let (key, request) = request(&options.domains, options.key_type).map_err(|error| {
         let said = format!("cannot make a certificate request: {error}");
         NotObtained::Told(AcmeTrouble::Rejected, said)
     })?;
     order.finalize_csr(&request).await?;
-    let chain = order.poll_certificate(&PATIENCE).await?;
-    Ok(Obtained { chain, key, left })
+    let first = order.poll_certificate(&PATIENCE).await?;
+    let (chain, said) = chain::choose(first, account, http, options).await;
+    Ok(Obtained { chain, key, left, said })
 }
 
 /// A new key, and the request for its certificate, DER.
-fn request(names: &[String]) -> Result<(Zeroizing<String>, Vec<u8>), rcgen::Error> {
-    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+fn request(
+    names: &[String],
+    kind: AcmeKeyType,
+) -> Result<(Zeroizing<String>, Vec<u8>), rcgen::Error> {
+    let key = kind.generate()?;
     let mut parameters = CertificateParams::new(names)?;
     parameters.distinguished_name = DistinguishedName::new();
     let request = parameters.serialize_request(&key)?;

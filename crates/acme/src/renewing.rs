@@ -6,10 +6,13 @@ use crate::http_client::AcmeHttp;
 use crate::obtain::{NotObtained, Obtained, obtain};
 use crate::proving::AtServer;
 use crate::schedule::{Lifetime, NextStep, Schedule};
-use crate::{AcmeNews, AcmePacket, AcmeProving, AcmeTold, AcmeTrouble, account};
+use crate::{
+    AcmeExternalAccount, AcmeKeyType, AcmeNews, AcmePacket, AcmeProving, AcmeTold, AcmeTrouble,
+    account,
+};
 use edge::sandbox::{self, Confined, HelperNeeds};
 use edge::{keeper, line};
-use instant_acme::{Account, CertificateIdentifier, Error};
+use instant_acme::{Account, CertificateIdentifier, Error, ExternalAccountKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io;
@@ -44,6 +47,15 @@ pub struct AcmeOptions {
     pub directory: String,
     /// The certificates by which the authority's own is trusted, PEM; by default, those that the system trusts.
     pub roots: Option<PathBuf>,
+    /// The account elsewhere that a new account is bound to.
+    #[serde(default)]
+    pub external_account: Option<AcmeExternalAccount>,
+    /// The kind of the certificate's key.
+    #[serde(default)]
+    pub key_type: AcmeKeyType,
+    /// The common name of the root at which the chain should end, if the authority offers several.
+    #[serde(default)]
+    pub preferred_chain: Option<String>,
     /// Where the authority looks for answers over HTTP.
     pub listen: SocketAddr,
     /// Whether the helper's standard output is a listener there. Then nobody is refused while one helper follows another.
@@ -89,6 +101,8 @@ struct Helper {
     http: AcmeHttp,
     challenges: Challenges,
     account: Option<Account>,
+    /// What a new account is bound to.
+    binding: Option<ExternalAccountKey>,
     /// Whether the authority wants to know which certificate is replaced.
     is_replaceable: bool,
     is_listening: bool,
@@ -113,6 +127,7 @@ pub fn run(options: AcmeOptions, socket: OwnedFd) -> io::Result<()> {
     let _lock = files::lock(&options.state)?;
     let http = AcmeHttp::new(&options.directory, options.roots.as_deref());
     let http = http.map_err(io::Error::other)?;
+    let binding = options.external_account.as_ref().map(AcmeExternalAccount::key).transpose()?;
     // What is needed only once is open, and the one thread beside this only waits.
     let confined = confine(&options);
     if let Some(lacks) = &confined.lacks {
@@ -123,7 +138,8 @@ pub fn run(options: AcmeOptions, socket: OwnedFd) -> io::Result<()> {
         true => Some(AtServer::new(socket.try_clone()?, answered)),
         false => None,
     };
-    runtime.block_on(Helper::new(options, socket, http, confined, is_gone, at_server).live())
+    let helper = Helper::new(options, socket, http, confined, is_gone, at_server);
+    runtime.block_on(Helper { binding, ..helper }.live())
 }
 
 fn confine(options: &AcmeOptions) -> Confined {
@@ -187,7 +203,15 @@ impl Helper {
             "if all is well, it is there {takes}; until then, viewers get a self-signed one"
         );
         let (held, at_first) = match files::read_certificate(&options.state) {
-            Ok(Some(held)) if covers(&held.names, &options.domains) => (Some(held), String::new()),
+            Ok(Some(held))
+                if covers(&held.names, &options.domains)
+                    && held.key_type.is_none_or(|kind| kind == options.key_type) =>
+            {
+                (Some(held), String::new())
+            }
+            Ok(Some(held)) if covers(&held.names, &options.domains) => {
+                (None, format!("{asking}; the one in use has another kind of key"))
+            }
             Ok(Some(held)) => {
                 let names = in_a_sentence(held.names.iter());
                 (None, format!("{asking}; the one in use is for {names}"))
@@ -210,6 +234,7 @@ impl Helper {
             http,
             challenges,
             account: None,
+            binding: None,
             is_replaceable: false,
             is_listening: false,
             is_gone,
@@ -271,7 +296,7 @@ impl Helper {
         if let Some(account) = &self.account {
             return Ok(account.clone());
         }
-        let account = account::open(&self.options, &self.http).await?;
+        let account = account::open(&self.options, self.binding.as_ref(), &self.http).await?;
         self.account = Some(account.clone());
         Ok(account)
     }
@@ -309,8 +334,9 @@ impl Helper {
         let replaced = self.held.as_ref().filter(|_| self.is_replaceable);
         let replaced = replaced.and_then(|held| CertificateIdentifier::try_from(&held.der).ok());
         let replaced = replaced.map(CertificateIdentifier::into_owned);
-        let obtained = obtain(&account, &self.options, &self.challenges, replaced).await?;
-        let Obtained { chain, key, left } = obtained;
+        let (options, http) = (&self.options, &self.http);
+        let obtained = obtain(&account, options, http, &self.challenges, replaced).await?;
+        let Obtained { chain, key, left, said } = obtained;
         let held = files::keep_certificate(&self.options.state, &chain, &key).map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::InvalidData => AcmeTrouble::Malformed,
@@ -318,6 +344,10 @@ impl Helper {
             };
             NotObtained::Told(why, format!("cannot keep the new certificate: {error}"))
         })?;
+        if let Some(said) = said {
+            // If the server is gone, this process ends anyway.
+            let _ = self.tell(AcmeNews::Planned, &AcmeTold::shortened(&said));
+        }
         if let Some(NotObtained::Told(_, said)) = left {
             let said = format!("a record is left in DNS: {}", AcmeTold::shortened(&said));
             // If the server is gone, this process ends anyway.

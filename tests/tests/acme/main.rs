@@ -1,5 +1,6 @@
 //! Certificates by ACME (`[tls.acme]`): the real program before a real authority ([`pebble`]), and before one that misbehaves ([`faults`]).
 
+mod customers;
 mod faults;
 mod pebble;
 

@@ -2,6 +2,7 @@
 
 use fullbore_tests::{Plain, tool, until};
 use rcgen::{CertificateParams, KeyPair, SanType};
+use std::collections::HashMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -35,10 +36,16 @@ impl Pebble {
     /// As [`Self::if_here`], of one that waits up to so many seconds before it looks at a challenge.
     pub(crate) fn if_here_and_waits(seconds: u32) -> Option<Self> {
         let wanted = [("pebble", "pebble"), ("pebble-challtestsrv", "pebble"), ("curl", "curl")];
-        tool::are_here(&wanted).then(|| Self::start(seconds))
+        tool::are_here(&wanted).then(|| Self::start(seconds, None))
     }
 
-    fn start(waits_seconds: u32) -> Self {
+    /// As [`Self::if_here`], of one that takes only accounts bound to this key, given by its name and in base64.
+    pub(crate) fn if_here_and_binds(key: (&str, &str)) -> Option<Self> {
+        let wanted = [("pebble", "pebble"), ("pebble-challtestsrv", "pebble"), ("curl", "curl")];
+        tool::are_here(&wanted).then(|| Self::start(0, Some(key)))
+    }
+
+    fn start(waits_seconds: u32, binds_to: Option<(&str, &str)>) -> Self {
         // No connection gets such a port.
         static NEXT: AtomicU16 = AtomicU16::new(22_000);
         let first_port = NEXT.fetch_add(PORTS, Ordering::Relaxed);
@@ -53,7 +60,8 @@ impl Pebble {
             "httpPort": pebble.at(HTTP).port(),
             "tlsPort": pebble.at(HTTPS).port(),
             "ocspResponderURL": "",
-            "externalAccountBindingRequired": false,
+            "externalAccountBindingRequired": binds_to.is_some(),
+            "externalAccountMACKeys": binds_to.into_iter().collect::<HashMap<_, _>>(),
         } });
         fs::write(pebble.file("config.json"), config.to_string()).unwrap();
         pebble.run_names();
@@ -65,6 +73,8 @@ impl Pebble {
         let mut command = tool::command("pebble");
         command.arg("-config").arg(self.file("config.json"));
         command.args(["-dnsserver", &self.at(NAMES).to_string()]);
+        // Each certificate has two chains.
+        command.env("PEBBLE_ALTERNATE_ROOTS", "1");
         // It would wait up to 15 s before it looks at a challenge.
         match waits_seconds {
             0 => command.env("PEBBLE_VA_NOSLEEP", "1"),
@@ -132,10 +142,15 @@ impl Pebble {
 
     /// The certificate by which those that it issues are trusted, fetched from it.
     pub(crate) fn root(&self) -> PathBuf {
-        let root = self.file("root.pem");
+        self.root_of_chain(0)
+    }
+
+    /// As [`Self::root`], for the authority's first chain (0) or its second (1).
+    pub(crate) fn root_of_chain(&self, number: usize) -> PathBuf {
+        let root = self.file(&format!("root{number}.pem"));
         let mut curl = tool::command("curl");
         curl.args(["-fsS", "--cacert"]).arg(self.file("own.pem")).arg("-o").arg(&root);
-        let ran = tool::run(curl.arg(format!("https://{}/roots/0", self.at(MANAGEMENT))));
+        let ran = tool::run(curl.arg(format!("https://{}/roots/{number}", self.at(MANAGEMENT))));
         assert!(ran.success, "{}", ran.stderr);
         root
     }

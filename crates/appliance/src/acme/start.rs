@@ -47,6 +47,10 @@ impl StartingAcme {
         if let Some(roots) = &options.roots {
             smallfile::open(roots).map_err(cannot(roots))?;
         }
+        if let Some(external) = &options.external_account {
+            let file = &external.key_file;
+            acme::external::read_key(file).map_err(cannot(file))?;
+        }
         if let Some(hook) = &options.dns_hook {
             check_program(hook).map_err(cannot(hook))?;
         }

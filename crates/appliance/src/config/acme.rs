@@ -1,7 +1,7 @@
 //! Certificates by ACME: which names, from which authority, and how they are proved.
 
 use super::{Config, ConfigError, Tls};
-use acme::AcmeOptions;
+use acme::{AcmeExternalAccount, AcmeKeyType, AcmeOptions};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{PathBuf, absolute};
@@ -27,6 +27,18 @@ pub struct AcmeConfig {
     /// The certificates by which a private authority's own is trusted, PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roots: Option<PathBuf>,
+    /// The name of a key that the authority gives its customers, to which a new account is bound (RFC 8555 section 7.3.4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eab_key_id: Option<String>,
+    /// A file with that key, in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eab_key_file: Option<PathBuf>,
+    /// The kind of the certificate's key.
+    #[serde(default)]
+    pub key_type: AcmeKeyType,
+    /// The common name of the root at which the chain should end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred_chain: Option<String>,
     /// How the names are proved, if not in DNS.
     #[serde(default)]
     pub challenge: AcmeChallenge,
@@ -78,6 +90,13 @@ impl AcmeConfig {
             let wanted = "an address of mail, such as \"admin@example.org\", or leave it out";
             return Err(ConfigError::not_of_kind("tls.acme.contact", contact, wanted));
         }
+        if self.eab_key_id.is_some() != self.eab_key_file.is_some() {
+            let (named, missing) = match self.eab_key_id {
+                Some(_) => ("tls.acme.eab_key_id", "eab_key_file, a file with the key, as well"),
+                None => ("tls.acme.eab_key_file", "eab_key_id, the key's name, as well"),
+            };
+            return Err(ConfigError::not_of_kind(named, "alone", missing));
+        }
         if !is_directory(&self.directory) {
             let wanted = "the https:// address of an ACME directory, such as \
                           \"https://acme-v02.api.letsencrypt.org/directory\"";
@@ -124,6 +143,9 @@ impl AcmeConfig {
             contact: self.contact.clone(),
             directory: self.directory.clone(),
             roots: self.roots.clone(),
+            external_account: self.external_account(),
+            key_type: self.key_type,
+            preferred_chain: self.preferred_chain.clone(),
             listen: self.listen,
             has_listener: false,
             https_port: self.redirect_http.then_some(config.listen.port()),
@@ -133,6 +155,13 @@ impl AcmeConfig {
             state: config.state.clone(),
             is_confined: config.sandbox && self.dns_hook.is_none(),
         }
+    }
+}
+
+impl AcmeConfig {
+    fn external_account(&self) -> Option<AcmeExternalAccount> {
+        let (key_id, key_file) = (self.eab_key_id.clone()?, self.eab_key_file.clone()?);
+        Some(AcmeExternalAccount { key_id, key_file })
     }
 }
 
@@ -231,6 +260,8 @@ mod tests {
                 "such as \"https://",
             ),
             ("domains = [\"a.example\"]\nlisten = \"[::]:8443\"", "such as \"[::]:80\""),
+            ("domains = [\"a.example\"]\neab_key_id = \"k\"", "eab_key_file, a file"),
+            ("domains = [\"a.example\"]\neab_key_file = \"k\"", "eab_key_id, the key"),
         ] {
             let refused = refusal(text);
             assert!(refused.contains(said) && refused.contains("tls.acme."), "{text}: {refused}");
@@ -257,6 +288,9 @@ mod tests {
         let all = AcmeConfig {
             contact: Some(String::new()),
             roots: Some(PathBuf::new()),
+            eab_key_id: Some(String::new()),
+            eab_key_file: Some(PathBuf::new()),
+            preferred_chain: Some(String::new()),
             dns_hook: Some(PathBuf::new()),
             ..read("domains = [\"a.example\"]").tls.acme.unwrap()
         };
