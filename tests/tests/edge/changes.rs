@@ -2,11 +2,11 @@
 
 use crate::origin::{Manner, Origin};
 use crate::{MIB, edge};
-use fullbore_tests::bytes;
+use fullbore_tests::{bytes, until};
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tempfile::tempdir;
 
@@ -48,6 +48,15 @@ fn fetch(address: SocketAddr, path: &str, range: Option<(usize, usize)>) -> Got 
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let is_whole = body.len() == length;
     Got { status, version, start, bytes: body, is_whole }
+}
+
+/// Says that a test is over, however it ends.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
 }
 
 /// The length of a version, between one block and three.
@@ -121,31 +130,33 @@ fn a_version_that_ends_under_its_viewers_breaks_off_and_is_never_mixed() {
     origin.delay(Duration::from_millis(5));
     let server = edge(&origin, cache.path(), "--workers 2");
     let is_over = AtomicBool::new(false);
+    let (begun, whole) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let watch = || {
+        while !is_over.load(Relaxed) {
+            begun.fetch_add(1, Relaxed);
+            let got = fetch(server.address, "/film", None);
+            let Some(version) = got.version else { continue };
+            let expected = bytes(12 * MIB, version);
+            assert!(expected.starts_with(&got.bytes), "wrong bytes of {version}");
+            whole.fetch_add(usize::from(got.is_whole), Relaxed);
+        }
+    };
     std::thread::scope(|scope| {
-        let viewers: Vec<_> = (0..4)
-            .map(|_| {
-                scope.spawn(|| {
-                    let (mut whole, mut broken) = (0, 0);
-                    while !is_over.load(Ordering::Relaxed) {
-                        let got = fetch(server.address, "/film", None);
-                        let Some(version) = got.version else { continue };
-                        let expected = bytes(12 * MIB, version);
-                        assert!(expected.starts_with(&got.bytes), "wrong bytes of {version}");
-                        *if got.is_whole { &mut whole } else { &mut broken } += 1;
-                    }
-                    (whole, broken)
-                })
-            })
-            .collect();
+        // Also if this thread fails: the others would go on for ever.
+        let _ending = Ending(&is_over);
+        let viewers: Vec<_> = (0..4).map(|_| scope.spawn(watch)).collect();
         for version in 2..12 {
-            std::thread::sleep(Duration::from_millis(150));
+            // Each version ends under viewers who have begun with it.
+            let before = begun.load(Relaxed);
+            until("viewers to begin", || {
+                begun.load(Relaxed) > before + 1 || viewers.iter().any(|one| one.is_finished())
+            });
             origin.put("/film", version, 12 * MIB, lines);
         }
-        std::thread::sleep(Duration::from_millis(500));
-        is_over.store(true, Ordering::Relaxed);
-        let counts = viewers.into_iter().map(|viewer| viewer.join().unwrap());
-        let whole: u32 = counts.map(|(whole, _)| whole).sum();
-        assert!(whole > 0, "nobody was served whole");
+        let before = whole.load(Relaxed);
+        until("a viewer to be served whole", || {
+            whole.load(Relaxed) > before || viewers.iter().any(|one| one.is_finished())
+        });
     });
     assert_eq!(fetch(server.address, "/film", None).version, Some(11), "the newest in the end");
 }
