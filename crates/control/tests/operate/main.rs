@@ -14,4 +14,5 @@ mod restart;
 mod roles;
 mod routing;
 mod secured;
+mod slowhttp;
 mod titles;
