@@ -6,7 +6,7 @@ use std::time::Duration;
 use fleet::{
     Condition, Digest, FleetSnapshot, Heartbeat, HeldTitle, Inventory, Load, Name, NodeKind,
     NodePlace, NotMe, PublishedTitle, Receipt, ReceiptState, ServedAt, Sighting, Site, State,
-    SteeringPolicy, TitleDocument,
+    SteeringPolicy, TitleDocument, WatchCount, WatchReport,
 };
 
 use super::world::{WantedDrain, WantedNode, World};
@@ -494,6 +494,31 @@ fn no_node_weighs_more_by_its_own_word_than_four_times_what_is_usual() {
     fleet.want(at(3.0), |world| wanted(world, 0).is_revoked = true);
     let mut silent = Fleet::new(2);
     assert_eq!(weights_of(&mut silent, &[10_000]), [10_000, 0]);
+}
+
+#[test]
+fn a_ceiling_that_is_not_believed_lets_a_node_claim_sixteen_times_what_is_usual() {
+    let mut fleet = Fleet::new(5);
+    weights_of(&mut fleet, &[10_000, 0, 12_000, 8_000, u64::MAX]);
+    let said = |fleet: &mut Fleet, node: usize, number: u64, bytes: u64| {
+        let report = WatchReport {
+            version: 1,
+            node: node_name(node),
+            boot: "b1".to_owned(),
+            number,
+            seconds: 60,
+            titles: Vec::new(),
+            rest: WatchCount { starts: 1, bytes },
+        };
+        fleet.core.handle_watched(&node_name(node), &report, at(2.0))
+    };
+    // An hour at 160 kb/s is 72 MB, and at 10 kb/s it is 4.5 MB.
+    for node in [1, 4] {
+        assert_eq!(said(&mut fleet, node, 1, 73_000_000), Err(Unheard::OverCeiling));
+        assert_eq!(said(&mut fleet, node, 2, 71_000_000), Ok(()));
+    }
+    assert_eq!(said(&mut fleet, 0, 1, 5_000_000), Err(Unheard::OverCeiling));
+    assert_eq!(said(&mut fleet, 0, 2, 4_000_000), Ok(()));
 }
 
 #[test]
