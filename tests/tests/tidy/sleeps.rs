@@ -98,7 +98,11 @@ fn idle_sleeps(file: &File) -> Vec<usize> {
     let code = test_code(file);
     let (lines, text): (Vec<_>, Vec<_>) = (code.lines().collect(), file.text.lines().collect());
     let sleeping = lines.iter().enumerate().filter(|(_, line)| calls_sleep(line));
-    let idle = sleeping.filter(|(at, _)| {
+    let idle = sleeping.filter(|(at, line)| {
+        // An arm of `select!` that fails the test is a deadline.
+        if line.contains("=> panic!") {
+            return false;
+        }
         let is_polling = blocks_around(&lines, *at).into_iter().any(|above| polls(&lines, above));
         !is_polling && !has_reason(&text, *at)
     });
@@ -136,13 +140,14 @@ fn planted_sleeps_are_found() {
     let awhile =
         "fn awhile() {\n    while begun.elapsed() < SECOND {\n        sleep(STEP);\n    }\n}\n";
     let comes = "fn comes() {\n    for _ in 0..9 {\n        if here() {\n            return;\n        }\n        sleep(SECOND).await;\n    }\n}\n";
+    let fails = "fn fails() {\n    tokio::select! {\n        () = sleep(MINUTE) => panic!(\"late\"),\n        () = comes() => {}\n    }\n}\n";
     let because = "fn because() {\n    // sleeps: the file's time has steps of ten milliseconds\n    sleep(STEP);\n    // sleeps: so\n    sleep(STEP);\n}\n";
     let code = "fn main() {\n    sleep(SECOND);\n}\n";
     let files = [
         File::planted("crates/a/src/b.rs", &format!("{code}#[cfg(test)]\nmod tests {{\n}}\n")),
         File::planted("crates/a/src/c.rs", &format!("#[cfg(test)]\n{hopes}")),
         File::planted("crates/a/tests/d.rs", &format!("{polls}{comes}fn sleep(a: u8) {{\n}}\n")),
-        File::planted("crates/a/tests/e.rs", because),
+        File::planted("crates/a/tests/e.rs", &format!("{because}{fails}")),
         File::planted("crates/a/tests/f.rs", awhile),
         File::planted("crates/a/tests/timers.rs", hopes),
         File::planted("tests/tests/known.rs", hopes),
