@@ -115,6 +115,7 @@ impl Fleet {
             kind: NodeKind::Storage,
             node: None,
             host: None,
+            ceiling_bits_per_second: 0,
             made_unix_seconds: 1,
             expires_unix_seconds: 1_000,
             used: None,

@@ -39,6 +39,7 @@ async fn invitations_go_a_week_after_they_expired(engine: &Arc<dyn Engine>) {
             kind: NodeKind::Storage,
             node: None,
             host: None,
+            ceiling_bits_per_second: 0,
             made_unix_seconds: NOW,
             expires_unix_seconds: NOW + at * 60,
             used: None,

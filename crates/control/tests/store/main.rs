@@ -8,5 +8,6 @@ mod folder;
 mod forgetting;
 mod objects;
 mod restored;
+#[allow(dead_code, reason = "the client's own tests use the rest")]
 #[path = "../../../s3/tests/s3_server/mod.rs"]
 mod s3_server;

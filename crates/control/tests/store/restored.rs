@@ -100,6 +100,7 @@ fn invite(used: bool) -> InviteRecord {
         kind: NodeKind::Storage,
         node: None,
         host: None,
+        ceiling_bits_per_second: 0,
         made_unix_seconds: 1,
         expires_unix_seconds: 1000,
         used,
