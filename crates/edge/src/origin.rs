@@ -124,9 +124,15 @@ pub(crate) struct Found {
 
 /// What the origin says of a path.
 pub(crate) enum Verdict {
-    Found(Found),
+    Found(Box<Found>),
     /// It is still the version that was named. The terms are those of the answer, where it has any.
     NotModified(HeaderMap),
+}
+
+impl Verdict {
+    fn found(found: Found) -> Self {
+        Self::Found(Box::new(found))
+    }
 }
 
 /// A client that trusts those certificates that the system does, or those in the file that the environment names.
@@ -197,9 +203,9 @@ impl Origin {
                     _ => None,
                 };
                 let again = self.ask(path, range.as_ref(), None).await?;
-                found(again, range.unwrap_or(0..u64::MAX)).map(Verdict::Found)
+                found(again, range.unwrap_or(0..u64::MAX)).map(Verdict::found)
             }
-            _ => found(answer, range).map(Verdict::Found),
+            _ => found(answer, range).map(Verdict::found),
         }
     }
 

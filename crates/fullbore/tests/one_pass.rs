@@ -174,7 +174,7 @@ impl Serving {
         let request = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", pass.film);
         stream.write_all(request.as_bytes()).unwrap();
         let (mut chunk, mut taken, begun) = (vec![0; 32 << 10], 0, Instant::now());
-        // The head is a part of what the viewer takes, so its last bytes are those of the head's length before the film's end.
+        // The head counts as well, so the viewer leaves a few hundred bytes before the end of what it wants.
         while taken < pass.bytes {
             let bytes = stream.read(&mut chunk).unwrap();
             assert!(bytes > 0, "{} ended after {taken} bytes", pass.film);

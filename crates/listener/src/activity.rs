@@ -58,7 +58,7 @@ impl Activity {
             self.place.is_busy();
         }
         let open = OpenRequest(Arc::new(OpenInner(Arc::clone(self))));
-        Running { activity: Arc::clone(self), open: open }
+        Running { activity: Arc::clone(self), open }
     }
 
     /// A response makes progress.

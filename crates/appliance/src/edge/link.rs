@@ -525,7 +525,8 @@ mod tests {
         let ask = |number: u8| {
             let path = format!("/film{number}");
             let looked = link.look(&path, 0, Instant::now(), client(number));
-            looked.ok().expect("there is room for all of them")
+            let Ok(looked) = looked else { panic!("there is room for all of them") };
+            looked
         };
         let waiting: Vec<_> = (0..80).map(ask).collect();
         assert!(link.waiting() > 32, "{}", link.waiting());

@@ -126,10 +126,8 @@ impl Table {
                 Ok(cached) if cached.is_fresh(now) || is_new => {
                     return Some(Ok(Arc::clone(cached)));
                 }
-                Ok(cached) if is_absent || self.known.is_long() => {
-                    if cached.may_be_stale(now) {
-                        return Some(Ok(Arc::clone(cached)));
-                    }
+                Ok(cached) if (is_absent || self.known.is_long()) && cached.may_be_stale(now) => {
+                    return Some(Ok(Arc::clone(cached)));
                 }
                 Err(why) if answer.until > now || is_new => return Some(Err(*why)),
                 _ => {}

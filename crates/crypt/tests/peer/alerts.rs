@@ -179,7 +179,7 @@ fn fallback() -> Vec<u8> {
 #[test]
 fn a_fallback_to_tls12_is_inappropriate_where_tls13_is_offered() {
     for records in in_one_and_in_two(&fallback()) {
-        let (error, output) = last_words(&[records.clone()]);
+        let (error, output) = last_words(std::slice::from_ref(&records));
         let expected = (HandshakeError::InappropriateFallback, in_clear(INAPPROPRIATE_FALLBACK));
         assert_eq!((error, output), expected);
         let dir = tempfile::tempdir().unwrap();

@@ -73,7 +73,7 @@ impl Helper {
         let asked = self.try_again_with_slot(want, ask).await;
         let (why, said) = match asked {
             Ok((Verdict::Found(found), slot)) => {
-                let answer = self.found(path, found, known).await?;
+                let answer = self.found(path, *found, known).await?;
                 let slot = answer.body.is_some().then_some(slot);
                 return Ok(Answer { slot, ..answer });
             }

@@ -50,7 +50,8 @@ pub(crate) fn load_until(words: &str, urls: &[String], enough: impl Fn(&Ran) -> 
     let mut seconds = 1;
     loop {
         let ran = load(&format!("{words} --duration {seconds}s"), urls);
-        let did_nothing = ran.figures.is_object() && ran.number("requests") == 0.0;
+        let is_zero = |name: &&str| ran.figures.is_object() && ran.number(name) == 0.0;
+        let did_nothing = ["requests", "handshakes"].iter().all(is_zero);
         let ran = if did_nothing { ran } else { ran.clean() };
         if !did_nothing && enough(&ran) {
             return ran;

@@ -22,8 +22,11 @@ const INVENTORY: &str = "PUT /machine/v1/inventory";
 const ROUTES: &str = "POST /machine/v1/routes";
 const WATCHED: &str = "PUT /machine/v1/watched";
 
+/// What it is called, and what the node does.
+type Attack = (&'static str, fn(&mut HostileNode));
+
 /// What it does, one after the other.
-pub(super) const ATTACKS: [(&str, fn(&mut HostileNode)); 9] = [
+pub(super) const ATTACKS: [Attack; 9] = [
     ("lies in each field of a heartbeat", HostileNode::lie),
     ("words in another node's name", HostileNode::forge),
     ("replays", HostileNode::replay),

@@ -5,8 +5,11 @@ use crate::house::Fleet;
 use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
+/// What it is called, and what the viewers do.
+type Attack = (&'static str, fn(&mut HostileViewers));
+
 /// What they do, one after the other.
-pub(super) const ATTACKS: [(&str, fn(&mut HostileViewers)); 6] = [
+pub(super) const ATTACKS: [Attack; 6] = [
     ("heads that trickle", HostileViewers::trickle),
     ("odd steering requests", HostileViewers::steer),
     ("odd titles and viewers", HostileViewers::ask),
