@@ -3,6 +3,7 @@
 mod ask;
 mod chain;
 mod fill;
+mod invite;
 mod placing;
 mod plan_report;
 mod replay;

@@ -118,9 +118,8 @@ impl Gateway {
         let signing = SigningKey::from_pkcs8(wishes.signing.reveal());
         let signing = signing.map_err(|error| GatewayError::Fleet(error.to_string()))?;
         let decisions_folder = state.path().join("decisions");
-        let decisions = DecisionLog::open(&decisions_folder, options.decisions_bytes_max);
-        let decisions =
-            decisions.map_err(|error| GatewayError::folder(&decisions_folder, &error))?;
+        let decisions = DecisionLog::open(&decisions_folder, options.decisions_bytes_max)
+            .map_err(|error| GatewayError::folder(&decisions_folder, &error))?;
         let mut core = Core::new(options.name.clone());
         match state.read_snapshot(&signing.public()) {
             Ok(None) => {}

@@ -7,17 +7,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use catalog::TitlePath;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use control::client::{ApiClient, OperatorAccess};
 use control::gateway::{self, Publication};
 use fleet::{Announced, BadOrigin, Name, Prefix};
 use serde_json::{Value, json};
 
 use super::chain::read_chain;
+use super::invite::Invite;
 use super::{Failed, fill, placing, plan_report, replay, report};
 use crate::bad_value::{self, BadValue};
-use crate::host::Host;
-use crate::join::Gbps;
 use crate::load::Time;
 
 /// Where the gateway is, and who asks.
@@ -55,37 +54,7 @@ pub(super) struct At {
 #[derive(Subcommand)]
 pub(super) enum Ask {
     /// Print a command that lets one box join the fleet, once
-    Invite {
-        /// Cluster that the box joins
-        #[arg(long)]
-        cluster: Name,
-        /// Site of the cluster; makes the cluster, and the site, if they are not there yet
-        #[arg(long)]
-        site: Option<Name>,
-        /// Region of the site, if the site is made
-        #[arg(long, requires = "site")]
-        region: Option<Name>,
-        /// Rack of the box, if the site has several
-        #[arg(long)]
-        rack: Option<Name>,
-        /// Only name that the box may take [default: any]
-        #[arg(long)]
-        node: Option<Name>,
-        /// Only host that the box may have [default: any that no other machine of the fleet has]
-        #[arg(long)]
-        host: Option<Host>,
-        /// What the box is built for
-        #[arg(long, default_value = "storage")]
-        kind: KindArg,
-        /// Most that the box may send, in Gb/s [default: what it says, within bounds]
-        #[arg(long, value_name = "GBPS")]
-        ceiling: Option<Gbps>,
-        /// How long the invitation holds, such as 90m or 24h
-        #[arg(long, value_name = "TIME", default_value = "24h")]
-        expires: Time,
-        #[command(flatten)]
-        at: At,
-    },
+    Invite(Invite),
     /// Take a node out of the fleet for good: its certificate is worth nothing any more
     Revoke {
         /// Its name, which no other node gets again
@@ -351,16 +320,6 @@ pub(super) enum CertificatesVerb {
     },
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum KindArg {
-    /// Many disks
-    Storage,
-    /// Flash
-    Flash,
-    /// Some of each, for a site of its own
-    Global,
-}
-
 /// So many copies at a place: `europe=2`.
 #[derive(Clone)]
 pub(super) struct CopiesAt(pub(super) Name, pub(super) NonZeroU16);
@@ -373,16 +332,6 @@ impl FromStr for CopiesAt {
         let read =
             parts.and_then(|(name, copies)| Some(Self(name.parse().ok()?, copies.parse().ok()?)));
         read.ok_or_else(|| BadValue::new(text, "a name and a number of copies, such as europe=2"))
-    }
-}
-
-impl KindArg {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Storage => "storage",
-            Self::Flash => "flash",
-            Self::Global => "global",
-        }
     }
 }
 
@@ -435,27 +384,7 @@ impl Ask {
     /// Asks, and prints the answer.
     pub(super) async fn run(self) -> Result<(), Failed> {
         match self {
-            Self::Invite {
-                cluster,
-                site,
-                region,
-                rack,
-                node,
-                host,
-                kind,
-                ceiling,
-                expires,
-                at,
-            } => {
-                let body = json!({
-                    "cluster": cluster, "site": site, "region": region, "rack": rack, "node": node,
-                    "host": host.map(|host| host.0),
-                    "kind": kind.as_str(), "seconds": expires.0.as_secs(),
-                    "ceiling_bits_per_second": ceiling.map(Gbps::bits_per_second)
-                });
-                let answer = at.client()?.post("/api/v1/invites", &body).await?;
-                at.print(&answer, report::invite);
-            }
+            Self::Invite(invite) => invite.run().await?,
             Self::Revoke { node, reason, at } => {
                 let path = format!("/api/v1/nodes/{node}/revoke");
                 let answer = at.client()?.post(&path, &json!({ "reason": reason })).await?;
