@@ -126,6 +126,7 @@ fn memory_goes_into_no_core_dump_and_the_process_still_sees_itself() {
         for name in ["statm", "status"] {
             assert!(!std::fs::read(format!("/proc/self/{name}")).unwrap().is_empty(), "{name}");
         }
+        assert!(std::fs::read_dir("/proc/self/task").unwrap().count() > 0);
         let film = File::open(room.library().join("film")).unwrap();
         let again = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&film));
         assert_eq!(std::fs::read(again).unwrap(), b"film");
