@@ -116,24 +116,6 @@ fn files_outside_the_library_stay_closed_and_those_inside_open() {
 }
 
 #[test]
-fn memory_goes_into_no_core_dump_and_the_process_still_sees_itself() {
-    use rustix::process::{DumpableBehavior, dumpable_behavior};
-    confined("memory_goes_into_no_core_dump_and_the_process_still_sees_itself", |room| {
-        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::Dumpable);
-        let report = confine_files(&room.config(), KernelOffload::default());
-        assert!(report.to_string().contains("no core dumps"), "{report}");
-        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
-        for name in ["statm", "status"] {
-            assert!(!std::fs::read(format!("/proc/self/{name}")).unwrap().is_empty(), "{name}");
-        }
-        assert!(std::fs::read_dir("/proc/self/task").unwrap().count() > 0);
-        let film = File::open(room.library().join("film")).unwrap();
-        let again = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&film));
-        assert_eq!(std::fs::read(again).unwrap(), b"film");
-    });
-}
-
-#[test]
 fn the_library_cannot_be_written() {
     confined("the_library_cannot_be_written", |room| {
         if !files_confined(room) {

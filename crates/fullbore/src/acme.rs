@@ -1,7 +1,6 @@
 //! The helper that gets certificates by ACME, which `fullbore serve` starts if its configuration has `[tls.acme]`.
 
 use acme::{AcmeOptions, renewing};
-use appliance::sandbox::keep_memory_private;
 use clap::Args;
 use edge::keeper;
 use std::io;
@@ -26,8 +25,6 @@ pub(crate) struct Acme {
 impl Acme {
     /// Runs until the server is gone.
     pub(crate) fn run(self) -> ExitCode {
-        // It has the key of the account with the authority, and makes the server's.
-        let _ = keep_memory_private();
         let done = if self.keep { self.keep() } else { self.help() };
         match done {
             Ok(()) => ExitCode::SUCCESS,

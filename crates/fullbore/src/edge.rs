@@ -1,6 +1,5 @@
 //! The helper of a caching edge, which `fullbore serve --origin` starts.
 
-use appliance::sandbox::keep_memory_private;
 use clap::Args;
 use edge::fetcher::{self, HelperOptions};
 use edge::{OriginAddress, credentials, keeper};
@@ -35,10 +34,6 @@ pub(crate) struct Edge {
 impl Edge {
     /// Runs until the server is gone.
     pub(crate) fn run(self) -> ExitCode {
-        if !self.no_sandbox {
-            // Its environment may have the credentials of a bucket.
-            let _ = keep_memory_private();
-        }
         let done = if self.keep { self.keep() } else { self.help() };
         match done {
             Ok(()) => ExitCode::SUCCESS,

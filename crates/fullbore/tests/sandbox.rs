@@ -385,32 +385,6 @@ fn serve_as_service(room: &Room, capabilities: &str, arguments: &str) -> Option<
     Some(launch.start())
 }
 
-/// The environment of a process is as closed as its memory, but for what else a kernel may have against tracing.
-#[test]
-fn memory_is_closed_to_other_programs_of_the_same_user() {
-    let room = Room::new();
-    for (arguments, is_closed) in [("--tls off", true), ("--tls off --no-sandbox", false)] {
-        let Some(mut server) = serve_as_service(&room, "", arguments) else { return };
-        assert_eq!(server.said().contains("no core dumps"), is_closed, "{}", server.said());
-        let read = |name: &str| {
-            let as_its_user = ["--reuid=65534", "--regid=65534", "--clear-groups", "cat"];
-            let path = format!("/proc/{}/{name}", server.process_id());
-            Command::new("setpriv").args(as_its_user).arg(path).output().unwrap()
-        };
-        let environment = read("environ");
-        let said = String::from_utf8_lossy(&environment.stderr);
-        assert_eq!(said.contains("Permission denied"), is_closed, "{said}");
-        assert_eq!(environment.status.success(), !is_closed, "{said}");
-        // An upgrade reads this, and so do people.
-        for name in ["cmdline", "status", "statm"] {
-            let output = read(name);
-            assert!(output.status.success() && !output.stdout.is_empty(), "{name}");
-        }
-        assert!(get(&server, "film.mp4") == room.film);
-        assert_eq!(server.end().code(), Some(0));
-    }
-}
-
 /// What `/status.json` says is lacking, by name.
 fn lacking(server: &Server) -> Vec<String> {
     let (_, status) = server.admin_page("/status.json");

@@ -1,8 +1,8 @@
 //! Least privilege after start-up: the server gives up what it no longer needs, so that an attacker who takes it over gains
 //! little. docs/sandbox.md says what that means for the operator.
 //!
-//! There are five measures. Each is independent, and none is fatal if the kernel lacks it: memory that nobody dumps or reads (`memory`), no new
-//! privileges (no set-user-id program can give any back), capabilities (`privileges`), Landlock over files and TCP (`files`), and a filter of system
+//! There are four measures. Each is independent, and none is fatal if the kernel lacks it: no new privileges (no set-user-id
+//! program can give any back), capabilities (`privileges`), Landlock over files and TCP (`files`), and a filter of system
 //! calls (`calls`). Operations on an io_uring bypass the filter. Landlock sees them, and each ring refuses operations that
 //! the server never uses (`reactor::ring`).
 //!
@@ -12,10 +12,8 @@
 
 mod calls;
 mod files;
-mod memory;
 mod privileges;
 
-pub use memory::keep_memory_private;
 pub use privileges::{give_up_for_rings, give_up_network_privileges};
 
 use crate::config::Config;
@@ -27,7 +25,6 @@ use std::sync::Arc;
 /// What was given up and what could not be, for the start-up message.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    memory: Option<String>,
     privileges: Option<String>,
     capabilities: Option<String>,
     files: Option<String>,
@@ -37,17 +34,16 @@ pub struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [&self.privileges, &self.capabilities, &self.files, &self.calls, &self.memory];
+        let parts = [&self.privileges, &self.capabilities, &self.files, &self.calls];
         let said: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
         f.write_str(if said.is_empty() { "off" } else { "" })?;
         f.write_str(&said.join(", "))
     }
 }
 
-/// Gives up new privileges, all capabilities and files that serving does not need, new TCP sockets, and core dumps, for this thread and
+/// Gives up new privileges, all capabilities and files that serving does not need, and new TCP sockets, for this thread and
 /// those that it starts from now on. This cannot be undone: a thread that has called it stays confined.
 pub fn confine_files(config: &Config, offload: KernelOffload) -> Report {
-    let memory = memory::keep_memory_private();
     let privileges = match rustix::thread::set_no_new_privs(true) {
         Ok(()) => "no new privileges".to_owned(),
         Err(error) => format!("new privileges possible ({error})"),
@@ -59,7 +55,6 @@ pub fn confine_files(config: &Config, offload: KernelOffload) -> Report {
     // Last, so that a folder that only root can reach is still granted.
     let capabilities = privileges::give_up(offload, marks_when_moving(config));
     Report {
-        memory: Some(memory),
         privileges: Some(privileges),
         capabilities: Some(capabilities),
         files: Some(files),
