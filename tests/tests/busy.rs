@@ -39,8 +39,11 @@ impl Process {
     }
 }
 
+/// The script as at a terminal: Ctrl-C ends it, even if these tests run in the background of a script, where it is ignored.
 fn run(words: &[&str]) -> Command {
-    let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../run"));
+    let mut command = Command::new("env");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../run");
+    command.args(["--default-signal=INT,QUIT".as_ref(), script.as_os_str()]);
     command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
