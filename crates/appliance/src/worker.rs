@@ -32,8 +32,8 @@ use delivery::in_memory::InMemory;
 use delivery::own_tcp::{self, OwnTcp};
 use delivery::room::{Entering, Room};
 use delivery::{
-    CardShares, Carrier, DeliveryLimits, End, KernelOffload, LossyPaths, Patience, Resources,
-    Tactics, TotalRate,
+    CardShares, Carrier, DeliveryLimits, End, KernelOffload, LossyPaths, Patience, QueueTrial,
+    Resources, Tactics, TotalRate,
 };
 use disk::{File, Heat, Inode, LocalHotSet, Reader};
 use machine::{Headroom, MemoryPressure};
@@ -616,6 +616,7 @@ fn resources(parts: &Parts, in_place: Option<MemoryPart>) -> io::Result<Resource
             sendfile_bytes_max: buffers::sendfile_bytes_max(config),
         },
         total_rate: shared.total_rate.clone(),
+        queue_trial: QueueTrial::default(),
         bring_budget: Resources::new_bring_budget(),
         scratch: Resources::new_scratch(),
         started: Instant::now(),

@@ -2,6 +2,7 @@
 
 use crate::handover::Handover;
 use crate::offload::KernelOffload;
+use crate::queue_trial::QueueTrial;
 use crate::room::Room;
 use crate::silos::Silos;
 use crate::total_rate::TotalRate;
@@ -43,6 +44,8 @@ pub struct Resources {
     pub limits: DeliveryLimits,
     /// What all connections of the server together may send; none if that is not limited.
     pub total_rate: Option<Arc<TotalRate>>,
+    /// Whether the kernel may hold more unsent bytes for fast viewers.
+    pub queue_trial: QueueTrial,
     /// What may be on its way into the page cache at once.
     pub bring_budget: Budget,
     /// Where bytes from sockets arrive first. Borrowed only within one poll.

@@ -3,10 +3,13 @@
 //!
 //! A long queue costs memory, and a viewer at the pace of a film needs none. For a viewer who takes gigabits, a short
 //! queue costs a wake-up and a small send for every few acknowledgements (docs/notes/performance.md). So a connection
-//! starts with the listener's limit, and its responses raise it to what the viewer took lately in some milliseconds. The
-//! queues of all viewers together then hold what the server sends in that time: 62 MB of sealed bytes at 100 Gb/s.
+//! starts with the listener's limit, and its responses raise it to what the viewer took lately in some milliseconds,
+//! unless the worker has found that its long queues do not pay ([`crate::QueueTrial`]). The queues of all viewers together
+//! then hold what the server sends in that time: 62 MB of sealed bytes at 100 Gb/s.
 
 use crate::link::Link;
+use crate::queue_trial::Totals;
+use crate::resources::Resources;
 use std::time::{Duration, Instant};
 
 /// How far a queue may reach.
@@ -70,14 +73,12 @@ impl UnsentLimit {
             return;
         }
         self.woken = Some(now);
-        let wanted = bounds.wanted(now.taken_bytes - last.taken_bytes, span);
+        let by_rate = bounds.wanted(now.taken_bytes - last.taken_bytes, span);
+        let is_fast = by_rate / 2 >= bounds.bytes_min;
+        let wanted =
+            if is_fast && long_queues_pay(link, now.at) { by_rate } else { bounds.bytes_min };
         // A call for each small change would cost more than it gains.
         if wanted / 2 >= self.bytes || wanted <= self.bytes / 2 {
-            // A longer queue gains nothing where packets are spread over time: under BBR without fq it costs a timer for each.
-            if self.bytes == bounds.bytes_min && !link.socket.sends_at_once() {
-                self.bounds = None;
-                return;
-            }
             self.set(link, wanted);
         }
     }
@@ -106,6 +107,22 @@ impl Bounds {
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         wanted.min(bytes_max).max(self.bytes_min)
     }
+}
+
+/// What the worker's trials say at this moment.
+fn long_queues_pay(link: &Link, at: Instant) -> bool {
+    let Resources { queue_trial, numbers, .. } = &*link.resources;
+    let sent_bytes = numbers.transport_sent_bytes_total.value();
+    if queue_trial.look(Totals { at, sent_bytes }, thread_cpu_time) {
+        numbers.queue_trials_total.add(1);
+        numbers.queues_short.set(u64::from(!queue_trial.is_long()));
+    }
+    queue_trial.is_long()
+}
+
+fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use disk::{File, Heat, Policy, Reader};
 use fullbore_delivery::room::Room;
 use fullbore_delivery::{
     CardTls, Carrier, Channel, DeliveryLimits, End, Handover, KernelOffload, Link, LossLimits,
-    Luggage, Outgoing, Patience, Protection, Resources, Silos, Stays, Tactics,
+    Luggage, Outgoing, Patience, Protection, QueueTrial, Resources, Silos, Stays, Tactics,
 };
 use fullbore_tests::tls::{self, Offer};
 use machine::Headroom;
@@ -107,6 +107,7 @@ fn resources(how: How) -> Rc<Resources> {
             sendfile_bytes_max: 256 << 10,
         },
         total_rate: None,
+        queue_trial: QueueTrial::default(),
         bring_budget: Resources::new_bring_budget(),
         scratch: Resources::new_scratch(),
         started: Instant::now(),

@@ -365,13 +365,6 @@ impl Socket {
         let _ = SockRef::from(&self.0.borrowed()).set_tcp_notsent_lowat(unsent_bytes);
     }
 
-    /// Whether the connection's congestion control sends as soon as the window allows. BBR instead spreads packets over time. False if
-    /// the kernel does not tell.
-    pub fn sends_at_once(&self) -> bool {
-        let name = SockRef::from(&self.0.borrowed()).tcp_congestion();
-        name.is_ok_and(|name| !name.starts_with(b"bbr"))
-    }
-
     /// From now on the socket becomes readable once `bytes` have arrived, or the peer has finished (`SO_RCVLOWAT`,
     /// socket(7)). The kernel uses a lower mark if the receive buffer is smaller.
     ///

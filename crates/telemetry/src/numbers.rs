@@ -86,6 +86,8 @@ numbers! {
     Counter transport_sent_bytes_total "Bytes that TCP accepted, including TLS handshakes and record overhead (excluding that overhead when the kernel encrypts).";
     Counter windows_total "Windows pulled: normally one read and one send each.";
     Counter windows_waited_total "Windows that waited until TCP could accept more; each wait is a wake-up.";
+    Counter queue_trials_total "Times that the worker compared its CPU time per byte with long and with short queues of unsent bytes.";
+    Gauge queues_short "Workers that keep fast viewers' queues of unsent bytes short, because that took less CPU time per byte.";
     Counter unsent_limits_raised_total "Times that the limit on a connection's unsent bytes was raised, because its viewer took bytes fast.";
     Counter windows_taken_in_part_total "Windows that TCP accepted only in part at first.";
     Counter send_pauses_total "Pauses in sending, because the kernel had no memory.";

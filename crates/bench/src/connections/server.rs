@@ -8,7 +8,7 @@ use delivery::own_tcp::{OwnTcp, Parts, Socket, suppliers};
 use delivery::room::Room;
 use delivery::{
     Carrier, DeliveryLimits, End, Handover, KernelOffload, Link, Outgoing, Patience, Protection,
-    Resources, Tactics,
+    QueueTrial, Resources, Tactics,
 };
 use disk::{DIRECT_ALIGNMENT, Heat, Policy, Reader, Way};
 use machine::Headroom;
@@ -236,6 +236,7 @@ fn resources() -> io::Result<Rc<Resources>> {
             sendfile_bytes_max: 2 << 20,
         },
         total_rate: None,
+        queue_trial: QueueTrial::default(),
         bring_budget: Resources::new_bring_budget(),
         scratch: Resources::new_scratch(),
         started: Instant::now(),

@@ -178,9 +178,7 @@ impl Viewer {
             let film = requested(&request, films)?;
             let (head, range) = head_of(&request, film.bytes());
             request.clear();
-            if self.socket.sends_at_once() {
-                self.socket.ask_below(film.unsent_bytes());
-            }
+            self.socket.ask_below(film.unsent_bytes());
             let count = |taken| bytes.set(bytes.get() + taken);
             match film {
                 Film::Buffer(buffer) => self.send(head.as_bytes(), buffer, range, count).await?,
