@@ -43,13 +43,12 @@ impl Worker {
             }
             sleep(GIVES_BACK_EVERY).await;
         }
-        Pool::keep(resources.reader.pools());
-        Pool::keep(once(&resources.send_buffers));
+        Pool::keep(resources.reader.pools().chain(once(&resources.send_buffers))).await;
         // The other server has as many registered, and needs a moment to give them back: both at once are more memory than there may be, or more
         // than one user may lock.
         sleep(self.leaves_within).await;
         if self.registers_buffers && !self.drain.is_announced() {
-            Pool::register(resources.reader.pools());
+            Pool::register(resources.reader.pools()).await;
         }
     }
 }

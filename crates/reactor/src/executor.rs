@@ -5,6 +5,7 @@ use crate::ring::{self, RingFeatures, RingOptions};
 use crate::timer::Timers;
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, squeue};
+use libc::iovec;
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -302,17 +303,22 @@ impl Core {
         }
     }
 
-    /// Registers memory with the ring, so that reads can name it by index.
-    ///
-    /// # Safety
-    /// The memory stays mapped until the ring is gone.
-    pub(crate) unsafe fn register(&self, buffers: &[libc::iovec]) -> io::Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.ring.borrow().submitter().register_buffers(buffers) }
+    /// Gives the ring a table for this many buffers, all of them missing (Linux 5.19).
+    pub(crate) fn register_table(&self, count: u32) -> io::Result<()> {
+        self.ring.borrow().submitter().register_buffers_sparse(count)
     }
 
-    /// Has the ring forget that memory. On some kernels this waits for the operations that use it, so there should be none.
-    pub(crate) fn unregister(&self) -> io::Result<()> {
+    /// Puts a buffer into the table, so that reads can name it by its number there.
+    ///
+    /// # Safety
+    /// The buffer's memory is mapped.
+    pub(crate) unsafe fn register_buffer(&self, number: u32, buffer: iovec) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.ring.borrow().submitter().register_buffers_update(number, &[buffer], None) }
+    }
+
+    /// Takes the table away. On some kernels this waits for the operations that use its buffers, so there should be none.
+    pub(crate) fn unregister_buffers(&self) -> io::Result<()> {
         self.ring.borrow().submitter().unregister_buffers()
     }
 

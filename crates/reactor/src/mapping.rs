@@ -25,13 +25,21 @@ impl Mapping {
         let mut mapping = Self::reserve(bytes, libc::PROT_READ | libc::PROT_WRITE)?;
         // Only as many as there are whole ones, so that the memory is no larger than its bytes.
         mapping.in_large_pages = if large_pages { bytes - bytes % LARGE_PAGE_BYTES } else { 0 };
-        mapping.use_large_pages(true);
+        mapping.advise_on_large_pages(libc::MADV_HUGEPAGE);
         Ok(mapping)
     }
 
-    /// Asks for large pages from now on, where they are wanted, or for none. Pages that are there stay.
-    pub(crate) fn use_large_pages(&self, are_used: bool) {
-        let advice = if are_used { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+    /// Where it begins, and how many bytes of it are to be in large pages.
+    pub(crate) fn in_large_pages(&self) -> (*mut u8, usize) {
+        (self.base, self.in_large_pages)
+    }
+
+    /// Asks for small pages from now on. Pages that are there stay.
+    pub(crate) fn use_no_large_pages(&self) {
+        self.advise_on_large_pages(libc::MADV_NOHUGEPAGE);
+    }
+
+    fn advise_on_large_pages(&self, advice: libc::c_int) {
         if self.in_large_pages > 0 {
             // SAFETY: the mapping is ours, and this advice leaves its bytes as they are. A kernel that refuses has none.
             unsafe { libc::madvise(self.base.cast(), self.in_large_pages, advice) };

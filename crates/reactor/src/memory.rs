@@ -73,9 +73,14 @@ impl MemoryPart {
         let _ = prefer_node_for(self.base(), self.bytes, node);
     }
 
-    /// As [`Mapping::use_large_pages`]; of memory that was cut, for all parts.
-    pub(crate) fn use_large_pages(&self, are_used: bool) {
-        self.whole.0.use_large_pages(are_used);
+    /// As [`Mapping::in_large_pages`]; of memory that was cut, for all parts.
+    pub(crate) fn in_large_pages(&self) -> (*mut u8, usize) {
+        self.whole.0.in_large_pages()
+    }
+
+    /// As [`Mapping::use_no_large_pages`]; of memory that was cut, for all parts.
+    pub(crate) fn use_no_large_pages(&self) {
+        self.whole.0.use_no_large_pages();
     }
 
     /// Gives these bytes, whole pages, back to the kernel. They are zero when they are next used.

@@ -332,8 +332,26 @@ pub(crate) unsafe fn collapse<R: Operand + 'static>(
     bytes: usize,
     resource: R,
 ) -> Op<R> {
-    let entry = opcode::Madvise::new(memory.cast(), bytes as i64, MADV_COLLAPSE).build();
     // SAFETY: the caller's promise; the advice leaves the memory's bytes as they are.
+    unsafe { advise_memory(memory, bytes, MADV_COLLAPSE, resource) }
+}
+
+/// Gives the kernel advice on memory (`madvise`), on a thread of the ring's.
+///
+/// # Panics
+/// On 4 GiB or more.
+///
+/// # Safety
+/// The `bytes` from `memory` on are mapped, and stay mapped while `resource` lives. The advice leaves what is in them as it is.
+pub(crate) unsafe fn advise_memory<R: Operand + 'static>(
+    memory: *mut u8,
+    bytes: usize,
+    advice: i32,
+    resource: R,
+) -> Op<R> {
+    let bytes = u32::try_from(bytes).expect("an entry's length has 32 bits");
+    let entry = opcode::Madvise::new(memory.cast(), bytes.into(), advice).build();
+    // SAFETY: the caller's promise.
     unsafe { Op::start(entry, resource) }
 }
 

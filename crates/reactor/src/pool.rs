@@ -7,8 +7,11 @@
 //! Nor does one disk get all of the rest: it may hold three times what it leaves (dynamic thresholds, as in switches that share
 //! a memory: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998). So a disk that hangs, with each
 //! of its buffers, stops nobody who reads from another one, and a disk that is alone has three quarters.
+//!
+//! How the memory under the buffers comes and goes: [`pages`].
 
-use crate::executor::with_core;
+mod pages;
+
 use crate::memory::MemoryPart;
 use crate::node::preferred_node;
 use std::cell::{Cell, RefCell};
@@ -29,10 +32,12 @@ struct Shared {
     count: usize,
     /// Of these, how many [`Pool::take_spare`] leaves.
     kept: usize,
-    /// The ring's number for the first buffer.
-    registered_from: Cell<usize>,
+    /// The ring's number for the first buffer, if the ring has a table for this pool's buffers.
+    table_from: Cell<Option<usize>>,
     /// How many buffers, from the first on, are registered with the ring.
     registered: Cell<usize>,
+    /// Changes when memory is given back, and when a registration begins.
+    epoch: Cell<u64>,
     /// Operations under way that name a buffer by its number.
     naming: Cell<usize>,
     /// Whether memory of free buffers [is given back](Pool::give_back).
@@ -118,7 +123,8 @@ impl Pool {
         let options = PoolOptions { count, ..options };
         let pools: Vec<_> = memories.into_iter().map(|memory| Self::of(memory, options)).collect();
         if options.register {
-            Self::register(pools.iter());
+            // Nobody is served yet, so nobody waits for the pages.
+            Self::register_now(pools.iter());
         }
         pools
     }
@@ -132,8 +138,9 @@ impl Pool {
             buffer_bytes: options.buffer_bytes,
             count: options.count,
             kept: (options.count / 8).max(1).min(options.count - 1),
-            registered_from: Cell::new(0),
+            table_from: Cell::new(None),
             registered: Cell::new(0),
+            epoch: Cell::new(0),
             naming: Cell::new(0),
             gives_back: Cell::new(false),
             is_touched: Cell::new(false),
@@ -143,70 +150,6 @@ impl Pool {
             waiting: RefCell::default(),
             waits: Cell::new(0),
         }))
-    }
-
-    /// Has the ring know buffers by a number: as many of each pool as the memlock limit allows, all, or half, and so on. `pools` are all that
-    /// share its table, and of one size. It does nothing if the ring knows some already.
-    pub fn register<'a>(pools: impl Iterator<Item = &'a Self> + Clone) {
-        let Some(Self(first)) = pools.clone().next().filter(|pool| !pool.is_registered()) else {
-            return;
-        };
-        let number = pools.clone().count();
-        let mut count = first.count.min(usize::from(u16::MAX) / number);
-        while count > 0 {
-            let slots = pools.clone().flat_map(|pool| pool.0.slots(count));
-            let slots: Vec<_> = slots.collect();
-            // SAFETY: the kernel takes its own references to these pages, so they outlive even the mapping.
-            if with_core(|core| unsafe { core.register(&slots) }).is_ok() {
-                break;
-            }
-            count /= 2;
-        }
-        for (nth, Self(pool)) in pools.enumerate() {
-            pool.registered_from.set(nth * count);
-            pool.registered.set(count);
-        }
-        say_registered(Some(number * count * first.buffer_bytes));
-    }
-
-    fn is_registered(&self) -> bool {
-        self.0.registered.get() > 0
-    }
-
-    /// Has the kernel give all of the memory now (`MADV_POPULATE_WRITE`), so that nobody finds out later that there is none.
-    ///
-    /// # Errors
-    /// When there is none. A kernel older than 5.14 does nothing, and says nothing.
-    pub fn touch(&self) -> io::Result<()> {
-        self.0.is_touched.set(true);
-        self.0.populate()
-    }
-
-    /// Gives the memory of free buffers of these pools back to the kernel. One that is taken later gets small pages, so it costs no more than its
-    /// size. Call it again for those that have become free since; [`Self::keep`] ends this.
-    ///
-    /// The ring forgets registered buffers, which it would keep in memory. That takes until no operation names one any more: those that begin
-    /// from now on don't. `pools` are all that share its table.
-    pub fn give_back<'a>(pools: impl Iterator<Item = &'a Self> + Clone) {
-        pools.clone().for_each(|pool| pool.0.begin_to_give_back());
-        let is_registered = pools.clone().any(Self::is_registered);
-        let is_named = pools.clone().any(|pool| pool.0.naming.get() > 0);
-        if is_registered && !is_named && with_core(|core| core.unregister()).is_ok() {
-            pools.clone().for_each(|pool| pool.0.registered.set(0));
-            say_registered(None);
-        }
-        pools.for_each(|pool| pool.0.give_free_back());
-    }
-
-    /// Keeps the memory of free buffers from now on. What was registered before is not: see [`Self::register`].
-    pub fn keep<'a>(pools: impl Iterator<Item = &'a Self>) {
-        for Self(pool) in pools.filter(|pool| pool.0.gives_back.replace(false)) {
-            pool.memory.use_large_pages(true);
-            if pool.is_touched.get() {
-                // What the kernel has no memory for is missed when it is used, as without this.
-                let _ = pool.populate();
-            }
-        }
     }
 
     /// A buffer, when one is free. Its bytes are whatever was there before, or zero.
@@ -304,11 +247,6 @@ fn memory_on(node: Option<u32>, bytes: usize, large_pages: bool) -> io::Result<M
     Ok(memory)
 }
 
-/// Notes how many bytes of buffers the ring knows; none if nobody wants it to.
-fn say_registered(bytes: Option<usize>) {
-    with_core(|core| core.features.borrow_mut().registered_bytes = bytes);
-}
-
 /// A place in a queue for a buffer. Leaving it, served or not, lets the next one look.
 struct Place<'a> {
     pool: &'a Pool,
@@ -341,42 +279,9 @@ impl Drop for Place<'_> {
 }
 
 impl Shared {
-    /// See [`Pool::touch`].
-    fn populate(&self) -> io::Result<()> {
-        let (base, bytes) = (self.memory.base(), self.memory.bytes());
-        // SAFETY: the mapping is ours, and the call leaves what is in it as it is.
-        if unsafe { libc::madvise(base.cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.raw_os_error() == Some(libc::EINVAL) { Ok(()) } else { Err(error) }
-    }
-
-    /// The first `count` buffers, as the ring is told of them.
-    fn slots(&self, count: usize) -> impl Iterator<Item = libc::iovec> + use<> {
-        let (base, iov_len) = (self.memory.base(), self.buffer_bytes);
-        (0..count).map(move |index| libc::iovec {
-            iov_base: base.wrapping_add(index * iov_len).cast(),
-            iov_len,
-        })
-    }
-
-    fn begin_to_give_back(&self) {
-        if !self.gives_back.replace(true) {
-            self.memory.use_large_pages(false);
-        }
-    }
-
-    fn give_free_back(&self) {
-        if self.memory.is_pinned() {
-            return;
-        }
-        for index in self.free.borrow().iter().map(|index| *index as usize) {
-            if index >= self.registered.get() {
-                // SAFETY: nobody holds the buffer, because it is free, and the ring does not know it.
-                unsafe { self.memory.give_back(index * self.buffer_bytes, self.buffer_bytes) };
-            }
-        }
+    /// Where a buffer begins.
+    fn start_of(&self, index: usize) -> *mut u8 {
+        self.memory.base().wrapping_add(index * self.buffer_bytes)
     }
 
     /// Whether the next buffer is for who came as `number`: there is one for them, and nobody who could have it came before.
@@ -448,13 +353,13 @@ impl Buffer {
         if index >= pool.registered.get() || pool.gives_back.get() {
             return None;
         }
-        let number = u16::try_from(pool.registered_from.get() + index).ok()?;
+        let number = u16::try_from(pool.table_from.get()? + index).ok()?;
         pool.naming.set(pool.naming.get() + 1);
         Some(Named { pool: Rc::clone(pool), number })
     }
 
     fn base(&self) -> *mut u8 {
-        self.pool.memory.base().wrapping_add(self.index as usize * self.pool.buffer_bytes)
+        self.pool.start_of(self.index as usize)
     }
 }
 

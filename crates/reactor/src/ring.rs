@@ -9,9 +9,10 @@ use io_uring::IoUring;
 use io_uring::register::Restriction;
 use std::io;
 
-/// All that an enabled ring may still be told: which buffers are registered, and that none is any more (`IORING_REGISTER_BUFFERS` and
-/// `IORING_UNREGISTER_BUFFERS` of linux/io_uring.h).
-const MAY_BE_TOLD: [u8; 2] = [0, 1];
+/// All that an enabled ring may still be told, by their numbers in linux/io_uring.h: no buffers are registered any more
+/// (`IORING_UNREGISTER_BUFFERS`), there is a table for some (`IORING_REGISTER_BUFFERS2`), and the table has this buffer
+/// (`IORING_REGISTER_BUFFERS_UPDATE`).
+const MAY_BE_TOLD: [u8; 3] = [1, 15, 16];
 
 /// Threads that the kernel may make for operations on files that have to wait, such as opens of files whose folder is not in
 /// memory. Its own limit is four for each processor: so many opens on a disk that hangs, and nobody's file is
@@ -44,7 +45,7 @@ pub struct RingFeatures {
     pub operations: usize,
     /// One multishot accept yields many connections (Linux 5.19).
     pub multishot_accept: bool,
-    /// Bytes of the buffer pool that the ring knows by index, so that direct reads need not pin pages each time. None if it was not told of any.
+    /// Bytes of buffers that are registered, so that direct reads need not pin their pages each time (Linux 5.19). `None` if none should be.
     pub registered_bytes: Option<usize>,
 }
 
@@ -63,9 +64,12 @@ impl RingFeatures {
         if !self.multishot_accept {
             said.push("one accept at a time (multishot needs Linux 5.19)".to_owned());
         }
-        said.extend(self.registered_bytes.map(|bytes| match bytes {
-            0 => "no registered buffers (the memlock limit is too low)".to_owned(),
+        said.extend(self.registered_bytes.map(|bytes| {
+            match bytes {
+            0 => "no registered buffers (the memlock limit is too low, or Linux is older than 5.19)"
+                .to_owned(),
             bytes => format!("{:.1} MiB of buffers registered", bytes as f64 / f64::from(1 << 20)),
+        }
         }));
         said.join(", ")
     }

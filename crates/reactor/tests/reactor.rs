@@ -67,8 +67,8 @@ fn free_buffers_give_their_memory_back_and_can_be_read_into_afterwards() {
             }
         }
         read_into_all().await;
-        Pool::keep(pools.iter());
-        Pool::register(pools[..1].iter());
+        Pool::keep(pools.iter()).await;
+        Pool::register(pools[..1].iter()).await;
         read_into_all().await;
         drop(used(&pools[0], 4).await);
         assert!(
@@ -150,8 +150,8 @@ fn pools_on_several_nodes_share_the_ring_s_table_of_buffers() {
     let pools = reactor.run(async move { Pool::on_nodes(options, &[None, Some(0)]).unwrap() });
     let pools = pools.unwrap();
     let registered = reactor.features().registered_bytes;
-    // All, or half, as the memlock limit allows; as many of each pool.
-    assert!([0, 2 * 8192, 6 * 8192].map(Some).contains(&registered), "{registered:?}");
+    // As many as the memlock limit allows.
+    assert!((0..=6).map(|count| Some(count * 8192)).any(|bytes| bytes == registered));
     let content: Vec<u8> = (0..6 * 8192u32).map(|n| (n / 8192) as u8).collect();
     let test = async move {
         let file = file_of(&content);

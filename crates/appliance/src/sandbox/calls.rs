@@ -60,9 +60,10 @@ const ALLOWED_FORERUNNERS: &[c_long] = &[];
 /// Needed as well if the kernel sends from its page cache by itself.
 const ALLOWED_FOR_SENDFILE: &[c_long] = &[libc::SYS_sendfile];
 
-/// What a ring may be told by `io_uring_register`, besides the last bit: which buffers are registered (0), or none (1). An upgrade gives their memory
-/// back, and takes it again. New rings can't be made, and a ring that could be restricted takes no more than this either.
-const ABOUT_BUFFERS: SeccompCmpOp = SeccompCmpOp::MaskedEq(!1_u32 as u64);
+/// What a ring may be told by `io_uring_register`: no buffers are registered any more (`IORING_UNREGISTER_BUFFERS`), there is a table for some
+/// (`IORING_REGISTER_BUFFERS2`), and the table has this buffer (`IORING_REGISTER_BUFFERS_UPDATE`). An upgrade gives their memory back, and takes it
+/// again. New rings can't be made, and a ring that could be restricted takes no more than this either.
+const ABOUT_BUFFERS: [u64; 3] = [1, 15, 16];
 
 /// Frees a part of a file and keeps the file's length.
 const PUNCH_HOLE: u64 = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u64;
@@ -107,7 +108,6 @@ fn conditions() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
         // All executable memory exists already.
         (libc::SYS_mmap, only(2, no_execution.clone(), 0)?),
         (libc::SYS_mprotect, only(2, no_execution, 0)?),
-        (libc::SYS_io_uring_register, only(1, ABOUT_BUFFERS, 0)?),
         // Unix sockets, for the service manager.
         (libc::SYS_socket, only(0, SeccompCmpOp::Eq, libc::AF_UNIX as u64)?),
         // Giving memory of the hot set back; no other mode of `fallocate`.
@@ -119,7 +119,11 @@ fn conditions() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
         // Reading a limit, not setting one.
         (libc::SYS_prlimit64, only(2, SeccompCmpOp::Eq, 0)?),
     ];
-    Ok(rules.into_iter().map(|(call, rule)| (call, vec![rule])).collect())
+    let mut rules: BTreeMap<_, _> =
+        rules.into_iter().map(|(call, rule)| (call, vec![rule])).collect();
+    let about_buffers = ABOUT_BUFFERS.into_iter().map(|what| only(1, SeccompCmpOp::Eq, what));
+    rules.insert(libc::SYS_io_uring_register, about_buffers.collect::<Result<_, _>>()?);
+    Ok(rules)
 }
 
 /// A rule about one argument, counted from 0.
