@@ -1,0 +1,75 @@
+//! `./run test FILTER` fails if the filter matches no test, because that is probably a typo. The part of the script that adds cargo's results up is
+//! run as it is, on what cargo prints.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The script's function, and nothing else of it.
+fn add_up() -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../run");
+    let script = std::fs::read_to_string(script).unwrap();
+    let (_, function) = script.split_once("\nadd_up() {\n").expect("run has this function");
+    let (body, _) = function.split_once("\n}\n").expect("it ends");
+    format!("set -euo pipefail\nadd_up() {{\n{body}\n}}\n")
+}
+
+/// Adds up the results of test programs: of each, how many tests passed, failed, were ignored, and were filtered out. Cargo ends with `status`.
+fn added_up(results: &[[u32; 4]], status: i32) -> Output {
+    let mut said = String::from("    Finished `test` profile [unoptimized] target(s) in 0.1s\n");
+    for [passed, failed, ignored, filtered] in results {
+        let word = if *failed > 0 { "FAILED" } else { "ok" };
+        said += &format!(
+            "test result: {word}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; {filtered} filtered out; finished in 0.01s\n"
+        );
+    }
+    let script = format!("{}{{ cat; exit {status}; }} | add_up", add_up());
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut bash = bash.spawn().unwrap();
+    bash.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
+    let output = bash.wait_with_output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.starts_with(&said), "cargo's own output comes first: {printed}");
+    assert_eq!(printed.lines().filter(|line| line.starts_with("tests: ")).count(), 1, "{printed}");
+    output
+}
+
+#[track_caller]
+fn fails_with(output: &Output, message: &str) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.starts_with("no test ran: ") && errors.contains(message), "{errors}");
+}
+
+#[track_caller]
+fn returns(output: &Output, code: i32) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*errors), (Some(code), ""));
+}
+
+#[test]
+fn a_filter_that_matches_no_test_in_any_program_fails() {
+    fails_with(&added_up(&[[0, 0, 0, 7]], 0), "-- --list");
+    fails_with(&added_up(&[[0, 0, 0, 7], [0, 0, 0, 0], [0, 0, 0, 31]], 0), "check the spelling");
+}
+
+#[test]
+fn a_filter_that_matches_ignored_tests_only_fails_and_says_how_to_run_them() {
+    fails_with(&added_up(&[[0, 0, 0, 7], [0, 0, 2, 5]], 0), "-- --ignored");
+}
+
+#[test]
+fn one_test_that_ran_is_enough() {
+    returns(&added_up(&[[0, 0, 0, 7], [1, 0, 3, 6]], 0), 0);
+    returns(&added_up(&[[0, 0, 0, 7], [0, 1, 0, 6]], 101), 101);
+}
+
+/// Packages without tests, tests that are all ignored, names that are listed, a build that failed: nobody chose a test by its name.
+#[test]
+fn without_a_filter_no_test_has_to_run() {
+    returns(&added_up(&[[0, 0, 0, 0]], 0), 0);
+    returns(&added_up(&[[0, 0, 4, 0], [0, 0, 0, 0]], 0), 0);
+    returns(&added_up(&[], 0), 0);
+    returns(&added_up(&[], 101), 101);
+}
