@@ -26,7 +26,7 @@ package_check() { # PROGRAM OUT
   say "package: all checks passed"
 }
 
-# The program named must be a release build of the commit that is checked out here. The other one is built from nothing, in a folder with another name.
+# The program named must be what "./run build --dist" makes of the commit that is checked out here. The other one is built from nothing, in a folder with another name.
 check_twice() { # PROGRAM OUT
   local folder
   [ -z "$(git status --porcelain --untracked-files=no)" ] || check_wrong "there are changes that are in no commit, so another folder has another program"
@@ -34,11 +34,11 @@ check_twice() { # PROGRAM OUT
   git clone --quiet --shared . "$folder/elsewhere"
   cp -a web/dist "$folder/elsewhere/web/"
   say "building once more, in $folder"
-  (cd "$folder/elsewhere" && CARGO_TARGET_DIR=$PWD/target cargo build --quiet --release --locked --bin fullbore >&2) ||
+  (cd "$folder/elsewhere" && CARGO_TARGET_DIR=$PWD/target cargo build --quiet --profile dist --locked --bin fullbore >&2) ||
     { rm -rf "$folder"; check_wrong "the other build failed"; }
   rm -rf "$2"
   package_pack "$1" "$1" "$2/here" 1 quick >/dev/null
-  package_pack "$folder/elsewhere/target/release/fullbore" "$folder/elsewhere/target/release/fullbore" "$2/elsewhere" 1 quick >/dev/null
+  package_pack "$folder/elsewhere/target/dist/fullbore" "$folder/elsewhere/target/dist/fullbore" "$2/elsewhere" 1 quick >/dev/null
   rm -r "$folder"
   check_bytes "$2/here" "$2/elsewhere"
   rm -r "$2"

@@ -52,8 +52,8 @@ other_build() { # TARGET
     # Only for the C code: as a linker it names an interpreter, and what Rust calls static then crashes at its first step.
     *) export "CC_$name=musl-gcc" ;;
   esac
-  cargo build --quiet --release --locked --bin fullbore --target "$rust" >&2 || return 1
-  realpath "${CARGO_TARGET_DIR:-target}/$rust/release/fullbore"
+  cargo build --quiet --profile dist --locked --bin fullbore --target "$rust" >&2 || return 1
+  realpath "${CARGO_TARGET_DIR:-target}/$rust/dist/fullbore"
 }
 
 other_compiler() { # TARGET

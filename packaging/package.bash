@@ -25,7 +25,7 @@ Makes fullbore_VERSION_ARCHITECTURE.deb and fullbore-VERSION-MACHINE-linux-gnu.t
 
   --all            then a static tarball (-linux-musl), and both files for the other machine (arm64 or amd64) by cross-building, in DIR/others;
                    some minutes for each. What cannot be made here is said; with --check each is tried
-  --program FILE   pack this program instead of a release build
+  --program FILE   pack this program instead of the one that ./run build --dist makes
   --revision N     Debian's revision: which packing of this version it is (1)
   --quick          compress little
   --guide SUITE    then type docs/install.md's guide on a fresh Debian SUITE (bookworm, trixie) in QEMU, up to a film over HTTPS; as root
@@ -55,7 +55,7 @@ package_main() {
   need_rust
   if [ -z "$program" ]; then
     [ -z "$(git status --porcelain 2>/dev/null)" ] || say "there are changes that are in no commit: the package's version does not tell"
-    program=$(build)
+    program=$(build --dist)
   fi
   package_facts "$program"
   if [ -n "$check" ]; then

@@ -1,4 +1,5 @@
 //! Which crates check for overflow in release builds (`overflow-checks` in the workspace's Cargo.toml): all but those of [`UNCHECKED`].
+//! Packages are built by `[profile.dist]`, which has the checks from `[profile.release]`.
 //!
 //! A wrong sum in a gateway or an agent becomes a wrong decision about a fleet. There, a panic is better: it ends a request or a task, and says
 //! where.
@@ -34,10 +35,25 @@ fn checked(manifest: &str) -> Vec<&str> {
     checked.map(|(name, _)| name).collect()
 }
 
+/// What makes the profile of packages differ from that of releases in its checks.
+fn differing_profiles(manifest: &str) -> Vec<String> {
+    let mut breaches = Vec::new();
+    if !manifest.contains("\n[profile.dist]\ninherits = \"release\"\n") {
+        breaches.push("Cargo.toml: [profile.dist] does not begin with inherits = \"release\", so packages lack its overflow checks".into());
+    }
+    if manifest.contains("\n[profile.dist.package")
+        || manifest.contains("\noverflow-checks = false")
+    {
+        breaches.push("Cargo.toml: packages would check other crates for overflow than releases: set it in [profile.release.package.NAME] only".into());
+    }
+    breaches
+}
+
 fn breaches(files: &[File], unchecked: &[(&str, &str)]) -> Vec<String> {
     let manifest = files.iter().find(|file| file.path == "Cargo.toml");
-    let checked = checked(manifest.map_or("", |file| &file.text));
-    let mut breaches = Vec::new();
+    let manifest = manifest.map_or("", |file| &file.text);
+    let checked = checked(manifest);
+    let mut breaches = differing_profiles(manifest);
     for file in files {
         let folder = file.path.strip_prefix("crates/");
         let Some(folder) = folder.and_then(|rest| rest.strip_suffix("/Cargo.toml")) else {
@@ -64,7 +80,7 @@ fn crates_off_the_path_of_a_byte_check_for_overflow_in_release_builds() {
 
 #[test]
 fn a_crate_that_is_neither_checked_nor_listed_is_found() {
-    let manifest = "\n[profile.release.package.fullbore-a]\noverflow-checks = true\n\n[profile.release.package.fullbore-b]\nopt-level = 2\n";
+    let manifest = "\n[profile.dist]\ninherits = \"release\"\n\n[profile.release.package.fullbore-a]\noverflow-checks = true\n\n[profile.release.package.fullbore-b]\nopt-level = 2\n";
     let files = [
         File::planted("Cargo.toml", manifest),
         File::planted("crates/a/Cargo.toml", ""),
@@ -73,4 +89,13 @@ fn a_crate_that_is_neither_checked_nor_listed_is_found() {
     ];
     crate::found(&breaches(&files, &[("c", "why")]), &["b: "]);
     crate::found(&breaches(&files, &[("a", "why"), ("b", "why"), ("c", "why")]), &["a: "]);
+}
+
+#[test]
+fn packages_that_check_otherwise_than_releases_are_found() {
+    let planted = |manifest| breaches(&[File::planted("Cargo.toml", manifest)], &[]);
+    crate::found(&planted("\n[profile.dist]\nlto = \"thin\"\n"), &["inherits"]);
+    let inherits = "\n[profile.dist]\ninherits = \"release\"\n";
+    let unchecked = "\n[profile.dist.package.fullbore-a]\noverflow-checks = false\n";
+    crate::found(&planted(&format!("{inherits}{unchecked}")), &["other crates"]);
 }
