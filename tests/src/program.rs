@@ -9,8 +9,7 @@ use std::time::SystemTime;
 /// The path of the `fullbore` program; `FULLBORE=path` selects another one.
 ///
 /// Cargo builds it together with the whole workspace's tests, but not with this package's alone. So cargo is asked to
-/// update it if it is older than its sources, and only then: for one package cargo chooses other features of the
-/// dependencies, and would rebuild half of the workspace.
+/// update it if it is older than its sources.
 ///
 /// # Panics
 /// If it cannot be built.

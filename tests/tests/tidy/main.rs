@@ -14,6 +14,7 @@
 
 mod arrows;
 mod documents;
+mod features;
 mod lab;
 mod names;
 mod overflow;

@@ -1,0 +1,1 @@
+//! Nothing: what counts is this package's `Cargo.toml`, which says why.
