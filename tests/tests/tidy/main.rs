@@ -20,6 +20,7 @@ mod names;
 mod overflow;
 mod package;
 mod promises;
+mod run;
 mod rust;
 mod shape;
 mod skips;
