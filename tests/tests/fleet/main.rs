@@ -23,5 +23,6 @@ mod routing;
 #[path = "../../../crates/s3/tests/s3_server/mod.rs"]
 mod s3_server;
 mod secured;
+mod slowhttp;
 mod stores;
 mod three_gateways;
