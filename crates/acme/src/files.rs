@@ -11,9 +11,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use std::collections::BTreeSet;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use zeroize::Zeroizing;
@@ -49,9 +49,8 @@ pub fn account_file(state: &Path) -> PathBuf {
 /// # Errors
 /// If that cannot be done.
 pub fn make_folders(state: &Path) -> io::Result<()> {
-    let make = |folder| DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    make(certificate_folder(state))?;
-    make(account_folder(state))
+    smallfile::make_folders(&certificate_folder(state), 0o700)?;
+    smallfile::make_folders(&account_folder(state), 0o700)
 }
 
 /// What keeps other helpers off the state folder.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Attempt, CatalogError};
 use crate::list::is_recorded;
 use crate::name::TitlePath;
+use crate::place::sync;
 use crate::record::Record;
 use crate::rule::is_version;
 use crate::workshop::Workshop;
@@ -17,12 +18,15 @@ use crate::workshop::Workshop;
 /// [`CatalogError::Busy`] while the title is being ingested; [`CatalogError::Unknown`] if ingest has made no title here.
 pub fn remove(library: &Path, title: &TitlePath) -> Result<(), CatalogError> {
     let folder = own_folder(library, title)?;
-    let workshop = Workshop::lock(&title.above(library), title.name())?;
+    let above = title.above(library);
+    let workshop = Workshop::lock(&above, title.name())?;
     let out_of_sight = workshop.path().join("removed");
     if out_of_sight.exists() {
         fs::remove_dir_all(&out_of_sight).attempt("remove", &out_of_sight)?;
     }
     fs::rename(&folder, &out_of_sight).attempt("remove", &folder)?;
+    // Otherwise, a power failure could put it back, and without its files.
+    sync(&above)?;
     workshop.remove()
 }
 

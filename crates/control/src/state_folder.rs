@@ -1,9 +1,9 @@
 //! The folder in which a gateway keeps what it needs to steer while nothing else is there: its last snapshot, what the store said, the documents of
 //! published titles. Secrets are among it, so the folder and its files are their owner's alone.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -53,7 +53,7 @@ impl StateFolder {
     /// If it cannot be made.
     pub fn open(path: &Path) -> io::Result<Self> {
         for folder in [path.to_owned(), path.join(DOCUMENTS)] {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            smallfile::make_folders(&folder, 0o700)?;
         }
         Ok(Self(path.to_owned()))
     }

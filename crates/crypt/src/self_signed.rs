@@ -5,8 +5,6 @@
 //! rename. A crash between the two renames leaves a pair that does not match; the next start notices that and makes a
 //! new pair.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -80,7 +78,7 @@ fn make_from(state_dir: &Path, now: SystemTime) -> Result<(), ConfigError> {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
     let certificate = parameters(now).map_err(failed)?.self_signed(&key).map_err(failed)?;
     let (certificate_path, key_path) = paths(state_dir);
-    DirBuilder::new().recursive(true).mode(0o700).create(state_dir).map_err(|error| {
+    smallfile::make_folders(state_dir, 0o700).map_err(|error| {
         ConfigError::at(state_dir, format!("cannot create it: {error}"), ADVICE_STATE_DIR)
     })?;
     write(&key_path, key.serialize_pem().as_bytes(), 0o600)?;

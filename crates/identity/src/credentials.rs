@@ -4,9 +4,7 @@
 //! a pair that does not match. Joining again makes a new key.
 
 use std::fmt::{self, Debug, Display, Formatter};
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use fleet::Digest;
@@ -193,8 +191,8 @@ impl Credentials {
 }
 
 fn make_private_folder(path: &Path) -> Result<(), CredentialsError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| CredentialsError::File(path.to_owned(), error))
+    smallfile::make_folders(path, 0o700)
+        .map_err(|error| CredentialsError::File(path.to_owned(), error))
 }
 
 #[cfg(test)]

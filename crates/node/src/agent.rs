@@ -169,7 +169,7 @@ impl Agent {
             let path = path.to_owned();
             move |error| AgentError::Io(path, error)
         };
-        fs::create_dir_all(state).map_err(failed(state))?;
+        kept::make_folder(state).map_err(failed(state))?;
         let own = lock_folder(state)?;
         let holding = HoldingOptions {
             node: options.node.clone(),

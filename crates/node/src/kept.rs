@@ -12,6 +12,17 @@ const BYTES_MAX: u32 = 256 << 20;
 /// The server takes no keys from a file that its group may write, whatever the umask says.
 const MODE: u32 = 0o644;
 
+/// What the umask leaves of it: the server may run as another user.
+const FOLDER_MODE: u32 = 0o777;
+
+/// Makes a folder, and those above it that are missing, so that they outlive a power failure with what is put into them.
+///
+/// # Errors
+/// If it cannot be made.
+pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    smallfile::make_folders(path, FOLDER_MODE)
+}
+
 /// Replaces the file at `path`, and waits until it is on the disk.
 ///
 /// # Errors

@@ -46,7 +46,7 @@ impl Told {
     /// # Errors
     /// If the folder cannot be used.
     pub(crate) fn open(state: &Path, keys: Vec<PublicKey>) -> io::Result<Self> {
-        fs::create_dir_all(state.join(DOCUMENTS))?;
+        kept::make_folder(&state.join(DOCUMENTS))?;
         let (fleet, last, documents) = Default::default();
         let told = Self { state: state.to_owned(), keys: Mutex::new(keys), fleet, last, documents };
         if let Some(bytes) = kept::read(&state.join(SNAPSHOT))? {

@@ -1,14 +1,17 @@
-//! Reading a small file that the operator has named: a configuration, a certificate, a key. And replacing one of our own.
+//! Reading a small file that the operator has named: a configuration, a certificate, a key. And making or replacing one of our own, so that it
+//! outlives a power failure.
 //!
 //! Such a name may lead to anything. A pipe would keep its reader waiting for a writer, and `/dev/zero` has no end; a server
 //! that reads its certificates again must not be stopped by either. So only a regular file is read, only up to a bound, and
 //! opening it never waits.
 
+mod folders;
 mod replace;
 mod stamp;
 mod words;
 
-pub use replace::replace;
+pub use folders::make_folders;
+pub use replace::{create, replace};
 pub use stamp::FileStamp;
 pub use words::in_plain_words;
 

@@ -1,4 +1,4 @@
-//! Replacing a small file whole, or not at all.
+//! Making or replacing a small file: whole, or not at all.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -7,6 +7,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 /// How many names are tried for the new file. A name is taken only if a process of the same number was killed while it had it.
 const NAMES_MAX: usize = 1000;
@@ -20,19 +23,54 @@ const NAMES_MAX: usize = 1000;
 /// # Errors
 /// Those of making, writing and renaming. Nothing is left of the new file then; only if the folder cannot be synced, it is in place already.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let folder = match path.parent() {
-        // The folder of "file" is "", which no system call understands.
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    write(path, bytes, mode, |beside| fs::rename(beside, path))
+}
+
+/// Makes the file at `path`, where nothing may be yet: as [`replace`], whole or not at all.
+///
+/// # Errors
+/// As [`replace`], and `AlreadyExists` if something is there; that stays as it is.
+pub fn create(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    // Before anything is written: most callers who find something there have come for a second time.
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    write(path, bytes, mode, |beside| rename_to_new(beside, path))
+}
+
+/// Writes a new file beside `path`, has `put_in_place` give it its name, and waits until both are on the disk.
+fn write(
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    put_in_place: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let folder = parent(path);
     let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
     let (mut file, beside) = make_beside(&folder.join(name), mode)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
+    written.and_then(|()| put_in_place(&beside)).inspect_err(|_| {
         // If that fails too, the first error says more.
         let _ = fs::remove_file(&beside);
     })?;
     sync(folder)
+}
+
+/// Renames `from`, if nothing has the name `to`.
+fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some filesystems, such as NFS, cannot do that. They can give a file a second name.
+        Err(Errno::INVAL) => {
+            fs::hard_link(from, to)?;
+            fs::remove_file(from)
+        }
+        renamed => Ok(renamed?),
+    }
+}
+
+/// The folder that `path` is in. That of "file" is "", which no system call understands.
+pub(crate) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A file that nobody else has, beside `path`.
@@ -58,7 +96,7 @@ fn make_beside(path: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
 }
 
 /// Has the disk keep the names in `folder`, so that a new one outlives a power failure.
-fn sync(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {
         // Some filesystems cannot do that for folders.
         Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
@@ -100,6 +138,22 @@ mod tests {
             replace(Path::new("/"), b"", 0o600).unwrap_err().kind(),
             ErrorKind::InvalidInput
         );
+    }
+
+    #[test]
+    fn a_file_is_made_whole_and_never_over_another() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("key");
+        create(&path, b"a key", 0o600).unwrap();
+        assert_eq!(create(&path, b"other", 0o600).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        let beside = folder.path().join("beside");
+        fs::write(&beside, "other").unwrap();
+        let error = rename_to_new(&beside, &path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "it came meanwhile");
+        assert_eq!(fs::read(&path).unwrap(), b"a key");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::remove_file(beside).unwrap();
+        assert_eq!(names(folder.path()), ["key"]);
     }
 
     #[test]

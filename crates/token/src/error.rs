@@ -78,8 +78,6 @@ pub enum KeyFileFault {
     Exists,
     /// For a new key: the file cannot be made.
     Unmakable(io::Error),
-    /// For a new key: the file cannot be written.
-    Unwritable(io::Error),
 }
 
 impl fmt::Display for KeyError {
@@ -115,7 +113,6 @@ impl fmt::Display for KeyFileFault {
                 "there is such a file already, and its key may be in use; choose another name",
             ),
             Self::Unmakable(error) => write!(f, "cannot be made: {error}"),
-            Self::Unwritable(error) => write!(f, "cannot be written: {error}"),
         }
     }
 }
@@ -132,10 +129,9 @@ impl std::error::Error for KeyError {
 impl std::error::Error for KeyFileFault {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Unreadable(error)
-            | Self::Unexamined(error)
-            | Self::Unmakable(error)
-            | Self::Unwritable(error) => Some(error),
+            Self::Unreadable(error) | Self::Unexamined(error) | Self::Unmakable(error) => {
+                Some(error)
+            }
             Self::OpenToOthers(_)
             | Self::NotText
             | Self::Line { .. }

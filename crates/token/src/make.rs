@@ -1,8 +1,6 @@
 //! New keys.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use aws_lc_rs::rand;
@@ -82,16 +80,10 @@ fn draw_shared() -> Result<(String, Zeroizing<String>), KeyFileFault> {
 }
 
 fn make_file(path: &Path, text: &str, mode: u32) -> Result<(), KeyFileFault> {
-    let opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    let mut file = opened.map_err(|error| match error.kind() {
+    // Half a key would stand in the way of the next attempt, so the file gets its name when it is whole.
+    smallfile::create(path, text.as_bytes(), mode).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => KeyFileFault::Exists,
         _ => KeyFileFault::Unmakable(error),
-    })?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    written.map_err(|error| {
-        // Half a key is none, and would stand in the way of the next attempt. It may be gone already.
-        let _ = std::fs::remove_file(path);
-        KeyFileFault::Unwritable(error)
     })
 }
 

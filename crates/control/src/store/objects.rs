@@ -2,9 +2,9 @@
 //!
 //! They are in a folder or in S3. Whoever reads one gets what was written or an error: its digest is checked each time.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,7 +42,7 @@ impl Objects {
         if place.contains("://") {
             return Err(not_usable(&"it is neither a folder nor s3://BUCKET"));
         }
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(place);
+        let made = smallfile::make_folders(Path::new(place), 0o700);
         made.map_err(|error| not_usable(&error))?;
         Ok(Self::Folder(PathBuf::from(place)))
     }
@@ -172,7 +172,7 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 /// Writes a file that is there whole or not at all.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or(ErrorKind::InvalidInput)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    smallfile::make_folders(folder, 0o700)?;
     let count = WRITTEN.fetch_add(1, Ordering::Relaxed);
     let new = folder.join(format!(".new-{}-{count}", std::process::id()));
     let written = write_new(&new, bytes).and_then(|()| fs::rename(&new, path));

@@ -6,7 +6,7 @@
 //! before the title appears. A file of which an earlier attempt has noted blocks is read back: a power failure may have kept the map alone.
 
 use std::collections::HashSet;
-use std::fs::{self, File, FileTimes};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -64,7 +64,7 @@ impl Arrival<'_> {
     /// [`HoldingError`]. What has arrived by then stays for the next attempt.
     pub(crate) fn bring(&self) -> Result<Arrived, HoldingError> {
         let above = self.title.above(self.library);
-        fs::create_dir_all(&above).attempt("make the folder", &above)?;
+        kept::make_folder(&above).attempt("make the folder", &above)?;
         let workshop = Workshop::lock(&above, self.title.name())?;
         let arriving = workshop.path().join(ARRIVING);
         fs::create_dir_all(&arriving).attempt("make the folder", &arriving)?;
@@ -321,11 +321,9 @@ impl Filling<'_> {
             self.progress.add(count as u64);
         }
         if fetched_bytes > 0 || there != file.bytes || believed {
-            open.finish(file.bytes).attempt("write", &path)?;
             // The same on each node, so that what viewers are told of the file's age is, too.
             let date = UNIX_EPOCH + Duration::from_secs(self.record.ingested_unix_seconds);
-            let times = FileTimes::new().set_modified(date);
-            open.file().set_times(times).attempt("date", &path)?;
+            open.finish(file.bytes, date).attempt("write", &path)?;
         }
         // Of what an earlier attempt has noted, only the disk can tell.
         if believed || file.bytes == 0 {

@@ -4,10 +4,11 @@
 //! and are asked to forget the pages (`POSIX_FADV_DONTNEED`).
 
 use std::cell::Cell;
-use std::fs::File;
+use std::fs::{File, FileTimes};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::time::SystemTime;
 
 use catalog::BLOCK_BYTES;
 use rustix::fs::{Advice, Mode, OFlags, ResolveFlags, fadvise, fcntl_getfl, fcntl_setfl, openat2};
@@ -158,11 +159,13 @@ impl BlockFile {
         }
     }
 
-    /// Cuts or extends the file to `bytes`, and waits until it is on the disk.
-    pub(crate) fn finish(&self, bytes: u64) -> io::Result<()> {
+    /// Cuts or extends the file to `bytes`, dates it, and waits until it is on the disk.
+    pub(crate) fn finish(&self, bytes: u64, date: SystemTime) -> io::Result<()> {
         if self.file.metadata()?.len() != bytes {
             self.file.set_len(bytes)?;
         }
+        // Before it is synced: a power failure would take the date away otherwise.
+        self.file.set_times(FileTimes::new().set_modified(date))?;
         self.file.sync_all()?;
         self.forget(0, usize::try_from(bytes).unwrap_or(usize::MAX));
         Ok(())
@@ -203,7 +206,7 @@ mod tests {
                 buffer.first_mut(block.len()).copy_from_slice(block);
                 file.write((index * BLOCK) as u64, &mut buffer, block.len()).unwrap();
             }
-            file.finish(bytes as u64).unwrap();
+            file.finish(bytes as u64, SystemTime::UNIX_EPOCH).unwrap();
             assert_eq!(std::fs::read(folder.path().join("film")).unwrap(), content, "{bytes}");
             let file = BlockFile::open(&place, "film").unwrap();
             let mut read = Vec::new();

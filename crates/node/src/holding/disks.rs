@@ -77,7 +77,7 @@ impl Disks {
         let mut first = None;
         for library in libraries {
             let had_disk = own_disk.get(library) == Some(&true);
-            let made = if had_disk { Ok(()) } else { fs::create_dir_all(library) };
+            let made = if had_disk { Ok(()) } else { kept::make_folder(library) };
             let found = made.and_then(|()| look(library)).and_then(|place| {
                 let is_mounted = !had_disk || place.device != root;
                 let bare = || {

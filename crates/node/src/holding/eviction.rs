@@ -225,6 +225,8 @@ impl Holder {
             return is_open.map(|_| false);
         }
         self.table.take(path);
+        // Otherwise, a power failure could leave it in place without its files.
+        catalog::sync(&above)?;
         fs::remove_dir_all(&removed).attempt("remove", &removed)?;
         workshop.leave();
         Ok(true)

@@ -164,6 +164,8 @@ impl Holder {
                 fs::rename(&folder, &out_of_sight).attempt("remove", &folder)?;
                 self.table.take(&withdrawn.path);
                 lock(&self.hidden).remove(&withdrawn.path);
+                // A power failure must not undo what the receipt says, nor leave the title in place without its files.
+                catalog::sync(folder.parent().unwrap_or(&above))?;
                 fs::remove_dir_all(&out_of_sight).attempt("remove", &out_of_sight)?;
                 was_there = true;
             }

@@ -65,7 +65,7 @@ struct Inner {
 impl Table {
     /// An empty table of `node`, with what an earlier one has kept in `folder`.
     pub(crate) fn new(node: Name, folder: PathBuf) -> std::io::Result<Self> {
-        fs::create_dir_all(&folder)?;
+        kept::make_folder(&folder)?;
         Ok(Self { node, folder, inner: Mutex::default() })
     }
 

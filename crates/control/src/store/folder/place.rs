@@ -3,9 +3,9 @@
 //! SQLite's WAL mode shares memory between processes, which works on one machine only. On a network file system, or with a disk that two
 //! machines see, both would write over each other's changes without an error. So such a folder is refused before SQLite opens anything.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use fleet::Digest;
@@ -85,7 +85,7 @@ pub(super) fn prepare(folder: &Path, this: &Machine) -> Result<Option<Machine>, 
     let failed =
         |error: io::Error| not_usable(format_args!("cannot use the store {shown}: {error}"));
     if !folder.exists() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        smallfile::make_folders(folder, 0o700).map_err(failed)?;
     }
     let is_new = fs::read_dir(folder).map_err(failed)?.next().is_none();
     let mode = fs::metadata(folder).map_err(failed)?.permissions().mode();
