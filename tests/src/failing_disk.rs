@@ -9,6 +9,9 @@ use tempfile::TempDir;
 
 const IMAGE_BYTES: u64 = 24 << 20;
 
+/// Keeps what was synced and nothing else: by default, ext4 also writes a file out when it is renamed over another, and everything every 5 s.
+const FORGETFUL: &str = "loop,noauto_da_alloc,commit=600";
+
 /// `EXT4_IOC_SHUTDOWN` (linux/fs/ext4/ext4.h): after it, every read and every open gives EIO, as after a lost disk.
 const SHUTDOWN: rustix::ioctl::Opcode = 0x8004_587d;
 /// Without writing the journal out.
@@ -18,6 +21,7 @@ const NO_LOG_FLUSH: u32 = 2;
 pub struct FailingDisk {
     mounted: PathBuf,
     image: PathBuf,
+    options: &'static str,
     _dir: TempDir,
 }
 
@@ -27,12 +31,26 @@ impl FailingDisk {
     /// # Errors
     /// What is missing, if that cannot be done here.
     pub fn mount(at: &Path) -> Result<Self, String> {
+        Self::mount_with(at, IMAGE_BYTES, "loop")
+    }
+
+    /// As [`Self::mount`], a disk of `bytes` that forgets when it fails, as when the power goes: what was not synced is gone when it is mounted
+    /// again. The filesystem's journal keeps more than was asked for, though: one sync writes out the names in all folders. And the image keeps
+    /// what a real disk might have lost from a cache that was not flushed.
+    ///
+    /// # Errors
+    /// As [`Self::mount`].
+    pub fn mount_forgetful(at: &Path, bytes: u64) -> Result<Self, String> {
+        Self::mount_with(at, bytes, FORGETFUL)
+    }
+
+    fn mount_with(at: &Path, bytes: u64, options: &'static str) -> Result<Self, String> {
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
         let image = dir.path().join("image");
-        let made = File::create(&image).and_then(|file| file.set_len(IMAGE_BYTES));
+        let made = File::create(&image).and_then(|file| file.set_len(bytes));
         made.map_err(|error| error.to_string())?;
         run(Command::new("mkfs.ext4").arg("-q").arg(&image), "apt install e2fsprogs")?;
-        let disk = Self { mounted: at.into(), image, _dir: dir };
+        let disk = Self { mounted: at.into(), image, options, _dir: dir };
         disk.mount_again()?;
         Ok(disk)
     }
@@ -43,7 +61,7 @@ impl FailingDisk {
     /// What mount says.
     pub fn mount_again(&self) -> Result<(), String> {
         let mut mount = Command::new("mount");
-        mount.args(["-o", "loop"]).arg(&self.image).arg(&self.mounted);
+        mount.args(["-o", self.options]).arg(&self.image).arg(&self.mounted);
         run(&mut mount, "needs root, loop devices and apt install mount")
     }
 
@@ -56,6 +74,20 @@ impl FailingDisk {
         // SAFETY: this request reads one u32, and returns nothing.
         let done = unsafe { ioctl(&root, Setter::<SHUTDOWN, u32>::new(NO_LOG_FLUSH)) };
         done.expect("ext4 shuts down");
+    }
+
+    /// Mounts it again after it has failed, with what it kept, once no process has files of it open.
+    ///
+    /// # Errors
+    /// What mount says.
+    ///
+    /// # Panics
+    /// If a process uses it on and on.
+    pub fn recover(&self) -> Result<(), String> {
+        let mut umount = Command::new("umount");
+        umount.arg(&self.mounted);
+        crate::until("the disk to be out of use", || run(&mut umount, "").is_ok());
+        self.mount_again()
     }
 
     /// Unmounts it, although a server may still have files of it open.

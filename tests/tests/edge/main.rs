@@ -4,6 +4,7 @@
 
 mod bucket;
 mod changes;
+mod crashes;
 mod faults;
 mod flaky;
 mod flood;

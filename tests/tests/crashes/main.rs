@@ -1,0 +1,95 @@
+//! Crash consistency: what was acknowledged is there after a crash, and everything starts again without help.
+//!
+//! Two kinds of crash ([`ground::Crash`]): SIGKILL, and a power failure, after which an ext4 filesystem has only what was synced. Both come at
+//! drawn moments, while the program starts, too. `FULLBORE_SEED` repeats the draws of a run, which prints its seed, but not the moments at which
+//! the kernel runs whom. `FULLBORE_CRASHES` says how many crashes each long test plays; 250 if it is not set. With those of an edge
+//! (`tests/tests/edge/crashes.rs`) there are seven such tests.
+//!
+//! [`synced`] shows what the crashes cannot: that each name is synced with the folder that it is in. A journaling filesystem writes out the names
+//! in all folders when one is synced.
+
+mod commands;
+mod gateway;
+mod ground;
+mod node;
+mod synced;
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use fullbore_tests::{Said, Signal, program};
+use rustix::process::{Pid, kill_process};
+
+/// Crashes of a long test.
+fn long() -> usize {
+    let crashes = std::env::var("FULLBORE_CRASHES").ok();
+    crashes.map_or(250, |count| count.parse().expect("FULLBORE_CRASHES is a number"))
+}
+
+/// What is drawn from a seed, which is printed.
+fn draws() -> fastrand::Rng {
+    let seed = std::env::var("FULLBORE_SEED").ok();
+    let seed = seed.map_or_else(|| fastrand::u64(..), |seed| seed.parse().expect("a number"));
+    eprintln!("FULLBORE_SEED={seed}");
+    fastrand::Rng::with_seed(seed)
+}
+
+/// Lets a drawn time pass, at the end of which something crashes.
+fn until_a_drawn_moment(draws: &mut fastrand::Rng, millis_max: u64) {
+    // sleeps: the moment of the crash is drawn, whatever is under way then
+    std::thread::sleep(Duration::from_millis(draws.u64(..millis_max)));
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Runs `fullbore` with these words to its end, and returns what it printed if it went well.
+fn run(words: &[&str], folder: &Path) -> Option<String> {
+    let mut command = Command::new(program());
+    let ran = command.args(words).current_dir(folder).stdin(Stdio::null()).output().unwrap();
+    ran.status.success().then(|| String::from_utf8(ran.stdout).unwrap())
+}
+
+/// A process. Killed when dropped.
+struct Process {
+    child: Child,
+    stdout: Said,
+    stderr: Said,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdout = Said::listen(child.stdout.take().unwrap());
+        let stderr = Said::listen(child.stderr.take().unwrap());
+        Self { child, stdout, stderr }
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    fn end(&mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Whether it has written that it does not know how to go on.
+    fn has_panicked(&self) -> bool {
+        self.stderr.line_with("panicked").is_some()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("it said: {:#?}\n{:#?}", self.stdout.lines(), self.stderr.lines());
+        }
+    }
+}
