@@ -1,7 +1,8 @@
 //! Shared helpers for tests that run the real program, or test it with clients that are not ours.
 //!
 //! Every test starts `fullbore serve` with [`Launch`], and gets a [`Server`]: a server with its own folders and ports,
-//! ended when dropped. [`tls`] is rustls as a viewer who accepts any certificate, over a socket or in memory. [`tool`]
+//! ended when dropped. [`tls`] is rustls as a viewer who accepts any certificate, over a socket or in memory, and [`shake_hands`]
+//! leaves a viewer's records to the test. [`tool`]
 //! runs other people's programs; if one is missing, the test reports that loudly and passes, because the missing
 //! program is not this project's fault. [`Plain`] is a viewer without TLS, for what no such program can be told to do.
 //! [`Counters`] are the server's own figures. [`make_title`] makes a title with a record. [`Ran`] is what a run of
@@ -13,6 +14,7 @@
 //! Nothing here sleeps to let something happen: tests wait for the event itself with [`eventually`].
 
 mod badly;
+mod by_hand;
 mod certificate;
 mod counters;
 mod course;
@@ -40,6 +42,7 @@ pub mod tool;
 mod wait;
 
 pub use badly::{Asked, serve_badly};
+pub use by_hand::shake_hands;
 pub use certificate::{Certificate, certificate};
 pub use counters::Counters;
 pub use course::{Course, Moment, nobody_stalled, swarm_until};

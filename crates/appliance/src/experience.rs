@@ -38,13 +38,7 @@ impl Experience {
     /// Notes the report in `request`, which is answered with the file at `path`.
     pub fn note(&self, request: &Request, path: &[u8], since_1970: Duration, numbers: &Numbers) {
         let query = request.query().and_then(in_query);
-        let mut cmcd = Cmcd::default();
-        if let Some(text) = request.field(Field::Cmcd) {
-            cmcd.read(text);
-        }
-        if let Some(text) = &query {
-            cmcd.read(text);
-        }
+        let cmcd = cmcd_of(request, query.as_deref());
         if cmcd.is_empty() {
             return;
         }
@@ -72,13 +66,7 @@ impl Experience {
         since_1970: Duration,
     ) {
         let query = request.query().and_then(in_query);
-        let mut cmcd = Cmcd::default();
-        if let Some(text) = request.field(Field::Cmcd) {
-            cmcd.read(text);
-        }
-        if let Some(text) = &query {
-            cmcd.read(text);
-        }
+        let cmcd = cmcd_of(request, query.as_deref());
         let mut deliveries = self.deliveries.borrow_mut();
         let Some(name) = cmcd.session.filter(|_| deliveries.len() < REPORTS_MAX) else { return };
         let mut salt = self.salt.borrow_mut();
@@ -104,6 +92,13 @@ fn network(client: IpAddr) -> Vec<u8> {
         IpAddr::V4(address) => address.octets().into(),
         IpAddr::V6(address) => address.octets()[..8].into(),
     }
+}
+
+/// The CMCD of a request: in its field, and in its query as [`in_query`] has decoded it. The query's values replace the field's.
+fn cmcd_of<'a>(request: &'a Request, in_query: Option<&'a [u8]>) -> Cmcd<'a> {
+    let mut cmcd = Cmcd::default();
+    request.field(Field::Cmcd).into_iter().chain(in_query).for_each(|text| cmcd.read(text));
+    cmcd
 }
 
 /// The CMCD in a query, decoded. Text with broken encoding is passed on as it is, and will hardly parse.

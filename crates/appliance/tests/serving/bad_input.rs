@@ -5,8 +5,8 @@ use crate::support::content::Content;
 use crate::support::library::Library;
 use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
-use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
 use fullbore_appliance::config::{self, Disk};
+use fullbore_tests::shake_hands;
 use rustix::fs::{CWD, FileType, Mode, inotify};
 use rustls::AlertDescription;
 use std::io::{self, Read, Write};
@@ -568,22 +568,9 @@ fn keys_stay_in_step_when_waiting_to_change_them_is_given_up() {
 
 /// A viewer with hand-made records, and the sealer that makes them.
 fn bare(served: &Served) -> (TcpStream, crypt::Sealer) {
-    let options = ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() };
-    let mut handshake =
-        ClientHandshake::new(&ClientTls::load(&options).unwrap(), "localhost").unwrap();
     let mut stream = TcpStream::connect(served.address()).unwrap();
-    let (mut input, mut output) = (Vec::new(), Vec::new());
-    loop {
-        let (consumed, progress) = handshake.advance(&input, &mut output).unwrap();
-        input.drain(..consumed);
-        stream.write_all(&std::mem::take(&mut output)).unwrap();
-        if let ClientProgress::Done(established) = progress {
-            return (stream, established.sealer);
-        }
-        let mut chunk = [0; 4096];
-        let bytes = stream.read(&mut chunk).unwrap();
-        input.extend_from_slice(&chunk[..bytes]);
-    }
+    let (established, _) = shake_hands(&mut stream);
+    (stream, established.sealer)
 }
 
 #[test]

@@ -5,9 +5,10 @@
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::Protocol;
-use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
+use crypt::client::ClientEstablished;
 use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Content as Opened, Opener, Sealer};
 use fullbore_appliance::config::{Route, Switch};
+use fullbore_tests::shake_hands;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -90,21 +91,9 @@ impl Watcher {
         let mut stream = TcpStream::from(socket);
         // A test must fail rather than hang.
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let options = ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() };
-        let tls = ClientTls::load(&options).unwrap();
-        let mut handshake = ClientHandshake::new(&tls, "localhost").unwrap();
-        let (mut input, mut output) = (Vec::new(), Vec::new());
-        loop {
-            let (consumed, progress) = handshake.advance(&input, &mut output).unwrap();
-            input.drain(..consumed);
-            stream.write_all(&std::mem::take(&mut output)).unwrap();
-            if let ClientProgress::Done(established) = progress {
-                let (sealer, opener) = (established.sealer, established.opener);
-                let (got, alert, key_updates) = (Vec::new(), None, 0);
-                return Self { stream, sealer, opener, sealed: input, got, alert, key_updates };
-            }
-            assert!(take(&mut stream, &mut input) > 0, "the server has hung up");
-        }
+        let (ClientEstablished { sealer, opener, .. }, sealed) = shake_hands(&mut stream);
+        let (got, alert, key_updates) = (Vec::new(), None, 0);
+        Self { stream, sealer, opener, sealed, got, alert, key_updates }
     }
 
     fn sealed(&mut self, bytes: &[u8]) -> Vec<u8> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -162,9 +163,8 @@ async fn over_tls_only_the_named_authority_is_believed() {
     assert!(matches!(none, Err(StoreError::NotUsable(text)) if text.contains("none.pem")));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn etcds_own_users_log_in_again_when_their_token_ends() {
-    let Some(mut etcd) = Cluster::start(1) else { return };
+/// Makes etcd require a login, and adds the user `root` with the password `secret`. Returns the store's address, and the file with the password.
+fn require_password(etcd: &Etcd) -> (String, PathBuf) {
     for (path, body) in [
         ("auth/user/add", r#"{"name":"root","password":"secret"}"#),
         ("auth/role/add", r#"{"name":"root"}"#),
@@ -177,6 +177,13 @@ async fn etcds_own_users_log_in_again_when_their_token_ends() {
     let file = etcd.folder().join("password");
     std::fs::write(&file, "secret\n").expect("written");
     let address = format!("etcd://root@{}?password-file={}", etcd.hosts()[0], file.display());
+    (address, file)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn etcds_own_users_log_in_again_when_their_token_ends() {
+    let Some(mut etcd) = Cluster::start(1) else { return };
+    let (address, file) = require_password(&etcd);
     let open = || -> Arc<dyn Engine> { Arc::new(EtcdStore::open(&address).expect("an address")) };
     let store = open();
     store.commit(&[], &[put("node/a", "1")]).await.expect("made");
@@ -200,18 +207,7 @@ async fn a_change_of_etcds_users_does_not_cut_off_who_has_a_json_web_token() {
     std::fs::write(&key, [7; 32]).expect("written");
     let tokens = format!("--auth-token=jwt,sign-method=HS256,priv-key={},ttl=10m", key.display());
     let Some(etcd) = Etcd::start_with(vec![tokens]) else { return };
-    for (path, body) in [
-        ("auth/user/add", r#"{"name":"root","password":"secret"}"#),
-        ("auth/role/add", r#"{"name":"root"}"#),
-        ("auth/user/grant", r#"{"user":"root","role":"root"}"#),
-        ("auth/enable", "{}"),
-    ] {
-        let answer = etcd.ask(0, path, body);
-        assert!(answer.get("error").is_none(), "{path}: {answer}");
-    }
-    let file = etcd.folder().join("password");
-    std::fs::write(&file, "secret\n").expect("written");
-    let address = format!("etcd://root@{}?password-file={}", etcd.hosts()[0], file.display());
+    let (address, _) = require_password(&etcd);
     let store: Arc<dyn Engine> = Arc::new(EtcdStore::open(&address).expect("an address"));
     store.commit(&[], &[put("node/a", "1")]).await.expect("made");
 

@@ -5,7 +5,7 @@
 //! until the viewer has taken them, however slow it is: up to a window for each viewer, outside the buffers that the
 //! configuration bounds.
 
-use super::Sealing;
+use super::{Sealing, await_pull};
 use crate::ahead::Ahead;
 use crate::end::End;
 use crate::inbound::{Inbound, has_room};
@@ -236,11 +236,7 @@ impl Sealing<Socket> for ByLibrary {
         let mut at = 0;
         while at < outgoing.bytes() {
             let mut inbound = Opening { by_library: self, input };
-            if !link.pulls_soon(&mut limit, &mut inbound).await? {
-                ahead.give_up();
-                link.pull_reading(&mut inbound).await?;
-                limit.woken(link);
-            }
+            await_pull(link, &mut limit, &mut ahead, &mut inbound).await?;
             // All that was sealed has left.
             if let Some(end) = self.failed {
                 self.send_owed(link).await?;

@@ -10,7 +10,7 @@
 //! Buffers cannot deadlock: a session takes its read buffer first and its send buffer second. A session with a send
 //! buffer waits only for the socket, and not for long.
 
-use super::Sealing;
+use super::{Sealing, await_pull};
 use crate::ahead::Ahead;
 use crate::end::End;
 use crate::inbound::Records;
@@ -314,11 +314,7 @@ impl Sealing<Socket> for ByUs {
         let mut limit = UnsentLimit::new(link, SEALED);
         let mut at = 0;
         while at < outgoing.bytes() {
-            if !link.pulls_soon(&mut limit, &mut self.inbound(input)).await? {
-                ahead.give_up();
-                link.pull_reading(&mut self.inbound(input)).await?;
-                limit.woken(link);
-            }
+            await_pull(link, &mut limit, &mut ahead, &mut self.inbound(input)).await?;
             self.before_flight(link).await?;
             let turn = link.take_turn((outgoing.bytes() - at).min(link.share() as u64));
             if link.must_wait(turn.as_ref()) {

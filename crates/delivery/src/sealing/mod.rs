@@ -16,10 +16,14 @@ pub use by_library::ByLibrary;
 pub use by_us::ByUs;
 pub use unsealed::Unsealed;
 
+use crate::ahead::Ahead;
 use crate::end::End;
+use crate::inbound::Inbound;
 use crate::link::Link;
 use crate::outgoing::Outgoing;
+use crate::unsent::UnsentLimit;
 use crypt::Alert;
+use net::Socket;
 use std::future::{Future, ready};
 use std::rc::Rc;
 
@@ -86,4 +90,19 @@ pub trait Sealing<C> {
     fn settle(&mut self, _link: &Link<C>) -> impl Future<Output = Result<(), End>> {
         ready(Ok(()))
     }
+}
+
+/// Waits until TCP takes bytes, and reads what the viewer sends meanwhile. If the wait is long, gives up the buffers that were read ahead.
+async fn await_pull(
+    link: &Link,
+    limit: &mut UnsentLimit,
+    ahead: &mut Ahead,
+    inbound: &mut impl Inbound<Socket>,
+) -> Result<(), End> {
+    if !link.pulls_soon(limit, inbound).await? {
+        ahead.give_up();
+        link.pull_reading(inbound).await?;
+        limit.woken(link);
+    }
+    Ok(())
 }

@@ -2,9 +2,9 @@
 
 use crate::support::far::Far;
 use crate::support::served::{PORT, Room, Server, V4};
-use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
+use crypt::client::ClientEstablished;
 use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Content, Opened, Opener, Sealer};
-use fullbore_tests::{Namespace, PATIENCE, tool};
+use fullbore_tests::{Namespace, PATIENCE, shake_hands, tool};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -31,23 +31,11 @@ struct Viewer {
 
 impl Viewer {
     fn connect() -> Self {
-        let options = ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() };
-        let tls = ClientTls::load(&options).unwrap();
-        let mut handshake = ClientHandshake::new(&tls, "localhost").unwrap();
         let mut stream = TcpStream::connect((V4, PORT)).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let (mut input, mut output) = (Vec::new(), Vec::new());
-        loop {
-            let (consumed, progress) = handshake.advance(&input, &mut output).unwrap();
-            input.drain(..consumed);
-            stream.write_all(&std::mem::take(&mut output)).unwrap();
-            if let ClientProgress::Done(established) = progress {
-                let (sealer, opener) = (established.sealer, established.opener);
-                return Self { stream, sealer, opener, sealed: input, key_updates: 0 };
-            }
-            take(&mut stream, &mut input);
-        }
+        let (ClientEstablished { sealer, opener, .. }, sealed) = shake_hands(&mut stream);
+        Self { stream, sealer, opener, sealed, key_updates: 0 }
     }
 
     fn send(&mut self, bytes: &[u8]) {
