@@ -17,7 +17,7 @@ pub struct Etcd {
     /// Of each member: for clients, and for the other members.
     ports: Vec<[u16; 2]>,
     members: Vec<Option<Child>>,
-    /// What each member is started with besides.
+    /// Additional arguments of each member.
     arguments: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Etcd {
         Self::begin("127.0.0.1", count, tls, Vec::new())
     }
 
-    /// As [`Self::start`]: one member, without TLS, with these arguments besides.
+    /// As [`Self::start`]: one member, without TLS, with these additional arguments.
     ///
     /// # Panics
     /// If it does not come up.
@@ -135,7 +135,7 @@ impl Etcd {
         self.curl(member, &format!("v3/{path}"), Some(body))
     }
 
-    /// As [`Self::ask`], by somebody who has logged in.
+    /// As [`Self::ask`], as a user who has logged in.
     pub fn ask_as(&self, token: &str, member: usize, path: &str, body: &str) -> Value {
         let header = format!("Authorization: {token}");
         self.curl_with(member, &format!("v3/{path}"), &["--header", &header, "--data", body])

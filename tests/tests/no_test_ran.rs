@@ -65,7 +65,7 @@ fn one_test_that_ran_is_enough() {
     returns(&added_up(&[[0, 0, 0, 7], [0, 1, 0, 6]], 101), 101);
 }
 
-/// Packages without tests, tests that are all ignored, names that are listed, a build that failed: nobody chose a test by its name.
+/// Packages without tests, tests that are all ignored, names that are listed, a build that failed: no test was chosen by its name.
 #[test]
 fn without_a_filter_no_test_has_to_run() {
     returns(&added_up(&[[0, 0, 0, 0]], 0), 0);

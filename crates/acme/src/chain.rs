@@ -19,7 +19,7 @@ pub(crate) struct ChainAnswer {
     pub(crate) alternates: Vec<String>,
 }
 
-/// The chain that ends at the preferred root, or the `first` one. The second value tells the operator that no chain ends there.
+/// The chain that ends at the preferred root, or the `first` one. The second value is a message for the operator if no chain ends there.
 pub(crate) async fn choose(
     first: String,
     account: &Account,

@@ -147,7 +147,7 @@ pub(crate) async fn serve(
                 conversations.spawn(async move {
                     let conversation = converse(stream, &place, &answers, https_port);
                     tokio::select! {
-                        // Whoever is gone or too slow gets no answer.
+                        // A client that has left or is too slow gets no answer.
                         _ = timeout(CONVERSATION_MAX, conversation) => {}
                         () = place.ended() => {}
                     }

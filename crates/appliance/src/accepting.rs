@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 pub(crate) struct Accepting {
     listeners: Vec<Fd>,
     stop: RefCell<Option<Rc<Drain>>>,
-    /// What was to stop. It is gone when each of those has handed over its listener's last connection.
+    /// The accept loops that were told to stop. Gone once each has handed over its listener's last connection.
     stopped: RefCell<Vec<Weak<Drain>>>,
 }
 
@@ -42,7 +42,7 @@ impl Accepting {
         }
     }
 
-    /// Whether nobody accepts any more. Until then, those who were stopped may have connections to hand over.
+    /// Whether all accept loops have ended. Until then, loops that were stopped may still hand connections over.
     pub(crate) fn has_ended(&self) -> bool {
         let has_stopped = self.stop.borrow().is_none();
         has_stopped && self.stopped.borrow().iter().all(|stopped| stopped.strong_count() == 0)

@@ -417,8 +417,8 @@ impl Limits {
     /// has hundreds of subscribers behind one address isn't in the way of any. A guess: browsers open six connections each, players one or two.
     pub const PER_ADDRESS: usize = 2000;
 
-    /// Counts a worker's connections by these limits. A number that the operator sets holds for every address. The usual one doesn't hold for
-    /// loopback, where a proxy may pass on everybody's connections.
+    /// Counts a worker's connections by these limits. A number set by the operator applies to every address. The default doesn't apply to
+    /// loopback, where a proxy may pass on all connections.
     pub(crate) fn admission(&self) -> Rc<Admission> {
         match self.connections_per_address_max {
             Some(most) => Admission::new(self.connections_max, most),

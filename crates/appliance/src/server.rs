@@ -478,7 +478,7 @@ impl Server {
         Err(RunError::CutOff { after_seconds: config.drain_seconds })
     }
 
-    /// Waits until the admin pages' thread, which ends with the process, has answered all whom it has accepted. Another server accepts by now.
+    /// Waits until the admin thread, which ends with the process, has answered every connection that it accepted. Another server accepts by now.
     fn await_last_answers(&self, news: &Receiver<News>, deadline: Instant) {
         let deadline = deadline.min(Instant::now() + ADMIN_ANSWERS_WITHIN);
         let admin = self.admin.control();

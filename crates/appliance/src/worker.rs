@@ -96,7 +96,7 @@ pub struct Entrance {
     own_tcp: Option<Rc<OwnTcp>>,
 }
 
-/// Why a connection is turned away whose address has too many already.
+/// Why a connection is refused whose address has too many already.
 pub(crate) const ADDRESS_FULL: Reason = "address_full";
 
 /// What a worker reports.
@@ -419,7 +419,7 @@ impl Worker {
         spawn(session::run(Rc::clone(self), socket, peer, pass, entering));
     }
 
-    /// Counts a connection from `address` that is closed unserved. If there are too many from there, the log says what to do.
+    /// Counts a connection from `address` that is closed unserved. If the address has too many, the log suggests what to do.
     pub(crate) fn turn_away(&self, reason: Reason, address: IpAddr) {
         self.count_refused(reason);
         if reason == ADDRESS_FULL {
@@ -461,7 +461,7 @@ impl Worker {
         &self,
         take: impl FnOnce(&Rc<Admission>) -> Result<Pass, LimitReached>,
     ) -> Result<(Pass, Entering), Reason> {
-        // What came to this server before another one took its place is for this one to answer: the listener is open, and nobody was refused.
+        // Connections that arrived before the takeover are this server's to answer: the listener is open, so none was refused.
         if self.drain.has_begun() && !self.drain.is_leaving() {
             return Err("draining");
         }

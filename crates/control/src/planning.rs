@@ -41,7 +41,7 @@ pub struct DryRun {
     pub floors_unmet: u64,
     /// Nodes that are no part of the plan.
     pub left_out: Vec<LeftOutNode>,
-    /// What nodes say of themselves and the plan does not count, a sentence each.
+    /// Figures reported by nodes that the plan leaves out, a sentence each.
     pub bounded: Vec<String>,
     /// What binds, and what to buy next.
     pub buy: Vec<BuyHint>,

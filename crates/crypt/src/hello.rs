@@ -104,7 +104,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What is in the vector at the front of `bytes`, which begins with a length of so many bytes, and what follows it.
+/// Splits off the vector at the front of `bytes`, whose length takes `length_bytes`. Returns its content, and what follows.
 fn split_vector(bytes: &[u8], length_bytes: usize) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_at_checked(length_bytes)?;
     let length = length.iter().fold(0_usize, |length, byte| (length << 8) | usize::from(*byte));

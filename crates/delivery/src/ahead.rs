@@ -1,7 +1,8 @@
 //! Keeps several reads in flight for one viewer: while one window is sent, the disk works on the next ones.
 //!
-//! A viewer who takes a window in part gets smaller ones. What was read in larger ones is kept for them while most buffers are free, so that nobody's
-//! are taken away for it: it would have to be read from the disk again. [`Ahead::give_up`] frees the buffers of a viewer who takes nothing.
+//! A viewer who takes a window in part gets smaller ones. Data read for larger ones is kept for them while most buffers are free, so that other
+//! viewers don't lack any. Otherwise it would have to be read from the disk again. [`Ahead::give_up`] frees the buffers of a viewer who takes
+//! nothing.
 //!
 //! From a disk that rotates, it reads whole buffers, however small the window is, and more of them, because reaching a place takes such a disk as
 //! long as reading a megabyte or two.

@@ -25,7 +25,7 @@ pub(crate) trait Inbound<C> {
     /// Reads and opens what has arrived.
     ///
     /// # Errors
-    /// If the connection is over at once. An error that the viewer must be told in order is kept, for when a record has left whole.
+    /// If the connection is over at once. An error whose alert must follow a whole record is kept until that has left.
     fn read(&mut self, link: &Link<C>) -> Result<(), End>;
 
     /// Whether something has arrived that must be dealt with before more of the response is sent.

@@ -252,7 +252,7 @@ impl File {
     }
 
     /// Asks the kernel not to read ahead when this descriptor misses the page cache. It still does when a read meets one of the marks that
-    /// somebody else's read-ahead has left in there ([`crate::Misses::is_far_from_a_hole`]).
+    /// another program's read-ahead has left there ([`crate::Misses::is_far_from_a_hole`]).
     pub(crate) fn no_kernel_read_ahead(&self) {
         if !self.is_read_as_asked.replace(true) {
             // A filesystem that does not take the advice reads ahead.

@@ -9,8 +9,8 @@ use crate::{Desired, HeldTitle, Name, OutOfBounds, PublicKey, Signed, UnsignedEr
 /// Bytes of a signature (RFC 8032, section 5.1.6).
 pub(crate) const SIGNATURE_BYTES: usize = 64;
 
-/// Who may not take part any more, and what nobody may serve any more. Its signature is of its JSON, which is made again to check it, so a field
-/// that is not known is refused here.
+/// Revoked machines and withdrawn versions. The signature covers its JSON, which is generated again to verify it, so unknown fields are refused
+/// here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gone {

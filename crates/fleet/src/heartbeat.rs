@@ -213,7 +213,7 @@ pub struct HeartbeatAnswer {
     /// What the fleet has of the certificate that viewers see of the node.
     #[serde(default)]
     pub certificate: ViewerDigests,
-    /// Nodes that the gateway does not hear: does the node reach them? Empty but while many are silent at once.
+    /// Silent nodes that this node should try to reach. Empty except while many are silent at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<Name>,
 }

@@ -117,8 +117,8 @@ impl Upgrade {
     }
 
     /// Starts the new server, with one end of a socket as its standard input. It outlives the terminal of this command, and whatever reads this
-    /// command's standard output: a shell that has `$(fullbore upgrade ...)` waits until nobody has that open. So what the server says at its start
-    /// goes to standard error, too. Only an access log on standard output needs it.
+    /// command's standard output: a shell that runs `$(fullbore upgrade ...)` waits until no process has that open. So the server's startup messages
+    /// go to standard error, too. Only an access log on standard output needs it.
     fn start(&self, door: &Path, config: &Config) -> std::io::Result<(Child, OwnedFd)> {
         let (ours, theirs) = line::pair()?;
         let this = PathBuf::from("/proc/self/exe");

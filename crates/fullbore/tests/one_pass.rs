@@ -56,7 +56,7 @@ const BYPASS_ADDRESS: &str = "192.0.2.2:8443";
 const BYPASS: &str = "[bypass]\naddresses = [\"192.0.2.2\"]\nmtu_bytes = 1500\n\
     kernel_addresses = [\"192.0.2.1/24\"]\n";
 
-/// A library on a disk that the kernel reads ahead of by so many KiB; without a number, on whatever disk has temporary files.
+/// A library on a disk with this `read_ahead_kb`; without a number, on whatever disk has temporary files.
 struct Library {
     folder: TempDir,
     _disk: Option<LoopDisk>,
@@ -151,7 +151,7 @@ impl Serving {
     fn connect(&self) -> Box<dyn ReadWrite> {
         let connected = || {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-            // The server is to notice the pace: no more is on its way than this.
+            // The server should notice the pace: no more than this is in flight.
             socket.set_recv_buffer_size(128 << 10).unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
             socket.connect(&self.address.into()).unwrap();

@@ -55,7 +55,7 @@ pub fn file_etag(
     format!("\"{inode:x}-{size_bytes:x}-{modified_unix_ns:x}-{changed_unix_ns:x}\"")
 }
 
-/// Last-Modified, if it may be sent now. A cache sends what its origin said, whatever its own clock says (RFC 9111 section 4.3.4).
+/// Last-Modified, if it may be sent now. A cache passes on its origin's, whatever its own clock (RFC 9111 section 4.3.4).
 pub(crate) fn last_modified(entity: &Entity<'_>, now: &HttpDate) -> Option<HttpDate> {
     let modified = entity.modified_unix_seconds?;
     let is_copy = entity.age_seconds.is_some();

@@ -24,7 +24,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Somebody without TLS.
+    /// A client without TLS.
     pub fn plain(address: SocketAddr) -> Self {
         Self { address, operator: None }
     }

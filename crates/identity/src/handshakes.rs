@@ -25,7 +25,7 @@ pub(crate) struct Door<C> {
     pub(crate) places: Arc<Places>,
     pub(crate) bounds: AcceptBounds,
     pub(crate) refusals: Arc<RefusalLog>,
-    /// Says who is at the other end of a connection whose handshake is done.
+    /// Identifies the peer of a connection whose handshake is done.
     pub(crate) welcome: Welcome<C>,
     /// Why a certificate for another purpose is refused.
     pub(crate) wrong_purpose: RefusalReason,

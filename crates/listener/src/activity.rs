@@ -12,22 +12,22 @@ use crate::places::HeldPlace;
 #[derive(Debug)]
 pub(crate) struct Activity {
     pub(crate) place: HeldPlace,
-    /// Handlers that run.
+    /// Running handlers.
     running: AtomicU32,
-    /// Handlers that run, and responses that are not sent.
+    /// Running handlers, and responses that aren't complete.
     open: AtomicU32,
     /// When a handler last ended or gave a piece of its response, in microseconds since [`beginning`].
     moved: AtomicU64,
 }
 
-/// A handler that runs. Dropping it says that it ended.
+/// A running handler. Dropping this marks its end.
 #[derive(Debug)]
 pub(crate) struct Running {
     activity: Arc<Activity>,
     open: OpenRequest,
 }
 
-/// A request whose response is not sent. Dropping it says that it is, or never will be.
+/// A request whose response isn't complete. Dropping this marks it as sent or abandoned.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenRequest(Arc<OpenInner>);
 
@@ -79,7 +79,7 @@ impl Activity {
 }
 
 impl Running {
-    /// The response is to be sent.
+    /// Begins to send the response.
     pub(crate) fn open_request(&self) -> OpenRequest {
         self.open.clone()
     }

@@ -1,4 +1,4 @@
-//! Hands each request to the router, and says when a connection closes.
+//! Hands each request to the router, and decides when a connection closes.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -108,7 +108,7 @@ fn of_server(bodies: Bodies) -> Response<Body> {
     response
 }
 
-/// A request's body, which says whether it was read to its end.
+/// A request's body, which reports whether it was read to its end.
 struct Inbound {
     /// Until this is dropped.
     body: Option<Incoming>,
@@ -120,7 +120,7 @@ impl Drop for Inbound {
     fn drop(&mut self) {
         let is_left = self.is_small && !self.is_read.load(Relaxed);
         let Some(body) = self.body.take().filter(|_| is_left) else { return };
-        // Without a runtime, the listener has ended.
+        // No runtime: the listener has ended.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(timeout(READ_PAST_MAX, read_past(body)));
         }

@@ -35,7 +35,7 @@ impl BodyBounds {
         Self { bytes_max, grace: GRACE, bytes_per_second_min: 64 << 10 }
     }
 
-    /// When a body that began then and of which so much has arrived has to move again.
+    /// When more of a body must have arrived, given when it began and how much of it is here.
     fn deadline(&self, began: Instant, bytes: usize) -> Instant {
         let earned = bytes as f64 / f64::from(self.bytes_per_second_min.max(1));
         began + self.grace + Duration::from_secs_f64(earned)
@@ -45,11 +45,11 @@ impl BodyBounds {
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFault {
-    /// It is larger than its bound. Nothing of it is read if its length says so.
+    /// It exceeds its bound. If its Content-Length does, none of it is read.
     TooLarge,
     /// It arrived too slowly, or not whole.
     Slow,
-    /// All bodies together take as much memory as they may.
+    /// All bodies together have reached their memory budget.
     NoMemory,
 }
 
@@ -61,7 +61,7 @@ pub struct BodyBudget {
 }
 
 impl BodyBudget {
-    /// A budget of so many bytes.
+    /// A budget of `bytes_max`.
     pub fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self { bytes_max, taken: AtomicUsize::new(0) })
     }
@@ -142,7 +142,7 @@ pub async fn read_body(
         match frame.map(|frame| frame.map(Frame::into_data)) {
             None => return Ok(read),
             Some(Ok(Ok(piece))) => read.push(&piece, bounds.bytes_max)?,
-            // Trailers say nothing here.
+            // Trailers are ignored.
             Some(Ok(Err(_))) => {}
             Some(Err(_)) => return Err(BodyFault::Slow),
         }

@@ -20,7 +20,7 @@ use crate::bounds::RequestBounds;
 use crate::framing::{Framing, Phase};
 use crate::refused::{ListenerRefusal, RefusedCounts};
 
-/// How long a peer has to take a refusal, and how long what it still sends is discarded. Closing with unread bytes resets the
+/// How long a peer has to read a refusal, and how long its remaining bytes are discarded. Closing with unread bytes resets the
 /// connection, which can destroy the response on its way (RFC 9112 section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -32,7 +32,7 @@ type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A connection of a listener. Reads end when its time is over, or when it gives way to another one.
 pub(crate) struct Guarded<S> {
     stream: S,
-    /// None for HTTP/2, whose frames say where a request ends.
+    /// `None` for HTTP/2, which frames requests itself.
     framing: Option<Framing>,
     activity: Arc<Activity>,
     bounds: RequestBounds,
@@ -213,7 +213,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.poll_over(context).is_ready() && !self.refuse_slow_head() {
-            // As if the peer had closed: what is half done ends, and nothing is waited for.
+            // As if the peer had closed: requests in progress end, without waiting.
             return Poll::Ready(Ok(()));
         }
         self.poll_framed(context, buffer)

@@ -22,10 +22,10 @@ use crate::refused::{ListenerRefusal, RefusedCounts};
 /// Connections that gave way and are not closed yet. Each is closed by its own task, within moments.
 const CLOSING_MAX: usize = 256;
 
-/// Candidates to give way that one look over all connections collects.
+/// Candidates for eviction collected by one scan over all connections.
 const CANDIDATES_MAX: usize = 256;
 
-/// After a look that found none, newcomers are refused for so long without another look.
+/// After a scan that found none, newcomers are refused for this long without another scan.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// All places of one listener.
@@ -45,9 +45,9 @@ struct Inner {
     closing: usize,
     sources: HashMap<Source, Vec<Arc<Standing>>>,
     owners: HashMap<String, Vec<Arc<Standing>>>,
-    /// Those that were first to give way at the last look, with the turn that they had then.
+    /// Candidates from the last scan, each with its turn at that time.
     candidates: VecDeque<(u64, Arc<Standing>)>,
-    /// When a look last found none.
+    /// When a scan last found none.
     none_at: Option<Instant>,
 }
 
@@ -255,7 +255,7 @@ impl Inner {
         }
     }
 
-    /// Looks over all connections once for many newcomers: a look takes time that grows with their number.
+    /// Scans all connections once for many newcomers, because a scan's time grows with the number of connections.
     fn first_to_give_way(&mut self, fresh_min: Duration) -> Option<Arc<Standing>> {
         if let Some(first) = self.next_candidate(fresh_min) {
             return Some(first);
@@ -276,7 +276,7 @@ impl Inner {
         self.next_candidate(fresh_min)
     }
 
-    /// The next candidate that has neither left nor changed since the last look.
+    /// The next candidate that has neither closed nor changed since the last scan.
     fn next_candidate(&mut self, fresh_min: Duration) -> Option<Arc<Standing>> {
         loop {
             let (turn, first) = self.candidates.pop_front()?;
@@ -331,7 +331,7 @@ impl HeldPlace {
     /// Completes when the connection has to end.
     pub async fn ended(&self) {
         if !self.standing.is_over.load(Relaxed) {
-            // A permit is kept for a notification that comes between the look and the wait.
+            // `Notify` keeps a permit for a notification between the check and the wait.
             self.standing.end.notified().await;
         }
     }

@@ -23,7 +23,7 @@ pub struct PlainListener<C> {
 }
 
 impl<C> PlainListener<C> {
-    /// Accepts from `listener`. `caller` says of an address what handlers get as `ConnectInfo`.
+    /// Accepts from `listener`. `caller` turns an address into what handlers get as `ConnectInfo`.
     pub fn new(listener: TcpListener, places: Arc<Places>, caller: fn(SocketAddr) -> C) -> Self {
         Self { listener, places, caller }
     }
@@ -41,7 +41,7 @@ impl<C: Clone + Send + Sync + 'static> Accept for PlainListener<C> {
             };
             // Without a place, dropping it closes it.
             let Some(place) = self.places.enter(address.ip()) else { continue };
-            // Answers are small, and wait for nothing.
+            // Responses are small and should leave at once.
             let _ = stream.set_nodelay(true);
             let caller = (self.caller)(address);
             return Accepted { stream, caller, place, protocol: Protocol::Http1, life_max: None };

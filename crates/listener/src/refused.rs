@@ -16,7 +16,7 @@ pub enum ListenerRefusal {
     GaveWay,
     /// The head was not whole in time.
     HeadSlow,
-    /// The head cannot be parsed, or asks for what no listener does.
+    /// The head can't be parsed, or asks for something that no listener supports.
     Head(Reject),
     /// The request has a body, and this listener takes none.
     Body,
@@ -111,7 +111,7 @@ impl RefusedCounts {
         self.0[reason.index()].fetch_add(1, Relaxed);
     }
 
-    /// How often this was the reason.
+    /// Refusals for this reason.
     pub fn count(&self, reason: ListenerRefusal) -> u64 {
         self.0[reason.index()].load(Relaxed)
     }

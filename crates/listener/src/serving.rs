@@ -37,7 +37,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
 /// What is buffered to be sent on one stream.
 const SEND_BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// What a connection speaks.
+/// A connection's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1 or 1.0.
@@ -51,13 +51,13 @@ pub enum Protocol {
 pub struct Accepted<S, C> {
     /// Its stream, after any handshake.
     pub stream: S,
-    /// Who is at its other end. Handlers get it as `ConnectInfo`.
+    /// The peer. Handlers get it as `ConnectInfo`.
     pub caller: C,
     /// Its place.
     pub place: HeldPlace,
-    /// What it speaks.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// The longest that it may last.
+    /// Its maximum lifetime.
     pub life_max: Option<Duration>,
 }
 
@@ -65,16 +65,16 @@ pub struct Accepted<S, C> {
 pub trait Accept: Send + 'static {
     /// Their streams.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-    /// What is known of who is at the other end.
+    /// What is known about the peer.
     type Caller: Clone + Send + Sync + 'static;
 
-    /// The next connection. Nothing that a peer does may hold up the next one.
+    /// The next connection. A peer must not be able to delay it.
     fn accept(&mut self) -> impl Future<Output = Accepted<Self::Stream, Self::Caller>> + Send;
 
     /// The address that it listens on.
     ///
     /// # Errors
-    /// If the system does not say.
+    /// If the system can't report it.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 }
 
@@ -131,7 +131,7 @@ async fn converse<S, C>(
     let streams_max = bounds.streams_max;
     let io = TokioIo::new(Guarded::new(stream, framing, activity, bounds, counts, life_max));
     let stop = async move {
-        // An error means that the listener is gone, which is the same.
+        // An error means that the listener is gone, which amounts to the same.
         let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
         stopped
     };

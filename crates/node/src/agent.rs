@@ -384,7 +384,7 @@ impl Agent {
         }
     }
 
-    /// A gateway has heard something newer of this box: the reports that follow count under another name, or it would take them for old ones.
+    /// A gateway has newer data of this box: reports continue under another name, or it would take them for old ones.
     pub(crate) fn note_overtaken(&self) {
         lock(&self.watched).rename(draw_boot());
     }

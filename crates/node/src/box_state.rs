@@ -52,7 +52,7 @@ pub trait BoxState: Send + Sync + 'static {
     fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64);
     /// A gateway says that this box was revoked.
     fn handle_revocation(&self, _gateway: &str) {}
-    /// A gateway has heard something newer of this box than it says: what it counts from here on is counted under another name.
+    /// A gateway has newer data of this box than it sends: from now on it counts under another name.
     fn handle_overtaken(&self) {}
     /// What it shall hold. Returns whether it was taken.
     fn handle_desired(&self, desired: Desired) -> bool;

@@ -1,10 +1,10 @@
 //! What may count against a server: the stalls of viewers who took real bytes, each address as one viewer.
 //!
 //! Anybody who may fetch a file can invent sessions. So one address, or one IPv6 network of 64 bits, counts as one viewer, however many sessions it
-//! has; a session counts from [`DELIVERED_BYTES_MIN`] on; and a viewer adds no more time than passes. Whoever wants to make a server look bad needs
-//! as many networks as it has honest viewers, and must take films on all of them.
+//! has; a session counts from [`DELIVERED_BYTES_MIN`] on; and a viewer adds no more time than passes. To make a server look bad takes as many
+//! networks as it has honest viewers, and films fetched on all of them.
 //!
-//! Viewers behind one address count as one. That is the price: a server whose viewers all share one never says that they stall.
+//! Viewers behind one address count as one. That is the price: a server whose viewers all share one never reports that they stall.
 
 use std::collections::HashMap;
 

@@ -97,7 +97,7 @@ pub(crate) struct Session {
     top_known: bool,
     good_ms: u64,
     is_good: bool,
-    /// Who took its first bytes, and how many. Bytes that another address took count for nobody.
+    /// The viewer who took its first bytes, and how many. Bytes taken by another address don't count.
     delivered: Option<(u64, u64)>,
     /// It took enough to count against the server.
     is_credible: bool,

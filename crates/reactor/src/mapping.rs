@@ -29,7 +29,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Where it begins, and how many bytes of it are to be in large pages.
+    /// Where it begins, and how many bytes of it should be in large pages.
     pub(crate) fn in_large_pages(&self) -> (*mut u8, usize) {
         (self.base, self.in_large_pages)
     }

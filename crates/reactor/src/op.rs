@@ -405,17 +405,16 @@ pub fn opened(result: io::Result<u32>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// How often [`Incoming::next`] looks at its listener by itself. Workers wake once a second anyway, and a viewer who waits that long for a first
-/// answer stays.
+/// How often [`Incoming::next`] polls its listener's accept queue. Workers wake once a second anyway, and viewers put up with a wait of that length.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The connections that arrive at a listener.
 ///
-/// Several rings may wait at one listener: during an upgrade, those of two processes. The kernel wakes only one of them for each connection
-/// (io_uring's accepts wait with `EPOLLEXCLUSIVE`), and considers that done whatever becomes of it. If that accept is just being cancelled, or its
-/// ring is being taken apart, the connection stays in the listener's queue until another one comes. Two rules prevent that:
-/// - A ring that stops accepting ([`Self::last`]) takes what is in the queue once its accept is gone. From then on the kernel wakes another one.
-/// - A ring that accepts looks at the queue once a second, in case the accept that was woken belonged to a process that has ended.
+/// Several rings may accept from one listener; during an upgrade, they belong to two processes. The kernel wakes exactly one of them per connection
+/// (io_uring's accepts wait with `EPOLLEXCLUSIVE`) and doesn't check that it is accepted. If the accept that was woken is being cancelled, or its
+/// ring torn down, the connection stays in the listener's queue until the next one arrives. Two rules prevent that:
+/// - A ring that stops accepting ([`Self::last`]) empties the queue after its accept has ended. From then on the kernel wakes another ring.
+/// - A ring that accepts polls the queue once a second, in case the accept that was woken belonged to a process that has ended.
 pub struct Incoming {
     core: Rc<Core>,
     listener: Fd,
@@ -423,14 +422,14 @@ pub struct Incoming {
     armed: Option<usize>,
     /// Whether the kernel was told to stop.
     is_ending: bool,
-    /// When to look at the queue without being woken.
+    /// When to poll the queue next.
     looks_at: Instant,
 }
 
 impl Incoming {
-    /// Listens for connections on `listener`, which is non-blocking from now on.
+    /// Accepts connections from `listener`, which becomes non-blocking.
     pub fn new(listener: Fd) -> Self {
-        // It fails for no open descriptor.
+        // This can't fail for an open descriptor.
         if let Ok(flags) = rustix::fs::fcntl_getfl(listener.borrowed()) {
             let flags = flags | rustix::fs::OFlags::NONBLOCK;
             let _ = rustix::fs::fcntl_setfl(listener.borrowed(), flags);
@@ -449,7 +448,7 @@ impl Incoming {
             let woken = timeout_at(looks_at, std::future::poll_fn(|cx| self.poll_next(cx))).await;
             if let Ok(result) = woken {
                 let fd = as_result(result)?;
-                // SAFETY: a successful accept returns a descriptor that nobody else owns.
+                // SAFETY: a successful accept returns a descriptor that has no other owner.
                 return Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) });
             }
             if let Some(connection) = accept_queued(&self.listener) {
@@ -460,9 +459,9 @@ impl Incoming {
         }
     }
 
-    /// Stops accepting, and returns one after the other the connections that are this one's to answer: what the kernel had accepted by then, and what
-    /// waits at the listener once the accept is gone, because the kernel may have woken this accept for it and nobody else. Dropping them instead
-    /// would reset viewers who have done nothing wrong, or leave them waiting.
+    /// Stops accepting, and returns one by one the connections that this ring must still answer: those the kernel had accepted by then, and those
+    /// left in the listener's queue once the accept has ended, because the kernel may have woken only this accept for them. Dropping them would
+    /// reset innocent viewers, or leave them waiting.
     pub async fn last(&mut self) -> Option<OwnedFd> {
         if let (Some(index), false) = (self.armed, self.is_ending) {
             cancel(&self.core, index as u64);
@@ -471,11 +470,11 @@ impl Incoming {
         while self.armed.is_some() {
             let result = std::future::poll_fn(|cx| self.poll_next(cx)).await;
             if result >= 0 {
-                // SAFETY: a successful accept returns a descriptor that nobody else owns.
+                // SAFETY: a successful accept returns a descriptor that has no other owner.
                 return Some(unsafe { OwnedFd::from_raw_fd(result) });
             }
         }
-        // Others go on meanwhile, however fast connections come.
+        // Lets other tasks run, however fast connections arrive.
         yield_now().await;
         accept_queued(&self.listener)
     }
@@ -531,13 +530,13 @@ impl Drop for Incoming {
     }
 }
 
-/// Accepts a connection that waits at `listener`, which is non-blocking. `None` if none does, or none can be accepted now.
+/// Accepts a connection from the queue of `listener`, which is non-blocking. `None` if it is empty, or the kernel can't accept now.
 fn accept_queued(listener: &Fd) -> Option<OwnedFd> {
     loop {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match rustix::net::accept_with(listener.borrowed(), flags) {
             Ok(connection) => return Some(connection),
-            // That viewer left before it was accepted.
+            // The viewer disconnected before it was accepted.
             Err(Errno::CONNABORTED | Errno::INTR) => {}
             Err(_) => return None,
         }

@@ -123,7 +123,7 @@ impl Pool {
         let options = PoolOptions { count, ..options };
         let pools: Vec<_> = memories.into_iter().map(|memory| Self::of(memory, options)).collect();
         if options.register {
-            // Nobody is served yet, so nobody waits for the pages.
+            // The worker has no viewers yet, so the pages delay no one.
             Self::register_now(pools.iter());
         }
         pools

@@ -1,6 +1,6 @@
-//! Several rings wait at one listener, as those of two servers do during an upgrade: each connection is answered, whoever stops or ends meanwhile.
+//! Several rings accept from one listener, as those of two servers do during an upgrade: every connection is answered, whichever ring stops or ends.
 //!
-//! The kernel wakes one accept for each connection. What these tests draw is when that one is cancelled, when its ring runs what waits for it, and
+//! The kernel wakes one accept per connection. These tests draw at random when that accept is cancelled, when its ring processes completions, and
 //! when the ring ends.
 
 use fullbore_reactor::op::Incoming;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-/// What a client reads that the ring which stops has accepted, and one that another ring has.
+/// What a client reads if the ring that stops has accepted it, and if another ring has.
 const BY_THE_OLD: u8 = b'o';
 const BY_THE_NEW: u8 = b'n';
 
@@ -29,7 +29,7 @@ fn listener() -> (OwnedFd, SocketAddr) {
     (listener.into(), address)
 }
 
-/// Has the kernel know of the accept, which it may wake from then on, and answers those who wait already.
+/// Submits the accept, which the kernel may wake from then on, and answers connections that are waiting already.
 async fn arm(incoming: &mut Incoming, with: u8) {
     loop {
         let came = timeout_at(now(), incoming.next()).await;
@@ -44,11 +44,11 @@ async fn arm(incoming: &mut Incoming, with: u8) {
 }
 
 fn answer(connection: OwnedFd, with: u8) {
-    // A client may have left.
+    // A client may have disconnected.
     let _ = rustix::io::write(connection, &[with]);
 }
 
-/// Who answered; `None` if the connection was closed instead.
+/// Which ring answered; `None` if the connection was closed instead.
 fn answered_by(mut client: TcpStream) -> Option<u8> {
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut byte = [0];
@@ -61,7 +61,7 @@ fn answered_by(mut client: TcpStream) -> Option<u8> {
     }
 }
 
-/// A ring on a thread of its own that accepts and answers until it is dropped.
+/// A ring on its own thread that accepts and answers until it is dropped.
 struct Another {
     stop: Sender<()>,
     thread: JoinHandle<()>,
@@ -120,7 +120,7 @@ fn an_accept_that_is_cancelled_when_it_was_woken_leaves_nobody_waiting() {
     another.end(address);
 }
 
-/// The accept that was woken belongs to a ring that does nothing more, as that of a process that has just been killed.
+/// The accept that was woken belongs to a ring that does nothing more, like that of a process that has just been killed.
 #[test]
 fn a_connection_for_which_a_dead_ring_was_woken_is_found() {
     let (listener, address) = listener();
@@ -152,16 +152,16 @@ impl Draw {
     }
 }
 
-/// How the old ring is done with its listener.
+/// How the old ring stops using its listener.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum End {
-    /// It stops, and answers what is its own.
+    /// It stops accepting, and answers the connections that are its own.
     Last,
-    /// What it accepted is answered, and then the thread ends with everything as it is.
+    /// It answers what it accepted, then its thread ends without cleaning up.
     Dropped,
 }
 
-/// What became of an old ring's life: all who connected, and the ring that follows.
+/// Result of an old ring's life: all clients that connected, and the ring that follows.
 type Life = (Vec<TcpStream>, Another);
 
 /// The life of an old ring. Clients connect while it accepts, while it stops, and afterwards; between its turns, the kernel has work for it that it
@@ -202,19 +202,19 @@ async fn live(mut draw: Draw, listener: OwnedFd, end: End, start: impl Fn() -> A
     (clients, another.unwrap_or_else(start))
 }
 
-/// One life of an old ring and what became of everybody who connected.
+/// One life of an old ring, and the outcome of every client.
 fn play(seed: u64, end: End) {
     let (listener, address) = listener();
     let shared = listener.try_clone().unwrap();
     let start = move || Another::start(shared.try_clone().unwrap());
     let old = reactor();
-    // Neighbours among seeds begin alike without this.
+    // Without this, neighbouring seeds begin alike.
     let draw = Draw((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let (clients, another) = old.run(live(draw, listener, end, start)).unwrap();
     drop(old);
     for (number, client) in clients.into_iter().enumerate() {
         let by = answered_by(client);
-        // What a ring has accepted and its thread never took is closed with it; nothing else is.
+        // Connections that a ring accepted and its thread never took are closed with the ring; no others are.
         assert!(by.is_some() || end == End::Dropped, "seed {seed}: client {number} was closed");
     }
     another.end(address);

@@ -1,7 +1,7 @@
-//! How much a node weighs next to others, so that no node draws viewers by what it says of itself.
+//! A node's weight relative to others, bounded so that no node attracts viewers by overstating its ceiling.
 //!
-//! A weight is a ceiling in bits per second. An operator's ceiling counts as it is. A node's own word counts up to [`CLAIM_MEDIANS_MAX`] times
-//! the usual ceiling, and a node that says nothing weighs as much as is usual: otherwise one node with a ceiling would get every viewer of the nodes
+//! A weight is a ceiling in bits per second. An operator's ceiling counts as it is. A node's own figure counts up to [`CLAIM_MEDIANS_MAX`]
+//! times the usual ceiling, and a node that reports none weighs the usual: otherwise one node with a ceiling would get every viewer of the nodes
 //! next to it that have none.
 //!
 //! *Usual* is the lower median of the ceilings known at the node's site. One liar moves a median only where fewer than three are known, so such a
@@ -9,11 +9,11 @@
 
 use crate::weight::Scope::{Fleet, Site};
 
-/// A node's own word counts up to this many times the usual ceiling. An honest guess: it leaves two generations of network cards to one site (25 and
-/// 100 Gb/s, 100 and 400 Gb/s), and gives a liar next to three others four sevenths of the site's viewers.
+/// A node's own figure counts up to this many times the usual ceiling. An honest guess: it leaves two generations of network cards to one site
+/// (25 and 100 Gb/s, 100 and 400 Gb/s), and gives a liar next to three others four sevenths of the site's viewers.
 pub const CLAIM_MEDIANS_MAX: u64 = 4;
 
-/// No node is believed to send more, whatever it says.
+/// Upper bound on any node's ceiling, whatever it reports.
 pub const CLAIM_BITS_PER_SECOND_MAX: u64 = 1_000_000_000_000;
 
 /// A median of fewer ceilings is one that a single node may choose.
@@ -24,7 +24,7 @@ const KNOWN_MIN: usize = 3;
 pub struct CeilingClaim {
     /// The node's site, by any number that is the site's own.
     pub site: usize,
-    /// What the node says; 0 if it says nothing.
+    /// The node's own figure; 0 if it reports none.
     pub stated_bits_per_second: u64,
     /// What the operator allows; 0 if no operator has set anything.
     pub set_bits_per_second: u64,
@@ -44,15 +44,15 @@ pub struct NodeWeight {
 /// Which bound a weight has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightBasis {
-    /// None: it is what the node says.
+    /// None: the node's own figure counts.
     Stated,
     /// The operator's.
     Set,
-    /// The node says more than [`CLAIM_MEDIANS_MAX`] times what is usual there.
+    /// The node reports more than [`CLAIM_MEDIANS_MAX`] times what is usual there.
     Capped(Scope),
-    /// The node says nothing, and weighs what is usual there.
+    /// The node reports no ceiling, and weighs what is usual there.
     Usual(Scope),
-    /// No node of the fleet says anything.
+    /// No node of the fleet reports a ceiling.
     Unknown,
 }
 

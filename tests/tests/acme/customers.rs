@@ -1,4 +1,4 @@
-//! What authorities want or offer besides the usual: accounts bound to a customer's key, keys of RSA, several chains.
+//! Optional features of authorities: accounts bound to a customer's key, RSA keys, several chains.
 
 use crate::pebble::Pebble;
 use crate::{film, library, wait_for_certificate, watch};
@@ -80,7 +80,7 @@ fn a_certificate_has_the_key_and_the_chain_that_were_asked_for() {
     let said = server.finish();
     assert!(!said.contains("offers no chain"), "{said}");
 
-    // Another kind of key is another certificate, at once; a root that is not offered is told, and the first chain is taken.
+    // Another kind of key is another certificate, at once; a root that is not offered is logged, and the first chain is used.
     let server = launch("preferred_chain = \"ISRG Root X1\"").start();
     wait_for_certificate(&server);
     let said = server.finish();

@@ -100,7 +100,7 @@ fn viewers_of_a_node_that_is_killed_see_nothing_of_it_and_it_is_lost_within_seco
     until("the node to serve again", || fleet.state_of(&node.name) == "serving");
 }
 
-/// Waits until the gateway takes a node for lost, and sends nobody there.
+/// Waits until the gateway takes a node for lost, and sends no viewer there.
 fn await_loss(fleet: &Fleet, name: &str) {
     within(DEATH, "the gateway to take the node for lost", || {
         (fleet.state_of(name) == "lost").then_some(())

@@ -31,7 +31,7 @@ fn viewers_of_a_server_that_is_killed_move_to_the_other_one_without_a_stall() {
         // Whichever serves more.
         let busier = usize::from(bytes(&servers[1]) > bytes(&servers[0]));
         servers.swap_remove(busier).kill();
-        // As many again as they held when it died: nobody lives on the buffer alone.
+        // As many again as they held when it died: no viewer lives on its buffer alone.
         course.until("all to play on", |now| {
             let all_play = now.number("playing") == VIEWERS;
             all_play && now.number("requests") > full.number("requests") + VIEWERS * 15

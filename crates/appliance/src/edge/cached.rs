@@ -1,4 +1,4 @@
-//! One version of an object, and what the origin last said of it.
+//! One version of an object, and the origin's latest answer about it.
 
 use disk::ArrivedBlocks;
 use edge::contract::{Described, Trouble};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// One version of an object, in whatever freshness.
+/// One version of an object, fresh or stale.
 pub(crate) struct Live {
     pub(super) number: u64,
     pub(super) file: OwnedFd,
@@ -27,7 +27,7 @@ impl Live {
     }
 }
 
-/// What the origin last said of an object.
+/// The origin's latest answer about an object.
 pub(crate) struct Cached {
     pub(super) live: Arc<Live>,
     pub(crate) described: Described,
@@ -35,18 +35,18 @@ pub(crate) struct Cached {
 }
 
 impl Cached {
-    /// What the origin says now.
+    /// The origin's current answer.
     pub(super) fn new(live: Arc<Live>, described: Described) -> Self {
         Self { live, described, at: Instant::now() }
     }
 
-    /// Whether it may be served without another question.
+    /// Whether it may be served without revalidation.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
         let fresh = Duration::from_millis(self.described.fresh_ms);
         now.saturating_duration_since(self.at) < fresh && !self.is_ended()
     }
 
-    /// Whether it may be served if the origin cannot be asked.
+    /// Whether it may be served while the origin can't be reached.
     pub(super) fn may_be_stale(&self, now: Instant) -> bool {
         let Described { fresh_ms, stale_ms, .. } = self.described;
         let usable =
@@ -54,7 +54,7 @@ impl Cached {
         now.saturating_duration_since(self.at) < usable && !self.is_ended()
     }
 
-    /// Whether whoever asks for it at `since` gets it only because the origin cannot be asked.
+    /// Whether a request made at `since` gets this version only because the origin can't be reached.
     pub(super) fn is_stale(&self, since: Instant) -> bool {
         self.described.is_stale || self.at < since && !self.is_fresh(since)
     }
@@ -63,7 +63,7 @@ impl Cached {
         self.live.is_ended.load(Relaxed)
     }
 
-    /// How old the origin's word on it is.
+    /// Time since the origin's latest answer.
     pub(crate) fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.at) + Duration::from_millis(self.described.age_ms)
     }

@@ -26,7 +26,7 @@ const _: () = assert!(BLOCK_BYTES == ARRIVAL_BYTES, "both sides count the same b
 /// How often the operator is told of trouble; the counters count all of it.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// The helper says something long before this. If it does not, the viewer is told that the origin takes too long.
+/// How long to wait for the helper. It normally answers long before this; after it, the viewer gets a 504.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(90);
 
 /// How often something happened, by reason.
@@ -166,7 +166,7 @@ impl EdgeLink {
         }
     }
 
-    /// A message of the helper's that cannot be used. Those who wait for it wait no longer, and its place is free.
+    /// The helper sent a message that can't be used. Requests that wait for it fail, and its slot is freed.
     fn spoil(&self, told: EdgeTold) {
         match told {
             EdgeTold::Object(Described { path, .. }) | EdgeTold::Refused { path, .. } => {
@@ -200,7 +200,7 @@ impl EdgeLink {
         table.bound(self.objects_max);
     }
 
-    /// What is at `path`, if that is known, fresh, or was said after `since`. If not, the helper is asked once it is `client`'s turn.
+    /// The object at `path`, if it is known and either fresh or confirmed after `since`. Otherwise the helper is asked when it is `client`'s turn.
     ///
     /// # Errors
     /// If there is nothing, or too many questions wait.
@@ -282,7 +282,7 @@ impl EdgeLink {
         }
     }
 
-    /// How many questions wait for their turn.
+    /// Number of questions waiting for their turn.
     pub(crate) fn waiting(&self) -> usize {
         self.table().waiting() + self.passing.waiting()
     }
@@ -366,7 +366,7 @@ impl EdgeLink {
     }
 }
 
-/// What looking for a path came to.
+/// Result of looking a path up.
 pub(super) enum Looked<'a> {
     /// The object there.
     Found(Arc<Cached>),
@@ -386,12 +386,12 @@ impl Waiting<'_> {
         Arc::clone(&self.question.path)
     }
 
-    /// What became of the question, once that is known.
+    /// The outcome, once known.
     pub(super) fn reply(&self) -> Option<&Reply> {
         self.question.reply()
     }
 
-    /// Whether the helper has it.
+    /// Whether it has been sent to the helper.
     pub(super) fn is_under_way(&self) -> bool {
         self.question.is_under_way()
     }
@@ -432,7 +432,7 @@ mod tests {
         (EdgeLink::start(ours, lock, 1, 100).unwrap(), helpers)
     }
 
-    /// What looking for `path` came to; `None` if the helper is asked.
+    /// Result of looking `path` up; `None` if the helper has to be asked.
     fn looked(
         link: &EdgeLink,
         path: &str,

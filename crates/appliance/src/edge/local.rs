@@ -40,7 +40,7 @@ struct Open {
     is_told: bool,
 }
 
-/// A viewer who asks.
+/// The viewer who made the request.
 #[derive(Clone, Copy)]
 pub(crate) struct Viewer<'a> {
     /// Its address; for IPv6, its network.
@@ -168,7 +168,7 @@ impl LocalEdge {
         Ok((self.opened(&cached.live, ask)?, cached))
     }
 
-    /// Waits until the helper has said something, or the viewer has left.
+    /// Waits for the helper's answer, or until the viewer disconnects.
     async fn news(&self, since: Instant, leaving: &mut Leaving<'_>) -> Result<(), Trouble> {
         let mut changed = std::pin::pin!(timeout_at(since + ANSWER_MAX, self.waiters.changed()));
         poll_fn(|context| {
@@ -236,8 +236,8 @@ impl LocalEdge {
     }
 }
 
-/// Whether a viewer has closed its end. It may have closed only the half by which it sends, and still wait for the answer. So it loses its place in
-/// the line, where others wait behind it, and is answered if nobody else has to wait for that.
+/// Whether a viewer has closed its end. It may have closed only its sending half, and still wait for the answer. So it loses its place in the queue
+/// to those behind it, and is answered if there are none.
 struct Leaving<'a> {
     left: Pin<Box<dyn Future<Output = ()> + 'a>>,
     has_left: bool,

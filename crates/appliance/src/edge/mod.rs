@@ -5,8 +5,8 @@
 //! Sessions wait for what is not there; the worker is woken when there is news. What must not be kept is fetched for each session alone
 //! ([`passing`]).
 //!
-//! The helper is asked a bounded number of questions at a time; the others wait in lines, one for each client address ([`turns`]). So one client
-//! cannot keep the others from their films, and a viewer who leaves takes its question along.
+//! The helper works on a bounded number of questions at a time; the others wait in one queue per client address ([`turns`]). So one client can't
+//! starve the others, and a question is dropped when its viewer disconnects.
 
 mod cached;
 mod link;
@@ -24,14 +24,14 @@ pub(crate) use turns::NoTurn;
 
 use edge::contract::Trouble;
 
-/// Why a viewer gets nothing from the edge.
+/// Why the edge can't serve a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
     /// The origin, the cache or the helper.
     Trouble(Trouble),
     /// Too many questions wait.
     NoTurn(NoTurn),
-    /// The viewer closed its end before its question's turn came.
+    /// The viewer disconnected while its question was queued.
     Left,
 }
 
@@ -42,7 +42,7 @@ impl From<Trouble> for NoAnswer {
 }
 
 impl NoAnswer {
-    /// The label under which it is counted.
+    /// Its label in metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Trouble(why) => why.as_str(),

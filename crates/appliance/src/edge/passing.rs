@@ -71,7 +71,7 @@ impl Drop for Taken {
 /// A viewer's question.
 pub(super) struct Ticket<'a> {
     pub(super) number: u64,
-    /// Whether other questions lost their places to it, so that those who wait for them have to be woken.
+    /// Whether it displaced other questions, whose waiters must be woken.
     pub(super) has_displaced: bool,
     passing: &'a Passing,
 }
@@ -82,7 +82,7 @@ impl Ticket<'_> {
         self.passing.asked().questions.get_mut(&self.number)?.answer.take()
     }
 
-    /// Whether the helper has the question.
+    /// Whether the question has been sent to the helper.
     pub(super) fn is_under_way(&self) -> bool {
         let asked = self.passing.asked();
         asked.questions.get(&self.number).is_some_and(|question| question.is_under_way)
@@ -102,7 +102,7 @@ impl Passing {
     /// A question of a viewer of `client`. It is sent once [`Self::next`] returns it.
     ///
     /// # Errors
-    /// If there is no room for another one.
+    /// If the queue is full.
     pub(super) fn begin(&self, path: String, client: IpAddr) -> Result<Ticket<'_>, NoTurn> {
         let mut asked = self.asked();
         let number = asked.last + 1;
@@ -128,7 +128,7 @@ impl Passing {
         Some(EdgeAsk::Pass { path: std::mem::take(&mut question.path), ticket })
     }
 
-    /// How many questions wait for their turn.
+    /// Number of questions waiting for their turn.
     pub(super) fn waiting(&self) -> usize {
         self.asked().turns.waiting()
     }

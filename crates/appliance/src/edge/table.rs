@@ -1,7 +1,7 @@
-//! What is known of the origin's paths, and what the helper is being asked.
+//! What the edge knows about the origin's paths, and the questions that the helper is working on.
 //!
-//! Paths of which an object is known have places of their own among the questions. So a flood of questions about paths that nobody knows cannot
-//! keep a cached film from being revalidated.
+//! Revalidations of known objects have slots of their own, so a flood of requests for unknown paths can't keep a cached film from being
+//! revalidated.
 
 use super::NoAnswer;
 use super::cached::{Cached, Live};
@@ -31,13 +31,13 @@ const KNOWN: TurnLimits = TurnLimits {
     waiting_bytes_by_client_max: 256 << 10,
 };
 
-/// Refusals that are remembered. Viewers can invent paths.
+/// Limit on cached negative answers, because viewers can invent paths.
 const REFUSALS_MAX: usize = 10_000;
 
-/// The memory of these refusals: paths have up to 24 KiB.
+/// Limit on the memory of cached negative answers: a path may have 24 KiB.
 const REFUSALS_BYTES_MAX: usize = 4 << 20;
 
-/// What is known of a path.
+/// What the edge knows about a path.
 struct Answer {
     what: Result<Arc<Cached>, Trouble>,
     at: Instant,
@@ -45,40 +45,40 @@ struct Answer {
     until: Instant,
 }
 
-/// A path that the helper is asked about, for every viewer who waits for the answer.
+/// A question to the helper about a path, shared by every viewer who waits for the answer.
 pub(super) struct Question {
     pub(super) path: Arc<str>,
     offset: u64,
     is_known: bool,
     at: Instant,
-    /// How many viewers wait for it. It changes under the table's lock.
+    /// Number of viewers waiting. Changed under the table's lock.
     viewers: AtomicUsize,
     is_under_way: AtomicBool,
     reply: OnceLock<Reply>,
 }
 
-/// What becomes of a question.
+/// Outcome of a question.
 #[derive(Clone)]
 pub(super) enum Reply {
     /// The answer.
     Is(Result<Arc<Cached>, NoAnswer>),
-    /// The helper that had the question is gone. Ask the next one.
+    /// The helper ended before it answered. Ask the next one.
     AskAgain,
 }
 
 impl Question {
-    /// What became of it, once that is known.
+    /// The outcome, once known.
     pub(super) fn reply(&self) -> Option<&Reply> {
         self.reply.get()
     }
 
-    /// Whether the helper has it.
+    /// Whether it has been sent to the helper.
     pub(super) fn is_under_way(&self) -> bool {
         self.is_under_way.load(Relaxed)
     }
 }
 
-/// What all workers know.
+/// State shared by all workers.
 pub(super) struct Table {
     answers: HashMap<Arc<str>, Answer>,
     refusals: usize,
@@ -87,7 +87,7 @@ pub(super) struct Table {
     questions: HashMap<Arc<str>, Arc<Question>>,
     new: Turns<Arc<str>>,
     known: Turns<Arc<str>>,
-    /// Why nothing can be fetched, if that is so: the helper cannot begin, or is gone for good.
+    /// Why nothing can be fetched, if so: the helper can't start, or is gone for good.
     pub(super) absence: Option<String>,
 }
 
@@ -111,8 +111,8 @@ impl Table {
         self.live.values().filter_map(Weak::upgrade)
     }
 
-    /// The answer for `path` that needs no question: it is fresh, or came after `since`, or the origin cannot be asked. While there is no helper, or
-    /// too many other questions wait, what is stale will do for as long as the origin allows: the alternative is a 503 (RFC 5861 section 4).
+    /// The answer for `path` that can be given at once: it is fresh, or came after `since`, or the origin can't be reached. While there is no helper,
+    /// or too many other questions wait, stale objects are served for as long as the origin allows: the alternative is a 503 (RFC 5861 section 4).
     pub(super) fn look(
         &self,
         path: &str,
@@ -140,7 +140,7 @@ impl Table {
     /// Also returns whether other questions lost their places to it, so that those who wait for them have to be woken.
     ///
     /// # Errors
-    /// If there is no room for another question.
+    /// If the queue is full.
     pub(super) fn ask(
         &mut self,
         path: &str,
@@ -148,7 +148,7 @@ impl Table {
         client: IpAddr,
     ) -> Result<(Arc<Question>, bool), NoTurn> {
         if let Some(question) = self.questions.get(path).cloned() {
-            // The same question: it only waits in this client's line as well, which takes nothing from others.
+            // The same question. It joins this client's line as well, at no cost to others.
             self.turns(question.is_known).ask(&question.path, path.len(), client)?;
             question.viewers.fetch_add(1, Relaxed);
             return Ok((question, false));
@@ -187,8 +187,8 @@ impl Table {
         Some(EdgeAsk::Open { path: path.to_string(), offset: question.offset })
     }
 
-    /// A viewer waits no longer. Questions that no viewer waits for are forgotten, unless the helper has them. One that it had for longer than
-    /// `patience` is forgotten, too: its place must not be lost if no answer ever comes.
+    /// A viewer gave up or was answered. Drops questions that no viewer waits for, unless the helper is working on them. A question older than
+    /// `patience` is dropped even then, so that its slot isn't lost if the helper never answers.
     pub(super) fn leave(&mut self, question: &Arc<Question>, patience: Duration) {
         if question.viewers.fetch_sub(1, Relaxed) > 1 || question.reply().is_some() {
             return;
@@ -202,12 +202,12 @@ impl Table {
         }
     }
 
-    /// How many questions wait for their turn.
+    /// Number of questions waiting for their turn.
     pub(super) fn waiting(&self) -> usize {
         self.new.waiting() + self.known.waiting()
     }
 
-    /// The origin has an object at `path`.
+    /// The origin reported an object at `path`.
     pub(super) fn put(&mut self, path: &str, cached: Cached) {
         let (at, cached) = (cached.at, Arc::new(cached));
         let reply = Reply::Is(Ok(Arc::clone(&cached)));
@@ -215,7 +215,7 @@ impl Table {
         self.reply(path, reply);
     }
 
-    /// There is nothing at `path`, which stays so for as long as `lasts`.
+    /// The origin reported nothing at `path`; remembered for `lasts`.
     pub(super) fn refuse(&mut self, path: &str, why: Trouble, lasts: Duration) {
         let at = Instant::now();
         self.remember(path, Answer { what: Err(why), at, until: at + lasts });
@@ -226,12 +226,12 @@ impl Table {
         self.reply(path, Reply::Is(Err(why.into())));
     }
 
-    /// The helper's answer to the question about `path` cannot be used.
+    /// The helper's answer about `path` can't be used.
     pub(super) fn spoil(&mut self, path: &str) {
         self.reply(path, Reply::Is(Err(Trouble::Wrong.into())));
     }
 
-    /// The helper that had the questions is gone.
+    /// The helper has ended, with the questions that were sent to it.
     pub(super) fn forget_questions(&mut self) {
         for question in std::mem::take(&mut self.questions).into_values() {
             // It has no other reply, because those with one are not here.
@@ -241,7 +241,7 @@ impl Table {
         self.known.clear();
     }
 
-    /// An object is at no path any more.
+    /// Removes an object from every path.
     pub(super) fn end(&mut self, object: u64, why: Trouble) {
         if let Some(live) = self.live.remove(&object).and_then(|live| live.upgrade()) {
             live.end(why);
@@ -251,7 +251,7 @@ impl Table {
         self.answers.retain(|_, answer| !is_it(answer));
     }
 
-    /// Forgets the objects that were reported longest ago, so that `max` are left. Workers that use them go on.
+    /// Evicts the objects that were reported longest ago, down to `max`. Workers keep those in use.
     pub(super) fn bound(&mut self, max: usize) {
         let objects = self.answers.len() - self.refusals;
         if objects <= max {
@@ -259,7 +259,7 @@ impl Table {
         }
         let mut times: Vec<_> =
             self.answers.values().filter(|one| one.what.is_ok()).map(|one| one.at).collect();
-        // An eighth at once, because looking for them takes long.
+        // An eighth at once, because the scan is slow.
         let (_, oldest, _) = times.select_nth_unstable(objects - max + max / 8);
         let oldest = *oldest;
         self.answers.retain(|_, answer| answer.what.is_err() || answer.at > oldest);

@@ -1,13 +1,13 @@
-//! Turns at the helper: which questions it works on now, and which wait, in an order that is fair to every client.
+//! Fair queueing for the helper: which questions it works on now, and in which order the others follow.
 //!
-//! An origin answers a few questions at a time. Each client's questions wait in a line of their own, and the lines take turns: a flood from one
-//! address delays that address. A question that no viewer waits for any more leaves its line.
+//! An origin answers a few questions at a time. Each client has a queue, and the queues are served round-robin, so a flood from one address
+//! delays only that address. A question leaves its queue when its last viewer gives up.
 //!
 //! Invariants:
-//! - A question is here once, waiting or under way, however many clients ask it. It waits in the line of each client that has room for it, so
-//!   it never waits longer because a client with a long line asked first.
-//! - Lines are bounded in bytes, each and all together. When all together are full, the longest line gives way to a shorter one.
-//! - `order` has exactly the clients whose line has something waiting.
+//! - Each question exists once, waiting or under way, however many clients ask it. It waits in the queue of every client with room for it, so a
+//!   client with a long queue that asks first never makes it wait longer.
+//! - Queues are bounded in bytes, each and in total. When the total is reached, the longest queue loses entries to a shorter one.
+//! - `order` holds exactly the clients whose queue isn't empty.
 //!
 //! No I/O and no clock.
 
@@ -15,36 +15,36 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::net::IpAddr;
 
-/// What a waiting question counts besides its text: about what it takes in memory, with the viewer who waits for it.
+/// Cost of a waiting question in addition to its text: roughly its memory, including the waiting viewer's.
 const QUESTION_BYTES: usize = 1 << 10;
 
 /// The bounds of [`Turns`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TurnLimits {
-    /// Questions under way at the same time.
+    /// Most questions under way at the same time.
     pub(super) under_way_max: usize,
-    /// Of these, questions of one client.
+    /// Most of them per client.
     pub(super) under_way_by_client_max: usize,
-    /// What waits, at [`QUESTION_BYTES`] for each question, and its text.
+    /// Most bytes waiting in total: [`QUESTION_BYTES`] and the text of each question.
     pub(super) waiting_bytes_max: usize,
-    /// Of that, what one client has.
+    /// Most bytes waiting per client.
     pub(super) waiting_bytes_by_client_max: usize,
 }
 
-/// Why a question may not even wait.
+/// Why a question is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoTurn {
-    /// The client's line is full.
+    /// The client's queue is full.
     ClientFull,
-    /// All lines together are full, and none is longer than the client's.
+    /// The total is reached, and no queue is longer than the client's.
     Full,
 }
 
 struct Question {
     bytes: usize,
-    /// Whose place it takes while it is under way.
+    /// The client that it is charged to while it is under way.
     under_way: Option<IpAddr>,
-    /// The clients in whose lines it waits.
+    /// The clients in whose queues it waits.
     lines: Vec<IpAddr>,
 }
 
@@ -82,21 +82,21 @@ impl<K: Clone + Eq + Hash> Turns<K> {
         }
     }
 
-    /// How many questions wait.
+    /// Number of questions waiting.
     pub(super) fn waiting(&self) -> usize {
         self.questions.len() - self.under_way
     }
 
-    /// Whether more questions wait than can be under way, so that a new one has to wait for more than one answer.
+    /// Whether more questions wait than can be under way, so that a new one waits for more than one answer.
     pub(super) fn is_long(&self) -> bool {
         self.waiting() >= self.limits.under_way_max
     }
 
-    /// `client` asks a question with a text of `text_bytes`. It waits until [`Self::next`] returns it, unless it is under way already. Returns the
-    /// questions of other clients that lose their places to it.
+    /// Queues a question of `client` with a text of `text_bytes` until [`Self::next`] returns it, unless it is under way already. Returns the
+    /// questions of other clients that it displaces.
     ///
     /// # Errors
-    /// If there is no room for it.
+    /// If there is no room.
     pub(super) fn ask(
         &mut self,
         key: &K,
@@ -140,7 +140,7 @@ impl<K: Clone + Eq + Hash> Turns<K> {
         line.waiting_bytes += bytes;
     }
 
-    /// The question whose turn it is, if one may be under way now. From then on it is.
+    /// The next question, if another may be under way; it counts as under way from now on.
     pub(super) fn next(&mut self) -> Option<K> {
         if self.under_way >= self.limits.under_way_max {
             return None;
@@ -160,12 +160,12 @@ impl<K: Clone + Eq + Hash> Turns<K> {
         Some(key)
     }
 
-    /// The question is answered.
+    /// The question has been answered.
     pub(super) fn finish(&mut self, key: &K) {
         self.remove(key);
     }
 
-    /// No viewer waits for the question any more. Returns whether it is forgotten, because it was not under way.
+    /// The question's last viewer gave up. Returns whether it was dropped, which it is unless it is under way.
     pub(super) fn withdraw(&mut self, key: &K) -> bool {
         let is_waiting = self.questions.get(key).is_some_and(|known| known.under_way.is_none());
         if is_waiting {
@@ -174,7 +174,7 @@ impl<K: Clone + Eq + Hash> Turns<K> {
         is_waiting
     }
 
-    /// Forgets all questions.
+    /// Drops all questions.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.limits);
     }
@@ -190,7 +190,7 @@ impl<K: Clone + Eq + Hash> Turns<K> {
         }
     }
 
-    /// Takes a question that waits out of every line.
+    /// Removes a waiting question from every queue.
     fn leave_lines(&mut self, key: &K) {
         let Some(question) = self.questions.get_mut(key) else { return };
         if question.under_way.is_none() && !question.lines.is_empty() {

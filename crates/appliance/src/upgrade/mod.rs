@@ -1,8 +1,8 @@
-//! How one server takes the place of another, and no viewer notices. At the same door it says with which configuration it was started.
+//! Hot restart: a new process takes over the listeners without dropping viewers. The same socket reports the configuration that a server runs with.
 //!
-//! A running server keeps a Unix socket, its door. A new server, which `fullbore upgrade` starts, asks there for the listeners and
-//! gets their descriptors. It starts completely before it says that it is ready; only then does the old one stop accepting and the new one begin.
-//! Connections that wait to be accepted wait in the listeners, which both have, so none is lost.
+//! A running server keeps a Unix socket, its door. A new server, started by `fullbore upgrade`, connects there and receives the listeners'
+//! descriptors. It starts completely before it reports ready; only then does the old one stop accepting and the new one begin. Connections that
+//! have not been accepted wait in the listeners, which both have, so none is lost.
 //!
 //! For some seconds more the old server can come back: if the new one ends, it accepts again. After that it ends as on SIGTERM.
 //!
@@ -11,8 +11,8 @@
 //!   and marks are the new one's before, because it could not set them later.
 //! - A server that comes back sets again how connections come to its listeners (`Reception`).
 //! - A listener that both have is never shut down, because that would end it for both (`Estate`).
-//! - Each connection is answered by one of the two. The kernel may wake the one that is just leaving for a connection, so that one takes what waits
-//!   once it accepts no more, and ends only after it has answered; the one that stays looks once a second, in case the other was killed
+//! - One of the two answers each connection. The kernel may wake the leaving server for a connection, so that one empties the accept queue after it
+//!   has stopped accepting, and exits only once it has answered. The other one polls the queue once a second, in case the leaving one was killed
 //!   (`reactor::op::Incoming`).
 //! - The door answers processes of the server's own user only, and one at a time.
 //!

@@ -276,7 +276,7 @@ impl Gateway {
         }
     }
 
-    /// Whoever has this may make logged decisions again: one at a time. `None` while somebody does.
+    /// The permit to replay logged decisions, one at a time. `None` while it is taken.
     pub(crate) fn try_to_replay(&self) -> Option<tokio::sync::OwnedMutexGuard<()>> {
         Arc::clone(&self.long_work.replaying).try_lock_owned().ok()
     }

@@ -1,7 +1,7 @@
-//! Notices a store that somebody has put back without `fullbore control restore`: a copy of its folder, or a snapshot of etcd.
+//! Detects a store that was put back without `fullbore control restore`: a copy of its folder, or a snapshot of etcd.
 //!
-//! Within an epoch, revisions only rise, and nodes take nothing older than what they know. So such a store steers nobody any more: nodes refuse its
-//! keys and its titles, each in its own log. A gateway says it to operators: it knows the newest revisions from before, in memory and on its disk.
+//! Within an epoch, revisions only rise, and nodes take nothing older than what they know. So such a store has no effect any more: nodes refuse its
+//! keys and its titles, and log that. The gateway reports it to operators: it knows the newest revisions from before, in memory and on its disk.
 
 use crate::desired::Records;
 

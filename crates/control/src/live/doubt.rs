@@ -6,9 +6,9 @@
 //!
 //! Why more than a third: a site of a fleet of three sites may well be cut off, and then its nodes are lost.
 //!
-//! In a small fleet two nodes are more than a third, and two may well die at once. So the gateway asks the nodes that it hears whether they reach
-//! the silent ones ([`Opinions`]). The doubt about a node ends when it speaks, when the others don't reach it either, or when the operator says so. A
-//! node that the others do reach serves its viewers, and stays as it was.
+//! In a small fleet two nodes are more than a third, and two may well die at once. So the gateway asks the nodes that still beat whether they can
+//! reach the silent ones ([`Opinions`]). The doubt about a node ends when it beats, when the others can't reach it either, or when the operator
+//! confirms that it is dead. A node that the others can reach serves its viewers, and keeps its state.
 //!
 //! Viewers are not asked: anybody may send a steering request that names a pathway, and a node without viewers gets none.
 
@@ -37,9 +37,9 @@ pub(super) struct Doubt {
     /// Since when, by uptime.
     since: Option<Duration>,
     nodes: BTreeSet<Name>,
-    /// Their silence is real, say the operator or the other nodes.
+    /// Confirmed dead by the operator or the other nodes.
     believed: BTreeSet<Name>,
-    /// What the other nodes say.
+    /// The other nodes' reports.
     opinions: Opinions,
 }
 
@@ -70,12 +70,12 @@ impl Doubt {
         self.since = None;
     }
 
-    /// Of which silent nodes this one is to say whether it reaches them.
+    /// The silent nodes that this one should try to reach.
     pub(super) fn asks(&self, witness: &Name, now: Duration) -> Vec<Name> {
         super::opinions::asks(&self.nodes, witness, now)
     }
 
-    /// A node says whether it reaches those.
+    /// Records a node's report on whether it reaches those.
     pub(super) fn note(&mut self, witness: &Name, sightings: &[Sighting], now: Duration) {
         for Sighting { node, is_reached } in sightings {
             if self.nodes.contains(node) && node != witness {
@@ -89,7 +89,7 @@ impl Doubt {
         self.nodes.iter().filter(|node| self.opinions.is_reached(node, now)).count()
     }
 
-    /// Looks at everybody's silence. Returns the nodes that the others don't reach either, as far as that is news.
+    /// Checks which nodes are silent. Returns those that the others can't reach either, unless that was known.
     pub(super) fn look<'n>(
         &mut self,
         now: Duration,

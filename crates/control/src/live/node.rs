@@ -15,7 +15,7 @@ use crate::clock::Now;
 /// A node is lost when it has been silent for this long: three heartbeats.
 pub const SILENCE_OF_DEATH: Duration = Duration::from_secs(15);
 
-/// So many agents that were replaced are remembered of a node. More machines than that with one name take turns without being noticed.
+/// Replaced agents remembered per node. If more machines than this share one name, their turns go unnoticed.
 const BOOTS_BEFORE_MAX: usize = 8;
 
 /// What a node has said, or what was known of it before this gateway started.
@@ -132,7 +132,7 @@ impl LiveNode {
             || self.restored.as_ref().is_some_and(|node| node.ceiling_bits_per_second > 0)
     }
 
-    /// What it says that it may carry; 0 if it says nothing. Of a node that has not spoken since this gateway started, what it weighed before.
+    /// The ceiling that it reports; 0 if it reports none. Before its first heartbeat since this gateway started, its last known weight.
     pub(super) fn stated_bits_per_second(&self) -> u64 {
         match (&self.heard, &self.restored) {
             (Some(heard), _) => heard.load.ceiling_bits_per_second,
@@ -141,8 +141,8 @@ impl LiveNode {
         }
     }
 
-    /// What it may carry: what it says, but no more than the operator allows; 0 if neither says anything. What it weighs next to others is bounded
-    /// further (`weights.rs`).
+    /// Its ceiling: the one that it reports, limited by the operator's; 0 if there is neither. Its weight relative to others is bounded further
+    /// (`weights.rs`).
     pub(super) fn ceiling_bits_per_second(&self, wanted: &WantedNode) -> u64 {
         match (self.stated_bits_per_second(), wanted.ceiling_bits_per_second) {
             (stated, None) => stated,

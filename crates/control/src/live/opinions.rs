@@ -1,7 +1,7 @@
-//! Second opinions: whether the nodes that a gateway hears reach those that it doesn't.
+//! Second opinions: whether nodes that beat can reach those that have fallen silent.
 //!
-//! No single node decides. A silent node is taken for dead when more of the others say that they don't reach it than that they do, and two of them at
-//! least; one is enough only where the gateway hears no other.
+//! No single node decides. A silent node counts as dead when at least two others report that they can't reach it, and fewer that they can; one report
+//! is enough only if no other node beats.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,12 +17,12 @@ const WITNESSES_MAX: usize = 16;
 /// How often a witness is asked about others, if there are more silent nodes than one answer names.
 const TURN: Duration = Duration::from_secs(10);
 
-/// What others say of each silent node, and when they said so, by uptime.
+/// The other nodes' reports on each silent node, with the uptime of each report.
 #[derive(Debug, Default)]
 pub(super) struct Opinions(BTreeMap<Name, BTreeMap<Name, (bool, Duration)>>);
 
 impl Opinions {
-    /// `witness` says whether it reaches `node`.
+    /// Records whether `witness` reaches `node`.
     pub(super) fn note(&mut self, witness: &Name, node: &Name, is_reached: bool, now: Duration) {
         let of_node = self.0.entry(node.clone()).or_default();
         if of_node.len() < WITNESSES_MAX || of_node.contains_key(witness) {
@@ -41,7 +41,7 @@ impl Opinions {
         (reach, fresh.len() - reach)
     }
 
-    /// Whether the others don't reach `node` either. `heard`: how many nodes this gateway hears.
+    /// Whether the others can't reach `node` either. `heard` is the number of nodes whose heartbeats arrive here.
     pub(super) fn is_unreached(&self, node: &Name, heard: usize, now: Duration) -> bool {
         let (reach, miss) = self.count(node, now);
         miss > reach && miss >= heard.clamp(1, 2)
@@ -53,7 +53,7 @@ impl Opinions {
         reach > miss
     }
 
-    /// Forgets what is said of others than `nodes`, and what is old.
+    /// Drops reports on nodes other than `nodes`, and old reports.
     pub(super) fn keep(&mut self, nodes: &BTreeSet<Name>, now: Duration) {
         self.0.retain(|node, _| nodes.contains(node));
         for of_node in self.0.values_mut() {

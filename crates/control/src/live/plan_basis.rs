@@ -25,7 +25,7 @@ pub struct PlanBasis {
     pub forecasts: Vec<RegionForecast>,
     /// Nodes that are no part of the plan.
     pub left_out: Vec<LeftOutNode>,
-    /// What nodes say of themselves and the plan does not count, a sentence each.
+    /// Figures reported by nodes that the plan leaves out, a sentence each.
     pub bounded: Vec<String>,
     /// When titles were last placed by a plan that was carried out, since 1970.
     pub planned_unix_seconds: Option<u64>,

@@ -1,4 +1,4 @@
-//! Heartbeats that a gateway refuses. They tell a node that is silent from one that speaks in vain, and one machine from two that speak as one node.
+//! Heartbeats that a gateway refuses. They distinguish a silent node from one whose heartbeats are rejected, and one machine from two with one name.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) struct Refused {
     last: Option<(Duration, String)>,
     /// When agents spoke that another one had replaced: the last time, and the time before.
     replaced: [Option<Duration>; 2],
-    /// What the operator was told last.
+    /// What was logged last.
     told_two: bool,
 }
 

@@ -120,7 +120,7 @@ pub struct NodeView {
     pub load_permille: u16,
     /// What it weighs next to others, for viewers and titles.
     pub weight_bits_per_second: u64,
-    /// Which bound the weight has, if it is not what the node says.
+    /// The bound on the weight, if the node's own figure doesn't count.
     pub weight_note: Option<String>,
     /// How many published titles it holds.
     pub titles: usize,

@@ -1,4 +1,4 @@
-//! What nodes weigh next to others, for steering and for plans, and in words where that is not simply what they say.
+//! Nodes' weights for steering and plans, with an explanation where a weight differs from the node's own figure.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub(super) fn of(core: &Core) -> Vec<NodeWeight> {
     weigh(&core.world.nodes.iter().map(claim).collect::<Vec<_>>())
 }
 
-/// How much a node can have sent in a second, for what it says that viewers took; `None` if nothing is known.
+/// The most that a node can have sent in a second, as a bound on its report of what viewers took; `None` if unknown.
 pub(super) fn credible_bits_per_second(live: &LiveNode, wanted: &WantedNode) -> Option<u64> {
     let stated = live.ceiling_bits_per_second(wanted);
     let Some(weight) = live.weight.filter(|weight| weight.bits_per_second > 0) else {
@@ -43,7 +43,7 @@ pub(super) fn credible_bits_per_second(live: &LiveNode, wanted: &WantedNode) -> 
     })
 }
 
-/// Which bound a weight has, for operators; `None` if it is what the node says.
+/// The bound on a weight, in words for operators; `None` if the node's own figure counts.
 pub(super) fn note(live: &LiveNode, wanted: &WantedNode, weight: NodeWeight) -> Option<String> {
     let counts = gigabits(weight.bits_per_second);
     let stated = match live.stated_bits_per_second() {

@@ -25,10 +25,10 @@ struct Bucket {
     at: Instant,
 }
 
-/// A node gets so many certificates at once, for what goes wrong with the first ones ...
+/// Certificates that a node may get in a row, in case something goes wrong with the first ones ...
 const CERTIFICATES_AT_ONCE: f64 = 20.0;
 
-/// ... and so many within the life of one: a healthy node renews its certificate after two thirds.
+/// ... and per lifetime of one: a healthy node renews its certificate after two thirds.
 const CERTIFICATES_PER_LIFE: f64 = 30.0;
 
 impl Floods<Name> {
@@ -37,7 +37,7 @@ impl Floods<Name> {
         Self::new(40.0, 4.0)
     }
 
-    /// What a node has written to the store: each time a record, a line of the audit log, and all gateways read the store again.
+    /// Certificate requests of a node. Each writes a record and a line of the audit log, and makes all gateways read the store again.
     pub(super) fn of_certificates(lifetime: Duration) -> Self {
         Self::new(CERTIFICATES_AT_ONCE, CERTIFICATES_PER_LIFE / lifetime.as_secs_f64().max(1.0))
     }

@@ -1,4 +1,4 @@
-//! Which host a box may have: viewers are sent there, and whoever has it may ask for its certificate. So no two machines of a fleet have the same.
+//! Which host a box may have. Viewers are sent there, and its owner may request its certificate, so no two machines of a fleet share one.
 //!
 //! Loopback addresses are free: a fleet on one machine, to try it out, has nothing else.
 

@@ -135,7 +135,7 @@ impl Desk {
         })
     }
 
-    /// Checks that nobody has, or had, the name that a box wants, and that nobody has its host. Returns what the commit checks again.
+    /// Checks that the requested name was never used, and that the host is free. Returns the conditions that the commit checks again.
     async fn check_free(
         &self,
         invite: &InviteRecord,

@@ -19,7 +19,7 @@
 //!
 //! Only joining works without a certificate. A node speaks for itself alone: whose request it is comes from the certificate. Bodies have a
 //! Content-Length, and are bounded in size, time and memory; large ones are read one at a time of each node. Requests are bounded in number.
-//! Whatever is refused is counted by its [reason](identity::RefusalReason), logged, and told to the node as
+//! Each refusal is counted by its [reason](identity::RefusalReason) and logged. The node gets
 //! `{"version":1,"error":SENTENCE,"reason":REASON}`.
 
 mod body;

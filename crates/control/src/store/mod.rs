@@ -108,7 +108,7 @@ pub trait Engine: Send + Sync {
     fn commit<'a>(&'a self, checks: &'a [Check], writes: &'a [Write]) -> StoreAnswer<'a, u64>;
 
     /// The revision of the last commit: it changes when anything changes. Gateways poll it once a second. It is an error while etcd has no
-    /// quorum or is full, even if reads still work: so the poll also tells that the store cannot be changed.
+    /// quorum or is full, even if reads still work, so the poll also detects a store that can't be changed.
     fn revision(&self) -> StoreAnswer<'_, u64>;
 
     /// Takes the lease `key` for `owner`, or renews it, for `seconds` from now. The answer is the term: the revision at which this owner took

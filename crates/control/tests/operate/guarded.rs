@@ -127,7 +127,7 @@ async fn half_sent_heads_end_on_plain_listeners_and_operators_are_answered_meanw
     fleet.stop().await;
 }
 
-/// A pipe in the log of decisions holds up whoever reads it, until somebody writes to it.
+/// A pipe in the log of decisions blocks its reader until something is written to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_replay_runs_at_a_time_and_the_store_is_used_meanwhile() {
     let folder = folder();

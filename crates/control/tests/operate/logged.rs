@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::fleet::{Running, folder, logged};
 
-/// A store that takes no changes while it is told so.
+/// A store that refuses changes while a test wants it to.
 struct Refusing(FolderStore, AtomicBool);
 
 impl Engine for Refusing {

@@ -159,7 +159,7 @@ async fn a_store_that_was_put_back_without_a_restore_is_told_to_operators() {
     let fleet = Running::start(folder.path()).await;
     fleet.done("/api/v1/keys/distrust", json!({})).await;
     fleet.stop().await;
-    // Somebody puts the copy of the folder back.
+    // The copy of the folder is put back.
     std::fs::remove_dir_all(folder.path().join("store")).expect("removed");
     copy_store(folder.path(), "copy", "store");
     let fleet = Running::start(folder.path()).await;

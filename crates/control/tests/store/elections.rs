@@ -16,7 +16,7 @@ use crate::etcd::Cluster;
 const LEASE_SECONDS: u32 = 3;
 const LEASE: Duration = Duration::from_secs(LEASE_SECONDS as u64);
 
-/// For a lease that nobody waits for: it lasts however slow the machine is.
+/// For a lease that no test waits for: it lasts however slow the machine is.
 const LONG_LEASE_SECONDS: u32 = 600;
 
 struct Gateway {

@@ -417,7 +417,7 @@ async fn every_kind_of_record_comes_out_of_a_restore_as_it_should() {
     check(&all_of(&living).await, |case| &case.over, "over the living store");
 }
 
-/// Whoever adds a kind of record says here what a restore makes of it.
+/// A new kind of record needs a row here that states the outcome of a restore.
 #[test]
 fn no_kind_of_record_is_left_out() {
     let table = include_str!("../../src/store/records/mod.rs").lines();

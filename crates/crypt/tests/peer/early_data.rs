@@ -43,7 +43,7 @@ fn visit(config: &Arc<ClientConfig>) {
     }
 }
 
-/// A client with a ticket of the other server, and early data in so many records of so many bytes.
+/// A client with a ticket of the other server, and early data in records of one size.
 fn with_early_data(offer: Offer, records: usize, bytes: usize) -> (ClientConnection, Vec<u8>) {
     let mut config = (*offer.config()).clone();
     config.enable_early_data = true;

@@ -237,7 +237,7 @@ impl Unsent {
         Self { stream: offset..offset, plain_bytes: 0, has_begun: false }
     }
 
-    /// So many bytes of the response were appended. The stream ends at `end` now.
+    /// Notes that `plain_bytes` of the response were appended. The stream now ends at `end`.
     fn append(&mut self, end: u64, plain_bytes: u64) {
         self.stream.end = end;
         self.plain_bytes += plain_bytes;

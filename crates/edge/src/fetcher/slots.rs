@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Requests to the origin at the same time, but for revalidations. What browsers do to one host is six; an edge stands for many viewers, and 64
+/// Requests to the origin at the same time, except revalidations. What browsers do to one host is six; an edge stands for many viewers, and 64
 /// requests of 8 MiB fill 10 Gb/s at 400 ms.
 pub(super) const REQUESTS_MAX: usize = 64;
 
-/// Besides these, requests that ask whether an object is still the same. Most answers have no body.
+/// Revalidations at the same time, in addition to those. Most answers have no body.
 pub(super) const REVALIDATIONS_MAX: usize = 32;
 
 /// What a request is for.
@@ -40,7 +40,7 @@ struct Shared {
     free: usize,
     new: VecDeque<Sender<Place>>,
     blocks: HashMap<u64, VecDeque<Sender<Place>>>,
-    /// The objects of which somebody waits for blocks, the next one first.
+    /// The objects with requests waiting for blocks, the next one first.
     objects: VecDeque<u64>,
     is_turn_of_blocks: bool,
 }
@@ -100,7 +100,7 @@ impl Shared {
         line.push_back(sender);
     }
 
-    /// Who has the next place. Those who gave up are passed over.
+    /// The request that gets the next slot. Cancelled ones are skipped.
     fn next(&mut self) -> Option<Sender<Place>> {
         let is_turn_of_blocks = self.is_turn_of_blocks;
         self.is_turn_of_blocks = !is_turn_of_blocks;

@@ -6,7 +6,7 @@ use fullbore_tests::{program, tool};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How many connections to try. A busy machine cannot keep a window of each of so many in flight; then fewer show the same.
+/// Numbers of connections to try. A busy machine may not keep a window of each in flight; then fewer show the same.
 const CONNECTIONS: [u64; 3] = [1000, 400, 150];
 
 /// What a connection may hold besides its tags: its state, and a record that its window holds back, sealed, while it opens.
@@ -18,7 +18,7 @@ const IN_FLIGHT_BYTES_MIN: u64 = 20_000;
 /// Looks in a row without more in flight, after which this machine cannot do more.
 const LOOKS_MAX: usize = 5;
 
-/// What the server says at one moment.
+/// The server's figures at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
     connections: u64,

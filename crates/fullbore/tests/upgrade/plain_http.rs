@@ -28,8 +28,8 @@ fn sent_to(plain: SocketAddr) -> String {
 /// Where visitors come to, what they ask for, and the status that they get.
 type Visit = (SocketAddr, &'static str, u16);
 
-/// Somebody who asks again and again, each time on a new connection, and never two at once: whoever is forgotten waits until his time is over, for
-/// nobody comes after him.
+/// A client that makes one request after another, each on a new connection. A request that is lost waits until it times out, because no other
+/// connection follows it.
 struct Visitor<'a> {
     asked: Arc<AtomicU64>,
     thread: ScopedJoinHandle<'a, ()>,
@@ -75,7 +75,7 @@ fn are_answered_by(
     busy: usize,
 ) {
     let mut visits = visits.to_vec();
-    // A viewer at the port of TLS is told so, and an operator that all is well.
+    // A plain request at the TLS port gets a hint, and the admin listener reports health.
     visits.extend([(first.address, "/film.mp4", 400), (first.admin, "/healthz", 200)]);
     for (at, ..) in &visits {
         until("a listener", || TcpStream::connect(at).is_ok());
@@ -178,8 +178,8 @@ fn the_port_of_challenges_is_answered_throughout() {
     are_answered_throughout(&stage, &[(plain, "/film.mp4", 404)], 1, 0);
 }
 
-/// The old server's threads are slow between giving up accepting and telling the kernel so. Whoever comes meanwhile is theirs, because the kernel has
-/// woken them and nobody else.
+/// The old server's threads are slow between deciding to stop accepting and cancelling their accepts. Connections that arrive meanwhile are theirs,
+/// because the kernel has woken only them.
 #[test]
 fn nobody_is_left_silent_by_an_old_server_that_is_slow_to_leave() {
     if !tool::are_here(&[("strace", "strace")]) {

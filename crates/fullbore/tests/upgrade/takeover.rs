@@ -302,7 +302,7 @@ fn the_arguments_of_the_server_that_runs_will_do() {
     }
 }
 
-/// A shell with `x=$(fullbore upgrade ...)` reads until nobody has the command's standard output open.
+/// A shell with `x=$(fullbore upgrade ...)` reads until no process has the command's standard output open.
 #[test]
 fn the_new_one_does_not_keep_the_standard_output_of_the_command_that_started_it() {
     let stage = Stage::new("--tls off --workers 1");

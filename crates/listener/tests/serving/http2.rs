@@ -1,4 +1,4 @@
-//! A client of HTTP/2 that says a few fixed things (RFC 9113, RFC 7541).
+//! An HTTP/2 client that sends a few fixed frames (RFC 9113, RFC 7541).
 
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;

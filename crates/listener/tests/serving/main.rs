@@ -61,7 +61,7 @@ impl Accept for Http2 {
     }
 }
 
-/// Says when it is dropped.
+/// Reports when it is dropped.
 struct Flag(Arc<AtomicBool>);
 
 impl Drop for Flag {
@@ -136,7 +136,7 @@ impl Server {
     }
 }
 
-/// What the server still says before it closes. A reset ends it, too.
+/// What the server still sends before it closes. A reset ends it, too.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let read = stream.read_to_end(&mut bytes);
@@ -153,7 +153,7 @@ async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
     timeout(PATIENCE, looks).await.expect("it comes to hold");
 }
 
-/// The status line of a response, and whether it says that the connection closes.
+/// The status line of a response, and whether it has `Connection: close`.
 fn status(answer: &str) -> (&str, bool) {
     let closes = answer.to_ascii_lowercase().contains("\r\nconnection: close\r\n");
     (answer.lines().next().unwrap_or_default(), closes)
@@ -368,7 +368,7 @@ async fn bodies_of_known_length_are_read_and_the_connection_stays() {
     let answer = server.answer(&[one, one, last].concat()).await;
     assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 3, "{answer}");
     assert_eq!(answer.matches("5 bytes").count(), 2, "{answer}");
-    // A client that waits to be told.
+    // A client that waits for `100 Continue`.
     let waits = "POST /take HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
     let mut stream = server.connect().await;
     stream.write_all(waits.as_bytes()).await.unwrap();

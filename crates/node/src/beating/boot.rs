@@ -1,4 +1,4 @@
-//! By which name an agent speaks: it is drawn at each start, and again when a gateway has heard something newer of this node.
+//! The boot name under which an agent beats. It is drawn at each start, and again when a gateway has newer data of this node.
 //!
 //! That happens when a virtual machine is set back to a snapshot, because its count of heartbeats is set back, too, and when a second machine runs
 //! with a copy of the state folder. With the old name the gateway would refuse everything that follows, and the node would be lost for good.
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The operator is told so often at most: two machines that speak as one node take turns for ever.
+/// Minimum time between log lines: two machines with one node's name take turns for ever.
 const TELL_PAUSE: Duration = Duration::from_secs(600);
 
-/// The name, and when the operator was told last of a new one.
+/// The name, and when a new one was last logged.
 pub(super) struct Boot(Mutex<(String, Option<Instant>)>);
 
 impl Boot {
@@ -24,7 +24,7 @@ impl Boot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
-    /// Draws another name, unless another gateway's answer already made it draw one. Returns whether to tell the operator.
+    /// Draws another name, unless another gateway's answer has caused that already. Returns whether to log it.
     pub(super) fn renew(&self, used: &str, now: Instant) -> bool {
         let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if own.0 != used {

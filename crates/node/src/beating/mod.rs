@@ -40,7 +40,7 @@ const ONE_SECOND: Duration = Duration::from_secs(1);
 /// The reason of gateways that refuse a revoked node.
 const REVOKED: &str = "revoked";
 
-/// The reason of gateways that have heard something newer.
+/// A gateway's reason for refusing a heartbeat older than its data.
 pub(crate) const STALE: &str = "stale";
 
 /// How a node beats. The defaults are the fleet's; tests and scaled runs shorten them.
@@ -180,7 +180,7 @@ struct Line {
     address: String,
     /// The number of the gateway's snapshot that the box has.
     snapshot: AtomicU64,
-    /// What to say of the nodes that this gateway does not hear.
+    /// Reports on the nodes that this gateway can't hear.
     sightings: Sightings,
 }
 
@@ -212,7 +212,7 @@ async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
                 shared.hand_over(move |state| state.handle_answer(&from, &own, ahead)).await;
                 answers.send_replace(Some(answer));
             }
-            // It was heard, and the next heartbeat comes under another name.
+            // It arrived, and the next heartbeat comes under another name.
             Err(Trouble::Refused { reason, .. }) if reason == STALE => failures = 1,
             Err(trouble) => {
                 failures = failures.saturating_add(1);
@@ -231,8 +231,8 @@ async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
             Instant::now() + pulse::wait(shared.options.interval, failures, fastrand::f64());
         let is_news =
             || line.sightings.are_there() || !Arc::ptr_eq(&inventory, &shared.state.inventory());
-        // A title that has arrived is told within a second, and so is what the gateway asked about others. Only once between two heartbeats: a fill
-        // must not multiply them.
+        // A title that has arrived is reported within a second, and so are answers about other nodes. Only once between two heartbeats: a fill must
+        // not multiply them.
         while Instant::now() < until {
             if failures == 0 && !was_early && is_news() {
                 break;
@@ -275,7 +275,7 @@ impl Shared {
         answer
     }
 
-    /// A gateway has heard something newer of this node than what was sent as `used`: from now on it speaks under another name.
+    /// A gateway has newer data of this node than was sent as `used`: from now on it beats under another name.
     async fn renew_boot(&self, address: &str, used: &str, text: &str) {
         if self.boot.renew(used, Instant::now()) {
             crate::tell(&format!(

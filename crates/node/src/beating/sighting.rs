@@ -1,4 +1,4 @@
-//! Whether this box reaches nodes that a gateway does not hear: a second opinion, before the gateway takes them for lost.
+//! Whether this box can reach nodes that have fallen silent at a gateway: a second opinion, before the gateway takes them for lost.
 //!
 //! A node is reached if its server takes a connection where viewers come. Addresses come from the signed snapshot, so a gateway can only ask about
 //! nodes of the fleet.
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::box_state::BoxState;
 
-/// Longer than a lost packet and its retransmission take (RFC 6298: one second), short beside a heartbeat.
+/// Longer than a lost packet and its retransmission take (RFC 6298: one second), and short compared with the time between heartbeats.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// What this box has seen for one gateway, until that is sent.
@@ -53,7 +53,7 @@ impl Sightings {
         !Self::looking(&self.0).seen.is_empty()
     }
 
-    /// What there is to send.
+    /// Results to send.
     pub(super) fn take(&self) -> Vec<Sighting> {
         std::mem::take(&mut Self::looking(&self.0).seen)
     }

@@ -1,9 +1,9 @@
 //! The pages under a pool's buffers: taken from the kernel, registered with the ring, and given back.
 //!
-//! When memory is short, the kernel may take seconds to find, compact and zero large pages. A worker that waits for them serves nobody
-//! meanwhile. So a worker that has viewers lets the ring's own threads take the pages, one buffer at a time, and registers a buffer only once its
-//! pages are there ([`Pool::keep`], [`Pool::register`]). Before it has viewers it does the same on its own thread ([`Pool::touch`],
-//! [`Pool::within`]): the server is not ready until its memory is there, and nobody waits for anything else.
+//! When memory is short, the kernel may take seconds to find, compact and zero large pages. A worker that waits for them serves no
+//! viewer meanwhile. So a worker that has viewers lets the ring's own threads take the pages, one buffer at a time, and registers a buffer only
+//! once its pages are there ([`Pool::keep`], [`Pool::register`]). Before it has viewers it does the same on its own thread ([`Pool::touch`],
+//! [`Pool::within`]): the server isn't ready before its memory is there, and there are no viewers to delay.
 //!
 //! Two calls stay on the worker's thread, because they are short. [`Pool::give_back`] frees pages, which takes a few milliseconds for the 64 MiB of a
 //! large pool. Unregistering buffers never waits for an operation, because it is done only when none uses them.
@@ -28,8 +28,8 @@ impl Pool {
     /// Registers buffers with the ring, so that reads can name them by a number. The pools take turns, buffer by buffer, until all are registered,
     /// the memlock limit is reached, or the kernel has no more memory. `pools` are all that share the ring's table, and of one size.
     ///
-    /// The ring's threads take the pages, so other tasks go on meanwhile, and reads use each buffer's number as soon as there is one. It ends early if
-    /// [`Self::give_back`] is called, and continues where an earlier call has ended.
+    /// The ring's threads take the pages, so other tasks go on meanwhile, and reads use each buffer's number as soon as there is one. It ends early
+    /// if [`Self::give_back`] is called, and continues where an earlier call has ended.
     pub async fn register<'a>(pools: impl Iterator<Item = &'a Self>) {
         let Some(registration) = Registration::begin(pools) else { return };
         while let Some((pool, index)) = registration.next() {
@@ -40,7 +40,7 @@ impl Pool {
         }
     }
 
-    /// As [`Self::register`], but takes the pages on this thread. For pools that nobody uses yet.
+    /// As [`Self::register`], but takes the pages on this thread. For pools that aren't in use yet.
     pub(super) fn register_now<'a>(pools: impl Iterator<Item = &'a Self>) {
         let Some(registration) = Registration::begin(pools) else { return };
         while let Some((pool, _)) = registration.next() {
@@ -211,7 +211,7 @@ impl Shared {
         }
         for index in self.free.borrow().iter().map(|index| *index as usize) {
             if index >= self.registered.get() {
-                // SAFETY: nobody holds the buffer, because it is free, and the ring does not know it. A thread of the ring's that still takes its
+                // SAFETY: the buffer has no holder, because it is free, and the ring does not know it. A thread of the ring's that still takes its
                 // pages leaves what is in them as it is.
                 unsafe { self.memory.give_back(index * self.buffer_bytes, self.buffer_bytes) };
             }

@@ -1,4 +1,4 @@
-//! Connections that say exactly what they are told, from an address of their own.
+//! Connections that send exactly the bytes given, from an address of their own.
 
 use fullbore_tests::PATIENCE;
 use fullbore_tests::tls::client;
@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
-/// Where hostile machines and viewers come from: an address for each kind, so that bounds by address hit one kind and nobody else.
+/// Where hostile machines and viewers come from: an address for each kind, so that bounds by address hit one kind only.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     Node = 1,

@@ -19,7 +19,7 @@ use viewers::HostileViewers;
 /// Honest nodes, each in a site of its own.
 const SITES: [&str; 3] = ["a", "b", "c"];
 
-/// Plays all rows while so many viewers watch a film of so many segments.
+/// Plays all rows while `viewers` watch a film of `segments`.
 fn viewers_notice_nothing(viewers: u64, segments: usize) {
     if !may_open(1000) {
         return;

@@ -1,4 +1,4 @@
-//! A box that has joined the fleet and is in a stranger's hands. It has no agent and serves nobody.
+//! A box that has joined the fleet and is in a stranger's hands. It has no agent and no viewers.
 
 use super::line::{Line, Source, connected};
 use crate::house::Fleet;
@@ -93,7 +93,7 @@ impl HostileNode {
         })
     }
 
-    /// Says something on a connection of its own: the status, once it is not told to come later; 0 if it is cut off each time.
+    /// Sends a request on a connection of its own. Returns the status once it isn't asked to retry; 0 if it is cut off each time.
     fn say(&self, request: &str, body: &Value) -> u16 {
         let body = body.to_string();
         let mut cut_off = 0;
@@ -194,7 +194,7 @@ impl HostileNode {
         assert_eq!(self.say(HEARTBEAT, &beat), 409);
     }
 
-    /// From now on, viewers may be sent to it; nobody listens there.
+    /// From now on, viewers may be sent to it, although nothing listens there.
     fn boast(&mut self) {
         let mut beat = self.beat();
         beat["load"]["ceiling_bits_per_second"] = json!(u64::MAX);

@@ -1,4 +1,4 @@
-//! What no restore may bring back: revoked nodes and operators, keys that nobody trusts any more, and withdrawn versions of titles.
+//! What no restore may bring back: revoked nodes and operators, distrusted keys, and withdrawn versions of titles.
 //!
 //! A name of a node is never given again, so a revoked one needs a record even if the backup does not know the node: [`RevokedNameRecord`].
 //!

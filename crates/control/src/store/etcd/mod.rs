@@ -72,7 +72,7 @@ impl EtcdStore {
         base64(self.key(name))
     }
 
-    /// Checks that no alarm keeps etcd from taking changes. Reads go on under an alarm, so nothing else tells before a change is refused.
+    /// Checks that no alarm keeps etcd from taking changes. Reads go on under an alarm, so nothing else shows it before a change is refused.
     async fn check_alarms(&self) -> Result<(), StoreError> {
         let known = self.alarmed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let problem = match known {

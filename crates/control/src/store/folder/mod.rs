@@ -26,8 +26,7 @@ const FILE: &str = "store.db";
 /// How long a process waits for another one's change. Changes take milliseconds.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
-/// So long after a refused change the poll says that changes are refused, if no other change is tried: the lease of the gateway that leads is one
-/// every few seconds.
+/// How long the poll reports a refused change, if no other change is tried. The leading gateway's lease is a change every few seconds.
 const REFUSAL_HOLDS: Duration = Duration::from_secs(30);
 
 /// A store in a folder.
@@ -82,8 +81,8 @@ impl FolderStore {
         folder.join(FILE).try_exists()
     }
 
-    /// Remembers whether the disk takes changes. A full one can still be read, so nothing else tells the poll before a change is refused; the gateway
-    /// that leads renews its lease every few seconds.
+    /// Remembers whether the disk takes changes. A full one can still be read, so only a refused change shows it; the leading gateway renews
+    /// its lease every few seconds.
     fn noting<'a, T: Send + 'a>(&'a self, answer: StoreAnswer<'a, T>) -> StoreAnswer<'a, T> {
         Box::pin(async {
             let answer = answer.await;

@@ -13,7 +13,7 @@ use crate::store::KEY_BYTES_MAX;
 /// Longest text that a person writes: a reason, a detail.
 const TEXT_BYTES_MAX: usize = 500;
 
-/// A title of which so many versions are withdrawn is not published again: none of them may be forgotten, or it could come back.
+/// A title with this many withdrawn versions can't be published again: each has to be remembered, or it could come back.
 pub const WITHDRAWN_PUBLISHED_MAX: usize = 1000;
 
 /// Most withdrawn versions of one title. A restore may put those of several stores together.
