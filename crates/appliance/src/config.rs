@@ -603,6 +603,7 @@ pub(crate) mod tests {
                 keys: keys.iter().map(PathBuf::from).collect(),
                 required: required.iter().map(|path| (*path).into()).collect(),
                 may_be_empty: false,
+                copies: None,
             };
             Config { signing, ..Config::default() }.check().map_err(|error| error.to_string())
         };

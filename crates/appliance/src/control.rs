@@ -6,7 +6,7 @@ use disk::Inode;
 use reactor::Remote;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use token::KeyRing;
+use token::{CopyRing, KeyRing};
 
 /// The main thread's requests to one worker. The worker looks at them when it is woken.
 pub struct Control {
@@ -15,6 +15,7 @@ pub struct Control {
     left: AtomicBool,
     tls: Mutex<Option<Tls>>,
     keys: Mutex<Option<Arc<KeyRing>>>,
+    copies: Mutex<Option<Arc<CopyRing>>>,
     lists: Mutex<Option<Arc<AddressLists>>>,
     withheld: Mutex<Option<Arc<[Inode]>>>,
     remote: Remote,
@@ -29,6 +30,7 @@ impl Control {
             left: AtomicBool::new(false),
             tls: Mutex::new(None),
             keys: Mutex::new(None),
+            copies: Mutex::new(None),
             lists: Mutex::new(None),
             withheld: Mutex::new(None),
             remote,
@@ -57,6 +59,12 @@ impl Control {
     /// Gives the worker keys for the tokens of its next requests.
     pub fn renew_keys(&self, keys: Arc<KeyRing>) {
         *self.keys.lock().expect("no holder of this lock can panic") = Some(keys);
+        self.remote.wake();
+    }
+
+    /// Gives the worker keys for the proofs of nodes' next requests.
+    pub(crate) fn renew_copies(&self, copies: Arc<CopyRing>) {
+        *self.copies.lock().expect("no holder of this lock can panic") = Some(copies);
         self.remote.wake();
     }
 
@@ -95,6 +103,11 @@ impl Control {
     /// New keys; each set is returned once.
     pub(crate) fn take_keys(&self) -> Option<Arc<KeyRing>> {
         self.keys.lock().expect("no holder of this lock can panic").take()
+    }
+
+    /// New keys of nodes' copies; each set is returned once.
+    pub(crate) fn take_copies(&self) -> Option<Arc<CopyRing>> {
+        self.copies.lock().expect("no holder of this lock can panic").take()
     }
 
     /// New lists of addresses; each pair is returned once.

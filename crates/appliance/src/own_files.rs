@@ -41,6 +41,11 @@ fn own_files(config: &Config) -> Vec<OwnFile> {
             "move it elsewhere, such as to /etc/fullbore, and name it there in signing.keys";
         files.push(keep(path, "a key of signed URLs", advice));
     }
+    if let Some(path) = &config.signing.copies {
+        let advice =
+            "move it elsewhere, such as to /etc/fullbore, and name it there in signing.copies";
+        files.push(keep(path, "the keys of nodes' copies", advice));
+    }
     for path in config.access.files() {
         let advice = "move it elsewhere, such as to /etc/fullbore, and name it there in [access]";
         files.push(keep(path, "a list of addresses", advice));

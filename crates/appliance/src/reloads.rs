@@ -23,22 +23,28 @@ const FAILING: Metric = Metric::new(
 /// The metrics of reloads.
 pub(crate) const METRICS: [Metric; 2] = [FAILED, FAILING];
 
+/// How many kinds of files are reloaded.
+const KINDS: usize = 4;
+
 /// What is reloaded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reloaded {
     Certificates,
     SigningKeys,
+    CopyKeys,
     AddressLists,
 }
 
 impl Reloaded {
-    const ALL: [Self; 3] = [Self::Certificates, Self::SigningKeys, Self::AddressLists];
+    const ALL: [Self; KINDS] =
+        [Self::Certificates, Self::SigningKeys, Self::CopyKeys, Self::AddressLists];
 
     /// The label of its metrics.
     fn as_str(self) -> &'static str {
         match self {
             Self::Certificates => "certificates",
             Self::SigningKeys => "signing_keys",
+            Self::CopyKeys => "copy_keys",
             Self::AddressLists => "address_lists",
         }
     }
@@ -47,7 +53,7 @@ impl Reloaded {
     fn in_words(self) -> &'static str {
         match self {
             Self::Certificates => "certificates",
-            Self::SigningKeys => "keys",
+            Self::SigningKeys | Self::CopyKeys => "keys",
             Self::AddressLists => "lists",
         }
     }
@@ -56,8 +62,8 @@ impl Reloaded {
 /// The figures of all kinds, for other threads.
 #[derive(Debug, Default)]
 pub(crate) struct Reloads {
-    failed: [AtomicU64; 3],
-    failing: [AtomicBool; 3],
+    failed: [AtomicU64; KINDS],
+    failing: [AtomicBool; KINDS],
 }
 
 impl Reloads {
@@ -89,7 +95,7 @@ impl Reloads {
 /// The last complaint of each kind, so that it is not repeated at every look.
 #[derive(Debug, Default)]
 pub(crate) struct ReloadComplaints {
-    last: [String; 3],
+    last: [String; KINDS],
     counted: Arc<Reloads>,
 }
 

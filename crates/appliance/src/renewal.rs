@@ -19,7 +19,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use token::KeyRing;
+use token::{CopyRing, KeyRing};
 
 /// How often files are checked for changes.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
@@ -31,6 +31,8 @@ pub(crate) struct Renewal {
     pub(crate) tls: Option<Tls>,
     /// The keys of signed URLs in use.
     pub(crate) keys: Option<Arc<KeyRing>>,
+    /// The keys of nodes' copies in use: none if they cannot be read, because the library can be served without them.
+    pub(crate) copies: Option<Arc<CopyRing>>,
     /// The lists of addresses in use.
     pub(crate) lists: Arc<AddressLists>,
     /// The access log, if it is a file.
@@ -48,6 +50,12 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
+    /// Reads the keys of nodes' copies for the first time, so that no copy counts as a view once the server answers.
+    pub(crate) fn with_copies(mut self) -> Self {
+        self.renew_copies();
+        self
+    }
+
     /// Starts the thread. A message sent to it is a request to reload everything.
     pub(crate) fn start(self) -> io::Result<Sender<()>> {
         let (request, requests) = channel();
@@ -66,12 +74,16 @@ impl Renewal {
                     self.complaints.forget();
                     self.reopen_log();
                     self.renew_keys("on request");
+                    self.renew_copies();
                     self.renew_lists("on request");
                     self.renew_certificates("on request");
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if self.keys.as_ref().is_some_and(|keys| keys.changed_on_disk()) {
                         self.renew_keys("because they changed on disk");
+                    }
+                    if self.copies.as_ref().is_none_or(|copies| copies.changed_on_disk()) {
+                        self.renew_copies();
                     }
                     if self.lists.is_worth_reading(&self.refused_lists) {
                         self.renew_lists("because they changed on disk");
@@ -144,6 +156,20 @@ impl Renewal {
                 eprintln!("fullbore: keys of signed URLs reloaded {why}");
             }
             Err(error) => self.complaints.tell(Reloaded::SigningKeys, error.to_string()),
+        }
+    }
+
+    /// Reloads the keys of nodes' copies, if there is such a file. They change each day, so that is not worth a line.
+    fn renew_copies(&mut self) {
+        let Some(file) = &self.config.signing.copies else { return };
+        match CopyRing::read(file) {
+            Ok(ring) => {
+                let ring = Arc::new(ring);
+                self.controls.iter().for_each(|control| control.renew_copies(Arc::clone(&ring)));
+                self.copies = Some(ring);
+                self.complaints.clear(Reloaded::CopyKeys);
+            }
+            Err(error) => self.complaints.tell(Reloaded::CopyKeys, error.to_string()),
         }
     }
 

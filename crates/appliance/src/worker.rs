@@ -49,7 +49,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use telemetry::{Family, Numbers};
-use token::KeyRing;
+use token::{CopyRing, KeyRing};
 
 /// State that the sessions of one core share.
 pub struct Worker {
@@ -103,6 +103,8 @@ pub(crate) const ADDRESS_FULL: Reason = "address_full";
 pub struct Reports {
     /// Players' reports about their viewers; none if they are switched off.
     pub experience: Option<Experience>,
+    /// The keys of nodes' copies, which are not counted as views; none until they are read.
+    pub(crate) copies: RefCell<Option<Arc<CopyRing>>>,
     /// What it passes on about its viewers.
     pub audience: Arc<Audience>,
     /// The access log, if there is one.
@@ -218,6 +220,7 @@ impl Worker {
             in_memory: InMemory::new(config.limits.response_bytes_max),
             reports: Reports {
                 experience: shared.experience.map(|(salt, epoch)| Experience::new(salt, epoch)),
+                copies: RefCell::default(),
                 audience,
                 access_log,
                 warnings: Warnings::default(),
@@ -309,6 +312,9 @@ impl Worker {
         }
         if let (Some(gate), Some(keys)) = (&self.libraries.gate, control.take_keys()) {
             gate.renew(keys);
+        }
+        if let Some(copies) = control.take_copies() {
+            *self.reports.copies.borrow_mut() = Some(copies);
         }
         if let Some(lists) = control.take_lists() {
             *self.entrance.lists.borrow_mut() = lists;

@@ -15,7 +15,7 @@
 //! ([`verify()`]), completes it ([`complete()`]) and removes titles ([`remove()`]). The `library` crate makes them. [`parts()`] names the files of
 //! one title.
 //!
-//! Nodes copy titles from each other. [`is_node()`] tells their requests from viewers'.
+//! Nodes copy titles from each other, with a `User-Agent` that says so ([`NODE_USER_AGENT`]).
 //!
 //! The crate reads media files only to compute their sums, and it runs no other program. It follows no symbolic link, because the server
 //! refuses those that lead out of the library.
@@ -64,6 +64,6 @@ pub use remove::{remove, remove_replaced, remove_version};
 pub use rule::{EXAMPLES, is_manifest, is_playable, is_version, title_of, version_name};
 pub use titles::{Form, Stream, TITLES_MAX, Title, titles};
 pub use url::encode_path;
-pub use user_agent::{NODE_USER_AGENT, is_node};
+pub use user_agent::NODE_USER_AGENT;
 pub use verify::{Fault, verify};
 pub use workshop::Workshop;

@@ -15,6 +15,7 @@
 //! writes them back, so it refuses those that it does not know entirely.
 
 mod announced;
+mod copy_keys;
 mod digest;
 mod evicting;
 mod gone;
@@ -38,6 +39,7 @@ mod viewer_keys;
 mod watched;
 
 pub use announced::{AnnouncedError, FILE_PREFIXES_MAX};
+pub use copy_keys::CopyKeys;
 pub use digest::{Digest, DigestError};
 pub use evicting::{EVICTIONS_MAX, EvictionLeave, EvictionRequest};
 pub use gone::{Gone, KeptGone};

@@ -30,11 +30,13 @@ pub enum Field {
     Referer,
     /// `Accept-Encoding` (RFC 9110 section 12.5.3).
     AcceptEncoding,
+    /// `Fullbore-Copy`: a node's proof that it copies a title.
+    Copy,
     /// `CMCD-Object`, `CMCD-Request`, `CMCD-Session` and `CMCD-Status` (CTA-5004), which are one list in four parts.
     Cmcd,
 }
 
-const FIELD_COUNT: usize = 12;
+const FIELD_COUNT: usize = 13;
 
 /// Names in the order of [`Field`]'s variants.
 const FIELD_NAMES: [&[&str]; FIELD_COUNT] = [
@@ -49,6 +51,7 @@ const FIELD_NAMES: [&[&str]; FIELD_COUNT] = [
     &["user-agent"],
     &["referer"],
     &["accept-encoding"],
+    &["fullbore-copy"],
     &["cmcd-object", "cmcd-request", "cmcd-session", "cmcd-status"],
 ];
 
@@ -161,6 +164,7 @@ mod tests {
         assert_eq!(FIELD_NAMES[Field::IfUnmodifiedSince as usize], ["if-unmodified-since"]);
         assert_eq!(FIELD_NAMES[Field::Referer as usize], ["referer"]);
         assert_eq!(FIELD_NAMES[Field::AcceptEncoding as usize], ["accept-encoding"]);
+        assert_eq!(FIELD_NAMES[Field::Copy as usize], ["fullbore-copy"]);
         assert_eq!(Field::Cmcd as usize, FIELD_COUNT - 1);
         assert_eq!(FIELD_NAMES[Field::Cmcd as usize][3], "cmcd-status");
     }

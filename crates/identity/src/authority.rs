@@ -6,6 +6,7 @@ use std::fmt::{self, Debug, Display, Formatter};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use fleet::{Digest, Name};
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -25,6 +26,9 @@ use crate::{Serial, SigningRequest};
 pub const NODE_LIFETIME: Duration = Duration::from_secs(30 * DAY_SECONDS);
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
+
+/// The salt of all secrets that follow from an authority's key.
+const DERIVED: &[u8] = b"fullbore fleet secrets, 1";
 
 /// Ten years: a new authority means that every box has to be invited again.
 const AUTHORITY_SECONDS: u64 = 3653 * DAY_SECONDS;
@@ -160,6 +164,21 @@ impl Authority {
     /// SHA-256 of its certificate: what an invitation names it by.
     pub fn fingerprint(&self) -> Digest {
         Digest::of(&self.certificate)
+    }
+
+    /// A secret that follows from the authority's key and `purpose`, and from which neither the key nor another purpose's secret follows
+    /// (HKDF, RFC 5869). All gateways derive the same one.
+    ///
+    /// # Errors
+    /// Never, in effect: a secret of this length can always be derived.
+    pub fn derive(&self, purpose: &str) -> Result<Zeroizing<[u8; 32]>, AuthorityError> {
+        let failed = |_| AuthorityError::Making("no secret can be derived".to_owned());
+        let extracted = Salt::new(HKDF_SHA256, DERIVED).extract(&self.pkcs8());
+        let info = [purpose.as_bytes()];
+        let expanded = extracted.expand(&info, HKDF_SHA256).map_err(failed)?;
+        let mut secret = Zeroizing::new([0; 32]);
+        expanded.fill(&mut *secret).map_err(failed)?;
+        Ok(secret)
     }
 
     /// Makes a node's certificate, good for speaking to gateways and nothing else.
@@ -298,6 +317,18 @@ mod tests {
         assert_eq!(read.fleet(), &films);
         assert_eq!(read.certificate_pem(), authority.certificate_pem());
         assert!(!format!("{authority:?}").contains("PRIVATE"));
+    }
+
+    #[test]
+    fn secrets_follow_from_the_key_and_their_purpose() {
+        let films = name("films");
+        let (own, other) =
+            (Authority::make(&films, NOW).unwrap(), Authority::make(&films, NOW).unwrap());
+        let kept = Authority::read(&films, &own.pkcs8(), own.certificate_pem()).unwrap();
+        let of = |authority: &Authority, purpose| *authority.derive(purpose).unwrap();
+        assert_eq!(of(&own, "copies 1"), of(&kept, "copies 1"), "another gateway");
+        assert_ne!(of(&own, "copies 1"), of(&own, "copies 2"));
+        assert_ne!(of(&own, "copies 1"), of(&other, "copies 1"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use fleet::{
     ServedAt, State, WatchReport,
 };
 use serde::Serialize;
+use token::CopyRing;
 use tokio::sync::watch;
 
 use crate::beating::draw_boot;
@@ -194,11 +195,11 @@ impl Agent {
             libraries: holder.folders_left(),
             flags: options.serve_flags.clone(),
             keys: state.join(VIEWER_KEYS),
+            copy_keys: state.join(COPY_KEYS),
             certificate: certificate.as_ref().map(ViewerCertificate::files),
         };
         // Before the server starts: it reads them then.
-        keep_viewer_keys(state, &options.viewer_keys).map_err(failed(state))?;
-        holder.note_signing(!options.viewer_keys.is_empty());
+        open_keys(state, &options.viewer_keys, &holder).map_err(failed(state))?;
         let told = Told::open(state, options.snapshot_keys.clone()).map_err(failed(state))?;
         if let Some(fleet) = told.fleet() {
             holder.note_fleet(fleet);
@@ -407,6 +408,19 @@ impl Agent {
         }
     }
 
+    /// Takes the keys by which nodes prove that they copy titles, for its own copies and for its server.
+    pub(crate) fn note_copy_keys(&self, text: &str) -> Result<(), String> {
+        let ring = CopyRing::parse(text).map_err(|why| why.to_string())?;
+        self.holder.note_copy_keys(ring);
+        let place = self.options.state.join(COPY_KEYS);
+        // The server notices new keys by itself.
+        let kept = match kept::read(&place) {
+            Ok(Some(had)) if had == text.as_bytes() => Ok(()),
+            _ => kept::write_secret(&place, text.as_bytes()),
+        };
+        kept.map_err(|error| format!("cannot keep them: {error}"))
+    }
+
     /// Documents that its answers to viewers need and it has no copy of.
     pub(crate) fn missing(&self) -> Vec<Digest> {
         self.told.missing_documents(|title| self.holder.folder_of(title).is_some())
@@ -482,6 +496,21 @@ fn keep_viewer_keys(state: &Path, keys: &str) -> io::Result<()> {
         Some(had) if keys.is_empty() || had == keys.as_bytes() => Ok(()),
         _ => kept::write(&place, keys.as_bytes()),
     }
+}
+
+/// The file of the keys by which nodes prove that they copy titles.
+const COPY_KEYS: &str = "copy-keys";
+
+/// Uses the keys that are there from before. Both files are there before their first keys are.
+fn open_keys(state: &Path, viewer_keys: &str, holder: &Holder) -> io::Result<()> {
+    keep_viewer_keys(state, viewer_keys)?;
+    holder.note_signing(!viewer_keys.is_empty());
+    let place = state.join(COPY_KEYS);
+    let Some(had) = kept::read(&place)? else { return kept::write_secret(&place, b"") };
+    // Without keys, and with damaged ones, the next that a gateway gives are used.
+    let ring = std::str::from_utf8(&had).ok().and_then(|text| CopyRing::parse(text).ok());
+    ring.into_iter().for_each(|ring| holder.note_copy_keys(ring));
+    Ok(())
 }
 
 /// Operators are told of a clock that is off by more than this.

@@ -67,6 +67,13 @@ pub trait BoxState: Send + Sync + 'static {
     }
     /// The fleet's public keys.
     fn handle_keys(&self, keys: Keys);
+    /// The keys by which it proves to other nodes that it copies titles.
+    ///
+    /// # Errors
+    /// Why they cannot be used.
+    fn handle_copy_keys(&self, _text: &str) -> Result<(), String> {
+        Ok(())
+    }
     /// A snapshot of a gateway. Returns how many nodes it names, if it was taken.
     fn handle_snapshot(&self, gateway: &str, signed: Signed) -> Option<usize>;
     /// A few of the documents that its answers to viewers need and it has no copy of.
@@ -172,6 +179,10 @@ impl BoxState for Agent {
 
     fn handle_keys(&self, keys: Keys) {
         self.note_keys(keys.snapshots, &keys.tokens);
+    }
+
+    fn handle_copy_keys(&self, text: &str) -> Result<(), String> {
+        self.note_copy_keys(text)
     }
 
     fn handle_snapshot(&self, gateway: &str, signed: Signed) -> Option<usize> {

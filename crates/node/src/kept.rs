@@ -31,6 +31,14 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     smallfile::replace(path, bytes, MODE)
 }
 
+/// As [`write`], of what only this user may read.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    smallfile::replace(path, bytes, 0o600)
+}
+
 /// As [`write`], of JSON.
 ///
 /// # Errors

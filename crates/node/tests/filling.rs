@@ -4,10 +4,11 @@ mod folders;
 mod peers;
 
 use std::fs::{self, OpenOptions};
-use std::io::IoSliceMut;
+use std::io::{IoSliceMut, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crypt::client::Trust;
 use fleet::{Digest, PublishedTitle};
@@ -17,6 +18,7 @@ use fullbore_tests::{FILM, Launch, certificate, until};
 use peers::{Manner, Peers};
 use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
+use token::CopyRing;
 
 /// All that a title costs: its files and its record.
 fn cost(folders: &Folders, title: &PublishedTitle) -> u64 {
@@ -234,7 +236,15 @@ fn a_title_comes_over_tls_from_a_real_node_that_changes_its_keys_and_from_none_t
     let origin = Folders::default();
     let title = origin.publish("films/a film", &film(13));
     // A record has 16 KiB.
-    let server = Launch::of(&origin.origin()).config("[tls]\nkey_records_max = 100\n").start();
+    let place = origin.root().join("copy-keys");
+    let days = token::copy_key_days(now());
+    let keys: String = days.map(|day| token::copy_key_line(day, &[7; 32]).to_string()).collect();
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place).unwrap();
+    file.write_all(keys.as_bytes()).unwrap();
+    let config =
+        format!("[tls]\nkey_records_max = 100\n[signing]\ncopies = \"{}\"\n", place.display());
+    let server = Launch::of(&origin.origin()).config(&config).start();
     let peers = Peers::real(server.address);
     let strangers = certificate(origin.root(), "strangers", "ec").cert;
     for trust in [Trust::Anyone, Trust::File(strangers)] {
@@ -242,6 +252,7 @@ fn a_title_comes_over_tls_from_a_real_node_that_changes_its_keys_and_from_none_t
         let mut options = folders.options();
         options.trust = trust.clone();
         let one = folders.open_with(options).start();
+        one.holder.note_copy_keys(CopyRing::parse(&keys).unwrap());
         one.holder.note_fleet(peers.fleet(&title));
         one.desire(&[&title], &[]);
         until("the title to arrive", || one.holds(&title));
@@ -256,9 +267,23 @@ fn a_title_comes_over_tls_from_a_real_node_that_changes_its_keys_and_from_none_t
     }
     // It knows that a node asked, and takes nobody for a viewer.
     server.wait_for_news();
-    assert!(server.sum("sent_to_nodes_bytes_total") > title.bytes);
+    let to_nodes = server.sum("sent_to_nodes_bytes_total");
+    assert!(to_nodes > title.bytes);
     let (_, status) = server.admin_page("/status.json");
     assert!(status.contains("\"titles\"") && !status.contains("films/a film"), "{status}");
+    // A node that has no keys, such as one of an older release, gets the title as well, and counts as a viewer.
+    let folders = Folders::default();
+    let one = folders.open_with(HoldingOptions { trust: Trust::Anyone, ..folders.options() });
+    let one = one.start();
+    one.holder.note_fleet(peers.fleet(&title));
+    one.desire(&[&title], &[]);
+    until("the title to arrive", || one.holds(&title));
+    until("it to count", || server.admin_page("/status.json").1.contains("films/a film"));
+    assert_eq!(server.sum("sent_to_nodes_bytes_total"), to_nodes);
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
 /// Hours that the clock on the wall is ahead of half past two, by day 20,000.

@@ -15,8 +15,11 @@
 //! * A signature is checked by a key of its own kind only: a public key is never taken for a secret.
 //! * Keys are never printed, and are wiped from memory where that memory is ours.
 //!
+//! The same form of token proves that a request is a node's copy of a title (`copies.rs`), with keys of its own.
+//!
 //! Read first: `token.rs` for the format, `place.rs` for where it stands in a URL, then `ring.rs`.
 
+mod copies;
 mod error;
 mod file;
 mod key;
@@ -28,6 +31,7 @@ mod signatures;
 mod token;
 mod verified;
 
+pub use copies::{COPY_HEADER, CopyRing, copy_key_days, copy_key_line};
 pub use error::{Fault, KeyError, KeyFileFault};
 pub use make::{NewPair, make_key_file, make_key_pair_files};
 pub use place::{SEGMENTS, before_path, in_query, url_path, url_query};

@@ -112,6 +112,12 @@ impl KeyRing {
         signed.next().map(|(key, signature)| token::text(grant, &key.id, &signature))
     }
 
+    /// As [`sign`](Self::sign), with the key `id`; `None` if that is not there or cannot sign.
+    pub(crate) fn sign_with(&self, id: &str, grant: &Grant<'_>) -> Option<String> {
+        let key = self.keys.iter().find(|key| key.id == id)?;
+        key.sign(grant).map(|signature| token::text(grant, &key.id, &signature))
+    }
+
     /// Checks that the token `text` allows `path` to `client` now.
     ///
     /// # Errors

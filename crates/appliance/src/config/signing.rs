@@ -15,11 +15,15 @@ pub struct Signing {
     pub required: Vec<String>,
     /// Whether the files may be without keys. Then nothing needs a token until one of them gets a key.
     pub may_be_empty: bool,
+    /// A file with the keys by which nodes of a fleet prove that they copy titles. It may be empty, and changes each day. Requests with a proof
+    /// are not counted as views.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copies: Option<PathBuf>,
 }
 
 impl Default for Signing {
     fn default() -> Self {
-        Self { keys: Vec::new(), required: vec!["/".into()], may_be_empty: false }
+        Self { keys: Vec::new(), required: vec!["/".into()], may_be_empty: false, copies: None }
     }
 }
 

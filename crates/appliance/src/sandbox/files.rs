@@ -74,7 +74,8 @@ fn grants(config: &Config, notify_socket: Option<&OsStr>) -> Vec<(PathBuf, Right
             grants.extend(folders.map(|folder| (folder, read)));
         }
     }
-    for renewed in config.signing.keys.iter().chain(config.access.files()) {
+    let keys = config.signing.keys.iter().chain(&config.signing.copies);
+    for renewed in keys.chain(config.access.files()) {
         grants.extend(folders_of(renewed).map(|folder| (folder, read)));
     }
     // A new access log is made beside the old one, which was renamed.

@@ -61,6 +61,7 @@ impl Session {
         let (is_file, folder) = (file.is_some(), file.as_ref().map(|file| file.folder()));
         let is_start =
             matches!(response.body.first(), Some(Part::Range(range)) if range.start == 0);
+        let is_nodes = request.is_some_and(|request| is_nodes(worker, request));
         let outgoing = Outgoing::new(response.head, response.body, file).holding(held);
         let outgoing = Rc::new(outgoing);
         let taken_before = self.channel.begin_response(started);
@@ -68,7 +69,6 @@ impl Session {
         let sent = self.channel.send(&outgoing, &mut self.input).await;
         worker.numbers.sending.subtract(1);
         let taken_bytes = self.channel.taken_bytes() - taken_before;
-        let is_nodes = request.is_some_and(is_nodes);
         if is_nodes {
             worker.numbers.sent_to_nodes_bytes_total.add(taken_bytes);
         }
@@ -124,9 +124,13 @@ fn hold(worker: &Worker, response: Response, asked: RefusedRequest<'_>) -> (Resp
     }
 }
 
-/// Whether a node of a fleet asks, to copy a title. That is nobody's watching, so no title's bytes and starts count it.
-fn is_nodes(request: &Request) -> bool {
-    request.field(Field::UserAgent).is_some_and(catalog::is_node)
+/// Whether a node of the fleet copies a title, and proves it. Copies between nodes are not views and are not counted per title.
+fn is_nodes(worker: &Worker, request: &Request) -> bool {
+    let (Some(proof), Some(path)) = (request.field(Field::Copy), path_of(worker, request)) else {
+        return false;
+    };
+    let copies = worker.reports.copies.borrow();
+    copies.as_ref().is_some_and(|ring| ring.proves(proof, path, since_1970().as_secs()))
 }
 
 /// The path of the file that `request` was answered with, without the token before it.

@@ -26,9 +26,9 @@ fn an_idle_session_is_as_small_as_documented() {
     let session_bytes = future_bytes(run::<net::Socket>);
     let channel_bytes = size_of::<Protected<ByUs>>();
     println!("session {session_bytes}, channel {channel_bytes}");
-    assert!(session_bytes <= 856, "the session's future takes {session_bytes} bytes");
+    assert!(session_bytes <= 880, "the session's future takes {session_bytes} bytes");
     assert!(channel_bytes <= 344, "the channel takes {channel_bytes} bytes");
-    assert!(block_bytes(session_bytes) + block_bytes(channel_bytes) <= 1216);
+    assert!(block_bytes(session_bytes) + block_bytes(channel_bytes) <= 1248);
 }
 
 #[test]

@@ -14,6 +14,7 @@
 //! | `GET /machine/v1/certificate` | | [`fleet::ViewerChain`] |
 //! | `GET /machine/v1/desired` | | [`fleet::Desired`] |
 //! | `GET /machine/v1/keys` | | [`fleet::Keys`] |
+//! | `GET /machine/v1/copy-keys` | | [`fleet::CopyKeys`] |
 //! | `GET /machine/v1/snapshot` | | the newest snapshot, its signature in [`SIGNATURE`] |
 //! | `GET /machine/v1/document/DIGEST` | | a title's document |
 //!
@@ -24,6 +25,7 @@
 
 mod body;
 mod certifying;
+mod copy_keys;
 mod flood;
 mod giving_back;
 mod hosts;
@@ -178,6 +180,7 @@ fn router(machines: Machines) -> Router {
         .route("/machine/v1/certificate", get(certifying::chain))
         .route("/machine/v1/desired", get(speaking::desired))
         .route("/machine/v1/keys", get(speaking::keys))
+        .route("/machine/v1/copy-keys", get(copy_keys::copy_keys))
         .route("/machine/v1/snapshot", get(speaking::snapshot))
         .route("/machine/v1/document/{digest}", get(speaking::document))
         .fallback(speaking::nothing)

@@ -23,6 +23,7 @@ struct Noted {
     answers: Vec<(String, HeartbeatAnswer, i64)>,
     desired: Vec<Desired>,
     keys: Vec<Keys>,
+    copy_keys: Vec<String>,
     snapshots: Vec<Signed>,
     revocations: usize,
     /// How often there was no further report, by the task that asked: one for each gateway.
@@ -95,6 +96,11 @@ impl BoxState for NotingBox {
         Some(1)
     }
 
+    fn handle_copy_keys(&self, text: &str) -> Result<(), String> {
+        self.noted.lock().unwrap().copy_keys.push(text.to_owned());
+        Ok(())
+    }
+
     fn missing_documents(&self) -> Vec<Digest> {
         vec![]
     }
@@ -142,6 +148,7 @@ async fn a_box_joins_beats_and_gets_all_that_is_news() {
         last.is_some_and(|(_, answer, _)| answer.state == State::Serving && !answer.wants_inventory)
     };
     assert!(eventually(|| own.noted(serves)).await);
+    assert!(eventually(|| own.noted(|noted| noted.copy_keys.len() == 1)).await);
     own.noted(|noted| {
         assert_eq!((noted.desired.len(), noted.keys.len()), (1, 1));
         assert!(noted.answers.iter().all(|(_, _, ahead)| ahead.abs() < 1000));

@@ -1,17 +1,19 @@
 //! What nodes may say and ask, and what hostile ones get.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fleet::{
-    Condition, Digest, EVICTIONS_MAX, EvictionLeave, EvictionRequest, FillGrant, FillGrantRequest,
-    Gone, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, KeptGone, Keys, Load, PublishedTitle,
-    Signed, State, TitleDocument,
+    Condition, CopyKeys, Digest, EVICTIONS_MAX, EvictionLeave, EvictionRequest, FillGrant,
+    FillGrantRequest, Gone, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, KeptGone, Keys, Load,
+    PublishedTitle, Signed, State, TitleDocument,
 };
 use fullbore_control::clock::Clock;
 use fullbore_control::live::{PlacedTitles, World};
 use fullbore_control::machines::SIGNATURE;
 use identity::{NODE_LIFETIME, RefusalReason, client_config};
 use reqwest::Client;
+use token::CopyRing;
 
 use crate::gateway::{Gateway, client, eventually, is, name, now, refused};
 
@@ -302,4 +304,37 @@ async fn a_revoked_node_is_cut_off_while_it_is_connected() {
     let request = fleet::RenewRequest { version: 1, request: own.request() };
     let answered = again.post(url).json(&request).send().await.unwrap();
     assert_eq!(refused(answered).await, is(403, RefusalReason::Revoked));
+}
+
+/// By these keys, nodes prove to each other that they copy titles and don't watch them.
+#[tokio::test]
+async fn nodes_get_one_set_of_keys_of_copies_and_revoked_nodes_and_strangers_get_none() {
+    let [first, second] = Gateway::start_some::<2>(NODE_LIFETIME).await;
+    let (_, node) = first.node("node-1").await;
+    let (_, other) = first.node("node-2").await;
+    let url = |gateway: &Gateway| format!("{}/machine/v1/copy-keys", gateway.url);
+    let mut rings = Vec::new();
+    for (client, gateway) in [(&node, &first), (&other, &second)] {
+        let keys: CopyKeys = client.get(url(gateway)).send().await.unwrap().json().await.unwrap();
+        keys.check().unwrap();
+        rings.push(CopyRing::parse(&keys.text).unwrap());
+    }
+    let proof = rings[0].prove(b"films/a/1.m4s", now()).expect("a key of today");
+    assert!(rings[1].proves(proof.as_bytes(), b"films/a/1.m4s", now()));
+    first.revoke("node-2").await;
+    let mut told = None;
+    for _ in 0..1200 {
+        // An error: the gateway has just read the store, and ends the node's connection.
+        if let Ok(response) = other.get(url(&first)).send().await {
+            if response.status() == 403 {
+                told = Some(refused(response).await);
+                break;
+            }
+        }
+        // sleeps: between two tries, until the gateway has read its store
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(told, Some(is(403, RefusalReason::Revoked)));
+    let response = first.stranger().get(url(&first)).send().await.unwrap();
+    assert_eq!(refused(response).await, is(401, RefusalReason::NoCertificate));
 }

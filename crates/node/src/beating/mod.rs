@@ -6,6 +6,7 @@
 mod boot;
 mod certifying;
 mod clocks;
+mod copies;
 mod fetching;
 mod pulse;
 mod renewing;
@@ -143,6 +144,7 @@ async fn beat_to_all(shared: Arc<Shared>) {
     tasks.spawn(fetching::fetch_documents(Arc::clone(&shared)));
     tasks.spawn(fetching::fetch_grants(Arc::clone(&shared)));
     tasks.spawn(fetching::fetch_eviction_leave(Arc::clone(&shared)));
+    tasks.spawn(copies::keep(Arc::clone(&shared)));
     let mut running: HashMap<String, Vec<AbortHandle>> = HashMap::new();
     let mut known = shared.gateways.subscribe();
     loop {

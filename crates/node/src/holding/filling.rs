@@ -12,7 +12,9 @@ use catalog::TitlePath;
 use fleet::{FillProgress, HeldTitle, PublishedTitle};
 use serde::Serialize;
 use steering::Fleet;
+use token::CopyRing;
 
+use super::copies::CopyProofs;
 use super::giving_way::{GivingWay, Viewers};
 use super::grants::Grants;
 use super::http_client::HttpClient;
@@ -41,6 +43,7 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 pub(super) struct Fill {
     pub(super) ledger: Ledger,
     pub(super) grants: Arc<Grants>,
+    pub(super) copies: Arc<CopyProofs>,
     windows: Windows,
     volume: Mutex<Volume>,
     turns: Mutex<Turns>,
@@ -66,12 +69,13 @@ struct Known {
 impl Fill {
     pub(super) fn new(windows: Windows, volume: Volume) -> Self {
         let volume = Mutex::new(volume);
-        let (ledger, grants, turns, fleet, giving_way, is_watched, current, brought) =
+        let (ledger, grants, copies, turns, fleet, giving_way, is_watched, current, brought) =
             Default::default();
         let idle_rounds = AtomicU64::new(0);
         Self {
             ledger,
             grants,
+            copies,
             windows,
             volume,
             turns,
@@ -150,6 +154,11 @@ impl Holder {
     /// Whether the fleet signs addresses, from now on.
     pub fn note_signing(&self, signs: bool) {
         self.fill.grants.note_signing(signs);
+    }
+
+    /// Proves with these keys to other nodes that it copies titles, from now on.
+    pub fn note_copy_keys(&self, ring: CopyRing) {
+        self.fill.copies.handle(ring);
     }
 
     pub(crate) fn grants(&self) -> &Grants {
@@ -352,6 +361,7 @@ impl Holder {
                 client: Arc::clone(&client),
                 title: wanted.held(),
                 grants: Arc::clone(&self.fill.grants),
+                copies: Arc::clone(&self.fill.copies),
                 peer,
             })),
         };

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use catalog::{FileRecord, NODE_USER_AGENT};
 use crypt::client::{ClientOptions, ClientTls, Trust};
+use token::COPY_HEADER;
 
 use super::block_file::BlockBuffer;
 use super::error::HoldingError;
@@ -35,16 +36,16 @@ impl HttpClient {
         Ok(Self { tls, kept: Mutex::default() })
     }
 
-    /// Requests `target` of the server at `base`, such as `https://HOST:PORT`, and refuses anything but what was asked for.
+    /// Requests `asked` of the server at `base`, such as `https://HOST:PORT`, and refuses anything but what was asked for.
     pub(crate) fn fetch(
         &self,
         base: &str,
-        target: &str,
+        asked: &Asked<'_>,
         wanted: &Wanted,
         into: &mut Room<'_>,
     ) -> Result<(), PeerFault> {
         let deadline = Deadline::after(BLOCK_MAX);
-        let request = request(base, target, wanted);
+        let request = request(base, asked, wanted);
         let ask = |mut wire: Wire| -> Result<(Wire, Head), PeerFault> {
             wire.send(request.as_bytes())?;
             let head = read_head(&mut wire, deadline)?;
@@ -79,15 +80,25 @@ impl HttpClient {
     }
 }
 
-/// The head of a request. It says that a node asks, so that the server does not count a viewer.
-fn request(base: &str, target: &str, wanted: &Wanted) -> String {
-    let (host, version) = (authority(base), env!("CARGO_PKG_VERSION"));
+/// A file, as a request names it.
+pub(crate) struct Asked<'a> {
+    pub(crate) target: &'a str,
+    /// What proves to another node that a node asks, so that its server counts no viewer ([`token::CopyRing`]).
+    pub(crate) proof: Option<&'a str>,
+}
+
+/// The head of a request.
+fn request(base: &str, asked: &Asked<'_>, wanted: &Wanted) -> String {
+    let (host, version, target) = (authority(base), env!("CARGO_PKG_VERSION"), asked.target);
     let mut head = format!(
         "GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {NODE_USER_AGENT}{version}\r\n"
     );
     if let Wanted::Part { from, count, .. } = wanted {
         let last = from + *count as u64 - 1;
         head.push_str(&format!("Range: bytes={from}-{last}\r\n"));
+    }
+    if let Some(proof) = asked.proof {
+        head.push_str(&format!("{COPY_HEADER}: {proof}\r\n"));
     }
     head.push_str("\r\n");
     head
@@ -188,18 +199,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_request_says_that_a_node_asks() {
+    fn a_request_has_its_part_and_its_proof() {
         let part = Wanted::Part { from: 10, count: 5, of: 100 };
-        for (wanted, range) in
-            [(part, "Range: bytes=10-14\r\n"), (Wanted::All { bytes_max: 9 }, "")]
-        {
-            let head = request("https://n2.example:8443", "/a/b", &wanted);
+        let copy = "Fullbore-Copy: 1.2.k.3\r\n";
+        for (wanted, proof, more) in [
+            (part, None, "Range: bytes=10-14\r\n"),
+            (Wanted::All { bytes_max: 9 }, None, ""),
+            (Wanted::All { bytes_max: 9 }, Some("1.2.k.3"), copy),
+        ] {
+            let asked = Asked { target: "/a/b", proof };
+            let head = request("https://n2.example:8443", &asked, &wanted);
             let agent = format!("fullbore-node/{}", env!("CARGO_PKG_VERSION"));
-            assert!(catalog::is_node(agent.as_bytes()));
             assert_eq!(
                 head,
                 format!(
-                    "GET /a/b HTTP/1.1\r\nHost: n2.example:8443\r\nUser-Agent: {agent}\r\n{range}\r\n"
+                    "GET /a/b HTTP/1.1\r\nHost: n2.example:8443\r\nUser-Agent: {agent}\r\n{more}\r\n"
                 )
             );
         }

@@ -17,6 +17,7 @@ mod arrival;
 mod block_file;
 mod block_map;
 mod check;
+mod copies;
 mod copying;
 mod disks;
 mod error;

@@ -7,11 +7,13 @@ use catalog::encode_path;
 use fleet::{HeldTitle, Name, PublishedTitle, State};
 use steering::Fleet;
 
+use super::copies::CopyProofs;
 use super::error::HoldingError;
 use super::grants::Grants;
-use super::http_client::{HttpClient, OverHttp, Room};
+use super::http_client::{Asked, HttpClient, OverHttp, Room};
 use super::http_head::Wanted;
 use super::sources::PeerFault;
+use crate::joining::now_unix_millis;
 
 /// So many nodes are asked in one attempt.
 const PEERS_MAX: usize = 4;
@@ -80,6 +82,7 @@ pub(crate) struct PeerOrigin {
     pub(crate) peer: Peer,
     pub(crate) title: HeldTitle,
     pub(crate) grants: Arc<Grants>,
+    pub(crate) copies: Arc<CopyProofs>,
 }
 
 impl From<PeerFault> for HoldingError {
@@ -101,6 +104,10 @@ impl PeerOrigin {
 
 impl OverHttp for PeerOrigin {
     fn fetch(&self, path: &str, wanted: &Wanted, into: &mut Room<'_>) -> Result<(), HoldingError> {
-        Ok(self.client.fetch(&self.peer.base, &self.target(path), wanted, into)?)
+        // Not to origins: what proves something to nodes is for nodes.
+        let now = u64::try_from(now_unix_millis()).unwrap_or_default() / 1000;
+        let proof = self.copies.of(&format!("{}/{path}", self.title.path), now);
+        let asked = Asked { target: &self.target(path), proof: proof.as_deref() };
+        Ok(self.client.fetch(&self.peer.base, &asked, wanted, into)?)
     }
 }

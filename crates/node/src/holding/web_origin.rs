@@ -7,7 +7,7 @@ use crypt::client::Trust;
 use fleet::{Digest, OriginRoot};
 
 use super::error::HoldingError;
-use super::http_client::{HttpClient, OverHttp, Room};
+use super::http_client::{Asked, HttpClient, OverHttp, Room};
 use super::http_head::Wanted;
 use super::sources::PeerFault;
 
@@ -44,7 +44,8 @@ impl OverHttp for WebOrigin {
     fn fetch(&self, path: &str, wanted: &Wanted, into: &mut Room<'_>) -> Result<(), HoldingError> {
         let mut fetch = |key: &str| {
             let target = format!("{}/{}", self.folder, encode_path(Path::new(key)));
-            self.client.fetch(&self.base, &target, wanted, into)
+            let asked = Asked { target: &target, proof: None };
+            self.client.fetch(&self.base, &asked, wanted, into)
         };
         let plain = object_key(&self.title, path);
         let fetched = match path.contains('/') {

@@ -51,6 +51,8 @@ pub struct ServerOptions {
     pub flags: Vec<String>,
     /// A file with the fleet's public keys for signed URLs; empty while the fleet signs none.
     pub keys: PathBuf,
+    /// A file with the keys by which nodes prove that they copy titles; it may be empty.
+    pub copy_keys: PathBuf,
     /// Files with the certificate that viewers see and its key, if the flags name none.
     pub certificate: Option<[PathBuf; 2]>,
 }
@@ -287,10 +289,12 @@ impl ServerProcess {
         if !names("--config") {
             let config = self.place("server.toml");
             // A string of JSON is one of TOML, too.
-            let keys = serde_json::to_string(&options.keys.to_string_lossy())?;
+            let text = |path: &Path| serde_json::to_string(&path.to_string_lossy());
+            let (keys, copies) = (text(&options.keys)?, text(&options.copy_keys)?);
             kept::write(
                 &config,
-                format!("[signing]\nkeys = [{keys}]\nmay_be_empty = true\n").as_bytes(),
+                format!("[signing]\nkeys = [{keys}]\nmay_be_empty = true\ncopies = {copies}\n")
+                    .as_bytes(),
             )?;
             arguments.extend(["--config".into(), config.into()]);
         }
@@ -392,6 +396,7 @@ mod tests {
             libraries: vec!["/a".into(), "/b".into()],
             flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
             keys: folder.path().join("keys.pem"),
+            copy_keys: folder.path().join("copy-keys"),
             certificate: None,
         };
         let line = |flags: &[&str]| {
@@ -405,6 +410,11 @@ mod tests {
                 "serve --library /a --library /b --state {state}/server --listen {LISTEN} --admin {ADMIN} --config {state}/server.toml --workers 1"
             )
         );
+        let config = fs::read_to_string(folder.path().join("server.toml")).unwrap();
+        for (key, file) in [("keys = [", "keys.pem\"]"), ("copies = ", "copy-keys\"")] {
+            let line = config.lines().find(|line| line.starts_with(key)).unwrap();
+            assert!(line.ends_with(file), "{line}");
+        }
         assert!(!line(&["--listen=127.0.0.1:0"]).contains(LISTEN));
         assert!(!line(&["--config", "own.toml"]).contains("server.toml"));
     }

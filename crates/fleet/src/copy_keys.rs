@@ -1,0 +1,62 @@
+//! The keys by which nodes prove to each other that they copy titles.
+
+use std::fmt::{self, Debug, Formatter};
+
+use serde::{Deserialize, Serialize};
+
+use crate::OutOfBounds;
+
+/// Longest text: a few lines of a hundred bytes.
+const TEXT_BYTES_MAX: usize = 4 << 10;
+
+/// The keys of a few days. Only gateways and nodes of the fleet have them. They are not part of [`Keys`](crate::Keys), which every gateway's
+/// answers name by a digest and nodes keep in a file that others may read; a gateway of an older release does not know the question for them.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyKeys {
+    /// The version of this form: 1.
+    pub version: u32,
+    /// What a server reads as a file of keys.
+    pub text: String,
+}
+
+impl Debug for CopyKeys {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CopyKeys").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+impl CopyKeys {
+    /// The keys in `text`.
+    pub fn new(text: String) -> Self {
+        Self { version: 1, text }
+    }
+
+    /// Checks what serde does not.
+    ///
+    /// # Errors
+    /// The field that is out of its bounds.
+    pub fn check(&self) -> Result<(), OutOfBounds> {
+        if self.version != 1 {
+            return Err(OutOfBounds(
+                "version is not 1: gateway and node are of different releases",
+            ));
+        }
+        if self.text.len() > TEXT_BYTES_MAX {
+            return Err(OutOfBounds("the keys are longer than 4 KiB"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_bounded_and_never_printed() {
+        let keys = CopyKeys::new("copies-1:5ec2e7".to_owned());
+        assert!(keys.check().is_ok() && !format!("{keys:?}").contains("5ec2e7"));
+        assert!(CopyKeys::new("x".repeat(TEXT_BYTES_MAX + 1)).check().is_err());
+        assert!(CopyKeys { version: 2, ..keys }.check().is_err());
+    }
+}
