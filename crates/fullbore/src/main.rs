@@ -8,6 +8,7 @@ mod bench;
 mod completions;
 mod config;
 mod control;
+mod core_dumps;
 mod doctor;
 mod edge;
 mod fleet;
@@ -71,6 +72,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    core_dumps::settle();
     // clap itself reports wrong usage, with exit code 2.
     let code = match Command::parse().verb {
         Verb::Acme(acme) => acme.run(),

@@ -5,8 +5,9 @@ use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// A library, and a folder to keep everything else in.
@@ -364,6 +365,11 @@ fn root_serves_films_that_only_another_user_may_read() {
 
 /// A server of root's library, run by another user with these capabilities. `None` if this cannot be tried here.
 fn serve_as_service(room: &Room, capabilities: &str, arguments: &str) -> Option<Server> {
+    service(room, capabilities, arguments).map(Launch::start)
+}
+
+/// As [`serve_as_service`], before its start.
+fn service(room: &Room, capabilities: &str, arguments: &str) -> Option<Launch> {
     if !is_root() {
         tool::skip("only root can start it as another user: run as root");
         return None;
@@ -382,7 +388,91 @@ fn serve_as_service(room: &Room, capabilities: &str, arguments: &str) -> Option<
     if !capabilities.is_empty() {
         launch = launch.under(&format!("--inh-caps={capabilities} --ambient-caps={capabilities}"));
     }
-    Some(launch.start())
+    Some(launch)
+}
+
+/// The kernel says of a process that ended whether it left a core dump, be it in a file or to a program.
+#[test]
+fn a_crash_leaves_no_core_dump_unless_the_operator_wants_one() {
+    if !tool::are_here(&[("prlimit", "util-linux")]) {
+        return;
+    }
+    let own = fs::read_to_string("/proc/self/limits").unwrap();
+    let own = own.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    if own.split_whitespace().nth(5) != Some("unlimited") {
+        return tool::skip("the hard limit on core dumps: raise it (ulimit -Hc unlimited)");
+    }
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    let is_file_here = !pattern.contains(['/', '|', '@']) && !pattern.trim().is_empty();
+    for is_wanted in [false, true] {
+        let room = Room::new();
+        // The kernel writes the file with the server's own rights, and the sandbox lets it make none.
+        let arguments = if is_wanted { "--tls off --no-sandbox" } else { "--tls off" };
+        let Some(launch) = service(&room, "", arguments) else { return };
+        let launch = match is_wanted {
+            true => launch.variable("FULLBORE_CORE_DUMPS", "1"),
+            false => launch,
+        };
+        let launch = launch.under(&format!("env -C {}", room.path("state").display()));
+        let mut server = launch.under("prlimit --core=unlimited:unlimited").start();
+        let read =
+            |name| fs::read_to_string(format!("/proc/{}/{name}", server.process_id())).unwrap();
+        let limits = read("limits");
+        let limit = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+        let soft = limit.split_whitespace().nth(4).unwrap();
+        assert_eq!(soft, if is_wanted { "unlimited" } else { "1" });
+        let filter = read("coredump_filter");
+        assert_eq!(filter.trim(), if is_wanted { "00000033" } else { "00000000" });
+        assert_eq!(server.said().contains("private keys"), is_wanted, "{}", server.said());
+        let process = server.process_id().to_string();
+        assert!(Command::new("kill").args(["-ABRT", &process]).status().unwrap().success());
+        let ended = server.wait();
+        assert_eq!(ended.signal(), Some(6), "{ended}");
+        if is_file_here || !is_wanted {
+            assert_eq!(ended.core_dumped(), is_wanted, "{ended}");
+        }
+        let names = fs::read_dir(room.path("state")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let cores = names.filter(|name| name.starts_with("core")).count();
+        assert_eq!(cores, usize::from(is_wanted && is_file_here));
+    }
+}
+
+/// A process that is not dumpable is nobody's but root's in `/proc`, and hidden from its own user where systemd hides processes, as in our units
+/// (`ProtectProc=invisible`): `systemctl reload` failed with such a server.
+#[test]
+fn a_server_is_upgraded_by_its_user_where_processes_are_hidden() {
+    let room = Room::new();
+    let Some(mut server) = serve_as_service(&room, "", "--tls off --workers 1") else { return };
+    if !tool::are_here(&[("unshare", "util-linux"), ("mount", "mount")]) {
+        return;
+    }
+    let (upgrade, said) = (room.path("upgrade.sh"), room.path("said"));
+    // As the user, the processes of root are hidden.
+    let words = format!(
+        "! ls -d /proc/{} 2>/dev/null && exec {} upgrade --settle-seconds 0.1 --arguments-of {}",
+        std::process::id(),
+        room.path("fullbore").display(),
+        server.process_id()
+    );
+    fs::write(&upgrade, words).unwrap();
+    let as_its_user = "setpriv --reuid=65534 --regid=65534 --clear-groups sh";
+    let words = format!(
+        "mount -t proc -o hidepid=invisible proc /proc && exec {as_its_user} {}",
+        upgrade.display()
+    );
+    // The new server keeps standard error.
+    let stderr = fs::File::create(&said).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &words]).stdin(Stdio::null()).stderr(stderr);
+    let status = command.status().unwrap();
+    let said = fs::read_to_string(&said).unwrap();
+    assert!(status.success() && said.contains("serves now"), "{status}: {said}");
+    let (_, new) = said.split("serves now").next().unwrap().rsplit_once("process ").unwrap();
+    let new = new.trim().parse::<i32>().unwrap();
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(get(&server, "film.mp4") == room.film, "the new server answers at the same address");
+    assert!(Command::new("kill").arg(new.to_string()).status().unwrap().success());
 }
 
 /// What `/status.json` says is lacking, by name.

@@ -2,9 +2,9 @@
 //!
 //! Nearly all of it is read from the text files of `/proc` and `/sys`, below a root that tests can move; the settings of network
 //! cards ([`ethtool`]) and the way that connections leave ([`SealingCards`]) are asked for over netlink. Nothing is measured,
-//! and only [`raise_nofile`] and [`reserve_files`] change anything. A file that is missing or cannot be parsed makes
-//! that one answer `None` (or the modest value its field names), never an error: a server can start without knowing the
-//! size of its caches.
+//! and only [`raise_nofile`], [`reserve_files`], [`forbid_core_dumps`] and [`allow_core_dumps`] change anything. A file that
+//! is missing or cannot be parsed makes that one answer `None` (or the modest value its field names), never an error: a
+//! server can start without knowing the size of its caches.
 //!
 //! Read first: [`Machine`], then [`Topology`] for machines with several NUMA nodes.
 
@@ -12,6 +12,7 @@ mod addresses;
 mod caches;
 mod cards;
 mod cgroup;
+mod core_dumps;
 mod cpus;
 mod disk_health;
 mod disks;
@@ -33,6 +34,7 @@ mod topology;
 pub use addresses::reachable_addresses;
 pub use caches::Cache;
 pub use cards::{Card, CardInterrupt};
+pub use core_dumps::{allow_core_dumps, forbid_core_dumps};
 pub use cpus::{CpuFeatures, parse_list};
 pub use disk_health::{DiskHealth, DiskLogs, KernelDiskLogs};
 pub use headroom::{Bound, Headroom};
