@@ -190,14 +190,19 @@ fn widened(
     let way = match chosen {
         None if file.has_arrived(&range) => reader.way(file, &range, &mut misses),
         None => return (range, None),
-        Some(way) => way,
+        Some(way) => {
+            // Each part is recorded in its order, and so only once: one that is passed over now would be recorded together with what follows, which
+            // would seem to be requested again.
+            misses.record(reader, file, &range);
+            way
+        }
     };
     let wide_end = end.min(range.start + reader.window_bytes_max() as u64);
     let is_wide = reads_more(resources, file) && resources.tactics.reads_ahead;
     if !is_wide || way == Way::Cached || wide_end <= range.end {
         return (range, Some(way));
     }
-    // Every window is to heat its blocks, and those that are kept are not asked about again. What was chosen before may not be recorded yet.
+    // Every window is to heat its blocks, and those that are kept are not asked about again.
     misses.record(reader, file, &(range.start..wide_end));
     (range.start..wide_end, Some(way))
 }
