@@ -466,6 +466,16 @@ impl Link {
         Ok(())
     }
 
+    /// Offers bytes that nothing but the end of the connection follows, in one packet with it. TCP may still have as many unsent bytes as their limit
+    /// allows, so that it would refuse these: then the limit ends. What it refuses even so is lost.
+    pub(crate) fn offer_last(&self, bytes: &[u8]) {
+        // If it fails, the connection is gone already.
+        if matches!(self.offer(bytes, true), Ok(0)) {
+            self.socket.ask_below(u32::MAX);
+            let _ = self.offer(bytes, true);
+        }
+    }
+
     /// As [`Self::offer`], for bytes in several places.
     ///
     /// # Errors

@@ -341,8 +341,7 @@ impl Sealing<Socket> for ByUs {
         for alert in alerts.iter().filter(|_| is_clear) {
             let mut record = [0; CONTROL_RECORD_BYTES_MAX];
             if let Ok(bytes) = self.ledger.seal_alert(*alert, &mut record) {
-                // In one packet with the end of the connection, which follows at once.
-                let _ = link.offer(&record[..bytes], true);
+                link.offer_last(&record[..bytes]);
             }
         }
     }
