@@ -8,7 +8,7 @@
 //! a memory: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998). So a disk that hangs, with each
 //! of its buffers, stops nobody who reads from another one, and a disk that is alone has three quarters.
 //!
-//! How the memory under the buffers comes and goes: [`pages`].
+//! How the memory under the buffers comes and goes: `pages`.
 
 mod pages;
 
