@@ -23,7 +23,7 @@ usage: ./run lab [--long]                       all scenarios, each on its machi
        ./run lab SCENARIO [MACHINE] [--long]    one of them, on a machine of your choice (some take MACHINE/ROUTE)
        ./run lab shell MACHINE                  a console on a machine (leave it with exit; Ctrl-A X pulls its plug)
 
-LAB_PROGRAM=FILE plays with that program instead of a release build. LAB_JOBS=1 plays on one machine at a time; the default is two.
+LAB_PROGRAM=FILE plays with that program instead of a new build. LAB_JOBS=1 plays on one machine at a time; the default is two.
 Scenarios are tests: exit code 0 says that all held. Consoles are kept in target/lab/. --long runs the longer variants, and on more machines.
 More: docs/lab.md
 TEXT
@@ -158,7 +158,7 @@ lab_shell() { # MACHINE
 lab_prepare() {
   mkdir -p "$LAB_OUT"
   machine_needs
-  LAB_FULLBORE=${LAB_PROGRAM:-$(build)}
+  LAB_FULLBORE=${LAB_PROGRAM:-$(build --dist)} # as packages have it; a release build is larger, and does not fit into the machine "small"
 }
 
 lab_main() {
