@@ -466,13 +466,13 @@ impl Link {
         Ok(())
     }
 
-    /// Offers bytes that nothing but the end of the connection follows, in one packet with it. TCP may still have as many unsent bytes as their limit
-    /// allows, so that it would refuse these: then the limit ends. What it refuses even so is lost.
-    pub(crate) fn offer_last(&self, bytes: &[u8]) {
+    /// Makes the connection's last offer. TCP refuses it while as many bytes are unsent as their limit allows. The limit then ends, and the offer is
+    /// repeated once; bytes that TCP refuses again are lost.
+    pub(crate) fn offer_last(&self, mut offer: impl FnMut() -> Result<usize, End>) {
         // If it fails, the connection is gone already.
-        if matches!(self.offer(bytes, true), Ok(0)) {
+        if matches!(offer(), Ok(0)) {
             self.socket.ask_below(u32::MAX);
-            let _ = self.offer(bytes, true);
+            let _ = offer();
         }
     }
 

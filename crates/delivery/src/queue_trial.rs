@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Whether queues are long in each turn of a trial. This order cancels a load that rises or falls steadily.
 const TURNS: [bool; 4] = [true, false, false, true];
 
-/// How long queues take to reach their new length: a few wake-ups of each fast viewer.
+/// How long queues take to reach their new length. A guess: a few wake-ups of each fast viewer.
 const SETTLE: Duration = Duration::from_millis(5);
 
 /// The shortest turn: a hundred times what a worker spends on one window.
@@ -30,7 +30,7 @@ const TURN_MAX: Duration = Duration::from_millis(250);
 const PAUSE_MIN: Duration = Duration::from_secs(2);
 const PAUSE_MAX: Duration = Duration::from_secs(64);
 
-/// What the other length has to save to replace the one in use: more than two trials differ by chance.
+/// The share of CPU time that the other length has to save to replace the one in use. A guess at what trials differ by chance.
 const GAIN_MIN: f64 = 0.05;
 
 /// The worker's totals at one moment.
@@ -141,7 +141,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// A worker in virtual time, whose bytes cost so many nanoseconds of CPU time per KiB with short queues and with long ones.
+    /// A worker in virtual time. Each KiB costs it a given CPU time, one with short queues and another with long ones.
     struct Worker {
         trial: QueueTrial,
         start: Instant,

@@ -264,10 +264,6 @@ impl Sealing<Socket> for ByLibrary {
         if alerts.contains(&Alert::CloseNotify) {
             self.tls.seal_close_notify();
         }
-        // If TCP takes nothing, its queue is as long as the limit says, which no longer matters (`Link::offer_last`).
-        if matches!(self.offer_owed(link), Ok(0)) {
-            link.socket.ask_below(u32::MAX);
-            let _ = self.offer_owed(link);
-        }
+        link.offer_last(|| self.offer_owed(link));
     }
 }

@@ -341,7 +341,8 @@ impl Sealing<Socket> for ByUs {
         for alert in alerts.iter().filter(|_| is_clear) {
             let mut record = [0; CONTROL_RECORD_BYTES_MAX];
             if let Ok(bytes) = self.ledger.seal_alert(*alert, &mut record) {
-                link.offer_last(&record[..bytes]);
+                // In one packet with the end of the connection, which follows at once.
+                link.offer_last(|| link.offer(&record[..bytes], true));
             }
         }
     }
