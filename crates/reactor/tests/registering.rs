@@ -42,6 +42,14 @@ fn may_register_all() -> bool {
     all
 }
 
+/// Runs a test on a reactor, if this user may lock all the buffers of a pool.
+fn where_all_register<F: Future<Output = ()> + 'static>(test: impl FnOnce(Rc<Reactor>) -> F) {
+    if may_register_all() {
+        let reactor = reactor();
+        reactor.run(test(Rc::clone(&reactor))).unwrap();
+    }
+}
+
 /// Registers on a task of its own; says when that has ended.
 fn register(pool: &Pool) -> Rc<Cell<bool>> {
     let ended = Rc::new(Cell::new(false));
@@ -78,12 +86,7 @@ async fn read_into_all(pool: &Pool) {
 
 #[test]
 fn other_tasks_have_a_turn_between_any_two_buffers_that_are_registered() {
-    if !may_register_all() {
-        return;
-    }
-    let reactor = reactor();
-    let running = Rc::clone(&reactor);
-    let test = async move {
+    where_all_register(|running| async move {
         let pool = pool();
         let ended = register(&pool);
         let mut seen = Vec::new();
@@ -95,18 +98,12 @@ fn other_tasks_have_a_turn_between_any_two_buffers_that_are_registered() {
         seen.dedup();
         assert_eq!(seen, (0..=COUNT).collect::<Vec<_>>(), "registered at each turn");
         read_into_all(&pool).await;
-    };
-    reactor.run(test).unwrap();
+    });
 }
 
 #[test]
 fn giving_memory_back_ends_a_registration_which_can_then_be_repeated() {
-    if !may_register_all() {
-        return;
-    }
-    let reactor = reactor();
-    let running = Rc::clone(&reactor);
-    let test = async move {
+    where_all_register(|running| async move {
         let pool = pool();
         // At each moment: before the first buffer has its pages, and after each that was registered.
         for moment in 0..COUNT {
@@ -124,8 +121,7 @@ fn giving_memory_back_ends_a_registration_which_can_then_be_repeated() {
             Pool::keep([&pool].into_iter()).await;
         }
         until_all_registered(&running, &pool).await;
-    };
-    reactor.run(test).unwrap();
+    });
 }
 
 async fn until_all_registered(reactor: &Reactor, pool: &Pool) {
@@ -137,12 +133,7 @@ async fn until_all_registered(reactor: &Reactor, pool: &Pool) {
 /// While an operation names a buffer, the ring can't forget its table: what comes back later goes on with that one.
 #[test]
 fn a_table_that_could_not_be_given_back_is_filled_further() {
-    if !may_register_all() {
-        return;
-    }
-    let reactor = reactor();
-    let running = Rc::clone(&reactor);
-    let test = async move {
+    where_all_register(|running| async move {
         let pool = pool();
         let ended = register(&pool);
         until(|| registered_buffers(&running) == Some(2)).await;
@@ -157,19 +148,13 @@ fn a_table_that_could_not_be_given_back_is_filled_further() {
         drop(reading);
         Pool::keep([&pool].into_iter()).await;
         until_all_registered(&running, &pool).await;
-    };
-    reactor.run(test).unwrap();
+    });
 }
 
 /// Two at once, as after a takeover that ended, began again and ended: the later one goes on, the earlier one ends.
 #[test]
 fn a_second_registration_takes_the_place_of_the_first() {
-    if !may_register_all() {
-        return;
-    }
-    let reactor = reactor();
-    let running = Rc::clone(&reactor);
-    let test = async move {
+    where_all_register(|running| async move {
         let pool = pool();
         let first = register(&pool);
         until(|| registered_buffers(&running) == Some(2)).await;
@@ -178,8 +163,7 @@ fn a_second_registration_takes_the_place_of_the_first() {
         until_all_registered(&running, &pool).await;
         until(|| first.get()).await;
         assert_eq!(registered_buffers(&running), Some(COUNT));
-    };
-    reactor.run(test).unwrap();
+    });
 }
 
 /// Memory that was there from the start comes back piece by piece, and no longer once it is given back again.
