@@ -438,8 +438,8 @@ fn a_crash_leaves_no_core_dump_unless_the_operator_wants_one() {
     }
 }
 
-/// A process that is not dumpable is nobody's but root's in `/proc`, and hidden from its own user where systemd hides processes, as in our units
-/// (`ProtectProc=invisible`): `systemctl reload` failed with such a server.
+/// Root owns the `/proc` entry of a process that is not dumpable. Where systemd hides processes, as in our units (`ProtectProc=invisible`), the
+/// server's own user then can't see it, and `systemctl reload` failed.
 #[test]
 fn a_server_is_upgraded_by_its_user_where_processes_are_hidden() {
     let room = Room::new();

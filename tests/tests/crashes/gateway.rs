@@ -20,7 +20,7 @@ const WRITERS: usize = 3;
 /// A crash comes this long after all began to write, at most.
 const MILLIS_MAX: u64 = 400;
 
-/// One start in so many crashes before it is ready, this long after it began at most.
+/// One start in four is cut off by a crash, up to 300 ms after it began, so often before the gateway is ready.
 const STARTS_CUT: usize = 4;
 const START_MILLIS_MAX: u64 = 300;
 
