@@ -1,12 +1,12 @@
-//! A file that is being brought, block by block, while it is read.
+//! A sparse file that is still being fetched, block by block, while viewers read it.
 //!
-//! Another process writes its blocks and says when each is there ([`ArrivedBlocks`]). Until then the block is a hole, which would be read as zeros.
-//! So every read here first waits for the blocks that it touches (`Arriving::wait`).
+//! Another process writes the blocks and reports each one as it arrives ([`ArrivedBlocks`]). Until then the block is a hole, which would read as
+//! zeros. So every read here first waits for the blocks that it touches (`Arriving::wait`).
 //!
 //! Invariants:
-//! - A block that is there is never written again, and the file never changes its length. So bytes need no check of the file's times,
-//!   and the kernel may send them by itself without a lease.
-//! - A version of the object at the origin is a file of its own. What belongs to another version never gets into this one.
+//! - A block that has arrived is never written again, and the file never changes its length. So its bytes need no check of the file's times, and the
+//!   kernel may send them without a lease.
+//! - Each version of the object at the origin gets a file of its own, so versions never mix.
 
 use crate::error::ReadError;
 use std::cell::RefCell;
@@ -19,38 +19,38 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// The unit in which files arrive: large enough that a request to the origin is worth its round trip, and small enough that the first bytes
-/// of a seek wait for 8 ms on a link of 1 Gb/s.
+/// The unit in which files arrive: large enough that a request to the origin is worth its round trip, and small enough that after a seek the first
+/// bytes wait 8 ms on a link of 1 Gb/s.
 pub const ARRIVAL_BYTES: u64 = 1 << 20;
 
-/// How far a response asks ahead of what it sends: two seconds of a film of 30 Mb/s, which hides round trips to any origin.
+/// How far a response requests ahead of what it sends: two seconds of a film at 30 Mb/s, which hides the round trip to any origin.
 const AHEAD_BLOCKS: u64 = 8;
 
-/// More is asked for when fewer than so many blocks are ahead, so that one request brings several.
+/// A response requests more when fewer than this many blocks are ahead, so that each request covers several.
 const AHEAD_BLOCKS_MIN: u64 = 4;
 
-/// Who brings blocks says so long before this, or what is wrong. This is for the case that nobody says anything any more.
+/// How long a read waits for its blocks. The fetcher reports a block or a failure well before this; the limit covers a fetcher that has died.
 const WAIT_MAX: Duration = Duration::from_secs(90);
 
-/// The reason of [`ReadError::NotBrought`] if nobody brings anything any more.
+/// The reason in [`ReadError::NotBrought`] when no fetcher reports anything any more.
 pub const NOBODY: u8 = u8::MAX;
 
-/// Which blocks of a file are there. All threads share it.
+/// The blocks of a file that have arrived. All threads share it.
 #[derive(Debug)]
 pub struct ArrivedBlocks {
     size: u64,
     missing: AtomicU64,
     there: Box<[AtomicU64]>,
-    /// Blocks that were asked for since they failed last.
+    /// Blocks requested since they last failed.
     asked: Box<[AtomicU64]>,
-    /// Blocks that did not come: when that was known, and why.
+    /// Blocks whose fetch failed, each with the time of the report and the reason.
     failed: Mutex<BTreeMap<u64, (Instant, u8)>>,
-    /// One more than the reason why nothing comes any more; 0 until then.
+    /// One more than the reason why no more blocks will come; 0 until then.
     ended: AtomicU64,
 }
 
 impl ArrivedBlocks {
-    /// A file of `size` bytes, of which nothing is there.
+    /// A file of `size` bytes, none of which has arrived.
     pub fn new(size: u64) -> Self {
         let blocks = size.div_ceil(ARRIVAL_BYTES);
         let words = || (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
@@ -69,17 +69,17 @@ impl ArrivedBlocks {
         self.size
     }
 
-    /// Whether every block is there.
+    /// Returns true once every block has arrived.
     pub fn is_whole(&self) -> bool {
         self.missing.load(Acquire) == 0
     }
 
-    /// Whether every byte of `range` is there.
+    /// Returns true if every byte of `range` has arrived.
     pub fn has(&self, range: &Range<u64>) -> bool {
         self.is_whole() || blocks(range).all(|block| is_set(&self.there, block))
     }
 
-    /// These blocks are there. One thread at a time calls it.
+    /// Records that these blocks have arrived. One thread at a time calls it.
     pub fn note(&self, blocks: Range<u64>) {
         for block in self.known(blocks) {
             if !is_set(&self.there, block) {
@@ -90,7 +90,7 @@ impl ArrivedBlocks {
         }
     }
 
-    /// These blocks do not come, because of `why`. Whoever waits for them is told; the next to ask causes another try.
+    /// Records that these blocks could not be fetched, because of `why`. Reads that wait for them fail; the next read requests them again.
     pub fn note_failed(&self, blocks: Range<u64>, why: u8) {
         let now = Instant::now();
         for block in self.known(blocks).filter(|block| !is_set(&self.there, *block)) {
@@ -99,7 +99,7 @@ impl ArrivedBlocks {
         }
     }
 
-    /// As [`Self::note_failed`], for all blocks that were asked for and are not there.
+    /// As [`Self::note_failed`], for all blocks that were requested and have not arrived.
     pub fn fail_asked(&self, why: u8) {
         for (word, (asked, there)) in self.asked.iter().zip(&self.there).enumerate() {
             let waiting = asked.load(Acquire) & !there.load(Acquire);
@@ -109,12 +109,12 @@ impl ArrivedBlocks {
         }
     }
 
-    /// Nothing more comes, because of `why`. What is there stays.
+    /// Records that no more blocks will come, because of `why`. Those that have arrived stay readable.
     pub fn end(&self, why: u8) {
         self.ended.store(1 + u64::from(why), Release);
     }
 
-    /// Whoever brings blocks has forgotten what was asked for.
+    /// Forgets which blocks were requested, because the fetcher has forgotten it too.
     pub fn forget_asked(&self) {
         self.asked.iter().for_each(|word| word.store(0, Relaxed));
     }
@@ -123,7 +123,7 @@ impl ArrivedBlocks {
         blocks.start..blocks.end.min(self.size.div_ceil(ARRIVAL_BYTES))
     }
 
-    /// Marks those of `blocks` that are neither there nor asked for, and returns them.
+    /// Marks the blocks of `range` that have neither arrived nor been requested, and returns them.
     fn ask(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for block in range.filter(|block| !is_set(&self.there, *block)) {
@@ -142,7 +142,7 @@ impl ArrivedBlocks {
         is_set(&self.there, block) || is_set(&self.asked, block)
     }
 
-    /// Why a block of `range` did not come, if that became known after `since`, or if nothing comes any more.
+    /// Why a block of `range` did not come, if that was reported after `since`, or if no more blocks will come.
     fn failure(&self, range: &Range<u64>, since: Instant) -> Option<u8> {
         if let Some(why) = self.ended.load(Acquire).checked_sub(1) {
             return Some(why as u8);
@@ -165,7 +165,7 @@ fn is_set(words: &[AtomicU64], block: u64) -> bool {
     words.get((block / 64) as usize).is_some_and(|word| word.load(Acquire) >> (block % 64) & 1 == 1)
 }
 
-/// Sets a block's bit, and returns whether it was set.
+/// Sets a block's bit. Returns whether it was set before.
 fn set(words: &[AtomicU64], block: u64) -> bool {
     words[(block / 64) as usize].fetch_or(1 << (block % 64), Release) >> (block % 64) & 1 == 1
 }
@@ -174,7 +174,7 @@ fn unset(words: &[AtomicU64], block: u64) {
     words[(block / 64) as usize].fetch_and(!(1 << (block % 64)), Release);
 }
 
-/// The tasks of one thread that wait for news.
+/// Tasks of one thread that wait for blocks.
 #[derive(Default)]
 pub struct Waiters(RefCell<Vec<Waker>>);
 
@@ -192,23 +192,23 @@ impl Waiters {
         .await;
     }
 
-    /// There is news: every task that waits looks again.
+    /// Wakes every waiting task, so that it checks again.
     pub fn wake_all(&self) {
         let waiting = self.0.take();
         waiting.into_iter().for_each(Waker::wake);
     }
 }
 
-/// One thread's way to a file that is being brought.
+/// One thread's access to a file that is still being fetched.
 pub struct Arriving {
     arrived: Arc<ArrivedBlocks>,
-    /// Asks for blocks.
+    /// Requests blocks from the fetcher.
     ask: Box<dyn Fn(Range<u64>)>,
     waiters: Rc<Waiters>,
 }
 
 impl Arriving {
-    /// `ask` has blocks brought; `waiters` are woken when `arrived` has changed.
+    /// `ask` requests blocks; `waiters` are woken whenever `arrived` changes.
     pub fn new(
         arrived: Arc<ArrivedBlocks>,
         ask: impl Fn(Range<u64>) + 'static,
@@ -221,7 +221,7 @@ impl Arriving {
         self.arrived.has(range)
     }
 
-    /// Waits until all of `range` is there. Asks for it and for what follows up to `end`, but not far ahead.
+    /// Waits until all of `range` has arrived. Requests it and a limited part after it, up to `end`.
     ///
     /// # Errors
     /// [`ReadError::NotBrought`].
@@ -235,7 +235,7 @@ impl Arriving {
             if let Some(why) = self.arrived.failure(range, since) {
                 return Err(ReadError::NotBrought(why));
             }
-            // Again in each turn: whoever brings them may have forgotten.
+            // Request again after each wake-up: the fetcher may have forgotten.
             self.request(blocks(range));
             if reactor::timeout_at(since + WAIT_MAX, self.waiters.changed()).await.is_err() {
                 return Err(ReadError::NotBrought(NOBODY));
@@ -294,7 +294,7 @@ mod tests {
         arrived.fail_asked(8);
         assert_eq!(arrived.failure(&(MIB..2 * MIB), before), Some(8));
         assert_eq!(arrived.failure(&(2 * MIB..3 * MIB), before), None, "it is there");
-        assert_eq!(arrived.failure(&(70 * MIB..71 * MIB), before), None, "nobody has asked for it");
+        assert_eq!(arrived.failure(&(70 * MIB..71 * MIB), before), None, "never requested");
         assert_eq!(arrived.ask(1..4), [1..2, 3..4]);
         arrived.note(3..4);
         assert_eq!(arrived.failure(&(3 * MIB..4 * MIB), before), None, "it came after all");

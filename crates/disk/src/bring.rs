@@ -1,14 +1,13 @@
-//! Bringing a part of a file into the page cache, without a copy and without blocking the thread.
+//! Readahead: loads a part of a file into the page cache, without a copy and without blocking the thread.
 //!
-//! The kernel is asked for the whole part at once (`WILLNEED`, on one of the ring's threads). That starts the disk, but
-//! nothing reports when the disk is done. So the first missing page is touched: one byte of it is read through the
-//! ring, and the read completes when that page is there. This repeats until no page is missing.
+//! It asks the kernel for the whole part at once (`WILLNEED`, on one of the ring's threads). That starts the disk, but nothing reports when the disk
+//! is done. So it touches the first missing page: it reads one byte of it through the ring, and that read completes when the page is there. This
+//! repeats until no page is missing.
 //!
-//! What is asked for is bounded by a [`Budget`] that all sessions of a worker share. A share is held until its bytes
-//! were sent and the disk is done with them: a disk read cannot be cancelled, so it continues after its viewer has left
-//! or stopped taking bytes. A session that gets no share reads into a buffer instead, and buffers are bounded too. If a
-//! part is evicted from the page cache as fast as it is brought there (a library much larger than memory, too many
-//! viewers), bringing it is given up after a few rounds.
+//! A [`Budget`] that all sessions of a worker share limits how much is requested. A share is held until its bytes were sent and the disk is done with
+//! them: a disk read cannot be cancelled, so it continues after its viewer has left or stopped reading. A session that gets no share reads into a
+//! buffer instead, and buffers are bounded too. If the page cache evicts a part as fast as it is loaded (a library much larger than memory, too many
+//! viewers), the response stops trying after a few rounds.
 
 use crate::error::ReadError;
 use crate::file::File;
@@ -18,18 +17,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// The size of one request to the kernel: its default read-ahead (`/sys/class/bdi/*/read_ahead_kb`). Of a larger
-/// request it may bring only that much.
+/// The size of one request to the kernel: its default read-ahead (`/sys/class/bdi/*/read_ahead_kb`). The kernel may cut a larger request to that
+/// much.
 const PIECE_BYTES: u64 = 128 << 10;
 
-/// How many windows are asked for beyond the one that is due, if the budget allows; and on a disk that rotates.
+/// How many windows to request beyond the one that is due, if the budget allows; and the same for a disk that rotates.
 const WINDOWS_AHEAD: u64 = 3;
 const WINDOWS_AHEAD_ROTATING: u64 = 7;
 
-/// Touches per page before a part counts as evicted again: a page may be missing once or twice.
+/// Touches per page before a part counts as evicted again: a page may go missing once or twice.
 const ROUNDS_MAX: u64 = 2;
 
-/// Bytes that all viewers of a worker may take together, for example bytes on their way into the page cache.
+/// Bytes that all viewers of a worker may take together, for example bytes being read into the page cache.
 #[derive(Clone, Debug)]
 pub struct Budget(Rc<Left>);
 
@@ -40,8 +39,8 @@ struct Left {
     taken: RefCell<BTreeMap<u64, u64>>,
 }
 
-/// One disk may take at most this many times what it leaves of a budget, as with buffers ([`reactor::Pool`]). So a disk
-/// that hangs leaves some for the others.
+/// One disk may take at most this many times what remains of a budget, as with buffers ([`reactor::Pool`]). So a disk that hangs leaves some for the
+/// others.
 const SHARE_OF_LEFT: u64 = 3;
 
 impl Budget {
@@ -50,18 +49,18 @@ impl Budget {
         Self(Rc::new(Left { bytes: Cell::new(bytes), taken: RefCell::default() }))
     }
 
-    /// Bytes that nobody has taken.
+    /// Bytes not taken by any share.
     pub fn left_bytes(&self) -> u64 {
         self.0.bytes.get()
     }
 
-    /// Takes `bytes`, if that many are left.
+    /// Takes `bytes`, if that many remain.
     pub fn take(&self, bytes: u64) -> Option<Share> {
         self.0.bytes.set(self.left_bytes().checked_sub(bytes)?);
         Some(Share { budget: self.clone(), bytes, disk: None })
     }
 
-    /// Takes `bytes` for something that waits for `disk`, if that leaves enough for other disks.
+    /// Takes `bytes` for something that waits for `disk`, if enough remains for other disks.
     pub fn take_for(&self, disk: u64, bytes: u64) -> Option<Share> {
         let taken = self.0.taken.borrow().get(&disk).copied().unwrap_or(0);
         let left = self.left_bytes().checked_sub(bytes)?;
@@ -92,35 +91,34 @@ impl Drop for Share {
     }
 }
 
-/// What one response has had brought.
+/// The readahead of one response.
 #[derive(Debug)]
 pub struct Bringing {
     budget: Budget,
-    /// What was asked for and not sent yet: consecutive parts of a file.
+    /// Requested and not sent yet: consecutive parts of a file.
     asked: VecDeque<Asked>,
-    /// The last range that was asked for without a gap, whether it was sent or given back, and in however many steps.
+    /// The last range requested without a gap, whether it was sent or released, in any number of steps.
     asked_ever: Range<u64>,
 }
 
 #[derive(Debug)]
 struct Asked {
     range: Range<u64>,
-    /// None if it was there.
+    /// None if it was cached already.
     share: Option<Rc<Share>>,
 }
 
 impl Bringing {
-    /// Nothing is asked for yet. Later requests take their share of `budget`.
+    /// Starts with nothing requested. Later requests take their share of `budget`.
     pub fn new(budget: Budget) -> Self {
         Self { budget, asked: VecDeque::new(), asked_ever: 0..0 }
     }
 
-    /// Brings `range`. If `ahead`, also asks for what follows, up to `end`. Returns whether all of `range` was in the
-    /// page cache a moment ago. If not, the budget is used up, the kernel does not report what is cached, or it evicted
-    /// the pages again.
+    /// Loads `range`. If `ahead`, also requests what follows, up to `end`. Returns whether all of `range` was in the page cache a moment ago. If not,
+    /// the budget is used up, the kernel does not report what is cached, or it evicted the pages again.
     ///
     /// # Errors
-    /// The disk failed, or the file has become shorter.
+    /// The disk failed, or the file was truncated.
     pub async fn bring(
         &mut self,
         file: &File,
@@ -145,7 +143,7 @@ impl Bringing {
         brought
     }
 
-    /// Asks for a few more windows of the same size after `range`, up to `end`, if the budget allows. Does not wait.
+    /// Requests a few more windows of the same size after `range`, up to `end`, if the budget allows. Does not wait.
     pub fn ask_ahead(&mut self, file: &File, range: &Range<u64>, end: u64) {
         let window_bytes = range.end - range.start;
         let windows = if file.rotates() { WINDOWS_AHEAD_ROTATING } else { WINDOWS_AHEAD };
@@ -155,7 +153,7 @@ impl Bringing {
             let next = start..ahead_end.min(start + window_bytes);
             start = next.end;
             if file.has_all_pages(&next) {
-                // Nothing to ask for. Most of a film may be there, and few pages evicted.
+                // Nothing to request. Most of a film may be cached, with few pages evicted.
                 self.asked.push_back(Asked { range: next, share: None });
             } else if !self.ask(file, next) {
                 return;
@@ -163,34 +161,34 @@ impl Bringing {
         }
     }
 
-    /// Whether `range` was asked for and not sent yet.
+    /// Returns true if `range` was requested and not sent yet.
     pub fn has_asked_for(&self, range: &Range<u64>) -> bool {
         let asked = self.asked_range();
         asked.start <= range.start && range.end <= asked.end
     }
 
-    /// Whether `range`, which is in the page cache, is there because this response had it brought. This is a best guess.
+    /// Guesses whether `range`, which is in the page cache, was loaded for this response.
     pub fn has_brought(&self, range: &Range<u64>) -> bool {
         let overlaps = |asked: &Range<u64>| asked.start < range.end && range.start < asked.end;
-        // The kernel brings whole pages.
+        // The kernel reads whole pages.
         let ever_end = self.asked_ever.end.next_multiple_of(rustix::param::page_size() as u64);
         self.asked.iter().any(|asked| asked.share.is_some() && overlaps(&asked.range))
             || self.asked_ever.start <= range.start && range.end <= ever_end
     }
 
-    /// Everything before `offset` was sent.
+    /// Records that everything before `offset` was sent.
     pub fn sent_to(&mut self, offset: u64) {
         while self.asked.front().is_some_and(|first| first.range.end <= offset) {
             self.asked.pop_front();
         }
     }
 
-    /// What was asked for and lies behind `offset`.
+    /// The requested bytes after `offset`.
     pub fn unsent(&self, offset: u64) -> Range<u64> {
         offset.max(self.asked_ever.start)..self.asked_ever.end
     }
 
-    /// The viewer does not take what was brought: its share of the budget goes back.
+    /// Returns the budget's shares, because the viewer does not take the loaded bytes.
     pub fn give_back(&mut self) {
         self.asked.clear();
     }
@@ -202,7 +200,7 @@ impl Bringing {
         }
     }
 
-    /// Asks the disk for `range`, if there is budget for it.
+    /// Requests `range` from the disk, if the budget allows.
     fn ask(&mut self, file: &File, range: Range<u64>) -> bool {
         let disk = file.stamp().device;
         let Some(share) = self.budget.take_for(disk, range.end - range.start).map(Rc::new) else {
@@ -216,8 +214,8 @@ impl Bringing {
     }
 }
 
-/// Both ranges as one if they touch, else `next`. What was asked for, given back, and is asked for again in smaller steps may reach less far than
-/// before: what lies behind it was asked for as well, and is on its way.
+/// Both ranges as one if they touch, else `next`. A range released and requested again in smaller steps may end earlier than before: the rest was
+/// requested as well, and is still being read.
 fn joined(before: &Range<u64>, next: &Range<u64>) -> Range<u64> {
     if before.start <= next.end && next.start <= before.end {
         before.start.min(next.start)..before.end.max(next.end)
@@ -226,28 +224,28 @@ fn joined(before: &Range<u64>, next: &Range<u64>) -> Range<u64> {
     }
 }
 
-/// Holds its share of the budget until the disk has brought the end of `range`.
+/// Holds its share of the budget until the disk has read the end of `range`.
 async fn ask_for(file: Fd, range: Range<u64>, _share: Rc<Share>) {
     let pieces = range.clone().step_by(PIECE_BYTES as usize);
     let asked: Vec<_> = pieces
         .map(|start| op::will_need(&file, start, PIECE_BYTES.min(range.end - start) as u32))
         .collect();
     for asking in asked {
-        // If the kernel does not take the advice, touching brings the bytes all the same.
+        // If the kernel ignores the advice, touching the pages loads them all the same.
         let _ = asking.await;
     }
     // If this fails, the session that sends these bytes gets the error from its own reads.
     let _ = op::touch(&file, range.end - 1).await;
 }
 
-/// Drops the pages of `range` from the page cache, but for those that somebody uses. The page in which it begins is dropped as well, because what
-/// lies before was sent before. That in which it ends is not, unless the file ends there.
+/// Drops the pages of `range` from the page cache, except those in use. The page in which the range begins is dropped as well, because the bytes
+/// before it were sent already. The page in which it ends stays, unless the file ends there.
 pub async fn drop_pages(file: &Fd, range: Range<u64>) {
     const BYTES_MAX: u64 = 1 << 30;
     let page_bytes = rustix::param::page_size() as u64;
     let first = range.start / page_bytes * page_bytes;
     for start in (first..range.end).step_by(BYTES_MAX as usize) {
-        // A kernel that does not take the advice evicts them in its own time.
+        // A kernel that ignores the advice evicts them in its own time.
         let _ = op::wont_need(file, start, BYTES_MAX.min(range.end - start) as u32).await;
     }
 }

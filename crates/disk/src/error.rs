@@ -1,4 +1,4 @@
-//! The errors that opening and reading files can cause.
+//! Errors of opening and reading files.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ pub enum OpenError {
     NotFound,
     /// The file exists but may not be read.
     Denied,
-    /// One of the files that the server never hands out ([`crate::Files::withhold`]).
+    /// The file is one that the server never serves ([`crate::Files::withhold`]).
     Withheld,
-    /// The process or the system has no descriptor or memory left: try again later.
+    /// The process or the system is out of descriptors or memory: try again later.
     Exhausted,
-    /// Too many files of its folder have been waiting for their disk for too long.
+    /// Too many opens in its folder have been waiting for the disk for too long.
     Hangs,
     /// Anything else, by `errno`.
     Io(i32),
@@ -43,12 +43,12 @@ impl fmt::Display for OpenError {
             Self::NotFound => f.write_str("no such file in the library"),
             Self::Denied => f.write_str("the file may not be read: check its permissions"),
             Self::Withheld => {
-                f.write_str("it is one of the server's own files (a hard link to a key or a log?)")
+                f.write_str("the server never serves this file (a hard link to a key or a log?)")
             }
             Self::Exhausted => {
-                f.write_str("no descriptor or memory left: raise the open-files limit")
+                f.write_str("out of descriptors or memory: raise the open-files limit")
             }
-            Self::Hangs => f.write_str("its disk hangs: check the disk"),
+            Self::Hangs => f.write_str("its disk does not respond: check the disk"),
             Self::Io(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
         }
     }
@@ -56,7 +56,7 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Why bytes of an open file were not handed out. Each ends the response.
+/// Why a read of an open file failed. Each of these ends the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// The file is shorter than it was when it was opened.
@@ -65,17 +65,17 @@ pub enum ReadError {
     Changed,
     /// The file was removed, or another file took its name.
     Removed,
-    /// A program wants to write to the file, and the kernel makes it wait until the server stops using the file.
+    /// A program wants to write to the file. The kernel makes it wait until the server stops using the file.
     Recalled,
-    /// The file is being brought, and this part of it did not come. The number is the reason of whoever brings it: one byte, because each
-    /// connection has room for such an error.
+    /// This part of a file that is still being fetched did not come. The number is the fetcher's reason: one byte, because each connection keeps room
+    /// for such an error.
     NotBrought(u8),
     /// The disk or the filesystem failed, by `errno`.
     Io(i32),
 }
 
 impl ReadError {
-    /// The label under which the error is counted.
+    /// The label in the metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Truncated => "file_truncated",
@@ -91,11 +91,13 @@ impl ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated => f.write_str("the file became shorter while it was served"),
+            Self::Truncated => f.write_str("the file was truncated while it was served"),
             Self::Changed => f.write_str("the file was written to while it was served"),
             Self::Removed => f.write_str("the file was removed or replaced while it was served"),
             Self::Recalled => f.write_str("the file was opened for writing while it was served"),
-            Self::NotBrought(_) => f.write_str("the origin did not give the rest of it"),
+            Self::NotBrought(_) => {
+                f.write_str("the rest of the file could not be fetched from the origin")
+            }
             Self::Io(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
         }
     }

@@ -1,4 +1,4 @@
-//! One open file of the library, and whether it has changed.
+//! One open file of the library, with the checks that tell whether it has changed.
 
 use crate::arriving::Arriving;
 use crate::error::{OpenError, ReadError};
@@ -18,27 +18,27 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// An open regular file.
 pub struct File {
     fd: Fd,
-    /// The times in it are updated while the file is held still.
+    /// The times in it are updated while the lease is held.
     stamp: Cell<Stamp>,
     size: u64,
-    /// Which folder of the library it came from.
+    /// The folder of the library that it came from.
     folder: u16,
     /// A second descriptor with `O_DIRECT`, opened at first use; `None` where the filesystem refuses it.
     direct: OnceCell<Option<Fd>>,
-    /// A read of this file has failed.
+    /// Set when a read of this file has failed.
     is_suspect: Cell<bool>,
-    /// The kernel was asked to bring nothing but what is read.
+    /// Set when the kernel was asked not to read ahead.
     is_read_as_asked: Cell<bool>,
     /// Made at first use; `None` where the kernel does not report what is in the page cache.
     view: OnceCell<Option<View>>,
-    /// Which of its worker's banks its bytes are read into; looked up at its first read.
+    /// The bank of its worker that its bytes are read into; looked up at the first read.
     bank: OnceCell<usize>,
-    /// What whoever serves it keeps with it; looked up at its first response.
+    /// A number that the server attaches to the file; looked up at its first response.
     note: OnceCell<u16>,
     hold: Hold,
-    /// Says which parts are there, if the file is being brought.
+    /// Reports which parts have arrived, if the file is still being fetched.
     arriving: Option<Arriving>,
-    /// Its disk rotates.
+    /// Set for a file on a rotating disk.
     rotates: bool,
 }
 
@@ -51,8 +51,8 @@ impl File {
         Self::with_hold(fd.into(), 0, Hold::new())
     }
 
-    /// A file that is being brought. `version` stands for the times in its stamp, which change with each block that arrives: the number of
-    /// this file among all that were ever brought.
+    /// A file that is still being fetched. `version` replaces the times in its stamp, which change with each block that arrives: it is this file's
+    /// number among all that were ever fetched.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -62,7 +62,7 @@ impl File {
         let stamp = Stamp {
             modified_seconds: high,
             modified_nanoseconds: low,
-            // Long ago, so that the file counts as left alone.
+            // Long ago, so that the file counts as settled.
             changed_seconds: 0,
             changed_nanoseconds: 0,
             ..file.stamp()
@@ -70,14 +70,14 @@ impl File {
         Ok(Self { stamp: Cell::new(stamp), arriving: Some(arriving), ..file })
     }
 
-    /// As [`Self::new`], for a file of the library's folder `folder`, but holds the file still if the kernel grants a
-    /// lease. [`crate::Files`] then gives way to writers.
+    /// As [`Self::new`], for a file of the library's folder `folder`, and with a read lease if the kernel grants one. [`crate::Files`] then gives way
+    /// to writers.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub(crate) fn held(fd: OwnedFd, folder: u16) -> Result<Self, OpenError> {
         let (fd, hold) = (Fd::from(fd), Hold::new());
-        // The lease first, then the stamp, so that no write can hide between the two.
+        // The lease first, then the stamp, so that no write can slip in between.
         hold.take(&fd);
         Self::with_hold(fd, folder, hold)
     }
@@ -106,7 +106,7 @@ impl File {
         })
     }
 
-    /// Which version of the file this is.
+    /// The version of the file.
     pub fn stamp(&self) -> Stamp {
         self.stamp.get()
     }
@@ -116,28 +116,28 @@ impl File {
         self.size
     }
 
-    /// Whether its disk rotates: reaching a place takes as long as reading a megabyte or two, so more is read at once, and further ahead.
+    /// True on a rotating disk: a seek takes as long as reading a megabyte or two, so reads are larger and go further ahead.
     pub fn rotates(&self) -> bool {
         self.rotates
     }
 
-    /// The same, on one of the disks in `rotating` if its device is among them.
+    /// Marks the file as rotating if its device is among the disks in `rotating`.
     pub(crate) fn on_one_of(self, rotating: &[u64]) -> Self {
         let rotates = rotating.contains(&self.stamp().device);
         Self { rotates, ..self }
     }
 
-    /// Which folder of the library it came from: the folder's place in the configured order.
+    /// The folder of the library that it came from: the folder's place in the configured order.
     pub fn folder(&self) -> u16 {
         self.folder
     }
 
-    /// Which of its worker's banks its bytes are read into: the answer of `of_disk` for its disk, which is asked once.
+    /// The bank of its worker that its bytes are read into. `of_disk` is called once, with the file's disk.
     pub(crate) fn bank(&self, of_disk: impl FnOnce(u64) -> usize) -> usize {
         *self.bank.get_or_init(|| of_disk(self.stamp().device))
     }
 
-    /// What whoever serves the file keeps with it: the answer of `first`, which is asked once.
+    /// The number that the server attaches to the file. `first` is called once.
     pub fn note(&self, first: impl FnOnce() -> u16) -> u16 {
         *self.note.get_or_init(first)
     }
@@ -147,18 +147,18 @@ impl File {
         &self.fd
     }
 
-    /// Notes that the disk failed under this file. Viewers of other parts of it continue. The next viewer opens the
-    /// file anew, which shows whether the filesystem is still there.
+    /// Records that the disk failed under this file. Viewers of other parts of it continue. The next viewer opens the file again, which shows whether
+    /// the filesystem is still there.
     pub(crate) fn suspect(&self) {
         self.is_suspect.set(true);
     }
 
-    /// Whether [`Self::suspect`] was called.
+    /// Returns true once [`Self::suspect`] was called.
     pub(crate) fn is_suspect(&self) -> bool {
         self.is_suspect.get()
     }
 
-    /// The descriptor for reads past the page cache, where the filesystem supports them.
+    /// The descriptor for direct reads, if the filesystem supports them.
     pub(crate) fn direct(&self) -> Option<&Fd> {
         if self.direct.get().is_none() {
             match reopen_direct(&self.fd) {
@@ -171,16 +171,15 @@ impl File {
         self.direct.get()?.as_ref()
     }
 
-    /// Takes a read lease, so that nobody writes to the file until it is closed. Returns whether there is a lease. With
-    /// one, the kernel may be left to refer to the file's pages, as long as the caller regularly checks whether the
-    /// file [is recalled](Self::is_recalled), and stops the kernel if so. Call this before each use: a lease that is
-    /// held may already be recalled.
+    /// Takes a read lease, so that no program can write to the file until it is closed. Returns whether there is a lease. With one, the kernel may be
+    /// left to refer to the file's pages, as long as the caller regularly checks whether the lease [is recalled](Self::is_recalled), and stops the
+    /// kernel if so. Call this before each use: the lease may already be recalled.
     pub fn hold_still(&self) -> bool {
         if self.arriving.is_some() {
             return true;
         }
         if self.hold.take(&self.fd) && self.check_unchanged().is_err() {
-            // The file was written to between the opening and the lease.
+            // The file was written to between the open and the lease.
             return false;
         }
         if self.hold.is_taken() {
@@ -189,23 +188,22 @@ impl File {
         self.hold.is_taken()
     }
 
-    /// Whether the file is held still.
+    /// Returns true while the lease is held.
     pub(crate) fn is_held(&self) -> bool {
         self.hold.is_taken()
     }
 
-    /// Whether the lease was refused because a program had the file open for writing.
+    /// Returns true if the lease was refused because a program had the file open for writing.
     pub(crate) fn is_open_for_writing(&self) -> bool {
         self.hold.is_refused_by_writer()
     }
 
-    /// Whether a program wants to write to a file that is or was held still.
+    /// Returns true if a program wants to write to a file whose lease is or was held.
     pub fn is_recalled(&self) -> bool {
         self.hold.is_recalled(&self.fd)
     }
 
-    /// Gives the lease back if a program waits to write, unless the kernel still refers to the file's pages. Returns
-    /// whether a program waited.
+    /// Gives the lease back if a program waits to write, unless the kernel still refers to the file's pages. Returns whether a program waited.
     pub(crate) fn give_way(&self) -> bool {
         self.hold.give_way(&self.fd)
     }
@@ -219,59 +217,58 @@ impl File {
         }
         let view = self.view.get_or_init(|| self.make_view()).as_ref()?;
         let missing = view.first_missing(range.clone()).ok()?;
-        // Where the kernel cannot count, nobody asks what was seen.
+        // Where the kernel cannot count pages, the table of seen blocks is never used.
         if missing.is_none() && counted.is_some() {
             self.note_seen(view, &range);
         }
         Some(missing.unwrap_or(range.end))
     }
 
-    /// Call this before asking the disk to bring any of `range` into the page cache.
+    /// Call this before requesting any of `range` from the disk.
     pub(crate) fn asks_disk(&self, range: &Range<u64>) {
         seen::forget(self.identity(), range);
     }
 
-    /// Whether all of `range` is in the page cache or on its way there. False where the kernel does not report it.
+    /// Returns true if all of `range` is in the page cache or being read into it. False where the kernel does not report it.
     pub(crate) fn is_there(&self, range: &Range<u64>) -> bool {
-        // Before Linux 6.5 there is only the more expensive way.
+        // Before Linux 6.5 only the more expensive check works.
         self.counted_whole(range)
             .unwrap_or_else(|| self.first_missing(range.clone()) == Some(range.end))
     }
 
-    /// Whether all of `range` is in the page cache or on its way there. False where the kernel does not count (before Linux 6.5).
+    /// Returns true if all of `range` is in the page cache or being read into it. False where the kernel does not count pages (before Linux 6.5).
     pub(crate) fn has_all_pages(&self, range: &Range<u64>) -> bool {
         self.counted_whole(range) == Some(true)
     }
 
-    /// Whether the page cache has as many pages as `range` needs, including pages on their way. `None` where the kernel
-    /// cannot count them.
+    /// Returns whether the page cache has as many pages as `range` needs, including pages being read. `None` where the kernel cannot count them.
     fn counted_whole(&self, range: &Range<u64>) -> Option<bool> {
         let page_bytes = rustix::param::page_size() as u64;
         let pages = range.end.div_ceil(page_bytes) - range.start / page_bytes;
         cached_pages(self.fd.borrowed(), range.clone()).ok().map(|cached| cached >= pages)
     }
 
-    /// Asks the kernel not to read ahead when this descriptor misses the page cache. It still does when a read meets one of the marks that
-    /// another program's read-ahead has left there ([`crate::Misses::is_far_from_a_hole`]).
+    /// Asks the kernel not to read ahead when a read through this descriptor misses the page cache. The kernel still does when a read meets one of
+    /// the marks that another program's read-ahead has left there ([`crate::Misses::is_far_from_a_hole`]).
     pub(crate) fn no_kernel_read_ahead(&self) {
         if !self.is_read_as_asked.replace(true) {
-            // A filesystem that does not take the advice reads ahead.
+            // A filesystem that ignores the advice reads ahead.
             let _ = rustix::fs::fadvise(self.fd.borrowed(), 0, None, Advice::Random);
         }
     }
 
     fn make_view(&self) -> Option<View> {
-        // A view takes as much address space as the file is long. Where address space is limited (`ulimit -v`), films
-        // would use up what allocations need, and a failed allocation ends the program.
+        // A view takes as much address space as the file is long. Where address space is limited (`ulimit -v`), films would use up what allocations
+        // need, and a failed allocation ends the program.
         if getrlimit(Resource::As).current.is_some() {
             return None;
         }
-        // Then only what this process has asked for is on its way.
+        // Without the kernel's read-ahead, only pages that this process requested are being read.
         self.no_kernel_read_ahead();
         View::new(self.fd.borrowed(), self.size).ok()
     }
 
-    /// Remembers that `range` is cached, together with the blocks at its ends if the rest of those is cached too.
+    /// Remembers that `range` is cached, along with the blocks at its ends if the rest of each is cached too.
     fn note_seen(&self, view: &View, range: &Range<u64>) {
         let blocks = seen::whole_blocks(range);
         let is_there = |edge: Range<u64>| matches!(view.first_missing(edge), Ok(None));
@@ -280,24 +277,24 @@ impl File {
         }
     }
 
-    /// One number for this version of this file.
+    /// One number for this version of the file.
     fn identity(&self) -> u64 {
         let Stamp { device, inode, modified_seconds, modified_nanoseconds, .. } = self.stamp.get();
         let written = mix(modified_seconds as u64 ^ u64::from(modified_nanoseconds) << 32);
         mix(mix(device) ^ inode ^ written)
     }
 
-    /// Whether its blocks arrive, or arrived, while it is open.
+    /// Returns true if blocks of the file arrive, or arrived, while it is open.
     pub(crate) fn is_arriving(&self) -> bool {
         self.arriving.is_some()
     }
 
-    /// Whether all of `range` is there. Of a file that is not being brought, it always is.
+    /// Returns true if all of `range` has arrived: always so for a file that is not being fetched.
     pub fn has_arrived(&self, range: &Range<u64>) -> bool {
         self.arriving.as_ref().is_none_or(|arriving| arriving.has(range))
     }
 
-    /// Waits until all of `range` is there, if the file is being brought. Then what follows is asked for, too, up to `end` but not far ahead.
+    /// Waits until all of `range` has arrived, if the file is being fetched. Also requests a limited part of what follows, up to `end`.
     ///
     /// # Errors
     /// [`ReadError::NotBrought`].
@@ -308,10 +305,10 @@ impl File {
         }
     }
 
-    /// Checks whether the file is still the version that was opened: one system call, nothing is read.
+    /// Checks whether the file is still the version that was opened. Costs one system call and reads nothing.
     ///
     /// # Errors
-    /// What has happened to the file.
+    /// The change that was found.
     pub fn check_unchanged(&self) -> Result<(), ReadError> {
         if self.hold.is_given_back() {
             return Err(ReadError::Recalled);
@@ -320,7 +317,7 @@ impl File {
             .map_err(|error| ReadError::Io(error.raw_os_error()))?;
         let now = Stamp::of(&stat);
         if self.arriving.is_some() {
-            // Its times and its name say nothing: blocks arrive, and it may have been evicted under its viewers.
+            // Neither its times nor its name matter: blocks arrive, and it may have been evicted under its viewers.
             return if now.size == self.size { Ok(()) } else { Err(ReadError::Truncated) };
         }
         if now == self.stamp.get() && stat.st_nlink > 0 {
@@ -329,23 +326,24 @@ impl File {
         self.judge(now, stat.st_nlink == 0)
     }
 
-    /// As [`Self::is_recalled`], before one of many windows: asks the kernel ten times a second at most. Until then no program can have written.
+    /// As [`Self::is_recalled`], for the check before each of many windows: asks the kernel at most ten times a second. No program can have written
+    /// in between.
     pub fn is_recalled_in_passing(&self) -> bool {
         self.hold.is_recalled_in_passing(&self.fd)
     }
 
-    /// Why a read came short. A change of the file is the better explanation, if there was one.
+    /// Why a read came short. If the file changed, that explains it better.
     pub(crate) fn why_short(&self) -> ReadError {
         self.check_unchanged().err().unwrap_or(ReadError::Truncated)
     }
 
-    /// Decides what has happened to a file whose stamp is now `now`.
+    /// Decides what happened to a file whose stamp is now `now`.
     fn judge(&self, now: Stamp, is_removed: bool) -> Result<(), ReadError> {
         let known = self.stamp.get();
         if now.size < known.size {
             return Err(ReadError::Truncated);
         }
-        // Removing the last name changes the change time (`ctime`), too.
+        // Removing the last name also changes the change time (`ctime`).
         if is_removed && now.modified() == known.modified() {
             return Err(ReadError::Removed);
         }
@@ -357,8 +355,7 @@ impl File {
     }
 }
 
-/// Opens the same inode again with `O_DIRECT`. The path through `/proc` names the inode, so both descriptors mean the
-/// same file.
+/// Opens the same inode again with `O_DIRECT`. The path through `/proc` names the inode, so both descriptors refer to the same file.
 fn reopen_direct(fd: &Fd) -> Result<Fd, Errno> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;

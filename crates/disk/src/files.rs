@@ -1,8 +1,8 @@
-//! Opens files of the library and remembers them.
+//! Opens files of the library and keeps them open for reuse.
 //!
-//! A library is one folder, or several: one for each disk. Then each name at the top (a title's folder, a film) belongs
-//! to one folder whole, which [`Names`] tells. So a path costs one `openat2` however many folders there are, a path
-//! that no folder has costs none, and no folder waits for another one's disk.
+//! A library is one folder, or several: one for each disk. With several, each name at the top (a title's folder, a film) belongs entirely to one
+//! folder, which [`Names`] gives. So a path costs one `openat2` however many folders there are, a path in no folder costs none, and no folder waits
+//! for another one's disk.
 
 use crate::error::OpenError;
 use crate::file::File;
@@ -21,28 +21,28 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a remembered file is used before its path is looked up again. A file that was written to, removed or
-/// replaced is noticed at once (`fstat`). This limit covers what `fstat` cannot see, such as a renamed directory.
+/// How long a remembered file is used before its path is looked up again. `fstat` notices at once if a file was written to, removed or replaced. This
+/// limit covers what `fstat` cannot see, such as a renamed directory.
 const LOOKED_UP_MAX: Duration = Duration::from_secs(1);
 
-/// A remembered file that nobody uses is closed after this time. Looking it up again costs an `openat2`, as it does after [`LOOKED_UP_MAX`] anyway;
-/// and an open file means that somebody is sent something of it, or was a moment ago, so that whoever removes titles can tell.
+/// A remembered file without viewers is closed after this time. Looking it up again costs an `openat2`, as it does after [`LOOKED_UP_MAX`] anyway. An
+/// open file also shows a program that removes titles that viewers use it, or did a moment ago.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
-/// Which folder of the library holds each name at its top, by the folder's place in the configured order.
+/// Maps each name at the library's top to its folder, by the folder's place in the configured order.
 pub type Names = HashMap<Arc<[u8]>, u16>;
 
 /// The roots of the library's folders, and its open files. One per worker.
 pub struct Files {
-    /// By the folders' places in the configured order; none for a folder that is missing.
+    /// By the folders' places in the configured order; `None` for a missing folder.
     roots: Vec<Option<Root>>,
-    /// None if there is one folder, which then holds every name.
+    /// `None` if there is one folder, which then holds every name.
     names: RefCell<Option<Arc<Names>>>,
-    /// For names that a copy holds: the folder of the original.
+    /// For names that a copy holds: the original's folder.
     originals: RefCell<Arc<Names>>,
     open: RefCell<HashMap<Box<[u8]>, Remembered>>,
     open_max: usize,
-    /// Every file that is held still, remembered or not: writers wait for all of them.
+    /// Every file with a lease, remembered or not: writers wait for all of them.
     held: RefCell<Vec<Weak<File>>>,
     open_for_writing: Cell<u64>,
     withheld: RefCell<Arc<[Inode]>>,
@@ -67,7 +67,7 @@ impl Files {
         Ok(Self::of_folders(vec![Some(root)], None, open_max))
     }
 
-    /// The library in the folders `roots`, where a missing one has its place too. Without `names`, all is in the first.
+    /// A library in the folders `roots`, where a missing one keeps its place. Without `names`, all files are in the first.
     pub fn of_folders(
         roots: Vec<Option<OwnedFd>>,
         names: Option<Arc<Names>>,
@@ -91,19 +91,19 @@ impl Files {
         Self { rotating: disks, ..self }
     }
 
-    /// From now on looks names up in `names`.
+    /// Replaces the map of names.
     pub fn renew_names(&self, names: Arc<Names>) {
         *self.names.borrow_mut() = Some(names);
     }
 
-    /// From now on, if a file of one of these names cannot be opened where its name is held, it is opened in this folder. There it has the same
-    /// bytes: what holds the name is a copy. Call it together with [`Self::renew_names`].
+    /// Sets the folders of the originals. If a file under one of these names cannot be opened in its folder, which holds a copy, it is opened in the
+    /// original's folder, where its bytes are the same. Call it together with [`Self::renew_names`].
     pub fn fall_back_on(&self, originals: Arc<Names>) {
         *self.originals.borrow_mut() = originals;
     }
 
-    /// From now on hands out none of `inodes`, under any name. This replaces the list before. The caller keeps the
-    /// files open, so that their inode numbers cannot be reused for other files.
+    /// Refuses to serve any of `inodes`, under any name. This replaces the list before. The caller keeps these files open, so that their inode
+    /// numbers cannot be reused for other files.
     pub fn withhold(&self, inodes: Arc<[Inode]>) {
         *self.withheld.borrow_mut() = inodes;
         self.open.borrow_mut().retain(|_, known| !self.is_withheld(&known.file));
@@ -114,12 +114,11 @@ impl Files {
         self.withheld.borrow().contains(&Inode { device, inode })
     }
 
-    /// Opens `path`, relative to its folder's root, or returns the file if it is open already.
+    /// Opens `path`, relative to its folder's root, or returns the file if it is already open.
     ///
     /// # Errors
-    /// [`OpenError::NotFound`] for everything but regular files below the root, also for symlinks that lead out of it;
-    /// [`OpenError::Withheld`] for a [withheld](Self::withhold) file; [`OpenError::Hangs`] if there are several folders
-    /// and this one's disk hangs.
+    /// [`OpenError::NotFound`] for everything except regular files below the root, also for symlinks that lead out of it; [`OpenError::Withheld`] for
+    /// a [withheld](Self::withhold) file; [`OpenError::Hangs`] if there are several folders and this one's disk hangs.
     pub async fn open(&self, path: &[u8]) -> Result<Rc<File>, OpenError> {
         let now = reactor::now();
         if let Some(file) = self.remembered(path, now) {
@@ -152,23 +151,23 @@ impl Files {
         Ok(file)
     }
 
-    /// The folder that `path` is in, if any is: the folder's place in the configured order.
+    /// The folder of `path`, by its place in the configured order; none if no folder has it.
     pub fn folder_of(&self, path: &[u8]) -> Option<u16> {
         self.root_of(path).map(|(folder, _)| folder)
     }
 
-    /// How many files are remembered.
+    /// Counts the remembered files.
     pub fn remembered_count(&self) -> usize {
         self.open.borrow().len()
     }
 
-    /// Forgets the files that no viewer uses, to free their descriptors.
+    /// Forgets the files without viewers, to free their descriptors.
     pub fn forget_unused(&self) {
         self.open.borrow_mut().retain(|_, known| Rc::strong_count(&known.file) > 1);
     }
 
-    /// Forgets the files that a program waits to write to, and gives their leases back unless the kernel still refers
-    /// to their pages. Also closes files that nobody has used for some seconds. Call it about every second: the writer waits until then.
+    /// Forgets the files that a program waits to write to, and gives their leases back unless the kernel still refers to their pages. Also closes
+    /// files that have had no viewer for some seconds. Call it about every second: the writer waits until then.
     pub fn forget_recalled(&self) {
         self.held
             .borrow_mut()
@@ -177,7 +176,7 @@ impl Files {
         self.open.borrow_mut().retain(|_, known| !known.file.is_recalled() && !known.is_idle(now));
     }
 
-    /// How often a file could not be held still because a program had it open for writing.
+    /// Counts how often a lease was refused because a program had the file open for writing.
     pub fn open_for_writing(&self) -> u64 {
         self.open_for_writing.get()
     }
@@ -202,15 +201,16 @@ impl Files {
         Some(Rc::clone(&known.file))
     }
 
-    /// Whether the folder that holds `path` now is the one that `file` came from. A title must not be a mix of two
-    /// folders' files, not even for the second that a file is remembered.
+    /// Returns true if `file` came from the folder that now holds `path`. A title must not be a mix of two folders' files, not even for the second
+    /// that a file is remembered.
     fn is_in_its_folder(&self, path: &[u8], file: &File) -> bool {
         self.names.borrow().is_none() || self.folder_of(path) == Some(file.folder())
     }
 
     async fn look_up(&self, path: &[u8]) -> Result<Rc<File>, OpenError> {
         let (folder, root) = self.root_of(path).ok_or(OpenError::NotFound)?;
-        // A copy is taken away, or its disk fails, a moment before the names say so. Look for the original now: meanwhile the names may say it.
+        // A copy may be removed, or its disk fail, a moment before the names are renewed. Look the original up now, because they may be renewed
+        // meanwhile.
         let original = self.original_of(path);
         match (self.look_up_in(folder, root, path).await, original) {
             (Err(OpenError::Withheld), _) => Err(OpenError::Withheld),
@@ -230,7 +230,7 @@ impl Files {
         if self.roots.len() > 1 && root.hangs(reactor::now()) {
             return Err(OpenError::Hangs);
         }
-        // NONBLOCK: opening a pipe in the library must not block. The pipe is refused afterwards, because it is not a file.
+        // NONBLOCK: opening a pipe in the library must not block. The pipe is refused afterwards, because it is not a regular file.
         let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
         let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
         let (result, _opening) = op::open_at(root.fd(), path, flags, resolve).await;
@@ -246,7 +246,7 @@ impl Files {
         Ok(file)
     }
 
-    /// The folder that `path` is in, if any is, and its root.
+    /// The folder of `path` and its root; none if no folder has it.
     fn root_of(&self, path: &[u8]) -> Option<(u16, &Root)> {
         let folder = match &*self.names.borrow() {
             Some(names) => *names.get(first_segment(path))?,
@@ -255,7 +255,7 @@ impl Files {
         Some((folder, self.roots.get(usize::from(folder))?.as_ref()?))
     }
 
-    /// The folder of the original, and its root, if a copy holds the name.
+    /// The original's folder and its root, if a copy holds the name.
     fn original_of(&self, path: &[u8]) -> Option<(u16, &Root)> {
         let folder = *self.originals.borrow().get(first_segment(path))?;
         Some((folder, self.roots.get(usize::from(folder))?.as_ref()?))
@@ -267,12 +267,12 @@ fn first_segment(path: &[u8]) -> &[u8] {
 }
 
 impl Remembered {
-    /// Whether nobody uses it, and nobody has for a while.
+    /// Returns true if it has had no viewer for a while.
     fn is_idle(&self, now: Instant) -> bool {
         Rc::strong_count(&self.file) == 1 && now.duration_since(self.used) > IDLE_MAX
     }
 
-    /// Whether it is the same version as `file`, which was just opened, and as good to serve from.
+    /// Returns true if it is the same version as `file`, which was just opened, and serves as well.
     fn serves_as_well_as(&self, file: &File) -> bool {
         let known = &self.file;
         !known.is_suspect()

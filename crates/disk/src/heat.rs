@@ -1,16 +1,15 @@
-//! Heat: memory goes to what is requested again, not to what is requested once (FreeBSD has `SF_NOCACHE` for this).
+//! Heat: memory goes to what is requested repeatedly, not to what is requested once (as with FreeBSD's `SF_NOCACHE`).
 //!
-//! A doorkeeper: a table of fixed size that remembers which blocks of which files were read lately. New blocks
-//! overwrite old ones, so old reads are forgotten, and faster the more is read. The table's size is its horizon.
+//! A doorkeeper: a table of fixed size that remembers which blocks of which files were read recently. New blocks overwrite old ones, so old reads are
+//! forgotten, the faster the more is read. The table's size sets how far back it remembers.
 
 use std::cell::RefCell;
 
-/// The unit in which reads are remembered. A block belongs to the read that brings its last byte. So a viewer who plays
-/// a file from start to end touches each block once, whatever the size of the steps, and windows shorter than a block
-/// count too.
+/// The unit in which reads are remembered. A block belongs to the read that reaches its last byte. So a viewer who plays a file from start to end
+/// touches each block once, whatever the read size, and windows shorter than a block count too.
 pub const BLOCK_BYTES: u64 = 64 << 10;
 
-/// Which blocks were read lately. One per worker.
+/// Blocks that were read recently. One table per worker.
 pub struct Heat {
     /// Zero means empty. One half of the hash is the index, the other is stored.
     marks: RefCell<Box<[u32]>>,
@@ -23,8 +22,8 @@ impl Heat {
         Self { marks: RefCell::new(vec![0; blocks as usize].into()) }
     }
 
-    /// Records a read of `range`. Returns whether it had been read lately, that is, whether most of the blocks that end
-    /// in it had. A read in which no block ends is not recorded, and is as hot as the block around it.
+    /// Records a read of `range`. Returns whether most of the blocks that end in it had been read recently. A read in which no block ends is not
+    /// recorded, and is as hot as the block around it.
     pub fn touch(&self, device: u64, inode: u64, range: std::ops::Range<u64>) -> bool {
         let blocks = range.start / BLOCK_BYTES..range.end / BLOCK_BYTES;
         let mut marks = self.marks.borrow_mut();
@@ -88,7 +87,7 @@ mod tests {
                 (0..(1 << 20) / step).filter(|n| heat.touch(1, 2, n * step..(n + 1) * step)).count()
             };
             assert_eq!(through(first), 0);
-            // Neither read reaches the very end, so the last block is not recorded.
+            // Neither pass reaches the very end, so the last block is not recorded.
             let whole = (1 << 20) - 2 * BLOCK_BYTES - first;
             assert!(through(second) as u64 >= whole / second, "{first}, then {second}");
         }

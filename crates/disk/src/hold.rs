@@ -1,14 +1,12 @@
-//! Holding a file still: nobody can write to a file while its read lease stands.
+//! Read leases: no program can write to a file while its lease stands.
 //!
-//! The kernel grants the lease only while nobody has the file open or mapped for writing. A program that opens it for
-//! writing, or truncates it, then waits until the lease is given back (`fcntl(2)`, "Leases"). So while the lease
-//! stands, the bytes are what they were when it was taken. Changed times then mean only a new mode, owner, name or
-//! link.
+//! The kernel grants the lease only while no program has the file open or mapped for writing. A program that then opens it for writing, or truncates
+//! it, waits until the lease is given back (`fcntl(2)`, "Leases"). So while the lease stands, the bytes stay as they were when it was taken. If the
+//! times change meanwhile, only the mode, owner, name or links changed.
 //!
-//! Writers do not wait for viewers. Within a second the worker sees that a program waits
-//! ([`crate::Files::forget_recalled`]) and gives the lease back; viewers of the file are cut off at their next window.
-//! The lease stays longer only where the kernel may still refer to the file's pages (`sendfile`): until those viewers
-//! are gone, which their sessions ensure.
+//! Writers do not wait for viewers. Within a second the worker sees that a program waits ([`crate::Files::forget_recalled`]) and gives the lease
+//! back; viewers of the file are cut off at their next window. The lease stays longer only where the kernel may still refer to the file's pages
+//! (`sendfile`): until the sessions have cut those viewers off.
 //!
 //! The kernel refuses leases on files of other users (without `CAP_LEASE`), on filesystems without leases, and while a
 //! program has the file open for writing. Then only the file's times show a change (see [`crate::stamp`]).
@@ -20,21 +18,21 @@ use std::time::{Duration, Instant};
 /// How long a refusal counts: a program may be writing now and finish soon.
 const REFUSED: Duration = Duration::from_secs(1);
 
-/// How long it counts that no program was waiting to write: a tenth of the shortest time that the kernel makes one wait, which is one second
-/// (`fs.lease-break-time`; 45 by default, and 0 is for ever).
+/// How long the answer "no program waits to write" counts: a tenth of the shortest time that the kernel makes a writer wait, which is one second
+/// (`fs.lease-break-time`; 45 by default, and 0 means for ever).
 const STANDS: Duration = Duration::from_millis(100);
 
-/// Filesystems that nobody can write to behind this kernel's back, by their numbers in `statfs(2)`: ext4, XFS, Btrfs,
-/// F2FS, tmpfs, ZFS. On a network filesystem, or one in user space, a lease may bind the programs of this machine only.
+/// Filesystems that only this kernel writes to, by their numbers in `statfs(2)`: ext4, XFS, Btrfs, F2FS, tmpfs, ZFS. On a network filesystem, or one
+/// in user space, a lease may bind only the programs of this machine.
 const LOCAL_FILESYSTEMS: [u64; 6] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994, 0x2fc1_2fc1];
 
-/// What is known of one open file's lease.
+/// The state of one open file's lease.
 pub(crate) struct Hold {
     lease: Cell<Lease>,
-    /// The kernel may refer to the file's pages by itself.
+    /// Set when the kernel may refer to the file's pages by itself.
     is_in_flight: Cell<bool>,
-    /// When the kernel was last asked, and said that no program waits to write.
+    /// When the kernel last answered that no program waits to write.
     stood: Cell<Option<Instant>>,
 }
 
@@ -79,7 +77,7 @@ impl Hold {
         taken.is_ok()
     }
 
-    /// Whether the lease was taken and not given back. A program may be waiting for it.
+    /// Returns true if the lease was taken and not given back. A program may be waiting for it.
     pub(crate) fn is_taken(&self) -> bool {
         matches!(self.lease.get(), Lease::Held)
     }
@@ -88,19 +86,19 @@ impl Hold {
         matches!(self.lease.get(), Lease::GivenBack)
     }
 
-    /// Whether the lease was refused because a program had the file open for writing.
+    /// Returns true if the lease was refused because a program had the file open for writing.
     pub(crate) fn is_refused_by_writer(&self) -> bool {
         matches!(self.lease.get(), Lease::Refused { by_writer: true, .. })
     }
 
-    /// Whether a program waits to write to the file, or did.
+    /// Returns true if a program waits to write to the file, or did.
     pub(crate) fn is_recalled(&self, fd: &Fd) -> bool {
         self.is_given_back() || self.is_taken() && !lease::is_held(fd.borrowed())
     }
 
-    /// As [`Self::is_recalled`], but asks the kernel ten times a second at most: until then no program can have written.
+    /// As [`Self::is_recalled`], but asks the kernel at most ten times a second: no program can have written in between.
     pub(crate) fn is_recalled_in_passing(&self, fd: &Fd) -> bool {
-        // The clock as it was before the kernel was asked, not the reactor's moment: this process may be stopped for a while in between.
+        // Read the clock before asking the kernel, and not the reactor's cached time: this process may be stopped for a while in between.
         let before = Instant::now();
         let stands = |when| before.duration_since(when) < STANDS;
         if self.is_taken() && self.stood.get().is_some_and(stands) {
@@ -111,17 +109,17 @@ impl Hold {
         is_recalled
     }
 
-    /// Whether nobody can have written to the file since the lease was taken, whatever its times show.
+    /// Returns true if no program can have written to the file since the lease was taken, whatever its times show.
     pub(crate) fn vouches_for_bytes(&self, fd: &Fd) -> bool {
         self.is_taken() && lease::is_held(fd.borrowed()) && is_local(fd)
     }
 
-    /// From now on the kernel may refer to the file's pages by itself.
+    /// Records that the kernel may refer to the file's pages by itself from now on.
     pub(crate) fn note_sending(&self) {
         self.is_in_flight.set(true);
     }
 
-    /// Lets a waiting writer continue, unless the kernel may refer to the file's pages. Returns whether one waited.
+    /// Lets a waiting writer continue, unless the kernel may refer to the file's pages. Returns whether a writer waited.
     pub(crate) fn give_way(&self, fd: &Fd) -> bool {
         let is_recalled = self.is_recalled(fd);
         if is_recalled && self.is_taken() && !self.is_in_flight.get() {

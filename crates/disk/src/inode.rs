@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// A file's number on its filesystem. The number may be reused once the file is removed and nobody has it open.
+/// A file's number on its filesystem. The number may be reused once the file is removed and no process has it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inode {
     /// The filesystem's device number.

@@ -1,16 +1,15 @@
 //! (file, offset, length) -> bytes.
 //!
-//! [`Files`] opens files of the library and nothing else, and remembers them. [`Reader`] brings a window of a file into
-//! a pooled buffer by one of three ways (see [`Way`]) without blocking the thread. [`Bringing`] brings it into the page
-//! cache, so that the kernel can send it from there. The [`hot`] set caches popular parts of films in memory of our own.
+//! [`Files`] opens files of the library and nothing else, and remembers them. [`Reader`] reads a window of a file into a pooled buffer in one of
+//! three modes (see [`Way`]) without blocking the thread. [`Bringing`] reads ahead into the page cache, so that the kernel can send from there. The
+//! [`hot`] set caches popular parts of films in the server's own memory.
 //!
 //! Invariants:
-//! - Library files are read, never mapped for access: a truncated mapping would raise SIGBUS for every viewer. (A
-//!   mapping that cannot be accessed is used only to ask what is in the page cache.)
-//! - Bytes are handed out only after `fstat`, called after the read, has shown that the file is unchanged since it was
-//!   opened. So they belong to the one version whose length and tag are in the response's head. [`stamp`] and `hold`
-//!   say what makes a version; [`File::hold_still`] protects what the kernel sends by itself. A file that is still being
-//!   brought has rules of its own ([`arriving`]).
+//! - Library files are read, never mapped for access: a truncated mapping would raise SIGBUS for every viewer. (A mapping without access rights is
+//!   used only to ask what is in the page cache.)
+//! - Bytes are handed out only after an `fstat` that follows the read has shown that the file is unchanged since it was opened. So they belong to the
+//!   one version whose length and tag are in the response's head. [`stamp`] and `hold` say what makes a version; [`File::hold_still`] protects what
+//!   the kernel sends by itself. A file that is still being fetched has rules of its own ([`arriving`]).
 //! - No path leaves the root of its folder (`openat2`, `RESOLVE_BENEATH`).
 
 pub mod arriving;

@@ -1,31 +1,31 @@
 //! The page-cache misses of one response, each recorded in the heat table once.
 //!
-//! Recording a miss heats its blocks, and a response may read the same part several times: TCP took only a part of a window and what was read ahead
-//! was dropped, a stalled viewer's buffer was taken away, a packet was lost. If each of these counted, a film that is watched once would seem to be
-//! requested again: it would be read through the page cache and would evict what many viewers ask for.
+//! Recording a miss heats its blocks, and a response may read the same part several times: TCP took only part of a window and the rest was dropped, a
+//! stalled viewer's buffer was taken away, a packet was lost. If each of these counted, a film watched once would look popular: it would be read
+//! through the page cache and would evict what many viewers request.
 //!
-//! Such a part comes from the disk each time. Recording every miss has the page cache stand in for buffers: with 200 slow viewers of a library four
-//! times as large as memory, the user-space route then read 190 MB from disk instead of 300 MB. But all of a film that one viewer watched stayed in
-//! the page cache. So the server keeps what was read ahead while buffers are plentiful, and reads again when they are not.
+//! Such a part comes from the disk each time. If every miss counted, the page cache would stand in for buffers: with 200 slow viewers of a library
+//! four times as large as memory, the user-space route then read 190 MB from disk instead of 300 MB. But all of a film that one viewer watched stayed
+//! in the page cache. So the server keeps what was read ahead while buffers are plentiful, and reads again when they are not.
 
 use crate::file::File;
 use crate::read::{Reader, Way};
 use std::ops::Range;
 
-/// The largest read-ahead of the kernel (`read_ahead_kb`) that is allowed for: the default is 128 KiB, and some clouds set 8 MiB.
-/// `fullbore doctor` names larger ones.
+/// The largest read-ahead of the kernel (`read_ahead_kb`) that we allow for: the default is 128 KiB, and some clouds set 8 MiB. `fullbore doctor`
+/// warns about larger ones.
 pub const KERNEL_READ_AHEAD_BYTES_MAX: u64 = 8 << 20;
 
-/// How far beyond that to look, so that one look is enough for several windows.
+/// How far beyond that to look, so that one check covers several windows.
 const LOOK_AHEAD_BYTES: u64 = 1 << 20;
 
-/// What one response has missed so far.
+/// The misses of one response so far.
 #[derive(Debug)]
 pub struct Misses {
     /// The part whose misses are recorded.
     range: Range<u64>,
     way: Way,
-    /// Here, what is in the page cache is far from a hole.
+    /// In this range, what is in the page cache is far from a hole.
     far: Range<u64>,
 }
 
@@ -36,8 +36,7 @@ impl Default for Misses {
 }
 
 impl Misses {
-    /// Records what part of `range` was not recorded before, and returns how to read it. If nothing is new, returns the
-    /// way chosen last.
+    /// Records the part of `range` that was not recorded before, and returns how to read it. If nothing is new, returns the way chosen last.
     pub fn record(&mut self, reader: &Reader, file: &File, range: &Range<u64>) -> Way {
         if !self.goes_on(range) || self.range.is_empty() {
             self.range = range.start..range.start;
@@ -50,7 +49,7 @@ impl Misses {
         self.way
     }
 
-    /// Passes over `range`, which is no miss, so that what follows it is recorded as a continuation.
+    /// Skips `range`, which is no miss, so that what follows it is recorded as a continuation.
     pub(crate) fn pass(&mut self, range: &Range<u64>) {
         if self.goes_on(range) {
             self.range.end = self.range.end.max(range.end);
@@ -61,14 +60,14 @@ impl Misses {
         self.range.start <= range.start && range.start <= self.range.end
     }
 
-    /// Whether `range`, which is in the page cache, can be read from there without the kernel bringing what follows.
+    /// Returns true if `range`, which is in the page cache, can be read from there without making the kernel read ahead.
     ///
-    /// Where a program has read the beginning of a film, the kernel has left a mark near the end of what it read ahead. A read of the marked page,
-    /// with whatever advice, makes it read further ahead and leave the next mark there. One pass would follow these marks through the whole film,
-    /// and all of it would stay in the page cache. A mark does nothing if the file is cached for as far as the kernel would read ahead. So one page
-    /// that far away is looked up: if it is not there, the caller decides by heat, as for what is not in the page cache.
+    /// When a program has read the beginning of a film, the kernel leaves a mark near the end of what it read ahead. A read of the marked page, with
+    /// whatever advice, makes the kernel read further ahead and leave the next mark there. One pass would follow these marks through the whole film,
+    /// and all of it would stay in the page cache. A mark has no effect if the file is cached for as far as the kernel would read ahead. So this
+    /// checks one page that far away: if it is missing, the caller decides by heat, as for anything else that is not cached.
     pub(crate) fn is_far_from_a_hole(&mut self, file: &File, range: &Range<u64>) -> bool {
-        // Blocks that arrive are written and not read, so there are no marks among them; and what follows may not have arrived.
+        // Blocks that arrive are written and not read, so there are no marks among them, and the blocks that follow may not have arrived.
         let is_known = self.far.start <= range.start && range.end <= self.far.end;
         if is_known || file.is_arriving() {
             return true;

@@ -1,4 +1,4 @@
-//! Reads a window of a file into memory, in the way that suits it.
+//! Reads a window of a file into memory, in the mode that suits it.
 
 use crate::error::ReadError;
 use crate::file::File;
@@ -31,20 +31,20 @@ pub enum Way {
     Direct,
 }
 
-/// How the way is chosen.
+/// How the read mode is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// What is in the page cache is read from there. The rest is chosen by heat: `cached` if it was requested lately,
-    /// so that the next viewer finds it, else `direct`.
+    /// Reads from the page cache what is in it. Heat decides the rest: `cached` if it was requested recently, so that the next viewer finds it, else
+    /// `direct`.
     #[default]
     Auto,
-    /// By heat alone: what was not requested lately is read past the page cache even if it is in it.
+    /// By heat alone: reads directly what was not requested recently, even if it is in the page cache.
     Heat,
-    /// Always this way, or the next best one that the filesystem supports, in the order `once`, `direct`, `cached`.
+    /// Always this mode, or the next best one that the filesystem supports, in the order `once`, `direct`, `cached`.
     Always(Way),
 }
 
-/// Bytes read since the start, by way.
+/// Bytes read since the start, by mode.
 #[derive(Default, Debug)]
 pub struct ReadStats {
     /// Bytes that were in the page cache.
@@ -57,15 +57,15 @@ pub struct ReadStats {
     pub direct_bytes: Cell<u64>,
     /// Bytes taken from a hot set.
     pub hot_bytes: Cell<u64>,
-    /// How often a filesystem refused a way, so that the next best was taken.
+    /// How many times a filesystem refused a mode, so that the next best was used.
     pub refused: Cell<u64>,
-    /// Windows that came from disk, or could not be read, and how long that took, together.
+    /// Windows that came from disk or could not be read.
     pub disk_reads: Cell<u64>,
-    /// As above.
+    /// The time that these reads took in total, in microseconds.
     pub disk_read_micros: Cell<u64>,
 }
 
-/// What bytes are read into: buffers, and the hot set in the same memory.
+/// Memory to read into: buffers, and the hot set in the same memory.
 struct Bank {
     pool: Pool,
     hot_set: Option<Rc<LocalHotSet>>,
@@ -75,13 +75,13 @@ struct Bank {
 pub struct Reader {
     /// The worker's own bank, then those on other NUMA nodes, if any.
     banks: Vec<Bank>,
-    /// Disks whose files use one of the others, by device number.
+    /// Disks whose files use one of the other banks, by device number.
     banks_of_disks: Vec<(u64, usize)>,
     policy: Policy,
     heat: Heat,
     /// Devices whose filesystem refused `RWF_DONTCACHE`.
     no_once: RefCell<HashSet<u64>>,
-    /// Bytes read, by way.
+    /// Bytes read, by mode.
     pub stats: ReadStats,
 }
 
@@ -89,7 +89,7 @@ pub struct Reader {
 pub struct Plain {
     memory: Memory,
     range: Range<usize>,
-    /// Bytes behind `range` that were read, too.
+    /// Bytes after `range` that were read too.
     behind: usize,
     from_disk: bool,
     from_elsewhere: bool,
@@ -113,18 +113,18 @@ impl Window {
 }
 
 impl Plain {
-    /// Whether the read had to wait for the disk. If so, it is worth asking for what comes next.
+    /// Returns true if the read had to wait for the disk. If so, it is worth requesting what comes next.
     pub fn is_from_disk(&self) -> bool {
         self.from_disk
     }
 
-    /// Whether the bytes came from the node of the file's disk: from the disk, or from a hot set on that node if it is another than the
-    /// worker's. Otherwise they were in memory of this worker's node, or in the page cache, of which nobody says where it is.
+    /// Returns true if the bytes came from the node of the file's disk: from the disk, or from a hot set on that node if it differs from the
+    /// worker's. Otherwise they were in memory of this worker's node, or in the page cache, and the kernel does not report on which node a page lies.
     pub fn is_from_disks_node(&self) -> bool {
         self.from_disk || self.from_elsewhere
     }
 
-    /// The buffer that has it; none if it is in the hot set.
+    /// The buffer that holds it; none if it is in the hot set.
     pub fn buffer(&self) -> Option<&Rc<Buffer>> {
         match &self.memory {
             Memory::Buffer(buffer) => Some(buffer),
@@ -132,7 +132,7 @@ impl Plain {
         }
     }
 
-    /// The first `bytes` of it, if there are more. It keeps the others, for [`Self::after`].
+    /// Only the first `bytes`, if there are more. The rest is kept for [`Self::after`].
     pub fn limited(mut self, bytes: usize) -> Self {
         let others = self.len().saturating_sub(bytes);
         self.range.end -= others;
@@ -140,7 +140,7 @@ impl Plain {
         self
     }
 
-    /// The same without the first `bytes`, and with all that [`Self::limited`] left out.
+    /// Without the first `bytes`, and with everything that [`Self::limited`] left out.
     ///
     /// # Panics
     /// If there are fewer.
@@ -178,14 +178,14 @@ impl Reader {
         Self { banks, banks_of_disks, policy, heat, no_once, stats }
     }
 
-    /// Reads from `hot_set` first, and notes requests there, so that it fills with popular parts of films.
+    /// Reads from `hot_set` first, and counts requests there, so that it fills with popular parts of films.
     pub fn with_hot_set(mut self, hot_set: Option<Rc<LocalHotSet>>) -> Self {
         self.banks[0].hot_set = hot_set;
         self
     }
 
-    /// Uses `pool` and `hot_set`, which are on the NUMA node of these disks, for files on them. Disks are given by device number (`st_dev`).
-    /// What goes through the page cache is an exception: the kernel puts that on the worker's node, and so does the reader.
+    /// Uses `pool` and `hot_set`, which are on the NUMA node of these disks, for files on them. Disks are given by device number (`st_dev`). Reads
+    /// through the page cache are an exception: the kernel puts the cache on the worker's node, and so does the reader.
     ///
     /// # Panics
     /// If the buffers of `pool` have another size than the worker's.
@@ -220,7 +220,7 @@ impl Reader {
     /// As [`LocalHotSet::for_kernel`], for a part of `file`.
     ///
     /// # Panics
-    /// If `part` is not of the hot set for `file`.
+    /// If `part` is not from the hot set for `file`.
     pub fn for_kernel<'a>(
         &self,
         file: &File,
@@ -229,8 +229,8 @@ impl Reader {
         self.bank(file).hot_set.as_ref()?.for_kernel(part)
     }
 
-    /// Notes that a response sends `range` of a file: the hot set learns from it which parts are popular. A response counts for the blocks
-    /// ([`crate::hot::BLOCK_BYTES`]) whose first byte it sends. So a viewer who goes through a film counts once for each, in whatever ranges.
+    /// Counts a request for `range` of a file, from which the hot set learns which parts are popular. A response counts for the blocks
+    /// ([`crate::hot::BLOCK_BYTES`]) whose first byte it sends. So a viewer who plays through a film counts once for each, in whatever ranges.
     pub fn note_request(&self, file: &Rc<File>, range: &Range<u64>) {
         let Some(hot_set) = &self.bank(file).hot_set else { return };
         let first = range.start.next_multiple_of(BLOCK_BYTES);
@@ -239,7 +239,7 @@ impl Reader {
         }
     }
 
-    /// The beginning of `range`, if the hot set has it: as much as lies in one block.
+    /// The beginning of `range`, if the hot set has it, up to the end of its block.
     ///
     /// # Errors
     /// If the file has changed since it was opened.
@@ -255,13 +255,13 @@ impl Reader {
         count(&self.stats.hot_bytes, bytes);
     }
 
-    /// Whether the hot set has the byte at `offset`.
+    /// Returns true if the hot set has the byte at `offset`.
     pub fn is_hot(&self, file: &File, offset: u64) -> bool {
         let hot_set = self.bank(file).hot_set.as_ref();
         hot_set.is_some_and(|set| matches!(set.find(file, &(offset..offset + 1)), Hot::Part(_)))
     }
 
-    /// The longest window: a buffer, less what a direct read needs to begin and end on whole blocks.
+    /// The longest window: a buffer, less the bytes that a direct read needs to begin and end on whole blocks.
     pub fn window_bytes_max(&self) -> usize {
         self.pool().buffer_bytes() - 2 * DIRECT_ALIGNMENT
     }
@@ -276,12 +276,12 @@ impl Reader {
         self.banks.iter().map(|bank| &bank.pool)
     }
 
-    /// Whether buffers of any pool [are scarce](Pool::is_scarce).
+    /// Returns true if buffers of any pool [are scarce](Pool::is_scarce).
     pub fn is_scarce(&self) -> bool {
         self.pools().any(Pool::is_scarce)
     }
 
-    /// Whether buffers [are scarce](Pool::is_scarce_for) for a read of `file` that waits for its disk, in whichever way.
+    /// Returns true if buffers [are scarce](Pool::is_scarce_for) for a read of `file` that waits for its disk, in any mode.
     pub fn is_scarce_for(&self, file: &File) -> bool {
         let disk = file.stamp().device;
         let is_scarce = |bank: &Bank| bank.pool.is_scarce_for(disk);
@@ -289,13 +289,13 @@ impl Reader {
         is_scarce(bank) || (!std::ptr::eq(bank, &self.banks[0]) && is_scarce(&self.banks[0]))
     }
 
-    /// Whether most buffers for a read of `file` are free, so that holding some for a while does not make them scarce.
+    /// Returns true if most buffers for a read of `file` are free, so that holding some for a while does not make them scarce.
     pub fn has_plenty_for(&self, file: &File) -> bool {
         let pool = &self.bank(file).pool;
         pool.free() * 2 > pool.count()
     }
 
-    /// Reads the whole of `range`, in the way that suits it.
+    /// Reads the whole of `range`, in the mode that suits it.
     ///
     /// # Errors
     /// If the file has changed since it was opened, or the disk fails. No byte is handed out then.
@@ -306,7 +306,7 @@ impl Reader {
         self.read_for(&RefCell::default(), file, range).await
     }
 
-    /// As [`Self::read`], for the response that has these `misses`: a part that it has missed before is not recorded again.
+    /// As [`Self::read`], for the response with these `misses`: a part that it has missed before is not recorded again.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -327,7 +327,7 @@ impl Reader {
         self.read_by(file, range, Some(way)).await
     }
 
-    /// As [`Self::read`], but past the hot set, where the caller has looked already ([`Self::hot_part`]), and in the way that was chosen before
+    /// As [`Self::read`], but skips the hot set, because the caller has looked there already ([`Self::hot_part`]), and uses the mode chosen before
     /// ([`Self::way`]), if one was.
     ///
     /// # Errors
@@ -373,7 +373,7 @@ impl Reader {
         file.arrive(&range, range.end).await?;
         let way = way.unwrap_or_else(|| self.way(file, &range, &mut Misses::default()));
         if way == Way::Cached && !matches!(self.policy, Policy::Always(_)) {
-            // The kernel would bring more than is worth memory, and the next windows would seem to have been there.
+            // The kernel would read more than is worth memory, and the next windows would look cached.
             file.no_kernel_read_ahead();
         }
         let (buffer, resident) = self.begin(file, way, range.start, bytes, ahead).await;
@@ -397,7 +397,7 @@ impl Reader {
         Ok(Plain { memory, range, behind: 0, from_disk, from_elsewhere: false })
     }
 
-    /// All of `range`, if the hot set has it. A range that lies in two blocks is copied together in a buffer.
+    /// All of `range`, if the hot set has it. A range that spans blocks is copied together in a buffer.
     async fn read_hot(&self, file: &File, range: &Range<u64>) -> Result<Option<Plain>, ReadError> {
         let Some(hot_set) = &self.bank(file).hot_set else { return Ok(None) };
         let bytes = (range.end - range.start) as usize;
@@ -424,9 +424,8 @@ impl Reader {
         Ok(Some(plain))
     }
 
-    /// A buffer, and how many bytes of the window it already has, copied from the page cache. A read that has to wait
-    /// for the disk takes none of the buffers reserved for reads that do not wait. Otherwise viewers of a slow disk
-    /// would stop the viewers of what is in memory.
+    /// A buffer, and how many bytes of the window it already holds, copied from the page cache. A read that has to wait for the disk takes none of
+    /// the buffers reserved for reads that do not wait. Otherwise viewers of a slow disk would stop the viewers of what is in memory.
     async fn begin(
         &self,
         file: &File,
@@ -442,7 +441,7 @@ impl Reader {
                 return (buffer, resident);
             }
         }
-        // The kernel puts the page cache on the node of the thread that reads. From there, a buffer at the disk would be a detour.
+        // The kernel puts the page cache on the node of the reading thread. From there, a buffer on the disk's node would be a detour.
         let pool = match way {
             Way::Cached | Way::Once => self.pool(),
             Way::Direct => &self.bank(file).pool,
@@ -475,28 +474,29 @@ impl Reader {
         read
     }
 
-    /// Counts a window that came from disk, or did not, after `took`.
+    /// Counts a window that was read from disk, or failed to be, after `took`.
     pub fn count_disk_read(&self, took: Duration) {
         count(&self.stats.disk_reads, 1);
         count(&self.stats.disk_read_micros, took.as_micros() as usize);
     }
 
-    /// How to read `range` for the response that has these `misses`. What is in the page cache is read from there, and so is what was requested
-    /// lately; the rest is read past it. Where the kernel does not report what is cached, heat alone decides: a read that does not wait would make
-    /// the kernel read ahead, and the same bytes would then be read again past the cache.
+    /// The mode in which to read `range` for the response with these `misses`: through the page cache if it is cached or was requested recently, else
+    /// directly. Where the kernel does not report what is cached, heat alone decides: a read that does not wait would make the kernel read ahead, and
+    /// the same bytes would then be read again directly.
     pub fn way(&self, file: &File, range: &Range<u64>, misses: &mut Misses) -> Way {
         match self.policy {
+            // Near a hole, a cached read would set off the kernel's own read-ahead, so such a range counts as a miss.
             Policy::Auto if file.is_there(range) && misses.is_far_from_a_hole(file, range) => {
                 misses.pass(range);
                 Way::Cached
             }
-            // Once the block is filled, its bytes are dropped from the page cache in any case.
+            // Once the block is filled, its bytes are dropped from the page cache in any case, so caching them here would be wasted.
             Policy::Auto if self.is_being_filled(file, range) => Way::Direct,
             _ => misses.record(self, file, range),
         }
     }
 
-    /// Whether `range`, which is in the page cache, is sent from there to the response that has these `misses`.
+    /// Returns true if `range`, which is in the page cache, is sent from there to the response with these `misses`.
     pub fn sends_resident(&self, file: &File, range: &Range<u64>, misses: &mut Misses) -> bool {
         self.policy != Policy::Auto
             || misses.is_far_from_a_hole(file, range)
@@ -508,7 +508,7 @@ impl Reader {
         hot_set.is_some_and(|hot_set| matches!(hot_set.find(file, range), Hot::Filling))
     }
 
-    /// Records that a window is not in the page cache, and returns how to read it: by heat, if the policy says so. It heats the window's blocks, so
+    /// Records that a window is not in the page cache, and returns how to read it: by heat, if the policy says so. This heats the window's blocks, so
     /// [`Misses`] calls it once for each part of a response.
     pub(crate) fn record_miss(&self, file: &File, range: &Range<u64>) -> Way {
         let stamp = file.stamp();
@@ -523,7 +523,7 @@ impl Reader {
         }
     }
 
-    /// Whether what is in the page cache is read from there. A policy may want it read past the cache.
+    /// Returns true if bytes in the page cache are read from there. Other policies may read them directly.
     pub fn takes_resident(&self) -> bool {
         matches!(self.policy, Policy::Auto | Policy::Always(Way::Cached))
     }
@@ -590,8 +590,7 @@ impl Reader {
                 window.range = lead..lead + bytes;
                 Ok(window)
             }
-            // Shorter than the window, or an alignment that this filesystem refuses: the other way completes it or
-            // reports the error.
+            // Shorter than the window, or an alignment that this filesystem refuses: the buffered read completes it or reports the error.
             Ok(_) | Err(_) => {
                 count(&self.stats.refused, 1);
                 self.read_cached(file, window, start, 0).await
@@ -600,7 +599,7 @@ impl Reader {
     }
 }
 
-/// Reads through the page cache until the window is complete. An error returns the buffer with it.
+/// Reads through the page cache until the window is complete. An error returns the window with it.
 async fn fill(
     fd: &Fd,
     mut window: Window,
@@ -624,10 +623,10 @@ async fn fill(
     Ok(window)
 }
 
-/// Copies what is in the page cache, without waiting. A plain call instead of a ring operation, so that the bytes are
-/// sealed and sent while they are still in the first-level caches.
+/// Copies what is in the page cache, without waiting. A plain call instead of a ring operation, so that the bytes are sealed and sent while they are
+/// still in the first-level caches.
 ///
-/// Returns the count of bytes: 0 if the first is not there, or cannot be read. The waiting read will report why.
+/// Returns how many bytes were copied: 0 if the first is not cached, or cannot be read. The waiting read will report why.
 fn read_resident(file: &File, memory: &mut [u8], offset: u64) -> usize {
     let mut parts = [IoSliceMut::new(memory)];
     rustix::io::preadv2(file.fd().borrowed(), &mut parts, offset, ReadWriteFlags::NOWAIT)

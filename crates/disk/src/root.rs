@@ -1,21 +1,21 @@
-//! The root of one folder, and whether its disk still lets files be opened.
+//! The root of one folder, and a check whether its disk still lets files be opened.
 
 use reactor::Fd;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Each open that waits for a disk takes one of the threads that the kernel gives a ring, of which there are 512 by
-/// default. When all wait for a disk that hangs, no file of any folder can be opened. So a folder gets this many.
+/// How many opens of one folder may wait for its disk before the disk can count as hanging. Each takes one of the threads that the kernel gives a
+/// ring, of which there are 512 by default. When all of them wait for a disk that hangs, no file of any folder can be opened.
 const WAITING_MAX: usize = 64;
 
-/// So many opens at once are no sign of a disk that hangs: many viewers may ask in the same moment. They are one if
-/// they stay that many for this long. A healthy disk has opened them by then.
+/// How long that many opens must have been waiting before the disk counts as hanging. A burst of viewers may cause as many for a moment, and a
+/// healthy disk opens them in less time than this.
 const HANGS_AFTER: Duration = Duration::from_secs(1);
 
 /// The root of a folder.
 pub(crate) struct Root {
     fd: Fd,
-    /// Since when the most opens have been waiting.
+    /// Since when the maximum number of opens has been waiting.
     full_since: Cell<Option<Instant>>,
 }
 
@@ -28,8 +28,8 @@ impl Root {
         &self.fd
     }
 
-    /// Whether the disk hangs, so that nothing more should be opened. Ask before each open: only so it notices that
-    /// the number of opens falls and rises again.
+    /// Returns true if the disk hangs, so that nothing more should be opened. Call it before each open: only then does it notice that the number of
+    /// opens falls and rises again.
     pub(crate) fn hangs(&self, now: Instant) -> bool {
         // Each open in the kernel refers to the root, also after its viewer has left.
         let waiting = self.fd.users() - 1;
@@ -57,7 +57,7 @@ mod tests {
         let mut waiting: Vec<_> = (1..WAITING_MAX).map(|_| root.fd().clone()).collect();
         assert!(!root.hangs(start) && !root.hangs(start + long));
         waiting.push(root.fd().clone());
-        // A burst.
+        // A burst of opens.
         assert!(!root.hangs(start + long) && !root.hangs(start + long + HANGS_AFTER));
         assert!(root.hangs(start + 2 * long));
         // One open ends, and a new burst begins.

@@ -1,13 +1,11 @@
-//! Which parts of files were seen complete in the page cache, and not requested from the disk since.
+//! Parts of files that were seen complete in the page cache, and not requested from the disk since.
 //!
-//! There are two ways to ask whether bytes are cached. Asking page by page (`mincore`) costs an eighth of serving them.
-//! Counting pages (`cachestat`) costs almost nothing, but counts pages that are still on their way from the disk, and
-//! the kernel would wait for those. So a part is asked for page by page once, and from then on its pages are counted,
-//! until this process has the disk bring some of it again. All workers share one table, because one may request what
-//! another is about to send.
+//! There are two ways to ask whether bytes are cached. Asking page by page (`mincore`) costs an eighth of serving them. Counting pages (`cachestat`)
+//! costs almost nothing, but includes pages that are still being read from the disk, and a send would wait for those. So a part is checked page by
+//! page once, and from then on its pages are counted, until this process requests some of it from the disk again. All workers share one table,
+//! because one may request what another is about to send.
 //!
-//! One case goes unnoticed: the pages were evicted since, and another process is just reading them. Then the worker
-//! waits for that one read.
+//! One case goes unnoticed: the pages were evicted since, and another process is just reading them. Then the worker waits for that one read.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,15 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The unit that is remembered.
 const BLOCK_BYTES: u64 = 256 << 10;
 
-/// Remembered blocks, 256 GiB together. Unused pages of the table take no memory.
+/// Remembered blocks: 256 GiB of files. Unused pages of the table take no memory.
 const SLOTS: usize = 1 << 20;
 
-/// Zero means empty. Neighbouring blocks are neighbours in the table, so that looking up a window touches one or two
-/// cache lines.
+/// Zero means empty. Neighbouring blocks are neighbours in the table, so that looking up a window touches one or two cache lines.
 static SEEN: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 
-/// Whether all of `range` of the file with this `identity` was seen. Call it after counting the pages: a worker that
-/// asks the disk for some of them calls [`forget`] first.
+/// Returns true if all of `range` of the file with this `identity` was seen. Call it after counting the pages: a worker that requests some of them
+/// from the disk calls [`forget`] first.
 pub(crate) fn was_seen(identity: u64, range: &Range<u64>) -> bool {
     blocks(range).all(|block| slot(identity, block).load(Relaxed) == tag(identity, block))
 }
@@ -33,7 +30,7 @@ pub(crate) fn note(identity: u64, range: &Range<u64>) {
     blocks(range).for_each(|block| slot(identity, block).store(tag(identity, block), Relaxed));
 }
 
-/// Call this before asking the disk for any of `range`.
+/// Call this before requesting any of `range` from the disk.
 pub(crate) fn forget(identity: u64, range: &Range<u64>) {
     for block in blocks(range) {
         let slot = slot(identity, block);

@@ -1,16 +1,15 @@
-//! What tells one version of a file from another.
+//! Stamps, which distinguish one version of a file from another.
 //!
-//! The modification time is not enough: a writer may set it back afterwards (`rsync --inplace --times`, `touch -r`).
-//! The change time (`ctime`) cannot be set, and changes with every write. It also changes with a new mode, owner, name
-//! or link, which change no byte; `hold` deals with those.
+//! The modification time is not enough: a writer may set it back afterwards (`rsync --inplace --times`, `touch -r`). The change time (`ctime`) cannot
+//! be set, and changes with every write. It also changes with a new mode, owner, name or link, which change no byte; `hold` handles those.
 //!
-//! No time shows stores through a shared mapping whose pages already wait to be written out.
+//! Neither time shows stores through a shared mapping whose pages already wait to be written out.
 
 use rustix::fs::{CWD, FileType, Stat};
 use std::io;
 use std::path::Path;
 
-/// What tells one version of a file from another.
+/// Distinguishes one version of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// The filesystem's device number.
@@ -30,10 +29,10 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of the regular file at `path`, which is not followed if it is a symbolic link.
+    /// The stamp of the regular file at `path`. Does not follow a symbolic link.
     ///
     /// # Errors
-    /// What the kernel says, or that it is not a regular file.
+    /// The kernel's error, or an error for anything except a regular file.
     pub fn of_path(path: &Path) -> io::Result<Self> {
         let stat = rustix::fs::statat(CWD, path, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
         match FileType::from_raw_mode(stat.st_mode) {
@@ -60,7 +59,7 @@ impl Stamp {
         (self.modified_seconds, self.modified_nanoseconds)
     }
 
-    /// Whether it differs from `other` in times only.
+    /// Returns true if it differs from `other` in times only.
     pub(crate) fn differs_in_times_only(&self, other: &Self) -> bool {
         (self.device, self.inode, self.size) == (other.device, other.inode, other.size)
     }

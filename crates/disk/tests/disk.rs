@@ -28,7 +28,7 @@ fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-/// A file that was just written and is not in the page cache, so that every way has to go to the disk.
+/// A file that was just written and is not in the page cache, so that a read in any mode has to go to the disk.
 fn cold_file(folder: &Path, bytes: &[u8]) -> File {
     let path = folder.join("film.mp4");
     fs::write(&path, bytes).unwrap();
@@ -76,7 +76,7 @@ fn what_was_asked_for_lately_is_cached_and_what_was_not_is_read_past_the_cache()
         let stats = &reader.stats;
         let (cached, resident) = (stats.cached_bytes.get(), stats.resident_bytes.get());
         assert_eq!(stats.direct_bytes.get(), 65_536, "only the first one is past the cache");
-        // The second one brings it into the cache. It counts as resident if the kernel's read-ahead has it there at once.
+        // The second one reads it into the cache. It counts as resident if the kernel's read-ahead has it there at once.
         assert_eq!((cached % 65_536, cached + resident), (0, 131_072));
         assert!(resident >= 65_536, "the third one is out of the cache");
     });
@@ -267,7 +267,7 @@ fn what_was_brought_is_in_the_page_cache_and_comes_out_of_a_budget() {
             let range = start..start + 200_000;
             assert!(bringing.bring(&file, range.clone(), 1 << 20, true).await.unwrap());
             assert_eq!(file.first_missing(range), Some(start + 200_000));
-            // What follows takes a share as well, unless the kernel has read it ahead by itself.
+            // The next window takes a share as well, unless the kernel has read it ahead by itself.
             assert!(budget.left_bytes() <= 400_000, "{}", budget.left_bytes());
             bringing.sent_to(start + 200_000);
         }
@@ -313,7 +313,7 @@ fn what_the_disk_works_on_for_a_viewer_who_has_left_stays_in_the_budget() {
         for _ in 0..2 {
             let mut bringing = Bringing::new(budget.clone());
             let left_before = budget.left_bytes();
-            // Polled once, it has asked the disk; then its viewer leaves.
+            // Polled once, so the disk has the request; then the viewer leaves.
             let asking = bringing.bring(&file, 0..100_000, 1 << 20, true);
             let _ = reactor::timeout_at(std::time::Instant::now(), asking).await;
             drop(bringing);
@@ -359,7 +359,7 @@ fn what_was_asked_for_in_larger_steps_is_remembered_when_smaller_ones_follow() {
         assert_eq!(bringing.unsent(200_000), 200_000..800_000);
         bringing.give_back();
         bringing.bring(&file, 250_000..260_000, 1 << 20, false).await.unwrap();
-        assert!(bringing.has_brought(&(700_000..800_000)), "the disk was asked for it before");
+        assert!(bringing.has_brought(&(700_000..800_000)), "it was requested from the disk before");
         assert_eq!(bringing.unsent(260_000), 260_000..800_000);
         let page_end = 800_000_u64.next_multiple_of(rustix::param::page_size() as u64);
         assert!(bringing.has_brought(&(700_000..page_end)), "the kernel brings whole pages");
@@ -391,7 +391,7 @@ fn of_a_film_in_memory_only_what_was_evicted_is_asked_for() {
         let budget = Budget::new(1 << 20);
         let mut bringing = Bringing::new(budget.clone());
         assert!(bringing.bring(&file, 0..131_072, 1 << 20, true).await.unwrap());
-        assert_eq!(budget.left_bytes(), (1 << 20) - 131_072, "nothing else was asked for");
+        assert_eq!(budget.left_bytes(), (1 << 20) - 131_072, "nothing else was requested");
         assert!(bringing.has_brought(&(0..131_072)));
         assert!(!bringing.has_brought(&(131_072..262_144)), "it was there");
         assert!(bringing.has_asked_for(&(131_072..524_288)), "the viewer is kept ahead of");
@@ -404,7 +404,7 @@ fn a_disk_that_hangs_leaves_some_of_a_budget_for_other_disks() {
     let budget = Budget::new(100);
     let hung: Vec<_> = std::iter::from_fn(|| budget.take_for(1, 5)).collect();
     assert_eq!(hung.len(), 15, "three quarters");
-    let other = budget.take_for(2, 25).expect("a disk that has none may have what is left");
+    let other = budget.take_for(2, 25).expect("a disk without a share may take what is left");
     assert!(budget.take_for(2, 1).is_none() && budget.take_for(3, 1).is_none());
     drop(other);
     drop(hung);
@@ -458,7 +458,7 @@ fn a_viewer_who_needs_the_same_bytes_again_does_not_count_as_another_one() {
         let file = cold_file(folder.path(), &content(1 << 20));
         let reader = reader(Policy::Heat);
         let mut first = Misses::default();
-        // Windows of which only a part was taken, some read ahead and dropped, and one whose buffer was taken away.
+        // Windows: only a part of one was taken, some were read ahead and dropped, and one lost its buffer.
         for (start, end) in [(0, 65_536), (20_000, 131_072), (131_072, 524_288), (131_072, 262_144)]
         {
             let way = first.record(&reader, &file, &(start..end));
@@ -469,8 +469,8 @@ fn a_viewer_who_needs_the_same_bytes_again_does_not_count_as_another_one() {
         assert_eq!(
             second.record(&reader, &file, &(524_288..1 << 20)),
             Way::Direct,
-            "nobody was here"
+            "this part was never read"
         );
-        assert_eq!(second.record(&reader, &file, &(0..65_536)), Way::Direct, "as it was said last");
+        assert_eq!(second.record(&reader, &file, &(0..65_536)), Way::Direct, "the last mode");
     });
 }

@@ -1,4 +1,4 @@
-//! A library of several folders: each name belongs to one of them, whole.
+//! A library of several folders: each name belongs entirely to one of them.
 
 use fullbore_disk::{Files, Names, OpenError};
 use reactor::{Reactor, RingOptions};

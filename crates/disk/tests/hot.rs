@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A little longer than a file must have been left alone before the hot set admits its blocks.
+/// A little longer than a file must have been unchanged before the hot set admits its blocks.
 const SETTLED_AFTER: Duration = Duration::from_millis(4100);
 
 const WINDOW: u64 = 512 << 10;
@@ -83,7 +83,7 @@ async fn at_rest(reader: &Reader) {
     }
 }
 
-/// Waits until this worker fills no block. Then `bytes` of the set must be in use, and it must have read at least as many into it.
+/// Waits until this worker fills no block. Then `bytes` of the set must be in use, and at least that many read into it.
 async fn filled(reader: &Reader, bytes: u64) {
     at_rest(reader).await;
     let hot_set = reader.hot_set().unwrap();
@@ -92,7 +92,7 @@ async fn filled(reader: &Reader, bytes: u64) {
     assert!(read >= bytes, "{read} bytes were read");
 }
 
-/// Requests a film's blocks in turn, as a response does, `times` times. Waits after each until it is filled, if it is admitted.
+/// Requests a film's blocks in turn, as a response does, `times` times. After each request waits until the block is filled, if it is admitted.
 async fn ask_for(reader: &Reader, file: &Rc<File>, times: usize) {
     for _ in 0..times {
         for start in (0..file.size()).step_by(BLOCK_BYTES as usize) {
@@ -197,7 +197,7 @@ fn a_window_may_lie_in_three_blocks() {
         filled(&reader, 3 * BLOCK_BYTES).await;
         assert!(*reader.read(&file, range.clone()).await.unwrap() == *expected);
         assert_eq!(reader.stats.direct_bytes.get(), 0);
-        // With the last one gone, all of it is read.
+        // Once the last block is evicted, the whole range is read.
         while reader.is_hot(&file, range.end - 1) {
             assert_eq!(set.give_back_block(), BLOCK_BYTES);
         }
@@ -234,7 +234,7 @@ fn bytes_of_a_changed_file_are_never_taken() {
         fs::write(library.path(0), &newer).unwrap();
         assert_eq!(reader.hot_part(&file, &(0..100)).err(), Some(ReadError::Changed));
         assert_eq!(reader.read(&file, 0..100).await.err(), Some(ReadError::Changed));
-        // Opening the file again gives the new version, and the hot set has no bytes of that.
+        // Opening the file again gives the new version, and the hot set has no bytes of that version.
         let file = library.open(0);
         assert!(reader.hot_part(&file, &(0..100)).unwrap().is_none());
         assert!(*reader.read(&file, 0..100).await.unwrap() == newer[..100]);
@@ -330,7 +330,7 @@ fn a_pinned_block_is_the_last_to_be_given_back_and_comes_back_when_the_set_may_g
         assert!(part.bytes() == &library.films[1][end.start as usize..], "the end of a film, too");
         drop(part);
         assert_eq!(set.give_back_block(), BLOCK_BYTES);
-        assert!(!reader.is_hot(&viewed, 0), "what viewers asked for goes first");
+        assert!(!reader.is_hot(&viewed, 0), "blocks that viewers requested are evicted first");
         assert!(starts.iter().all(|start| set.want(&pinned.stamp(), *start)));
         set.let_grow(0);
         assert_eq!(set.give_back_block(), BLOCK_BYTES);

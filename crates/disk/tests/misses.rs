@@ -1,4 +1,4 @@
-//! What one response reads counts once, and is read from the page cache only where the kernel does not follow.
+//! A response's reads of one part count once, and go through the page cache only where the kernel does not read ahead after them.
 
 use fullbore_disk::{File, Heat, Misses, Policy, Reader, Way};
 use reactor::residency::cached_pages;
@@ -30,7 +30,7 @@ fn reader() -> Reader {
     Reader::new(Pool::new(options).unwrap(), Policy::Auto, Heat::new(256 << 30))
 }
 
-/// A film of zeros, of which the page cache has what a program finds there that reads `begun` bytes of it.
+/// A film of zeros, cached as a program leaves it that reads `begun` bytes of it.
 struct Film {
     folder: TempDir,
 }
@@ -87,7 +87,7 @@ fn a_response_that_reads_everything_twice_leaves_nothing_and_a_second_one_is_cac
         assert!(film.cached_bytes() >= FILM_BYTES - MIB, "{}", film.cached_bytes());
         let direct = reader.stats.direct_bytes.get();
         pass(&reader, &file).await;
-        // The table of heat may have forgotten a block or two, in whose place others are.
+        // The heat table may have overwritten a block or two.
         let read = reader.stats.direct_bytes.get() - direct;
         assert!(read < MIB, "{read} bytes of the third one's are not in memory");
     });

@@ -1,4 +1,4 @@
-//! Which changes of a file make another version of it, and how a file is held still.
+//! Which changes make another version of a file, and how a read lease protects it.
 
 use fullbore_disk::{File, Files, ReadError};
 use reactor::{Reactor, RingOptions};
@@ -23,7 +23,7 @@ fn library() -> TempDir {
     folder
 }
 
-/// Whether files in `folder` can be held still; says so if not.
+/// Returns whether leases work in `folder`, and reports a skipped test if not.
 fn can_hold(folder: &Path) -> bool {
     let probe = folder.join("probe");
     fs::write(&probe, "x").unwrap();
@@ -41,7 +41,7 @@ fn let_the_clock_move() {
     std::thread::sleep(Duration::from_millis(20));
 }
 
-/// Writes other bytes over a file's, and puts its modification time back.
+/// Overwrites a file with other bytes, then restores its modification time.
 fn overwrite_and_set_back(film: &fs::File) {
     let modified = film.metadata().unwrap().modified().unwrap();
     film.write_all_at(&[2; 1000], 0).unwrap();
@@ -161,10 +161,10 @@ fn who_wants_to_write_waits_for_the_server_to_see_it_and_not_for_viewers() {
             while !film.is_recalled() {
                 std::thread::yield_now();
             }
-            assert!(!writer.is_finished(), "nobody writes to a file that is held still");
+            assert!(!writer.is_finished(), "no program writes while the lease is held");
             film.check_unchanged().unwrap();
             files.forget_recalled();
-            // The viewer still has it, and the writer continues.
+            // The viewer still has the file open, and the writer continues.
             writer.join().unwrap();
             assert_eq!(film.check_unchanged(), Err(ReadError::Recalled));
             assert!(!film.hold_still(), "for good");
@@ -190,10 +190,10 @@ fn a_writer_that_is_looked_for_in_passing_waits_until_it_is_seen() {
             overwrite_and_set_back(&OpenOptions::new().write(true).open(path).unwrap());
         });
         while !film.is_recalled_in_passing() {
-            assert!(!writer.is_finished(), "nobody writes before that");
+            assert!(!writer.is_finished(), "no program writes before that");
             reactor::sleep(Duration::from_millis(1)).await;
         }
-        assert!(!writer.is_finished(), "nobody writes before the lease is given back");
+        assert!(!writer.is_finished(), "no program writes before the lease is given back");
         files.forget_recalled();
         writer.join().unwrap();
         assert!(film.is_recalled_in_passing(), "for good");

@@ -1,9 +1,9 @@
 //! Recent requests for each block, counted in little memory.
 //!
-//! This is a count-min sketch (Cormode and Muthukrishnan, Journal of Algorithms 55(1), 2005). It halves all of its counts now and then, so
-//! that it forgets, like the admission filter of TinyLFU (Einziger, Friedman, Manes, ACM Transactions on Storage 13(4), 2017). A block's
-//! four counters lie in one cache line, so noting a request costs one line from memory. A count may be too high, because blocks share counters.
-//! It is too low only if two threads note requests in the same instant.
+//! This is a count-min sketch (Cormode and Muthukrishnan, Journal of Algorithms 55(1), 2005). From time to time it halves all of its counts, so that
+//! it forgets, like the admission filter of TinyLFU (Einziger, Friedman, Manes, ACM Transactions on Storage 13(4), 2017). A block's four counters lie
+//! in one cache line, so counting a request costs one line from memory. A count may be too high, because blocks share counters. It is too low only if
+//! two threads count requests in the same instant.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -11,12 +11,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 const LINE: usize = 64;
 const ROWS: usize = 4;
 
-/// Counters for each block that the set has room for. With 16, of which a block uses four, few blocks share all of theirs with more
-/// popular ones.
+/// Counters per block of the set's capacity. With 16, of which a block uses four, few blocks share all of theirs with more popular ones.
 const COUNTERS_PER_BLOCK: usize = 16;
 
-/// Requests noted before all counts are halved, for each block that the set has room for (TinyLFU's sample size). A halving also halves the
-/// number of requests noted.
+/// Requests before all counts are halved, per block of the set's capacity (TinyLFU's sample size). A halving also halves the number of requests.
 const SAMPLES_PER_BLOCK: usize = 10;
 
 /// Counts recent requests by block.
@@ -28,7 +26,7 @@ pub(crate) struct Demand {
 }
 
 impl Demand {
-    /// Makes a sketch for a set that has room for so many blocks.
+    /// Makes a sketch for a set with room for `blocks` blocks.
     pub(crate) fn new(blocks: usize) -> Self {
         let counters = (blocks.max(LINE) * COUNTERS_PER_BLOCK).next_power_of_two();
         Self {
@@ -39,14 +37,14 @@ impl Demand {
         }
     }
 
-    /// Notes a request for the block with this hash. Returns its recent requests, including this one.
+    /// Counts a request for the block with this hash. Returns its recent requests, including this one.
     pub(crate) fn note(&self, hash: u64) -> u8 {
         if self.noted.fetch_add(1, Relaxed) >= self.samples {
             self.halve();
         }
         let least = self.of(hash);
         for counter in self.counters_of(hash) {
-            // Conservative update: the lowest counters are the closest to this block's count, so only they are raised.
+            // Conservative update: the lowest counters are closest to this block's count, so only they are raised.
             if counter.load(Relaxed) == least && least < u8::MAX {
                 counter.store(least + 1, Relaxed);
             }
@@ -59,15 +57,15 @@ impl Demand {
         self.counters_of(hash).map(|counter| counter.load(Relaxed)).min().unwrap_or(0)
     }
 
-    /// Counts as many requests as can be counted for the block with this hash.
+    /// Sets the count of the block with this hash to the maximum.
     ///
-    /// Blocks that share all four of their counters with such blocks count as popular too. If these are half of the blocks that the set has
-    /// room for, that is about one block in a thousand.
+    /// Blocks that share all four of their counters with such blocks count as popular too. If half of the set's blocks are raised, that is about one
+    /// block in a thousand.
     pub(crate) fn raise(&self, hash: u64) {
         self.counters_of(hash).for_each(|counter| counter.store(u8::MAX, Relaxed));
     }
 
-    /// How often all counts were halved.
+    /// How many times all counts were halved.
     pub(crate) fn halvings(&self) -> u64 {
         self.halvings.load(Relaxed)
     }

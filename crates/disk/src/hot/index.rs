@@ -1,14 +1,14 @@
 //! The index from keys to blocks: any number of threads read it while one writes.
 //!
-//! It is set-associative, as processors' caches are: a key's hash names a cache line, and any of the line's eight entries may be the key's. An
-//! entry has half of the hash and a block's number. The reader still has to compare the block's key.
+//! It is set-associative, like a processor's cache: a key's hash names a cache line, and any of the line's eight entries may be the key's. An entry
+//! holds half of the hash and a block's number. The reader still has to compare the block's key.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Entries in a cache line.
 const WAYS: usize = 8;
 
-/// Blocks for each line. With two, about one key in a thousand finds its line full (Poisson). It is admitted in place of one of these eight blocks.
+/// Blocks per line. With two, about one key in a thousand finds its line full (Poisson). It is then admitted in place of one of these eight blocks.
 const BLOCKS_PER_LINE: usize = 2;
 
 #[repr(align(64))]
@@ -19,7 +19,7 @@ struct Line([AtomicU64; WAYS]);
 pub(crate) struct Index(Box<[Line]>);
 
 impl Index {
-    /// Makes an index of so many blocks.
+    /// Makes an index of `blocks` blocks.
     pub(crate) fn new(blocks: usize) -> Self {
         let lines = blocks.div_ceil(BLOCKS_PER_LINE).max(1);
         Self((0..lines).map(|_| Line::default()).collect())
@@ -33,7 +33,7 @@ impl Index {
             .map(|entry| entry as u32 - 1)
     }
 
-    /// Whether the index has `block` for this hash.
+    /// Returns true if the index has `block` for this hash.
     pub(crate) fn has(&self, hash: u64, block: u32) -> bool {
         self.line(hash).iter().any(|entry| entry.load(Relaxed) == entry_of(hash, block))
     }
@@ -44,7 +44,7 @@ impl Index {
         entries.filter(|entry| *entry != 0).map(|entry| entry as u32 - 1)
     }
 
-    /// Whether the line of this hash has an empty entry.
+    /// Returns true if the line of this hash has an empty entry.
     pub(crate) fn has_room(&self, hash: u64) -> bool {
         self.line(hash).iter().any(|entry| entry.load(Relaxed) == 0)
     }
@@ -61,7 +61,7 @@ impl Index {
         entry.inspect(|entry| entry.store(0, Relaxed));
     }
 
-    /// Whether two hashes name the same line.
+    /// Returns true if two hashes name the same line.
     #[cfg(test)]
     pub(crate) fn is_same_line(&self, one: u64, other: u64) -> bool {
         std::ptr::eq(self.line(one), self.line(other))

@@ -33,8 +33,8 @@ impl Key {
     }
 }
 
-/// A key that one thread may write while others read it. They may then see a mixture of two keys, so a key is valid only while its block is
-/// pinned: no thread writes it then.
+/// A key that one thread may write while others read it. They may then see a mixture of two keys, so a key is valid only while its block is pinned:
+/// no thread writes it then.
 #[derive(Default)]
 pub(crate) struct SharedKey([AtomicU64; Key::WORDS]);
 

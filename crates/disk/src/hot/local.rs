@@ -1,4 +1,4 @@
-//! A worker's handle to a hot set, its silo's or another's: finds blocks, notes requests, and fills the blocks that are admitted.
+//! A worker's handle to a hot set, its own silo's or another's: finds blocks, counts requests, and fills the blocks that are admitted.
 
 use super::key::Key;
 use super::{BLOCK_BYTES, Found, HotSet, REQUESTS_MIN};
@@ -13,28 +13,28 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The fewest bytes that a block must hold to be admitted. A file's last block may be nearly empty, and would waste memory.
+/// The fewest bytes that a block must hold to be admitted. A file's last block may be nearly empty and would waste memory.
 pub(super) const BYTES_MIN: u64 = BLOCK_BYTES / 2;
 
-/// Blocks that one worker fills at a time: enough to keep a disk busy, and few beside the viewers' reads.
+/// Blocks that one worker fills at a time: enough to keep a disk busy, and few compared with the viewers' reads.
 const FILLS_MAX: usize = 4;
 
-/// How long a file must have been left alone before its blocks are admitted. Kernels before 6.13 stamp files in steps of up to 10 ms, and
-/// network file systems in steps of up to 2 s.
+/// How long a file must have been unchanged before its blocks are admitted. Kernels before 6.13 stamp files in steps of up to 10 ms, and network file
+/// systems in steps of up to 2 s.
 const SETTLED_AFTER: Duration = Duration::from_secs(3);
 
-/// A worker's handle to a hot set: its silo's, or that of the silo of a file's disk.
+/// A worker's handle to a hot set: that of its own silo, or of the silo of a file's disk.
 pub struct LocalHotSet {
     set: Arc<HotSet>,
     blocks: LocalBlocks,
     fills: Cell<usize>,
-    /// Whether the set is on another node than this worker.
+    /// Set if the set is on another node than this worker.
     is_elsewhere: bool,
     /// Bytes read from disk to fill blocks.
     pub filled_bytes: Cell<u64>,
 }
 
-/// A part of a file that lies in one block of the hot set. The block is pinned while this lives.
+/// A part of a file that lies in one block of the hot set. The block stays pinned while this lives.
 pub struct HotPart {
     block: Pinned,
     start: usize,
@@ -42,11 +42,11 @@ pub struct HotPart {
     is_elsewhere: bool,
 }
 
-/// What the hot set has of a part of a file.
+/// The result of looking for a part of a file in the hot set.
 pub(crate) enum Hot {
     /// The part's beginning, up to the end of its block.
     Part(HotPart),
-    /// Nothing yet: its block is being read from disk.
+    /// Nothing yet: the block is being read from disk.
     Filling,
     /// Nothing.
     Nothing,
@@ -58,7 +58,7 @@ impl HotPart {
         &self.block[self.start..self.start + self.bytes]
     }
 
-    /// Whether they are on another node than this worker: on that of the file's disk.
+    /// True if the bytes are on another node than this worker: the node of the file's disk.
     pub fn is_elsewhere(&self) -> bool {
         self.is_elsewhere
     }
@@ -86,7 +86,7 @@ impl LocalHotSet {
         &self.set
     }
 
-    /// Whether this worker is reading a block into it for viewers.
+    /// Returns true while this worker reads a block into the set for viewers.
     pub fn is_filling(&self) -> bool {
         self.fills.get() > 0
     }
@@ -104,11 +104,11 @@ impl LocalHotSet {
         }
     }
 
-    /// The file and the offset from which the kernel can send `part`; none if it cannot. The block is marked as in flight: it gets new pages
-    /// before it is filled again, so the kernel can go on sending the old ones, however long that takes.
+    /// The file and the offset from which the kernel can send `part`; none if it cannot. The block is marked as in flight: it gets new pages before
+    /// it is filled again, so the kernel can go on sending the old ones, however long that takes.
     ///
     /// # Panics
-    /// If `part` is of another set, whose block would then not be marked.
+    /// If `part` is from another set, whose block would then not be marked.
     pub fn for_kernel<'a>(&self, part: &'a HotPart) -> Option<(&'a std::os::fd::OwnedFd, u64)> {
         assert!(part.block.is_of(&self.blocks));
         let file = part.block.file()?;
@@ -117,7 +117,7 @@ impl LocalHotSet {
         Some((file, start))
     }
 
-    /// Notes that a response sends the block that begins at `start`. Fills the block if this request gets it admitted.
+    /// Counts a request for the block that begins at `start`. Fills the block if this request gets it admitted.
     pub(crate) fn note_request(self: &Rc<Self>, file: &Rc<File>, start: u64) {
         let bytes = BLOCK_BYTES.min(file.size() - start);
         if bytes < BYTES_MIN || !file.has_arrived(&(start..start + bytes)) {
@@ -151,14 +151,14 @@ impl LocalHotSet {
     }
 }
 
-/// Whether the file's last change is so old that the next one will leave another time stamp.
+/// Returns true if the file's last change is so old that its next change will leave another time stamp.
 pub(super) fn is_settled(file: &File) -> bool {
     let changed = Duration::from_secs(file.stamp().changed_seconds.max(0) as u64);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.saturating_sub(changed) > SETTLED_AFTER
 }
 
-/// Reads `range` into a block: past the page cache if the file system supports that, otherwise through it.
+/// Reads `range` into a block: directly if the file system supports that, otherwise through the page cache.
 async fn read(file: &File, block: Claimed, range: &Range<u64>) -> (Claimed, Result<(), ReadError>) {
     let mut block = blocks::take_memory(block).await;
     let wanted = (range.end - range.start) as usize;

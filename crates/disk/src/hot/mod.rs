@@ -1,22 +1,21 @@
-//! The hot set: popular parts of films, cached in memory of our own.
+//! The hot set: popular parts of films, cached in the server's own memory.
 //!
-//! A hit costs no read: records are sealed straight from the set, whereas a window of the page cache is first copied into a buffer. A block
-//! is 2 MiB of one version of one file. It is filled by a read past the page cache, and then dropped from the page cache, so that memory
-//! does not hold it twice.
+//! A hit costs no read: TLS records are sealed straight from the set, whereas a window of the page cache is first copied into a buffer. A block is 2
+//! MiB of one version of one file. It is filled by a direct read, and then dropped from the page cache, so that memory does not hold it twice.
 //!
-//! **Admission.** Each response that sends a block's first byte counts as one request for it (`demand`): so a viewer who goes through a film
-//! counts once, in whatever ranges. A block may be admitted from its second request on, if the set has room. If the set is full, a block must
-//! have more requests than the least popular of a few blocks, which is then evicted. So one pass through the library changes nothing.
+//! **Admission.** Each response that sends a block's first byte counts as one request for it (`demand`): so a viewer who plays through a film counts
+//! once, in whatever ranges. A block may be admitted from its second request on, if the set has room. If the set is full, a block must have more
+//! requests than the least popular of a few blocks, which is then evicted. So one pass through the library changes nothing.
 //!
-//! **Versions.** A block's key has everything that distinguishes one version of a file from another. A reader pins the block, compares the
-//! key, and checks that the file is still that version, as after any read. A file that was changed a moment ago is not admitted: time stamps
-//! advance in steps, so its next change could leave the same stamp.
+//! **Versions.** A block's key holds everything that distinguishes one version of a file from another. A reader pins the block, compares the key, and
+//! checks that the file is still that version, as after any read. A file that was changed a moment ago is not admitted: time stamps advance in steps,
+//! so its next change could leave the same stamp.
 //!
-//! **Pins.** A block that is to stay gets the highest count of requests, again whenever counts are halved (`pin`). So it is admitted before and
-//! evicted after everything else, and needs no mark of its own: a block that is no longer wanted is forgotten like any other.
+//! **Pins.** A block to be pinned gets the highest count of requests, again after each halving (`pin`). So it is admitted before and evicted after
+//! everything else, and needs no mark of its own: a block that is no longer wanted is forgotten like any other.
 //!
-//! The workers of a silo share one hot set, and so may those of other silos, for films on the silo's disks. Finding a block reads one cache line
-//! of the index and pins the block by one atomic addition, without a lock. Changing the set takes a lock; a worker that cannot have it at once
+//! The workers of a silo share one hot set, and workers of other silos may share it for films on the silo's disks. Finding a block reads one cache
+//! line of the index and pins the block by one atomic addition, without a lock. Changing the set takes a lock; a worker that cannot get it at once
 //! does not admit its block.
 
 mod demand;
@@ -43,8 +42,8 @@ pub const BLOCK_BYTES: u64 = blocks::BLOCK_BYTES as u64;
 /// Requests that a block needs to be admitted.
 const REQUESTS_MIN: u8 = 2;
 
-/// Candidates for an eviction, of which the least popular is evicted. With eight, it is among the least popular fifth of all blocks five
-/// times out of six.
+/// Candidates for an eviction; the least popular of them is evicted. With eight, it is among the least popular fifth of all blocks five times out of
+/// six.
 const VICTIMS: usize = 8;
 
 /// The hot set of a silo.
@@ -53,7 +52,7 @@ pub struct HotSet {
     keys: Box<[SharedKey]>,
     index: Index,
     demand: Demand,
-    /// Whether the kernel was told to send from a block: its pages may still be in flight.
+    /// Set if the kernel was asked to send from a block: its pages may still be in flight.
     in_flight: Box<[AtomicBool]>,
     /// How many free blocks the set may still take into use.
     growth_left: AtomicU64,
@@ -61,7 +60,7 @@ pub struct HotSet {
     evicted: AtomicU64,
 }
 
-/// What may be touched only under the lock, to change the set.
+/// State that may be touched only under the lock, to change the set.
 struct Holdings {
     free: Vec<Claimed>,
     /// Where the last search for a block to evict ended.
@@ -79,7 +78,7 @@ enum Found {
 }
 
 impl HotSet {
-    /// Makes a set of at most `bytes`. It takes memory only as it fills, but for [reserved pages](Self::take_reserved).
+    /// Makes a set of at most `bytes`. It takes memory only as it fills, except for [reserved pages](Self::take_reserved).
     ///
     /// # Errors
     /// If the process is out of descriptors or address space, or too few pages are reserved.
@@ -98,7 +97,7 @@ impl HotSet {
         }))
     }
 
-    /// Has its memory come from this NUMA node, as long as that has some.
+    /// Prefers memory from this NUMA node, as long as the node has some.
     ///
     /// # Errors
     /// If the kernel knows no such node.
@@ -106,10 +105,10 @@ impl HotSet {
         self.blocks.prefer_node(node)
     }
 
-    /// Takes its reserved pages out of their pool, if it is to be made of such. Call it after [`Self::prefer_node`], and before the set is used.
+    /// Takes its reserved pages out of their pool, if it uses such pages. Call it after [`Self::prefer_node`], and before the set is used.
     ///
     /// # Errors
-    /// If the kernel does not give all of them: the set can then not be used.
+    /// If the kernel does not give all of them: then the set cannot be used.
     pub fn take_reserved(&self) -> io::Result<()> {
         self.blocks.take_reserved()
     }
@@ -129,17 +128,17 @@ impl HotSet {
         self.evicted.load(Relaxed) * BLOCK_BYTES
     }
 
-    /// Whether the set's memory is locked.
+    /// Returns true if the set's memory is locked.
     pub fn is_locked(&self) -> bool {
         self.blocks.is_locked()
     }
 
-    /// Whether memory that the set gives back helps anybody: reserved pages only go back to their pool.
+    /// Returns false for reserved pages: they only go back to their pool, so giving them back helps no other program.
     pub fn gives_back(&self) -> bool {
         self.blocks.pages() != Pages::Reserved
     }
 
-    /// Lets the set grow by `bytes` from its size now, until the next call. Until the first call it may grow to its full size.
+    /// Lets the set grow by `bytes` from its size now, until the next call. Before the first call it may grow to its full size.
     pub fn let_grow(&self, bytes: u64) {
         self.growth_left.store(bytes / BLOCK_BYTES, Relaxed);
     }
@@ -157,7 +156,7 @@ impl HotSet {
 
     /// Puts a block back among the free ones, which have no memory. Does not hold the lock while the kernel takes the memory.
     fn free(&self, claimed: Claimed) {
-        // A block that keeps its memory is not used again. No cause for that is known.
+        // A block that keeps its memory is not used again. We know of no cause for this error.
         if claimed.give_memory_back().is_ok() {
             self.hold().free.push(claimed);
         }
@@ -168,7 +167,7 @@ impl HotSet {
         self.holdings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock, if no other thread has it now.
+    /// Takes the lock, if no other thread has it now.
     fn try_hold(&self) -> Option<MutexGuard<'_, Holdings>> {
         match self.holdings.try_lock() {
             Ok(holdings) => Some(holdings),
@@ -188,8 +187,8 @@ impl HotSet {
         Found::Nothing
     }
 
-    /// Admits `key`, which has had `requests` requests, and returns the block to fill: a free one, or that of a less popular key. The index
-    /// has the block from then on.
+    /// Admits `key`, which has had `requests` requests, and returns the block to fill: a free one, or that of a less popular key. From then on the
+    /// index has the block.
     fn admit(&self, holdings: &mut Holdings, key: &Key, requests: u8) -> Option<Claimed> {
         let hash = key.hash();
         // Another worker may have admitted it meanwhile.
@@ -222,14 +221,14 @@ impl HotSet {
     fn evict(&self, holdings: &mut Holdings, requests: u16) -> Option<Claimed> {
         let count = self.blocks.count() as u32;
         let victims = (0..VICTIMS.min(count as usize)).map(|_| {
-            // A long step, because neighbours are often of one film; and a prime one, so that the search comes to every block.
+            // A long step, because neighbours are often of one film; and a prime one, so that the search reaches every block.
             holdings.next = ((u64::from(holdings.next) + 0x9e37_79b1) % u64::from(count)) as u32;
             holdings.next
         });
         self.evict_least(victims, requests)
     }
 
-    /// Evicts the least popular of these blocks, if it has had fewer than `requests` requests. The caller has the lock.
+    /// Evicts the least popular of these blocks, if it has had fewer than `requests` requests. The caller holds the lock.
     fn evict_least(&self, victims: impl Iterator<Item = u32>, requests: u16) -> Option<Claimed> {
         let mut least: Option<(u16, u32, u64)> = None;
         for block in victims {
@@ -266,7 +265,7 @@ mod tests {
     use super::*;
     use crate::stamp::Stamp;
 
-    /// The same keys in each run, so that what shares lines does.
+    /// The same keys in each run, so that the same ones share lines.
     fn keys() -> impl Iterator<Item = Key> {
         let stamp = Stamp {
             device: 1,
