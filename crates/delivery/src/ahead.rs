@@ -1,11 +1,11 @@
 //! Keeps several reads in flight for one viewer: while one window is sent, the disk works on the next ones.
 //!
-//! A viewer who takes a window in part gets smaller ones. Data read for larger ones is kept for them while most buffers are free, so that other
-//! viewers don't lack any. Otherwise it would have to be read from the disk again. [`Ahead::give_up`] frees the buffers of a viewer who takes
+//! A viewer who takes only part of a window gets smaller ones. Data read for larger ones is kept for them while most buffers are free, so that other
+//! viewers are not short of any. Otherwise it would have to be read from the disk again. [`Ahead::give_up`] frees the buffers of a viewer who takes
 //! nothing.
 //!
-//! From a disk that rotates, it reads whole buffers, however small the window is, and more of them, because reaching a place takes such a disk as
-//! long as reading a megabyte or two.
+//! From a rotating disk it reads whole buffers, however small the window is, and more of them, because a seek takes such a disk as long as reading a
+//! megabyte or two.
 
 use crate::outgoing::Outgoing;
 use crate::resources::Resources;
@@ -17,12 +17,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// How many windows are asked for beyond the one that is due. Together they are 2 MiB, which a disk of 2 GB/s brings in
-/// a millisecond: about its latency with a few such viewers.
+/// How many windows to request beyond the one that is due. Together they are 2 MiB, which a disk of 2 GB/s reads in a millisecond: about its latency
+/// with a few such viewers.
 const DEPTH: usize = 3;
 
-/// The same for a disk that rotates. With the window that is due they are 4 MiB of whole buffers, which such a disk reads in twice the time that it
-/// takes to reach them (8 ms and 250 MB/s; a guess, no such disk was measured).
+/// The same for a rotating disk. With the window that is due they are 4 MiB of whole buffers, which such a disk reads in twice its seek time (8 ms
+/// and 250 MB/s; a guess, no such disk was measured).
 const DEPTH_ROTATING: usize = 7;
 
 type Reading = Pin<Box<dyn Future<Output = Result<Plain, ReadError>>>>;
@@ -31,9 +31,9 @@ type Reading = Pin<Box<dyn Future<Output = Result<Plain, ReadError>>>>;
 #[derive(Default)]
 pub(crate) struct Ahead {
     queue: VecDeque<Ask>,
-    /// Where the part of the file ends that the hot set was told of.
+    /// The end of the part of the file that was reported to the hot set.
     noted_to: u64,
-    /// Buffers for the file were plentiful when it was read last, or its disk rotates.
+    /// Set if buffers for the file were plentiful at its last read, or its disk rotates.
     keeps: bool,
 }
 
@@ -48,8 +48,8 @@ enum State {
 }
 
 impl Ahead {
-    /// Reads from the start of `range` for the response `outgoing`: all of it, what was asked for ahead, or as much as lies in one block of the
-    /// hot set, but no more than `range`. If the read had to wait for the disk, also asks for what follows, up to `end`.
+    /// Reads from the start of `range` for the response `outgoing`: all of it, a range requested ahead, or the part in one block of the hot set, but
+    /// no more than `range`. If the read had to wait for the disk, also requests the following part, up to `end`.
     pub(crate) async fn read(
         &mut self,
         resources: &Rc<Resources>,
@@ -61,7 +61,7 @@ impl Ahead {
         self.read_by(resources, outgoing, file, range, end, None).await
     }
 
-    /// As [`Self::read`]. What was not asked for ahead is read in the way `way`, if one was chosen.
+    /// As [`Self::read`]. A range that was not requested ahead is read in the mode `way`, if one was chosen.
     pub(crate) async fn read_by(
         &mut self,
         resources: &Rc<Resources>,
@@ -98,8 +98,8 @@ impl Ahead {
         Ok(plain.limited(wanted as usize))
     }
 
-    /// Tells the hot set that this response sends `range`, but for what it has told before: a window may be read again. If `way` was chosen
-    /// before, the kernel is to send this file from its page cache, and the request does not count.
+    /// Reports to the hot set that this response sends `range`, without the part reported before: a window may be read again. If `way` was chosen
+    /// before, the kernel will send this file from its page cache, and the request does not count.
     fn note_request(
         &mut self,
         resources: &Resources,
@@ -114,12 +114,12 @@ impl Ahead {
         }
     }
 
-    /// Whether the window that begins at `start` was asked for ahead.
+    /// Returns true if the window that begins at `start` was requested ahead.
     pub(crate) fn has(&self, start: u64) -> bool {
         self.queue.front().is_some_and(|ask| ask.range.start == start)
     }
 
-    /// Keeps what was read and not sent for the next time. Of `plain`, which began at `start` of the file, `sent` bytes were sent.
+    /// Keeps the rest of a read for the next time. Of `plain`, which began at `start` of the file, `sent` bytes were sent.
     pub(crate) fn keep_rest(&mut self, plain: Plain, start: u64, sent: usize) {
         let rest = plain.after(sent);
         if !rest.is_empty() {
@@ -129,12 +129,12 @@ impl Ahead {
         }
     }
 
-    /// Drops what was read ahead, because the viewer does not take it.
+    /// Drops the reads ahead, because the viewer does not take them.
     pub(crate) fn give_up(&mut self) {
         self.queue.clear();
     }
 
-    /// The viewer took a window in part only. Drops what was read ahead, unless it is kept for smaller windows.
+    /// Call it when the viewer took only part of a window. Drops the reads ahead, unless they are kept for smaller windows.
     pub(crate) fn taken_in_part(&mut self) {
         if !self.keeps {
             self.give_up();
@@ -166,7 +166,7 @@ impl Ahead {
     }
 }
 
-/// Whether the disk of `file` rotates, and there are buffers for that.
+/// Returns true if the disk of `file` rotates, and there are buffers for longer reads.
 fn reads_more(resources: &Resources, file: &File) -> bool {
     file.rotates() && resources.reader.has_plenty_for(file)
 }
@@ -175,8 +175,8 @@ fn depth(resources: &Resources, file: &File) -> usize {
     if reads_more(resources, file) { DEPTH_ROTATING } else { DEPTH }
 }
 
-/// What to read at once for the window `range`, and how: from a disk that rotates a whole buffer, up to `end`, unless it is read through the page
-/// cache. No way is returned for a part that has not arrived, because where it will be then cannot be known.
+/// The range to read at once for the window `range`, and the mode: from a rotating disk a whole buffer, up to `end`, unless it is read through the
+/// page cache. No mode is returned for a part that has not arrived, because nothing tells yet whether it will then be cached.
 fn widened(
     resources: &Resources,
     outgoing: &Outgoing,
@@ -191,8 +191,8 @@ fn widened(
         None if file.has_arrived(&range) => reader.way(file, &range, &mut misses),
         None => return (range, None),
         Some(way) => {
-            // Each part is recorded in its order, and so only once: one that is passed over now would be recorded together with what follows, which
-            // would seem to be requested again.
+            // Record each part in order, so that it counts once. A part skipped now would be recorded together with the next one, which would look
+            // like a repeated request.
             misses.record(reader, file, &range);
             way
         }
@@ -202,12 +202,12 @@ fn widened(
     if !is_wide || way == Way::Cached || wide_end <= range.end {
         return (range, Some(way));
     }
-    // Every window is to heat its blocks, and those that are kept are not asked about again.
+    // Every window heats its blocks, and windows kept from this read are not recorded later.
     misses.record(reader, file, &(range.start..wide_end));
     (range.start..wide_end, Some(way))
 }
 
-/// Starts a read. Polling it once hands it to the disk.
+/// Starts a read. Polling it once submits it to the disk.
 async fn begin(
     resources: &Rc<Resources>,
     file: &Rc<File>,

@@ -1,45 +1,45 @@
-//! What a worker has learned about the network cards that encrypt: which versions and ciphers each takes, and whether it has room.
+//! A worker's experience with NICs that encrypt: which versions and ciphers each takes, and whether it has room.
 //!
-//! Neither the kernel nor a driver tells that in advance. A kernel falls back to the CPU without a word, and only its counters show it. So
-//! the first connection of each kind is an attempt, and what came of it decides about the next. A refusal is forgotten after a while, each
-//! time a longer one: a kernel or a driver that takes more one day, or a card that has room again, is noticed.
+//! Neither the kernel nor a driver reports that in advance. A kernel falls back to the CPU silently, and only its counters show it. So the first
+//! connection of each kind is an attempt, and its result decides about the next. A refusal expires after a while, each time a longer one. So the
+//! worker notices when an updated kernel or driver takes more, or a NIC has room again.
 //!
 //! No I/O and no clock: time is an argument.
 
 use crypt::{Suite, Version};
 use std::time::{Duration, Instant};
 
-/// How long a refusal counts: at first, and at most. Guesses: a card that is full stays so for about as long as a viewer watches, and one
-/// connection a minute that the CPU encrypts costs nothing.
+/// How long a refusal counts: at first, and at most. Guesses: a full NIC stays full for about as long as a viewer watches, and one connection a
+/// minute that the CPU encrypts costs nothing.
 const REFUSED_FOR_MIN: Duration = Duration::from_secs(1);
 const REFUSED_FOR_MAX: Duration = Duration::from_secs(64);
 
 /// The version and cipher of a connection.
 pub(crate) type Kind = (Version, Suite);
 
-/// Who encrypts a connection whose keys the kernel got.
+/// The encrypting side of a connection whose keys the kernel got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Got {
-    /// The card.
+    /// The NIC.
     Card,
     /// The kernel on the CPU.
     Cpu,
-    /// The counters do not tell: another connection was handed over at the same moment.
+    /// The counters do not show it: another connection was handed over at the same moment.
     Unclear,
 }
 
-/// What to expect of a card.
+/// The expectation for a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
     /// It may take the connection.
     MayTake,
-    /// It has never taken one of this kind, and refused the last.
+    /// It has never taken a connection of this kind, and refused the last.
     DoesNotTake,
     /// It takes this kind, and refused the last one: it has no room.
     NoRoom,
 }
 
-/// About one card and one kind of connection.
+/// Experience with one NIC and one kind of connection.
 #[derive(Debug)]
 struct Lesson {
     card: u32,
@@ -49,12 +49,12 @@ struct Lesson {
     refused_for: Duration,
 }
 
-/// What one worker has learned. There are few cards and six kinds, so a list will do.
+/// One worker's experience. There are few NICs and six kinds, so a list is enough.
 #[derive(Debug, Default)]
 pub(crate) struct CardLessons(Vec<Lesson>);
 
 impl CardLessons {
-    /// What to expect if a connection of this `kind` is handed over that leaves by `card`.
+    /// The expectation for a connection of this `kind` that leaves by `card`, should it be handed over.
     pub(crate) fn expect(&self, card: u32, kind: Kind, now: Instant) -> Expect {
         let lesson = self.0.iter().find(|lesson| (lesson.card, lesson.kind) == (card, kind));
         match lesson.filter(|lesson| lesson.refused_until.is_some_and(|until| now < until)) {
@@ -64,12 +64,12 @@ impl CardLessons {
         }
     }
 
-    /// Whether the card has taken a connection of this kind.
+    /// Returns true if the NIC has taken a connection of this kind.
     pub(crate) fn has_taken(&self, card: u32, kind: Kind) -> bool {
         self.0.iter().any(|lesson| (lesson.card, lesson.kind) == (card, kind) && lesson.has_taken)
     }
 
-    /// Notes what came of handing one over.
+    /// Records the result of handing one over.
     pub(crate) fn learn(&mut self, card: u32, kind: Kind, got: Got, now: Instant) {
         let at = self.0.iter().position(|lesson| (lesson.card, lesson.kind) == (card, kind));
         let at = at.unwrap_or_else(|| {
@@ -116,7 +116,7 @@ mod tests {
             assert_eq!(lessons.expect(2, TLS13, at(now)), Expect::MayTake);
         }
         lessons.learn(2, TLS13, Got::Card, at(now));
-        assert_eq!(lessons.expect(2, TLS13, at(now)), Expect::MayTake, "a kernel that takes it");
+        assert_eq!(lessons.expect(2, TLS13, at(now)), Expect::MayTake, "the kernel takes it now");
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(
             lessons.expect(2, TLS12, at(2)),
             Expect::MayTake,
-            "it counts from the beginning again"
+            "a refusal counts from the shortest time again"
         );
     }
 }

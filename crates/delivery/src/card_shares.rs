@@ -1,11 +1,11 @@
-//! The share of new connections that a card gets.
+//! The share of new connections that a NIC gets.
 //!
-//! What a card seals out of order makes it read records again. The watch on single connections ends those that cost too much; this is for what
-//! is left, when all paths together lose more than the card can bear. The published system came to have some third of its connections in
-//! software by its limit alone.
+//! A NIC has to read records again for bytes that it seals out of order. The watch on single connections ends those that cost too much. This module
+//! handles the case where all paths together lose more than the NIC can bear. In the published system, the limit on single connections alone left
+//! about a third of them in software.
 //!
-//! A card's share follows its own counters, if its driver has them, and else what the kernel sent again for the connections on it. Whoever reads
-//! the counters does so from time to time, outside the path of bytes, and calls [`CardShares::adapt`].
+//! A NIC's share follows its own counters, if its driver has them, and otherwise the bytes that the kernel retransmitted for the connections on it.
+//! The counters are read from time to time, outside the byte path, and passed to [`CardShares::adapt`].
 //!
 //! No I/O and no clock.
 
@@ -18,19 +18,19 @@ use std::time::Duration;
 /// All new connections. Shares are in 1024ths.
 const ALL: u32 = 1024;
 
-/// A card that is given nothing shows nothing either.
+/// The smallest share: a NIC without connections would never show that its losses are over.
 const MIN: u32 = ALL / 16;
 
-/// What a card has encrypted so far, by its own counters.
+/// Packets that a NIC has encrypted so far, by its own counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CardCounts {
     /// Packets encrypted in order.
     pub in_order: u64,
-    /// Packets that came out of order.
+    /// Packets encrypted out of order.
     pub out_of_order: u64,
 }
 
-/// What a card had to do in a while: how much of it came out of order.
+/// A NIC's work over an interval, and how much of it came out of order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Load {
     all: u64,
@@ -38,7 +38,7 @@ struct Load {
 }
 
 impl Load {
-    /// Of counters, since they were `before`. Counters that went backwards are those of a driver that was loaded anew.
+    /// The difference between two readings of the counters. They go backwards when a driver is reloaded, and then the difference is 0.
     fn since(now: CardCounts, before: CardCounts) -> Self {
         let out_of_order = now.out_of_order.saturating_sub(before.out_of_order);
         Self { all: now.in_order.saturating_sub(before.in_order) + out_of_order, out_of_order }
@@ -53,24 +53,24 @@ impl Load {
     }
 }
 
-/// The next share: above the limit a fifth less than before, below it a sixteenth of all connections more. So it falls fast and rises slowly,
-/// and around the limit it swings within a fifth.
+/// The next share: a fifth less than before if the load is above the limit, else a sixteenth of all connections more. So it falls fast and rises
+/// slowly, and around the limit it swings within a fifth.
 fn next_share(share: u32, load: Load, percent: f64) -> u32 {
     if load.is_above(percent) { MIN.max(share * 4 / 5) } else { ALL.min(share + ALL / 16) }
 }
 
-/// The shares of all cards, for all workers.
+/// The shares of all NICs, for all workers.
 #[derive(Debug, Default)]
 pub struct CardShares(Mutex<BTreeMap<u32, CardShare>>);
 
 #[derive(Debug)]
 struct CardShare {
     share: u32,
-    /// The part of a connection that is not the card's.
+    /// The accumulated share of connections that the NIC does not get, in 1024ths.
     others: u32,
-    /// The counters at the last look, if there are any.
+    /// The counters at the last reading, if there are any.
     before: Option<CardCounts>,
-    /// What connections on the card have sent since the last look.
+    /// Bytes and segments that connections on the NIC have sent since the last reading.
     sent: SendProgress,
 }
 
@@ -84,7 +84,7 @@ impl CardShares {
     /// How often to adapt the shares. A guess: long enough for many connections to have sent a MiB.
     pub const EVERY: Duration = Duration::from_secs(10);
 
-    /// Adapts the share of a card, whose counters are `counts`, if its driver has them. Returns the share in percent.
+    /// Adapts the share of a NIC whose counters are `counts`, if its driver has them. Returns the share in percent.
     pub fn adapt(&self, card: u32, counts: Option<CardCounts>, limits: LossLimits) -> u32 {
         let mut cards = self.cards();
         let card = cards.entry(card).or_default();
@@ -99,14 +99,14 @@ impl CardShares {
         card.share * 100 / ALL
     }
 
-    /// Notes what a connection on a card has sent.
+    /// Adds the bytes and segments that a connection on a NIC has sent.
     pub(crate) fn note(&self, card: u32, sent: SendProgress) {
         let mut cards = self.cards();
         let card = cards.entry(card).or_default();
         card.sent = card.sent.with(sent);
     }
 
-    /// Whether the next connection goes to the card.
+    /// Returns true if the next connection goes to the NIC.
     pub(crate) fn takes_next(&self, card: u32) -> bool {
         let mut cards = self.cards();
         let card = cards.entry(card).or_default();
@@ -152,7 +152,11 @@ mod tests {
     fn a_share_follows_the_cards_counters_and_each_card_has_its_own() {
         let shares = CardShares::default();
         let counts = |in_order, out_of_order| Some(CardCounts { in_order, out_of_order });
-        assert_eq!(shares.adapt(2, counts(1000, 900), LIMITS), 100, "of before the server started");
+        assert_eq!(
+            shares.adapt(2, counts(1000, 900), LIMITS),
+            100,
+            "counted before the server started"
+        );
         assert_eq!(shares.adapt(2, counts(2000, 1000), LIMITS), 79);
         assert_eq!(shares.adapt(2, counts(3000, 1100), LIMITS), 63);
         assert_eq!(shares.adapt(3, counts(0, 0), LIMITS), 100);
@@ -164,7 +168,7 @@ mod tests {
             shares.adapt(2, counts(5000, 1110), LIMITS);
         }
         assert_eq!(taken(2), 1000);
-        assert_eq!(shares.adapt(2, counts(10, 0), LIMITS), 100, "the driver was loaded anew");
+        assert_eq!(shares.adapt(2, counts(10, 0), LIMITS), 100, "the driver was reloaded");
     }
 
     #[test]

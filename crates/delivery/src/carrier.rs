@@ -1,7 +1,7 @@
-//! What carries a connection's bytes: a kernel socket, or a socket of our own TCP.
+//! A connection's carrier: a kernel socket, or a socket of our own TCP.
 //!
-//! The trait has what handshakes, small answers and goodbyes need, so that a session is written once. How the bytes of
-//! a film are sent is up to a sealing, which knows its carrier.
+//! The trait has what handshakes, small answers and closing need, so that a session is written once. How the bytes of a film are sent is up to a
+//! sealing, which knows its carrier.
 
 use crate::channel::Channel;
 use crate::deferred::Deferred;
@@ -27,23 +27,22 @@ pub enum Protection {
 
 /// One connection's bytes, in both directions. Calls never block; waits are futures.
 pub trait Carrier: Sized {
-    /// Receives what has arrived: `None` if nothing has, `Some(0)` if the peer has finished.
+    /// Receives the bytes that have arrived: `None` if there are none, `Some(0)` if the peer has finished.
     ///
     /// # Errors
     /// If the connection is broken.
     fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>>;
 
-    /// Gives TCP as many of a few `bytes` as it takes now, and returns how many. `more` says that the next bytes follow
-    /// at once.
+    /// Gives TCP as many of a few `bytes` as it takes now, and returns how many. `more` announces that the next bytes follow at once.
     ///
     /// # Errors
     /// If the connection is broken.
     fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize>;
 
-    /// Whether TCP takes bytes now. Also true if the peer is gone: the next send reports that.
+    /// Returns true if TCP takes bytes now. Also true if the peer is gone: the next send reports that.
     fn is_writable(&self) -> bool;
 
-    /// What the connection is ready for now; whether something has arrived only `if_readable`.
+    /// The events that the connection is ready for now. Checks for arrived bytes only `if_readable`.
     fn readiness(&self, if_readable: bool) -> Ready;
 
     /// Waits until something has arrived or the peer is gone.
@@ -55,15 +54,15 @@ pub trait Carrier: Sized {
     /// Waits until TCP takes bytes again, something has arrived, or the peer is gone. Returns which.
     fn readable_or_writable(&self) -> impl Future<Output = Ready>;
 
-    /// Waits until the peer has closed its end, or is gone; for ever, if the carrier cannot say that without reading.
+    /// Waits until the peer has closed its end, or is gone. Never returns if the carrier cannot tell without reading.
     fn peer_closed(&self) -> impl Future<Output = ()> {
         std::future::pending()
     }
 
-    /// Bytes that were given to TCP and that the viewer has not acknowledged.
+    /// Bytes that were given to TCP and not yet acknowledged by the viewer.
     fn unacknowledged_bytes(&self) -> usize;
 
-    /// Ends the sending direction. What was sent before still arrives.
+    /// Ends the sending direction. Earlier bytes still arrive.
     fn finish(&self);
 
     /// Why the connection is broken, if the carrier knows.
@@ -76,13 +75,13 @@ pub trait Carrier: Sized {
         None
     }
 
-    /// Whether the connection should rather have TLS 1.2 than 1.3, for the sake of a network card by which it leaves.
+    /// Returns true if the connection should prefer TLS 1.2 over 1.3, because the NIC by which it leaves takes only 1.2.
     fn wants_tls12(&self, _resources: &Resources) -> bool {
         false
     }
 
-    /// Makes a channel of a connection whose handshake is complete and sent. `sealed_input` is what arrived after the
-    /// handshake's last record.
+    /// Makes a channel of a connection whose handshake is complete and sent. `sealed_input` holds the bytes that arrived after the handshake's last
+    /// record.
     fn establish(link: Link<Self>, protection: Protection, sealed_input: Vec<u8>) -> Channel;
 }
 

@@ -54,12 +54,12 @@ impl Channel {
         }
     }
 
-    /// Whether its keys wait for its first title, so that it may still move.
+    /// Returns true while its keys wait for its first title, so that it may still move.
     pub fn is_deferred(&self) -> bool {
         matches!(self, Self::Deferred(_))
     }
 
-    /// Whether keys that wait can be passed on now. If not, the next response is sealed here.
+    /// Returns true if keys that wait can be passed on now. If not, the next response is sealed here.
     pub fn can_pass_keys_on(&mut self) -> bool {
         match self {
             Self::Deferred(deferred) => deferred.prepare(),
@@ -67,8 +67,8 @@ impl Channel {
         }
     }
 
-    /// The first title is known, and is sent from here: gives the kernel the keys that waited for it, if the kernel may have them. Call it
-    /// between responses, after [`Self::can_pass_keys_on`]; the next request was complete at `asked_at`.
+    /// Gives the kernel the keys that waited, if the kernel may have them: the first title is known now, and this worker sends it. Call it between
+    /// responses, after [`Self::can_pass_keys_on`]; the next request was complete at `asked_at`.
     #[must_use]
     pub fn pass_keys_on(self, asked_at: Instant) -> Self {
         let Self::Deferred(deferred) = self else { return self };
@@ -76,7 +76,7 @@ impl Channel {
         deferred.pass_keys_on()
     }
 
-    /// Whether it should end soon, although nothing is wrong: what seals it has too much work with it.
+    /// Returns true if the connection should end soon, although nothing is wrong with it: it costs its NIC too much work.
     pub fn is_costly(&self) -> bool {
         matches!(self, Self::ByKernel(by_kernel) if by_kernel.sealing.is_costly())
     }
@@ -89,8 +89,8 @@ impl Channel {
         each!(self, channel => channel.receive(input).await)
     }
 
-    /// Waits until the viewer has closed its end of the connection, or it is broken. What arrived before is not read. A viewer that closed only
-    /// its sending half still takes answers.
+    /// Waits until the viewer has closed its end of the connection, or the connection is broken. Does not read what arrived before. A viewer that
+    /// closed only its sending half still takes answers.
     pub async fn peer_closed(&self) {
         each!(self, channel => channel.link.socket.peer_closed().await);
     }
@@ -104,19 +104,18 @@ impl Channel {
         each!(self, channel => channel.send(outgoing, input).await)
     }
 
-    /// Says goodbye with `alerts`, if there is TLS. Nothing is sent afterwards. A close_notify tells the viewer that it
-    /// has everything.
+    /// Closes the sending side with `alerts`, if there is TLS. Nothing is sent afterwards. A close_notify tells the viewer that it has everything.
     ///
     /// # Errors
-    /// If the goodbye cannot be sent, because the viewer has not taken everything in time.
+    /// If the alerts cannot be sent, because the viewer has not taken everything in time.
     pub async fn finish(&mut self, alerts: &[Alert]) -> Result<(), End> {
         each!(self, channel => channel.finish(alerts).await)
     }
 
-    /// Waits, after the goodbye, until closing the connection cannot harm what was sent.
+    /// Waits, after [`Self::finish`], until closing the connection cannot harm what was sent.
     ///
     /// # Errors
-    /// If the wait fails. What the viewer does not have yet is then thrown away.
+    /// If the wait fails. Bytes that the viewer does not have yet are then discarded.
     pub async fn settle(&mut self) -> Result<(), End> {
         each!(self, channel => channel.settle().await)
     }
@@ -126,12 +125,12 @@ impl Channel {
         each!(self, channel => channel.link.linger().await);
     }
 
-    /// The next byte taken is the first of a response ([`crate::Link::begin_response`]).
+    /// Marks the next byte taken as the first of a response ([`crate::Link::begin_response`]).
     pub fn begin_response(&self, since: Instant) -> u64 {
         each!(self, channel => channel.link.begin_response(since))
     }
 
-    /// When the wait for a response's first byte began, if one is due already ([`crate::Link::awaited_since`]).
+    /// When the wait for a response's first byte began, if one is due ([`crate::Link::awaited_since`]).
     pub fn awaited_since(&self) -> Option<Instant> {
         each!(self, channel => channel.link.awaited_since())
     }

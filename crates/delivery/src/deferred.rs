@@ -1,7 +1,7 @@
 //! A connection whose keys may go to the kernel later: sealed here until its first title is known.
 //!
-//! Where connections move to the silo of their film's disk, they may leave by another network card afterwards. Keys that a card has stay with it,
-//! so nobody gets them before. What was sealed here until then is in TCP, or has arrived: the kernel goes on with the next record.
+//! Connections that move to the silo of their film's disk may leave by another NIC afterwards. A NIC keeps the keys that it was given, so the kernel
+//! gets no keys before the move. Records sealed here until then are in TCP or have arrived, and the kernel goes on with the next record.
 
 use crate::channel::Channel;
 use crate::link::Link;
@@ -10,28 +10,28 @@ use crate::sealing::{ByKernel, ByUs};
 use crypt::{Established, SessionInfo};
 use std::ops::{Deref, DerefMut};
 
-/// A connection over a kernel socket, and what was agreed on it.
+/// A connection over a kernel socket, and its negotiated TLS session.
 pub struct Deferred {
     by_us: Protected<ByUs>,
     info: SessionInfo,
 }
 
 impl Deferred {
-    /// Takes a connection over whose handshake is complete and sent. `sealed_input` is what arrived after the handshake's last record.
+    /// Takes over a connection whose handshake is complete and sent. `sealed_input` holds the bytes that arrived after the handshake's last record.
     pub(crate) fn new(link: Link, established: Established, sealed_input: Vec<u8>) -> Self {
         let Established { sealer, opener, info } = established;
         Self { by_us: Protected { link, sealing: ByUs::new(sealer, opener, sealed_input) }, info }
     }
 
-    /// Whether the keys wait.
+    /// Returns true if the keys have to wait.
     pub(crate) fn waits(&self) -> bool {
         let resources = &self.by_us.link.resources;
         let moves = resources.silos.as_ref().is_some_and(|silos| silos.connections_move);
         moves && resources.offload.gives_cards_keys()
     }
 
-    /// Makes sure that the kernel can tell which card gets the keys: it forgets that when a connection gets the mark of another silo, and learns it
-    /// with the next packet that is sent. Returns whether the keys can be passed on: that, and TCP has nothing but whole records.
+    /// Makes sure that the kernel knows which NIC gets the keys: it forgets that when a connection gets the mark of another silo, and learns it with
+    /// the next packet that is sent. Returns whether the keys can be passed on: the route is known, and TCP has only whole records.
     pub(crate) fn prepare(&mut self) -> bool {
         let Protected { link, sealing } = &mut self.by_us;
         if !sealing.is_mid_record() && !link.socket.has_route() {

@@ -1,4 +1,4 @@
-//! Why a connection ended. Every early end has a name, and the name is a counter.
+//! Reasons why a connection ended. Every early end has a name, and the name is a counter.
 
 use disk::ReadError;
 
@@ -9,7 +9,7 @@ pub enum End {
     PeerClosed,
     /// The connection broke: reset, unreachable.
     PeerReset,
-    /// An answer ended it on purpose, because the request asked for that or could not be trusted.
+    /// The server ended it after an answer, because the request asked for that or could not be trusted.
     Answered,
     /// A certificate authority has seen its proof (TLS-ALPN-01).
     Proved,
@@ -19,7 +19,7 @@ pub enum End {
     IdleTimeout,
     /// The handshake took too long.
     HandshakeTimeout,
-    /// The viewer took not one byte within the send time-out.
+    /// The viewer took no byte within the send timeout.
     SendTimeout,
     /// The handshake failed; the error names the reason.
     Handshake(crypt::HandshakeError),
@@ -27,13 +27,13 @@ pub enum End {
     Record(crypt::OpenError),
     /// The viewer sent a fatal alert.
     PeerAlert,
-    /// The keys have sealed as much as they may.
+    /// The keys have sealed as many records as they may.
     KeysExhausted,
-    /// The viewer asked for new keys, and this kernel cannot change the keys it has.
+    /// The viewer requested new keys, and this kernel cannot change the keys it has.
     KeysFixed,
-    /// The file was no longer the promised version, or the disk failed.
+    /// The file had changed since its headers were sent, or the disk failed.
     File(ReadError),
-    /// A record that was made again came out different: the file changed while it was served.
+    /// A record made a second time differs from the first: the file changed while it was served.
     ChangedUnderUs,
 }
 
@@ -67,7 +67,7 @@ impl From<ReadError> for End {
 }
 
 impl From<std::io::Error> for End {
-    /// A socket error: whatever its name, the viewer is gone.
+    /// A socket error: whatever it is, the viewer is gone.
     fn from(_: std::io::Error) -> Self {
         Self::PeerReset
     }

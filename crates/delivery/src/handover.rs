@@ -1,12 +1,12 @@
-//! Whether a connection's keys may be given to the kernel, and what became of them.
+//! Decides whether a connection's keys may be given to the kernel, and records where they went.
 //!
-//! The kernel passes keys on to the network card by which the connection leaves, if that card encrypts, and nobody can tell it not to. Over
-//! a bond of such cards, Linux was seen to send the rest of a film in clear text when the card that encrypted was set down
-//! (docs/notes/bond-offload.md). So keys of connections over such a bond, or over a device that is not known, stay here. So do those that a
-//! card could seal and must not: because the operator does not want it, because the card has no room, or because the viewer's path loses so
-//! much that the card would have to read its records again and again.
+//! The kernel passes the keys on to the NIC by which the connection leaves, if that NIC encrypts, and there is no way to forbid it. Over a bond of
+//! such NICs, Linux was seen to send the rest of a film in clear text when the NIC that encrypted was set down (docs/notes/bond-offload.md). So keys
+//! of connections over such a bond, or over an unknown device, stay in user space. So do keys that a NIC could take and must not: because the
+//! operator forbids it, because the NIC has no room, or because the viewer's path loses so much that the NIC would have to read its records again and
+//! again.
 //!
-//! The kernel falls back to the CPU without a word. What a connection got is read from the kernel's counters, before and after.
+//! The kernel falls back to the CPU silently, so its counters before and after show who encrypts a connection.
 
 use crate::card_lessons::{CardLessons, Expect, Got, Kind};
 use crate::card_shares::CardShares;
@@ -25,9 +25,9 @@ use telemetry::{Family, Numbers};
 /// Decides for the connections of one worker. By default it hands no keys over.
 #[derive(Debug, Default)]
 pub struct Handover {
-    /// None if the kernel does not tell of its devices, or if no keys are handed over.
+    /// None if the kernel does not report its devices, or if no keys are handed over.
     cards: Option<RefCell<SealingCards>>,
-    /// The kernel's counters; none if it has none.
+    /// The kernel's TLS counters; none if it has none.
     totals: Option<File>,
     limits: LossLimits,
     lossy_paths: Arc<Mutex<LossyPaths>>,
@@ -40,35 +40,35 @@ pub struct Handover {
 pub(crate) enum Offer {
     /// For the kernel itself.
     Kernel,
-    /// For this card, if it takes them.
+    /// For this NIC, if it takes them.
     Card(u32),
 }
 
-/// Why keys stay here.
+/// Why keys stay in user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Withheld {
-    /// The connection leaves by a bond of which a card encrypts.
+    /// The connection leaves by a bond with a NIC that encrypts.
     Bond,
-    /// By which device it leaves is not known.
+    /// The device by which it leaves is unknown.
     UnknownDevice,
-    /// It leaves by a card that encrypts, and must not.
+    /// It leaves by a NIC that encrypts, and the operator has turned that off.
     CardOff,
-    /// Only cards are to encrypt, and it leaves by none.
+    /// Only NICs may encrypt, and it leaves by none.
     NoCard,
-    /// Only cards are to encrypt, and its card does not take its version or cipher.
+    /// Only NICs may encrypt, and its NIC does not take its version or cipher.
     NotTaken,
-    /// Its card has no room.
+    /// Its NIC has no room.
     NoRoom,
-    /// An earlier connection of this viewer lost too much, as its ticket says.
+    /// An earlier connection of this viewer lost too much; the viewer's ticket identifies it.
     LossyViewer,
-    /// The same of one from this address. The viewer came without a ticket.
+    /// An earlier connection from this address lost too much; the viewer came without a ticket.
     LossyPath,
-    /// Cards get only a share of new connections, because of losses.
+    /// NICs get only a share of new connections, because of losses.
     Share,
 }
 
 impl Withheld {
-    /// A counter's label.
+    /// The counter's label.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Bond => "bond",
@@ -84,14 +84,14 @@ impl Withheld {
     }
 }
 
-/// What the kernel counted before it got keys that are for a card.
+/// The kernel's counters before it got keys that are for a NIC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before {
     card: u32,
     totals: Option<Totals>,
 }
 
-/// Connections whose keys went to cards, and to the kernel itself.
+/// Connections whose keys went to NICs, and to the kernel itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Totals {
     device: u64,
@@ -99,7 +99,7 @@ struct Totals {
 }
 
 impl Handover {
-    /// Looks at this thread's network devices. Call it before a sandbox forbids new sockets.
+    /// Looks up this thread's network devices. Call it before a sandbox forbids new sockets.
     pub fn open(
         limits: LossLimits,
         lossy_paths: Arc<Mutex<LossyPaths>>,
@@ -115,7 +115,7 @@ impl Handover {
         }
     }
 
-    /// How the kernel gets the keys of a connection, if it may have them. If not, that is counted.
+    /// How the kernel gets the keys of a connection; none if it may not have them, which is counted.
     pub(crate) fn offer(
         &self,
         offload: KernelOffload,
@@ -133,13 +133,14 @@ impl Handover {
         offer.ok()
     }
 
-    /// Whether a new connection should rather have TLS 1.2 than 1.3: it leaves by a card that takes 1.2, as far as is known, and not 1.3, and it may
-    /// be given to the card.
+    /// Returns true if a new connection should prefer TLS 1.2 over 1.3: it leaves by a NIC that takes 1.2, as far as is known, but not 1.3, and it
+    /// may be given to the NIC.
     pub(crate) fn wants_tls12(&self, offload: KernelOffload, socket: &Socket) -> bool {
         if !offload.gives_cards_keys() {
             return false;
         }
         let LeavesBy::SealingCard(card) = self.leaves_by(socket) else { return false };
+        // The handshake has not chosen a cipher yet, so this assumes AES-128-GCM, which the server prefers on CPUs with AES instructions.
         let (now, cipher) = (Instant::now(), Suite::Aes128Gcm);
         let lessons = self.lessons.borrow();
         let may_take = lessons.expect(card, (Version::Tls12, cipher), now) == Expect::MayTake;
@@ -159,7 +160,7 @@ impl Handover {
         cards.map_or(LeavesBy::Unknown, |mut cards| cards.leaves_by(ends, Instant::now()))
     }
 
-    /// What to expect of a card, and whether to give it this connection.
+    /// The expectation for a NIC, or the reason why it should not get this connection.
     fn try_card(
         &self,
         card: u32,
@@ -169,6 +170,7 @@ impl Handover {
     ) -> Result<Expect, Withheld> {
         let now = Instant::now();
         let expected = self.lessons.borrow().expect(card, kind, now);
+        // Returns before the share is drawn: a connection that the NIC would refuse must not use it up.
         if expected != Expect::MayTake {
             return Ok(expected);
         }
@@ -184,7 +186,7 @@ impl Handover {
         self.shares.takes_next(card).then_some(expected).ok_or(Withheld::Share)
     }
 
-    /// Call it before the kernel gets the keys, and give [`Self::after`] what it returns.
+    /// Call it before the kernel gets the keys, and pass the result to [`Self::after`].
     pub(crate) fn before(&self, offer: Offer) -> Option<Before> {
         match offer {
             Offer::Kernel => None,
@@ -192,7 +194,7 @@ impl Handover {
         }
     }
 
-    /// Counts who encrypts a connection whose keys the kernel got, and returns it with the card; none if they were not for a card.
+    /// Counts which side encrypts a connection whose keys the kernel got, and returns it with the NIC; none if the keys were not for a NIC.
     pub(crate) fn after(
         &self,
         before: Option<Before>,
@@ -211,8 +213,8 @@ impl Handover {
         Some((card, got))
     }
 
-    /// Looks at how far a connection is that a card seals. One that costs the card too much is counted once, and its viewer's next
-    /// connections stay here.
+    /// Checks the progress of a connection that a NIC seals. A connection that costs the NIC too much is counted once, and its viewer's next
+    /// connections stay in user space.
     pub(crate) fn watch(
         &self,
         watch: &mut Watch,
@@ -227,6 +229,7 @@ impl Handover {
         numbers.card_tls_retransmitted_bytes_total.add(window.retransmitted_bytes);
         if let (false, Some(why)) = (was_costly, watch.verdict()) {
             numbers.count(Family::CardTlsCostly, why.as_str());
+            // The next connection may come with a ticket or without one, so the viewer is noted by both.
             let mut lossy_paths = self.lossy_paths();
             lossy_paths.note(Whose::Viewer(viewer), now);
             if let Ok(peer) = socket.peer() {
@@ -240,7 +243,7 @@ impl Handover {
     }
 
     fn totals(&self) -> Option<Totals> {
-        // Thirteen lines in Linux 7.3, of some forty bytes.
+        // Linux 7.3 prints thirteen lines of about forty bytes.
         let mut text = [0; 4096];
         let bytes = self.totals.as_ref()?.read_at(&mut text, 0).ok()?;
         Totals::parse(std::str::from_utf8(&text[..bytes]).ok()?)
@@ -254,6 +257,7 @@ fn decide(
 ) -> Result<Offer, Withheld> {
     let is_alone = cards == CardTls::Alone;
     match leaves_by {
+        // These two come first, because there the kernel could pass keys to a NIC whatever the operator has set.
         LeavesBy::SealingBond => Err(Withheld::Bond),
         LeavesBy::Unknown => Err(Withheld::UnknownDevice),
         LeavesBy::Other if is_alone => Err(Withheld::NoCard),
@@ -278,9 +282,10 @@ impl Totals {
         Some(Self { device: value("TlsTxDevice")?, cpu: value("TlsTxSw")? })
     }
 
-    /// Who got the one connection that was handed over in between.
+    /// Which side got the one connection that was handed over in between.
     fn got(before: Option<Self>, after: Option<Self>) -> Got {
         let (Some(before), Some(after)) = (before, after) else { return Got::Unclear };
+        // If both counters rose, another worker handed a connection over at the same moment.
         match (after.device > before.device, after.cpu > before.cpu) {
             (true, false) => Got::Card,
             (false, true) => Got::Cpu,
@@ -343,7 +348,7 @@ mod tests {
         assert_eq!(
             Totals::got(before, after(8, 5)),
             Got::Unclear,
-            "another worker's at the same moment"
+            "another worker handed one over at the same time"
         );
         assert_eq!(Totals::got(before, before), Got::Unclear);
         assert_eq!(Totals::got(before, None), Got::Unclear);

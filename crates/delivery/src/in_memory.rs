@@ -1,11 +1,11 @@
-//! Limits what responses hold in memory: pages, lists, and the heads of a multipart answer's parts.
+//! Limits the memory that responses hold: pages, lists, and the heads of a multipart answer's parts.
 //!
-//! A viewer may take an answer as slowly as it likes, and keep its memory in use for that long. File ranges cost
-//! nothing then, because they are read when TCP pulls. Bytes in memory count against a limit, and an answer that would
-//! exceed it is refused. Bytes that several responses share count once.
+//! A viewer may take an answer as slowly as it likes, and keep its memory in use for that long. File ranges cost nothing meanwhile, because they are
+//! read when TCP asks for them. Bytes in memory count against a limit, and an answer that would exceed it is refused. Bytes that several responses
+//! share count once.
 //!
-//! Bodies below `SMALL_BYTES` are not counted. No connection has more than one, so they are part of a connection's
-//! cost, which the number of connections bounds. This way a refusal can be sent when nothing else can.
+//! Bodies below `SMALL_BYTES` are not counted. No connection has more than one, so they are part of a connection's cost, which the number of
+//! connections bounds. So a refusal can be sent when nothing else can.
 
 use disk::{Budget, Share};
 use http::Part;
@@ -20,12 +20,11 @@ const SMALL_BYTES: u64 = 1 << 10;
 pub struct InMemory {
     bytes_max: u64,
     budget: Budget,
-    /// Bytes that several responses may hold, newest last: one entry for each version of a list that a viewer is still
-    /// taking.
+    /// Bytes that several responses may hold, newest last: one entry for each version of a list that a viewer is still downloading.
     shared: RefCell<Vec<Weak<Shared>>>,
 }
 
-/// What one response holds, given back when dropped.
+/// One response's share of the account, given back when dropped.
 #[derive(Default)]
 pub struct Held {
     _own: Option<Share>,
@@ -49,7 +48,7 @@ impl InMemory {
         self.bytes_max - self.budget.left_bytes()
     }
 
-    /// Adds a body to the account; `None` if there is no room for it.
+    /// Adds a body to the account; `None` if the limit leaves no room for it.
     pub fn hold(&self, body: &[Part]) -> Option<Held> {
         let sum = |bytes_of: fn(&Part) -> u64| body.iter().map(bytes_of).sum::<u64>();
         let own_bytes = sum(own_bytes);
@@ -79,7 +78,7 @@ impl InMemory {
     }
 }
 
-/// Memory that a part has to itself. What is reserved counts, not only what is filled.
+/// Memory that only this part uses. Reserved memory counts too, not only the filled part.
 fn own_bytes(part: &Part) -> u64 {
     match part {
         Part::Bytes(bytes) => bytes.capacity() as u64,
@@ -108,7 +107,7 @@ mod tests {
         let first = memory.hold(&own(6000)).unwrap();
         assert_eq!(memory.bytes(), 6000);
         assert!(memory.hold(&own(6000)).is_none());
-        assert_eq!(memory.bytes(), 6000, "what is refused holds nothing");
+        assert_eq!(memory.bytes(), 6000, "a refused body holds nothing");
         drop(first);
         assert_eq!(memory.bytes(), 0);
         assert!(memory.hold(&own(10_000)).is_some());

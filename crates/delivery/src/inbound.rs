@@ -1,34 +1,34 @@
-//! What a viewer sends while a response goes to it: a request for new keys, an alert, its next requests.
+//! Input from the viewer during a response: a request for new keys, an alert, its next requests.
 //!
-//! It is read between the windows of the response, and while the viewer takes nothing. The poll that asks whether TCP takes bytes also asks
-//! whether any have arrived, so a window costs no further system call unless some have.
+//! It is read between the windows of the response, and while the viewer takes nothing. The poll for writability also checks whether bytes have
+//! arrived, so a window costs no further system call unless some have.
 //!
-//! Requests wait in the session's input until the response is sent, as if they had come after it. Only a few are read
-//! ([`PIPELINED_BYTES_MAX`]). TCP keeps the others, and its window holds the viewer back.
+//! Requests wait in the session's input until the response is sent, as if they had come after it. Only a few are read ([`PIPELINED_BYTES_MAX`]). TCP
+//! keeps the others, and its window holds the viewer back.
 //!
-//! Without TLS nothing is read: all that a viewer can send is its next request.
+//! Without TLS nothing is read: a viewer can only send its next request.
 
 use crate::carrier::Carrier;
 use crate::end::End;
 use crate::link::Link;
 use crate::receive_half::{ReceiveHalf, Stop};
 
-/// Nothing more is read during a response once this much of later requests waits: dozens of a player's, half of the longest head that is
-/// accepted by default. With one read ([`crate::Resources::new_scratch`]), this is what a viewer can make the server hold.
+/// Reading stops during a response once this many bytes of later requests wait: dozens of a player's requests, half of the longest head that is
+/// accepted by default. With one read ([`crate::Resources::new_scratch`]), this bounds what a viewer can make the server hold.
 pub(crate) const PIPELINED_BYTES_MAX: usize = 8 << 10;
 
-/// Reads what a viewer sends during a response.
+/// Reads the viewer's input during a response.
 pub(crate) trait Inbound<C> {
-    /// Whether to read what arrives. If not, it stays in TCP.
+    /// Returns true if arriving bytes should be read. If not, they stay in TCP.
     fn reads(&self) -> bool;
 
-    /// Reads and opens what has arrived.
+    /// Reads and opens the bytes that have arrived.
     ///
     /// # Errors
     /// If the connection is over at once. An error whose alert must follow a whole record is kept until that has left.
     fn read(&mut self, link: &Link<C>) -> Result<(), End>;
 
-    /// Whether something has arrived that must be dealt with before more of the response is sent.
+    /// Returns true if something has arrived that must be handled before more of the response is sent.
     fn interrupts(&self) -> bool;
 }
 
@@ -52,9 +52,9 @@ impl<C> Inbound<C> for Unread {
 /// Reads and opens records.
 pub(crate) struct Records<'a> {
     half: &'a mut ReceiveHalf,
-    /// Where the viewer's requests go.
+    /// The viewer's requests go here.
     input: &'a mut Vec<u8>,
-    /// Whether the viewer can get new keys now.
+    /// Set if the viewer can get new keys now.
     gives_keys: bool,
 }
 
@@ -79,7 +79,7 @@ impl<C: Carrier> Inbound<C> for Records<'_> {
             }
             Some(_) => match self.half.open(self.input, &link.resources.numbers) {
                 Err(Stop::PeerAlert) => Err(End::PeerAlert),
-                // It is in `half`, too.
+                // `half` keeps the error too.
                 Ok(()) | Err(Stop::Wrong(_)) => Ok(()),
             },
         }
@@ -90,7 +90,7 @@ impl<C: Carrier> Inbound<C> for Records<'_> {
     }
 }
 
-/// Whether more requests may wait with those in `input`.
+/// Returns true if more requests may wait along with those in `input`.
 pub(crate) fn has_room(input: &[u8]) -> bool {
     input.len() < PIPELINED_BYTES_MAX
 }

@@ -11,29 +11,29 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How often a waiting session checks whether a program wants to write to its file: often enough for a person who waits
-/// at a keyboard, and a small part of the 45 s that the kernel waits.
+/// How often a waiting session checks whether a program wants to write to its file: often enough for a person at a keyboard, and a small part of the
+/// 45 s for which the kernel makes a writer wait.
 pub(crate) const RECALL_LOOKED_FOR: Duration = Duration::from_secs(1);
 
-/// The file whose pages the kernel may still refer to. It is in a box, because connections that wait have none.
+/// The file whose pages the kernel may still refer to. Boxed, because connections that wait have none.
 #[derive(Default)]
 pub(crate) struct Leased(Option<Box<Held>>);
 
 struct Held {
     file: Rc<File>,
-    /// Parts of it that are for this viewer alone.
+    /// Parts of it that were loaded for this viewer alone.
     once: Once,
 }
 
 impl Leased {
-    /// The kernel may refer to the pages of `file` from now on.
+    /// Records that the kernel may refer to the pages of `file` from now on.
     pub(crate) fn set(&mut self, file: &Rc<File>) {
         if !self.file().is_some_and(|held| Rc::ptr_eq(held, file)) {
             self.0 = Some(Box::new(Held { file: Rc::clone(file), once: Once::default() }));
         }
     }
 
-    /// Whether there is such a file.
+    /// Returns true if there is such a file.
     pub(crate) fn is_some(&self) -> bool {
         self.0.is_some()
     }
@@ -43,7 +43,8 @@ impl Leased {
         self.0.as_ref().map(|held| &held.file)
     }
 
-    /// The connection has taken `range` of the file, which is for this viewer alone. It is dropped from the page cache once the viewer has it.
+    /// Records that the connection has taken `range` of the file, which is for this viewer alone. The range is dropped from the page cache once the
+    /// viewer has it.
     pub(crate) fn note_once(&mut self, range: Range<u64>, link: &Link) {
         link.resources.numbers.sent_once_bytes_total.add(range.end - range.start);
         if let Some(held) = &mut self.0 {
@@ -51,7 +52,7 @@ impl Leased {
         }
     }
 
-    /// Drops what the viewer has of what is for it alone.
+    /// Drops the single-use parts that the viewer has received.
     pub(crate) fn drop_acknowledged(&mut self, link: &Link) {
         if let Some(held) = self.0.as_mut().filter(|held| !held.once.is_empty()) {
             let unacknowledged = link.socket.unacknowledged_bytes();
@@ -60,7 +61,7 @@ impl Leased {
         }
     }
 
-    /// The kernel no longer refers to any file.
+    /// Records that the kernel no longer refers to any file.
     pub(crate) fn clear(&mut self) {
         if let Some(mut held) = self.0.take() {
             drop_now(held.file.fd(), held.once.all());
@@ -76,7 +77,7 @@ impl Leased {
         if recalled { Err(ReadError::Recalled.into()) } else { Ok(()) }
     }
 
-    /// As [`Self::check`], before one of many windows: a program that waits shows a moment later.
+    /// As [`Self::check`], before one of many windows. It may notice a waiting program a moment later.
     ///
     /// # Errors
     /// [`ReadError::Recalled`].
@@ -124,10 +125,10 @@ impl Drop for Held {
     }
 }
 
-/// The file whose pages wait in a socket, to be sent or to be acknowledged. If the lease or the connection ends before that, the waiting
-/// packets are discarded.
+/// The file whose pages wait in a socket, to be sent or to be acknowledged. If the lease or the connection ends before that, the waiting packets are
+/// discarded.
 pub(crate) struct SentPages {
-    /// The connection's socket, for its end. Fields are dropped in order: it has to close before the lease ends.
+    /// A second handle of the socket, to reset it at the end. Fields are dropped in order: the socket has to close before the lease ends.
     socket: Socket,
     pub(crate) leased: Leased,
 }
@@ -137,7 +138,7 @@ impl SentPages {
         Self { leased: Leased::default(), socket: link.socket.clone() }
     }
 
-    /// Whether the kernel may still refer to the pages of a file.
+    /// Returns true if the kernel may still refer to the pages of a file.
     pub(crate) fn needs_file(&mut self) -> bool {
         if self.leased.is_some() && self.socket.unacknowledged_bytes() == 0 {
             self.leased.clear();
@@ -145,7 +146,7 @@ impl SentPages {
         self.leased.is_some()
     }
 
-    /// Waits until the viewer asks for something or has everything, whichever comes first.
+    /// Waits until the viewer requests something or has everything, whichever comes first.
     pub(crate) async fn await_request_or_acknowledgement(
         &mut self,
         link: &Link,

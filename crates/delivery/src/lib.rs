@@ -1,12 +1,11 @@
 //! Sends files and memory to viewers.
 //!
-//! A connection is a choice on two axes. Its **carrier** ([`Carrier`]) moves the bytes: a kernel socket, or a socket of
-//! our own TCP ([`own_tcp`]). Its **sealing** ([`sealing`]) protects them: not at all, by us, by the kernel, or by the
-//! library that did the handshake. [`Channel`] lists the combinations. A session receives, sends an [`Outgoing`] and
-//! closes, and need not know which one it has.
+//! A connection is a choice on two axes. Its **carrier** ([`Carrier`]) moves the bytes: a kernel socket, or a socket of our own TCP ([`own_tcp`]).
+//! Its **sealing** ([`sealing`]) protects them: not at all, in user space, in the kernel, or in the library that did the handshake. [`Channel`] lists
+//! the combinations. A session receives, sends an [`Outgoing`] and closes, and need not know which one it has.
 //!
-//! Everything else that a connection uses is in [`Resources`], which its worker provides: the disk, buffers, budgets,
-//! counters, time-outs. Nothing here knows a worker or a session, so calls never go in a circle.
+//! Everything else that a connection uses is in [`Resources`], which its worker provides: the disk, buffers, budgets, counters, timeouts. Nothing
+//! here knows a worker or a session, so calls never go in a circle.
 //!
 //! Read first: `outgoing`, `protected` (the receive loop), then `sealing/by_us` and `sendfile`, then `own_tcp`.
 

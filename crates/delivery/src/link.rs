@@ -1,4 +1,4 @@
-//! What every connection has: a carrier, a window, and its worker's resources.
+//! The part that all connections share: a carrier, a window, and their worker's resources.
 
 use crate::carrier::Carrier;
 use crate::end::End;
@@ -23,24 +23,24 @@ use std::time::{Duration, Instant};
 
 /// A connection without its protection.
 pub struct Link<C = Socket> {
-    /// What carries its bytes: a kernel socket, or a socket of our own TCP.
+    /// The carrier of its bytes: a kernel socket, or a socket of our own TCP.
     pub socket: C,
-    /// How much to bring at once.
+    /// How much to read and send at once.
     pub window: Window,
-    /// What all connections of the worker use.
+    /// Shared by all connections of the worker.
     pub resources: Rc<Resources>,
-    /// How often in a row TCP has reported room and then taken nothing.
+    /// How many times in a row TCP has reported room and then taken nothing.
     refusals: Cell<u32>,
     /// Bytes that TCP has taken so far.
     taken_bytes: Cell<u64>,
     /// When the wait for a response's first byte began, by [`Resources::clock`]; 0 if no first byte is due. 32 bits
     /// wide, because idle viewers carry it too.
     first_byte_due_since: Cell<u32>,
-    /// The silo of the network card by which it leaves. Small, because idle viewers carry it too.
+    /// The silo of the NIC by which it leaves. Small, because idle viewers carry it too.
     card: Option<NonZeroU8>,
 }
 
-/// When a connection may send, if all together are held to a rate.
+/// A place in the order of sends, if a rate limits all connections together.
 pub(crate) struct Turn {
     slot: Slot,
     taken_before: u64,
@@ -66,7 +66,7 @@ impl<C: Carrier> Link<C> {
 
     fn with_card(resources: Rc<Resources>, socket: C, card: Option<usize>) -> Self {
         let window = Window::new(resources.limits.window_bytes_max);
-        // One more than the silo's number. Silos beyond 255 count as unknown.
+        // One more than the silo's number, so that 0 can stand for none. Silos beyond 255 count as unknown.
         let card = card.and_then(|silo| u8::try_from(silo + 1).ok()).and_then(NonZeroU8::new);
         Self {
             socket,
@@ -79,7 +79,7 @@ impl<C: Carrier> Link<C> {
         }
     }
 
-    /// A connection that another link carried, with the window that it had and the bytes that TCP had taken.
+    /// A connection that another link carried, with that link's window and count of taken bytes.
     pub(crate) fn moved(
         resources: Rc<Resources>,
         socket: C,
@@ -87,7 +87,7 @@ impl<C: Carrier> Link<C> {
         taken_bytes: u64,
     ) -> Self {
         let taken_bytes = Cell::new(taken_bytes);
-        // It still arrives on the same card, and was counted.
+        // It still arrives on the same NIC, and was counted.
         let card = resources
             .silos
             .as_ref()
@@ -100,8 +100,8 @@ impl<C: Carrier> Link<C> {
         (self.socket, self.resources)
     }
 
-    /// The next byte taken is the first of a response. Its request was complete at `since`, unless an earlier moment is known.
-    /// Returns the bytes taken so far.
+    /// Marks the next byte taken as the first of a response. Its request was complete at `since`, unless an earlier moment is known. Returns the
+    /// bytes taken so far.
     pub fn begin_response(&self, since: Instant) -> u64 {
         if self.first_byte_due_since.get() == 0 {
             self.await_first_byte(since);
@@ -109,19 +109,20 @@ impl<C: Carrier> Link<C> {
         self.taken_bytes.get()
     }
 
-    /// The wait for a response's first byte began at `since`.
+    /// Records that the wait for a response's first byte began at `since`.
     pub(crate) fn await_first_byte(&self, since: Instant) {
+        // At least 1, because 0 means that no first byte is due.
         self.first_byte_due_since.set(self.resources.clock(since).max(1));
     }
 
-    /// When the wait for a response's first byte began, if one is due already: on a connection that moves, between request and response.
+    /// When the wait for a response's first byte began, if one is due: on a connection that moves, between request and response.
     pub fn awaited_since(&self) -> Option<Instant> {
         let (since, now) = (self.first_byte_due_since.get(), Instant::now());
         let waited = self.resources.clock(now).wrapping_sub(since);
         (since != 0).then(|| now - Duration::from_micros(waited.into()))
     }
 
-    /// Bytes that TCP has taken so far, encryption included unless the kernel does it.
+    /// Bytes that TCP has taken so far, including TLS overhead (excluding it when the kernel encrypts).
     pub fn taken_bytes(&self) -> u64 {
         self.taken_bytes.get()
     }
@@ -154,7 +155,7 @@ impl<C: Carrier> Link<C> {
         }
     }
 
-    /// Whether TCP takes bytes now. The same system call says whether something has arrived, which is read.
+    /// Returns true if TCP takes bytes now. The same system call shows whether something has arrived, which is read.
     ///
     /// # Errors
     /// Those of `inbound`.
@@ -185,12 +186,12 @@ impl<C: Carrier> Link<C> {
         Ok(())
     }
 
-    /// A wait for the viewer to take bytes begins.
+    /// Begins a wait for the viewer to take bytes.
     pub(crate) fn stall(&self) -> Stall {
         Stall::begin(Instant::now(), self.resources.patience.send)
     }
 
-    /// Looks whether the viewer takes bytes, if it is time to.
+    /// Checks whether the viewer takes bytes, if it is time to.
     ///
     /// # Errors
     /// [`End::SendTimeout`] if it took none for too long.
@@ -198,7 +199,7 @@ impl<C: Carrier> Link<C> {
         stall.look(Instant::now(), || self.socket.unacknowledged_bytes())
     }
 
-    /// Waits up to `patience` for TCP to take the rest of a window, and reads what arrives meanwhile. Returns whether TCP does.
+    /// Waits up to `patience` for TCP to take the rest of a window, and reads what arrives meanwhile. Returns whether TCP takes it.
     ///
     /// # Errors
     /// Those of `inbound`.
@@ -213,27 +214,27 @@ impl<C: Carrier> Link<C> {
         }
     }
 
-    /// How much to send next: a window, or a turn if all connections together are held to a rate and that is less.
+    /// How much to send next: a window, or less if a rate limits all connections together and a turn is shorter.
     pub(crate) fn share(&self) -> usize {
         let window = self.window.bytes();
         let turn = self.resources.total_rate.as_ref().map(|rate| rate.turn_bytes() as usize);
         turn.map_or(window, |turn| turn.min(window))
     }
 
-    /// Takes a turn for so many bytes, if all connections together are held to a rate. Nothing may be sent before [`Self::await_turn`].
+    /// Takes a turn for `bytes` bytes, if a rate limits all connections together. Nothing may be sent before [`Self::await_turn`].
     pub(crate) fn take_turn(&self, bytes: u64) -> Option<Turn> {
         let rate = self.resources.total_rate.as_ref()?;
         let slot = rate.take(bytes.min(rate.turn_bytes()));
         Some(Turn { slot, taken_before: self.taken_bytes.get() })
     }
 
-    /// Whether the turn has not come yet.
+    /// Returns true if the turn has not come yet.
     pub(crate) fn must_wait(&self, turn: Option<&Turn>) -> bool {
         let rate = self.resources.total_rate.as_ref();
         rate.zip(turn).is_some_and(|(rate, turn)| !rate.wait_for(&turn.slot).is_zero())
     }
 
-    /// Waits for the turn, and calls `check` from time to time. The caller holds no buffer meanwhile.
+    /// Waits for the turn, and calls `check` from time to time. The caller must hold no buffer meanwhile.
     ///
     /// # Errors
     /// The error of `check`.
@@ -251,6 +252,7 @@ impl<C: Carrier> Link<C> {
             if wait.is_zero() {
                 return Ok(());
             }
+            // In steps, so that `check` notices a program that waits to write to the file.
             sleep(wait.min(RECALL_LOOKED_FOR)).await;
             check()?;
         }
@@ -301,8 +303,8 @@ impl<C: Carrier> Link<C> {
         }
     }
 
-    /// Waits before the next offer, after TCP reported room and took nothing. The kernel is out of memory for sockets
-    /// then, and asking again at once would not help.
+    /// Waits before the next offer, after TCP reported room and took nothing. The kernel is then out of memory for sockets, and an immediate retry
+    /// would not help.
     ///
     /// # Errors
     /// [`End::SendTimeout`] if that lasts too long.
@@ -318,7 +320,7 @@ impl<C: Carrier> Link<C> {
         Ok(())
     }
 
-    /// Sends a few bytes that need no pull: handshake flights, alerts.
+    /// Sends a few bytes without waiting for a pull first: handshake flights, alerts.
     ///
     /// # Errors
     /// As [`Self::pull`] and [`Self::offer`].
@@ -349,7 +351,7 @@ impl<C: Carrier> Link<C> {
         }
     }
 
-    /// Waits for bytes and appends what has arrived, at least one byte.
+    /// Waits for bytes and appends all that have arrived, at least one.
     ///
     /// # Errors
     /// [`End::PeerClosed`] if the viewer has finished, [`End::PeerReset`] if the connection broke.
@@ -363,7 +365,7 @@ impl<C: Carrier> Link<C> {
         }
     }
 
-    /// Appends what has arrived: `None` if nothing has, `Some(0)` if the viewer has finished.
+    /// Appends the bytes that have arrived: `None` if there are none, `Some(0)` if the viewer has finished.
     ///
     /// # Errors
     /// [`End::PeerReset`], or why the connection broke.
@@ -375,8 +377,8 @@ impl<C: Carrier> Link<C> {
         Ok(received)
     }
 
-    /// Reads and discards what the viewer still sends, until it closes or a short time has passed. Closing with unread
-    /// bytes would reset the connection, and the answer could be lost (RFC 9112 section 9.6).
+    /// Reads and discards what the viewer still sends, until it closes or a short time has passed. Closing with unread bytes would reset the
+    /// connection, and the answer could be lost (RFC 9112 section 9.6).
     pub async fn linger(&self) {
         /// A guess: longer than any round trip, yet short enough that many viewers who never close cost little.
         const PATIENCE: Duration = Duration::from_secs(2);
@@ -408,13 +410,13 @@ impl<C: Carrier> Link<C> {
 }
 
 impl Link {
-    /// How the kernel gets the connection's keys, if it does. If it could have them and must not, that is counted.
+    /// How the kernel gets the connection's keys, if it does. Counts the keys that it could have and must not get.
     pub(crate) fn key_offer(&self, info: &SessionInfo) -> Option<Offer> {
         let Resources { offload, handover, numbers, .. } = &*self.resources;
         offload.seals.then(|| handover.offer(*offload, &self.socket, info, numbers)).flatten()
     }
 
-    /// Whether TCP takes bytes now or within the time that a buffer may be held for it.
+    /// Returns true if TCP takes bytes now or within the time for which a buffer may be held.
     ///
     /// # Errors
     /// Those of `inbound`.
@@ -429,7 +431,7 @@ impl Link {
         Ok(self.takes_now(inbound)? || self.asks_soon(unsent, inbound).await?)
     }
 
-    /// As [`Self::pulls_soon`], if TCP does not take bytes now.
+    /// As [`Self::pulls_soon`], after TCP has refused bytes.
     ///
     /// # Errors
     /// Those of `inbound`.
@@ -446,13 +448,12 @@ impl Link {
         Ok(is_soon)
     }
 
-    /// Waits until the viewer has acknowledged everything that TCP was given. Calls `check` from time to time, and
-    /// stops if it fails.
+    /// Waits until the viewer has acknowledged everything that TCP was given. Calls `check` from time to time, and stops if it fails.
     ///
     /// # Errors
     /// The error of `check`; [`End::SendTimeout`] if the viewer took nothing for too long.
     pub async fn acknowledged(&self, check: impl Fn() -> Result<(), End>) -> Result<(), End> {
-        /// Nothing reports when the last byte is acknowledged. Guesses: a round trip nearby, and a few far away.
+        /// No event reports that the last byte is acknowledged. Guesses: a round trip nearby, and a few far away.
         const PAUSE_MIN: Duration = Duration::from_millis(1);
         const PAUSE_MAX: Duration = Duration::from_millis(100);
         let mut stall = self.stall();
@@ -466,8 +467,8 @@ impl Link {
         Ok(())
     }
 
-    /// Makes the connection's last offer. TCP refuses it while as many bytes are unsent as their limit allows. The limit then ends, and the offer is
-    /// repeated once; bytes that TCP refuses again are lost.
+    /// Makes the connection's last offer. TCP refuses it while the unsent bytes reach their limit. The limit is then lifted and the offer repeated
+    /// once; bytes that TCP refuses again are lost.
     pub(crate) fn offer_last(&self, mut offer: impl FnMut() -> Result<usize, End>) {
         // If it fails, the connection is gone already.
         if matches!(offer(), Ok(0)) {

@@ -1,16 +1,17 @@
-//! Moves a connection from one worker to another: its socket, its keys and sequence numbers, and what it has received.
+//! Moves a connection from one worker to another: its socket, its keys and sequence numbers, and its received bytes.
 //!
-//! [`Channel::leave`] takes a connection apart. What is left of it is plain data ([`Luggage`]) that may cross threads.
-//! [`Luggage::enter`] puts it together again with another worker's resources.
+//! [`Channel::leave`] takes a connection apart into plain data ([`Luggage`]) that may cross threads. [`Luggage::enter`] puts it together again with
+//! another worker's resources.
 //!
-//! A connection moves only between responses, so nothing of a response is on its way through this program. What TCP has
-//! not sent yet, or the viewer has not acknowledged, is in the socket and moves with it: no byte is reordered.
+//! A connection moves only between responses, so this program holds nothing of a response at that time. Bytes that TCP has not sent yet, or that the
+//! viewer has not acknowledged, are in the socket and move with it: no byte is reordered.
 //!
 //! Invariants:
-//! - No operation on the socket is left in the ring of the worker that it leaves ([`Socket::into_owned`]).
-//! - The kernel refers to no page of a file: the lease that holds such a file still belongs to the worker that took it.
+//! - No operation on the socket remains in the ring of the worker that it leaves ([`Socket::into_owned`]).
+//! - The kernel refers to no page of a file: the lease on such a file belongs to the worker that took it.
 //!
-//! Refused: connections whose state belongs to their thread. These are our own TCP's, those that the library of the
+//! Refused: connections whose state belongs to their thread. These are connections over our own TCP, those that the handshake's library seals, and
+//! those that a NIC seals. Where connections move, a NIC gets no keys before the first title is known.
 //! handshake seals, and those that a network card seals. Where connections move, a card gets no keys before the first title is known.
 
 use crate::channel::Channel;
@@ -25,7 +26,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// A connection on its way between workers.
+/// A connection's state between workers.
 pub struct Luggage {
     socket: OwnedFd,
     window: Window,
@@ -34,7 +35,7 @@ pub struct Luggage {
     sealing: Packed,
 }
 
-/// What protects it, with keys, sequence numbers, and what was received and not opened yet.
+/// Its protection, with keys, sequence numbers, and bytes that were received and not opened yet.
 enum Packed {
     None,
     ByUs(Box<ByUs>),
@@ -42,14 +43,14 @@ enum Packed {
     ByKernel(Box<KernelHalves>),
 }
 
-/// Why a connection has to stay where it is.
+/// Why a connection cannot move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stays {
-    /// Its state belongs to its thread, always.
+    /// Its state is bound to its thread for good.
     Bound,
-    /// The viewer has not acknowledged all of a file that the kernel sends by itself.
+    /// The viewer has not acknowledged all of a file that the kernel sends.
     Unacknowledged,
-    /// An operation on its socket has not left the kernel.
+    /// An operation on its socket is still in the kernel.
     InUse,
 }
 
@@ -65,7 +66,7 @@ impl Stays {
 }
 
 impl Channel {
-    /// Why the connection has to stay at the moment, if it has to.
+    /// Why the connection cannot move at the moment, if it cannot.
     pub fn stays(&mut self) -> Option<Stays> {
         match self {
             Self::Unsealed(unsealed) => {
@@ -80,7 +81,7 @@ impl Channel {
     /// Takes the connection apart. Call this only between responses.
     ///
     /// # Errors
-    /// The connection as it was, and why it stays.
+    /// The unchanged connection, and why it cannot move.
     pub async fn leave(mut self) -> Result<Luggage, (Self, Stays)> {
         if let Some(stays) = self.stays() {
             return Err((self, stays));
@@ -88,7 +89,7 @@ impl Channel {
         match self {
             Self::Unsealed(unsealed) => {
                 let Protected { link, sealing } = *unsealed;
-                // It has the socket, too.
+                // The sealing holds the socket too, which has to have one owner.
                 drop(sealing);
                 pack(link, Packed::None).await
             }
@@ -140,13 +141,13 @@ fn unpack(link: Link, sealing: Packed) -> Channel {
 }
 
 impl Luggage {
-    /// Puts the connection together again on this thread, with its worker's `resources`. A request of it, which is still
-    /// to be answered, was complete at `asked_at`: the wait for its first byte began then.
+    /// Puts the connection together again on this thread, with its worker's `resources`. One of its requests is still unanswered and was complete at
+    /// `asked_at`: the wait for its first byte began then.
     pub fn enter(self, resources: Rc<Resources>, asked_at: Instant) -> Channel {
         let Self { socket, window, taken_bytes, sealing } = self;
         let socket = Socket::from(socket);
         if let Some(departure) = resources.silos.as_ref().and_then(|silos| silos.departure) {
-            // The server tried at its start, and keeps the privilege. If it fails, the connection leaves as before.
+            // The server tried this at startup, and keeps the privilege. If it fails, the connection leaves as before.
             let _ = socket.mark(departure.mark);
         }
         let link = Link::moved(resources, socket, window, taken_bytes);

@@ -1,11 +1,11 @@
-//! What was brought into the page cache for one viewer alone: it is dropped from there once that viewer has it, as with FreeBSD's `SF_NOCACHE`.
+//! Bytes read into the page cache for one viewer alone. They are dropped once that viewer has them, as with FreeBSD's `SF_NOCACHE`.
 //!
-//! For connections whose network card reads films where they lie. Reading past the page cache and sending from a buffer would have the CPU copy
-//! each byte, because a kernel keeps what it sends until it is acknowledged.
+//! This is for connections whose NIC reads films in place. Reading past the page cache and sending from a buffer would make the CPU copy each byte,
+//! because the kernel keeps what it sends until it is acknowledged.
 //!
-//! The kernel does not drop pages that are still in a socket, so they are dropped after the acknowledgement. Only then may a viewer's bytes
-//! count as gone: a few hundred KiB for each viewer, as much as is in flight. What a viewer who leaves had not taken is dropped a moment later,
-//! when its socket and the disk are done with it.
+//! The kernel does not drop pages that are still in a socket, so they are dropped after the acknowledgement: until then a few hundred KiB for each
+//! viewer stay cached, as much as is in flight. What remains when a viewer leaves is dropped a moment later, when its socket and the disk are done
+//! with it.
 
 use disk::drop_pages;
 use reactor::{Fd, sleep, spawn};
@@ -13,32 +13,32 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-/// What a connection may have taken without having given it to TCP: a record that is not full and one that TCP had no room for. Rounded up.
+/// Bytes that a connection may count as taken before TCP has them: a record that is not full and one that TCP had no room for. Rounded up.
 const IN_RECORDS_BYTES: u64 = 64 << 10;
 
-/// After this time, sockets that were closed and reads that nobody waits for are done. A guess.
+/// After this time, closed sockets and abandoned reads are done. A guess.
 const DONE_AFTER: Duration = Duration::from_secs(2);
 
 /// The largest piece in which a kernel keeps a file's pages. It drops a piece only as a whole.
 const PIECE_BYTES_MAX: u64 = 2 << 20;
 
-/// Parts of one file that were sent and are to be dropped, in the order in which they were sent.
+/// Parts of one file that were sent and will be dropped, in the order in which they were sent.
 #[derive(Debug, Default)]
 pub(crate) struct Once {
     sent: VecDeque<Part>,
-    /// What was dropped last, in one row.
+    /// The last range dropped without a gap.
     dropped: Range<u64>,
 }
 
 #[derive(Debug)]
 struct Part {
     range: Range<u64>,
-    /// What the connection had taken when it had taken this.
+    /// The connection's count of taken bytes once it had taken this part.
     taken_bytes: u64,
 }
 
 impl Once {
-    /// Notes that the connection, which has taken `taken_bytes` altogether, took `range` last.
+    /// Records that the connection took `range` last, and has now taken `taken_bytes` in total.
     pub(crate) fn note(&mut self, range: Range<u64>, taken_bytes: u64) {
         self.sent.push_back(Part { range, taken_bytes });
     }
@@ -47,8 +47,8 @@ impl Once {
         self.sent.is_empty()
     }
 
-    /// Takes out what the viewer has, if the connection has taken `taken_bytes` and TCP waits for the acknowledgement of the last
-    /// `unacknowledged_bytes`: ranges to drop. What is sealed is longer than what was taken, so this is less than the viewer has.
+    /// Takes out the ranges that the viewer has, if the connection has taken `taken_bytes` and TCP waits for the acknowledgement of the last
+    /// `unacknowledged_bytes`. Sealed bytes are longer than the taken ones, so this is less than the viewer has.
     pub(crate) fn acknowledged(
         &mut self,
         taken_bytes: u64,
@@ -64,7 +64,8 @@ impl Once {
         self.take(self.sent.len())
     }
 
-    /// Takes out the first `count` parts. What follows what was dropped last begins a piece earlier, because the piece at the seam is still there.
+    /// Takes out the first `count` parts. A part that continues the last dropped range begins a piece earlier, because the piece at the seam is still
+    /// cached.
     fn take(&mut self, count: usize) -> Vec<Range<u64>> {
         let mut ranges = joined(self.sent.drain(..count).map(|part| part.range));
         for range in &mut ranges {
@@ -76,7 +77,7 @@ impl Once {
     }
 }
 
-/// Ranges that follow each other as one.
+/// Joins ranges that follow each other.
 fn joined(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::new();
     for range in ranges {
@@ -93,12 +94,12 @@ pub(crate) fn drop_now(file: &Fd, ranges: Vec<Range<u64>>) {
     drop_after(None, file, ranges);
 }
 
-/// Drops `ranges` of a file that nobody sends any more, after a moment.
+/// Drops `ranges` of a file that no connection sends any more, after a moment.
 pub(crate) fn drop_later(file: &Fd, ranges: Vec<Range<u64>>) {
     drop_after(Some(DONE_AFTER), file, ranges);
 }
 
-/// On a task of its own, because the kernel may wait for other processors in it, on a thread of the ring's.
+/// On a task of its own, because the kernel may wait for other processors while it drops pages, on a thread of the ring's.
 fn drop_after(pause: Option<Duration>, file: &Fd, ranges: Vec<Range<u64>>) {
     if ranges.is_empty() {
         return;
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(once.acknowledged(taken, but_records), only(0..WINDOW));
         assert_eq!(once.acknowledged(taken, 0), [], "the last records");
         assert!(!once.is_empty());
-        assert_eq!(once.all(), only(0..2 * WINDOW), "and what was in one piece with the first");
+        assert_eq!(once.all(), only(0..2 * WINDOW), "and the first part again, at the seam");
         assert!(once.is_empty());
     }
 
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(
             drop_after(start..start + third),
             only(start..start + third),
-            "others may want what is before it"
+            "others may want the bytes before it"
         );
         assert_eq!(drop_after(start + third..start + 2 * third), only(start..start + 2 * third));
         let end = start + 2 * PIECE_BYTES_MAX;

@@ -1,6 +1,6 @@
-//! What is to be sent: an ordered list of extents, addressed by offset.
+//! A response to send: an ordered list of extents, addressed by offset.
 //!
-//! Any range of it can be made again at any time, so a stalled viewer's buffer can be taken away.
+//! Any range of it can be produced again at any time, so a stalled viewer's buffer can be taken away.
 
 use crate::in_memory::Held;
 use disk::{File, Misses};
@@ -9,13 +9,13 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A response on its way: head, file ranges, and the bytes between them.
+/// A response being sent: head, file ranges, and the bytes between them.
 pub struct Outgoing {
     extents: Vec<Extent>,
     file: Option<Rc<File>>,
-    /// What was not in memory when it was read for this response.
+    /// The parts that were not in memory when they were read for this response.
     misses: RefCell<Misses>,
-    /// The account of its bytes in memory, for as long as it lives.
+    /// Its account of bytes in memory, for as long as it lives.
     _held: Held,
 }
 
@@ -41,7 +41,7 @@ pub enum Piece<'a> {
 }
 
 impl Outgoing {
-    /// Builds the response from its plan. Its ranges are of `file`.
+    /// Builds the response from its plan. Its ranges are ranges of `file`.
     ///
     /// # Panics
     /// If the body has file ranges but there is no file, which is a programming error.
@@ -66,7 +66,7 @@ impl Outgoing {
         Self { extents, file, misses: RefCell::default(), _held: Held::default() }
     }
 
-    /// Adds the account of what the response holds in memory.
+    /// Adds the account of the memory that the response holds.
     pub fn holding(self, held: Held) -> Self {
         Self { _held: held, ..self }
     }
@@ -76,17 +76,17 @@ impl Outgoing {
         self.extents.last().map_or(0, |extent| extent.start + extent.bytes())
     }
 
-    /// The file that its ranges are of, if it has any.
+    /// The file of its ranges, if it has any.
     pub(crate) fn file(&self) -> Option<&Rc<File>> {
         self.file.as_ref()
     }
 
-    /// What this response has missed so far. It counts once, however often its bytes are read.
+    /// The misses of this response so far. Each counts once, however often its bytes are read.
     pub(crate) fn misses(&self) -> &RefCell<Misses> {
         &self.misses
     }
 
-    /// Whether its ranges are of this file.
+    /// Returns true if its ranges are ranges of this file.
     pub(crate) fn is_of(&self, file: Option<&Rc<File>>) -> bool {
         let own = self.file.as_ref();
         own.zip(file).is_some_and(|(own, other)| Rc::ptr_eq(own, other))
@@ -123,7 +123,7 @@ impl Outgoing {
         joined
     }
 
-    /// Bytes of memory that it takes. What it shares is left out: the file, and bytes that have an account of their own.
+    /// Bytes of memory that it takes, without what it shares: the file, and bytes that have an account of their own.
     pub fn memory_bytes(&self) -> usize {
         let in_memory = self.extents.iter().map(|extent| match &extent.source {
             Source::Bytes(bytes) => bytes.capacity(),

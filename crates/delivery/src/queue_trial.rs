@@ -1,9 +1,9 @@
-//! Whether long queues in the kernel pay, for one worker: found by trying both, again and again.
+//! Finds out for one worker whether long queues in the kernel pay, by trying both again and again.
 //!
 //! A long queue spares the worker wake-ups. But where the kernel spreads a connection's packets over time by itself (BBR without the fq queueing
-//! discipline), a long queue costs a timer for each packet. Which of the two costs more depends on the congestion control, the queueing
-//! discipline, the core that handles acknowledgements, and how much the viewer takes at once. No socket option reports that, so the worker
-//! measures it: it serves with long and with short queues in turn, and keeps those with less CPU time per byte (docs/notes/performance.md).
+//! discipline), a long queue costs a timer for each packet. Which of the two costs more depends on the congestion control, the queueing discipline,
+//! the core that handles acknowledgements, and how much the viewer takes at once. No socket option reports that, so the worker measures it: it serves
+//! with long and with short queues in turn, and keeps those with less CPU time per byte (docs/notes/performance.md).
 //!
 //! A trial takes about a tenth of a second. The pause after it doubles while the result stays the same, so trials take less than a hundredth of
 //! the worker's time.
@@ -11,7 +11,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Whether queues are long in each turn of a trial. This order cancels a load that rises or falls steadily.
+/// For each turn of a trial: long queues or short ones. This order cancels a load that rises or falls steadily.
 const TURNS: [bool; 4] = [true, false, false, true];
 
 /// How long queues take to reach their new length. A guess: a few wake-ups of each fast viewer.
@@ -20,17 +20,17 @@ const SETTLE: Duration = Duration::from_millis(5);
 /// The shortest turn: a hundred times what a worker spends on one window.
 const TURN_MIN: Duration = Duration::from_millis(20);
 
-/// What a worker has to send in a turn, so that its CPU time says something: a dozen windows.
+/// The least a worker has to send in a turn for its CPU time to be meaningful: a dozen windows.
 const TURN_BYTES_MIN: u64 = 4 << 20;
 
-/// A turn that takes longer ends the trial. At less than an eighth of a gigabit per second, neither queue costs much.
+/// A turn that takes longer ends the trial. Below an eighth of a gigabit per second, neither queue costs much.
 const TURN_MAX: Duration = Duration::from_millis(250);
 
 /// The pauses between trials.
 const PAUSE_MIN: Duration = Duration::from_secs(2);
 const PAUSE_MAX: Duration = Duration::from_secs(64);
 
-/// The share of CPU time that the other length has to save to replace the one in use. A guess at what trials differ by chance.
+/// The share of CPU time that the other length has to save to replace the one in use. A guess at the random difference between trials.
 const GAIN_MIN: f64 = 0.05;
 
 /// The worker's totals at one moment.
@@ -56,9 +56,9 @@ struct State {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Between trials. The next one begins at this time; `None` is at once.
+    /// Between trials. The next one begins at this time; `None` means at once.
     Pause(Option<Instant>),
-    /// The queues are changing their length since this time.
+    /// The queues have been changing their length since this time.
     Settling(Trial, Instant),
     /// A turn is measured: the totals and the worker's CPU time at its beginning.
     Measuring(Trial, Totals, Duration),
@@ -79,7 +79,7 @@ impl Default for QueueTrial {
 }
 
 impl QueueTrial {
-    /// Whether the queues of fast viewers should be long now.
+    /// Returns true if the queues of fast viewers should be long now.
     pub(crate) fn is_long(&self) -> bool {
         let state = self.state.get();
         match state.phase {
@@ -88,8 +88,8 @@ impl QueueTrial {
         }
     }
 
-    /// Call it often while there are fast viewers. `cpu_time` returns the CPU time of this worker's thread; it is called twice for each turn.
-    /// Returns whether a trial has just come to a result.
+    /// Advances the trial. Call it often while there are fast viewers. `cpu_time` returns the CPU time of this worker's thread; it is called twice
+    /// for each turn. Returns whether a trial has just finished.
     pub(crate) fn look(&self, now: Totals, cpu_time: impl Fn() -> Duration) -> bool {
         let mut has_result = false;
         let mut state = self.state.get();
@@ -141,7 +141,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// A worker in virtual time. Each KiB costs it a given CPU time, one with short queues and another with long ones.
+    /// A worker in virtual time. Each KiB costs it a given CPU time, which differs between short queues and long ones.
     struct Worker {
         trial: QueueTrial,
         start: Instant,

@@ -1,4 +1,4 @@
-//! What a viewer sends: sealed records. They are opened here, whatever seals ours.
+//! Receives from the viewer: sealed records, which are opened here, whatever seals our own.
 
 use crate::end::End;
 use crypt::{Content, OpenError, Opened, Opener};
@@ -7,24 +7,23 @@ use telemetry::Numbers;
 /// The receiving half of a connection with TLS.
 pub(crate) struct ReceiveHalf {
     opener: Opener,
-    /// Received and not opened yet: at most a record and what arrived with its end.
+    /// Received and not opened yet: at most a record and the bytes that arrived with its end.
     pub(crate) sealed: Vec<u8>,
-    /// The viewer has sent close_notify: it asks for nothing more, but still waits for what it asked for before.
+    /// The viewer has sent close_notify: it makes no more requests, but still waits for the answers to earlier ones.
     pub(crate) peer_finished: bool,
-    /// The viewer has asked for new keys of ours and has none yet. They are sent before anything else. One answer is
-    /// enough, however often the viewer asked (RFC 8446 section 4.6.3). The flag stays set until the answer is sent,
-    /// because the wait for that may be interrupted.
+    /// The viewer has requested new keys of ours and has none yet. They are sent before anything else. One answer is enough, however often the viewer
+    /// asked (RFC 8446 section 4.6.3). The flag stays set until the answer is sent, because the wait for that may be interrupted.
     pub(crate) owes_keys: bool,
-    /// Nothing more will arrive.
+    /// Set when nothing more will arrive.
     pub(crate) has_ended: bool,
     /// A record was wrong, so nothing after it is opened.
     failed: Option<OpenError>,
 }
 
-/// Why nothing more is opened.
+/// Why no more records are opened.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// A record was wrong: an alert should tell the viewer.
+    /// A record was wrong: an alert should report it to the viewer.
     Wrong(OpenError),
     /// The viewer reported an error by an alert.
     PeerAlert,
@@ -40,7 +39,7 @@ impl From<Stop> for End {
 }
 
 impl ReceiveHalf {
-    /// Takes over after a handshake. `sealed` is what arrived after its last record.
+    /// Takes over after a handshake. `sealed` holds the bytes that arrived after its last record.
     pub(crate) fn new(opener: Opener, sealed: Vec<u8>) -> Self {
         Self {
             opener,
@@ -52,12 +51,12 @@ impl ReceiveHalf {
         }
     }
 
-    /// Whether anything may follow that means something.
+    /// Returns true if any meaningful record may still follow.
     pub(crate) fn expects_more(&self) -> bool {
         !self.has_ended && !self.peer_finished && self.failed.is_none()
     }
 
-    /// Whether everything opened so far was right.
+    /// Returns the first error in the records opened so far.
     ///
     /// # Errors
     /// [`Stop::Wrong`].
@@ -65,7 +64,7 @@ impl ReceiveHalf {
         self.failed.map_or(Ok(()), |error| Err(Stop::Wrong(error)))
     }
 
-    /// The viewer has taken a part of a response: it may change its keys once more.
+    /// Allows the viewer one more change of its keys, because it has taken a part of a response.
     pub(crate) fn allow_key_update(&mut self) {
         self.opener.allow_key_update();
     }
@@ -74,7 +73,7 @@ impl ReceiveHalf {
     pub(crate) fn open(&mut self, input: &mut Vec<u8>, numbers: &Numbers) -> Result<(), Stop> {
         self.check()?;
         let mut opened_bytes = 0;
-        // What follows a close_notify is ignored (RFC 8446 section 6.1).
+        // Records after a close_notify are ignored (RFC 8446 section 6.1).
         while !self.peer_finished {
             let rest = &mut self.sealed[opened_bytes..];
             let opened = self.opener.open(rest).inspect_err(|error| self.failed = Some(*error));

@@ -12,17 +12,15 @@ pub(crate) struct MadeRecords {
     pub(crate) bytes: usize,
     /// How many of the records had been made before.
     pub(crate) again: u64,
-    /// How many bytes at the front were left out, because the viewer has acknowledged them in the meantime. They are
-    /// not set.
+    /// How many bytes at the front were left out, because the viewer has acknowledged them in the meantime. They are not set.
     pub(crate) left_out_bytes: usize,
 }
 
-/// Makes the records of `range` of a response at the front of `room`. The first record has `position`. `of_file` is the
-/// plaintext that comes from a file, if any.
+/// Makes the records of `range` of a response at the front of `room`. The first record has `position`. `of_file` is the plaintext that comes from a
+/// file, if any.
 ///
 /// # Errors
-/// [`End::ChangedUnderUs`] if a record comes out different from the first time. The connection must end, and nothing in
-/// `room` may be sent.
+/// [`End::ChangedUnderUs`] if a record differs from the first time it was made. The connection must end, and nothing in `room` may be sent.
 pub(crate) fn make(
     ledger: &mut Ledger,
     outgoing: &Outgoing,
@@ -56,7 +54,7 @@ pub(crate) fn make(
     Ok(all)
 }
 
-/// The plaintext at `offset`: in memory, or in what was read of the file.
+/// The plaintext at `offset`: in memory, or in the bytes read from the file.
 pub(crate) fn plaintext<'a>(
     outgoing: &'a Outgoing,
     offset: u64,

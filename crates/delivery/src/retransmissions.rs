@@ -1,12 +1,12 @@
-//! Which connections cost a card too much.
+//! Finds the connections that cost a NIC too much.
 //!
-//! A card seals records in order, from a state of its own. A retransmission comes out of order: the card has to read the record again from its
-//! beginning, and a path that loses much makes it do so all the time. So does a peer that acknowledges everything except tiny holes, for
-//! which a few bytes are sent again and whole records read: it shows in the number of segments, not in that of bytes. Hence two shares.
+//! A NIC seals records in order, from a state of its own. A retransmission comes out of order: the NIC has to read the record again from its
+//! beginning, and a path that loses much makes it do so all the time. So does a peer that acknowledges everything except tiny holes: a few bytes are
+//! sent again for each, but whole records are read. That shows in the number of segments, not in that of bytes. Hence two shares.
 //!
-//! Linux cannot move a live connection from a card to the CPU, so the verdict concerns the next one of the same viewer: this one ends with
-//! its next response, and until some time has passed, that viewer's connections are sealed here ([`LossyPaths`]). How many of all new
-//! connections go to cards follows the losses as well (`card_shares`). How that differs from the published system is in docs/notes/card-tls.md.
+//! Linux cannot move a live connection from a NIC to the CPU, so the verdict affects the same viewer's next connection. This one ends with its next
+//! response, and for some time that viewer's connections are sealed here ([`LossyPaths`]). The share of new connections that go to NICs follows the
+//! losses as well (`card_shares`). docs/notes/card-tls.md says how that differs from the published system.
 //!
 //! No I/O and no clock: time is an argument.
 
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-/// Bytes whose share of retransmissions counts: a share of less says little.
+/// The window over which the share of retransmissions is taken, in bytes: a share of less means little.
 pub(crate) const WINDOW_BYTES: u64 = 1 << 20;
 
 /// Shares above which a connection costs too much.
@@ -28,7 +28,7 @@ pub struct LossLimits {
 }
 
 impl Default for LossLimits {
-    /// The published system's limit for bytes. That for segments is a guess, above what a lossy path reaches with full segments.
+    /// The published system's limit for bytes. The limit for segments is a guess, above what a lossy path reaches with full segments.
     fn default() -> Self {
         Self { bytes_percent: 1.0, segments_percent: 5.0 }
     }
@@ -44,7 +44,7 @@ pub(crate) enum Costly {
 }
 
 impl Costly {
-    /// A counter's label.
+    /// The counter's label.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
@@ -56,13 +56,13 @@ impl Costly {
 /// Watches one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watch {
-    /// Where its window began.
+    /// The progress at the start of its window.
     began: SendProgress,
     verdict: Option<Costly>,
 }
 
 impl Watch {
-    /// Looks at how far the connection is `now`. Returns what happened since the window began, if one is full.
+    /// Checks the progress `now`. Returns what happened since the window began, if the window is full.
     pub(crate) fn look(&mut self, now: SendProgress, limits: LossLimits) -> Option<SendProgress> {
         let window = now.since(self.began);
         if window.sent_bytes < WINDOW_BYTES {
@@ -87,12 +87,12 @@ impl Watch {
     }
 }
 
-/// By what a viewer is known again.
+/// How a returning viewer is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Whose {
     /// By the number in its ticket ([`crypt::SessionInfo::viewer`]).
     Viewer(u64),
-    /// Without a ticket, by its address. Of IPv6 it is the network of 64 bits, in which a viewer may choose any.
+    /// By its address, if it has no ticket. For IPv6 that is the 64-bit network, in which a viewer may choose any address.
     Address(IpAddr),
 }
 
@@ -102,19 +102,19 @@ impl Whose {
     }
 }
 
-/// Viewers whose paths lost too much, so that their next connections are not given to a card. Shared by the workers, because the kernel may give
-/// a viewer who comes back to another one.
+/// Viewers whose paths lost too much, so that their next connections are not given to a NIC. Shared by the workers, because the kernel may give a
+/// returning viewer to another one.
 #[derive(Debug, Default)]
 pub struct LossyPaths(BTreeMap<Whose, Instant>);
 
 impl LossyPaths {
-    /// The most entries: some hundred KiB. A viewer takes two. With more, those that would be forgotten next are forgotten.
+    /// The most entries: some hundred KiB. A viewer takes two. Beyond that, the entries that would expire next are dropped.
     const ENTRIES_MAX: usize = 8192;
 
     /// How long an entry counts. A guess: a film's break, or the way home.
     const FOR: Duration = Duration::from_secs(600);
 
-    /// Notes a viewer.
+    /// Adds a viewer.
     pub(crate) fn note(&mut self, whose: Whose, now: Instant) {
         if self.0.len() >= Self::ENTRIES_MAX {
             self.0.retain(|_, until| now < *until);
@@ -126,7 +126,7 @@ impl LossyPaths {
         self.0.insert(whose, now + Self::FOR);
     }
 
-    /// Whether a viewer was noted lately.
+    /// Returns true if a viewer was added recently.
     pub(crate) fn has(&self, whose: Whose, now: Instant) -> bool {
         self.0.get(&whose).is_some_and(|until| now < *until)
     }

@@ -1,9 +1,8 @@
-//! Whether there is memory for one more viewer, and for the next window of the viewers who are connected.
+//! Checks whether there is memory for one more viewer, and for the next window of the connected viewers.
 //!
-//! An allocation that fails ends a Rust program, and a full control group makes the kernel kill it. Either way every
-//! viewer is lost, so the server stops short of its limits. It holds a reserve below each limit. New viewers are
-//! refused once only the reserve is left. In a control group, which pays for the kernel's socket buffers too, nothing
-//! more is sent while less than half of the reserve is left.
+//! A failed allocation ends a Rust program, and a full control group makes the kernel kill it. Either way every viewer is lost, so the server stops
+//! short of its limits. It holds a reserve below each limit. New viewers are refused once only the reserve is left. In a control group, which pays
+//! for the kernel's socket buffers too, nothing more is sent while less than half of the reserve is left.
 //!
 //! A viewer's handshake takes much memory and gives it back. Each handshake in progress therefore counts as
 //! `ENTERING_BYTES`, whatever it has taken so far.
@@ -14,17 +13,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a connection may take until its handshake is over: some 40 KiB of the library's state, and what the peer sends
+/// The memory counted for a connection until its handshake is over: some 40 KiB of the library's state, and what the peer sends
 /// ([`crypt::HANDSHAKE_BYTES_MAX`] at worst, usually a hello of 2 KiB).
 const ENTERING_BYTES: u64 = 64 << 10;
 
-/// How long a look at memory stays valid, with a limit and without one. Viewers cannot fill memory within ten
-/// milliseconds: by then some hundred have come to a worker, and each is counted.
+/// How long a memory reading stays valid, with a limit and without one. Viewers cannot fill memory within ten milliseconds: in that time a worker
+/// gets about a hundred, and each is counted.
 const LOOK_AGE_MAX: Duration = Duration::from_millis(10);
 const LOOK_AGE_MAX_UNBOUNDED: Duration = Duration::from_secs(1);
 
-/// The reserve below a limit is an eighth, for what connected viewers may still need. It is at least what the allocator
-/// takes at a time, and at most what viewers could take between two looks.
+/// The reserve below a limit is an eighth, for what connected viewers may still need. It is at least what the allocator takes at a time, and at most
+/// what viewers could take between two readings.
 const RESERVE_BYTES: (u64, u64) = (4 << 20, 128 << 20);
 
 /// A worker's view of the memory that is left.
@@ -36,7 +35,7 @@ pub struct Room {
     entering: Rc<Cell<u64>>,
 }
 
-/// The result of a look.
+/// One memory reading.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     is_bounded: bool,
@@ -78,18 +77,18 @@ impl Room {
         Some(Entering(Rc::clone(&self.entering)))
     }
 
-    /// Whether so little memory is left that the kernel should get nothing more to send.
+    /// Returns true if so little memory is left that the kernel should get nothing more to send.
     pub fn is_short(&self) -> bool {
         self.look().is_short
     }
 
-    /// The state of memory as of a moment ago.
+    /// The state of memory a moment ago.
     fn look(&self) -> Seen {
         let (now, seen) = (reactor::now(), self.seen.get());
         let age_max = if seen.is_bounded { LOOK_AGE_MAX } else { LOOK_AGE_MAX_UNBOUNDED };
         let is_fresh =
             self.looked_at.get().is_some_and(|at| now.saturating_duration_since(at) < age_max);
-        // If little is left, a moment is too long.
+        // If little is left, even a moment is too old.
         if is_fresh && !seen.is_short {
             return seen;
         }
@@ -122,7 +121,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// A control group of 64 MiB with so much of it used, in the format of version 2.
+    /// A control group of 64 MiB with `used_bytes` in use, in the format of version 2.
     fn group(root: &Path, used_bytes: u64) {
         let folder = root.join("sys/fs/cgroup/box");
         fs::create_dir_all(root.join("proc/self")).unwrap();

@@ -1,21 +1,18 @@
-//! Plaintext into a socket, on a connection without TLS or with kernel TLS.
+//! Sends plaintext into a socket, on a connection without TLS or with kernel TLS.
 //!
-//! The kernel sends what is in the page cache by itself (`sendfile`); no byte of it reaches user space. For everything
-//! else heat decides, as where records are made here, whether the window is worth memory. If so, it is brought into the
-//! page cache through the ring, and then sent from there. If not, it is read into a buffer past the page cache and sent
-//! from the buffer, so that it need not be evicted again. No thread waits for a disk.
+//! The kernel sends what is in the page cache by itself (`sendfile`); no byte of it reaches user space. For everything else heat decides, as where
+//! records are made here, whether the window is worth memory. If so, the ring loads it into the page cache, and it is sent from there. If not, it is
+//! read directly into a buffer and sent from the buffer, so that it need not be evicted again. No thread waits for a disk.
 //!
-//! A network card that reads the file's own pages ([`Abilities::lends_pages`]) changes that: from a buffer the kernel would copy. So what is not
-//! worth memory is brought into the page cache as well, and dropped from it once the viewer has it ([`crate::once`]).
+//! A NIC that reads the file's own pages ([`Abilities::lends_pages`]) changes that: from a buffer the kernel would copy. So windows that are not
+//! worth memory are loaded into the page cache as well, and dropped from it once the viewer has them ([`crate::once`]).
 //!
-//! Invariant: the kernel may send a file's pages only while the file is held still ([`disk::File::hold_still`]),
-//! because it may send them at any time until the viewer has acknowledged them. A file that may be written to is read
-//! into buffers, which nobody changes.
+//! Invariant: the kernel may send a file's pages only under a read lease ([`disk::File::hold_still`]), because it may send them at any time until the
+//! viewer has acknowledged them. A file that may be written to is read into buffers, which never change.
 //!
-//! One case cannot be detected here: a viewer on the same machine (loopback, a container behind veth) has acknowledged
-//! bytes that it has not read yet, and these are still the file's own pages. If a program overwrites the file in place
-//! then, such a viewer may read bytes that it was not sent. This needs a local viewer without TLS: sealed records are
-//! copies.
+//! One case cannot be detected here: a viewer on the same machine (loopback, a container behind veth) has acknowledged bytes that it has not read
+//! yet, and these are still the file's own pages. If a program overwrites the file in place then, such a viewer may read bytes that were never sent
+//! to it. This needs a local viewer without TLS: sealed records are copies.
 
 use crate::ahead::Ahead;
 use crate::end::End;
@@ -35,41 +32,40 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// The size worth a call of its own, if the rest of a window has to be waited for.
+/// The shortest cached beginning of a window that is worth a call of its own, if the rest has to be waited for.
 const PREFIX_BYTES_MIN: u64 = net::window::STEP_BYTES as u64;
 
-/// One response on its way.
+/// One response being sent.
 pub(crate) struct Sendfile<'a> {
     outgoing: &'a Outgoing,
     at: u64,
     ahead: Ahead,
     bringing: Bringing,
-    /// If some of what it has brought is for this viewer alone: up to where the file was sent.
+    /// The end of the sent bytes, if some of the readahead is for this viewer alone.
     once_to: Option<u64>,
     is_corked: bool,
     can: Abilities,
     limit: UnsentLimit,
 }
 
-/// Bytes offered to TCP, bytes that it took, and whether they came from the disk's node: from the disk for this viewer, or from a hot set
-/// there.
+/// Bytes offered to TCP, bytes that it took, and whether they came from the disk's node: from the disk for this viewer, or from a hot set there.
 type Sent = (usize, usize, bool);
 
-/// How to send a part of a file.
+/// The source of a part of a file.
 enum How {
-    /// From the hot set, if the page cache does not have it. The kernel takes whole folios from the page cache, but single pages of 4 KiB
-    /// from shared memory, which cost a quarter more (docs/notes/hot-set.md).
+    /// From the hot set, if the page cache does not have it. The kernel takes whole folios from the page cache, but single pages of 4 KiB from shared
+    /// memory, which cost a quarter more (docs/notes/hot-set.md).
     FromHotSet(HotPart),
     /// From the page cache, which has all of it.
     FromPageCache(Range<u64>),
-    /// The same, and it is dropped from there once the viewer has it.
+    /// From the page cache, which drops it once the viewer has it.
     Once(Range<u64>),
-    /// From a buffer, read in this way or in the one that suits it.
+    /// From a buffer, read in this mode or in the one that suits it.
     Read(Option<Way>),
 }
 
 impl<'a> Sendfile<'a> {
-    /// Sends `outgoing`. What waits in the kernel has this `reach`.
+    /// Sends `outgoing`. `reach` bounds the bytes that wait in the kernel.
     pub(crate) fn new(link: &Link, outgoing: &'a Outgoing, can: Abilities, reach: Reach) -> Self {
         let bringing = Bringing::new(link.resources.bring_budget.clone());
         let ahead = Ahead::default();
@@ -83,9 +79,9 @@ impl<'a> Sendfile<'a> {
         self.limit.end(link);
     }
 
-    /// Sends as much of the next window as TCP takes. The rest is kept for a moment, then dropped and brought again
-    /// later: nothing is held for a viewer who does not pull. Returns the bytes taken, or `None` if the whole response
-    /// was taken. If something arrives that has to be dealt with first ([`Inbound::interrupts`]), none are taken.
+    /// Sends as much of the next window as TCP takes. The rest is kept for a moment, then dropped and loaded again later: nothing is held for a
+    /// viewer who takes no bytes. Returns the bytes taken, or `None` if the whole response was taken. If something arrives that has to be handled
+    /// first ([`Inbound::interrupts`]), none are taken.
     pub(crate) async fn step(
         &mut self,
         link: &mut Link,
@@ -108,7 +104,7 @@ impl<'a> Sendfile<'a> {
         if link.must_wait(turn.as_ref()) {
             self.uncork(link);
             self.give_up();
-            // Boxed, because without a rate for all nobody waits here.
+            // Boxed, because without a total rate no connection waits here.
             Box::pin(link.await_turn(turn.as_ref(), || leased.check())).await?;
         }
         // A head goes with the beginning of its body, which would otherwise be one turn late.
@@ -119,7 +115,7 @@ impl<'a> Sendfile<'a> {
                 (bytes.len(), link.offer(bytes, is_head)?, None)
             }
             Piece::File(file, range) => {
-                // A writer need not wait for the end of a response.
+                // Checked here, so that a writer need not wait for the end of a response.
                 leased.check_in_passing()?;
                 let start = range.start;
                 let sent = match self.how(link, file, &range).await? {
@@ -169,7 +165,7 @@ impl<'a> Sendfile<'a> {
         }
     }
 
-    /// Sends what is there before anything is waited for.
+    /// Sends the corked bytes before anything is waited for.
     fn uncork(&mut self, link: &Link) {
         if self.is_corked {
             self.is_corked = false;
@@ -203,22 +199,26 @@ impl<'a> Sendfile<'a> {
             return Ok(How::Read(None));
         }
         let window = &window(link, range.clone());
+        // These bytes were read ahead into a buffer, or are being read: use them, and record the window so that heat counts it.
         if self.ahead.has(range.start) {
             return Ok(How::Read(Some(self.record(resources, file, window))));
         }
         let end = range.start + self.outgoing.extent_left(self.at);
+        // The wait below may take a round trip to the origin, and corked bytes would wait with it.
         if !file.has_arrived(range) {
             self.uncork(link);
         }
         file.arrive(range, end).await?;
-        // A viewer who waits for the disk continues in the steps that the disk was asked for.
+        // A viewer who waits for the disk continues in the steps in which the disk reads.
         let range = if self.bringing.has_asked_for(window) { window } else { range };
+        // The page cache comes before the hot set: the kernel takes whole folios from it.
         let there = resident(resources, file, range);
         if let Some(there) = there.filter(|there| self.sends_resident(resources, file, there)) {
+            // Without a lease a program may write to the pages that the kernel refers to, so the bytes are copied to a buffer.
             if !held(resources, file) {
                 return Ok(How::Read(None));
             }
-            // The next windows may not be cached either: a viewer who has waited for the disk once is kept ahead of it.
+            // The next windows may not be cached either: reads stay ahead of a viewer who has waited for the disk once.
             if resources.tactics.reads_ahead && self.bringing.has_asked_for(&there) {
                 self.bringing.ask_ahead(file, window, end);
             }
@@ -231,6 +231,7 @@ impl<'a> Sendfile<'a> {
         if let Some(part) = resources.reader.hot_part(file, range)? {
             return Ok(How::FromHotSet(part));
         }
+        // Not in memory. Heat decides whether the page cache keeps it; a NIC that reads pages needs it there in any case.
         let way = self.record(resources, file, window);
         let is_once = self.goes_once(resources, way);
         if (way == Way::Cached || is_once) && held(resources, file) {
@@ -245,12 +246,13 @@ impl<'a> Sendfile<'a> {
                 let window = window.clone();
                 return Ok(if is_once { How::Once(window) } else { How::FromPageCache(window) });
             }
+            // No budget, or the pages were evicted again: a buffer is always possible.
             resources.numbers.windows_not_brought_total.add(1);
         }
         Ok(How::Read(Some(way)))
     }
 
-    /// Sends from the hot set. This needs no lease: the pages that the kernel is sending are never written to again.
+    /// Sends from the hot set. This needs no lease: pages that the kernel is sending are never written to again.
     fn send_hot(&mut self, link: &Link, file: &File, part: &HotPart) -> Result<Sent, End> {
         let reader = &link.resources.reader;
         self.cork(link);
@@ -308,19 +310,20 @@ impl<'a> Sendfile<'a> {
         self.outgoing.misses().borrow_mut().record(&resources.reader, file, range)
     }
 
-    /// Whether `range`, which is in the page cache, is sent from there.
+    /// Returns true if `range`, which is in the page cache, is sent from there.
     fn sends_resident(&self, resources: &Resources, file: &File, range: &Range<u64>) -> bool {
         let mut misses = self.outgoing.misses().borrow_mut();
         self.bringing.has_brought(range)
             || resources.reader.sends_resident(file, range, &mut misses)
     }
 
-    /// Whether what is to be read in this way is brought for this viewer alone.
+    /// Returns true if a window read in this mode is loaded for this viewer alone.
     fn goes_once(&self, resources: &Resources, way: Way) -> bool {
         way == Way::Direct && self.can.lends_pages && resources.reader.takes_resident()
     }
 
-    /// Whether `range`, which is in the page cache, is there for this viewer alone: it was brought ahead, and nobody else has asked for it lately.
+    /// Returns true if `range`, which is in the page cache, is there for this viewer alone: it was read ahead, and no other viewer has requested it
+    /// recently.
     fn is_once(&self, resources: &Resources, file: &File, range: &Range<u64>) -> bool {
         if !self.can.lends_pages || !self.bringing.has_brought(range) {
             return false;
@@ -349,7 +352,7 @@ impl<'a> Sendfile<'a> {
 }
 
 impl Drop for Sendfile<'_> {
-    /// What was brought for this viewer alone, and not sent, is dropped.
+    /// Drops the pages that were loaded for this viewer alone and not sent.
     fn drop(&mut self) {
         if let Some((file, sent_to)) = self.outgoing.file().zip(self.once_to) {
             let unsent = self.bringing.unsent(sent_to);
@@ -361,8 +364,7 @@ impl Drop for Sendfile<'_> {
     }
 }
 
-/// As much of `range` as is read or brought at once: it takes a buffer, or a share of what may be on its way into the
-/// page cache.
+/// The part of `range` that is read at once: it takes a buffer, or a share of the readahead budget.
 fn window(link: &Link, range: Range<u64>) -> Range<u64> {
     range.start..range.end.min(range.start + link.resources.limits.window_bytes_max as u64)
 }

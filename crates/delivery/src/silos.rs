@@ -1,22 +1,22 @@
-//! What a worker knows of silos, on a machine with several: where disks and network cards are, and how connections leave.
+//! A worker's view of silos, on a machine with several: the silos of disks and NICs, and how connections leave.
 
 use crate::carrier::Carrier;
 use telemetry::{Family, Numbers, Source};
 
-/// A worker's silo, and those of disks and network cards.
+/// A worker's silo, and those of disks and NICs.
 #[derive(Clone, Debug)]
 pub struct Silos {
     /// The silo of the worker.
     pub own: usize,
     /// Network interfaces by the kernel's number, each with its silo.
     pub cards: Vec<(u32, usize)>,
-    /// Disks by the number of their files' device (`st_dev`), each with its silo.
+    /// Disks by the device number of their files (`st_dev`), each with its silo.
     pub disks: Vec<(u64, usize)>,
-    /// Whether connections move to the silo of the disk that has their film.
+    /// Set if connections move to the silo of the disk that has their film.
     pub connections_move: bool,
-    /// Whether connections come from an IPv6 listener.
+    /// Set if connections come from an IPv6 listener.
     pub listener_is_ipv6: bool,
-    /// How the worker's connections leave. `None` if the kernel's routes alone decide.
+    /// How the worker's connections leave. `None` if only the kernel's routes decide.
     pub departure: Option<Departure>,
 }
 
@@ -25,18 +25,18 @@ pub struct Silos {
 pub struct Departure {
     /// The mark of their sockets (`SO_MARK`).
     pub mark: u32,
-    /// The silo of the network card to which these routes lead, as far as the operator's map says.
+    /// The silo of the NIC to which these routes lead, according to the operator's map.
     pub card: Option<usize>,
 }
 
 impl Silos {
-    /// The silo of the card on which a connection arrived: one system call.
+    /// The silo of the NIC on which a connection arrived: one system call.
     pub(crate) fn of_connection(&self, socket: &impl Carrier) -> Option<usize> {
         let card = socket.arrived_on(self.listener_is_ipv6)?;
         self.cards.iter().find(|(index, _)| *index == card).map(|(_, silo)| *silo)
     }
 
-    /// Counts a new connection that arrived on a card of this silo.
+    /// Counts a new connection that arrived on a NIC of this silo.
     pub(crate) fn count(&self, numbers: &Numbers, card: Option<usize>) {
         let home = match card {
             None => "unknown",
@@ -46,12 +46,12 @@ impl Silos {
         numbers.count(Family::Homes, home);
     }
 
-    /// The silo of the card by which a connection leaves: that of its mark, or without one that on which it `arrived`.
+    /// The silo of the NIC by which a connection leaves: that of its mark, or without a mark, that on which it `arrived`.
     pub(crate) fn leaves_by(&self, arrived: Option<usize>) -> Option<usize> {
         self.departure.map_or(arrived, |departure| departure.card)
     }
 
-    /// Where a window came from: the silo of the disk with this device number, or memory.
+    /// The source of a window: the silo of the disk with this device number, or memory.
     pub(crate) fn source(&self, disk: Option<u64>) -> Source {
         let Some(device) = disk else { return Source::Memory };
         Source::Disk(self.disks.iter().find(|(known, _)| *known == device).map(|(_, silo)| *silo))

@@ -1,13 +1,13 @@
-//! How long a connection waits for a viewer that takes nothing.
+//! Times out a viewer that takes nothing.
 //!
-//! TCP asks for more when most of what it has is sent, and a slow viewer may need longer for that than it may take nothing. So what counts is
-//! what the viewer acknowledges. While a connection waits it gives TCP nothing, so fewer unacknowledged bytes than before mean that the viewer
-//! took some. Asking the kernel costs a system call; most waits are over before the first look.
+//! TCP asks for more only when most of its bytes are sent, and a slow viewer may need longer for that than the timeout. So the viewer's
+//! acknowledgements count instead. While a connection waits it gives TCP nothing, so fewer unacknowledged bytes than before mean that the viewer took
+//! some. Asking the kernel costs a system call; most waits are over before the first check.
 
 use crate::end::End;
 use std::time::{Duration, Instant};
 
-/// When it is looked first: a guess, longer than most waits. What the viewer takes before that does not count, so it has that much longer.
+/// When the first check is due: a guess, longer than most waits. Bytes taken before it do not count, so the viewer has that much longer.
 const FIRST_LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// A wait for a viewer to take bytes.
@@ -15,12 +15,12 @@ pub(crate) struct Stall {
     /// How long the viewer may take nothing.
     patience: Duration,
     look_at: Instant,
-    /// How many bytes were unacknowledged at the last look.
+    /// How many bytes were unacknowledged at the last check.
     unacknowledged_bytes: Option<usize>,
 }
 
 impl Stall {
-    /// The wait begins.
+    /// Begins a wait.
     pub(crate) fn begin(now: Instant, patience: Duration) -> Self {
         let look_at = now + FIRST_LOOK_MAX.min(patience / 8);
         Self { patience, look_at, unacknowledged_bytes: None }
@@ -31,7 +31,7 @@ impl Stall {
         self.look_at
     }
 
-    /// Looks how many bytes are unacknowledged, if it is time to.
+    /// Checks how many bytes are unacknowledged, if it is time to.
     ///
     /// # Errors
     /// [`End::SendTimeout`] if the viewer took none for too long.
@@ -59,7 +59,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Waits for a viewer who has left so many bytes unacknowledged at each look. Returns how the last one came out, and when it was.
+    /// Waits for a viewer with these counts of unacknowledged bytes at the checks. Returns the last result, and when it came.
     fn wait(left: &[usize]) -> (Result<(), End>, Duration) {
         let start = Instant::now();
         let mut stall = Stall::begin(start, PATIENCE);

@@ -1,15 +1,15 @@
-//! Holds all connections together to a rate, by turns.
+//! Limits the rate of all connections together, by turns.
 //!
 //! Time is cut into slots, each as long as its bytes take at the rate, and a connection that wants to send takes the next slot. Connections queue in
-//! the order in which they ask, and one asks again only when it has sent, so all that want more have equal shares. The queue is one number that all
-//! workers share: when it will be empty.
+//! the order in which they ask, and ask again only after they have sent, so all that want more get equal shares. The queue is one number that all
+//! workers share: the time at which it will be empty.
 //!
 //! Invariants:
-//! - Slots do not overlap, and nothing is sent before its slot begins. Unused time counts for [`CREDIT`] at most. So in any time from the moment on
-//!   at which nobody was sending, no more is sent than the rate allows, one credit and one turn.
+//! - Slots do not overlap, and nothing is sent before its slot begins. Unused time counts for at most [`CREDIT`]. So in any interval that starts when
+//!   no connection was sending, no more is sent than the rate allows, plus one credit and one turn.
 //! - A slot that is not used is lost, unless it is the last one: else two could be used at once.
 //!
-//! Handshakes, alerts, and what is sent again because it was lost are not counted.
+//! Handshakes, alerts and retransmissions are not counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How much unused time may be made up for: more than a sleeping thread is late by, and too little to be noticed as a burst.
 const CREDIT: Duration = Duration::from_millis(10);
 
-/// A turn takes about so long, which is how long a viewer waits for each other one.
+/// About how long a turn takes, which is how long a viewer waits for each other one.
 const TURN: Duration = Duration::from_micros(500);
 
 /// Turns are whole records, and at most as long as a usual window.
@@ -30,7 +30,7 @@ pub struct TotalRate {
     bytes_per_second: u64,
     turn_bytes: u64,
     began: Instant,
-    /// When all slots that were taken are over, in nanoseconds since it began.
+    /// When all taken slots are over, in nanoseconds since it began.
     free_at: AtomicU64,
 }
 
@@ -44,14 +44,14 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// What it is for.
+    /// The bytes that it is for.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
 impl TotalRate {
-    /// At most so many bytes per second, more than none.
+    /// At most this many bytes per second; 0 counts as 1.
     pub fn new(bytes_per_second: u64) -> Self {
         let of_turn = u128::from(bytes_per_second) * TURN.as_nanos() / 1_000_000_000;
         let records = (of_turn as u64 / RECORD_BYTES).max(1);
@@ -65,7 +65,7 @@ impl TotalRate {
         self.turn_bytes
     }
 
-    /// Takes the next slot, which is for so many bytes.
+    /// Takes the next slot, for `bytes` bytes.
     pub(crate) fn take(&self, bytes: u64) -> Slot {
         self.take_at(nanoseconds(self.began.elapsed()), bytes)
     }
@@ -85,19 +85,19 @@ impl TotalRate {
         }
     }
 
-    /// How long it is until a slot begins.
+    /// The time until a slot begins.
     pub(crate) fn wait_for(&self, slot: &Slot) -> Duration {
         Duration::from_nanos(slot.begins).saturating_sub(self.began.elapsed())
     }
 
-    /// Corrects a slot in which so many bytes were sent in the end.
+    /// Corrects a slot in which `bytes` bytes were sent in the end.
     pub(crate) fn used(&self, slot: &Slot, bytes: u64) {
         if bytes > slot.bytes {
             self.free_at.fetch_add(self.cost(bytes - slot.bytes), Ordering::Relaxed);
         } else if bytes < slot.bytes {
             let rest = self.cost(slot.bytes - bytes);
             let shorter = slot.ends.saturating_sub(rest);
-            // If somebody has come behind it, the rest is lost.
+            // If another connection has taken the next slot, the rest is lost.
             let _ = self.free_at.compare_exchange(
                 slot.ends,
                 shorter,
@@ -113,7 +113,7 @@ impl TotalRate {
     }
 }
 
-/// In 64 bits, which are five centuries.
+/// In 64 bits, which last five centuries.
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -151,7 +151,7 @@ mod tests {
         let rate = rate();
         let [first, second] = [0, 0].map(|now| rate.take_at(now, 1000));
         rate.used(&first, 0);
-        assert_eq!(rate.take_at(0, 1000).begins, second.ends, "somebody was behind it");
+        assert_eq!(rate.take_at(0, 1000).begins, second.ends, "another slot came after it");
         let last = rate.take_at(0, 1000);
         rate.used(&last, 400);
         assert_eq!(rate.take_at(0, 1000).begins, last.begins + rate.cost(400));

@@ -1,21 +1,20 @@
-//! How many unsent bytes the kernel may hold before it asks for more (`TCP_NOTSENT_LOWAT`, tcp(7)): as many as the viewer
-//! takes in a moment.
+//! The limit on unsent bytes in the kernel, below which it asks for more (`TCP_NOTSENT_LOWAT`, tcp(7)): as many bytes as the viewer takes in a
+//! moment.
 //!
-//! A long queue costs memory, and a viewer at the pace of a film needs none. For a viewer who takes gigabits, a short
-//! queue costs a wake-up and a small send for every few acknowledgements (docs/notes/performance.md). So a connection
-//! starts with the listener's limit, and its responses raise it to what the viewer took lately in some milliseconds,
-//! unless the worker has found that its long queues do not pay ([`crate::QueueTrial`]). The queues of all viewers together
-//! then hold what the server sends in that time: 62 MB of sealed bytes at 100 Gb/s.
+//! A long queue costs memory, and a viewer at the pace of a film needs none. For a viewer who takes gigabits, a short queue costs a wake-up and a
+//! small send for every few acknowledgements (docs/notes/performance.md). So a connection starts with the listener's limit, and its responses raise
+//! it to what the viewer recently took in some milliseconds, unless the worker has found that its long queues do not pay ([`crate::QueueTrial`]). The
+//! queues of all viewers together then hold what the server sends in that time: 62 MB of sealed bytes at 100 Gb/s.
 
 use crate::link::Link;
 use crate::queue_trial::Totals;
 use crate::resources::Resources;
 use std::time::{Duration, Instant};
 
-/// How far a queue may reach.
+/// How long a queue may become.
 #[derive(Clone, Copy)]
 pub(crate) struct Reach {
-    /// It holds what the viewer takes in this time.
+    /// As many bytes as the viewer takes in this time.
     horizon: Duration,
     /// And no more than this.
     bytes_max: u32,
@@ -28,7 +27,7 @@ pub(crate) const SEALED: Reach = Reach { horizon: Duration::from_millis(5), byte
 /// buffer (`net.ipv4.tcp_wmem`).
 pub(crate) const PAGES: Reach = Reach { horizon: Duration::from_millis(20), bytes_max: 4 << 20 };
 
-/// The shortest time that a rate is taken over: a few turns of the other viewers.
+/// The shortest time over which a rate is measured: a few turns of the other viewers.
 const SPAN_MIN: Duration = Duration::from_millis(2);
 
 /// One connection's limit, for the duration of a response.
@@ -45,7 +44,7 @@ struct Bounds {
     reach: Reach,
 }
 
-/// A moment at which the kernel asked for more: the queue was as long as the limit says.
+/// A moment at which the kernel asked for more: the queue had shrunk to the limit.
 #[derive(Clone, Copy)]
 struct Woken {
     at: Instant,
@@ -60,7 +59,7 @@ impl UnsentLimit {
         Self { bytes: bytes_min.unwrap_or(0), bounds, woken: None }
     }
 
-    /// Call it when the kernel asks for more after a wait. What it has taken since it last asked is what the viewer took.
+    /// Call it when the kernel asks for more after a wait. The bytes that it has taken since it last asked are what the viewer took.
     pub(crate) fn woken(&mut self, link: &Link) {
         let Some(bounds) = self.bounds else { return };
         let now = Woken { at: Instant::now(), taken_bytes: link.taken_bytes() };
@@ -77,13 +76,13 @@ impl UnsentLimit {
         let is_fast = by_rate / 2 >= bounds.bytes_min;
         let wanted =
             if is_fast && long_queues_pay(link, now.at) { by_rate } else { bounds.bytes_min };
-        // A call for each small change would cost more than it gains.
+        // A system call for each small change would cost more than it gains.
         if wanted / 2 >= self.bytes || wanted <= self.bytes / 2 {
             self.set(link, wanted);
         }
     }
 
-    /// The response has been taken: the next one starts as this one did.
+    /// Call it when the response was taken. Restores the limit, so that the next response starts as this one did.
     pub(crate) fn end(&mut self, link: &Link) {
         if let Some(bounds) = self.bounds.filter(|bounds| bounds.bytes_min != self.bytes) {
             self.set(link, bounds.bytes_min);
@@ -109,7 +108,7 @@ impl Bounds {
     }
 }
 
-/// What the worker's trials say at this moment.
+/// The result of the worker's trials at this moment.
 fn long_queues_pay(link: &Link, at: Instant) -> bool {
     let Resources { queue_trial, numbers, .. } = &*link.resources;
     let sent_bytes = numbers.transport_sent_bytes_total.value();

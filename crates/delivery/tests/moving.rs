@@ -1,8 +1,8 @@
 //! A live connection moves between two reactors on two threads, after every response, and the viewer notices nothing.
 //!
-//! The viewer is rustls over a socket, or plain TCP. It asks for random ranges of a file, one request or two at a time. It
-//! changes keys, and sends the first half of a record before the move and the rest after it. Each thread answers one
-//! request and passes the connection on. `FULLBORE_SEED` repeats a run's choices.
+//! The viewer is rustls over a socket, or plain TCP. It requests random ranges of a file, one or two at a time. It changes keys, and sends the first
+//! half of a record before the move and the rest after it. Each thread answers one request and passes the connection on. `FULLBORE_SEED` repeats a
+//! run's choices.
 
 use crypt::{Handshake, Progress, Tls, TlsOptions, Versions};
 use disk::{File, Heat, Policy, Reader};
@@ -33,14 +33,14 @@ const REQUEST_BYTES: usize = 18;
 
 const EXCHANGES: usize = 300;
 
-/// How a connection is protected, and who sends.
+/// How a connection is protected, and which side seals.
 #[derive(Clone, Copy, Debug, Default)]
 struct How {
     version: Option<Versions>,
     offload: KernelOffload,
     /// The library of the handshake keeps the connection.
     is_retained: bool,
-    /// Keys wait, and the first worker passes them on after so many moves.
+    /// Keys wait, and the first worker passes them on after this many moves.
     keys_wait: Option<u32>,
 }
 
@@ -73,7 +73,7 @@ fn content() -> Vec<u8> {
     (0..FILE_BYTES).map(|_| random.below(256) as u8).collect()
 }
 
-/// What a worker gives its connections, on this thread.
+/// A worker's resources for its connections, on this thread.
 fn resources(how: How) -> Rc<Resources> {
     let options = PoolOptions {
         buffer_bytes: 128 << 10,
@@ -114,7 +114,7 @@ fn resources(how: How) -> Rc<Resources> {
     })
 }
 
-/// A connection on its way, with what it has received.
+/// A moving connection, with the bytes that it has received.
 type Moving = (Luggage, Vec<u8>);
 
 /// One of two workers.
@@ -126,7 +126,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Answers one request of each connection that comes, and passes it on. The first comes from `accepted`.
+    /// Answers one request of each connection that arrives, and passes it on. The first comes from `accepted`.
     fn start(self, accepted: Option<(OwnedFd, Option<Tls>)>) -> JoinHandle<u32> {
         std::thread::spawn(move || {
             let reactor = Reactor::new(RingOptions::default()).unwrap();
@@ -193,7 +193,7 @@ async fn establish(
     }
 }
 
-/// Gives the kernel the keys that it did not get before, and says by which route the connection goes on.
+/// Gives the kernel the keys that it did not get before, and returns the route on which the connection continues.
 fn pass_keys_on(channel: Channel) -> (Channel, &'static str) {
     assert_eq!((channel.is_deferred(), channel.route()), (true, "userspace"));
     let channel = channel.pass_keys_on(Instant::now());
@@ -226,7 +226,7 @@ async fn answer(channel: &mut Channel, input: &mut Vec<u8>, file: &Path) -> Opti
 /// Answers one request and takes the connection apart; `None` if the viewer has closed.
 async fn serve(mut channel: Channel, mut input: Vec<u8>, file: PathBuf) -> Option<Moving> {
     answer(&mut channel, &mut input, &file).await?;
-    // A wait for the viewer is given up, as at a time-out: its operation is still in the ring.
+    // A wait for the viewer is cancelled, as by a timeout: its operation is still in the ring.
     let soon = Instant::now() + Duration::from_micros(300);
     if let Ok(Err(_)) = timeout_at(soon, channel.receive(&mut input)).await {
         return None;
@@ -269,7 +269,7 @@ impl Viewer {
         Self { stream, tls, received: Vec::new() }
     }
 
-    /// What goes over the wire for `plain`.
+    /// The bytes on the wire for `plain`.
     fn sealed(&mut self, plain: &[u8]) -> Vec<u8> {
         let Some(tls) = &mut self.tls else { return plain.to_vec() };
         tls.writer().write_all(plain).unwrap();
@@ -300,7 +300,7 @@ impl Viewer {
     }
 }
 
-/// What the viewer asks for, and what it is to get.
+/// A random request, and the expected response.
 fn draw(random: &mut Random, content: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let bytes_max = if random.one_in(4) { 1_000_000 } else { 40_000 };
     let start = random.below(FILE_BYTES - bytes_max) as usize;
@@ -310,7 +310,7 @@ fn draw(random: &mut Random, content: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (request, response)
 }
 
-/// Asks again and again. Returns how often keys were changed.
+/// Sends requests again and again. Returns how often keys were changed.
 fn watch(viewer: &mut Viewer, random: &mut Random, changes_keys: bool, content: &[u8]) -> usize {
     let (mut asked, mut key_changes) = (0, 0);
     while asked < EXCHANGES {
@@ -409,7 +409,7 @@ fn a_connection_moves_that_the_kernel_seals() {
     }
 }
 
-/// Where the kernel has no TLS, it refuses the keys, and the connection goes on as it was.
+/// A kernel without TLS refuses the keys, and the connection continues as it was.
 #[test]
 fn keys_that_wait_move_with_a_connection_and_go_to_the_kernel_in_the_middle() {
     let changes_keys = KernelOffload::can_change_keys();
@@ -421,7 +421,7 @@ fn keys_that_wait_move_with_a_connection_and_go_to_the_kernel_in_the_middle() {
     }
 }
 
-/// A connection to nobody in particular, and its other end.
+/// An accepted connection, and its other end.
 fn accepted() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

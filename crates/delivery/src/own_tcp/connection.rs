@@ -1,4 +1,4 @@
-//! What the stack and a session share about one connection.
+//! The state of one connection, shared by the stack and a session.
 
 use super::stream::Stream;
 use crate::end::End;
@@ -10,7 +10,7 @@ use tcp::Id;
 
 /// One connection, from its acceptance until its session releases it.
 pub struct Connection {
-    /// Its name in the endpoint.
+    /// Its identifier in the endpoint.
     pub id: Id,
     /// The viewer.
     pub peer: SocketAddr,
@@ -22,19 +22,19 @@ pub struct Connection {
     acknowledged_below: Cell<u64>,
     /// There may be bytes to read.
     pub has_arrived: Cell<bool>,
-    /// The viewer has finished sending; at most what can be read now is left.
+    /// The viewer has finished sending; only what can be read now remains.
     pub peer_finished: Cell<bool>,
     /// The server has finished sending.
     pub finished: Cell<bool>,
-    /// No session uses it any more.
+    /// Set when no session uses it any more.
     pub is_let_go: Cell<bool>,
-    /// Why nothing more will be sent, if that is so.
+    /// Why nothing more will be sent, if it has ended.
     end: Cell<Option<End>>,
-    /// The waiting session. It is woken by arriving bytes, by acknowledgements at the end of the stream, and when
-    /// everything below `awaited_below` was sent.
+    /// The waiting session. Arriving bytes wake it, and so do acknowledgements at the end of the stream, and the sending of everything below
+    /// `awaited_below`.
     session: Cell<Option<Waker>>,
     awaited_below: Cell<u64>,
-    /// The session waits for any acknowledgement.
+    /// Set while the session waits for any acknowledgement.
     awaits_acknowledgement: Cell<bool>,
     turns: Turns,
 }
@@ -74,7 +74,7 @@ impl Connection {
         }
     }
 
-    /// Why nothing more will be sent, if that is so.
+    /// Why nothing more will be sent, if the connection has ended.
     pub fn end(&self) -> Option<End> {
         self.end.get()
     }
@@ -88,7 +88,7 @@ impl Connection {
         self.turns.waiting.borrow_mut().drain(..).for_each(|(_, waker)| waker.wake());
     }
 
-    /// Notes that everything below `offset` was sent.
+    /// Records that everything below `offset` was sent.
     pub fn sent_below(&self, offset: u64) {
         self.sent_below.set(self.sent_below.get().max(offset));
         self.stream.borrow_mut().sent_below(offset);
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// Notes that the viewer has acknowledged everything below `offset`.
+    /// Records that the viewer has acknowledged everything below `offset`.
     pub fn acknowledged_below(&self, offset: u64) {
         self.acknowledged_below.set(self.acknowledged_below.get().max(offset));
         let mut stream = self.stream.borrow_mut();
@@ -107,7 +107,7 @@ impl Connection {
         }
     }
 
-    /// Whether the viewer has acknowledged everything that was written.
+    /// Returns true if the viewer has acknowledged everything that was written.
     pub fn is_acknowledged(&self) -> bool {
         self.acknowledged_below.get() >= self.stream.borrow().end()
     }
@@ -129,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// For the session: waits until it is woken. `is_there` returns whether there is something to do already.
+    /// For the session: waits until it is woken. `is_there` returns true if there is something to do already.
     pub async fn changed(&self, mut is_there: impl FnMut() -> bool) {
         poll_fn(|cx| {
             if self.end.get().is_some() || is_there() {
@@ -141,13 +141,13 @@ impl Connection {
         .await;
     }
 
-    /// Whether something has arrived that was not read, or the viewer has finished.
+    /// Returns true if unread bytes have arrived, or the viewer has finished.
     pub fn is_readable(&self) -> bool {
         self.has_arrived.get() || self.peer_finished.get()
     }
 
-    /// For the session: waits until everything below `offset` was sent, or the connection is over; if it `reads`, also until there is
-    /// something to read.
+    /// For the session: waits until everything below `offset` was sent, or the connection is over; if it `reads`, also until there is something to
+    /// read.
     pub async fn all_sent_below(&self, offset: u64, reads: bool) {
         self.awaited_below.set(offset);
         let is_there = || self.sent_below.get() >= offset || (reads && self.is_readable());
@@ -155,7 +155,7 @@ impl Connection {
         self.awaited_below.set(u64::MAX);
     }
 
-    /// For the session: waits until `is_enough` is satisfied by what is acknowledged, or the connection is over.
+    /// For the session: waits until the acknowledged bytes satisfy `is_enough`, or the connection is over.
     pub async fn acknowledged_until(&self, is_enough: impl Fn(&Stream) -> bool) {
         self.awaits_acknowledgement.set(true);
         self.changed(|| is_enough(&self.stream.borrow())).await;
@@ -169,7 +169,7 @@ impl Connection {
         number
     }
 
-    /// Whether it is the turn of the place with this number.
+    /// Returns true if it is the turn of the place with this number.
     pub fn is_next(&self, number: u64) -> bool {
         self.turns.serving.get() >= number
     }

@@ -1,4 +1,4 @@
-//! Bytes of a send stream that were brought and can be sent at once.
+//! Bytes of a send stream that are in memory and can be sent at once.
 
 use crate::outgoing::{Outgoing, Piece};
 use disk::Plain;
@@ -31,7 +31,7 @@ pub(super) enum Bytes {
 }
 
 impl Bytes {
-    /// The buffer that has them, if one has.
+    /// The buffer that holds them, if one does.
     fn buffer(&self) -> Option<&Rc<Buffer>> {
         match self {
             Self::Read(plain) => plain.buffer(),
@@ -48,7 +48,7 @@ impl Bytes {
             Self::Response(outgoing, start) => {
                 match outgoing.piece(start + range.start as u64, range.len()) {
                     Some(Piece::Bytes(bytes)) => bytes,
-                    _ => unreachable!("what lies in a file was read"),
+                    _ => unreachable!("bytes of a file were read"),
                 }
             }
         }
@@ -56,13 +56,13 @@ impl Bytes {
 }
 
 impl InHand {
-    /// Adds what follows. `stream` is its place in the stream.
+    /// Adds the next piece. `stream` is its place in the stream.
     pub(super) fn push(&mut self, stream: Range<u64>, bytes: Bytes) {
         debug_assert!(self.pieces.last().is_none_or(|last| last.stream.end == stream.start));
         self.pieces.push(Brought { stream, bytes });
     }
 
-    /// Which range of the stream it covers.
+    /// The range of the stream that it covers.
     pub(super) fn range(&self) -> Range<u64> {
         let start = self.pieces.first().map_or(0, |first| first.stream.start);
         start..self.pieces.last().map_or(0, |last| last.stream.end)
@@ -79,7 +79,7 @@ impl InHand {
         send(&slices[..count])
     }
 
-    /// Passes what of `range` lies in buffers to `each`, with the buffer.
+    /// Calls `each` with every piece of `range` that lies in a buffer, and with the buffer.
     pub(super) fn each_buffer(&self, range: &Range<u64>, mut each: impl FnMut(&[u8], &Rc<Buffer>)) {
         for (bytes, within) in self.within(range) {
             if let Some(buffer) = bytes.buffer() {
@@ -88,7 +88,7 @@ impl InHand {
         }
     }
 
-    /// What `range` consists of.
+    /// The pieces that make up `range`.
     fn within(&self, range: &Range<u64>) -> impl Iterator<Item = (&Bytes, Range<usize>)> {
         self.pieces.iter().filter_map(move |piece| {
             let start = range.start.max(piece.stream.start);
@@ -98,7 +98,7 @@ impl InHand {
         })
     }
 
-    /// A copy of `range`, a part of [`Self::range`]. Nearly always it lies in one piece, and then is copied only once.
+    /// A copy of `range`, a part of [`Self::range`]. It nearly always lies in one piece, and is then copied only once.
     pub(super) fn copy(&self, range: &Range<u64>) -> Rc<[u8]> {
         self.with_slices(range, |slices| match slices {
             [one] => Rc::from(*one),
@@ -106,7 +106,7 @@ impl InHand {
         })
     }
 
-    /// Returns the buffers, and keeps its own memory for what is brought next.
+    /// Returns the buffers, and keeps its own memory for the next pieces.
     pub(super) fn clear(&mut self) {
         self.pieces.clear();
     }

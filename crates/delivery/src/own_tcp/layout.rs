@@ -1,11 +1,11 @@
-//! What a connection's send stream is made from: maps stream offsets to TLS records and places in responses.
+//! The layout of a connection's send stream: maps stream offsets to TLS records and places in responses.
 //!
-//! Our TCP knows offsets only. It asks for the bytes of a range whenever it may send them, for the first time or again
-//! (the `tcp` crate). This is the other half: a list of regions that says how the bytes at each offset are made, for
-//! everything that was written and is not acknowledged yet. No region holds a byte of a film.
+//! Our TCP knows only offsets. It asks for the bytes of a range whenever it may send them, for the first time or again (the `tcp` crate). This is the
+//! other half: a list of regions that says how the bytes at each offset are made, for everything written and not acknowledged yet. No region holds a
+//! byte of a film.
 //!
-//! A response is laid out extent by extent, so that the records of a file begin where the file's part begins. If ranges
-//! begin at multiples of 4 KiB, as whole files do, every record is read from disk without an extra block.
+//! A response is laid out extent by extent, so that the records of a file begin where the file's part begins. If ranges begin at multiples of 4 KiB,
+//! as whole files do, every record is read from disk without an extra block.
 
 use crate::outgoing::Outgoing;
 use crypt::PLAINTEXT_MAX;
@@ -18,7 +18,7 @@ use std::rc::Rc;
 pub struct Layout {
     regions: VecDeque<Region>,
     end: u64,
-    /// Memory that the regions refer to, in bytes: kept bytes, and what responses have in memory.
+    /// Memory that the regions refer to, in bytes: kept bytes, and the parts of responses in memory.
     referred_bytes: usize,
 }
 
@@ -29,8 +29,8 @@ struct Region {
 }
 
 enum Source {
-    /// A few kept bytes: handshake flights, alerts, key updates. If they are records of a ledger, also the position of
-    /// the record after them.
+    /// A few bytes that are kept: handshake flights, alerts, key updates. If they are records of a ledger, also the position of the record after
+    /// them.
     Kept(Rc<[u8]>, Option<u64>),
     /// One extent of a response, or a part of one.
     Extent(Extent),
@@ -55,9 +55,9 @@ struct Records {
 
 /// The source of some bytes of the stream.
 pub struct Part {
-    /// The bytes that it produces.
+    /// The bytes of the stream that it produces.
     pub stream: Range<u64>,
-    /// What they are made from.
+    /// Their source.
     pub made_from: MadeFrom,
 }
 
@@ -72,13 +72,13 @@ pub enum MadeFrom {
 }
 
 impl Layout {
-    /// The end of the stream: the offset of what is written next.
+    /// The end of the stream: the offset of the next byte to be written.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Appends bytes that are kept. If they are records, `position` is that of the record after them: once they are
-    /// acknowledged, earlier records and their keys are not needed any more.
+    /// Appends bytes and keeps them. If they are records, `position` is that of the record after them: once they are acknowledged, earlier records
+    /// and their keys are no longer needed.
     pub fn keep(&mut self, bytes: &[u8], position: Option<u64>) {
         self.append(bytes.len() as u64, Source::Kept(bytes.into(), position));
     }
@@ -120,8 +120,7 @@ impl Layout {
         self.end += bytes;
     }
 
-    /// Drops the regions below `offset`, which are acknowledged. Returns the position below which no record is needed
-    /// any more, if known.
+    /// Drops the regions below `offset`, which are acknowledged. Returns the position below which no record is needed any more, if known.
     pub fn forget_below(&mut self, offset: u64) -> Option<u64> {
         let mut needed_from = None;
         while self.regions.front().is_some_and(|first| first.start + first.bytes <= offset) {
@@ -129,6 +128,7 @@ impl Layout {
             self.referred_bytes -= region.referred_bytes(self.regions.front());
             needed_from = region.position_behind().or(needed_from);
         }
+        // A region is dropped only as a whole, but the records at its front may be acknowledged already: their tags can go now.
         let of_first = self.regions.front().and_then(|first| first.position_at(offset));
         if self.regions.is_empty() {
             // An idle viewer keeps no memory for regions.
@@ -137,11 +137,10 @@ impl Layout {
         of_first.or(needed_from)
     }
 
-    /// What makes the bytes from `range.start` on. It consists of whole records, so it may begin before `range` and end
-    /// after it. It ends at the latest with the region, and takes at most `plaintext_bytes_max` of a response, rounded
-    /// down to whole records, but at least one.
+    /// The source of the bytes from `range.start` on. It consists of whole records, so it may begin before `range` and end after it. It ends at the
+    /// latest with the region, and takes at most `plaintext_bytes_max` of a response, rounded down to whole records, but at least one.
     ///
-    /// `None` if nothing was written there, or all is acknowledged.
+    /// `None` if nothing was written there, or all of it is acknowledged.
     pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize) -> Option<Part> {
         let region = self.region(range.start)?;
         let within =
@@ -150,13 +149,14 @@ impl Layout {
             return None;
         }
         let (stream, made_from) = match &region.source {
+            // Kept bytes are few, so all of them are returned, and the caller skips what it does not need.
             Source::Kept(bytes, _) => (0..region.bytes, MadeFrom::Kept(bytes.clone())),
             Source::Extent(extent) => extent.part(within, plaintext_bytes_max as u64),
         };
         Some(Part { stream: region.start + stream.start..region.start + stream.end, made_from })
     }
 
-    /// Whether the byte at `offset` is a kept one.
+    /// Returns true if the byte at `offset` is a kept one.
     pub fn is_kept(&self, offset: u64) -> bool {
         self.region(offset).is_some_and(|region| matches!(region.source, Source::Kept(..)))
     }
@@ -184,10 +184,9 @@ impl Region {
         }
     }
 
-    /// Memory that it refers to, unless the region next to it refers to the same response: a response's extents are
-    /// neighbours.
+    /// The memory that it refers to, unless the neighbouring region refers to the same response: a response's extents are neighbours.
     fn referred_bytes(&self, beside: Option<&Self>) -> usize {
-        /// The two counts in front of the bytes.
+        /// The two counts before the bytes.
         const RC_BYTES: usize = 16;
         match &self.source {
             Source::Kept(bytes, _) => RC_BYTES + bytes.len(),
@@ -223,10 +222,12 @@ impl Extent {
             let of_response = self.offset + range.start..self.offset + range.end;
             return (range, MadeFrom::Response(Rc::clone(&self.outgoing), of_response));
         };
+        // A record can only be sealed whole, so the wanted bytes are widened to the records around them, and cut to what a buffer holds.
         let record_bytes = records.record_bytes();
         let first = within.start / record_bytes;
         let end = within.end.div_ceil(record_bytes);
         let end = end.min(first + (plaintext_bytes_max / PLAINTEXT_MAX as u64).max(1));
+        // The last record may be shorter, so its plaintext ends with the extent.
         let plain = |record: u64| (record * PLAINTEXT_MAX as u64).min(self.bytes);
         let stream_end =
             (plain(end) + end * records.overhead_bytes).min(self.stream_bytes(records));
@@ -241,14 +242,14 @@ impl Extent {
     }
 }
 
-/// How many records `range` of a response is cut into.
+/// Counts the records that `range` of a response is cut into.
 pub fn records_of(outgoing: &Outgoing, range: Range<u64>) -> u64 {
     let mut count = 0;
     each_extent(outgoing, range, |_, bytes| count += bytes.div_ceil(PLAINTEXT_MAX as u64));
     count
 }
 
-/// Where the longest part of a response ends that begins at `start` and takes at most `records_max` records.
+/// The end of the longest part of a response that begins at `start` and takes at most `records_max` records.
 pub fn end_of_records(outgoing: &Outgoing, start: u64, records_max: u64) -> u64 {
     let (mut end, mut left) = (start, records_max);
     each_extent(outgoing, start..outgoing.bytes(), |offset, bytes| {
@@ -261,7 +262,7 @@ pub fn end_of_records(outgoing: &Outgoing, start: u64, records_max: u64) -> u64 
     end
 }
 
-/// Calls `see` with the offset and the bytes of each part of `range` that is in one place.
+/// Calls `see` with the offset and the length of each part of `range` that is in one place.
 fn each_extent(outgoing: &Outgoing, range: Range<u64>, mut see: impl FnMut(u64, u64)) {
     let mut offset = range.start;
     while offset < range.end {

@@ -1,5 +1,5 @@
-//! The sizes and limits that docs/memory.md lists for this route. If a change makes one of them grow, a test here
-//! fails: change the document, or the code.
+//! The sizes and limits that docs/memory.md lists for this route. If a change makes one of them grow, a test here fails: change the document, or the
+//! code.
 
 use super::stream::Stream;
 use super::streamed::HELD_BYTES_MAX;
@@ -34,7 +34,7 @@ fn a_stream_holds_no_byte_of_what_it_sends_but_for_a_bounded_rest() {
     let rests = Budget::new(RESTS_BYTES_MAX);
     let rest: Rc<[u8]> = vec![7; REST_BYTES_MAX as usize].into();
     for start in [0, REST_BYTES_MAX] {
-        // One takes the place of the other.
+        // The second rest replaces the first.
         stream.keep_rest(start, Rc::clone(&rest), rests.take(REST_BYTES_MAX).unwrap());
         assert_eq!(stream.memory_bytes(), laid_out_bytes + rest.len());
         assert_eq!(rests.left_bytes(), RESTS_BYTES_MAX - REST_BYTES_MAX);

@@ -1,20 +1,18 @@
-//! Our own TCP under the sessions. The disk is inside TCP's control loop (as in Atlas: "Disk|Crypt|Net", SIGCOMM 2017).
+//! Our own TCP below the sessions. The disk is inside TCP's control loop (as in Atlas: "Disk|Crypt|Net", SIGCOMM 2017).
 //!
-//! A worker on the bypass route has an [`OwnTcp`]: a TCP endpoint that holds no payload (the `tcp` crate) over one
-//! queue of a network device (the `stack` crate), and a task that passes messages between the two (`pump`). A session's
-//! connection is a [`Socket`]. The session receives requests from it, and sends by appending to its [`stream::Stream`],
-//! which is a list of places in files and not of bytes.
+//! A worker on the bypass route has an [`OwnTcp`]: a TCP endpoint that holds no payload (the `tcp` crate) over one queue of a network device (the
+//! `stack` crate), and a task that passes messages between the two (`pump`). A session's connection is a [`Socket`]. The session receives requests
+//! from it, and sends by appending to its [`stream::Stream`], a list of places in files instead of bytes.
 //!
-//! When TCP may send, it asks for a range of the stream. Suppliers (`supply`) read the records that cover it, seal them
-//! while they are in the CPU cache, hand them to the device at once and return the buffers, last in, first out. If a
-//! range was lost, TCP asks again, and all of that happens again, disk included. A record that comes out different ends
-//! the connection.
+//! When TCP may send, it asks for a range of the stream. Suppliers (`supply`) read the records that cover it, seal them while they are in the CPU
+//! cache, hand them to the device at once and return the buffers, last in, first out. If a range was lost, TCP asks again, and all of this repeats,
+//! disk included. A record that comes out different ends the connection.
 //!
 //! Invariants:
-//! - No byte of a film is kept. Once the device has read a buffer, what is in flight is an offset, and a tag of 16 bytes
-//!   for each record.
+//! - No byte of a film is kept. Once the device has read a buffer, only an offset remains of what is in flight, and a tag of 16 bytes for each
+//!   record.
 //! - Reads in flight are bounded per worker, by its suppliers. Further requests wait inside TCP.
-//! - New bytes of a connection are sent in order, in whatever order the disk brings them.
+//! - New bytes of a connection are sent in order, in whatever order the disk delivers them.
 
 pub mod connection;
 mod in_hand;
@@ -48,22 +46,21 @@ use tcp::{Endpoint, Event, Id, Reason, Want};
 use telemetry::{Family, Numbers};
 
 /// Limit on bytes that TCP has held back, for all connections together. A window that opens a few segments at a time makes each record leave in
-/// several parts, so every connection in slow start needs some tens of kilobytes, or its records are sealed once for each part: this is enough for a
-/// thousand of them and more, which 4 Gb/s in answers of 128 KiB keep at it.
+/// several parts. So every connection in slow start needs some tens of kilobytes, or its records are sealed once for each part. This is enough for
+/// more than a thousand of them, which 4 Gb/s in answers of 128 KiB keep in slow start.
 const RESTS_BYTES_MAX: u64 = 64 << 20;
 
 /// How many ranges may wait for a supplier. Further ranges wait inside TCP.
 const JOBS_MAX: usize = 256;
 
-/// How many connections are counted at each publication. A walk over more would keep viewers waiting: a connection takes two
-/// or three cache misses, so these take a few milliseconds. With more connections than that, the sums are of the last
-/// complete walk.
+/// How many connections are counted at each publication. A longer walk would keep viewers waiting: a connection takes two or three cache misses, so
+/// these take a few milliseconds. With more connections than that, the sums are those of the last complete walk.
 const COUNTED_AT_ONCE: usize = 8192;
 
 /// How often a worker without viewers checks whether other workers have any.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What an [`OwnTcp`] is made from. It moves from the thread that has the privileges to the worker's own thread.
+/// The parts that make an [`OwnTcp`]. They move from the thread that has the privileges to the worker's own thread.
 pub struct Parts {
     /// The device's queue.
     pub interface: Interface,
@@ -75,7 +72,7 @@ pub struct Parts {
     pub tcp: tcp::Config,
     /// The secret from which sequence numbers are derived.
     pub secret: tcp::Secret,
-    /// Whether each range is processed to the end at once, rather than in stages.
+    /// Processes each range to completion at once, rather than in stages.
     pub to_completion: bool,
     /// Limit on each connection's rate, in bytes per second.
     pub rate_bytes_per_second: Option<u64>,
@@ -88,22 +85,22 @@ pub struct OwnTcp {
     connections: RefCell<Vec<Option<Rc<Connection>>>>,
     jobs: RefCell<VecDeque<Job>>,
     idle_suppliers: RefCell<Vec<Waker>>,
-    /// Something was written, read or sent since the pump last looked.
+    /// Set when something was written, read or sent since the pump last looked.
     is_kicked: Cell<bool>,
     pump: Cell<Option<Waker>>,
     to_completion: bool,
     rate_bytes_per_second: Option<u64>,
-    /// The budget for what is kept of partly sent records.
+    /// The budget for the kept parts of partly sent records.
     rests: Budget,
-    /// Bytes that were copied because they cannot be sent yet, or may have to be sent again.
+    /// Bytes copied because they cannot be sent yet, or may have to be sent again.
     kept_bytes: Cell<u64>,
     /// Taken when the worker starts to listen to the others.
     told: Cell<Option<Woken>>,
-    /// What was counted so far in a walk over all connections.
+    /// The sums so far of a walk over all connections.
     count: Cell<Count>,
 }
 
-/// The sums of a walk over connections, and the slot where it goes on.
+/// The sums of a walk over connections, and the slot where it continues.
 #[derive(Clone, Copy, Default)]
 struct Count {
     slot: usize,
@@ -146,7 +143,7 @@ impl OwnTcp {
         self.driver.borrow().descriptors()
     }
 
-    /// Makes the pump check what there is to send.
+    /// Makes the pump check whether there is something to send.
     fn kick(&self) {
         self.is_kicked.set(true);
         if let Some(waker) = self.pump.take() {
@@ -154,12 +151,12 @@ impl OwnTcp {
         }
     }
 
-    /// Processes what has arrived. Returns whether there may be more.
+    /// Processes the frames that have arrived. Returns whether there may be more.
     fn receive(&self, now: Instant) -> io::Result<bool> {
         self.driver.borrow_mut().receive(now)
     }
 
-    /// Processes what other workers of the device send, for as long as it runs.
+    /// Processes what other workers of the device send, for as long as this one runs.
     async fn listen_to_others(self: Rc<Self>) -> io::Result<()> {
         let Some(woken) = self.told.take() else { return Ok(()) };
         woken
@@ -184,12 +181,12 @@ impl OwnTcp {
         }
     }
 
-    /// Processes news about routes to peers.
+    /// Processes changes of the routes to peers.
     fn learn_ways(&self) -> io::Result<()> {
         self.driver.borrow_mut().learn_ways()
     }
 
-    /// Does what is due, and updates the next timeout.
+    /// Handles the timeouts that are due, and updates the next one.
     fn handle_timeout(&self, now: Instant) {
         self.driver.borrow_mut().endpoint.handle_timeout(now);
     }
@@ -242,13 +239,13 @@ impl OwnTcp {
             let Some((id, want)) = wanted else { return };
             let Some(connection) = self.connection(id) else { continue };
             let number = (!want.retransmission).then(|| connection.take_number());
-            // Never sooner than earlier bytes of the same connection: a supplier would wait for those in vain.
+            // Never ahead of earlier bytes of the same connection: a supplier would wait for those in vain.
             let is_next = number.is_none_or(|number| connection.is_next(number));
             let is_small = is_next && connection.stream.borrow().is_kept(want.range.start);
             let job = Job { connection, want, number };
             let mut jobs = self.jobs.borrow_mut();
             if is_small {
-                // A handshake does not wait behind films.
+                // A handshake should not wait behind films.
                 jobs.push_front(job);
             } else {
                 jobs.push_back(job);
@@ -260,7 +257,7 @@ impl OwnTcp {
         }
     }
 
-    /// Makes the device send what was handed to it.
+    /// Makes the device send the queued frames.
     fn flush(&self) -> io::Result<()> {
         self.driver.borrow_mut().flush()
     }
@@ -274,7 +271,7 @@ impl OwnTcp {
         job
     }
 
-    /// Sends as much of `range`, which is `in_hand`, as TCP allows. Returns what was sent, or why nothing may be.
+    /// Sends as much of `range`, which is `in_hand`, as TCP allows. Returns what was sent, or why nothing may be sent.
     fn transmit(
         &self,
         now: Instant,
@@ -289,14 +286,14 @@ impl OwnTcp {
         Ok(transmit.payload)
     }
 
-    /// Returns a range that was wanted and is not sent.
+    /// Returns to TCP a range that it wanted and that is not sent.
     fn decline(&self, id: Id, range: Range<u64>) {
         if !range.is_empty() {
             self.driver.borrow_mut().endpoint.decline(Instant::now(), id, range);
         }
     }
 
-    /// Tells TCP that the stream is `bytes` longer.
+    /// Reports to TCP that the stream is `bytes` longer.
     fn write(&self, connection: &Connection, bytes: u64) {
         self.driver.borrow_mut().endpoint.write(Instant::now(), connection.id, bytes);
         self.kick();
@@ -310,13 +307,13 @@ impl OwnTcp {
             connection.has_arrived.set(false);
         }
         if bytes > 0 {
-            // Tells the viewer about the room in the receive window.
+            // Announces the room in the receive window to the viewer.
             self.kick();
         }
         bytes
     }
 
-    /// Nothing more will be written.
+    /// Ends the stream: nothing more will be written.
     fn finish(&self, connection: &Connection) {
         if !connection.finished.replace(true) {
             self.driver.borrow_mut().endpoint.finish(Instant::now(), connection.id);
@@ -331,8 +328,8 @@ impl OwnTcp {
         self.kick();
     }
 
-    /// The session is gone, and its viewer no longer counts. If everything was finished, TCP completes the connection
-    /// alone, as long as nobody else needs its room. Otherwise it is reset.
+    /// Releases a connection whose session is gone; its viewer no longer counts. If everything was finished, TCP completes the connection alone, as
+    /// long as no other connection needs its memory. Otherwise it is reset.
     fn let_go(&self, connection: &Connection) {
         if connection.end().is_none() && !connection.finished.get() {
             self.end(connection, End::PeerClosed);
@@ -392,7 +389,7 @@ impl OwnTcp {
         self.count_on(&driver, numbers);
     }
 
-    /// Goes on with the walk over all connections, and publishes its sums when it is complete.
+    /// Continues the walk over all connections, and publishes its sums when it is complete.
     fn count_on(&self, driver: &Driver, numbers: &Numbers) {
         let mut count = self.count.get();
         let connections = self.connections.borrow();

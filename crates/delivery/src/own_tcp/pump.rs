@@ -10,11 +10,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// After a turn, timeouts wait this long at least, so that one wake-up serves many viewers. Most of them are pacing's, which makes up for a
+/// After a turn, timeouts wait at least this long, so that one wake-up serves many viewers. Most of them are pacing's, which makes up for a
 /// millisecond.
 const TIMEOUTS_APART: Duration = Duration::from_micros(500);
 
-/// A descriptor that is waited for again and again.
+/// A descriptor that is polled again and again.
 struct Source {
     fd: Fd,
     waiting: Option<Op<Fd>>,
@@ -25,7 +25,7 @@ impl Source {
         Self { fd, waiting: None }
     }
 
-    /// Whether there is something to read.
+    /// Returns true if there is something to read.
     fn poll(&mut self, cx: &mut Context<'_>) -> bool {
         let waiting = self.waiting.get_or_insert_with(|| op::readable(&self.fd));
         let is_ready = Pin::new(waiting).poll(cx).is_ready();
@@ -50,7 +50,7 @@ impl OwnTcp {
     /// If the device is gone. Every connection has ended then.
     pub async fn run(self: Rc<Self>, welcome: impl Fn(Socket)) -> io::Result<()> {
         let listening = Rc::clone(&self).listen_to_others();
-        // If it fails, TCP learns from losses what routers have reported.
+        // If it fails, routers' reports that reach other workers are lost, and TCP learns from losses instead.
         spawn(async move { drop(listening.await) });
         let ran = self.turn_by_turn(welcome).await;
         self.end_all();
@@ -81,7 +81,7 @@ impl OwnTcp {
 
     /// Waits for frames, news, a timeout, or something to send. Timeouts were last processed at `now`.
     async fn wait(&self, device: &mut Source, mut news: Option<&mut Source>, now: Instant) -> Why {
-        // A device says nothing when it has read a buffer. It is asked again, because somebody may wait for that buffer.
+        // A device does not report when it has read a buffer. Ask it again soon, because a supplier may wait for that buffer.
         let asks_again = self.driver.borrow().keeps_buffers().then_some(now);
         let due = self.next_timeout().into_iter().chain(asks_again).min();
         let due = due.map(|due| due.max(now + TIMEOUTS_APART));

@@ -13,8 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// One connection, as a session sees it. Dropping it ends the connection: in an orderly way if everything was sent and
-/// acknowledged, else by a reset.
+/// One connection, as a session sees it. Dropping it ends the connection: in an orderly way if everything was sent and acknowledged, else by a reset.
 pub struct Socket {
     own_tcp: Rc<OwnTcp>,
     connection: Rc<Connection>,
@@ -36,7 +35,7 @@ impl Socket {
         &self.connection
     }
 
-    /// Tells TCP what was appended to the stream since `end_before`.
+    /// Reports to TCP what was appended to the stream since `end_before`.
     pub fn wrote(&self, end_before: u64) {
         let bytes = self.connection.stream.borrow().end() - end_before;
         self.own_tcp.write(&self.connection, bytes);
@@ -47,7 +46,7 @@ impl Socket {
         self.own_tcp.end(&self.connection, end);
     }
 
-    /// Returns why nothing more will be sent, as an error.
+    /// The reason why nothing more will be sent, as an error.
     fn check(&self) -> io::Result<()> {
         match self.connection.end() {
             None => Ok(()),

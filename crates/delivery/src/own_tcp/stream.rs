@@ -1,4 +1,4 @@
-//! One connection's send stream: where each byte comes from, and how its records are made, for the first time or again.
+//! One connection's send stream: the source of each byte, and how its records are made, for the first time or again.
 
 use super::layout::{Layout, MadeFrom, Part, end_of_records, records_of};
 use crate::end::End;
@@ -16,9 +16,9 @@ pub struct Stream {
     layout: Layout,
     /// The sending half of TLS after the handshake; `None` without TLS.
     ledger: Option<Box<Ledger>>,
-    /// Copies of what was sent and is not acknowledged, if those are kept after all (`--off reread`).
+    /// Copies of bytes that were sent and are not acknowledged, if they are kept after all (`--off reread`).
     copies: VecDeque<Copied>,
-    /// The little that was made and not sent: TCP asks for it next. Its share is of a budget for all viewers.
+    /// The few bytes that were made and not sent: TCP asks for them next. Their share is part of a budget for all viewers.
     rest: Option<(Copied, Share)>,
 }
 
@@ -29,12 +29,12 @@ struct Copied {
 }
 
 impl Stream {
-    /// From now on, appended responses are sealed.
+    /// Seals the responses that are appended from now on.
     pub fn protect(&mut self, ledger: Ledger) {
         self.ledger = Some(Box::new(ledger));
     }
 
-    /// The end of the stream: the offset of what is appended next.
+    /// The end of the stream: the offset of the next byte to be appended.
     pub fn end(&self) -> u64 {
         self.layout.end()
     }
@@ -49,7 +49,7 @@ impl Stream {
     /// where that ends in the response, and whether the keys were changed. Keys that have sealed `records_max` records are changed first.
     ///
     /// # Errors
-    /// [`End::KeysExhausted`] if they cannot be changed.
+    /// [`End::KeysExhausted`] if the keys cannot be changed.
     pub fn append(
         &mut self,
         outgoing: &Rc<Outgoing>,
@@ -77,7 +77,7 @@ impl Stream {
         Ok((end, changes))
     }
 
-    /// Appends a key update. What follows is sealed with the next keys.
+    /// Appends a key update. Bytes appended after it are sealed with the next keys.
     ///
     /// # Errors
     /// [`End::KeysExhausted`] if it is not TLS 1.3.
@@ -98,7 +98,7 @@ impl Stream {
         }
     }
 
-    /// The viewer has acknowledged everything below `offset`.
+    /// Records that the viewer has acknowledged everything below `offset`.
     pub fn acknowledge_below(&mut self, offset: u64) {
         if let (Some(position), Some(ledger)) = (self.layout.forget_below(offset), &mut self.ledger)
         {
@@ -109,7 +109,7 @@ impl Stream {
         }
     }
 
-    /// What makes the bytes from `range.start` on ([`Layout::part`]), unless copies of them are kept.
+    /// The source of the bytes from `range.start` on ([`Layout::part`]), unless copies of them are kept.
     pub fn part(&self, range: &Range<u64>, plaintext_bytes_max: usize) -> Option<Part> {
         self.at_hand(range.start).or_else(|| self.layout.part(range, plaintext_bytes_max))
     }
@@ -124,32 +124,32 @@ impl Stream {
         Some(Part { stream: found.stream.clone(), made_from })
     }
 
-    /// Whether `range` is kept already.
+    /// Returns true if `range` is kept already.
     pub fn has_rest(&self, range: &Range<u64>) -> bool {
         let kept = self.rest.as_ref().map(|(rest, _)| &rest.stream);
         kept.is_some_and(|kept| kept.start <= range.start && range.end <= kept.end)
     }
 
-    /// Keeps what was made and not sent, from `start` on, because TCP asks for it next.
+    /// Keeps the bytes that were made and not sent, from `start` on, because TCP asks for them next.
     pub fn keep_rest(&mut self, start: u64, bytes: Rc<[u8]>, share: Share) {
         let stream = start..start + bytes.len() as u64;
         self.rest = Some((Copied { stream, bytes }, share));
     }
 
-    /// Everything below `offset` was sent: what was kept of it is not needed any more.
+    /// Records that everything below `offset` was sent, and drops the rest that was kept of it.
     pub fn sent_below(&mut self, offset: u64) {
         if self.rest.as_ref().is_some_and(|(rest, _)| rest.stream.end <= offset) {
             self.rest = None;
         }
     }
 
-    /// Whether the byte at `offset` is one of the few kept ones.
+    /// Returns true if the byte at `offset` is one of the few kept ones.
     pub fn is_kept(&self, offset: u64) -> bool {
         self.layout.is_kept(offset)
     }
 
-    /// Keeps a copy of `range`, which is about to be sent for the first time, until it is acknowledged. Skips what already
-    /// has a copy; `copied` makes one of the rest.
+    /// Keeps a copy of `range`, which is about to be sent for the first time, until it is acknowledged. Skips the part that already has a copy;
+    /// `copied` copies the rest.
     pub fn copy(&mut self, range: Range<u64>, copied: impl FnOnce(&Range<u64>) -> Rc<[u8]>) {
         let Range { start, end } = range;
         // Later bytes cannot have been sent, because bytes are sent in order. Their copies are replaced.
@@ -179,13 +179,13 @@ impl Stream {
         records::make(ledger, outgoing, range, position, of_file, room)
     }
 
-    /// Whether our keys were changed and the viewer has not acknowledged everything sealed before the change.
+    /// Returns true if our keys were changed and the viewer has not acknowledged everything sealed before the change.
     pub fn has_former_keys(&self) -> bool {
         self.ledger.as_ref().is_some_and(|ledger| ledger.former_keys_count() > 0)
     }
 
-    /// Bytes of memory that responses and former keys take from the time they are laid out until they are acknowledged.
-    /// Tags, which grow with the window, are not included, nor is what is bounded elsewhere.
+    /// Bytes of memory that responses and former keys take from the time they are laid out until they are acknowledged. Excludes tags, which grow
+    /// with the window, and everything that is bounded elsewhere.
     pub fn held_bytes(&self) -> usize {
         let former = self.ledger.as_ref().map_or(0, |ledger| ledger.former_keys_bytes());
         self.layout.memory_bytes() + former

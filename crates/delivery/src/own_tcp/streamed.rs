@@ -1,10 +1,9 @@
-//! Responses over our own TCP: a response is laid out, and TCP asks for its bytes when they may be sent.
+//! Responses over our own TCP: the session lays a response out, and TCP asks for its bytes when they may be sent.
 //!
-//! Nothing is read or sealed here. A response is appended to the connection's stream, and suppliers bring its bytes
-//! ([`super`]). The session waits until all of it was sent once, just as it waits on the other routes until the kernel
-//! has taken it, and then handles the next request. A long response is laid out in parts ([`PART_BYTES`]), and what the viewer sends meanwhile
-//! is read ([`crate::inbound`]), so that new keys can come between two parts. What the viewer has not acknowledged by then stays in the stream,
-//! as places in files.
+//! Nothing is read or sealed here. A response is appended to the connection's stream, and suppliers produce its bytes ([`super`]). The session waits
+//! until all of it was sent once, just as it waits on the other routes until the kernel has taken it, and then handles the next request. A long
+//! response is laid out in parts ([`PART_BYTES`]). Bytes that the viewer sends meanwhile are read ([`crate::inbound`]), so that new keys can come
+//! between two parts. What the viewer has not acknowledged by then stays in the stream, as places in files.
 
 use super::Socket;
 use super::stream::Stream;
@@ -21,17 +20,17 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// How much of a response is sent before its session wakes to count it: rarely enough to cost nothing, and often enough
-/// for an operator who watches the rate.
+/// How much of a response is sent before its session wakes to count it: rarely enough to cost nothing, and often enough for an operator who watches
+/// the rate.
 const COUNTED_BYTES: u64 = 1 << 20;
 
-/// How much of a response is laid out at once, and how much of it may be unsent when the next part is: TCP never runs dry while the session
-/// wakes, and new keys that the viewer asks for come after twice as much at most. A guess.
+/// How much of a response is laid out at once, and how much of it may still be unsent when the next part is laid out. TCP never runs dry while the
+/// session wakes, and new keys that the viewer requests come after at most twice as much. A guess.
 const PART_BYTES: u64 = 4 << 20;
 
-/// How many bytes the unacknowledged responses of a viewer may hold when the next one begins: about ninety small ones,
-/// or a film, which holds next to nothing. A viewer that asks for many small things in a row waits for those on their
-/// way. Otherwise the memory held would grow with the window, and be several times the window's content.
+/// How many bytes the unacknowledged responses of a viewer may hold when the next one begins: about ninety small ones, or a film, which holds next to
+/// nothing. A viewer that requests many small things in a row waits for those in flight. Otherwise the memory held would grow with the window, and be
+/// several times the window's content.
 pub(super) const HELD_BYTES_MAX: usize = 64 << 10;
 
 /// Records made here, or no TLS, laid out in the stream of a connection over our own TCP.
@@ -41,7 +40,7 @@ pub struct Streamed {
 }
 
 impl Streamed {
-    /// Takes a connection over after its handshake. `sealed_input` is what arrived after the handshake's last record.
+    /// Takes over a connection after its handshake. `sealed_input` holds the bytes that arrived after the handshake's last record.
     ///
     /// # Panics
     /// If the library was to keep the connection, which the configuration excludes.
@@ -62,7 +61,7 @@ impl Streamed {
         self.receive_half.as_ref().is_some_and(|half| half.owes_keys)
     }
 
-    /// Whether the connection is still there.
+    /// Returns the connection's end as an error, if it has ended.
     fn check(&self, link: &Link<Socket>) -> Result<(), End> {
         link.socket.connection().end().map_or(Ok(()), Err)
     }
@@ -77,8 +76,8 @@ impl Streamed {
         Ok(())
     }
 
-    /// Between parts of a response: ends the connection if the viewer broke the protocol, and changes our keys if the viewer asked for that and
-    /// the last change is acknowledged.
+    /// Between parts of a response: ends the connection if the viewer broke the protocol, and changes our keys if the viewer requested that and the
+    /// last change is acknowledged.
     fn before_part(&mut self, link: &Link<Socket>) -> Result<(), End> {
         if let Some(half) = &mut self.receive_half {
             half.check()?;
@@ -108,9 +107,8 @@ impl Streamed {
         Ok(())
     }
 
-    /// Waits until enough is acknowledged that little is held for the viewer, and gives the viewer the new keys that it
-    /// asked for. Only one change of keys is in flight at a time: the next one waits until the last one is
-    /// acknowledged.
+    /// Waits until enough is acknowledged that little is held for the viewer, and gives the viewer the new keys that it requested. Only one change of
+    /// keys is in flight at a time: the next one waits until the last one is acknowledged.
     async fn make_room(&mut self, link: &Link<Socket>) -> Result<(), End> {
         await_acknowledged(link, |stream| stream.held_bytes() <= HELD_BYTES_MAX).await?;
         if self.owes_keys() {
@@ -185,7 +183,7 @@ impl Sealing<Socket> for Streamed {
         }
     }
 
-    /// Waits, after the goodbye, until the viewer has everything, because nothing else keeps the bytes.
+    /// Waits, after the sending side was closed, until the viewer has everything, because the bytes exist nowhere else.
     async fn settle(&mut self, link: &Link<Socket>) -> Result<(), End> {
         let connection = link.socket.connection();
         loop {
@@ -206,7 +204,7 @@ impl Sealing<Socket> for Streamed {
     }
 }
 
-/// Lets `change` append to the stream, and tells TCP.
+/// Appends to the stream by `change`, and reports the new length to TCP.
 fn append<R>(link: &Link<Socket>, change: impl FnOnce(&mut Stream) -> R) -> R {
     let mut stream = link.socket.connection().stream.borrow_mut();
     let end_before = stream.end();
@@ -221,13 +219,13 @@ fn stream<R>(link: &Link<Socket>, ask: impl FnOnce(&Stream) -> R) -> R {
     ask(&link.socket.connection().stream.borrow())
 }
 
-/// The part of a response that is laid out and not counted as sent.
+/// The part of a response that is laid out and not yet counted as sent.
 struct Unsent {
     /// Where it is in the stream.
     stream: Range<u64>,
-    /// How much of the response it is.
+    /// Its length in bytes of the response, before sealing.
     plain_bytes: u64,
-    /// Something of the response was sent.
+    /// Set once some of the response was sent.
     has_begun: bool,
 }
 
@@ -237,19 +235,19 @@ impl Unsent {
         Self { stream: offset..offset, plain_bytes: 0, has_begun: false }
     }
 
-    /// Notes that `plain_bytes` of the response were appended. The stream now ends at `end`.
+    /// Records that `plain_bytes` of the response were appended. The stream now ends at `end`.
     fn append(&mut self, end: u64, plain_bytes: u64) {
         self.stream.end = end;
         self.plain_bytes += plain_bytes;
     }
 
-    /// When to count next: everything below this offset was sent. The first time it is one byte, to measure how long viewers wait for it.
+    /// The offset at which to count next: everything below it was sent. The first time it is one byte, to measure how long viewers wait for it.
     fn next_count(&self) -> u64 {
         let bytes = if self.has_begun { COUNTED_BYTES } else { 1 };
         self.stream.end.min(self.stream.start + bytes)
     }
 
-    /// Counts what was sent.
+    /// Counts the sent bytes.
     fn count(&mut self, link: &Link<Socket>) {
         let Range { start, end } = self.stream;
         let sent_below = link.socket.connection().progress().0.clamp(start, end);
@@ -259,7 +257,7 @@ impl Unsent {
         self.has_begun = true;
         link.count_taken((sent_below - start) as usize);
         self.stream.start = sent_below;
-        // The share of record headers and tags is the same throughout, except for a byte or two.
+        // Record headers and tags take the same share throughout, except for a byte or two.
         let part = u128::from(sent_below - start) * u128::from(self.plain_bytes);
         let plain_bytes = (part / u128::from(end - start)) as u64;
         link.resources.numbers.response_sent_bytes_total.add(plain_bytes);
@@ -288,7 +286,7 @@ async fn await_sent_below(
         if reads && connection.is_readable() {
             inbound.read(link)?;
         }
-        // What the viewer sends is no progress.
+        // Bytes from the viewer are no progress.
         if connection.progress() != progress {
             progress = connection.progress();
             deadline = Instant::now() + link.resources.patience.send;
@@ -299,7 +297,7 @@ async fn await_sent_below(
     Ok(())
 }
 
-/// Waits until `is_enough` is satisfied by what is acknowledged.
+/// Waits until the acknowledged bytes satisfy `is_enough`.
 ///
 /// # Errors
 /// [`End::SendTimeout`] if there was no progress for too long.

@@ -1,12 +1,11 @@
-//! Suppliers: tasks that bring the ranges that TCP wants from the disk to the device.
+//! Suppliers: tasks that move the ranges that TCP wants from the disk to the device.
 //!
-//! A supplier takes a wanted range, reads the records that cover it, waits for its turn if earlier new bytes come
-//! first, seals, and hands TCP as much as it may send. Everything after the read happens without a wait, so that the
-//! bytes are still in the CPU cache when the device takes them.
+//! A supplier takes a wanted range, reads the records that cover it, waits for its turn if earlier new bytes come first, seals, and hands TCP as much
+//! as it may send. Nothing waits after the read, so the bytes are still in the CPU cache when the device takes them.
 //!
-//! There is one supplier for each read that may be in flight. Each holds a read buffer and, while it seals and sends, a
-//! send buffer. There are more buffers of both kinds than suppliers, so no supplier waits for another's buffer. A device
-//! may keep buffers a little longer, until it has read them.
+//! There is one supplier for each read that may be in flight. Each holds a read buffer and, while it seals and sends, a send buffer. There are more
+//! buffers of both kinds than suppliers, so no supplier waits for another's buffer. A device may keep buffers a little longer, until it has read
+//! them.
 
 use super::connection::Connection;
 use super::in_hand::{Bytes, InHand};
@@ -27,19 +26,19 @@ use std::time::{Duration, Instant};
 use tcp::{Want, Withheld};
 use telemetry::Family;
 
-/// How many parts are brought at once; the last may be of a file. The rest follows with the next want.
+/// How many parts are prepared at once; the last may be part of a file. The rest follows with the next want.
 const PARTS_MAX: usize = 4;
 
 /// Limit on reads in flight: a fast disk's queue depth.
 pub(super) const SUPPLIERS_MAX: usize = 64;
 
-/// How much is kept for one connection at most: four records.
+/// The most bytes kept for one connection: four records.
 pub(super) const REST_BYTES_MAX: u64 = 64 << 10;
 
 /// How long to wait for a device without room. A guess: the time of some frames on a wire of 10 Gb/s.
 const DEVICE_PAUSE: Duration = Duration::from_micros(50);
 
-/// What is to be brought for one want, and what was read for it.
+/// The parts of one want, and the bytes read for it.
 struct Load {
     parts: Vec<Part>,
     /// The part of the file that the last part needs.
@@ -54,7 +53,7 @@ pub fn suppliers(resources: &Resources) -> usize {
 }
 
 impl OwnTcp {
-    /// A supplier's life.
+    /// Runs one supplier: takes jobs and sends them, for ever.
     pub async fn supply(self: Rc<Self>, resources: Rc<Resources>) {
         let mut in_hand = InHand::default();
         loop {
@@ -64,10 +63,10 @@ impl OwnTcp {
             })
             .await;
             let Job { connection, mut want, number } = job;
-            // Skip what was acknowledged in the meantime.
+            // Skip the bytes that were acknowledged in the meantime.
             want.range.start = want.range.start.max(connection.progress().1).min(want.range.end);
             let turn = number.map(|number| connection.turn(number));
-            // An earlier supplier may be making the record that this want begins in, and will keep the rest of that record.
+            // An earlier supplier may be making the record in which this want begins, and will keep the rest of that record.
             let keeps = self.rests.left_bytes() > REST_BYTES_MAX;
             let is_first = number.is_none_or(|number| connection.is_next(number));
             let from =
@@ -89,7 +88,7 @@ impl OwnTcp {
         }
     }
 
-    /// Finds out what a want is made from, from an offset on, and reads the part that is in a file.
+    /// Looks up the parts of a want, from an offset on, and reads the part that is in a file.
     async fn bring(
         &self,
         resources: &Rc<Resources>,
@@ -119,9 +118,8 @@ impl OwnTcp {
         Ok(load)
     }
 
-    /// Makes the bytes of a load and sends as much of the want as TCP allows. Returns the rest of the want to TCP.
-    /// Bytes made beyond the want, up to the end of a record, are kept for the next want, because TCP has no room for
-    /// them yet.
+    /// Makes the bytes of a load and sends as much of the want as TCP allows. Returns the rest of the want to TCP. Bytes made beyond the want, up to
+    /// the end of a record, are kept for the next want, because TCP has no room for them yet.
     async fn send(
         &self,
         resources: &Rc<Resources>,
@@ -144,7 +142,7 @@ impl OwnTcp {
         }
         let buffer = if needs_buffer(&load) {
             if resources.send_buffers.free() == 0 {
-                // The device may have read some of them since it was last asked.
+                // The device may have read some of the buffers since the last check.
                 let _ = self.flush();
             }
             Some(resources.send_buffers.take().await)
@@ -175,8 +173,8 @@ impl OwnTcp {
         Ok(())
     }
 
-    /// Keeps what TCP held back, if it is little. Otherwise a window that ends within a record would make that record
-    /// be read and sealed twice, and so would a rate that releases bytes little by little.
+    /// Keeps what TCP held back, if it is little. Otherwise a window that ends within a record would make that record be read and sealed twice, and
+    /// so would a rate that releases bytes little by little.
     fn keep_rest(&self, connection: &Connection, rest: Range<u64>, in_hand: &InHand) {
         let bytes = rest.end - rest.start;
         if bytes == 0 || bytes > REST_BYTES_MAX || connection.end().is_some() {
@@ -191,7 +189,7 @@ impl OwnTcp {
         }
     }
 
-    /// Copies a range that is in hand, and counts that.
+    /// Copies a range that is in hand, and counts the copied bytes.
     fn copy_to_keep(&self, range: &Range<u64>, in_hand: &InHand) -> Rc<[u8]> {
         self.kept_bytes.set(self.kept_bytes.get() + (range.end - range.start));
         in_hand.copy(range)
@@ -227,15 +225,15 @@ impl OwnTcp {
     }
 }
 
-/// Where the first record of a want begins, or where it ends if it begins before the want. The supplier that makes a
-/// record keeps the bytes of it that it does not send.
+/// The start of the first record of a want, or that record's end if it begins before the want. The supplier that makes a record keeps the bytes that
+/// it does not send.
 fn next_record(connection: &Connection, want: &Want) -> u64 {
     let start = want.range.start;
     let part = connection.stream.borrow().part(&(start..start + 1), PLAINTEXT_MAX);
     part.filter(|part| part.stream.start < start).map_or(start, |part| part.stream.end)
 }
 
-/// Puts the kept bytes of the previous record in front of what was brought. If they were not kept, nothing is left to send.
+/// Puts the kept bytes of the previous record before the parts that were read. If they were not kept, nothing remains to send.
 fn complete(connection: &Connection, want: &Want, load: &mut Load) {
     let start = want.range.start;
     if load.parts.first().is_some_and(|first| first.stream.start <= start) {
@@ -250,7 +248,7 @@ fn complete(connection: &Connection, want: &Want, load: &mut Load) {
     }
 }
 
-/// The parts that make the bytes of a range: at most one of a file, which comes last, and no more than a buffer holds.
+/// The parts that make the bytes of a range: at most one from a file, which comes last, and no more than a buffer holds.
 fn load_of(resources: &Resources, connection: &Connection, range: &Range<u64>) -> Vec<Part> {
     let stream = connection.stream.borrow();
     let mut parts: Vec<Part> = Vec::new();
@@ -261,7 +259,7 @@ fn load_of(resources: &Resources, connection: &Connection, range: &Range<u64>) -
             break;
         }
         let Some(part) = stream.part(&(start..range.end), room) else { break };
-        // A copy may end within a record, but records are made whole: this one goes with the next want.
+        // A copy may end within a record, but records are made whole: this record goes with the next want.
         if parts.last().is_some_and(|last| last.stream.end != part.stream.start) {
             break;
         }
@@ -281,7 +279,7 @@ fn load_of(resources: &Resources, connection: &Connection, range: &Range<u64>) -
     parts
 }
 
-/// A counter's label.
+/// The counter's label.
 fn name(reason: Withheld) -> &'static str {
     match reason {
         Withheld::NotNeeded => "not_needed",

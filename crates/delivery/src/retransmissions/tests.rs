@@ -2,7 +2,7 @@ use super::*;
 
 const LIMITS: LossLimits = LossLimits { bytes_percent: 1.0, segments_percent: 5.0 };
 
-/// A MiB, of which some was sent again, in segments of 1,000 bytes or so.
+/// A MiB with some retransmitted, in segments of about 1,000 bytes.
 fn window(retransmitted_bytes: u64, retransmitted_segments: u64) -> SendProgress {
     SendProgress {
         sent_bytes: WINDOW_BYTES,
@@ -66,5 +66,5 @@ fn viewers_are_forgotten_after_a_time_and_when_there_are_too_many() {
         paths.note(Whose::of_address(address), start + Duration::from_secs(1));
     }
     assert_eq!(paths.0.len(), LossyPaths::ENTRIES_MAX);
-    assert!(!paths.has(four, start + Duration::from_secs(2)), "the oldest went first");
+    assert!(!paths.has(four, start + Duration::from_secs(2)), "the oldest entry is dropped first");
 }

@@ -1,24 +1,23 @@
 //! TLS in the kernel: plaintext goes into the socket, by `sendfile` or from a buffer, and the kernel sends records.
 //!
-//! What a byte costs: with `sendfile`, the kernel reads it once from the page cache and writes it once, sealed. From a
-//! buffer, the disk or the page cache has first written it to the buffer. Sealing in user space does the same work and
-//! one more copy, of sealed bytes into the socket. But on most machines user space has the faster sealing code, and a
-//! stalled viewer's bytes do not stay in memory. Kernels seal synchronously on the sending thread, so either way the
-//! work takes this CPU's time.
+//! The cost of a byte: with `sendfile`, the kernel reads it once from the page cache and writes it once, sealed. From a buffer, the disk or the page
+//! cache has first written it to the buffer. Sealing in user space does the same work and one more copy, of sealed bytes into the socket. But on most
+//! machines user space has the faster sealing code, and a stalled viewer's bytes do not stay in memory. Kernels seal synchronously on the sending
+//! thread, so either way the work takes this CPU's time.
 //!
-//! Records that wait in the kernel are copies, so a change of the file does not affect them. A record that is not full
-//! yet refers to the file's pages until more is sent. When the socket is closed, such a record is discarded, not sent.
-//! So the file is held still to the end of the response, and no longer.
+//! Records that wait in the kernel are copies, so a change of the file does not affect them. A record that is not full yet refers to the file's pages
+//! until more is sent. When the socket is closed, such a record is discarded, not sent. So the read lease is held to the end of the response, and no
+//! longer.
 //!
-//! What a viewer sends is opened here. It is little, and a kernel can follow a viewer's key changes only from Linux
-//! 6.14 on, and would skip empty records for as long as they arrive.
+//! The viewer's records are opened here. They are few, and a kernel can follow a viewer's key changes only from Linux 6.14 on, and would skip empty
+//! records for as long as they arrive.
 //!
-//! **A card.** If the connection leaves by a network card that encrypts, the kernel may pass the keys on, and the card seals what it sends. What is
-//! sent again it seals again. With `TLS_TX_ZEROCOPY_RO` it reads a film's own pages for that, at any time until the viewer has acknowledged
-//! them, so the film is held still until then: a change would make a record that does not open, and seal two plaintexts under one nonce.
+//! **A NIC.** If the connection leaves by a NIC that encrypts, the kernel may pass the keys on, and the NIC seals what it sends. Retransmitted bytes
+//! are sealed again. With `TLS_TX_ZEROCOPY_RO` the NIC reads a film's own pages for that, at any time until the viewer has acknowledged them, so the
+//! lease is held until then: a change would make a record that does not open, and seal two plaintexts under one nonce.
 //!
-//! A viewer that asks for new keys gets them if the kernel can change them, also in the middle of a response. Otherwise the connection is
-//! closed in an orderly way, after the response.
+//! A viewer that requests new keys gets them if the kernel can change them, also in the middle of a response. Otherwise the connection is closed in
+//! an orderly way, after the response.
 
 use super::{Abilities, ByUs, Sealing};
 use crate::card_lessons::Got;
@@ -44,10 +43,10 @@ use std::io;
 use std::rc::Rc;
 use telemetry::Family;
 
-/// Records made by the kernel, or by a network card that the kernel passes the keys to.
+/// Records made by the kernel, or by a NIC that the kernel passes the keys to.
 pub struct ByKernel {
     keys: KernelHalves,
-    /// Of a connection that a card seals. Boxed, because few are.
+    /// State of a connection that a NIC seals. Boxed, because few have it.
     card: Option<Box<OnCard>>,
 }
 
@@ -57,26 +56,26 @@ pub(crate) struct KernelHalves {
     receive_half: ReceiveHalf,
 }
 
-/// What a connection has that a card seals.
+/// State of a connection that a NIC seals.
 struct OnCard {
-    /// If the card reads a film's pages where they lie: the film is held still until the viewer has them.
+    /// If the NIC reads a film's pages in place: their lease is held until the viewer has them.
     pages: Option<SentPages>,
     watching: Watching,
 }
 
-/// Watches how much had to be sent again.
+/// Watches how many bytes had to be sent again.
 struct Watching {
-    /// Whose connection it is ([`crypt::SessionInfo::viewer`]).
+    /// The viewer's number ([`crypt::SessionInfo::viewer`]).
     viewer: u64,
     card: u32,
     watch: Watch,
-    /// Bytes taken since the last look.
+    /// Bytes taken since the last check.
     unwatched_bytes: u64,
 }
 
 impl ByKernel {
-    /// Gives the kernel the keys of a connection that `by_us` sealed so far. If the kernel refuses them, that is counted, and it goes on
-    /// being sealed in user space.
+    /// Gives the kernel the keys of a connection that `by_us` sealed so far. If the kernel refuses them, the refusal is counted, and user space goes
+    /// on sealing.
     pub(crate) fn hand_over(
         mut link: Link,
         by_us: ByUs,
@@ -108,17 +107,17 @@ impl ByKernel {
         }
     }
 
-    /// Whether a card seals it, which stays with its thread: the pages that the card may read again are held there.
+    /// Returns true if a NIC seals the connection. Then it cannot leave its thread: the leases on pages that the NIC may read again are held there.
     pub(crate) fn is_on_card(&self) -> bool {
         self.card.is_some()
     }
 
-    /// Whether its card has too much work with it.
+    /// Returns true if the connection costs its NIC too much work.
     pub(crate) fn is_costly(&self) -> bool {
         self.card.as_ref().is_some_and(|card| card.watching.watch.verdict().is_some())
     }
 
-    /// Takes it apart, if no card seals it.
+    /// Takes it apart, if no NIC seals it.
     pub(crate) fn into_halves(self) -> KernelHalves {
         self.keys
     }
@@ -129,7 +128,7 @@ impl ByKernel {
 }
 
 impl KernelHalves {
-    /// Asked for when it is needed: an idle viewer does not carry it.
+    /// Computed when needed, so that an idle viewer does not carry it.
     fn can(&self, link: &Link) -> Abilities {
         let KernelOffload { sends_files, changes_keys, .. } = link.resources.offload;
         let changes_keys = changes_keys && self.sealer.version() == Version::Tls13;
@@ -141,7 +140,7 @@ impl KernelHalves {
         if !self.can(link).changes_keys {
             return Err(End::KeysFixed);
         }
-        // The wait may be interrupted. Until the message was sent, nothing has changed, and after that nothing waits.
+        // The wait may be interrupted. Nothing has changed until the message is sent, and nothing waits after that.
         let message = key_update_message(false);
         while !link.socket.send_record(ControlRecord::Handshake as u8, &message)? {
             if link.socket.is_writable() {
@@ -152,13 +151,13 @@ impl KernelHalves {
         }
         self.receive_half.owes_keys = false;
         self.sealer.key_update().map_err(|_| End::KeysExhausted)?;
-        // The viewer now expects the new keys. If the kernel does not take them, the viewer cannot open anything it seals.
+        // The viewer now expects the new keys. If the kernel does not take them, the viewer cannot open anything that the kernel seals.
         give_keys(&link.socket, &self.sealer).map_err(|_| End::KeysExhausted)?;
         link.resources.numbers.key_updates_sent_total.add(1);
         Ok(())
     }
 
-    /// Counts what the kernel took, and changes the keys if they are worn.
+    /// Counts the bytes that the kernel took, and changes the keys when they are due.
     async fn count_taken(&mut self, link: &Link, taken: usize) -> Result<(), End> {
         self.sealer.count_taken(taken);
         if self.sealer.is_exhausted() {
@@ -197,7 +196,7 @@ impl Watching {
     }
 }
 
-/// Before a card reads another film's pages, the viewer must have those of the film before.
+/// Waits until the viewer has the pages of the last film, before a NIC reads another film's pages.
 async fn settle_another(
     pages: &mut SentPages,
     link: &Link,
@@ -231,7 +230,7 @@ impl Sealing<Socket> for ByKernel {
     async fn before_waiting(&mut self, link: &Link) -> Result<(), End> {
         let pages = self.card.as_mut().and_then(|card| card.pages.as_mut());
         if let Some(pages) = pages.filter(|pages| pages.leased.is_some()) {
-            // Boxed: it lasts a round trip, and everybody waits in this future for a request.
+            // Boxed: it lasts a round trip, and every idle viewer waits in this future for a request.
             Box::pin(pages.await_request_or_acknowledgement(link)).await?;
         }
         Ok(())
@@ -263,7 +262,7 @@ impl Sealing<Socket> for ByKernel {
         };
         let can = Abilities { lends_pages, ..keys.can(link) };
         let mut sendfile = Sendfile::new(link, outgoing, can, SEALED);
-        // Where keys cannot be changed, the response ends with those that it has, and the connection after it.
+        // Where keys cannot be changed, the response ends with the present ones, and then the connection.
         let gives_keys = can.changes_keys;
         loop {
             let mut inbound = Records::new(&mut keys.receive_half, input, gives_keys);
@@ -288,11 +287,11 @@ impl Sealing<Socket> for ByKernel {
         Ok(())
     }
 
-    /// Waits until TCP has everything that was sealed, so that a goodbye can be sent.
+    /// Waits until TCP has everything that was sealed, so that a closing alert can be sent.
     ///
-    /// Sealed bytes that TCP had no room for wait in the kernel. They are lost if TCP is told to finish before it has
-    /// room (`tls_sw_release_resources_tx`, net/tls/tls_sw.c; seen on Linux 6.1), and nothing reports whether any wait.
-    /// But the next record pushes them all out, if there is room for it, and there is room once everything has arrived.
+    /// Sealed bytes that TCP had no room for wait in the kernel. They are lost if TCP is asked to finish before it has room
+    /// (`tls_sw_release_resources_tx`, net/tls/tls_sw.c; seen on Linux 6.1), and nothing reports whether any wait. But the next record pushes them
+    /// all out, if there is room for it, and there is room once everything has arrived.
     async fn before_goodbye(&self, link: &Link) -> Result<(), End> {
         link.acknowledged(|| Ok(())).await
     }

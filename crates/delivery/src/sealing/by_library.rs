@@ -1,9 +1,8 @@
-//! TLS as a library is usually used: rustls keeps the connection and seals into its own memory (`--off handout`).
+//! TLS as libraries usually do it: rustls keeps the connection and seals into its own memory (`--off handout`).
 //!
-//! It exists only to measure [`super::ByUs`] against. What it costs: the handshake's state stays with each viewer, and
-//! each record is copied into a memory block of its own. No record can be made again, so sealed bytes stay in memory
-//! until the viewer has taken them, however slow it is: up to a window for each viewer, outside the buffers that the
-//! configuration bounds.
+//! It exists only for comparison with [`super::ByUs`]. Its costs: the handshake's state stays with each viewer, and each record is copied into a
+//! memory block of its own. No record can be made again, so sealed bytes stay in memory until the viewer has taken them, however slow it is: up to a
+//! window for each viewer, outside the buffers that the configuration bounds.
 
 use super::{Sealing, await_pull};
 use crate::ahead::Ahead;
@@ -25,13 +24,13 @@ pub struct ByLibrary {
     sealed_input: Vec<u8>,
     /// The viewer has sent close_notify.
     peer_finished: bool,
-    /// Nothing more will arrive.
+    /// Set when nothing more will arrive.
     has_ended: bool,
-    /// A record was wrong. rustls has queued the alert behind what it has sealed.
+    /// A record was wrong. rustls has queued the alert after the records it has sealed.
     failed: Option<End>,
 }
 
-/// What the viewer sends, to be read during a response.
+/// Reads the viewer's input during a response.
 struct Opening<'a> {
     by_library: &'a mut ByLibrary,
     input: &'a mut Vec<u8>,
@@ -52,7 +51,7 @@ impl Inbound<Socket> for Opening<'_> {
             }
             Some(_) => match self.by_library.open(link, self.input) {
                 Err(End::PeerAlert) => Err(End::PeerAlert),
-                // It is in `failed`, too.
+                // `failed` keeps the error too.
                 Ok(()) | Err(_) => Ok(()),
             },
         }
@@ -100,17 +99,17 @@ impl Write for Sink<'_> {
 }
 
 impl ByLibrary {
-    /// Takes a connection over after its handshake. `sealed_input` is what arrived after the handshake's last record.
+    /// Takes over a connection after its handshake. `sealed_input` holds the bytes that arrived after the handshake's last record.
     pub(crate) fn new(tls: crypt::Retained, sealed_input: Vec<u8>) -> Self {
         Self { tls, sealed_input, peer_finished: false, has_ended: false, failed: None }
     }
 
-    /// Whether everything opened so far was right.
+    /// Returns the first error in the records opened so far.
     fn check(&self) -> Result<(), End> {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Offers TCP what was sealed and not sent yet. Returns the bytes that it took.
+    /// Offers TCP the sealed bytes that are not sent yet. Returns how many it took.
     fn offer_owed(&mut self, link: &Link) -> Result<usize, End> {
         let mut sink = Sink { link, end: None };
         let mut taken = 0;
@@ -123,7 +122,7 @@ impl ByLibrary {
         Ok(taken)
     }
 
-    /// Sends everything that was sealed, as fast as the viewer takes it.
+    /// Sends all sealed bytes, as fast as the viewer takes them.
     async fn send_owed(&mut self, link: &Link) -> Result<(), End> {
         link.offer_all(|| Ok((self.offer_owed(link)?, self.tls.owes()))).await
     }
@@ -237,7 +236,7 @@ impl Sealing<Socket> for ByLibrary {
         while at < outgoing.bytes() {
             let mut inbound = Opening { by_library: self, input };
             await_pull(link, &mut limit, &mut ahead, &mut inbound).await?;
-            // All that was sealed has left.
+            // All sealed bytes have been sent.
             if let Some(end) = self.failed {
                 self.send_owed(link).await?;
                 return Err(end);
@@ -245,7 +244,7 @@ impl Sealing<Socket> for ByLibrary {
             let turn = link.take_turn((outgoing.bytes() - at).min(link.share() as u64));
             if link.must_wait(turn.as_ref()) {
                 ahead.give_up();
-                // Boxed, because without a rate for all nobody waits here.
+                // Boxed, because without a total rate no connection waits here.
                 Box::pin(link.await_turn(turn.as_ref(), || Ok(()))).await?;
             }
             let (bytes, disk) = self.seal(link, outgoing, at, &mut ahead).await?;

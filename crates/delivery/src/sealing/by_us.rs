@@ -1,14 +1,12 @@
 //! TLS in user space: reads into a buffer, seals into a send buffer in one pass, and sends.
 //!
-//! A window makes a `Flight`: sealed records in one send buffer. What TCP does not take at once is held for a moment.
-//! Then the buffer is taken back. What remains is the place of its records in the response, and their tags in the
-//! [`Ledger`]: with these the records are made again when the viewer pulls again. A record that comes out different is
-//! never sent.
+//! A window makes a `Flight`: sealed records in one send buffer. Bytes that TCP does not take at once are held for a moment. Then the buffer is taken
+//! back. Only the place of its records in the response remains, and their tags in the [`Ledger`]: with these the records are made again when the
+//! viewer takes bytes again. A record that comes out different is never sent.
+//! The viewer's input is read between flights, and in the waits of a flight ([`crate::inbound`]).
 //!
-//! What the viewer sends meanwhile is read between flights, and in the waits of a flight ([`crate::inbound`]).
-//!
-//! Buffers cannot deadlock: a session takes its read buffer first and its send buffer second. A session with a send
-//! buffer waits only for the socket, and not for long.
+//! Buffers cannot deadlock: a session takes its read buffer first and its send buffer second. A session with a send buffer waits only for the socket,
+//! and not for long.
 
 use super::{Sealing, await_pull};
 use crate::ahead::Ahead;
@@ -26,7 +24,7 @@ use reactor::{Buffer, yield_now};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// How many extents one flight may begin with; the last may be of a file. The rest follows in the next flight.
+/// How many extents one flight may contain; the last may be part of a file. The rest follows in the next flight.
 const PIECES_MAX: usize = 4;
 
 /// Records made here.
@@ -38,13 +36,13 @@ pub struct ByUs {
     unsent: Option<Box<Unsent>>,
 }
 
-/// A record of which TCP may have taken a part.
+/// A record of which TCP may have taken only a part.
 struct Unsent {
     record: [u8; CONTROL_RECORD_BYTES_MAX],
     left: Range<usize>,
 }
 
-/// Sealed records on their way.
+/// Sealed records being sent.
 struct Flight {
     buffer: Buffer,
     filled: usize,
@@ -54,8 +52,8 @@ struct Flight {
     disk: Option<u64>,
 }
 
-/// What a connection's last records were made from, and can be made from again: (offset in the response, bytes), each
-/// cut into records from its start.
+/// The source of a connection's last records, from which they can be made again: (offset in the response, bytes), each cut into records from its
+/// start.
 #[derive(Clone, Copy, Default)]
 struct Pieces {
     pieces: [(u64, usize); PIECES_MAX],
@@ -65,7 +63,7 @@ struct Pieces {
 }
 
 impl ByUs {
-    /// Takes a connection over after its handshake. `sealed_input` is what arrived after the handshake's last record.
+    /// Takes over a connection after its handshake. `sealed_input` holds the bytes that arrived after the handshake's last record.
     pub(crate) fn new(sealer: Sealer, opener: Opener, sealed_input: Vec<u8>) -> Self {
         Self::of_halves(sealer, ReceiveHalf::new(opener, sealed_input))
     }
@@ -74,12 +72,12 @@ impl ByUs {
         Self { ledger: Ledger::new(sealer), receive_half, unsent: None }
     }
 
-    /// Whether TCP has only a part of the last record.
+    /// Returns true if TCP has only a part of the last record.
     pub(crate) fn is_mid_record(&self) -> bool {
         self.unsent.is_some()
     }
 
-    /// Sends a record without data, between responses: a packet that means nothing to the viewer. Nobody counts it as a part of a response.
+    /// Sends a record without data, between responses: a packet that the viewer ignores. It is not counted as part of a response.
     pub(crate) fn send_nothing(&mut self, link: &Link) {
         let mut record = [0; CONTROL_RECORD_BYTES_MAX];
         let Ok(bytes) = self.ledger.seal_nothing(&mut record) else { return };
@@ -96,7 +94,7 @@ impl ByUs {
         (self.ledger.into_sealer(), self.receive_half)
     }
 
-    /// Changes our keys. Call it only between flights: records sealed before cannot be made again afterwards.
+    /// Changes our keys. Call it only between flights: earlier records cannot be made again afterwards.
     async fn update_key(&mut self, link: &Link) -> Result<(), End> {
         debug_assert!(self.unsent.is_none(), "the message before has left");
         let mut record = [0; CONTROL_RECORD_BYTES_MAX];
@@ -104,14 +102,14 @@ impl ByUs {
             self.ledger.seal_key_update(false, &mut record).map_err(|_| End::KeysExhausted)?;
         // No record sealed with the former keys is owed.
         self.ledger.acknowledge_below(self.ledger.position());
-        // From here on the new keys apply, whether or not the message is sent now.
+        // The new keys apply from here on, whether or not the message is sent now.
         self.unsent = Some(Box::new(Unsent { record, left: 0..bytes }));
         self.receive_half.owes_keys = false;
         link.resources.numbers.key_updates_sent_total.add(1);
         self.send_unsent(link).await
     }
 
-    /// Offers TCP what is unsent. Returns the bytes that it took.
+    /// Offers TCP the unsent bytes. Returns how many it took.
     fn offer_unsent(&mut self, link: &Link) -> Result<usize, End> {
         let Some(unsent) = &mut self.unsent else { return Ok(0) };
         let taken = link.offer(&unsent.record[unsent.left.clone()], false)?;
@@ -176,7 +174,7 @@ impl ByUs {
         Ok(flight)
     }
 
-    /// What the viewer sends, to be read during a response.
+    /// Reads the viewer's input during a response.
     fn inbound<'a>(&'a mut self, input: &'a mut Vec<u8>) -> Records<'a> {
         Records::new(&mut self.receive_half, input, true)
     }
@@ -189,8 +187,8 @@ impl ByUs {
         if is_due || self.receive_half.owes_keys { self.update_key(link).await } else { Ok(()) }
     }
 
-    /// Gives TCP a flight. What is wrong in what arrives meanwhile counts after the flight, because an alert in the middle of a record would not
-    /// be one.
+    /// Gives TCP a flight. An error in what arrives meanwhile counts after the flight, because the viewer could not recognise an alert in the middle
+    /// of a record.
     async fn deliver(
         &mut self,
         link: &mut Link,
@@ -228,8 +226,7 @@ impl ByUs {
         Ok(())
     }
 
-    /// Takes a stalled viewer's buffer away. Returns what its records can be made from again, and how many bytes of the
-    /// first one were sent.
+    /// Takes a stalled viewer's buffer away. Returns the source of its unsent records, and how many bytes of the first one were sent.
     fn take_back(&mut self, link: &Link, flight: Flight) -> (Pieces, usize) {
         link.resources.numbers.take_backs_total.add(1);
         let overhead = self.ledger.record_overhead();
@@ -294,7 +291,7 @@ impl Sealing<Socket> for ByUs {
         self.receive_half.peer_finished
     }
 
-    /// Whether new keys of ours are due, or the rest of the message about them.
+    /// Returns true if new keys of ours are due, or the rest of the message about them.
     fn owes(&self, _link: &Link) -> bool {
         self.receive_half.owes_keys || self.unsent.is_some()
     }
@@ -319,7 +316,7 @@ impl Sealing<Socket> for ByUs {
             let turn = link.take_turn((outgoing.bytes() - at).min(link.share() as u64));
             if link.must_wait(turn.as_ref()) {
                 ahead.give_up();
-                // Boxed, because without a rate for all nobody waits here.
+                // Boxed, because without a total rate no connection waits here.
                 Box::pin(link.await_turn(turn.as_ref(), || Ok(()))).await?;
             }
             let flight = self.seal(link, outgoing, at, &mut ahead).await?;

@@ -1,9 +1,7 @@
-//! What protects a connection's bytes: nothing, or records made here, by the kernel, or by the library that did the
-//! handshake.
+//! Ways to protect a connection's bytes: none, or records made here, by the kernel, or by the library that did the handshake.
 //!
-//! A sealing reads what is to be sent, seals it or has it sealed, and passes it to its carrier. It also opens what
-//! arrives. A network card's sealing is the kernel's: the kernel passes the keys on. A new sealing is another implementation of
-//! [`Sealing`] and another variant of [`crate::Channel`].
+//! A sealing reads the response, seals it or has it sealed, and passes it to its carrier. It also opens what arrives. A NIC's sealing is the
+//! kernel's: the kernel passes the keys on. A new sealing is another implementation of [`Sealing`] and another variant of [`crate::Channel`].
 
 mod by_kernel;
 mod by_library;
@@ -27,12 +25,12 @@ use net::Socket;
 use std::future::{Future, ready};
 use std::rc::Rc;
 
-/// What one connection's sealing can do. Two connections of one server may differ.
+/// The abilities of one connection's sealing. Two connections of one server may differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
     /// The kernel may send parts of files by itself.
     pub sends_files: bool,
-    /// They stay the file's own pages until the viewer has acknowledged them: nobody copies them.
+    /// These parts remain the file's own pages until the viewer has acknowledged them: they are never copied.
     pub lends_pages: bool,
     /// Our keys can be changed.
     pub changes_keys: bool,
@@ -43,34 +41,33 @@ pub trait Sealing<C> {
     /// Opens everything that has arrived, and appends the content to `input`.
     ///
     /// # Errors
-    /// If what arrived was wrong. The connection must end.
+    /// If an arrived record was wrong. The connection must end.
     fn open(&mut self, link: &Link<C>, input: &mut Vec<u8>) -> Result<(), End>;
 
-    /// Where arriving bytes are put until they are opened.
+    /// The buffer for arriving bytes until they are opened.
     fn arriving<'a>(&'a mut self, input: &'a mut Vec<u8>) -> &'a mut Vec<u8>;
 
-    /// Whether the viewer has announced that it asks for nothing more.
+    /// Returns true if the viewer has announced that it makes no more requests.
     fn peer_finished(&self) -> bool {
         false
     }
 
-    /// Whether the viewer must get something before anything else, such as new keys.
+    /// Returns true if the viewer must get something before anything else, such as new keys.
     fn owes(&self, _link: &Link<C>) -> bool {
         false
     }
 
-    /// Sends the viewer what it is owed. The caller may cancel at any time: nothing may be lost by that, and nothing
-    /// done twice.
+    /// Sends the viewer what it is owed. The caller may cancel at any time: nothing may be lost or done twice because of that.
     fn give(&mut self, _link: &mut Link<C>) -> impl Future<Output = Result<(), End>> {
         ready(Ok(()))
     }
 
-    /// What has to happen before waiting for the viewer's next bytes.
+    /// Does what has to happen before waiting for the viewer's next bytes.
     fn before_waiting(&mut self, _link: &Link<C>) -> impl Future<Output = Result<(), End>> {
         ready(Ok(()))
     }
 
-    /// Sends all of `outgoing`, as fast as the viewer pulls. What the viewer sends meanwhile goes behind `input`, up to a bound.
+    /// Sends all of `outgoing`, as fast as the viewer takes it. What the viewer sends meanwhile is appended to `input`, up to a bound.
     fn send(
         &mut self,
         link: &mut Link<C>,
@@ -78,7 +75,7 @@ pub trait Sealing<C> {
         input: &mut Vec<u8>,
     ) -> impl Future<Output = Result<(), End>>;
 
-    /// What has to happen before a goodbye can be sent.
+    /// Does what has to happen before a closing alert can be sent.
     fn before_goodbye(&self, _link: &Link<C>) -> impl Future<Output = Result<(), End>> {
         ready(Ok(()))
     }
@@ -86,7 +83,7 @@ pub trait Sealing<C> {
     /// Sends `alerts`, if TCP takes them. Does not wait for a viewer who is leaving.
     fn say(&mut self, link: &Link<C>, alerts: &[Alert]);
 
-    /// Waits, after the goodbye, until closing cannot harm what was sent.
+    /// Waits, after the sending side was closed, until closing cannot harm what was sent.
     fn settle(&mut self, _link: &Link<C>) -> impl Future<Output = Result<(), End>> {
         ready(Ok(()))
     }

@@ -1,4 +1,4 @@
-//! Without TLS: read and send, or let the kernel send by itself (`sendfile`).
+//! Without TLS: read and send, or let the kernel send from the page cache (`sendfile`).
 
 use super::{Abilities, Sealing};
 use crate::end::End;
@@ -14,8 +14,7 @@ use std::rc::Rc;
 
 /// No protection.
 ///
-/// Packets that wait in the kernel may still refer to a file's pages, so the file is held still until the viewer has
-/// them.
+/// Packets that wait in the kernel may still refer to a file's pages, so its lease is held until the viewer has them.
 pub struct Unsealed(SentPages);
 
 impl Unsealed {
@@ -26,12 +25,12 @@ impl Unsealed {
         Self::over(link)
     }
 
-    /// For a connection that has its window.
+    /// For a connection that already has its window.
     pub(crate) fn over(link: &Link) -> Self {
         Self(SentPages::new(link))
     }
 
-    /// Whether the kernel may still refer to the pages of a file.
+    /// Returns true if the kernel may still refer to the pages of a file.
     pub(crate) fn needs_file(&mut self) -> bool {
         self.0.needs_file()
     }
@@ -48,7 +47,7 @@ impl Sealing<Socket> for Unsealed {
 
     async fn before_waiting(&mut self, link: &Link) -> Result<(), End> {
         if self.0.leased.is_some() {
-            // Boxed: it lasts a round trip, and everybody waits in this future for a request.
+            // Boxed: it lasts a round trip, and every idle viewer waits in this future for a request.
             Box::pin(self.0.await_request_or_acknowledgement(link)).await?;
         }
         Ok(())
