@@ -1,5 +1,5 @@
-//! Memory that the threads of a silo share, in blocks of equal size. A block is either pinned by any number of readers, or claimed by
-//! the one thread that fills it.
+//! Memory that the threads of a silo share, in blocks of equal size. A block is either pinned by any number of readers, or claimed by the one thread
+//! that fills it.
 //!
 //! A pin is one atomic addition, and no thread waits for another: pinning a claimed block fails, and so does claiming a pinned one. All
 //! blocks start out claimed. [`Claimed::publish`] opens a filled block to readers; [`Blocks::claim`] takes a block that has no pins.
@@ -8,8 +8,8 @@
 //! sends until the peer has acknowledged them, whether or not the block is still pinned. Before such a block is filled again, the caller
 //! must therefore give its memory back ([`Claimed::give_memory_back`]): bytes in flight keep the old pages, and the block gets new ones.
 //!
-//! [`Pages::Reserved`] are different. The kernel sends from no file of them, and memory that is given back goes to the pool of such pages, where no
-//! program that is short of memory can get it. So the kernel never sends from them, and they are not given back.
+//! [`Pages::Reserved`] are different. The kernel sends from no file of such pages, and memory that is given back goes to their pool, where no program
+//! that is short of memory can get it. So the kernel never sends from them, and they are not given back.
 
 use crate::mapping::{LARGE_PAGE_BYTES, Mapping};
 use crate::node::prefer_node_for;
@@ -26,13 +26,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Bytes of a block: one large page.
 pub const BLOCK_BYTES: usize = LARGE_PAGE_BYTES;
 
-/// After the kernel has refused a large page, so many blocks take small ones without asking: each refusal costs a search for free memory.
+/// How many blocks take small pages without asking after the kernel has refused a large page: each refusal costs a search for free memory.
 const UNASKED_AFTER_REFUSAL: u32 = 255;
 
 /// The bit of a block's state that is set while the block is claimed. The bits below it count the pins.
 const CLAIMED: u32 = 1 << 31;
 
-/// What the memory of blocks is made of.
+/// The kind of pages under the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// Pages of the usual size.
@@ -50,7 +50,7 @@ pub struct Blocks {
     states: Box<[AtomicU32]>,
     pages: Pages,
     is_locked: bool,
-    /// How many blocks are still to take small pages without asking for a large one.
+    /// How many more blocks take small pages without asking for a large one.
     unasked: AtomicU32,
 }
 
@@ -61,8 +61,8 @@ unsafe impl Send for Blocks {}
 unsafe impl Sync for Blocks {}
 
 impl Blocks {
-    /// Maps `count` blocks, all of them claimed. A block takes no memory until it is filled. Of [reserved](Pages::Reserved) pages, the pool promises
-    /// as many now; call [`Self::take_reserved`] before any is used.
+    /// Maps `count` blocks, all of them claimed. A block takes no memory until it is filled. The pool of [reserved](Pages::Reserved) pages promises
+    /// enough of them now; call [`Self::take_reserved`] before any is used.
     ///
     /// # Errors
     /// If the process is out of descriptors or address space, or the pool has too few pages.
@@ -74,8 +74,7 @@ impl Blocks {
         let base = memory.base.cast();
         // Reserved pages are never swapped out.
         let is_locked = pages == Pages::Reserved
-            // SAFETY: the mapping is ours, and locking leaves its bytes as they are. Each page is locked when it is first used; none is taken
-            // now.
+            // SAFETY: the mapping is ours, and locking leaves its bytes as they are. Each page is locked when it is first used; none is taken now.
             || unsafe { libc::mlock2(base, bytes, libc::MLOCK_ONFAULT) } == 0;
         let states = (0..count).map(|_| AtomicU32::new(CLAIMED)).collect();
         let unasked = AtomicU32::new(0);
@@ -92,12 +91,12 @@ impl Blocks {
         Ok((blocks, claimed))
     }
 
-    /// What the memory is made of.
+    /// The kind of pages under the blocks.
     pub fn pages(&self) -> Pages {
         self.pages
     }
 
-    /// Has the memory come from this NUMA node, as long as that has some.
+    /// Prefers memory from this NUMA node, as long as the node has some.
     ///
     /// # Errors
     /// If the kernel knows no such node.
@@ -105,8 +104,7 @@ impl Blocks {
         prefer_node_for(self.memory.base, self.memory.bytes, node)
     }
 
-    /// Takes all [reserved](Pages::Reserved) pages out of the pool, from the preferred node as long as that has some. Does nothing if the
-    /// blocks are made of others.
+    /// Takes all [reserved](Pages::Reserved) pages out of the pool, from the preferred node as long as it has some. Does nothing for other pages.
     ///
     /// The pool's promise is not enough: a limit of the control group (`hugetlb.2MB.max`), or a cpuset whose nodes have too few pages, shows only
     /// when a page is first used. A read into it then fails with `EFAULT`, each time.
@@ -118,7 +116,7 @@ impl Blocks {
             return Ok(());
         }
         let count = self.states.len();
-        // The kernel writes zeros into each page first. Several threads do that faster, and the server does not start before.
+        // The kernel writes zeros into each page first. Several threads do that faster, and the server's start waits for it.
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let share = count.div_ceil(threads).max(1);
         std::thread::scope(|scope| {
@@ -144,7 +142,7 @@ impl Blocks {
         self.states.len()
     }
 
-    /// Whether the memory is locked. The kernel never swaps locked memory out.
+    /// Returns true if the memory is locked. The kernel never swaps locked memory out.
     pub fn is_locked(&self) -> bool {
         self.is_locked
     }
@@ -177,8 +175,7 @@ fn memfd(pages: Pages) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// One thread's handle to the blocks. Each pin counts a reference to this handle, because the count of the blocks themselves is shared by
-/// all threads.
+/// One thread's handle to the blocks. Each pin counts a reference to this handle, because all threads share the count of the blocks themselves.
 #[derive(Clone)]
 #[expect(
     clippy::redundant_allocation,
@@ -187,7 +184,7 @@ fn memfd(pages: Pages) -> io::Result<OwnedFd> {
 pub struct LocalBlocks(Rc<Arc<Blocks>>);
 
 impl LocalBlocks {
-    /// For use on this thread.
+    /// A handle for this thread.
     pub fn new(blocks: Arc<Blocks>) -> Self {
         Self(Rc::new(blocks))
     }
@@ -213,13 +210,13 @@ impl Pinned {
         self.index
     }
 
-    /// Whether it is a block of `blocks`.
+    /// Returns true if it is a block of `blocks`.
     pub fn is_of(&self, blocks: &LocalBlocks) -> bool {
         Rc::ptr_eq(&self.blocks.0, &blocks.0)
     }
 
-    /// The file that the kernel may send the block from, where it begins at `index * BLOCK_BYTES`. None if the kernel cannot: it sends from no
-    /// file of reserved pages.
+    /// The file from which the kernel may send the block, where the block begins at `index * BLOCK_BYTES`. None for reserved pages: the kernel sends
+    /// from no file of them.
     pub fn file(&self) -> Option<&OwnedFd> {
         (self.blocks.0.pages != Pages::Reserved).then_some(&self.blocks.0.file)
     }
@@ -247,7 +244,7 @@ impl Drop for Pinned {
 pub struct Claimed {
     blocks: Arc<Blocks>,
     index: u32,
-    /// Whether it took memory before, and did not give it back.
+    /// Set once it took memory, until it gives the memory back.
     has_memory: Cell<bool>,
 }
 
@@ -262,8 +259,8 @@ impl Claimed {
         self.blocks.states[self.index as usize].fetch_and(!CLAIMED, Ordering::Release);
     }
 
-    /// Gives the block's memory back to the kernel. The block then reads as zeros, and takes memory again when it is filled. Reserved pages are
-    /// kept: giving them back would also give up the claim to them, and the next use could be SIGBUS.
+    /// Gives the block's memory back to the kernel. The block then reads as zeros, and takes memory again when it is filled. Reserved pages are kept:
+    /// giving them back would also give up the claim to them, and the next use could raise SIGBUS.
     ///
     /// # Errors
     /// Those of `fallocate`.
@@ -279,12 +276,12 @@ impl Claimed {
         Ok(())
     }
 
-    /// Where the block begins.
+    /// The start of the block.
     fn start(&self) -> *mut u8 {
         self.blocks.memory.base.wrapping_add(self.index as usize * BLOCK_BYTES)
     }
 
-    /// Whether to ask for a large page. Asked once for each time that the block takes memory.
+    /// Returns true if a large page should be requested. Call it once for each time that the block takes memory.
     fn wants_large_page(&self) -> bool {
         let blocks = &self.blocks;
         if self.has_memory.replace(true) || blocks.pages != Pages::Transparent {
@@ -297,17 +294,17 @@ impl Claimed {
 
 impl Operand for Claimed {}
 
-/// Takes memory for a block that will be filled, unless it has some: a large page if it may. Kernels give shared memory none by themselves
-/// unless the operator allows it (`shmem_enabled`), but make one of a block when they are asked to (`MADV_COLLAPSE`, Linux 6.1), if its first
-/// page is there. On an idle machine that took 0.3 ms, and 512 small pages take 2 ms (Zen 3, Linux 6.18); a virtual machine that has not used
-/// the memory before waits 3 ms for its host. So a thread of the ring's does it, and the worker's viewers do not wait. If the kernel refuses,
-/// the read that fills the block takes small pages.
+/// Takes memory for a block that will be filled, unless it has some: a large page if it may. By default kernels give shared memory no large pages
+/// unless the operator allows it (`shmem_enabled`), but they make one of a block on request (`MADV_COLLAPSE`, Linux 6.1), if its first page is there.
+/// On an idle machine that took 0.3 ms, and 512 small pages take 2 ms (Zen 3, Linux 6.18); a virtual machine that has not used the memory before
+/// waits 3 ms for its host. So one of the ring's threads does it, and the worker's viewers do not wait. If the kernel refuses, the read that fills
+/// the block takes small pages.
 pub async fn take_memory(claimed: Claimed) -> Claimed {
     if !claimed.wants_large_page() {
         return claimed;
     }
     let start = claimed.start();
-    // SAFETY: the block lies in the mapping, and nobody else reads or writes a claimed one.
+    // SAFETY: the block lies in the mapping, and no other thread reads or writes a claimed one.
     unsafe { start.write_volatile(0) };
     // SAFETY: the block lies in the mapping, which the claim keeps alive.
     let (collapsed, claimed) = unsafe { op::collapse(start, BLOCK_BYTES, claimed) }.await;
@@ -317,7 +314,7 @@ pub async fn take_memory(claimed: Claimed) -> Claimed {
     claimed
 }
 
-/// What a read into a block keeps alive.
+/// Owned by a read into a block while it runs.
 pub struct Filling {
     /// The block.
     pub claimed: Claimed,
@@ -326,7 +323,7 @@ pub struct Filling {
 
 impl Operand for Filling {}
 
-/// Reads up to `range.len()` bytes at `file_offset` into `range` of a block, which [takes its memory](take_memory) before.
+/// Reads up to `range.len()` bytes at `file_offset` into `range` of a block. Call [`take_memory`] first.
 ///
 /// # Panics
 /// If `range` does not lie in a block.
@@ -384,7 +381,7 @@ mod tests {
         reactor.run(test).unwrap();
     }
 
-    /// Whether the block lies in a large page: `ShmemPmdMapped` of the mapping that has it (proc_pid_smaps(5)).
+    /// Returns true if the block lies in a large page: `ShmemPmdMapped` of its mapping (proc_pid_smaps(5)).
     fn is_large(block: &Pinned) -> bool {
         let start = format!("{:x}-", block.blocks.0.memory.base.addr());
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
@@ -427,7 +424,7 @@ mod tests {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&vec![1; BLOCK_BYTES]).unwrap();
             let file = Fd::from(OwnedFd::from(file));
-            // By now only the operation keeps the blocks alive.
+            // From here on only the operation keeps the blocks alive.
             drop(fill(&file, free.pop().unwrap(), 0..BLOCK_BYTES, 0));
         };
         reactor.run(test).unwrap();

@@ -1,10 +1,10 @@
-//! A ring for reads of one disk, apart from a thread's reactor: it compares how a program learns that reads are done.
+//! A ring for reads of one disk, apart from a thread's reactor: it compares ways to learn that reads are done.
 //!
-//! A read is an ordinary one (`IORING_OP_READ_FIXED`) or a command that the NVMe driver hands to the disk as it is
-//! (`IORING_OP_URING_CMD`). It is completed by an interrupt, or by polling the disk's queue (`IORING_SETUP_IOPOLL`).
+//! A read is an ordinary one (`IORING_OP_READ_FIXED`) or a command that the NVMe driver passes to the disk unchanged (`IORING_OP_URING_CMD`). It is
+//! completed by an interrupt, or by polling the disk's queue (`IORING_SETUP_IOPOLL`).
 //!
-//! It is for measuring (`bench disk`) and not for serving: waiting here stops the thread, and a command goes to blocks of the
-//! disk behind the back of any filesystem. No command but a read can be asked for.
+//! It is for measuring (`bench disk`) and not for serving: waiting here stops the thread, and a command goes to blocks of the disk behind any
+//! filesystem's back. It offers no command except reads.
 //!
 //! Invariant: the ring's memory is unmapped only after the kernel has completed each read into it.
 
@@ -13,18 +13,18 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Hands a command to an NVMe disk: `NVME_URING_CMD_IO` of linux/nvme_ioctl.h, `_IOWR('N', 0x80, struct nvme_uring_cmd)`.
+/// Passes a command to an NVMe disk: `NVME_URING_CMD_IO` of linux/nvme_ioctl.h, `_IOWR('N', 0x80, struct nvme_uring_cmd)`.
 const NVME_URING_CMD_IO: u32 = 0xc048_4e80;
 
 /// Read (NVM Command Set Specification 1.0, section 3.2.4).
 const NVME_READ: u8 = 0x02;
 
-/// How a ring's reads are asked for.
+/// How a ring requests its reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Of the file, opened with `O_DIRECT`.
+    /// From the file, opened with `O_DIRECT`.
     Read,
-    /// Of the disk itself, through its character device `/dev/ngXnY`.
+    /// From the disk itself, through its character device `/dev/ngXnY`.
     Nvme {
         /// The namespace's number.
         namespace: u32,
@@ -33,14 +33,14 @@ pub enum Asked {
     },
 }
 
-/// What a ring is made of.
+/// Settings of a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskRingOptions {
-    /// How reads are asked for.
+    /// How reads are requested.
     pub asked: Asked,
-    /// Whether the disk's queue is polled for completions, instead of interrupts. The disk must have queues for it.
+    /// Polls the disk's queue for completions, instead of interrupts. The disk must have queues for it.
     pub polled: bool,
-    /// Reads in flight at most.
+    /// The most reads in flight.
     pub slots: u16,
     /// Bytes of each read: a multiple of the page size.
     pub read_bytes: u32,
@@ -49,12 +49,12 @@ pub struct DiskRingOptions {
 /// The ring, and a slot of memory for each read in flight.
 pub struct DiskRing {
     ring: IoUring<squeue::Entry128, cqueue::Entry32>,
-    /// None if it has to be given up, because the kernel may still write to it.
+    /// None once it had to be leaked, because the kernel may still write to it.
     memory: Option<Mapping>,
     file: OwnedFd,
     options: DiskRingOptions,
     is_registered: bool,
-    /// Which slots the kernel has.
+    /// The slots that the kernel has.
     in_kernel: Vec<bool>,
 }
 
@@ -62,13 +62,13 @@ impl DiskRing {
     /// Makes a ring for reads of `file`, and registers its memory if the memlock limit allows.
     ///
     /// # Errors
-    /// If the kernel has no such ring (Linux 6.1 does), or no memory; if a command of that length cannot be sent to that disk.
+    /// If the kernel has no such ring (Linux 6.1 does), or no memory; or if a command of that length cannot be sent to that disk.
     pub fn new(file: OwnedFd, options: DiskRingOptions) -> io::Result<Self> {
         if let Asked::Nvme { block_bytes, .. } = options.asked {
             check_command(options.read_bytes, block_bytes)?;
         }
         let mut builder = IoUring::<squeue::Entry128, cqueue::Entry32>::builder();
-        // As the reactor's ring, in which completions are processed when the thread asks.
+        // Like the reactor's ring, which processes completions when the thread asks.
         builder.setup_single_issuer();
         if options.polled {
             builder.setup_iopoll()
@@ -90,7 +90,7 @@ impl DiskRing {
         Ok(Self { ring, memory: Some(memory), file, options, is_registered, in_kernel })
     }
 
-    /// Queues a read of what lies at `offset`; [`Self::wait`] submits it.
+    /// Queues a read at `offset`; [`Self::wait`] submits it.
     ///
     /// # Panics
     /// If the slot's last read is not done.
@@ -104,8 +104,8 @@ impl DiskRing {
             }
         };
         let entry = entry.user_data(slot.into());
-        // SAFETY: the entry points to a slot's memory, which stays where it is until the read is done (`Drop`), and which nobody
-        // sees meanwhile (`bytes`).
+        // SAFETY: the entry points to a slot's memory, which stays in place until the read is done (`Drop`), and which is not readable meanwhile
+        // (`bytes`).
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the queue has room for a read of each slot");
     }
@@ -145,8 +145,8 @@ impl DiskRing {
         memory.base.wrapping_add(usize::from(slot) * self.options.read_bytes as usize)
     }
 
-    /// Submits what is queued, waits until a read is done, and adds the slots of all that are to `done`. A polled ring
-    /// spends the processor's time meanwhile.
+    /// Submits the queued reads, waits until one is done, and adds the slots of all finished reads to `done`. A polled ring spends the processor's
+    /// time meanwhile.
     ///
     /// # Errors
     /// If a read failed or was short, with the kernel's or the disk's reason.
@@ -158,7 +158,7 @@ impl DiskRing {
         let (asked, bytes) = (self.options.asked, self.options.read_bytes);
         let mut failed = Ok(());
         for completion in self.ring.completion() {
-            // A slot's number is all that a read is told by.
+            // The slot's number identifies the read.
             let slot = completion.user_data() as u16;
             self.in_kernel[usize::from(slot)] = false;
             failed = failed.and(checked(asked, completion.result(), bytes));
@@ -167,7 +167,7 @@ impl DiskRing {
         failed
     }
 
-    /// What the slot's last read brought.
+    /// The bytes of the slot's last read.
     ///
     /// # Panics
     /// If that read is not done.
@@ -184,7 +184,7 @@ impl Drop for DiskRing {
     fn drop(&mut self) {
         while self.in_kernel.contains(&true) {
             let mut done = Vec::new();
-            // A read that fails is done, too.
+            // A failed read is done too.
             if self.wait(&mut done).is_err() && done.is_empty() {
                 std::mem::forget(self.memory.take());
                 return;
@@ -193,7 +193,7 @@ impl Drop for DiskRing {
     }
 }
 
-/// A read's result as an error, unless it brought all of its bytes. A command's is 0, the kernel's error, or the disk's status.
+/// A read's result as an error, unless it returned all of its bytes. A command's is 0, the kernel's error, or the disk's status.
 fn checked(asked: Asked, result: i32, bytes: u32) -> io::Result<()> {
     match (asked, result) {
         (_, ..0) => Err(io::Error::from_raw_os_error(-result)),
@@ -203,13 +203,13 @@ fn checked(asked: Asked, result: i32, bytes: u32) -> io::Result<()> {
         }
         (Asked::Read, got) if got as u32 == bytes => Ok(()),
         (Asked::Read, got) => {
-            let why = format!("a read of {bytes} bytes brought {got}");
+            let why = format!("a read of {bytes} bytes returned {got}");
             Err(io::Error::new(io::ErrorKind::UnexpectedEof, why))
         }
     }
 }
 
-/// A command names whole blocks, 65,536 at most. The kernel does not compare that with the memory given, so the disk would write to what lies behind.
+/// A command names whole blocks, 65,536 at most. The kernel does not compare that with the given memory, so the disk would write past its end.
 fn check_command(read_bytes: u32, block_bytes: u32) -> io::Result<()> {
     let is_whole = block_bytes > 0 && read_bytes % block_bytes == 0;
     if is_whole && (1..=1 << 16).contains(&(read_bytes / block_bytes)) {
@@ -227,7 +227,7 @@ struct NvmeRead {
     blocks: u32,
 }
 
-/// `struct nvme_uring_cmd` of linux/nvme_ioctl.h, of which a read needs these members.
+/// `struct nvme_uring_cmd` of linux/nvme_ioctl.h, with the members that a read needs.
 fn nvme_read(read: &NvmeRead) -> [u8; 80] {
     let mut command = [0; 80];
     let mut put = |at: usize, bytes: &[u8]| command[at..at + bytes.len()].copy_from_slice(bytes);
@@ -235,7 +235,7 @@ fn nvme_read(read: &NvmeRead) -> [u8; 80] {
     put(4, &read.namespace.to_ne_bytes());
     put(24, &read.memory.to_ne_bytes());
     put(36, &read.bytes.to_ne_bytes());
-    // Words 10 and 11: the first block. Word 12: how many more there are.
+    // Words 10 and 11: the first block. Word 12: the number of further blocks.
     put(40, &(read.first_block as u32).to_ne_bytes());
     put(44, &((read.first_block >> 32) as u32).to_ne_bytes());
     put(48, &(read.blocks - 1).to_ne_bytes());

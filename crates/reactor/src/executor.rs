@@ -1,4 +1,4 @@
-//! The loop of one core: run what is ready, submit, sleep in the ring until something completes or a deadline passes.
+//! The loop of one core: run ready tasks, submit, sleep in the ring until something completes or a deadline passes.
 
 use crate::op::{self, Slots};
 use crate::ring::{self, RingFeatures, RingOptions};
@@ -16,14 +16,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
 
-/// A worker can do nothing without operations, so this is short. An honest guess.
+/// How long to wait before a submission is repeated. Short, because a worker can do nothing without operations. An honest guess.
 const SUBMISSION_PAUSE: Duration = Duration::from_millis(1);
 
 thread_local! {
     static CORE: RefCell<Option<Rc<Core>>> = const { RefCell::new(None) };
 }
 
-/// What one reactor consists of. Reached through the thread, so that futures need not carry it.
+/// The state of one reactor. Reached through the thread, so that futures need not carry it.
 pub(crate) struct Core {
     ring: RefCell<IoUring>,
     pub(crate) features: RefCell<RingFeatures>,
@@ -54,7 +54,7 @@ struct TaskId {
 /// # Panics
 /// Outside a reactor's thread: a local programming error.
 pub(crate) fn with_core<R>(f: impl FnOnce(&Core) -> R) -> R {
-    // The count is raised rather than the cell borrowed across `f`, since `f` may come back here.
+    // Clones the count instead of borrowing the cell across `f`, because `f` may come back here.
     let core = CORE.with(|core| core.borrow().clone());
     f(&core.expect("this future runs only on a reactor's thread"))
 }
@@ -72,7 +72,7 @@ pub fn spawn(future: impl Future<Output = ()> + 'static) {
     with_core(|core| core.spawn(Box::pin(future)));
 }
 
-/// How many tasks are alive on this thread's reactor.
+/// How many tasks exist on this thread's reactor.
 pub fn tasks_live() -> usize {
     with_core(|core| core.tasks.borrow().len())
 }
@@ -125,15 +125,15 @@ impl Reactor {
         Ok(Self { core })
     }
 
-    /// What the ring runs with.
+    /// The features that the ring runs with.
     pub fn features(&self) -> RingFeatures {
         self.core.features.borrow().clone()
     }
 
-    /// Runs `main` and everything it spawns until `main` is done; what still runs then stays for the next call.
+    /// Runs `main` and everything it spawns until `main` is done. Tasks that still run then stay for the next call.
     ///
     /// # Errors
-    /// Only when the kernel refuses to wait on the ring, which leaves nothing to go on with.
+    /// Only when the kernel refuses to wait on the ring; then no progress is possible.
     pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> io::Result<T> {
         let output = Rc::new(Cell::new(None));
         let result = Rc::clone(&output);
@@ -152,7 +152,7 @@ impl Reactor {
     }
 }
 
-/// Tells the loop that the main task ended, by return or by panic.
+/// Reports to the loop that the main task ended, by return or by panic.
 struct FinishedOnDrop(Rc<Cell<bool>>);
 
 impl Drop for FinishedOnDrop {
@@ -186,7 +186,7 @@ impl Core {
         self.ready.borrow_mut().push_back(TaskId { index, generation });
     }
 
-    /// Polls the tasks that are ready now; those that they wake wait for the next turn, so that none starves the ring.
+    /// Polls the tasks that are ready now. Tasks that they wake wait for the next turn, so that none starves the ring.
     fn run_ready(&self) {
         let count = self.ready.borrow().len();
         for _ in 0..count {
@@ -223,7 +223,7 @@ impl Core {
         self.tasks.borrow_mut().try_remove(index);
     }
 
-    /// Submits, waits if `idle`, takes completions in and wakes whom they and the clock concern.
+    /// Submits, waits if `idle`, takes completions in, and wakes the tasks that completions or the clock concern.
     fn turn(&self, idle: bool) -> io::Result<()> {
         if idle {
             self.enter(self.until_deadline())?;
@@ -239,8 +239,8 @@ impl Core {
         }
     }
 
-    /// Whether the kernel has to be entered although tasks are ready: something is to be submitted, or completions wait to be run. The kernel
-    /// sets a flag for these, but not on rings where it runs them whenever it likes.
+    /// Returns true if the kernel has to be entered although tasks are ready: entries wait to be submitted, or completions wait to be run. The kernel
+    /// sets a flag for the latter, but not on rings where it runs them whenever it likes.
     fn has_business(&self) -> bool {
         let mut ring = self.ring.borrow_mut();
         let queue = ring.submission();
@@ -271,7 +271,7 @@ impl Core {
             // ETIME: the deadline passed. EINTR: a signal. EBUSY: completions must be taken in first.
             Err(error) => match error.raw_os_error() {
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY) => Ok(()),
-                // The kernel has no memory for an operation, and has taken none: asked again at once, it would say the same.
+                // The kernel has no memory for an operation, and has taken none. An immediate retry would fail the same way.
                 Some(libc::EAGAIN) => {
                     std::thread::sleep(SUBMISSION_PAUSE);
                     Ok(())
@@ -303,7 +303,7 @@ impl Core {
         }
     }
 
-    /// Gives the ring a table for this many buffers, all of them missing (Linux 5.19).
+    /// Gives the ring a table for this many buffers, all of them empty (Linux 5.19).
     pub(crate) fn register_table(&self, count: u32) -> io::Result<()> {
         self.ring.borrow().submitter().register_buffers_sparse(count)
     }
@@ -317,7 +317,7 @@ impl Core {
         unsafe { self.ring.borrow().submitter().register_buffers_update(number, &[buffer], None) }
     }
 
-    /// Takes the table away. On some kernels this waits for the operations that use its buffers, so there should be none.
+    /// Removes the table. On some kernels this waits for the operations that use its buffers, so there should be none.
     pub(crate) fn unregister_buffers(&self) -> io::Result<()> {
         self.ring.borrow().submitter().unregister_buffers()
     }
@@ -328,7 +328,7 @@ impl Core {
         running.into_iter().for_each(|index| op::cancel(self, index));
         while !self.slots.borrow().is_quiet() {
             if self.enter(Some(Duration::from_millis(100))).is_err() {
-                // Nothing more will be heard of: the memory must stay, since the kernel may still write to it.
+                // No more completions will arrive. The memory must stay, since the kernel may still write to it.
                 self.slots.borrow_mut().leak();
                 return;
             }
@@ -359,7 +359,7 @@ static WAKER: RawWakerVTable =
 fn wake_by_number(data: *const ()) {
     let packed = data.addr() as u64;
     let id = TaskId { index: packed as u32, generation: (packed >> 32) as u32 };
-    // On a thread without a reactor there is nobody to wake: wakers do not cross threads here.
+    // A thread without a reactor has no task to wake: wakers do not cross threads here.
     let core = CORE.with(|core| core.borrow().clone());
     if let Some(core) = core {
         core.wake(id);

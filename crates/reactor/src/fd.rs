@@ -1,4 +1,4 @@
-//! A counted descriptor: open as long as somebody, or an operation in the kernel, still uses it.
+//! A counted descriptor: open as long as an owner, or an operation in the kernel, still uses it.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
@@ -17,13 +17,13 @@ impl Fd {
         self.0.as_fd()
     }
 
-    /// How many refer to the descriptor: each clone, and each operation that the kernel has not ended.
+    /// How many users the descriptor has: each clone, and each operation that the kernel has not ended.
     pub fn users(&self) -> usize {
         Rc::strong_count(&self.0)
     }
 
-    /// Takes the descriptor out, so that another thread may have it. Returns `self` instead if somebody else still uses
-    /// it, such as an operation in the kernel.
+    /// Takes the descriptor out, so that another thread may have it. Returns `self` instead if it has another user, such as an operation in the
+    /// kernel.
     ///
     /// # Errors
     /// `self`, unchanged.

@@ -1,23 +1,22 @@
-//! Read leases: as long as one is held, nobody writes to the file (`fcntl(2)`, "Leases").
+//! Read leases: as long as one is held, no program writes to the file (`fcntl(2)`, "Leases").
 //!
-//! Whoever opens a leased file for writing, or truncates it, is made to wait until the lease is given back: at most
-//! `/proc/sys/fs/lease-break-time` seconds, 45 by default. A lease ends when its descriptor is closed. It is had for
-//! files that this process owns, or with `CAP_LEASE`, and only while nobody has them open for writing.
+//! A program that opens a leased file for writing, or truncates it, waits until the lease is given back: at most `/proc/sys/fs/lease-break-time`
+//! seconds, 45 by default. A lease ends when its descriptor is closed. The kernel grants it for files that this process owns, or with `CAP_LEASE`,
+//! and only while no program has them open for writing.
 //!
-//! That somebody waits is asked for, with [`is_held`]. The signal that the kernel sends as well is turned into one that
-//! is ignored unless somebody wants it (`SIGURG`), since the one that is usual ends the process.
+//! [`is_held`] asks whether a program waits. The kernel also sends a signal; this replaces the default one, which would end the process, with one that
+//! is ignored by default (`SIGURG`).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The same on every architecture but PA-RISC, and missing from the libc crate.
+/// The same on every architecture except PA-RISC, and missing from the libc crate.
 const F_SETSIG: libc::c_int = 10;
 
 /// Takes a read lease on an open file.
 ///
 /// # Errors
-/// `EAGAIN` while somebody has it open for writing; `EACCES` for somebody else's file; `EINVAL` where the filesystem has
-/// no leases.
+/// `EAGAIN` while a program has it open for writing; `EACCES` for another user's file; `EINVAL` where the filesystem has no leases.
 pub fn take(file: BorrowedFd<'_>) -> io::Result<()> {
     control(file, F_SETSIG, libc::SIGURG)?;
     control(file, libc::F_SETLEASE, libc::F_RDLCK).map(drop)
@@ -31,7 +30,7 @@ pub fn give_back(file: BorrowedFd<'_>) -> io::Result<()> {
     control(file, libc::F_SETLEASE, libc::F_UNLCK).map(drop)
 }
 
-/// Whether the lease is held and nobody waits for its end.
+/// Returns true if the lease is held and no program waits for its end.
 pub fn is_held(file: BorrowedFd<'_>) -> bool {
     control(file, libc::F_GETLEASE, 0).is_ok_and(|kind| kind == libc::F_RDLCK)
 }

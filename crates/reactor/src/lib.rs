@@ -7,7 +7,7 @@
 //! - An operation owns its buffer and its descriptor until the kernel has completed it. Dropping the future asks the
 //!   kernel to cancel; the memory is freed when the completion arrives, never before.
 //! - A descriptor is closed only when no operation on it is queued or running ([`Fd`] is counted).
-//! - Wakers work on their own thread. The way in from other threads is [`Remote`].
+//! - Wakers work on their own thread. Other threads wake the reactor through [`Remote`].
 //!
 //! Read [`executor`] first, then [`op`].
 

@@ -1,6 +1,6 @@
-//! Memory that is made in one place and used in several, on several threads: the owner of each part is the only one who touches its bytes.
+//! Memory that is allocated in one place and used in several, on several threads: only the owner of each part touches its bytes.
 //!
-//! A kernel that is told of memory (a ring of a network card) wants it in one piece. So it is mapped in one piece, and cut.
+//! A kernel interface that registers memory (a NIC's ring) wants it in one piece. So it is mapped in one piece, and cut.
 
 use crate::mapping::Mapping;
 use crate::node::prefer_node_for;
@@ -12,15 +12,15 @@ pub struct MemoryPart {
     whole: Arc<Whole>,
     start: usize,
     bytes: usize,
-    /// Somebody else holds the pages, so they must stay what is mapped here.
+    /// Set if the kernel holds the pages, so that they must stay mapped here.
     is_pinned: bool,
 }
 
-/// What all parts are of.
+/// The mapping that all parts lie in.
 struct Whole(Mapping);
 
-// SAFETY: the mapping belongs to the process, not to a thread. Its parts have no byte in common, and each byte is touched by the owner of its part
-// alone. What is done with the whole through a part only advises the kernel.
+// SAFETY: the mapping belongs to the process, not to a thread. Its parts have no byte in common, and only the owner of a part touches its bytes.
+// Calls on the whole through a part only advise the kernel.
 unsafe impl Send for Whole {}
 // SAFETY: as above.
 unsafe impl Sync for Whole {}
@@ -29,16 +29,16 @@ impl MemoryPart {
     /// New memory, zeroed. `large_pages` asks the kernel for large pages.
     ///
     /// # Errors
-    /// When the address space cannot be had.
+    /// If there is no address space for it.
     pub fn new(bytes: usize, large_pages: bool) -> io::Result<Self> {
         let whole = Arc::new(Whole(Mapping::anonymous(bytes, large_pages)?));
         Ok(Self { whole, start: 0, bytes, is_pinned: false })
     }
 
-    /// The first `bytes` of it. This is the rest then.
+    /// Cuts off the first `bytes` and returns them. `self` keeps the rest.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If it is shorter.
     pub fn split_to(&mut self, bytes: usize) -> Self {
         assert!(bytes <= self.bytes, "a part of this memory");
         let first = Self { whole: Arc::clone(&self.whole), bytes, ..*self };
@@ -47,8 +47,8 @@ impl MemoryPart {
         first
     }
 
-    /// Notes that the kernel holds the pages. Whoever has this part then never gives them back: the kernel would go on with the pages from
-    /// before, and this process with new ones.
+    /// Records that the kernel holds the pages. They are never given back then: the kernel would go on with the old pages, and this process would get
+    /// new ones.
     pub fn pin(&mut self) {
         self.is_pinned = true;
     }
@@ -63,12 +63,13 @@ impl MemoryPart {
         self.bytes
     }
 
-    /// Whether the kernel holds the pages.
+    /// Returns true if the kernel holds the pages.
     pub(crate) fn is_pinned(&self) -> bool {
         self.is_pinned
     }
 
-    /// Has its pages come from `node`, whoever uses them first. If the kernel refuses, that is noted, and memory is where it is used first.
+    /// Prefers `node` for its pages, whichever thread uses them first. If the kernel refuses, that is recorded, and pages come from the node that
+    /// first uses them.
     pub fn prefer_node(&self, node: u32) {
         let _ = prefer_node_for(self.base(), self.bytes, node);
     }
@@ -83,10 +84,10 @@ impl MemoryPart {
         self.whole.0.use_no_large_pages();
     }
 
-    /// Gives these bytes, whole pages, back to the kernel. They are zero when they are next used.
+    /// Gives these bytes, whole pages, back to the kernel. They are zero when they are used next.
     ///
     /// # Panics
-    /// If they are not all of this part, or it is pinned.
+    /// If they do not all lie in this part, or it is pinned.
     ///
     /// # Safety
     /// As for [`Mapping::give_back`].
@@ -110,14 +111,14 @@ mod tests {
         assert_eq!((first.base(), first.bytes()), (base, 4096));
         assert_eq!((rest.base(), rest.bytes()), (base.wrapping_add(4096), 2 * 4096));
         drop(first);
-        // SAFETY: the page is of this part.
+        // SAFETY: the page belongs to this part.
         unsafe { rest.base().write(7) };
         let rest = std::thread::spawn(move || rest).join().unwrap();
         // SAFETY: as above.
         assert_eq!(unsafe { rest.base().read() }, 7);
     }
 
-    /// What a buffer has in it after free buffers were given back.
+    /// The first byte of a buffer after free buffers were given back.
     fn kept_in(memory: MemoryPart) -> u8 {
         let options = PoolOptions {
             buffer_bytes: 4096,

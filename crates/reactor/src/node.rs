@@ -1,7 +1,7 @@
 //! Memory on a NUMA node (set_mempolicy(2), mbind(2)).
 //!
-//! Both calls prefer a node rather than bind to it (`MPOL_PREFERRED`): if the node is full, memory comes from another one, which is slower
-//! but better than none. They concern memory that is used for the first time; pages that are there stay where they are.
+//! Both calls prefer a node rather than bind to it (`MPOL_PREFERRED`): if the node is full, memory comes from another one, which is slower but better
+//! than none. They affect memory that is used for the first time; existing pages stay where they are.
 
 use std::cell::Cell;
 use std::io;
@@ -16,7 +16,7 @@ thread_local! {
     static REFUSED: Cell<Option<RefusedNode>> = const { Cell::new(None) };
 }
 
-/// A node that the kernel refused. Memory then lies where it is used first, so nobody has to stop for it; but somebody should tell.
+/// A node that the kernel refused. The server goes on, with memory on the node that first uses it, and should report the refusal.
 #[derive(Debug)]
 pub struct RefusedNode {
     /// The kernel's number for it.
@@ -25,7 +25,7 @@ pub struct RefusedNode {
     pub why: io::Error,
 }
 
-/// What the kernel has refused to this thread since the last call, if it has.
+/// The node that the kernel last refused to this thread since the last call, if any.
 pub fn take_refused_node() -> Option<RefusedNode> {
     REFUSED.take()
 }
@@ -41,7 +41,7 @@ fn noted(node: u32, result: io::Result<()>) -> io::Result<()> {
 /// Prefers `node` for all memory that this thread is the first to use, here or in the kernel, and for the pools that it makes.
 ///
 /// # Errors
-/// If the machine has no such node, or the kernel knows no nodes or forbids the choice. [`take_refused_node`] tells it, too.
+/// If the machine has no such node, or the kernel knows no nodes or forbids the choice. [`take_refused_node`] returns it too.
 pub fn prefer_node(node: u32) -> io::Result<()> {
     noted(node, set_policy(node))?;
     PREFERRED.set(Some(node));
@@ -57,12 +57,12 @@ fn set_policy(node: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The node that this thread prefers, if it does.
+/// The node that this thread prefers, if any.
 pub(crate) fn preferred_node() -> Option<u32> {
     PREFERRED.get()
 }
 
-/// Prefers `node` for a mapping, whoever uses it first.
+/// Prefers `node` for a mapping, whichever thread uses it first.
 ///
 /// # Errors
 /// As [`prefer_node`].
@@ -72,8 +72,8 @@ pub(crate) fn prefer_node_for(base: *mut u8, bytes: usize, node: u32) -> io::Res
 
 fn set_policy_of(base: *mut u8, bytes: usize, node: u32) -> io::Result<()> {
     let (nodes, count) = only(node)?;
-    // SAFETY: the kernel reads `count` bits of `nodes` before the call returns. It changes no byte of the mapping, wherever that is: it only
-    // notes where memory for it is to come from.
+    // SAFETY: the kernel reads `count` bits of `nodes` before the call returns. It changes no byte of the mapping, wherever that is: it only records
+    // where its memory should come from.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mbind,
@@ -88,7 +88,7 @@ fn set_policy_of(base: *mut u8, bytes: usize, node: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The set of this node alone, and its length in bits. The kernel looks at one bit less than it is told.
+/// The set of this node alone, and its length in bits. The kernel looks at one bit less than the given length.
 fn only(node: u32) -> io::Result<([u64; WORDS], usize)> {
     let mut nodes = [0u64; WORDS];
     let word = nodes.get_mut(node as usize / 64).ok_or(io::ErrorKind::InvalidInput)?;

@@ -1,7 +1,7 @@
-//! Operations: what the kernel is asked to do, as futures.
+//! Operations that the kernel executes, as futures.
 //!
-//! An operation is queued when it is made. It holds what the kernel may touch (buffer, path, descriptor); when it is
-//! dropped early, that moves into its slot and stays there until the completion arrives.
+//! An operation is queued when it is made. It holds what the kernel may touch (buffer, path, descriptor). If it is dropped early, all of that moves
+//! into its slot and stays there until the completion arrives.
 
 use crate::executor::{Core, with_core_shared};
 use crate::fd::Fd;
@@ -22,12 +22,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// How long to wait when the kernel had no memory for an operation, before it is asked again. An honest guess: long enough to give the
-/// processor to others, short enough to be missed by nobody.
+/// How long to wait before an operation for which the kernel had no memory is repeated. An honest guess: long enough to give the processor to others,
+/// short enough to go unnoticed.
 pub const SHORTAGE_PAUSE: Duration = Duration::from_millis(10);
 
-/// All that is ever asked of a ring: each operation that this module queues. A ring refuses any other ([`crate::ring`]), so an
-/// operation that is added here has to be listed, too.
+/// Every operation that this module queues. A ring refuses any other ([`crate::ring`]), so an operation that is added here has to be listed too.
 pub(crate) const OPERATIONS: [u8; 8] = [
     opcode::PollAdd::CODE,
     opcode::Read::CODE,
@@ -35,12 +34,12 @@ pub(crate) const OPERATIONS: [u8; 8] = [
     opcode::Fadvise::CODE,
     opcode::Madvise::CODE,
     opcode::OpenAt2::CODE,
-    // Of many connections, too: that is a flag of it.
+    // A multishot accept too: it is a flag of this operation.
     opcode::Accept::CODE,
     opcode::AsyncCancel::CODE,
 ];
 
-/// Marks completions that nobody waits for.
+/// Marks completions that no future waits for.
 const NOBODY: u64 = u64::MAX;
 
 /// The operations that the kernel has, by their number.
@@ -50,9 +49,9 @@ pub(crate) struct Slots(Slab<Slot>);
 enum Slot {
     Running(Option<Waker>),
     Done(i32),
-    /// The future is gone; what the kernel may still touch waits here.
+    /// The future is gone; memory that the kernel may still touch waits here.
     Abandoned(Box<dyn Operand>),
-    /// A multishot operation: results that nobody has taken yet.
+    /// A multishot operation: results that were not taken yet.
     Many(Many),
     /// A multishot accept whose future is gone: connections that still arrive are closed.
     AbandonedAccept(#[expect(dead_code, reason = "keeps the listener open")] Fd),
@@ -66,7 +65,7 @@ struct Many {
 }
 
 impl Slots {
-    /// Whether the kernel has nothing of ours left.
+    /// Returns true if the kernel has none of our operations left.
     pub(crate) fn is_quiet(&self) -> bool {
         self.0.iter().all(|(_, slot)| match slot {
             Slot::Done(_) => true,
@@ -79,13 +78,13 @@ impl Slots {
         self.0.iter().map(|(index, _)| index as u64).collect()
     }
 
-    /// Gives up on the memory that the kernel may still write to.
+    /// Leaks the memory that the kernel may still write to.
     pub(crate) fn leak(&mut self) {
         std::mem::forget(std::mem::take(&mut self.0));
     }
 }
 
-/// Files one completion under its operation and wakes who waits for it.
+/// Stores one completion under its operation and wakes the task that waits for it.
 pub(crate) fn complete(core: &Core, user_data: u64, result: i32, flags: u32) {
     if user_data == NOBODY {
         return;
@@ -136,13 +135,13 @@ pub(crate) fn cancel(core: &Core, index: u64) {
     core.push(&opcode::AsyncCancel::new(index).build().user_data(NOBODY));
 }
 
-/// What an operation works on, and holds while it is in the kernel.
+/// The resources of an operation, held while it is in the kernel.
 pub trait Operand {
-    /// The operation is done, and nobody waits for its result: what the result itself stands for is given back here.
+    /// Called when the operation is done and no future waits for its result: releases the descriptor or memory that the result stands for.
     fn completed_unseen(self: Box<Self>, _result: i32) {}
 }
 
-/// One operation in the kernel. `R` is what it holds; it comes back with the result.
+/// One operation in the kernel. `R` is what it holds, and comes back with the result.
 #[must_use = "an operation is cancelled when it is dropped"]
 pub struct Op<R: Operand + 'static> {
     core: Rc<Core>,
@@ -151,7 +150,7 @@ pub struct Op<R: Operand + 'static> {
     resource: Option<R>,
 }
 
-// Nothing in an operation is pinned in place: what the kernel points into lies behind `R`'s own pointers.
+// Nothing in an operation is pinned in place: the memory that the kernel points to lies behind `R`'s own pointers.
 impl<R: Operand> Unpin for Op<R> {}
 
 impl<R: Operand + 'static> Op<R> {
@@ -208,7 +207,7 @@ impl<R: Operand + 'static> Drop for Op<R> {
                 drop(slots);
                 Box::new(resource).completed_unseen(result);
             }
-            // Given up on when the reactor ended: the kernel may still write to it.
+            // Leaked when the reactor ended: the kernel may still write to it.
             _ => std::mem::forget(resource),
         }
     }
@@ -246,7 +245,7 @@ fn poll_for(fd: &Fd, events: libc::c_short) -> Op<Fd> {
     unsafe { Op::start(entry, fd.clone()) }
 }
 
-/// What a read in the kernel holds: its buffer, and the file kept open.
+/// Owned by a read in the kernel: its buffer, and the file kept open.
 pub struct Reading {
     /// The buffer that was read into.
     pub buffer: Buffer,
@@ -258,7 +257,7 @@ impl Operand for Reading {}
 
 /// Reads up to `range.len()` bytes at `file_offset` into `range` of the buffer.
 ///
-/// `rw_flags` are the kernel's `RWF_*`. Where the buffer is registered, the kernel is told its index.
+/// `rw_flags` are the kernel's `RWF_*`. If the buffer is registered, the kernel gets its index.
 ///
 /// # Panics
 /// If `range` does not lie in the buffer.
@@ -300,9 +299,9 @@ pub(crate) unsafe fn read_into<R: Operand + 'static>(
     unsafe { Op::start(entry, resource) }
 }
 
-/// Asks the kernel to bring a part of a file into its page cache (`posix_fadvise`, `WILLNEED`). It is done when the disk
-/// has been asked, not when the bytes are there; what may wait, for the disk's queue or for where the file's blocks are,
-/// waits on a thread of the ring's. The kernel may bring less.
+/// Asks the kernel to read a part of a file into its page cache (`posix_fadvise`, `WILLNEED`). It is done when the disk has the request, not when the
+/// bytes have arrived. Waits for the disk's queue, or for the location of the file's blocks, happen on one of the ring's threads. The kernel may read
+/// less.
 pub fn will_need(file: &Fd, file_offset: u64, bytes: u32) -> Op<Fd> {
     advise(file, file_offset, bytes, libc::POSIX_FADV_WILLNEED)
 }
@@ -323,7 +322,7 @@ fn advise(file: &Fd, file_offset: u64, bytes: u32, advice: i32) -> Op<Fd> {
 /// From Linux's `asm-generic/mman-common.h`: `libc` has it for glibc only.
 const MADV_COLLAPSE: i32 = 25;
 
-/// Asks the kernel to put memory into large pages (`madvise`, `MADV_COLLAPSE`), on a thread of the ring's.
+/// Asks the kernel to put memory into large pages (`madvise`, `MADV_COLLAPSE`), on one of the ring's threads.
 ///
 /// # Safety
 /// The `bytes` from `memory` on are mapped, and stay mapped while `resource` lives.
@@ -336,13 +335,13 @@ pub(crate) unsafe fn collapse<R: Operand + 'static>(
     unsafe { advise_memory(memory, bytes, MADV_COLLAPSE, resource) }
 }
 
-/// Gives the kernel advice on memory (`madvise`), on a thread of the ring's.
+/// Gives the kernel advice on memory (`madvise`), on one of the ring's threads.
 ///
 /// # Panics
 /// On 4 GiB or more.
 ///
 /// # Safety
-/// The `bytes` from `memory` on are mapped, and stay mapped while `resource` lives. The advice leaves what is in them as it is.
+/// The `bytes` from `memory` on are mapped, and stay mapped while `resource` lives. The advice leaves their contents as they are.
 pub(crate) unsafe fn advise_memory<R: Operand + 'static>(
     memory: *mut u8,
     bytes: usize,
@@ -355,7 +354,7 @@ pub(crate) unsafe fn advise_memory<R: Operand + 'static>(
     unsafe { Op::start(entry, resource) }
 }
 
-/// What a touch in the kernel holds.
+/// Owned by a touch in the kernel.
 pub struct Touching {
     byte: Box<u8>,
     _file: Fd,
@@ -363,7 +362,7 @@ pub struct Touching {
 
 impl Operand for Touching {}
 
-/// Reads one byte through the page cache, and with it brings its page there. The result is 0 behind the file's end.
+/// Reads one byte through the page cache, which loads its page. The result is 0 past the end of the file.
 pub fn touch(file: &Fd, file_offset: u64) -> Op<Touching> {
     let mut touching = Touching { byte: Box::new(0), _file: file.clone() };
     let fd = types::Fd(file.as_raw_fd());
@@ -372,7 +371,7 @@ pub fn touch(file: &Fd, file_offset: u64) -> Op<Touching> {
     unsafe { Op::start(entry, touching) }
 }
 
-/// What an open in the kernel holds.
+/// Owned by an open in the kernel.
 pub struct Opening {
     path: CString,
     how: Box<types::OpenHow>,
@@ -391,36 +390,36 @@ pub fn open_at(directory: &Fd, path: CString, flags: i32, resolve: u64) -> Op<Op
     let opening = Opening { path, how, directory: directory.clone() };
     let fd = types::Fd(opening.directory.as_raw_fd());
     let entry = opcode::OpenAt2::new(fd, opening.path.as_ptr(), &raw const *opening.how).build();
-    // SAFETY: path and how are heap memory owned by `opening`, which nobody touches meanwhile.
+    // SAFETY: path and how are heap memory owned by `opening`, which is not touched meanwhile.
     unsafe { Op::start(entry, opening) }
 }
 
 /// The descriptor that a finished [`open_at`] made.
 ///
 /// # Errors
-/// The kernel's, passed on.
+/// The kernel's error.
 pub fn opened(result: io::Result<u32>) -> io::Result<OwnedFd> {
     let fd = result?;
-    // SAFETY: a successful openat2 returns a descriptor that nobody else owns.
+    // SAFETY: a successful openat2 returns a descriptor that has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// How often [`Incoming::next`] polls its listener's accept queue. Workers wake once a second anyway, and viewers put up with a wait of that length.
+/// How often [`Incoming::next`] polls its listener's accept queue. Workers wake once a second anyway, and viewers tolerate a wait of that length.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The connections that arrive at a listener.
 ///
 /// Several rings may accept from one listener; during an upgrade, they belong to two processes. The kernel wakes exactly one of them per connection
-/// (io_uring's accepts wait with `EPOLLEXCLUSIVE`) and doesn't check that it is accepted. If the accept that was woken is being cancelled, or its
+/// (io_uring's accepts wait with `EPOLLEXCLUSIVE`) and does not check that the connection is accepted. If the woken accept is being cancelled, or its
 /// ring torn down, the connection stays in the listener's queue until the next one arrives. Two rules prevent that:
 /// - A ring that stops accepting ([`Self::last`]) empties the queue after its accept has ended. From then on the kernel wakes another ring.
-/// - A ring that accepts polls the queue once a second, in case the accept that was woken belonged to a process that has ended.
+/// - A ring that accepts polls the queue once a second, in case the woken accept belonged to a process that has ended.
 pub struct Incoming {
     core: Rc<Core>,
     listener: Fd,
     /// The multishot operation, while one is armed.
     armed: Option<usize>,
-    /// Whether the kernel was told to stop.
+    /// Set once the kernel was asked to stop.
     is_ending: bool,
     /// When to poll the queue next.
     looks_at: Instant,
@@ -441,7 +440,7 @@ impl Incoming {
     /// The next connection, non-blocking and close-on-exec.
     ///
     /// # Errors
-    /// What accept says: `EMFILE` and its kind pass; the caller waits a little and asks again.
+    /// The error of accept. `EMFILE` and similar ones pass: wait a little and call again.
     pub async fn next(&mut self) -> io::Result<OwnedFd> {
         loop {
             let looks_at = self.looks_at;
@@ -452,15 +451,15 @@ impl Incoming {
                 return Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) });
             }
             if let Some(connection) = accept_queued(&self.listener) {
-                // There may be more: the next call looks again.
+                // There may be more: the next call checks again.
                 return Ok(connection);
             }
             self.looks_at = now() + LOOK_EVERY;
         }
     }
 
-    /// Stops accepting, and returns one by one the connections that this ring must still answer: those the kernel had accepted by then, and those
-    /// left in the listener's queue once the accept has ended, because the kernel may have woken only this accept for them. Dropping them would
+    /// Stops accepting, and returns one by one the connections that this ring must still answer: those that the kernel had accepted by then, and
+    /// those left in the listener's queue once the accept has ended, because the kernel may have woken only this accept for them. Dropping them would
     /// reset innocent viewers, or leave them waiting.
     pub async fn last(&mut self) -> Option<OwnedFd> {
         if let (Some(index), false) = (self.armed, self.is_ending) {
@@ -545,7 +544,7 @@ fn accept_queued(listener: &Fd) -> Option<OwnedFd> {
 
 fn close_unseen(result: i32) {
     if result >= 0 {
-        // SAFETY: a descriptor that an operation made and nobody has taken: ours to close.
+        // SAFETY: a descriptor that an operation made and that was never taken: ours to close.
         drop(unsafe { OwnedFd::from_raw_fd(result) });
     }
 }

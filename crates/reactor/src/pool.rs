@@ -1,14 +1,14 @@
-//! A bounded pool of equal buffers, last in, first out: the buffer taken next is the one used last, which is the one
-//! most likely still in the cache (Atlas's rule).
+//! A bounded pool of equal buffers, last in, first out: the buffer taken next is the one used last, which is the one most likely still in the cache
+//! (Atlas's rule).
 //!
-//! An eighth of a pool is kept for holders who are done soon ([`Pool::take`]): who will hold a buffer for as long as a disk
-//! takes ([`Pool::take_spare`]) never gets those. So however many wait for a disk, the others go on.
+//! An eighth of a pool is reserved for holders that finish soon ([`Pool::take`]): a caller that holds a buffer for as long as a disk takes
+//! ([`Pool::take_spare`]) never gets those. So however many wait for a disk, the others go on.
 //!
-//! Nor does one disk get all of the rest: it may hold three times what it leaves (dynamic thresholds, as in switches that share
-//! a memory: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998). So a disk that hangs, with each
-//! of its buffers, stops nobody who reads from another one, and a disk that is alone has three quarters.
+//! Nor does one disk get all of the rest: it may hold three times what it leaves (dynamic thresholds, as in switches with shared memory: Choudhury
+//! and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998). So a disk that hangs, with each of its buffers, stops no reads from other disks, and a
+//! single busy disk gets three quarters.
 //!
-//! How the memory under the buffers comes and goes: `pages`.
+//! The memory under the buffers is managed in `pages`.
 
 mod pages;
 
@@ -30,7 +30,7 @@ struct Shared {
     memory: MemoryPart,
     buffer_bytes: usize,
     count: usize,
-    /// Of these, how many [`Pool::take_spare`] leaves.
+    /// How many of these [`Pool::take_spare`] leaves.
     kept: usize,
     /// The ring's number for the first buffer, if the ring has a table for this pool's buffers.
     table_from: Cell<Option<usize>>,
@@ -40,16 +40,16 @@ struct Shared {
     epoch: Cell<u64>,
     /// Operations under way that name a buffer by its number.
     naming: Cell<usize>,
-    /// Whether memory of free buffers [is given back](Pool::give_back).
+    /// Set while memory of free buffers [is given back](Pool::give_back).
     gives_back: Cell<bool>,
-    /// Whether all memory [was to be there at once](Pool::touch).
+    /// Set if all memory [was taken at once](Pool::touch).
     is_touched: Cell<bool>,
     /// First in, first out instead, to measure what last-in-first-out is worth.
     fifo: bool,
     free: RefCell<VecDeque<u32>>,
     /// Buffers that are held for something that waits for this disk.
     held: RefCell<BTreeMap<Disk, usize>>,
-    /// Those for whom some are kept first, then disk by disk; each by order of arrival. None is empty.
+    /// Callers with reserved buffers first, then disk by disk; each queue in order of arrival. No queue is empty.
     waiting: RefCell<BTreeMap<For, BTreeMap<u64, Waker>>>,
     waits: Cell<u64>,
 }
@@ -57,41 +57,41 @@ struct Shared {
 /// A number for each disk.
 type Disk = u64;
 
-/// What a buffer is wanted for.
+/// The purpose of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum For {
-    /// Something that is done soon.
+    /// Work that is done soon.
     Now,
-    /// Something that waits for a disk.
+    /// Work that waits for a disk.
     Waiting(Disk),
 }
 
-/// What one disk may hold of what is left.
+/// One disk may hold at most this many times what is left.
 const SHARE_OF_LEFT: usize = 3;
 
-/// How a pool is made.
+/// Settings of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolOptions {
     /// Bytes per buffer: a multiple of the page size, so that each is fit for direct reads.
     pub buffer_bytes: usize,
-    /// Buffers at most.
+    /// The most buffers.
     pub count: usize,
-    /// Whether to register buffers with the ring, as many as the memlock limit allows.
+    /// Registers buffers with the ring, as many as the memlock limit allows.
     pub register: bool,
-    /// Hand out the buffer that has rested longest instead of the one used last.
+    /// Hands out the buffer that was unused longest instead of the one used last.
     pub fifo: bool,
-    /// Whether to ask the kernel for large pages.
+    /// Asks the kernel for large pages.
     pub large_pages: bool,
 }
 
 impl Pool {
-    /// Maps the memory, on the NUMA node that the thread prefers, and registers what may be registered; the ring's features then say how much.
+    /// Maps the memory, on the NUMA node that the thread prefers, and registers as many buffers as it may; the ring's features then show how many.
     ///
     /// # Errors
-    /// When the address space cannot be had.
+    /// If there is no address space for it.
     ///
     /// # Panics
-    /// On sizes that are zero or not whole pages.
+    /// If a size is zero or not a multiple of the page size.
     pub fn new(options: PoolOptions) -> io::Result<Self> {
         let mut pools = Self::on_nodes(options, &[preferred_node()])?;
         Ok(pools.pop().expect("one for each node"))
@@ -110,11 +110,11 @@ impl Pool {
         Ok(Self::within(memories.collect::<io::Result<_>>()?, options))
     }
 
-    /// As [`Self::on_nodes`], but makes the pools in memory that is there already: each of as many buffers as all of `memories` have room for, and of
-    /// no more than the options say.
+    /// As [`Self::on_nodes`], but makes the pools in existing memory. Each gets as many buffers as fit into the smallest of `memories`, and no more
+    /// than the options allow.
     ///
     /// # Panics
-    /// If one has room for none, and as [`Self::new`].
+    /// If one is too small for a buffer, and as [`Self::new`].
     pub fn within(memories: Vec<MemoryPart>, options: PoolOptions) -> Vec<Self> {
         assert!(options.buffer_bytes > 0 && options.buffer_bytes % 4096 == 0);
         let room = memories.iter().map(|memory| memory.bytes() / options.buffer_bytes).min();
@@ -160,12 +160,12 @@ impl Pool {
         Some(Buffer { pool: Rc::clone(&self.0), index, held_for: None })
     }
 
-    /// Waits for a buffer; those who wait are served in the order in which they came.
+    /// Waits for a buffer. Callers are served in order of arrival.
     pub async fn take(&self) -> Buffer {
         self.take_for(For::Now).await
     }
 
-    /// As [`Self::take`], for who will hold it while `disk` is waited for: some buffers are left for the others.
+    /// As [`Self::take`], for a caller that holds it while it waits for `disk`: leaves some buffers for the others.
     pub async fn take_spare(&self, disk: u64) -> Buffer {
         self.take_for(For::Waiting(disk)).await
     }
@@ -179,7 +179,7 @@ impl Pool {
         poll_fn(|cx| place.poll(cx)).await
     }
 
-    /// A buffer for who came as `number`, if it is their turn.
+    /// A buffer for the caller that arrived as `number`, if it is its turn.
     fn take_in_turn(&self, wanted: For, number: u64) -> Option<Buffer> {
         if !self.0.is_turn_of(wanted, number) {
             return None;
@@ -191,8 +191,8 @@ impl Pool {
         Some(buffer)
     }
 
-    /// Whether `buffer`, which [`Self::take`] gave, may be held like one of [`Self::take_spare`] from now on: enough are left,
-    /// and nobody waits for one to hold.
+    /// Returns whether `buffer`, which [`Self::take`] gave, may be held like one of [`Self::take_spare`] from now on: enough are left, and no caller
+    /// waits for one to hold.
     pub fn may_hold(&self, buffer: &mut Buffer, disk: u64) -> bool {
         let has_room = self.0.has_room_beside(For::Waiting(disk), 1);
         let may_hold = has_room && !self.0.anybody_has_room();
@@ -202,7 +202,7 @@ impl Pool {
         may_hold
     }
 
-    /// Buffers that nobody holds.
+    /// Buffers that are not taken.
     pub fn free(&self) -> usize {
         self.0.free.borrow().len()
     }
@@ -217,20 +217,20 @@ impl Pool {
         self.0.buffer_bytes
     }
 
-    /// How often somebody had to wait for a buffer.
+    /// How often a caller had to wait for a buffer.
     pub fn waits(&self) -> u64 {
         self.0.waits.get()
     }
 
-    /// Whether so few buffers are left that idle ones should be given back, or somebody waits for one. (Not those whose disk
-    /// has its part: they would not get it.)
+    /// Returns true if so few buffers are left that idle ones should be given back, or a caller waits for one. (Excluding callers whose disk has its
+    /// share: they would not get it.)
     pub fn is_scarce(&self) -> bool {
         self.free() * 4 < self.0.count
             || self.free() <= self.0.kept
             || self.0.waiting.borrow().keys().any(|wanted| self.0.is_within_share(*wanted, 0))
     }
 
-    /// Whether [`Self::take_spare`] would wait for a buffer for this disk, or take one of the last.
+    /// Returns true if [`Self::take_spare`] would wait for a buffer for this disk, or take one of the last.
     pub fn is_scarce_for(&self, disk: u64) -> bool {
         let is_waited_for = self.0.waiting.borrow().contains_key(&For::Waiting(disk));
         is_waited_for || self.is_scarce() || !self.0.has_room_beside(For::Waiting(disk), 0)
@@ -241,13 +241,13 @@ impl Pool {
 fn memory_on(node: Option<u32>, bytes: usize, large_pages: bool) -> io::Result<MemoryPart> {
     let memory = MemoryPart::new(bytes, large_pages)?;
     if let Some(node) = node {
-        // Before it is used: a large page may reach into the pool of another thread, unless that prefers another node.
+        // Set before first use: a large page may reach into the pool of another thread, unless that pool prefers another node.
         memory.prefer_node(node);
     }
     Ok(memory)
 }
 
-/// A place in a queue for a buffer. Leaving it, served or not, lets the next one look.
+/// A place in a queue for a buffer. Leaving it, served or not, lets the next one check.
 struct Place<'a> {
     pool: &'a Pool,
     wanted: For,
@@ -279,12 +279,12 @@ impl Drop for Place<'_> {
 }
 
 impl Shared {
-    /// Where a buffer begins.
+    /// The start of a buffer.
     fn start_of(&self, index: usize) -> *mut u8 {
         self.memory.base().wrapping_add(index * self.buffer_bytes)
     }
 
-    /// Whether the next buffer is for who came as `number`: there is one for them, and nobody who could have it came before.
+    /// Returns true if the next buffer is for the caller that arrived as `number`: there is one, and no earlier caller could take it.
     fn is_turn_of(&self, wanted: For, number: u64) -> bool {
         self.has_room_beside(wanted, 0)
             && self.first().is_none_or(|(first, came_as)| match (first, wanted) {
@@ -294,7 +294,7 @@ impl Shared {
             })
     }
 
-    /// The one who is to have the next buffer, of those who may have one.
+    /// The first caller in the queue, among those that may have a buffer.
     fn first(&self) -> Option<(For, u64)> {
         let waiting = self.waiting.borrow();
         let heads =
@@ -303,13 +303,13 @@ impl Shared {
         with_room.min_by_key(|(wanted, number)| (*wanted != For::Now, *number))
     }
 
-    /// Whether somebody waits who may have a buffer as far as their disk goes.
+    /// Returns true if a caller waits whose disk may hold one more buffer.
     fn anybody_has_room(&self) -> bool {
         let waiting = self.waiting.borrow();
         waiting.keys().any(|wanted| *wanted != For::Now && self.is_within_share(*wanted, 1))
     }
 
-    /// Whether there is a buffer for this, if `taken` of those that are in use are its own already.
+    /// Returns true if there is a buffer for this caller, if `taken` of those in use are its own already.
     fn has_room_beside(&self, wanted: For, taken: usize) -> bool {
         let left = match wanted {
             For::Now => 0,
@@ -318,7 +318,7 @@ impl Shared {
         self.free.borrow().len() + taken > left && self.is_within_share(wanted, taken)
     }
 
-    /// Whether one more is within what a disk may hold. Who holds none may always have one.
+    /// Returns true if a disk may hold one more. A disk without buffers may always have one.
     fn is_within_share(&self, wanted: For, taken: usize) -> bool {
         let For::Waiting(disk) = wanted else { return true };
         let left = (self.free.borrow().len() + taken).saturating_sub(self.kept + 1);
@@ -337,7 +337,7 @@ impl Shared {
 pub struct Buffer {
     pool: Rc<Shared>,
     index: u32,
-    /// The disk that is waited for meanwhile.
+    /// The disk that its holder waits for.
     held_for: Option<Disk>,
 }
 
@@ -347,7 +347,7 @@ impl Buffer {
         *self.pool.held.borrow_mut().entry(disk).or_default() += 1;
     }
 
-    /// The name by which an operation may call this buffer, if the ring knows it and is to go on knowing it.
+    /// The number by which an operation may refer to this buffer, if the ring knows it and should keep it.
     pub(crate) fn named(&self) -> Option<Named> {
         let (pool, index) = (&self.pool, self.index as usize);
         if index >= pool.registered.get() || pool.gives_back.get() {
@@ -367,8 +367,8 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the index was taken out of the free list, so nobody else has this part of the mapping, which is as
-        // long as `count` buffers and lives as long as the pool that this buffer holds.
+        // SAFETY: the index was taken out of the free list, so this part of the mapping has no other user. The mapping is as long as `count` buffers
+        // and lives as long as the pool that this buffer holds.
         unsafe { std::slice::from_raw_parts(self.base(), self.pool.buffer_bytes) }
     }
 }
@@ -383,7 +383,7 @@ impl DerefMut for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(disk) = self.held_for {
-            // What is zero stays: there are few disks, and this is the path of every cold window.
+            // Entries at zero stay: there are few disks, and this runs for every cold window.
             *self.pool.held.borrow_mut().entry(disk).or_default() -= 1;
         }
         self.pool.free.borrow_mut().push_back(self.index);
@@ -394,7 +394,7 @@ impl Drop for Buffer {
 /// Keeps the ring from forgetting registered buffers while an operation names one.
 pub(crate) struct Named {
     pool: Rc<Shared>,
-    /// Under which the ring knows the buffer.
+    /// The ring's number for the buffer.
     pub(crate) number: u16,
 }
 

@@ -1,4 +1,4 @@
-//! The way into a reactor from other threads: a counter in the kernel (eventfd) that wakes it.
+//! Wakes a reactor from other threads, by a counter in the kernel (eventfd).
 
 use crate::{Fd, op, sleep};
 use rustix::event::{EventfdFlags, eventfd};
@@ -14,10 +14,10 @@ pub struct Remote(Arc<OwnedFd>);
 #[derive(Debug)]
 pub struct Woken(OwnedFd);
 
-/// Makes the two ends. What the wake-up means is up to them: look at the state that they share.
+/// Makes the two ends. Both decide what a wake-up means: look at the state that they share.
 ///
 /// # Errors
-/// When no descriptor is left.
+/// If no descriptor is left.
 pub fn remote() -> io::Result<(Remote, Woken)> {
     let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     let other = fd.try_clone()?;
@@ -36,7 +36,7 @@ impl Woken {
     /// Waits on this thread's reactor for wake-ups, calling `on_wake` after each until it returns false.
     ///
     /// # Errors
-    /// When the kernel refuses the poll.
+    /// If the kernel refuses the poll.
     pub async fn each(self, mut on_wake: impl FnMut() -> bool) -> io::Result<()> {
         let fd = Fd::from(self.0);
         loop {

@@ -1,8 +1,7 @@
-//! What of a file is in the page cache, without touching it.
+//! Reports which parts of a file are in the page cache, without touching them.
 //!
-//! Two ways to ask. `cachestat` (Linux 6.5) counts pages, cheaply, and counts those too whose bytes are still on their
-//! way from the disk. `mincore` tells of each page whether its bytes are there, on every kernel; it wants a mapping to ask
-//! about, which [`View`] is.
+//! There are two ways to ask. `cachestat` (Linux 6.5) counts pages, cheaply, and includes pages whose bytes are still being read from the disk.
+//! `mincore` reports for each page whether its bytes are there, on every kernel; it needs a mapping to ask about, which [`View`] provides.
 
 use std::io;
 use std::ops::Range;
@@ -30,13 +29,13 @@ struct Cachestat {
     recently_evicted: u64,
 }
 
-/// How many pages of `range` are in the page cache. Unlike a read with `RWF_NOWAIT`, which makes the kernel read ahead
-/// when it finds nothing, this leaves the cache as it is.
+/// Counts the pages of `range` that are in the page cache. Unlike a read with `RWF_NOWAIT`, which makes the kernel read ahead when it finds nothing,
+/// this leaves the cache as it is.
 ///
 /// # Errors
 /// `ENOSYS` before Linux 6.5; `EPERM` for files that this process neither owns nor may write, on newer kernels.
 pub fn cached_pages(file: BorrowedFd<'_>, range: Range<u64>) -> io::Result<u64> {
-    /// This kernel has no such call. One wasted call for each window would cost more than the others.
+    /// Set if this kernel has no such call. One wasted call for each window would cost more than the others.
     static IS_MISSING: AtomicBool = AtomicBool::new(false);
     if IS_MISSING.load(Relaxed) {
         return Err(io::Error::from_raw_os_error(libc::ENOSYS));
@@ -60,10 +59,10 @@ pub fn cached_pages(file: BorrowedFd<'_>, range: Range<u64>) -> io::Result<u64> 
 /// Pages asked about in one call.
 const ASKED_PAGES_MAX: usize = 256;
 
-/// A file that can be asked what of it is in the page cache.
+/// Answers which parts of a file are in the page cache.
 ///
-/// It is a mapping that nobody may touch (`PROT_NONE`), so that a file which becomes shorter can do no harm: a mapping
-/// only says which file is meant. It takes addresses and one entry in the kernel's list of them, no memory.
+/// It is a mapping without access rights (`PROT_NONE`), so that a truncated file can do no harm: the mapping only names the file. It takes addresses
+/// and one entry in the kernel's list of mappings, no memory.
 #[derive(Debug)]
 pub struct View {
     base: *mut libc::c_void,
@@ -75,13 +74,13 @@ impl View {
     /// Makes a view of the first `file_bytes` bytes of `file`.
     ///
     /// # Errors
-    /// `EPERM` when the kernel does not tell this process: for files that it neither owns nor may write (Linux 5.2), of
-    /// which it would say that all is there. `ENOMEM` when there are too many mappings (`vm.max_map_count`).
+    /// `EPERM` when the kernel does not report it to this process: for files that it neither owns nor may write (Linux 5.2), the kernel would claim
+    /// that everything is cached. `ENOMEM` when there are too many mappings (`vm.max_map_count`).
     pub fn new(file: BorrowedFd<'_>, file_bytes: u64) -> io::Result<Self> {
         let page_bytes = rustix::param::page_size();
         let whole =
             usize::try_from(file_bytes).ok().map(|bytes| bytes.next_multiple_of(page_bytes));
-        // One page more: behind the file's end nothing can be, and whoever says otherwise says it of everything.
+        // One page more: nothing can be cached past the end of the file, so a kernel that claims this page is cached claims it of every page.
         let bytes = whole
             .and_then(|whole| whole.checked_add(page_bytes))
             .ok_or(io::ErrorKind::FileTooLarge)?;
@@ -99,8 +98,7 @@ impl View {
         if beyond[0] & 1 == 1 { Err(io::Error::from_raw_os_error(libc::EPERM)) } else { Ok(view) }
     }
 
-    /// The first byte of `range` that is not in the page cache; `None` when all of it is. A range that leaves the file
-    /// is taken as far as the file goes.
+    /// The first byte of `range` that is not in the page cache; `None` when all of it is. A range that leaves the file is cut at its end.
     ///
     /// # Errors
     /// `EAGAIN` when the kernel is short of memory for the answer.

@@ -1,30 +1,29 @@
-//! Setting the ring up with what this kernel offers, and saying what it did not.
+//! Sets the ring up with what this kernel offers, and reports what is missing.
 //!
-//! A filter of system calls does not see what is asked of a ring, so each ring refuses by itself what this program never
-//! asks for: it is made disabled, told which operations there are (`OPERATIONS`), and enabled, after which nobody can
-//! tell it otherwise (`IORING_REGISTER_RESTRICTIONS`, Linux 5.10). An operation that is not listed completes with `EACCES`.
+//! A system-call filter does not see the operations of a ring, so each ring itself refuses all operations that this program never uses. It is made
+//! disabled, restricted to the listed operations (`OPERATIONS`), and enabled; after that the restrictions cannot be changed
+//! (`IORING_REGISTER_RESTRICTIONS`, Linux 5.10). An operation that is not listed completes with `EACCES`.
 
 use crate::op::OPERATIONS;
 use io_uring::IoUring;
 use io_uring::register::Restriction;
 use std::io;
 
-/// All that an enabled ring may still be told, by their numbers in linux/io_uring.h: no buffers are registered any more
-/// (`IORING_UNREGISTER_BUFFERS`), there is a table for some (`IORING_REGISTER_BUFFERS2`), and the table has this buffer
-/// (`IORING_REGISTER_BUFFERS_UPDATE`).
+/// Registrations that an enabled ring still accepts, by their numbers in linux/io_uring.h: drop all registered buffers (`IORING_UNREGISTER_BUFFERS`),
+/// make a table for buffers (`IORING_REGISTER_BUFFERS2`), and put a buffer into the table (`IORING_REGISTER_BUFFERS_UPDATE`).
 const MAY_BE_TOLD: [u8; 3] = [1, 15, 16];
 
-/// Threads that the kernel may make for operations on files that have to wait, such as opens of files whose folder is not in
-/// memory. Its own limit is four for each processor: so many opens on a disk that hangs, and nobody's file is
-/// opened any more. Threads are made when they are needed; each costs the kernel some 20 KB.
+/// The most threads that the kernel may make for operations on files that have to wait, such as opens of files whose folder is not in memory. The
+/// kernel's own limit is four for each processor: that many opens on a disk that hangs would stop all opens. Threads are made when they are needed;
+/// each costs the kernel some 20 KB.
 const WAITING_THREADS_MAX: u32 = 512;
 
-/// How large a ring to ask for.
+/// The size of a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RingOptions {
     /// Submission entries, a power of two. A full queue is submitted early, so this bounds a batch, not the load.
     pub submission_entries: u32,
-    /// Completion entries, a power of two. The kernel keeps what does not fit, at a cost.
+    /// Completion entries, a power of two. The kernel keeps completions that do not fit, at a cost.
     pub completion_entries: u32,
 }
 
@@ -34,23 +33,23 @@ impl Default for RingOptions {
     }
 }
 
-/// What the ring runs with, for the start-up message and the status page.
+/// The features that the ring runs with, for the start-up message and the status page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RingFeatures {
     /// Completions are processed only when this thread asks (`IORING_SETUP_DEFER_TASKRUN`, Linux 6.1).
     pub defer_taskrun: bool,
     /// The kernel does not interrupt this thread to run completions (`IORING_SETUP_COOP_TASKRUN`, Linux 5.19).
     pub coop_taskrun: bool,
-    /// Operations that the ring takes; 0 where it takes all that the kernel has.
+    /// Operations that the ring accepts; 0 if it accepts all that the kernel has.
     pub operations: usize,
     /// One multishot accept yields many connections (Linux 5.19).
     pub multishot_accept: bool,
-    /// Bytes of buffers that are registered, so that direct reads need not pin their pages each time (Linux 5.19). `None` if none should be.
+    /// Bytes of registered buffers, so that direct reads need not pin their pages each time (Linux 5.19). `None` if none should be registered.
     pub registered_bytes: Option<usize>,
 }
 
 impl RingFeatures {
-    /// One line for people: what is on, and what each missing piece costs.
+    /// One line for people: the active features, and what each missing one costs.
     pub fn describe(&self) -> String {
         let mut said = vec![match (self.defer_taskrun, self.coop_taskrun) {
             (true, _) => "deferred completions".to_owned(),
@@ -75,7 +74,7 @@ impl RingFeatures {
     }
 }
 
-/// Makes a ring, best first.
+/// Makes a ring with the best features that the kernel accepts.
 ///
 /// # Errors
 /// `ENOSYS` or `EPERM` where io_uring is absent or forbidden (`kernel.io_uring_disabled`), `ENOMEM` where the memory
@@ -96,7 +95,7 @@ pub(crate) fn set_up(options: RingOptions) -> io::Result<(IoUring, RingFeatures)
                 };
                 return Ok((ring, features));
             }
-            // EINVAL is how a kernel refuses a flag that it does not know; anything else will not get better.
+            // A kernel refuses an unknown flag with EINVAL; any other error would repeat.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last = error,
             Err(error) => return Err(error),
         }
@@ -104,8 +103,8 @@ pub(crate) fn set_up(options: RingOptions) -> io::Result<(IoUring, RingFeatures)
     Err(last)
 }
 
-/// A ring, and how many operations it takes: 0 for all, where rings cannot be told, say because a container forbids the
-/// call (`io_uring_register`).
+/// A ring, and how many operations it accepts: 0 for all, if it cannot be restricted, for example because a container forbids the call
+/// (`io_uring_register`).
 fn restricted_or_not(
     options: RingOptions,
     defer_taskrun: bool,
@@ -119,7 +118,7 @@ fn restricted_or_not(
     build(options, defer_taskrun, coop_taskrun, false).map(|ring| (ring, 0))
 }
 
-/// Tells a disabled ring what it may be asked for, without any flag that links or changes operations, and enables it.
+/// Restricts a disabled ring to its operations, without any flag that links or changes operations, and enables it.
 fn restrict(ring: &IoUring) -> io::Result<()> {
     let mut rules: Vec<Restriction> = OPERATIONS.into_iter().map(Restriction::sqe_op).collect();
     rules.extend(MAY_BE_TOLD.map(Restriction::register_op));
@@ -138,15 +137,14 @@ fn build(
         builder.setup_r_disabled();
     }
     builder.setup_cqsize(options.completion_entries).setup_clamp();
-    // The flag says that completions wait to be run. Without it a loop that is never idle would enter the kernel only to
-    // submit, and never see one.
+    // The flag says that completions wait to be run. Without it a loop that is never idle would enter the kernel only to submit, and never see one.
     if defer_taskrun {
         builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
     } else if coop_taskrun {
         builder.setup_coop_taskrun().setup_taskrun_flag();
     }
     let ring = builder.build(options.submission_entries)?;
-    // Zero leaves the other kind of thread as it is. A kernel that refuses goes on with its own limit.
+    // Zero leaves the other kind of thread unchanged. A kernel that refuses keeps its own limit.
     let _ = ring.submitter().register_iowq_max_workers(&mut [WAITING_THREADS_MAX, 0]);
     Ok(ring)
 }
@@ -164,9 +162,9 @@ mod tests {
         ring
     }
 
-    /// What becomes of one operation.
+    /// The result of one operation.
     fn result_of(ring: &mut IoUring, entry: &squeue::Entry) -> i32 {
-        // SAFETY: none of the entries of these tests points to memory but to constants.
+        // SAFETY: the entries of these tests point to no memory except constants.
         unsafe { ring.submission().push(entry) }.unwrap();
         ring.submit_and_wait(1).unwrap();
         ring.completion().next().unwrap().result()

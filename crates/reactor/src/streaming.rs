@@ -1,11 +1,10 @@
 //! Copies past the processor's caches: the destination's lines are neither read first nor kept (non-temporal stores).
 //!
-//! That pays if nothing reads the destination from a cache soon, because a device does, or because it is far larger than the
-//! caches: it saves the read of each line before it is overwritten, and leaves the cache to others. It does not if the next
-//! reader is this core, or a kernel on it that copies once more (docs/notes/bypass.md, "Past the caches").
+//! That pays if nothing reads the destination from a cache soon: because a device reads it, or because it is far larger than the caches. It saves the
+//! read of each line before it is overwritten, and leaves the cache to others. It does not pay if the next reader is this core, or a kernel on it
+//! that copies once more (docs/notes/bypass.md, "Past the caches").
 
-/// Copies `from` to `to`, and returns after all of it can be seen by devices and other cores. On a processor without such
-/// stores it is an ordinary copy.
+/// Copies `from` to `to`, and returns once devices and other cores can see all of it. On a processor without such stores it is an ordinary copy.
 ///
 /// # Panics
 /// If they differ in length.
@@ -13,14 +12,14 @@ pub fn copy_streaming(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len(), "a copy has the length of what it copies");
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx") {
-        // SAFETY: the processor has AVX; that is all that the function asks for.
+        // SAFETY: the processor has AVX, the function's only requirement.
         unsafe { copy_by_avx(from, to) };
         return;
     }
     to.copy_from_slice(from);
 }
 
-/// Copies by stores of 32 bytes; what comes before the first whole line of 32 and after the last one in the ordinary way.
+/// Copies by stores of 32 bytes. The bytes before the first whole line of 32 and after the last one are copied in the ordinary way.
 ///
 /// # Safety
 /// The processor must have AVX.
@@ -35,10 +34,10 @@ unsafe fn copy_by_avx(from: &[u8], to: &mut [u8]) {
     to_ahead.copy_from_slice(from_ahead);
     let (sources, mut targets) = (from.chunks_exact(STORE_BYTES), to.chunks_exact_mut(STORE_BYTES));
     let from_behind = sources.remainder();
-    // SAFETY: in each turn, both chunks have the length of a store. A load need not be aligned. The target is, because the
-    // first one begins where `align_offset` said, and each begins a store's length after the one before. The fence, which
-    // every x86-64 processor has, is within the block because older compilers call it unsafe. It is needed because such
-    // stores are ordered with nothing (Intel 64 manual, volume 1, section 10.4.6.2).
+    // SAFETY: in each turn, both chunks have the length of a store. A load need not be aligned. The target is, because the first one begins where
+    // `align_offset` said, and each begins a store's length after the one before. The fence, which every x86-64 processor has, is within the block
+    // because older compilers call it unsafe. It is needed because such stores are not ordered with anything (Intel 64 manual, volume 1, section
+    // 10.4.6.2).
     unsafe {
         for (source, target) in sources.zip(&mut targets) {
             let bytes = _mm256_loadu_si256(source.as_ptr().cast());

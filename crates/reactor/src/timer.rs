@@ -1,4 +1,4 @@
-//! Deadlines of this core: an ordered set, looked at once per turn of the loop.
+//! Deadlines of this core: an ordered set, checked once per turn of the loop.
 
 use crate::executor::with_core;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// The pending deadlines, earliest first. The number tells apart timers that share a deadline.
+/// The pending deadlines, earliest first. The number distinguishes timers that share a deadline.
 #[derive(Default)]
 pub(crate) struct Timers {
     pending: BTreeMap<(Instant, u64), Waker>,
@@ -89,8 +89,7 @@ pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
 
 /// A future and its deadline.
 ///
-/// Written out rather than an `async fn`: that would keep its argument twice, as it came and where it is pinned, and
-/// every idle viewer waits in one of these.
+/// Written out rather than an `async fn`: that would keep its argument twice, as passed and as pinned, and every idle viewer waits in one of these.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Timeout<F> {

@@ -1,6 +1,6 @@
 //! Several rings accept from one listener, as those of two servers do during an upgrade: every connection is answered, whichever ring stops or ends.
 //!
-//! The kernel wakes one accept per connection. These tests draw at random when that accept is cancelled, when its ring processes completions, and
+//! The kernel wakes one accept per connection. These tests choose at random when that accept is cancelled, when its ring processes completions, and
 //! when the ring ends.
 
 use fullbore_reactor::op::Incoming;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-/// What a client reads if the ring that stops has accepted it, and if another ring has.
+/// The byte that a client reads if the ring that stops has accepted it, and if another ring has.
 const BY_THE_OLD: u8 = b'o';
 const BY_THE_NEW: u8 = b'n';
 
@@ -48,7 +48,7 @@ fn answer(connection: OwnedFd, with: u8) {
     let _ = rustix::io::write(connection, &[with]);
 }
 
-/// Which ring answered; `None` if the connection was closed instead.
+/// The ring that answered; `None` if the connection was closed instead.
 fn answered_by(mut client: TcpStream) -> Option<u8> {
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut byte = [0];
@@ -56,7 +56,7 @@ fn answered_by(mut client: TcpStream) -> Option<u8> {
         Ok(()) => Some(byte[0]),
         Err(ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => None,
         Err(kind) => {
-            panic!("a connection that nobody has accepted, or that is open and silent: {kind}")
+            panic!("a connection that no ring has accepted, or that is open and silent: {kind}")
         }
     }
 }
@@ -108,7 +108,7 @@ fn an_accept_that_is_cancelled_when_it_was_woken_leaves_nobody_waiting() {
             let mut incoming = Incoming::new(Fd::from(listener));
             arm(&mut incoming, BY_THE_OLD).await;
             let another = Another::start(shared);
-            // This ring was first at the listener, so it is woken. It does not enter the kernel, and so does not know.
+            // This ring was first at the listener, so its accept is woken. The ring does not enter the kernel, and so does not notice.
             let client = TcpStream::connect(address).unwrap();
             while let Some(connection) = incoming.last().await {
                 answer(connection, BY_THE_OLD);
@@ -120,7 +120,7 @@ fn an_accept_that_is_cancelled_when_it_was_woken_leaves_nobody_waiting() {
     another.end(address);
 }
 
-/// The accept that was woken belongs to a ring that does nothing more, like that of a process that has just been killed.
+/// The woken accept belongs to a ring that does nothing more, like that of a process that has just been killed.
 #[test]
 fn a_connection_for_which_a_dead_ring_was_woken_is_found() {
     let (listener, address) = listener();

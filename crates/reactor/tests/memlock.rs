@@ -1,4 +1,4 @@
-//! A memlock limit that has room for some buffers: those are registered. The limit holds for the process, so this test is alone in its program.
+//! A memlock limit with room for some buffers: those are registered. The limit holds for the process, so this test is alone in its program.
 
 use fullbore_reactor::{Fd, Pool, PoolOptions, Reactor, RingOptions, op};
 use rustix::process::{Resource, Rlimit, Uid, geteuid, getrlimit, setrlimit};
@@ -12,10 +12,10 @@ const LIMIT_BYTES: u64 = 4 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 const COUNT: usize = 64;
 
-/// A user who has nothing else: the limit is for all that a user locks.
+/// A user without other processes: the limit covers everything that a user locks.
 const NOBODY_ELSE: u32 = 58_431;
 
-/// Has the kernel count what this thread's ring locks, up to the limit. Says whether it is sure that nothing else counts.
+/// Makes the kernel count what this thread's ring locks, up to the limit. Returns whether nothing else can count.
 fn limit() -> bool {
     let maximum = getrlimit(Resource::Memlock).maximum;
     setrlimit(Resource::Memlock, Rlimit { current: Some(LIMIT_BYTES), maximum }).unwrap();
@@ -43,7 +43,7 @@ async fn read_into_all(pools: &[Pool], file: &Fd) {
 
 #[test]
 fn as_many_buffers_are_registered_as_the_memlock_limit_allows() {
-    // Made as root, because another user may have no place for it.
+    // Made as root, because another user may have no writable folder.
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&[9; BUFFER_BYTES]).unwrap();
     let file = Fd::from(OwnedFd::from(file));
@@ -59,7 +59,7 @@ fn as_many_buffers_are_registered_as_the_memlock_limit_allows() {
             fifo: false,
             large_pages: false,
         };
-        // At once, before anybody is served.
+        // At once, before there are viewers.
         let pools = Pool::on_nodes(options, &[None, None]).unwrap();
         let at_once = registered();
         assert!(at_once as u64 <= LIMIT_BYTES, "{at_once}");

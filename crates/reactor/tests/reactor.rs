@@ -24,7 +24,7 @@ fn pool(count: usize) -> Pool {
     Pool::new(PoolOptions { count, ..OPTIONS }).unwrap()
 }
 
-/// Buffers that were used, in a row: their pool's memory has something in it.
+/// Takes buffers and writes to each, so that their memory is in use. Returns them.
 async fn used(pool: &Pool, count: usize) -> Vec<Buffer> {
     let mut buffers = Vec::new();
     for _ in 0..count {
@@ -278,7 +278,7 @@ fn a_dropped_listener_leaves_no_descriptor_open() {
         })
         .unwrap();
     drop(reactor);
-    // The connection that arrived but was never taken has been closed.
+    // The connection that arrived and was never taken has been closed.
     client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)));
 }
@@ -374,7 +374,7 @@ fn who_waits_for_a_disk_leaves_buffers_for_who_does_not() {
             assert!(timeout_at(soon(), pool.take_spare(3)).await.is_err());
             assert!(timeout_at(soon(), pool.take()).await.is_ok());
 
-            // One who holds: it goes to who wants to hold one as soon as one is to spare.
+            // A caller that wants to hold one gets it as soon as one can be spared.
             let (waiting, got) = (pool.clone(), Rc::new(Cell::new(false)));
             let told = Rc::clone(&got);
             spawn(async move {
@@ -403,7 +403,7 @@ fn a_disk_that_hangs_leaves_buffers_for_other_disks() {
                 held.push(buffer);
             }
             assert_eq!(held.len(), 21, "three quarters of 28");
-            // Many more wait, and are not in the way of whoever reads from another disk.
+            // Many more wait, without delaying reads from another disk.
             for _ in 0..100 {
                 let pool = pool.clone();
                 spawn(async move { drop(pool.take_spare(HUNG).await) });
@@ -416,7 +416,7 @@ fn a_disk_that_hangs_leaves_buffers_for_other_disks() {
             assert!(pool.may_hold(&mut now, 2));
             drop(now);
             assert!(timeout_at(soon(), pool.take_spare(HUNG)).await.is_err());
-            // It is back: all get theirs.
+            // The buffers are back: all callers get theirs.
             drop(held);
             while tasks_live() > 1 {
                 sleep(Duration::from_millis(1)).await;
@@ -519,7 +519,7 @@ fn a_view_tells_what_is_in_the_page_cache_and_a_touch_brings_it_there() {
     assert_eq!(view.first_missing(0..BYTES).unwrap(), None);
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     if view.first_missing(0..BYTES).unwrap() != Some(0) {
-        fullbore_tests::tool::skip("this filesystem does not let go of what it has in memory");
+        fullbore_tests::tool::skip("this filesystem does not evict what it has in memory");
         return;
     }
     assert_eq!(view.first_missing(5000..6000).unwrap(), Some(5000));
@@ -528,12 +528,12 @@ fn a_view_tells_what_is_in_the_page_cache_and_a_touch_brings_it_there() {
             let file = Fd::from(OwnedFd::from(file));
             op::touch(&file, BYTES - 2).await.0.unwrap();
             assert_eq!(view.first_missing(BYTES - 4096..BYTES).unwrap(), None);
-            assert_eq!(op::touch(&file, BYTES).await.0.unwrap(), 0, "behind the end");
+            assert_eq!(op::touch(&file, BYTES).await.0.unwrap(), 0, "past the end");
             op::will_need(&file, 0, BYTES as u32).await.0.unwrap();
             while let Some(missing) = view.first_missing(0..BYTES).unwrap() {
                 assert_eq!(op::touch(&file, missing).await.0.unwrap(), 1);
             }
-            // Whatever becomes of the file, the view is only asked about and never looked into.
+            // Even if the file changes, the view is only asked about and never read.
             rustix::fs::ftruncate(file.borrowed(), 10).unwrap();
             assert!(view.first_missing(4096..BYTES).unwrap().is_some());
         })
@@ -549,7 +549,7 @@ fn a_lease_makes_a_writer_wait_until_its_descriptor_is_closed() {
     let file = std::fs::File::open(&path).unwrap();
     let borrowed = std::os::fd::AsFd::as_fd(&file);
     let written = std::fs::File::options().write(true).open(&path).unwrap();
-    assert!(lease::take(borrowed).is_err(), "somebody has it open for writing");
+    assert!(lease::take(borrowed).is_err(), "this test has it open for writing");
     drop(written);
     if let Err(error) = lease::take(borrowed) {
         fullbore_tests::tool::skip(&format!("no leases here: {error}"));

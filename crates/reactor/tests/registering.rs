@@ -13,7 +13,7 @@ fn reactor() -> Rc<Reactor> {
     Rc::new(Reactor::new(RingOptions::default()).expect("this kernel has io_uring"))
 }
 
-/// A pool of which no buffer is registered yet.
+/// A pool without any registered buffer yet.
 fn pool() -> Pool {
     Pool::new(PoolOptions {
         buffer_bytes: BUFFER_BYTES,
@@ -29,7 +29,7 @@ fn registered_buffers(reactor: &Reactor) -> Option<usize> {
     reactor.features().registered_bytes.map(|bytes| bytes / BUFFER_BYTES)
 }
 
-/// Whether this user may lock all the buffers of a pool.
+/// Returns true if this user may lock all the buffers of a pool.
 fn may_register_all() -> bool {
     let reactor = reactor();
     let pool = pool();
@@ -50,7 +50,7 @@ fn where_all_register<F: Future<Output = ()> + 'static>(test: impl FnOnce(Rc<Rea
     }
 }
 
-/// Registers on a task of its own; says when that has ended.
+/// Registers on a task of its own. The cell is set when that has ended.
 fn register(pool: &Pool) -> Rc<Cell<bool>> {
     let ended = Rc::new(Cell::new(false));
     let (pool, at_end) = (pool.clone(), Rc::clone(&ended));
@@ -130,7 +130,7 @@ async fn until_all_registered(reactor: &Reactor, pool: &Pool) {
     read_into_all(pool).await;
 }
 
-/// While an operation names a buffer, the ring can't forget its table: what comes back later goes on with that one.
+/// While an operation names a buffer, the ring can't drop its table, and a later registration continues it.
 #[test]
 fn a_table_that_could_not_be_given_back_is_filled_further() {
     where_all_register(|running| async move {
@@ -151,7 +151,7 @@ fn a_table_that_could_not_be_given_back_is_filled_further() {
     });
 }
 
-/// Two at once, as after a takeover that ended, began again and ended: the later one goes on, the earlier one ends.
+/// Two registrations at once, as after a takeover that ended, began again and ended: the later one continues, the earlier one ends.
 #[test]
 fn a_second_registration_takes_the_place_of_the_first() {
     where_all_register(|running| async move {
@@ -166,7 +166,7 @@ fn a_second_registration_takes_the_place_of_the_first() {
     });
 }
 
-/// Memory that was there from the start comes back piece by piece, and no longer once it is given back again.
+/// Memory that was there from the start comes back piece by piece, and stops coming back once it is given back again.
 #[test]
 fn memory_that_was_touched_comes_back_while_other_tasks_go_on() {
     let reactor = reactor();

@@ -1,16 +1,16 @@
 //! The pages under a pool's buffers: taken from the kernel, registered with the ring, and given back.
 //!
-//! When memory is short, the kernel may take seconds to find, compact and zero large pages. A worker that waits for them serves no
-//! viewer meanwhile. So a worker that has viewers lets the ring's own threads take the pages, one buffer at a time, and registers a buffer only
-//! once its pages are there ([`Pool::keep`], [`Pool::register`]). Before it has viewers it does the same on its own thread ([`Pool::touch`],
-//! [`Pool::within`]): the server isn't ready before its memory is there, and there are no viewers to delay.
+//! When memory is short, the kernel may take seconds to find, compact and zero large pages. A worker that waits for them serves no viewer meanwhile.
+//! So a worker that has viewers lets the ring's own threads take the pages, one buffer at a time, and registers a buffer only once its pages are
+//! there ([`Pool::keep`], [`Pool::register`]). Before it has viewers it does the same on its own thread ([`Pool::touch`], [`Pool::within`]): the
+//! server isn't ready before its memory is there, and there are no viewers to delay.
 //!
 //! Two calls stay on the worker's thread, because they are short. [`Pool::give_back`] frees pages, which takes a few milliseconds for the 64 MiB of a
 //! large pool. Unregistering buffers never waits for an operation, because it is done only when none uses them.
 //!
 //! Invariants:
 //! - The ring has at most one table of buffers. It is filled from its beginning, so `registered` says which buffers of a pool it has.
-//! - Memory that is being given back is neither taken nor registered: whatever takes pages in the background compares `epoch` after each wait.
+//! - Memory that is being given back is neither taken nor registered: work that takes pages in the background compares `epoch` after each wait.
 
 use super::{Pool, Shared};
 use crate::executor::with_core;
@@ -18,7 +18,7 @@ use crate::op::{self, Operand};
 use std::io;
 use std::rc::Rc;
 
-/// Buffers that a ring's table has room for (`IORING_MAX_REG_BUFFERS` of Linux's `io_uring/rsrc.c`).
+/// The most buffers in a ring's table (`IORING_MAX_REG_BUFFERS` of Linux's `io_uring/rsrc.c`).
 const REGISTERED_BUFFERS_MAX: usize = 1 << 14;
 
 /// Bytes that one call advises on: its length has 32 bits in a ring's entry. Whole large pages.
@@ -51,24 +51,24 @@ impl Pool {
     }
 
     /// Takes all of the memory from the kernel now (`MADV_POPULATE_WRITE`), so that a lack of memory shows at once. It waits for the kernel; call it
-    /// before anybody is served.
+    /// before the server has viewers.
     ///
     /// # Errors
     /// When there is not enough memory. On kernels before 5.14 it does nothing.
     pub fn touch(&self) -> io::Result<()> {
         self.0.is_touched.set(true);
         let (base, bytes) = (self.0.memory.base(), self.0.memory.bytes());
-        // SAFETY: the mapping is ours, and the call leaves what is in it as it is.
+        // SAFETY: the mapping is ours, and the call leaves its contents as they are.
         match unsafe { libc::madvise(base.cast(), bytes, libc::MADV_POPULATE_WRITE) } {
             0 => Ok(()),
             _ => unless_unknown(io::Error::last_os_error()),
         }
     }
 
-    /// Gives the memory of free buffers of these pools back to the kernel. One that is taken later gets small pages, so it costs no more than its
-    /// size. Call it again for those that have become free since; [`Self::keep`] ends this.
+    /// Gives the memory of free buffers of these pools back to the kernel. A buffer that is taken later gets small pages, so it costs no more than
+    /// its size. Call it again for buffers that have become free since; [`Self::keep`] ends this.
     ///
-    /// The ring forgets registered buffers, which it would keep in memory. That takes until no operation names one any more: those that begin
+    /// The ring forgets registered buffers, which it would keep in memory. That takes until no operation names one any more: operations that begin
     /// from now on don't. `pools` are all that share its table.
     pub fn give_back<'a>(pools: impl Iterator<Item = &'a Self> + Clone) {
         pools.clone().for_each(|Self(pool)| pool.begin_to_give_back());
@@ -85,8 +85,8 @@ impl Pool {
     }
 
     /// Keeps the memory of free buffers from now on. The ring's threads ask for large pages again and, if the memory [was taken](Self::touch) before,
-    /// take it again as far as there is some; the future ends when they are done. Other tasks go on meanwhile. It does not register
-    /// anything: see [`Self::register`].
+    /// take it again as far as there is some; the future ends when they are done. Other tasks go on meanwhile. It does not register anything: see
+    /// [`Self::register`].
     pub async fn keep<'a>(pools: impl Iterator<Item = &'a Self>) {
         let kept = pools.filter(|Self(pool)| pool.gives_back.replace(false));
         // All are kept at once, before the first wait.
@@ -104,17 +104,17 @@ impl Pool {
     }
 }
 
-/// What registers the buffers of pools that share the ring's table, from the first to the last.
+/// Registers the buffers of pools that share the ring's table, from the first to the last.
 struct Registration {
     /// Each with its epoch.
     pools: Vec<(Rc<Shared>, u64)>,
-    /// How many of each pool the table has room for.
+    /// How many buffers of each pool the table has room for.
     count_each: usize,
 }
 
 impl Registration {
-    /// Makes the table if there is none, and ends what an earlier call has left to do. `None` if there is nothing to register, because
-    /// memory is given back or the kernel refuses the table: it has one already, or is older than 5.19.
+    /// Makes the table if there is none, and replaces an earlier call that has not finished. `None` if there is nothing to register, because memory
+    /// is given back or the kernel refuses the table: it has one already, or is older than 5.19.
     fn begin<'a>(pools: impl Iterator<Item = &'a Pool>) -> Option<Self> {
         let pools: Vec<_> = pools.map(|Pool(pool)| (Rc::clone(pool), pool.next_epoch())).collect();
         let (first, _) = pools.first()?;
@@ -123,7 +123,7 @@ impl Registration {
         }
         let count_each = first.count.min(REGISTERED_BUFFERS_MAX / pools.len());
         if first.table_from.get().is_none() {
-            // As much as is registered when the kernel refuses.
+            // No bytes are registered if the kernel refuses.
             with_core(|core| *core.features.borrow_mut().registered_bytes.get_or_insert(0));
             let count = u32::try_from(count_each * pools.len()).ok()?;
             with_core(|core| core.register_table(count)).ok()?;
@@ -134,7 +134,7 @@ impl Registration {
         Some(Self { pools, count_each })
     }
 
-    /// Whether memory has been given back since, or another registration has begun.
+    /// Returns true if memory has been given back since, or another registration has begun.
     fn is_over(&self) -> bool {
         self.pools.iter().any(|(pool, epoch)| pool.epoch.get() != *epoch)
     }
@@ -149,23 +149,23 @@ impl Registration {
 }
 
 impl Shared {
-    /// Begins a new epoch: whatever takes pages in the background ends.
+    /// Begins a new epoch, which ends all work that takes pages in the background.
     fn next_epoch(&self) -> u64 {
         self.epoch.set(self.epoch.get() + 1);
         self.epoch.get()
     }
 
-    /// Has a thread of the ring's take the pages of a buffer, which may be in use.
+    /// Lets one of the ring's threads take the pages of a buffer, which may be in use.
     async fn populate_buffer(self: &Rc<Self>, index: usize) -> io::Result<()> {
         let (start, bytes) = (self.start_of(index), self.buffer_bytes);
         let advice = libc::MADV_POPULATE_WRITE;
-        // SAFETY: the buffer lies in the mapping, which the operation keeps, and the advice leaves what is in it as it is.
+        // SAFETY: the buffer lies in the mapping, which the operation keeps, and the advice leaves its contents as they are.
         let populating = unsafe { op::advise_memory(start, bytes, advice, Rc::clone(self)) };
         let (populated, _) = populating.await;
         populated.map(drop).or_else(unless_unknown)
     }
 
-    /// Has the ring know the first buffer that it does not know yet.
+    /// Registers the first buffer that the ring does not know yet.
     fn register_next(&self) -> io::Result<()> {
         let index = self.registered.get();
         let (iov_base, iov_len) = (self.start_of(index).cast(), self.buffer_bytes);
@@ -180,20 +180,20 @@ impl Shared {
         Ok(())
     }
 
-    /// Asks for large pages again, on a thread of the ring's: the call waits until no other thread changes or looks up mappings, and one that
-    /// waits for memory may do that for long.
+    /// Asks for large pages again, on one of the ring's threads: the call waits until no other thread changes or looks up mappings, and a thread that
+    /// waits for memory may keep it waiting for long.
     async fn use_large_pages(self: &Rc<Self>) {
         let (base, bytes) = self.memory.in_large_pages();
         for from in (0..bytes).step_by(ADVISED_BYTES_MAX) {
             let (start, bytes) = (base.wrapping_add(from), ADVISED_BYTES_MAX.min(bytes - from));
-            // SAFETY: these bytes lie in the mapping, which the operation keeps, and the advice leaves what is in it as it is.
+            // SAFETY: these bytes lie in the mapping, which the operation keeps, and the advice leaves their contents as they are.
             let advising =
                 unsafe { op::advise_memory(start, bytes, libc::MADV_HUGEPAGE, Rc::clone(self)) };
-            // A kernel that refuses has none.
+            // A kernel that refuses has no large pages.
             let _ = advising.await;
         }
         if self.gives_back.get() {
-            // It began meanwhile, perhaps before the last piece was advised on.
+            // Giving back began meanwhile, perhaps before the last piece was advised on.
             self.memory.use_no_large_pages();
         }
     }
@@ -211,8 +211,8 @@ impl Shared {
         }
         for index in self.free.borrow().iter().map(|index| *index as usize) {
             if index >= self.registered.get() {
-                // SAFETY: the buffer has no holder, because it is free, and the ring does not know it. A thread of the ring's that still takes its
-                // pages leaves what is in them as it is.
+                // SAFETY: the buffer has no holder, because it is free, and the ring does not know it. If one of the ring's threads still takes its
+                // pages, it leaves their contents as they are.
                 unsafe { self.memory.give_back(index * self.buffer_bytes, self.buffer_bytes) };
             }
         }
@@ -222,12 +222,12 @@ impl Shared {
 /// An operation on a pool's memory keeps it mapped.
 impl Operand for Rc<Shared> {}
 
-/// Taking pages in advance is left out where the kernel does not know the advice: they are taken when they are first used, or registered.
+/// Ignores an unknown advice: the pages are then taken when they are first used, or registered.
 fn unless_unknown(error: io::Error) -> io::Result<()> {
     if error.raw_os_error() == Some(libc::EINVAL) { Ok(()) } else { Err(error) }
 }
 
-/// Notes how many bytes of buffers the ring knows; `None` if it was asked for none.
+/// Records how many bytes of buffers are registered with the ring; `None` if registration was not requested.
 fn report_registered(bytes: Option<usize>) {
     with_core(|core| core.features.borrow_mut().registered_bytes = bytes);
 }
