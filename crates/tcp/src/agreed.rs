@@ -1,15 +1,14 @@
-//! What two ends agree on in their SYNs, and the resulting segment size.
+//! The parameters that two ends agree on in their SYNs, and the resulting segment size.
 
 use crate::Config;
 use crate::header::{Flags, Options, Timestamps};
 use crate::keyed::Pair;
 
-/// For a peer that announces nothing: what every IPv4 or IPv6 host takes (RFC 9293 section 3.7.1).
+/// For a peer that announces nothing: the size that every IPv4 or IPv6 host accepts (RFC 9293 section 3.7.1).
 const MSS_DEFAULT_V4: u16 = 536;
 const MSS_DEFAULT_V6: u16 = 1220;
 
-/// Smaller values are ignored: a peer that asks for segments of a few bytes only makes work. IPv4's least MTU of 68
-/// leaves 28 bytes of payload, but no such path exists.
+/// Smaller values are ignored: segments of a few bytes only cause work. IPv4's least MTU of 68 leaves 28 bytes of payload, but no such path exists.
 const MSS_MIN: u16 = 64;
 
 /// The timestamps option with its padding.
@@ -19,7 +18,7 @@ const TIMESTAMP_BYTES: u16 = 12;
 pub(crate) struct Agreed {
     /// The largest segment that the peer takes, options included.
     pub(crate) peer_mss: u16,
-    /// The peer's window scale. None: it does not scale windows, so neither do we.
+    /// The peer's window scale. None: the peer does not scale windows, so neither do we.
     pub(crate) peer_shift: Option<u8>,
     pub(crate) sack: bool,
     pub(crate) timestamps: bool,
@@ -42,7 +41,7 @@ fn receive_shift(config: &Config) -> u8 {
 }
 
 impl Agreed {
-    /// From the peer's SYN or SYN-ACK: what both sides support.
+    /// From the peer's SYN or SYN-ACK: the features that both sides support.
     pub(crate) fn from_syn(config: &Config, pair: &Pair, options: &Options, ecn: bool) -> Agreed {
         let default = if pair.remote.is_ipv6() { MSS_DEFAULT_V6 } else { MSS_DEFAULT_V4 };
         Agreed {
@@ -54,7 +53,7 @@ impl Agreed {
         }
     }
 
-    /// The timestamp of a cookie may come back with any value: only what we could have agreed to counts.
+    /// A cookie's timestamp may come back with any value: this keeps only what we could have agreed to.
     pub(crate) fn within(self, config: &Config) -> Agreed {
         Agreed {
             peer_shift: self.peer_shift.filter(|_| config.window_scaling),

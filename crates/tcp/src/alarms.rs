@@ -1,11 +1,11 @@
-//! All deadlines of an endpoint: what to wake, and when.
+//! All deadlines of an endpoint, each with its owner to wake.
 //!
-//! They lie in two wheels of [`SLOTS`] slots, of half a millisecond and of half a second each. Setting one appends it to a
-//! slot, which costs the same with a thousand connections and with a million. When its slot comes, it goes into a heap of
-//! those that are due next, so they come exactly, and in order. What is later than both wheels waits in another heap.
+//! They lie in two wheels of [`SLOTS`] slots, of half a millisecond and of half a second each. Setting a deadline appends it to a slot, which costs
+//! the same with a thousand connections and with a million. When its slot comes, it moves to a heap of the next deadlines, so deadlines fire exactly
+//! and in order. Deadlines later than both wheels wait in another heap.
 //!
-//! Each owner remembers which of its entries count. The others are stale, and are skipped when their time comes; when there
-//! are many, they are dropped. So setting a later deadline, which is by far the most frequent change, touches nothing.
+//! Each owner remembers which of its entries count. The others are stale and skipped when their time comes; once there are many, they are dropped. So
+//! setting a later deadline, by far the most frequent change, touches nothing.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,10 +16,10 @@ use crate::clock::Time;
 const SLOTS: u64 = 1024;
 const SLOTS_LOG2: u32 = SLOTS.ilog2();
 
-/// Half a millisecond: a worker serves what is due within that time by one wake-up.
+/// Half a millisecond: a worker serves all deadlines within that time by one wake-up.
 const FINE_LOG2: u32 = 9;
 
-/// What is woken.
+/// The owner of a deadline, which is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     Connection(Id),
@@ -28,9 +28,8 @@ pub(crate) enum Owner {
 
 type Entry = (Time, Owner);
 
-/// The entries of an owner that count: the next one, and the one that was next before. A connection that sends has two
-/// deadlines, pacing's near one again and again, and a distant one for what is lost; so the distant one need not be set
-/// anew after each near one, and left behind to be skipped.
+/// An owner's entries that count: the next one, and the previous next one. A connection that sends has two deadlines: pacing's near one, again and
+/// again, and a distant one for losses. So the distant one need not be set again after each near one, leaving a stale entry behind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Armed {
     next: Time,
@@ -40,7 +39,7 @@ pub(crate) struct Armed {
 impl Armed {
     pub(crate) const NOT: Armed = Armed { next: Time::NEVER, later: Time::NEVER };
 
-    /// The entry with this time has come. False: it does not count any more.
+    /// Takes the entry with this time, which has come. False: it no longer counts.
     pub(crate) fn take(&mut self, time: Time) -> bool {
         let counts = self.next == time;
         if counts {
@@ -56,15 +55,15 @@ impl Armed {
 
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
-    /// Those of all slots up to `reached`.
+    /// Entries of all slots up to `reached`.
     near: BinaryHeap<Reverse<Entry>>,
-    /// Those of later slots that are in the same coarse slot as `reached`.
+    /// Entries of later slots in the same coarse slot as `reached`.
     fine: Wheel,
-    /// Those of the coarse slots that follow.
+    /// Entries of the following coarse slots.
     coarse: Wheel,
-    /// The others.
+    /// All other entries.
     far: BinaryHeap<Reverse<Entry>>,
-    /// A number of a fine slot.
+    /// The number of a fine slot.
     reached: u64,
     count: usize,
 }
@@ -134,7 +133,7 @@ impl Wheel {
 }
 
 impl Alarms {
-    /// Sets a deadline. `armed` has the entries that counted for `owner` so far, and receives those that count from now on.
+    /// Sets a deadline. `armed` holds the entries that counted for `owner` so far, and receives those that count from now on.
     pub(crate) fn set(&mut self, owner: Owner, deadline: Time, armed: &mut Armed) {
         if deadline < armed.next {
             *armed = Armed { next: deadline, later: armed.next };
@@ -194,7 +193,7 @@ impl Alarms {
         self.near.pop().map(|Reverse(entry)| entry)
     }
 
-    /// Nothing is left before this slot, which comes next.
+    /// Moves to this slot, which comes next. No earlier entries are left.
     fn reach(&mut self, is_coarse: bool, slot: u64) {
         let entries = if is_coarse {
             self.reached = slot << SLOTS_LOG2;
@@ -211,7 +210,7 @@ impl Alarms {
         }
     }
 
-    /// Drops the stale entries if most are stale: `counts` tells which entries count, `owners` how many there can be.
+    /// Drops the stale entries if most are stale: `counts` returns whether an entry counts, `owners` is how many owners there can be.
     pub(crate) fn compact(&mut self, owners: usize, counts: impl Fn(Time, Owner) -> bool) {
         if self.count > 4 * owners + 64 {
             let heaps = [std::mem::take(&mut self.near), std::mem::take(&mut self.far)];
@@ -256,7 +255,7 @@ mod tests {
             alarms.set(owner, Time(near), &mut armed);
             assert_eq!(alarms.pop_due(Time(near)), Some((Time(near), owner)));
             assert!(armed.take(Time(near)));
-            // What a connection does then: its next deadline is the distant one, a little later than before.
+            // As a connection does then: its next deadline is the distant one, a little later than before.
             alarms.set(owner, Time(200_000 + near), &mut armed);
             assert_eq!(alarms.count, 1);
         }
@@ -270,7 +269,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a list that is searched for the earliest entry each time.
+        /// Compares with a list that is searched for the earliest entry each time.
         #[test]
         fn deadlines_come_in_order_and_in_time(
             steps in proptest::collection::vec((distance(), distance(), any::<bool>()), 1..200)

@@ -1,5 +1,4 @@
-//! Time inside an endpoint: microseconds since it was made, in eight bytes. The caller's `Instant` is converted on the
-//! way in.
+//! Time inside an endpoint: microseconds since it was made, in eight bytes. The caller's `Instant` is converted on entry.
 
 use std::time::{Duration, Instant};
 

@@ -2,41 +2,40 @@
 
 use std::time::Duration;
 
-/// The settings of an [`Endpoint`](crate::Endpoint). All limits are hard: what would exceed one is refused and counted.
+/// The settings of an [`Endpoint`](crate::Endpoint). All limits are hard: anything beyond one is refused and counted.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Ports that accept connections.
     pub listen: Vec<u16>,
     /// The largest IP packet that the interface sends (its MTU), in bytes. A SYN announces it, and no packet exceeds it.
     pub mtu_bytes: u16,
-    /// Largest payload of one [`Transmit`](crate::Transmit), in bytes: how much the device can cut into segments (TSO).
-    /// Zero turns that off: each transmit is one segment.
+    /// Largest payload of one [`Transmit`](crate::Transmit), in bytes: how much the device can cut into segments (TSO). Zero turns that off: each
+    /// transmit is one segment.
     pub tso_bytes_max: u32,
-    /// The smallest want, in bytes. Less is wanted only if nothing else is in flight, or if it is an eighth of the window.
+    /// The smallest want, in bytes. Smaller ranges are wanted only if nothing else is in flight, or if they are an eighth of the window.
     pub want_bytes_min: u32,
     /// The largest [`Want`](crate::Want), in bytes; at least a segment.
     pub want_bytes_max: u32,
-    /// Whether the bytes in hand may end in a short segment although the stream continues. If not, such an end is
-    /// withheld while something is in flight ([`Withheld::TooFew`](crate::Withheld::TooFew)).
+    /// Allows the bytes in hand to end in a short segment although the stream continues. If false, such an end is withheld while something is in
+    /// flight ([`Withheld::TooFew`](crate::Withheld::TooFew)).
     pub short_segments: bool,
-    /// Whether sending is spread over the round trip (pacing) instead of leaving in bursts. Wants then come one by one
-    /// at that pace, and what was wanted is sent as soon as it is brought.
+    /// Spreads sending over the round trip (pacing) instead of sending bursts. Wants then come one by one at that pace, and wanted bytes are sent as
+    /// soon as the caller has them.
     pub pacing: bool,
     /// With pacing, this many bytes are wanted and sent at once even if that is more than a millisecond's worth, but
     /// not more than a sixteenth of the window. Not with BBR, whose pieces are a millisecond's worth.
     pub pace_bytes_min: u32,
-    /// How much may be in flight, and how fast it leaves.
+    /// Decides how much may be in flight, and how fast it leaves.
     pub congestion_control: CongestionControl,
-    /// Whether to agree to ECN (RFC 3168), and to ask for it in active opens. Not with BBR, which takes no notice of
-    /// marks.
+    /// Agrees to ECN (RFC 3168), and requests it in active opens. Not with BBR, which ignores marks.
     pub ecn: bool,
-    /// Whether to agree to selective acknowledgements (RFC 2018).
+    /// Agrees to selective acknowledgements (RFC 2018).
     pub sack: bool,
-    /// Whether to agree to timestamps (RFC 7323).
+    /// Agrees to timestamps (RFC 7323).
     pub timestamps: bool,
-    /// Whether to agree to window scaling (RFC 7323).
+    /// Agrees to window scaling (RFC 7323).
     pub window_scaling: bool,
-    /// Whether of several pure acknowledgements of a connection in one batch only the last is processed, for all of them.
+    /// Processes only the last of several pure acknowledgements of a connection in one batch, on behalf of all of them.
     pub merges_acknowledgements: bool,
     /// The receive buffer of one connection, in bytes, which is announced as the window. Requests are small.
     pub receive_bytes_max: u32,
@@ -55,26 +54,26 @@ pub struct Config {
     pub time_wait_max: usize,
     /// How long TIME-WAIT lasts: twice the longest life of a segment. RFC 9293 says 4 minutes; common practice is one.
     pub time_wait: Duration,
-    /// After segments were made smaller, because a router said so or nothing larger got through, how long to wait
-    /// before trying larger ones, and between tries (RFC 4821 section 7.3 says ten minutes).
+    /// After segments were made smaller, because a router reported it or nothing larger got through: how long to wait before trying larger ones, and
+    /// between tries (RFC 4821 section 7.3 says ten minutes).
     pub larger_segments_after: Duration,
     /// Probes a connection that has not received a segment for some time (RFC 9293 section 3.8.4). None: never.
     pub keep_alive: Option<KeepAlive>,
-    /// A connection with data to send ends if nothing is acknowledged for this long, because of loss or of a window
-    /// held shut. This is the user time-out of RFC 9293 section 3.8.3.
+    /// A connection with data to send ends if nothing is acknowledged for this long, because of loss or of a window held shut. This is the user
+    /// timeout of RFC 9293 section 3.8.3.
     pub stall: Duration,
     /// How long the peer may take to send its FIN after it has acknowledged ours.
     pub fin_wait: Duration,
 }
 
-/// The way of a sender to find out what the path carries.
+/// The algorithm by which a sender finds out what the path carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionControl {
-    /// RFC 9438: more until something is lost, then less.
+    /// RFC 9438: sends more until something is lost, then less.
     Cubic,
-    /// draft-ietf-ccwg-bbr, version 3: at the rate that arrives. It needs [`Config::pacing`].
+    /// draft-ietf-ccwg-bbr, version 3: sends at the rate at which bytes arrive. It needs [`Config::pacing`].
     Bbr,
-    /// Version 1, which Linux calls `bbr`: more aggressive in front of short queues. It needs pacing, too.
+    /// Version 1, which Linux calls `bbr`: more aggressive in front of short queues. It needs pacing too.
     Bbr1,
 }
 

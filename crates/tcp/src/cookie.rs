@@ -1,5 +1,5 @@
-//! SYN cookies (RFC 4987 section 3.6): if there is no room for half-open connections, the state that would have to be
-//! kept travels in the sequence number and the timestamp of the SYN-ACK, and comes back with the ACK.
+//! SYN cookies (RFC 4987 section 3.6): without room for half-open connections, the state that would have to be kept travels in the sequence number
+//! and the timestamp of the SYN-ACK, and comes back with the ACK.
 //!
 //! Sequence number: 5 bits of a slow clock, 3 bits for a segment size, 24 bits of a keyed hash over both, the addresses
 //! and the peer's initial sequence number. Timestamp, if the peer uses them: its low 6 bits carry window scale, SACK
@@ -56,7 +56,7 @@ pub(crate) fn stamp_with_options(stamp: u32, agreed: &Agreed) -> u32 {
     if options > stamp & mask { carrying.wrapping_sub(1 << OPTION_BITS) } else { carrying }
 }
 
-/// What was agreed, from the timestamp that came back.
+/// The agreed options, from the timestamp that came back.
 pub(crate) fn options_of(stamp: u32, peer_mss: u16) -> Agreed {
     let shift = stamp & 0xf;
     Agreed {

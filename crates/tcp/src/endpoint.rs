@@ -26,11 +26,10 @@ use crate::{
     Want, Withheld,
 };
 
-/// How many replies without a connection may wait to be sent: more than one batch of a device, and not so many that a
-/// flood gains from it.
+/// How many replies without a connection may wait to be sent: more than one batch of a device, and too few for a flood to gain from it.
 const REPLIES_MAX: usize = 1024;
 
-/// What a pair of addresses stands for.
+/// The state behind a pair of addresses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Slot {
     Connection(Id),
@@ -38,7 +37,7 @@ pub(crate) enum Slot {
     TimeWait(Id),
 }
 
-/// Many connections of one host, or of one core of it.
+/// Many connections of one host, or of one of its cores.
 pub struct Endpoint {
     pub(crate) config: Config,
     pub(crate) keyed: Keyed,
@@ -65,7 +64,7 @@ impl Endpoint {
     /// An endpoint without connections. `now` is its start: no later call may have an earlier time.
     #[must_use]
     pub fn new(config: Config, secret: Secret, now: Instant) -> Self {
-        // Who agrees to ECN promises to slow down for marks (RFC 3168 section 6.1.2), and BBR does not.
+        // Agreeing to ECN is a promise to slow down for marks (RFC 3168 section 6.1.2), and BBR does not.
         let ecn = config.ecn && config.congestion_control == CongestionControl::Cubic;
         let config = Config { ecn, ..config };
         let keyed = Keyed::new(secret);
@@ -96,8 +95,8 @@ impl Endpoint {
         self.handle_acks(self.time(now), arrived, 1);
     }
 
-    /// Processes a segment of a batch. Of pure acknowledgements in a row only the last may be processed, if
-    /// [`Config::merges_acknowledgements`] allows that. Call [`Endpoint::end_batch`] after the last one of the batch.
+    /// Processes a segment of a batch. Of pure acknowledgements in a row only the last may be processed, if [`Config::merges_acknowledgements`]
+    /// allows that. Call [`Endpoint::end_batch`] after the last one of the batch.
     pub fn handle_batched(&mut self, now: Instant, arrived: Arrived<'_>) {
         if !self.config.merges_acknowledgements {
             return self.handle_segment(now, arrived);
@@ -116,7 +115,7 @@ impl Endpoint {
         }
     }
 
-    /// Processes what [`Endpoint::handle_batched`] still holds.
+    /// Processes the segments that [`Endpoint::handle_batched`] still holds.
     pub fn end_batch(&mut self, now: Instant) {
         let now = self.time(now);
         while let Some(held) = self.merging.next() {
@@ -128,7 +127,7 @@ impl Endpoint {
         self.handle_acks(now, held.arrived(), held.acks);
     }
 
-    /// Processes a segment that stands for so many acknowledgements.
+    /// Processes a segment that stands for `acks` acknowledgements.
     fn handle_acks(&mut self, now: Time, arrived: Arrived<'_>, acks: u32) {
         let Some(segment) = Incoming::parse(arrived.segment) else {
             self.statistics.header_malformed += 1;
@@ -152,9 +151,8 @@ impl Endpoint {
         }
     }
 
-    /// A router reports that packets to `remote` of more than `mtu_bytes` do not get through (ICMP "fragmentation
-    /// needed", ICMPv6 "packet too big"). Accepted only if `sequence`, from the quoted TCP header, is in flight (RFC
-    /// 5927 section 7), and once per round trip.
+    /// Handles a router's report that packets to `remote` of more than `mtu_bytes` do not get through (ICMP "fragmentation needed", ICMPv6 "packet
+    /// too big"). Accepted only if `sequence`, from the quoted TCP header, is in flight (RFC 5927 section 7), and once per round trip.
     pub fn handle_packet_too_big(
         &mut self,
         now: Instant,
@@ -174,7 +172,7 @@ impl Endpoint {
         }
     }
 
-    /// Does what is due. Harmless if called early.
+    /// Does the work that is due. Harmless if called early.
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.time(now);
         while let Some((time, owner)) = self.alarms.pop_due(now) {
@@ -203,7 +201,7 @@ impl Endpoint {
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<(Id, Event)> {
-        // Before other events: the connection that took the place may have the same slot.
+        // Before other events: the connection that took its place may have the same slot.
         if let Some(id) = self.orphans.take_evicted() {
             return Some((id, Event::Ended(Reason::Evicted)));
         }
@@ -246,7 +244,7 @@ impl Endpoint {
         None
     }
 
-    /// The next range to bring.
+    /// The next range to supply.
     pub fn poll_want(&mut self, now: Instant) -> Option<(Id, Want)> {
         let now = self.time(now);
         while let Some(id) = self.with_want.pop_front() {
@@ -285,14 +283,13 @@ impl Endpoint {
         Ok(transmit)
     }
 
-    /// The caller no longer has what was wanted, and has not sent it. It may be asked for again.
+    /// Returns a wanted range that the caller no longer has and has not sent. It may be requested again.
     pub fn decline(&mut self, now: Instant, id: Id, range: Range<u64>) {
         let now = self.time(now);
         self.with(now, id, |connection, cx| connection.decline(range, cx));
     }
 
-    /// Extends the send stream by `bytes`. Nothing is copied: the bytes are asked for when they can be sent. Not
-    /// allowed after [`Endpoint::finish`].
+    /// Extends the send stream by `bytes`. Nothing is copied: the bytes are requested when they can be sent. Not allowed after [`Endpoint::finish`].
     pub fn write(&mut self, now: Instant, id: Id, bytes: u64) {
         let now = self.time(now);
         self.with(now, id, |connection, _| connection.write(bytes));
@@ -353,7 +350,7 @@ impl Endpoint {
         self.connections.get(id).map(|connection| (connection.pair.remote, connection.pair.local))
     }
 
-    /// Whether there is a connection between these.
+    /// Returns true if there is a connection between these addresses.
     #[must_use]
     pub fn has_connection(&self, remote: SocketAddr, local: SocketAddr) -> bool {
         matches!(self.pairs.get(&Pair { remote, local }), Some(Slot::Connection(_)))
@@ -398,7 +395,7 @@ impl Endpoint {
         Time::of(now, self.epoch)
     }
 
-    /// What connections need for their work.
+    /// The context that connections work in.
     pub(crate) fn context(&mut self, now: Time) -> Context<'_> {
         Context {
             now,
@@ -419,7 +416,7 @@ impl Endpoint {
         Some((connection, cx))
     }
 
-    /// Calls `act` on a connection, and handles what follows from it. None: no such connection.
+    /// Calls `act` on a connection, and handles the consequences. None: no such connection.
     pub(crate) fn with<T>(
         &mut self,
         now: Time,
@@ -432,7 +429,7 @@ impl Endpoint {
         Some(done)
     }
 
-    /// Puts a connection into the queues that it belongs in, and sets its deadline.
+    /// Puts a connection into its queues, and sets its deadline.
     fn settle(&mut self, now: Time, id: Id) {
         let Some((connection, cx)) = self.borrow(now, id) else { return };
         connection.settle(&cx);
@@ -459,7 +456,7 @@ impl Endpoint {
         let Some(connection) = self.connections.get_mut(id) else { return };
         let deadline = connection.deadline(&self.config);
         if deadline.is_set() {
-            // Never for the current moment: what is due now was just done, or is done by the next call.
+            // Never for the current moment: work that is due now was just done, or is done by the next call.
             let deadline = deadline.max(now.after_us(1));
             self.alarms.set(Owner::Connection(id), deadline, &mut connection.armed);
         }
@@ -470,7 +467,7 @@ impl Endpoint {
         });
     }
 
-    /// The addresses of a connection that has ended are free again, or remembered in TIME-WAIT.
+    /// Frees the addresses of a connection that has ended, or remembers them in TIME-WAIT.
     fn leave(&mut self, now: Time, id: Id) {
         let Some((connection, mut cx)) = self.borrow(now, id) else { return };
         let pair = connection.pair;

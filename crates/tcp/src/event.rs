@@ -1,4 +1,4 @@
-//! What an endpoint reports to its caller, and what it asks for.
+//! The events and requests of an endpoint.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -18,8 +18,7 @@ impl Id {
     }
 }
 
-/// What happened to a connection. A connection's events come in the order of this list; each is reported once for any
-/// number of causes.
+/// An event of a connection. A connection's events come in the order of this list; each is reported once for any number of causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A peer has connected.
@@ -28,7 +27,7 @@ pub enum Event {
     Connected,
     /// There are more bytes to [`read`](crate::Endpoint::read) than before.
     Readable,
-    /// The peer has everything of the send stream below this offset: it will not be asked for again.
+    /// The peer has everything of the send stream below this offset, which will not be requested again.
     Acknowledged {
         /// Offset in the send stream.
         below: u64,
@@ -64,17 +63,17 @@ pub enum Reason {
     Refused,
 }
 
-/// A request for bytes: "bring these, they may be sent". It is made once, until the bytes are sent
-/// ([`transmit`](crate::Endpoint::transmit)), declined ([`decline`](crate::Endpoint::decline)) or lost again.
+/// A request for bytes that may be sent. It is made once, until the bytes are sent ([`transmit`](crate::Endpoint::transmit)), declined
+/// ([`decline`](crate::Endpoint::decline)) or lost again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Want {
     /// Offsets in the connection's send stream.
     pub range: Range<u64>,
-    /// Whether these bytes were sent before and lost.
+    /// Set if these bytes were sent before and lost.
     pub retransmission: bool,
 }
 
-/// Why nothing of what the caller holds may be sent.
+/// Why none of the bytes that the caller holds may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Withheld {
     /// The peer has it, or it is in flight: release the buffer.
@@ -82,8 +81,8 @@ pub enum Withheld {
     /// The window or pacing does not allow it. Keep it, or release it and [`decline`](crate::Endpoint::decline) it.
     /// [`Event::Sendable`] follows.
     NotYet,
-    /// Less than a full segment is in hand although the stream continues: bring what follows too. [`Event::Sendable`]
-    /// follows at the latest when it may be sent anyway.
+    /// Less than a full segment is in hand although the stream continues: supply what follows too. [`Event::Sendable`] follows at the latest when it
+    /// may be sent anyway.
     TooFew,
     /// Earlier bytes have not been sent yet. New data is sent in order.
     OutOfOrder,
@@ -100,11 +99,11 @@ pub struct Info {
     pub rttvar: Duration,
     /// The shortest recent round trip.
     pub rtt_min: Duration,
-    /// Retransmission time-out.
+    /// Retransmission timeout.
     pub rto: Duration,
     /// Congestion window.
     pub cwnd_bytes: u64,
-    /// Slow-start threshold. With BBR the most that was found safe to have in flight; all bits set if nothing was.
+    /// Slow-start threshold. With BBR the most bytes in flight that were found safe; all bits set if none were.
     pub ssthresh_bytes: u64,
     /// Estimated to be in the network (the pipe of RFC 6675).
     pub in_flight_bytes: u64,
@@ -118,7 +117,7 @@ pub struct Info {
     pub acknowledged_below: u64,
     /// Payload sent again, in total.
     pub retransmitted_bytes: u64,
-    /// What the peer received per second over the last round trip; zero before that is known.
+    /// The bytes that the peer received per second over the last round trip; zero before that is known.
     pub delivery_rate_bytes_per_second: u64,
     /// The rate of pacing; zero before it is known.
     pub pacing_rate_bytes_per_second: u64,

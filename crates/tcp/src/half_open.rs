@@ -14,7 +14,7 @@ use crate::seq::Seq;
 const TRIES_MAX: u8 = 5;
 const WAIT_US: u64 = 1_000_000;
 
-/// Everything that is kept of a SYN.
+/// The parts of a SYN that are kept.
 #[derive(Debug)]
 pub(crate) struct HalfOpen {
     pub(crate) pair: Pair,
@@ -30,11 +30,11 @@ pub(crate) struct HalfOpen {
     pub(crate) armed: Armed,
 }
 
-/// What a segment means for a half-open connection.
+/// The meaning of a segment for a half-open connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Nothing,
-    /// The SYN came again: the SYN-ACK was lost.
+    /// A repeated SYN: the SYN-ACK was lost.
     Again,
     /// The handshake is complete.
     Completes,
@@ -73,7 +73,7 @@ impl HalfOpen {
         self.syn_ack(now, config)
     }
 
-    /// The SYN-ACK out of turn. After that, the round trip cannot be measured.
+    /// Repeats the SYN-ACK out of turn. After that, the round trip cannot be measured.
     pub(crate) fn repeat(&mut self, now: Time, config: &Config) -> Transmit {
         self.repeated = true;
         self.syn_ack(now, config)

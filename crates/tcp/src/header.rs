@@ -1,8 +1,8 @@
 //! Parses and writes TCP headers (RFC 9293 section 3.1).
 //!
-//! Written here, because well-maintained packet libraries either support fewer options (three SACK blocks where four
-//! fit, no ECN bits) or build headers from owned lists. Unknown options are skipped. A malformed option ends the
-//! parsing of options, and what was read before it counts. Checksums are up to the caller.
+//! Written here, because well-maintained packet libraries either support fewer options (three SACK blocks where four fit, no ECN bits) or build
+//! headers from owned lists. Unknown options are skipped. A malformed option ends the parsing of options, and the options before it count. Checksums
+//! are up to the caller.
 
 use crate::segment::{HEADER_BYTES_MAX, Header};
 use crate::seq::Seq;
@@ -88,7 +88,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) flags: Flags,
     pub(crate) window: u16,
     pub(crate) options: Options,
-    /// Whether an option was malformed.
+    /// Set if an option was malformed.
     pub(crate) options_malformed: bool,
     pub(crate) payload: &'a [u8],
     /// How many acknowledgements it stands for ([`crate::merging`]).
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(
             read.options.sack.as_slice(),
             &options.sack.as_slice()[..3],
-            "three fit beside timestamps"
+            "three fit next to timestamps"
         );
     }
 

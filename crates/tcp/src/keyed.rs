@@ -23,7 +23,7 @@ pub(crate) struct Keyed {
     key: [u8; 16],
 }
 
-/// What a value is for: each purpose has values of its own.
+/// The purpose of a value: each purpose has values of its own.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
     Table = 0,
@@ -51,8 +51,7 @@ impl Keyed {
         Seq(function.wrapping_add((now.0 / 4) as u32))
     }
 
-    /// Where a connection's millisecond clock starts. It reveals nothing about this machine or other connections (RFC
-    /// 7323 section 5.4).
+    /// The start of a connection's millisecond clock. It reveals nothing about this machine or other connections (RFC 7323 section 5.4).
     pub(crate) fn timestamp_offset(&self, pair: &Pair) -> u32 {
         self.value(Purpose::Timestamp, pair, 0) as u32
     }

@@ -1,10 +1,9 @@
 //! A TCP endpoint for servers, without I/O and without a clock, whose send side holds no payload.
 //!
-//! [`Endpoint`] takes segments ([`Endpoint::handle_segment`]) and the time, and returns segments
-//! ([`Endpoint::poll_transmit`]), events ([`Endpoint::poll_event`]) and wants ([`Endpoint::poll_want`]): ranges of a
-//! connection's send stream that it could send if it had them. The caller brings those bytes, usually from disk, and
-//! [`Endpoint::transmit`] says how many of them to send. A lost range is asked for and brought again: only offsets are
-//! kept between one send and the next.
+//! [`Endpoint`] takes segments ([`Endpoint::handle_segment`]) and the time, and returns segments ([`Endpoint::poll_transmit`]), events
+//! ([`Endpoint::poll_event`]) and wants ([`Endpoint::poll_want`]): ranges of a connection's send stream that it could send if it had them. The caller
+//! gets those bytes, usually from disk, and [`Endpoint::transmit`] returns how many of them to send. A lost range is requested and read again: only
+//! offsets are kept between one send and the next.
 //!
 //! One turn of a caller's loop:
 //!
@@ -16,9 +15,8 @@
 //! 4. `transmit` for each range in hand until it is `Err`;
 //! 5. `poll_transmit` until `None`: segments without payload.
 //!
-//! Not supported: urgent data (treated as ordinary data, RFC 6093), data on a SYN, simultaneous open, IP options and
-//! fragments (up to the caller). Gaps in what we receive are reported only on segments without payload, so that those
-//! with payload all have one size.
+//! Not supported: urgent data (treated as ordinary data, RFC 6093), data on a SYN, simultaneous open, IP options and fragments (up to the caller).
+//! Gaps in the received data are reported only on segments without payload, so that those with payload all have one size.
 //!
 //! Invariants:
 //! * Nothing that a peer sends can panic this crate; every early exit is counted ([`Statistics`]), and memory and work

@@ -112,7 +112,7 @@ impl Endpoint {
         }
     }
 
-    /// The SYN came again. This neither moves the answer's timer nor uses up a try: a flood of one SYN keeps nothing alive.
+    /// Answers a repeated SYN. This neither moves the answer's timer nor uses up a try: a flood of one SYN keeps nothing alive.
     fn answer_again(&mut self, now: Time, id: Id) {
         let Some(half_open) = self.half_open.get_mut(id) else { return };
         let transmit = half_open.repeat(now, &self.config);
@@ -149,7 +149,7 @@ impl Endpoint {
         self.cookie_sent_at.is_set() && now.since_us(self.cookie_sent_at) <= cookie::lifetime_us()
     }
 
-    /// No room for a half-open connection: its whole state goes into the answer.
+    /// Without room for a half-open connection, its whole state goes into the answer.
     fn send_cookie(&mut self, now: Time, pair: &Pair, segment: &Incoming<'_>, agreed: &Agreed) {
         self.statistics.syn_cookies_sent += 1;
         self.cookie_sent_at = now;
@@ -168,8 +168,7 @@ impl Endpoint {
     fn arrive_cookie(&mut self, now: Time, pair: &Pair, ecn: Ecn, segment: &Incoming<'_>) {
         let (isn, peer_isn) = (segment.ack.minus(1), segment.seq.minus(1));
         let Some(peer_mss) = cookie::check(&self.keyed, now, pair, peer_isn, isn) else {
-            // No RST: it may be a later segment that has overtaken the one with the cookie, and a flood of guesses
-            // deserves no answers.
+            // No RST: it may be a later segment that has overtaken the one with the cookie, and a flood of guesses deserves no answers.
             self.statistics.syn_cookies_refused += 1;
             return;
         };

@@ -1,24 +1,22 @@
-//! Joins the pure acknowledgements of a batch of segments, by connection: of several in a row only the last is processed,
-//! which says all that the others said (receive-side coalescing for the one thing that it leaves alone).
+//! Joins the pure acknowledgements of a batch of segments, by connection: of several in a row only the last is processed, which includes everything
+//! that the others reported (receive-side coalescing for the one kind of segment that it leaves alone).
 //!
-//! Joined are segments without payload that have the ACK flag and no other, the same sequence number and ECN field, and
-//! no options but timestamps, each of which acknowledges more than the one before and is not older. So a duplicate is
-//! never joined, nor are SACKs, marks, window updates that acknowledge nothing, or anything that ends something. Before a
-//! connection gets another segment, it gets the joined one, so its segments keep their order.
+//! A segment is joined if it has no payload, the ACK flag and no other, and no options except timestamps. It must have the same sequence number and
+//! ECN field as the one before, acknowledge more, and not be older. So a duplicate is never joined, nor are SACKs, marks, window updates that
+//! acknowledge nothing, or anything that ends something. A connection gets the joined segment before any other, so its segments keep their order.
 //!
-//! What is measured stays the same. All segments of a batch are processed at one time, so that the last one has the
-//! shortest round trip and the most bytes delivered of all. How many were joined counts where samples are counted:
-//! HyStart++ and the gains of the smoothed round trip.
+//! Measurements stay the same. All segments of a batch are processed at one time, so the last one has the shortest round trip and the most delivered
+//! bytes of all. The number of joined segments counts where samples are counted: HyStart++ and the gains of the smoothed round trip.
 //!
-//! Which place a connection has is computed from its addresses without a secret. Whoever makes two collide gains that
-//! their segments are not joined.
+//! A connection's place is computed from its addresses without a secret. A peer that makes two connections collide only keeps their segments from
+//! being joined.
 
 use std::net::IpAddr;
 
 use crate::segment::{Arrived, Ecn};
 use crate::seq::{Seq, timestamp_older};
 
-/// Places. As many as a batch has segments, so that few connections meet in one.
+/// Places. As many as a batch has segments, so that connections rarely share one.
 const PLACES: usize = 64;
 
 /// A header without options, and one with timestamps in the common layout (RFC 7323 appendix A).
@@ -40,14 +38,14 @@ pub(crate) struct Held {
     pub(crate) acks: u32,
 }
 
-/// What becomes of a segment.
+/// The decision about a segment.
 #[derive(Debug)]
 pub(crate) enum Fate {
-    /// It is held, in place of one before it if `joined`.
+    /// The segment is held, in place of the one before it if `joined`.
     Held { joined: bool },
-    /// It is held, and this one, which was held in its place, is due.
+    /// The segment is held, and this one, which was held in its place, must be processed.
     Displaces(Held),
-    /// It is due, after this one if there is one.
+    /// The segment must be processed, after this one if there is one.
     After(Option<Held>),
 }
 
@@ -129,7 +127,7 @@ impl Held {
         Some(Self { remote, local, ecn, bytes, length: length as u8, acks: 1 })
     }
 
-    /// Whether this says all that `old` said, and more.
+    /// Returns true if this reports everything that `old` did, and more.
     fn follows(&self, old: &Self) -> bool {
         // Ports and sequence number.
         let is_alike = self.bytes[..8] == old.bytes[..8]
@@ -146,7 +144,7 @@ impl Held {
         u32::from_be_bytes([a, b, c, d])
     }
 
-    /// As it arrived.
+    /// The segment as it arrived.
     pub(crate) fn arrived(&self) -> Arrived<'_> {
         let segment = &self.bytes[..self.length.into()];
         Arrived { remote: self.remote, local: self.local, ecn: self.ecn, segment }
@@ -173,7 +171,7 @@ mod tests {
         Arrived { remote, local, ecn: Ecn::NotCapable, segment }
     }
 
-    /// What is processed of these, in order: bytes, and how many each stands for.
+    /// The segments processed for these, in order: bytes, and how many each stands for.
     fn processed(segments: &[Vec<u8>]) -> Vec<(Vec<u8>, u32)> {
         let mut merging = Merging::default();
         let mut out = Vec::new();

@@ -1,10 +1,9 @@
 //! Connections that their caller has released. They are completed here, and make room for new ones.
 //!
-//! A connection that has sent everything still waits for the peer's FIN (FIN-WAIT-2), or for the acknowledgement of its
-//! own (FIN-WAIT-1, LAST-ACK). A peer can delay that for as long as [`Config::fin_wait`](crate::Config::fin_wait) and
-//! [`Config::stall`](crate::Config::stall) allow, on as many connections as it likes, because the caller no longer
-//! counts them. So released connections hold a place only while nobody else needs it, and no receive buffer. All that
-//! is lost by evicting one is an acknowledgement of a FIN: the peer's next segment is answered by a RST.
+//! A connection that has sent everything still waits for the peer's FIN (FIN-WAIT-2), or for the acknowledgement of its own (FIN-WAIT-1, LAST-ACK). A
+//! peer can delay that for as long as [`Config::fin_wait`](crate::Config::fin_wait) and [`Config::stall`](crate::Config::stall) allow, on as many
+//! connections as it likes, because the caller no longer counts them. So a released connection holds its place only while no other connection needs
+//! it, and no receive buffer. Evicting one loses only an acknowledgement of a FIN: the peer's next segment is answered by a RST.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,26 +15,26 @@ use crate::endpoint::{Endpoint, Slot};
 /// How many more entries than connections the queue may have before ended ones are removed.
 const STALE_MAX: usize = 64;
 
-/// Orphans, and what became of them.
+/// Released connections, and evicted ones.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
     /// In the order of their release; some may have ended since.
     waiting: VecDeque<Id>,
-    /// Those that had to make room, and whose end was not reported yet.
+    /// Evicted connections whose end was not reported yet.
     evicted: VecDeque<Id>,
 }
 
 impl Orphans {
-    /// One whose end is to be reported.
+    /// An evicted connection whose end must be reported.
     pub(crate) fn take_evicted(&mut self) -> Option<Id> {
         self.evicted.pop_front()
     }
 }
 
 impl Endpoint {
-    /// Releases a connection: it is finished, if it was not, and what still arrives is discarded. What was written is
-    /// still asked for until it is acknowledged. The connection keeps its place only until another one needs it, the
-    /// oldest first; then it ends with [`Reason::Evicted`](crate::Reason::Evicted).
+    /// Releases a connection: it is finished, if it was not, and what still arrives is discarded. Written bytes are still requested until they are
+    /// acknowledged. The connection keeps its place only until another one needs it, the oldest first; then it ends with
+    /// [`Reason::Evicted`](crate::Reason::Evicted).
     pub fn let_go(&mut self, now: Instant, id: Id) {
         let now = self.time(now);
         let is_orphan = self.with(now, id, |connection, cx| connection.let_go(cx));
@@ -49,7 +48,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether there is a place for one more connection, if necessary that of an orphan.
+    /// Returns true if there is a place for one more connection, if necessary by evicting an orphan.
     pub(crate) fn has_place(&mut self) -> bool {
         !self.connections.is_full() || self.evict_orphan()
     }

@@ -1,5 +1,4 @@
-//! RACK: detects loss by time (RFC 8985). What was sent sufficiently earlier than something that the peer has received
-//! is lost.
+//! RACK: detects loss by time (RFC 8985). Bytes sent sufficiently earlier than others that the peer has received are lost.
 
 use crate::clock::Time;
 use crate::rtt::Rtt;
@@ -19,7 +18,7 @@ pub(crate) struct Rack {
     /// RACK.xmit_ts and RACK.end_seq: the latest sent of everything that the peer is known to have.
     newest_sent_at: Time,
     newest_end: u64,
-    /// RACK.rtt, measured on that.
+    /// RACK.rtt, measured on those bytes.
     rtt_us: u64,
     /// RACK.fack: the highest offset that the peer is known to have.
     forward: u64,
@@ -73,7 +72,7 @@ impl Rack {
         (sent_at, end) > (self.newest_sent_at, self.newest_end)
     }
 
-    /// A DSACK shows that something was sent twice for nothing: wait longer (RFC 8985 section 6.2 step 4).
+    /// Handles a DSACK, which shows that bytes were sent twice for nothing: wait longer (RFC 8985 section 6.2 step 4).
     pub(crate) fn duplicate_reported(&mut self, acknowledged: u64, sent_below: u64) {
         if self.dsack_round.is_some_and(|round| acknowledged < round) {
             return;
@@ -83,13 +82,13 @@ impl Rack {
         self.recoveries_left = RECOVERIES_PERSIST;
     }
 
-    /// Everything that was retransmitted in a recovery had arrived: it was reordering. RFC 8985 section 6.2 step 3
-    /// cannot detect that in bytes that were sent twice.
+    /// Records that all bytes retransmitted in a recovery had arrived: it was reordering. RFC 8985 section 6.2 step 3 cannot detect that in bytes
+    /// that were sent twice.
     pub(crate) fn loss_was_reordering(&mut self) {
         self.reordering_seen = true;
     }
 
-    /// A recovery has ended: the wider window lasts for one recovery less.
+    /// Ends a recovery: the wider window lasts for one recovery less.
     pub(crate) fn recovered(&mut self) {
         self.recoveries_left = self.recoveries_left.saturating_sub(1);
         if self.recoveries_left == 0 {
@@ -111,8 +110,7 @@ impl Rack {
         (self.window_quarters * rtt.minimum_us() / 4).min(rtt.srtt_us())
     }
 
-    /// RACK_detect_loss(): marks what is lost. Returns how many bytes, and when to check again if more may turn out to
-    /// be lost.
+    /// RACK_detect_loss(): marks lost bytes. Returns how many there are, and when to check again if more may turn out to be lost.
     pub(crate) fn detect(&self, board: &mut Scoreboard, now: Time, window_us: u64) -> (u64, Time) {
         let mut look_again = Time::NEVER;
         if !self.known {
@@ -126,7 +124,7 @@ impl Rack {
             }
             let due = flight.sent_at.after_us(self.rtt_us + window_us);
             if due > now {
-                // The latest time is enough: what is due earlier waits a little longer, by less than the reordering window.
+                // The latest time is enough: ranges that are due earlier wait a little longer, by less than the reordering window.
                 look_again = if look_again.is_set() { look_again.max(due) } else { due };
             }
             due <= now

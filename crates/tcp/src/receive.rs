@@ -1,9 +1,8 @@
-//! The receive side: a small buffer in which data out of order is already in place, and what is to be acknowledged.
+//! The receive side: a small buffer in which data out of order is already in place, and the pending acknowledgements.
 //!
 //! Offsets count from the first byte after the peer's SYN. The buffer is borrowed from a pool while it has data.
 //!
-//! Once nobody will read any more, bytes are counted and discarded, and the window closes over them: no more arrive
-//! than it had room for.
+//! Once the caller no longer reads, bytes are counted and discarded, and the window closes over them: no more arrive than it had room for.
 //!
 //! Invariants: `read <= next <= right`; all out-of-order ranges are within `next..right`; the right edge of the window
 //! never goes back (RFC 9293 section 3.8.6).
@@ -43,7 +42,7 @@ impl Buffers {
 pub(crate) enum Taken {
     /// In order; nothing is missing before it or after it.
     InOrder,
-    /// It filled a gap, or left one: to be acknowledged at once (RFC 5681 section 4.2).
+    /// The segment filled a gap, or left one: it must be acknowledged at once (RFC 5681 section 4.2).
     Gap,
     /// Nothing new.
     Duplicate,
@@ -62,11 +61,11 @@ pub(crate) struct Receive {
     /// Out of order, the newest first (RFC 2018 section 4).
     unordered: Vec<Range<u64>>,
     unordered_max: usize,
-    /// What arrived twice, to be reported once (RFC 2883).
+    /// The range that arrived twice, to be reported once (RFC 2883).
     duplicate: Option<Range<u64>>,
-    /// Where the peer's stream ends, once its FIN has been seen.
+    /// The end of the peer's stream, once its FIN has been seen.
     end: Option<u64>,
-    /// Nobody will read: bytes are counted but not stored, and the window is not opened again.
+    /// The caller no longer reads: bytes are counted but not stored, and the window is not opened again.
     throws_away: bool,
 }
 
@@ -86,7 +85,7 @@ impl Receive {
         }
     }
 
-    /// Nobody will read what is here or what may still arrive.
+    /// Discards the received bytes and all that still arrive, because the caller no longer reads.
     pub(crate) fn throw_away(&mut self, buffers: &mut Buffers) {
         self.throws_away = true;
         self.read = self.next;
@@ -107,7 +106,7 @@ impl Receive {
         self.right - self.next
     }
 
-    /// Whether all of the peer's stream, including its FIN, has arrived.
+    /// Returns true if all of the peer's stream, including its FIN, has arrived.
     pub(crate) fn is_finished(&self) -> bool {
         self.end == Some(self.next)
     }
@@ -215,7 +214,7 @@ impl Receive {
         Noted::New
     }
 
-    /// Advances over what was out of order and is not any more. Remembered ranges never touch, so at most one begins here.
+    /// Advances over ranges that are no longer out of order. Remembered ranges never touch, so at most one begins here.
     fn close_gaps(&mut self) {
         let next = &mut self.next;
         self.unordered.retain(|range| {
@@ -241,7 +240,7 @@ impl Receive {
         buffer[..payload.len() - straight].copy_from_slice(&payload[straight..]);
     }
 
-    /// A FIN at `offset`. False: the stream already ends elsewhere, or data beyond it has arrived.
+    /// Handles a FIN at `offset`. False: the stream already ends elsewhere, or data beyond it has arrived.
     pub(crate) fn finish_at(&mut self, offset: u64) -> bool {
         let seen = self.unordered.iter().map(|range| range.end).max();
         match self.end {
@@ -254,7 +253,7 @@ impl Receive {
         }
     }
 
-    /// Whether the stream's end is known, even if there are gaps before it.
+    /// Returns true if the stream's end is known, even if there are gaps before it.
     pub(crate) fn end_is_known(&self) -> bool {
         self.end.is_some()
     }

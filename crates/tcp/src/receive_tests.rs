@@ -18,7 +18,7 @@ impl Side {
         }
     }
 
-    /// Payload bytes tell their offset.
+    /// Takes payload whose bytes show their offset.
     fn take(&mut self, offset: i64, bytes: i64) -> Taken {
         let payload: Vec<u8> = (offset..offset + bytes).map(|at| at as u8).collect();
         self.receive.take(offset, &payload, &mut self.buffers, &mut self.statistics)

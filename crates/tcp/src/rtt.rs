@@ -1,12 +1,12 @@
-//! Round-trip times and the retransmission time-out (RFC 6298), and the shortest recent round trip.
+//! Round-trip times and the retransmission timeout (RFC 6298), and the shortest recent round trip.
 
 use crate::clock::Time;
 
 /// Before there is a measurement (RFC 6298 section 2.1).
 const RTO_INITIAL_US: u64 = 1_000_000;
 
-/// RFC 6298 section 2.4 says that the minimum SHOULD be one second. With tail loss probes before it, a spurious
-/// time-out is rare and is undone. So 200 ms, as in widely deployed stacks, is better for a viewer.
+/// RFC 6298 section 2.4 says that the minimum SHOULD be one second. With tail loss probes before it, a spurious timeout is rare and is undone. So 200
+/// ms, as in widely deployed stacks, is better for a viewer.
 const RTO_US_MIN: u64 = 200_000;
 
 /// RFC 6298 section 2.5: a maximum must be at least 60 seconds.
@@ -25,7 +25,7 @@ pub(crate) struct Rtt {
     /// The minimum within this interval and within the one before.
     minimum_us: [u64; 2],
     bucket_since: Time,
-    /// Doublings of the time-out (RFC 6298 section 5.5).
+    /// Doublings of the timeout (RFC 6298 section 5.5).
     backoff: u32,
 }
 
@@ -76,12 +76,12 @@ impl Rtt {
         }
     }
 
-    /// The time-out with its doublings.
+    /// The timeout with its doublings.
     pub(crate) fn rto_us(&self) -> u64 {
         (self.rto_base_us() << self.backoff.min(16)).min(RTO_US_MAX)
     }
 
-    /// The time-out without its doublings.
+    /// The timeout without its doublings.
     pub(crate) fn rto_base_us(&self) -> u64 {
         if self.srtt_us == 0 {
             return RTO_INITIAL_US;
@@ -93,7 +93,7 @@ impl Rtt {
         self.backoff += 1;
     }
 
-    /// Something new was acknowledged (RFC 6298 section 5.7 leaves open when to reset; this is common practice).
+    /// Resets the backoff, because something new was acknowledged (RFC 6298 section 5.7 leaves open when to reset; this is common practice).
     pub(crate) fn forget_backoff(&mut self) {
         self.backoff = 0;
     }

@@ -1,4 +1,4 @@
-//! Segments at the border of this crate: what arrived, and what is to be sent.
+//! Segments at the border of this crate: arrived ones, and ones to send.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -41,7 +41,7 @@ impl Ecn {
 /// A segment that arrived. The caller or the device has verified its checksum and that its addresses are acceptable.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrived<'a> {
-    /// Who sent it.
+    /// The sender.
     pub remote: IpAddr,
     /// The address of ours that it was sent to.
     pub local: IpAddr,

@@ -26,7 +26,7 @@ impl Seq {
     }
 }
 
-/// Whether timestamp `a` is older than `b` (RFC 7323 section 5.2: the same arithmetic).
+/// Returns true if timestamp `a` is older than `b` (RFC 7323 section 5.2: the same arithmetic).
 pub(crate) fn timestamp_older(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }

@@ -2,7 +2,7 @@
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What an endpoint has counted since it was made.
+        /// The counters of an endpoint since it was made.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Statistics {
             $($(#[$doc])* pub $name: u64,)*
@@ -20,7 +20,7 @@ macro_rules! counters {
 counters! {
     /// Segments passed in.
     segments_received,
-    /// Acknowledgements that were not processed, because a later one of the same batch said all that they said.
+    /// Acknowledgements that were not processed, because a later one of the same batch included them.
     acknowledgements_merged,
     /// Segments passed out; a super-segment counts once.
     segments_sent,
@@ -30,7 +30,7 @@ counters! {
     retransmitted_bytes,
     /// Payload bytes accepted from peers.
     payload_bytes_received,
-    /// Deadlines that came due, including those that had been put off meanwhile.
+    /// Deadlines that came due, including those that had been postponed meanwhile.
     alarms,
     /// Connections accepted.
     accepted,
@@ -88,7 +88,7 @@ counters! {
     challenges_sent,
     /// Challenge ACKs not sent because there were too many (RFC 5961 section 7).
     challenges_throttled,
-    /// SACK blocks that are empty, backwards, or name what was never sent.
+    /// SACK blocks that are empty, backwards, or name bytes that were never sent.
     sack_invalid,
     /// SACK blocks ignored: they contain no whole segment, or there are more segments in flight than can be remembered.
     sack_disregarded,
@@ -104,7 +104,7 @@ counters! {
     recoveries,
     /// Recoveries undone because nothing had been lost.
     recoveries_undone,
-    /// Retransmission time-outs.
+    /// Retransmission timeouts.
     timeouts,
     /// Tail loss probes sent (RFC 8985 section 7).
     tail_probes,

@@ -55,7 +55,7 @@ impl<T> Table<T> {
         entries.iter().filter_map(|entry| entry.value.as_ref())
     }
 
-    /// Memory of the table itself, without what its values hold elsewhere.
+    /// Memory of the table itself, without memory that its values hold elsewhere.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.len() * size_of::<Entry<T>>()
     }

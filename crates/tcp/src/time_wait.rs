@@ -10,7 +10,7 @@ use crate::segment::Transmit;
 use crate::seq::{Seq, timestamp_older};
 use crate::table::Table;
 
-/// What is remembered of a connection.
+/// The remembered state of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Remembrance {
     pub(crate) pair: Pair,
@@ -22,7 +22,7 @@ pub(crate) struct Remembrance {
     pub(crate) window: u16,
 }
 
-/// What a segment means for it.
+/// The decision about a segment for it.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// Ignore the segment.
@@ -52,8 +52,7 @@ impl TimeWait {
         TimeWait { entries: Table::new(most), queue: VecDeque::new(), lasts_us }
     }
 
-    /// Remembers a connection. Returns the entry that had to make room, and the new one; None for the latter if nothing
-    /// may be remembered.
+    /// Remembers a connection. Returns the entry that had to make room, and the new one; None for the latter if nothing may be remembered.
     pub(crate) fn insert(
         &mut self,
         now: Time,
@@ -103,7 +102,7 @@ impl TimeWait {
         self.entries.remove(id).map(|entry| entry.remembrance.pair)
     }
 
-    /// RFC 9293 section 3.10.7.4 for TIME-WAIT, with RFC 1337 (a RST ends nothing) and RFC 6191 (who may open again).
+    /// RFC 9293 section 3.10.7.4 for TIME-WAIT, with RFC 1337 (a RST ends nothing) and RFC 6191 (when a pair may be opened again).
     pub(crate) fn judge(&mut self, now: Time, id: Id, segment: &Incoming<'_>) -> Verdict {
         let lasts_us = self.lasts_us;
         let Some(entry) = self.entries.get_mut(id) else { return Verdict::Ignore };

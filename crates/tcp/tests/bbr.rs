@@ -1,5 +1,5 @@
-//! BBR on a path that is known, alone and beside others, in virtual time: several servers, one client that reads what
-//! comes, one bottleneck for all (`middlebox::Link`).
+//! BBR on a known path, alone and next to other flows, in virtual time: several servers, one client that reads everything, one bottleneck for all
+//! (`middlebox::Link`).
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -36,13 +36,13 @@ struct Flow {
     /// When the client connects.
     start: Instant,
     is_begun: bool,
-    /// What the server's application writes at once, and how often.
+    /// The bytes that the server's application writes at once, and how often.
     bytes: u64,
     every: Duration,
     write_at: Instant,
 }
 
-/// All of it.
+/// The whole simulation.
 struct Field {
     now: Instant,
     start: Instant,
@@ -99,7 +99,7 @@ impl Field {
         }
     }
 
-    /// Goes on until so many seconds after the start.
+    /// Runs until this many seconds after the start.
     fn run_until(&mut self, at: f64) {
         let end = self.start + seconds(at);
         loop {
@@ -118,7 +118,7 @@ impl Field {
         }
     }
 
-    /// Does what is due now.
+    /// Does the work that is due now.
     fn advance(&mut self) {
         let now = self.now;
         while let Some(delivered) = self.back.poll(now) {
@@ -143,7 +143,7 @@ impl Field {
         }
     }
 
-    /// Sends what may be sent, and reads what has come.
+    /// Sends what may be sent, and reads what has arrived.
     fn exchange(&mut self) {
         let now = self.now;
         for (index, flow) in self.flows.iter_mut().enumerate() {
@@ -173,7 +173,7 @@ impl Field {
         }
     }
 
-    /// Megabits per second that arrived of each flow between two times.
+    /// The rate of each flow between two times, in arrived megabits per second.
     fn rates(&mut self, from: f64, until: f64) -> Vec<f64> {
         self.run_until(from);
         let before: Vec<_> = self.flows.iter().map(|flow| flow.received).collect();
@@ -202,7 +202,7 @@ impl Field {
     }
 }
 
-/// Which flow has the server at this address.
+/// The flow of the server at this address.
 fn flow_of(server: SocketAddr) -> usize {
     match server {
         SocketAddr::V4(server) => usize::from(server.ip().octets()[3]) - 2,
@@ -275,8 +275,8 @@ fn jain(rates: &[f64]) -> f64 {
     sum * sum / (rates.len() as f64 * squares)
 }
 
-/// What a flow gets depends on when losses fall: three of them in one probe lower what BBR believes safe to have in
-/// flight. So one run says little, and the mean of several counts.
+/// A flow's rate depends on when losses fall: three of them in one probe lower what BBR believes safe to have in flight. So a single run means
+/// little, and the mean of several counts.
 #[test]
 fn one_per_cent_of_loss_costs_bbr_little_and_cubic_nearly_all() {
     let rate = |control, seed| {
@@ -307,7 +307,7 @@ fn a_clean_path_is_filled_soon() {
     }
 }
 
-/// A queue of two seconds: who waits for loss fills it.
+/// A queue of two seconds: a flow that waits for loss fills it.
 #[test]
 fn a_bloated_queue_stays_short() {
     let round_trip_ms = |control| {
@@ -358,9 +358,8 @@ fn each_version_of_bbr_shares_with_itself() {
     }
 }
 
-/// What version 3 gets beside version 1, which is Linux's, is the draft's doing: a probe that loses 2% bounds what is in
-/// flight, and in front of a queue that is too short for both, version 1 makes more loss than that. Where the queue holds
-/// what both have in flight, they share.
+/// The share that version 3 gets next to version 1, which is Linux's, follows from the draft: a probe that loses 2% bounds the bytes in flight, and
+/// in front of a queue that is too short for both, version 1 causes more loss than that. Where the queue holds what both have in flight, they share.
 #[test]
 fn version_3_yields_to_version_1_where_the_queue_is_short() {
     let (_, rates) = halves(1, [Bbr, Bbr1], 125_000);
@@ -385,7 +384,7 @@ fn neither_bbr_nor_cubic_starves_beside_the_other() {
     }
 }
 
-/// What a viewer does for half a minute after a film's beginning has filled a path of 20 Mbit/s.
+/// A viewer's behaviour for half a minute after a film's beginning has filled a path of 20 Mbit/s.
 struct Habit {
     what: &'static str,
     bytes: u64,
@@ -401,8 +400,8 @@ const HABITS: [Habit; 4] = [
     Habit { what: "held back by a rate", bytes: 2_000_000, every: 4.0, cap: Some(500_000) },
 ];
 
-/// Half a minute is long beside the two cycles of probing, at most six seconds, for which BBR remembers a rate. Within
-/// half a second of being asked for everything again, the path is full.
+/// Half a minute is long compared with the two cycles of probing, at most six seconds, for which BBR remembers a rate. Within half a second of a
+/// request for everything again, the path is full.
 #[test]
 fn a_slow_application_never_lowers_the_estimate() {
     for (control, Habit { what, bytes, every, cap }) in

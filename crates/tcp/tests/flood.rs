@@ -89,7 +89,7 @@ fn lies_in_sack_cost_neither_memory_nor_the_stream() {
     let before = held_bytes();
     let base = liar.acknowledged();
     for round in 0_u64..20_000 {
-        // Every other byte, everywhere, in and out of what was sent.
+        // Every other byte, everywhere, within the sent bytes and beyond them.
         let start = base + round * 7919 % 400_000;
         let blocks = [(start, start + 1), (start + 2, start + 3), (start + 1_000_000, start + 9)];
         liar.acknowledge_with_sack(&mut world, &blocks);
@@ -113,7 +113,7 @@ fn acknowledging_what_did_not_come_yet_opens_no_window_without_bound() {
     let mut eager = Peer::connect(&mut world, 1, 65_535).expect("let in");
     world.write(eager.port(), 1 << 40);
     for _ in 0..5_000 {
-        // First what was sent but cannot have arrived, then what was not even sent.
+        // First bytes that were sent but cannot have arrived, then bytes that were not even sent.
         eager.acknowledge_all(&mut world);
         eager.acknowledge_beyond(&mut world, 1_000_000);
         world.pass(Duration::from_micros(100));
@@ -216,8 +216,7 @@ fn a_silent_peer_is_let_go() {
     assert_eq!(world.endpoint.statistics().silent, 1);
 }
 
-/// Peers that have everything they asked for and never finish (FIN-WAIT-2), or do not even acknowledge our FIN
-/// (FIN-WAIT-1).
+/// Peers that have everything they requested and never finish (FIN-WAIT-2), or do not even acknowledge our FIN (FIN-WAIT-1).
 #[test]
 fn peers_that_never_finish_keep_nobody_out() {
     const PLACES: u16 = 8;

@@ -1,5 +1,5 @@
-//! What a thousand connections with full windows in flight really hold: resident memory, not the crate's own figures. A
-//! process of its own, because other tests in the process would be counted too.
+//! The real memory of a thousand connections with full windows in flight: resident memory, not the crate's own figures. A process of its own, because
+//! other tests in the process would be counted too.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ struct Host {
     now: Instant,
     /// Each connection with its peer's port and our initial sequence number.
     connections: Vec<(Id, u16, u32)>,
-    /// What was sent on the first of them, segment by segment: where each begins and ends.
+    /// The segments sent on the first connection: the start and end of each.
     segments: Vec<(u64, u64)>,
 }
 

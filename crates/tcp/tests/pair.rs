@@ -23,7 +23,7 @@ struct Packet {
     segment: Vec<u8>,
 }
 
-/// What randomly happens to packets.
+/// Random events on the link.
 #[derive(Clone, Copy, Default)]
 struct Weather {
     loss: f64,
@@ -47,10 +47,10 @@ struct Pair {
     random: fastrand::Rng,
     /// When the link to the client is free again, if it has a rate.
     busy_until: Instant,
-    /// What server (true) and client have asked for and not sent.
+    /// The ranges that server (true) and client have requested and not sent.
     hand: Vec<(bool, Id, Range<u64>)>,
     wanted_again: bool,
-    /// Whether the server cuts its super-segments into packets, as a device does.
+    /// Set if the server cuts its super-segments into packets, as a device does.
     cut: bool,
 }
 
@@ -117,7 +117,7 @@ impl Pair {
         }
     }
 
-    /// Brings what both want, sends what may be sent, and carries the other segments.
+    /// Supplies both sides, sends what may be sent, and carries the other segments.
     fn exchange(&mut self) {
         while let Some((id, want)) = self.server.poll_want(self.now) {
             self.wanted_again |= want.retransmission;
@@ -139,7 +139,7 @@ impl Pair {
         }
     }
 
-    /// Keeps it, joined with what it follows.
+    /// Keeps the range, joined with the one that it follows.
     fn bring(&mut self, at_server: bool, id: Id, range: Range<u64>) {
         let follows = |held: &&mut (bool, Id, Range<u64>)| {
             (held.0, held.1, held.2.end) == (at_server, id, range.start)
@@ -150,7 +150,7 @@ impl Pair {
         }
     }
 
-    /// Returns what is left of it to keep.
+    /// Returns the part of it that is left to keep.
     fn let_out(&mut self, at_server: bool, id: Id, held: Range<u64>) -> Option<Range<u64>> {
         loop {
             let endpoint = if at_server { &mut self.server } else { &mut self.client };

@@ -1,5 +1,5 @@
-//! How much more than expected arrives at once, because acknowledgements are held back and come together: that much
-//! more must be in flight to keep the path busy.
+//! How much more than expected arrives at once, because acknowledgements are held back and come together: that much more must be in flight to keep
+//! the path busy.
 
 use super::filters::Highest;
 use crate::clock::Time;
@@ -23,8 +23,7 @@ impl Aggregation {
         self.extra.value()
     }
 
-    /// BBRUpdateACKAggregation(): what arrived, beside `rate` in bytes per second. `is_over`: a period of round trips
-    /// has ended.
+    /// BBRUpdateACKAggregation(): compares what arrived with `rate` in bytes per second. `is_over`: a period of round trips has ended.
     pub(super) fn note(
         &mut self,
         now: Time,
@@ -48,7 +47,7 @@ impl Aggregation {
         extra.note(delivered.saturating_sub(expected(*since)).min(cwnd));
     }
 
-    /// After silence, what arrives first is nobody's debt.
+    /// Restarts the count: after silence, the first arrivals are not excess.
     pub(super) fn restart(&mut self, now: Time) {
         (self.since, self.delivered) = (now, 0);
     }
@@ -64,7 +63,7 @@ mod tests {
         let rate = 1_000_000;
         aggregation.note(Time(1000), 1000, rate, 50_000, false);
         aggregation.note(Time(2000), 6000, rate, 50_000, false);
-        // A millisecond accounts for the first thousand, and nothing for what comes then.
+        // A millisecond accounts for the first thousand, and nothing for the bytes that come then.
         assert_eq!(aggregation.extra_bytes(), 6000);
         for round in 1..=10 {
             assert_eq!(aggregation.extra_bytes(), 6000, "round {round}");

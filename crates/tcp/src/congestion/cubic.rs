@@ -21,7 +21,7 @@ pub(crate) struct Cubic {
     k_seconds: f64,
     /// t_epoch: when this stage of congestion avoidance began.
     epoch: Option<Time>,
-    /// W_est: what Reno would have.
+    /// W_est: the window that Reno would have.
     w_est: f64,
     /// cwnd_prior: the window that the last reduction started from.
     prior: f64,
@@ -38,8 +38,7 @@ impl Cubic {
         ((cwnd_bytes as f64 * BETA) as u64).max(2 * mss)
     }
 
-    /// After a time that was idle or limited by the application (RFC 9438 section 5.8): a new epoch begins with the
-    /// next acknowledgement.
+    /// Call it after a time that was idle or limited by the application (RFC 9438 section 5.8): a new epoch begins with the next acknowledgement.
     pub(crate) fn restart(&mut self) {
         self.epoch = None;
     }
@@ -96,7 +95,7 @@ impl Cubic {
     }
 }
 
-/// Newton's method with operations that give the same bits on every machine; a library's `cbrt` need not.
+/// Newton's method with operations that give the same bits on every machine, which a library's `cbrt` does not promise.
 fn cube_root(of: f64) -> f64 {
     if of <= 0.0 {
         return 0.0;

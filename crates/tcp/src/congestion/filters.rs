@@ -2,13 +2,13 @@
 
 use crate::clock::Time;
 
-/// MinRTTFilterLen: a shortest round trip counts for so long.
+/// MinRTTFilterLen: how long a shortest round trip counts.
 const LEAST_US_KEPT: u64 = 10_000_000;
 
-/// ProbeRTTInterval: without a shorter or equal one for so long, the flow makes itself small to measure it anew.
+/// ProbeRTTInterval: without a shorter or equal round trip for this long, the flow shrinks to measure it again.
 const PROBE_EVERY_US: u64 = 5_000_000;
 
-/// The highest value of this period and of the one before. The caller says when a period ends.
+/// The highest value of this period and of the one before. The caller ends the periods.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Highest {
     now: u64,
@@ -35,7 +35,7 @@ pub(super) struct LeastRtt {
     /// BBR.min_rtt.
     least_us: Option<u64>,
     least_at: Time,
-    /// BBR.probe_rtt_min_delay: the shortest since the last look.
+    /// BBR.probe_rtt_min_delay: the shortest since the last probe.
     recent_us: u64,
     recent_at: Time,
 }
@@ -65,7 +65,7 @@ impl LeastRtt {
         is_old
     }
 
-    /// It was looked for: the next time is an interval from now.
+    /// Restarts the interval after the flow has measured the shortest round trip.
     pub(super) fn looked(&mut self, now: Time) {
         self.recent_at = now;
     }

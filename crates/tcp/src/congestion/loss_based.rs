@@ -9,11 +9,11 @@ use super::usage::Usage;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// After an ECN mark: the window shrinks, but nothing is lost.
+    /// After an ECN mark: the window shrinks, although nothing is lost.
     Reducing,
     /// Fast recovery (RFC 6675, RFC 8985).
     Recovery,
-    /// After a retransmission time-out (RFC 5681 section 3.1).
+    /// After a retransmission timeout (RFC 5681 section 3.1).
     Loss,
 }
 
@@ -73,8 +73,8 @@ impl LossBased {
         self.cwnd < self.ssthresh
     }
 
-    /// How much should leave within a round trip. During recovery the window follows what is in flight, down to
-    /// nothing; the pace uses the window's target.
+    /// How many bytes should leave within a round trip. During recovery the window follows the bytes in flight, down to nothing; the pace uses the
+    /// window's target.
     pub(crate) fn pace_bytes(&self) -> u64 {
         match self.phase {
             Phase::Open | Phase::Loss => self.cwnd.max(self.mss),
@@ -82,12 +82,12 @@ impl LossBased {
         }
     }
 
-    /// In fast recovery or after a time-out.
+    /// In fast recovery or after a timeout.
     pub(crate) fn is_recovering(&self) -> bool {
         matches!(self.phase, Phase::Recovery | Phase::Loss)
     }
 
-    /// Where the current recovery began.
+    /// The recovery point: once this offset is acknowledged, the current recovery is over.
     pub(crate) fn point(&self) -> u64 {
         self.point
     }
@@ -97,7 +97,7 @@ impl LossBased {
         self.before.as_ref().map_or(0, |_| size_of::<Before>())
     }
 
-    /// Segments have become smaller. The window stays the same in bytes.
+    /// Sets a smaller segment size. The window stays the same in bytes.
     pub(crate) fn set_mss(&mut self, mss: u64) {
         self.mss = mss;
         self.cwnd = self.cwnd.max(mss);
@@ -142,7 +142,7 @@ impl LossBased {
             self.cwnd = self.ssthresh.max(self.mss);
         }
         self.phase = Phase::Open;
-        // What was in flight before says nothing about the use of the new window.
+        // The bytes in flight before show nothing about the use of the new window.
         self.usage = Usage::default();
     }
 
@@ -164,8 +164,7 @@ impl LossBased {
         self.point = acked.sent_below;
     }
 
-    /// A loss was detected by a timer and not by an acknowledgement, or a tail loss probe has shown one. True: that
-    /// began a fast recovery.
+    /// Handles a loss that a timer and not an acknowledgement detected, or a tail loss probe has shown. True: it began a fast recovery.
     pub(crate) fn lost(&mut self, in_flight_before: u64, in_flight: u64, sent_below: u64) -> bool {
         let enters = matches!(self.phase, Phase::Open | Phase::Reducing);
         if enters {
@@ -196,8 +195,7 @@ impl LossBased {
         true
     }
 
-    /// A retransmission time-out (RFC 5681 section 3.1): back to one segment. The threshold is reduced once per window
-    /// of data.
+    /// Handles a retransmission timeout (RFC 5681 section 3.1): back to one segment. The threshold is reduced once per window of data.
     pub(crate) fn timed_out(&mut self, acknowledged: u64, sent_below: u64) {
         if matches!(self.phase, Phase::Open | Phase::Reducing) || acknowledged >= self.point {
             self.reduce();
@@ -219,7 +217,7 @@ impl LossBased {
         true
     }
 
-    /// The loss was real: it will not be undone.
+    /// Records that the loss was real: it will not be undone.
     pub(crate) fn confirm(&mut self) {
         self.before = None;
     }
@@ -262,7 +260,7 @@ impl LossBased {
         }
     }
 
-    /// Nothing was in flight for `idle_us` (RFC 5681 section 4.1): the window halves for each retransmission time-out
+    /// Nothing was in flight for `idle_us` (RFC 5681 section 4.1): the window halves for each retransmission timeout
     /// that has passed, down to the initial window.
     pub(crate) fn idle(&mut self, idle_us: u64, rto_us: u64) {
         if self.phase != Phase::Open || idle_us < rto_us || self.cwnd <= self.initial {

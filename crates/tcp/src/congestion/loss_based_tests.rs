@@ -1,4 +1,4 @@
-//! The window from outside: what makes it grow, shrink and recover.
+//! The window from outside: its growth, reduction and recovery.
 
 use super::*;
 use crate::clock::Time;

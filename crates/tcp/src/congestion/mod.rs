@@ -1,7 +1,7 @@
 //! Congestion control: how much may be in flight, and how fast it leaves. CUBIC (`loss_based.rs`) or BBR (`bbr/`, version 1 in `bbr1/`), as
 //! [`Config::congestion_control`](crate::Config::congestion_control) says.
 //!
-//! Loss recovery decides what is lost; this module decides what that means for the window. Everything is in bytes.
+//! Loss recovery detects losses; this module decides their effect on the window. Everything is in bytes.
 
 mod aggregation;
 mod bbr;
@@ -30,22 +30,21 @@ pub(crate) struct Acked {
     /// SND.UNA and SND.NXT after it, as offsets.
     pub(crate) acknowledged: u64,
     pub(crate) sent_below: u64,
-    /// By how much SND.UNA advanced.
+    /// The bytes by which SND.UNA advanced.
     pub(crate) advanced_bytes: u64,
     /// Newly acknowledged or SACKed. Without SACKs a duplicate ACK counts as a segment.
     pub(crate) delivered_bytes: u64,
-    /// The same, each byte once.
+    /// The same, each byte counted once.
     pub(crate) arrived_bytes: u64,
-    /// When the latest of these was sent.
+    /// When the latest of these bytes was sent.
     pub(crate) newest_sent_at: Option<Time>,
-    /// Newly detected as lost.
+    /// Bytes newly detected as lost.
     pub(crate) lost_bytes: u64,
     pub(crate) in_flight_before: u64,
     pub(crate) in_flight: u64,
-    /// How much less than the window may be in flight while the window still counts as used: the size of one want, and
-    /// a segment that does not fit.
+    /// How much less than the window may be in flight while the window still counts as used: the size of one want, and a segment that does not fit.
     pub(crate) slack_bytes: u64,
-    /// More could have been sent for a while, but nothing was there to send.
+    /// The window allowed more for a while, but there was nothing to send.
     pub(crate) app_limited: bool,
     pub(crate) rtt_us: Option<u64>,
     /// How many acknowledgements this one stands for.
@@ -53,17 +52,17 @@ pub(crate) struct Acked {
     pub(crate) srtt_us: u64,
 }
 
-/// Bytes that leave, for the first time or again.
+/// Bytes sent, for the first time or again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
     pub(crate) now: Time,
     pub(crate) bytes: u64,
-    /// In flight with them.
+    /// Bytes in flight, including these.
     pub(crate) in_flight: u64,
     pub(crate) srtt_us: u64,
 }
 
-/// What a connection begins with.
+/// A connection's initial values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start {
     pub(crate) now: Time,
@@ -74,12 +73,12 @@ pub(crate) struct Start {
     pub(crate) seed: u64,
 }
 
-/// How fast what may be in flight leaves.
+/// The pace of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// So much in a round trip; in half of one in slow start.
+    /// This many bytes in a round trip; in half of one in slow start.
     Window { bytes: u64, slow_start: bool },
-    /// So many bytes per second.
+    /// This many bytes per second.
     Rate(u64),
 }
 
@@ -113,7 +112,7 @@ impl Congestion {
         }
     }
 
-    /// The slow-start threshold; with BBR the most that was found safe to have in flight.
+    /// The slow-start threshold; with BBR the most bytes in flight that were found safe.
     pub(crate) fn ssthresh(&self) -> u64 {
         match self {
             Self::LossBased(cubic) => cubic.ssthresh(),
@@ -132,12 +131,12 @@ impl Congestion {
         }
     }
 
-    /// Whether it asks for [`Acked::app_limited`].
+    /// Returns true if it needs [`Acked::app_limited`].
     pub(crate) fn measures_rate(&self) -> bool {
         matches!(self, Self::Bbr(_) | Self::Bbr1(_))
     }
 
-    /// In fast recovery or after a time-out.
+    /// In fast recovery or after a timeout.
     pub(crate) fn is_recovering(&self) -> bool {
         match self {
             Self::LossBased(cubic) => cubic.is_recovering(),
@@ -146,7 +145,7 @@ impl Congestion {
         }
     }
 
-    /// Where the current recovery began.
+    /// The recovery point: once this offset is acknowledged, the current recovery is over.
     pub(crate) fn point(&self) -> u64 {
         match self {
             Self::LossBased(cubic) => cubic.point(),
@@ -164,7 +163,7 @@ impl Congestion {
         }
     }
 
-    /// Segments have another size now. The window stays the same in bytes.
+    /// Sets another segment size. The window stays the same in bytes.
     pub(crate) fn set_mss(&mut self, mss: u64) {
         match self {
             Self::LossBased(cubic) => cubic.set_mss(mss),
@@ -190,8 +189,7 @@ impl Congestion {
         }
     }
 
-    /// A loss was detected by a timer and not by an acknowledgement, or a tail loss probe has shown one. True: that
-    /// began a fast recovery.
+    /// Handles a loss that a timer and not an acknowledgement detected, or a tail loss probe has shown. True: it began a fast recovery.
     pub(crate) fn lost(
         &mut self,
         lost_bytes: u64,
@@ -215,7 +213,7 @@ impl Congestion {
         }
     }
 
-    /// A retransmission time-out.
+    /// Handles a retransmission timeout.
     pub(crate) fn timed_out(&mut self, lost_bytes: u64, acknowledged: u64, sent_below: u64) {
         match self {
             Self::LossBased(cubic) => cubic.timed_out(acknowledged, sent_below),
@@ -233,7 +231,7 @@ impl Congestion {
         }
     }
 
-    /// The loss was real: it will not be undone.
+    /// Records that the loss was real: it will not be undone.
     pub(crate) fn confirm(&mut self) {
         match self {
             Self::LossBased(cubic) => cubic.confirm(),
@@ -242,7 +240,7 @@ impl Congestion {
         }
     }
 
-    /// Nothing was in flight for `idle_us`, and now something will be.
+    /// Called when nothing was in flight for `idle_us` and sending starts again.
     pub(crate) fn idle(&mut self, now: Time, idle_us: u64, rto_us: u64) {
         match self {
             Self::LossBased(cubic) => cubic.idle(idle_us, rto_us),
@@ -252,7 +250,7 @@ impl Congestion {
     }
 }
 
-/// So many percent of it.
+/// `percent` percent of `of`.
 fn part(of: u64, percent: u64) -> u64 {
     (u128::from(of) * u128::from(percent) / 100).min(u128::from(u64::MAX)) as u64
 }

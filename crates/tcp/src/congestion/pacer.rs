@@ -13,19 +13,18 @@ const CREDIT_US: u64 = 1_000;
 /// One send is a millisecond's worth: at a higher rate, fewer and larger super-segments.
 const QUANTUM_US: u64 = 1_000;
 
-/// A piece is at most this part of the window, whatever the caller prefers. Beside a flow that sends segment by
-/// segment, a flow with larger bursts finds the queue full more often. With an eighth, a single flow got 17 of 50
-/// Mbit/s beside Linux's CUBIC; with single segments it got 27 (docs/notes/bypass.md), but each of them costs a read
-/// and a send.
+/// A piece is at most this part of the window, whatever the caller prefers. Next to a flow that sends segment by segment, a flow with larger bursts
+/// finds the queue full more often. With an eighth, a single flow got 17 of 50 Mbit/s next to Linux's CUBIC; with single segments it got 27
+/// (docs/notes/bypass.md), but each of them costs a read and a send.
 const BURST_PART: u64 = 16;
 
 /// A piece is at least this many segments, however small the window: each piece costs a timer, a want and a frame. With two, an answer of 128 KiB
-/// over a link of 25 Mbit/s left in some forty pieces. Initial windows of ten may leave at once (RFC 6928 section 2), so four in a
-/// row surprise no queue. From 64 segments on, [`BURST_PART`] decides.
+/// over a link of 25 Mbit/s left in some forty pieces. Initial windows of ten may leave at once (RFC 6928 section 2), so queues cope with four in a
+/// row. From 64 segments on, [`BURST_PART`] decides.
 const PIECE_SEGMENTS_MIN: u64 = 4;
 
-/// At a rate that is known, which is BBR's way, a piece is a millisecond's worth and at least this, as in Linux. Flows of BBR keep a short queue
-/// full, and whoever comes with more at a time loses more of it: with four segments a flow got 17 to 20 of 50 Mbit/s beside one with two, in the
+/// At a known rate, as with BBR, a piece is a millisecond's worth and at least this many segments, as in Linux. Flows of BBR keep a short queue full,
+/// and a flow that sends larger pieces loses more of them: with four segments a flow got 17 to 20 of 50 Mbit/s next to one with two, in the
 /// simulation.
 const RATE_SEGMENTS_MIN: u64 = 2;
 
@@ -33,7 +32,7 @@ const RATE_SEGMENTS_MIN: u64 = 2;
 pub(crate) struct Pacer {
     enabled: bool,
     quantum_bytes_min: u64,
-    /// [`BURST_PART`] of the window, or nothing at a rate that is known.
+    /// [`BURST_PART`] of the window, or 0 at a known rate.
     burst_bytes_max: u64,
     piece_segments_min: u64,
     /// Bytes per second. None: not known yet, so nothing is held back.
@@ -81,7 +80,7 @@ impl Pacer {
         self.rate = Some(u64::try_from(rate).unwrap_or(u64::MAX).max(1));
     }
 
-    /// Like [`Pacer::update`], at a rate that is known.
+    /// Like [`Pacer::update`], at a known rate.
     pub(crate) fn follow(&mut self, bytes_per_second: u64, least_us: u64) {
         self.piece_segments_min = RATE_SEGMENTS_MIN;
         if !self.enabled || least_us < QUANTUM_US {
@@ -103,7 +102,7 @@ impl Pacer {
         }
     }
 
-    /// Whether the caller's limit is what holds sending back.
+    /// Returns true if the caller's limit is what holds sending back.
     pub(crate) fn is_capped(&self) -> bool {
         let Some(most) = self.rate_max.filter(|_| self.enabled) else { return false };
         self.rate.is_none_or(|rate| most < rate)
@@ -124,7 +123,7 @@ impl Pacer {
         self.free_at = self.free_at.max(now.before_us(CREDIT_US)).after_us(takes_us);
     }
 
-    /// Bytes that were counted as sent will not be sent.
+    /// Takes back bytes that were counted as sent and will not be sent.
     pub(crate) fn take_back(&mut self, bytes: u64) {
         let Some(rate) = self.rate() else { return };
         let takes_us = (bytes as u128 * 1_000_000 / rate as u128) as u64;

@@ -4,7 +4,7 @@
 /// The state of section 3 of RFC 6937, in bytes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Prr {
-    /// RecoverFS: what was in flight when recovery began.
+    /// RecoverFS: the bytes in flight when recovery began.
     in_flight_at_start: u64,
     delivered: u64,
     out: u64,
@@ -20,10 +20,8 @@ impl Prr {
     }
 
     /// How many bytes may be sent after an ACK that delivered `delivered`, while `pipe` are in flight.
-    ///
-    /// `progress` means that the ACK advances the left edge and detects no new loss. Only then the pipe is refilled as
-    /// in slow start (SSRB); otherwise as many bytes leave as were delivered (CRB). RFC 9937 has settled on this, after
-    /// Linux.
+    /// `progress` means that the ACK advances the left edge and detects no new loss. Only then is the pipe refilled as in slow start (SSRB);
+    /// otherwise as many bytes leave as were delivered (CRB). RFC 9937 has settled on this, after Linux.
     pub(crate) fn may_send(
         &mut self,
         delivered: u64,
@@ -33,7 +31,7 @@ impl Prr {
         progress: bool,
     ) -> u64 {
         self.delivered += delivered;
-        // Something is always sent at the beginning: the retransmission that recovery is for.
+        // At least one segment is sent at the beginning: the retransmission that started recovery.
         let least = if self.out == 0 { mss } else { 0 };
         if pipe > ssthresh {
             let share = (self.delivered as u128 * ssthresh as u128)

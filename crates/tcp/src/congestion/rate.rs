@@ -1,28 +1,27 @@
-//! Delivery rate samples: how fast the path has carried what an acknowledgement reports.
+//! Delivery rate samples: how fast the path carried the bytes that an acknowledgement reports.
 //!
-//! A sample reaches from a send to its acknowledgement: what was delivered meanwhile, by the longer of the times that
-//! sending and acknowledging took. The draft keeps a few numbers with each packet. Here they are kept for some
-//! [`DEPARTURES_PER_ROUND`] moments of a round trip, because ranges in flight have their times and nothing else
-//! (`scoreboard/`): a sample may begin so much earlier than its packet, which changes its length and not its rate.
-//! Moments before the newest one that was answered are forgotten: a packet that arrives so late gives no sample.
+//! A sample reaches from a send to its acknowledgement: the bytes delivered meanwhile, divided by the longer of the times that sending and
+//! acknowledging took. The draft keeps a few numbers with each packet. Here they are kept for some [`DEPARTURES_PER_ROUND`] moments of a round trip,
+//! because ranges in flight have their times and nothing else (`scoreboard/`). So a sample may begin that much earlier than its packet, which changes
+//! its length and not its rate. Moments before the newest one that was answered are forgotten: a packet that arrives so late gives no sample.
 
 use std::collections::VecDeque;
 
 use crate::clock::Time;
 use crate::congestion::{Acked, Sent};
 
-/// Moments that are remembered: 448 bytes, two round trips. If a round trip grows beyond that, they get further apart,
-/// because a flow whose packets give no samples would never learn that they take longer.
+/// Remembered moments: 448 bytes, two round trips. If a round trip grows beyond that, they get further apart, because a flow whose packets give no
+/// samples would never learn that they take longer.
 const DEPARTURES_MAX: usize = 16;
 
 const DEPARTURES_PER_ROUND: u64 = 8;
 
-/// The connection when something was sent. Times are in microseconds and wrap, sums of bytes wrap, too: only
-/// differences count, and a departure is forgotten long before they get too large.
+/// The connection's state at a send. Times are in microseconds and wrap, and so do sums of bytes: only differences count, and a departure is
+/// forgotten long before they get too large.
 #[derive(Debug, Clone, Copy)]
 struct Departure {
     at: u32,
-    /// P.first_send_time: when the flight began that was delivered last.
+    /// P.first_send_time: the start of the flight that was delivered last.
     first_sent_at: u32,
     delivered_at: u32,
     delivered: u32,
@@ -31,12 +30,12 @@ struct Departure {
     app_limited: bool,
 }
 
-/// What an acknowledgement says about the path: RS.
+/// An acknowledgement's report about the path: RS.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sample {
-    /// Bytes per second. Zero: this acknowledgement says nothing about it.
+    /// Bytes per second. Zero: this acknowledgement gives no rate.
     pub(super) rate: u64,
-    /// What had been delivered in all when the newest of this was sent. None: not known.
+    /// The bytes delivered in all when the newest of these bytes was sent. None: not known.
     pub(super) prior_delivered: Option<u64>,
     /// Delivered since.
     pub(super) delivered: u64,
@@ -49,7 +48,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// IsInflightTooHigh(): more was lost of a flight than a path that is not full loses.
+    /// IsInflightTooHigh(): the flight lost more than a path that is not full loses.
     pub(super) fn is_lossy(&self, percent_max: u64) -> bool {
         self.lost * 100 > self.sent_in_flight * percent_max
     }
@@ -65,12 +64,12 @@ pub(super) struct Sampler {
     /// C.app_limited: once more than this is delivered, no gap is left in the pipe. At first nothing else is known.
     app_limited_until: Option<u64>,
     departures: VecDeque<Departure>,
-    /// How far apart these are at least, if a part of a round trip was too near.
+    /// The least distance between them, if a part of a round trip was too short.
     apart_us: u64,
 }
 
 impl Departure {
-    /// This one is to stand for `later`, too.
+    /// Lets this departure stand for `later` too.
     fn join(&mut self, later: &Departure) {
         self.in_flight = self.in_flight.max(later.in_flight);
         self.app_limited |= later.app_limited;
@@ -102,7 +101,7 @@ impl Sampler {
         self.departures.capacity() * size_of::<Departure>()
     }
 
-    /// There is a gap behind what is in flight now.
+    /// Records a gap after the bytes now in flight.
     pub(super) fn mark_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = Some(self.delivered + in_flight);
     }
@@ -113,7 +112,7 @@ impl Sampler {
 
     pub(super) fn sent(&mut self, sent: &Sent) {
         if sent.in_flight <= sent.bytes {
-            // The pipe was empty: time without anything in flight is nobody's.
+            // The pipe was empty: time without anything in flight does not count.
             self.departures.clear();
             (self.first_sent_at, self.delivered_at) = (sent.now, sent.now);
         }
@@ -158,8 +157,8 @@ impl Sampler {
         }
     }
 
-    /// Counts what has arrived and what was lost. `least_us` is the shortest round trip: a sample that is shorter
-    /// belongs to bytes that were sent again although they had arrived.
+    /// Counts arrived and lost bytes. `least_us` is the shortest round trip: a shorter sample belongs to bytes that were sent again although they had
+    /// arrived.
     pub(super) fn acked(&mut self, acked: &Acked, least_us: Option<u64>) -> Sample {
         if acked.app_limited {
             self.mark_app_limited(acked.in_flight_before);
@@ -191,7 +190,7 @@ impl Sampler {
         }
     }
 
-    /// The latest departure that is not after `sent_at`. Those before it are forgotten.
+    /// The latest departure that is not after `sent_at`. Earlier ones are forgotten.
     fn departure_of(&mut self, sent_at: Time, now: Time) -> Option<Departure> {
         let age_us = now.since_us(sent_at);
         let is_before =
@@ -270,7 +269,7 @@ mod tests {
     fn acknowledgements_that_come_in_a_bunch_do_not_make_the_path_faster() {
         let mut sampler = Sampler::new(START);
         stream(&mut sampler);
-        // The next ten are held back, then come at once: what was sent within 10 ms took at least that long.
+        // The next ten are held back, then come at once: the bytes sent within 10 ms took at least that long.
         let last = (0..10).map(|at| acked(&mut sampler, 70_000, (40 + at) * 1000, 1000)).last();
         let rate = last.expect("ten").rate;
         assert!(rate <= 1_100_000, "{rate}");
@@ -302,8 +301,8 @@ mod tests {
         assert!(sample.is_lossy(2) && !sample.is_lossy(5), "700 of 21,000: {sample:?}");
     }
 
-    /// A queue has grown, and the average follows slowly: more is in flight than moments are remembered at first. Samples
-    /// reach into the first 200 ms, in which nothing arrived, until a moment after these is answered.
+    /// A queue has grown, and the average follows slowly: more is in flight than moments are remembered at first. Samples reach into the first 200
+    /// ms, in which nothing arrived, until a moment after these is answered.
     #[test]
     fn a_round_trip_that_has_become_ten_times_longer_still_gives_samples() {
         let mut sampler = Sampler::new(START);

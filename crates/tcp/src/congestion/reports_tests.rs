@@ -1,4 +1,4 @@
-//! What BBR, of either version, does with any report whatever.
+//! BBR, of either version, after arbitrary reports.
 
 use super::*;
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// A connection to which all of this happened. Checks what must hold after each call.
+/// A connection after all of these calls. Checks the invariants after each one.
 pub(super) fn after(
     control: CongestionControl,
     calls: Vec<(u64, Call)>,

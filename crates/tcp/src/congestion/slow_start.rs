@@ -5,7 +5,7 @@ const THRESHOLD_US_MIN: u64 = 4_000;
 const THRESHOLD_US_MAX: u64 = 16_000;
 const THRESHOLD_DIVISOR: u64 = 8;
 
-/// Samples in a round before its minimum means something.
+/// The samples that a round needs for its minimum to be meaningful.
 const SAMPLES_MIN: u32 = 8;
 
 /// Conservative slow start divides growth by this.
@@ -36,8 +36,8 @@ impl SlowStart {
         }
     }
 
-    /// How many bytes the window grows by for `acked_bytes`. None: slow start is over. `rtt` is a round trip in
-    /// microseconds, the shortest of so many.
+    /// How many bytes the window grows by for `acked_bytes`. None: slow start is over. `rtt` is the shortest round trip in microseconds, and the
+    /// number of samples.
     pub(crate) fn growth(
         &mut self,
         acknowledged: u64,
@@ -87,7 +87,7 @@ impl SlowStart {
                     self.conservative = Some((self.this_round_us, 0));
                 }
             }
-            // It was jitter: back to slow start.
+            // The rise was jitter: back to slow start.
             Some((baseline_us, _)) if self.this_round_us < baseline_us => self.conservative = None,
             _ => {}
         }

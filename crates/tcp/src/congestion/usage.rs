@@ -2,8 +2,7 @@
 
 use super::Acked;
 
-/// The most that was in flight within this round trip, or the last one. Bytes leave in large pieces, so less is in
-/// flight just before one leaves.
+/// The most bytes in flight within this round trip, or the last one. Bytes leave in large pieces, so fewer are in flight just before one leaves.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     /// The round trip ends when this offset is acknowledged.

@@ -1,4 +1,4 @@
-//! Processes an acknowledgement: what has arrived, how long it took, what is lost, and the new window.
+//! Processes an acknowledgement: which bytes arrived, how long they took, which are lost, and the new window.
 
 use super::reports::Delivered;
 use super::state::{FirstRetransmission, Probe, Waiting};
@@ -13,8 +13,7 @@ use crate::{Config, Statistics};
 /// use.
 const DELAYED_ACK_US_MAX: u64 = 200_000;
 
-/// A peer that never offers a larger window gets small pieces only at the pace of the persist timer: each may cost the
-/// caller a read from disk.
+/// A peer that never offers a larger window gets small pieces only at the pace of the persist timer: each may cost the caller a read from disk.
 const WORTH_BYTES_MIN: u64 = 536;
 
 impl Connection {
@@ -77,7 +76,7 @@ impl Connection {
             self.advance(ack, cx);
         }
         self.first_lost_may_have_changed();
-        // After lost bytes were declined once, no more is asked for than may be sent, until all are repaired.
+        // Once lost bytes were declined, only as much is requested as may be sent, until all are repaired.
         self.declined.again &= self.board.has_lost();
         if delivered.bytes > 0 && matches!(self.probe, Probe::Owed { .. }) {
             // The answer came before the probe was sent.
@@ -116,7 +115,7 @@ impl Connection {
         let probe_was_set = self.timers.probe.is_set();
         self.set_loss_timers(advanced > 0, cx);
         if advanced == 0 && !probe_was_set {
-            // RFC 8985 section 7.2: another probe needs progress, or the time-out would never come.
+            // RFC 8985 section 7.2: another probe needs progress, or the timeout would never come.
             self.timers.probe = Time::NEVER;
         }
     }
@@ -126,7 +125,7 @@ impl Connection {
         let bytes = ack - self.acknowledged;
         self.acknowledged = ack;
         self.asked_below = self.asked_below.max(ack.min(self.written));
-        // An ACK of our FIN alone is no news for the writer of the stream.
+        // An ACK of only our FIN is no news for the writer of the stream.
         self.news.acknowledged |= ack - bytes < self.written;
         self.progress_at = cx.now;
         self.timeouts = 0;
@@ -155,9 +154,8 @@ impl Connection {
         (self.delivery.since, self.delivery.bytes) = (now, 0);
     }
 
-    /// Measures the round-trip time: from bytes that were sent once (Karn, RFC 6298 section 3), else from the echoed
-    /// timestamp (RFC 7323 section 4.1) if it is that of the last send. If the echo is older, an ACK was lost, and this
-    /// one's delay says nothing.
+    /// Measures the round-trip time: from bytes that were sent once (Karn, RFC 6298 section 3), else from the echoed timestamp (RFC 7323 section 4.1)
+    /// if it is that of the last send. If the echo is older, an ACK was lost, and the delay of this one means nothing.
     fn measure(
         &mut self,
         advanced: u64,
@@ -178,7 +176,7 @@ impl Connection {
         Some(rtt_us)
     }
 
-    /// Whether the echoed timestamp is not older than what was sent at `sent_at`.
+    /// Returns true if the echoed timestamp is not older than the bytes sent at `sent_at`.
     fn answers(&self, segment: &Incoming<'_>, sent_at: Time) -> bool {
         let timestamps = segment.options.timestamps.filter(|_| self.agreed.timestamps);
         timestamps.is_some_and(|both| !timestamp_older(both.echo, self.stamps.at(sent_at)))
@@ -237,7 +235,7 @@ impl Connection {
         let FirstRetransmission::At { stamp: first, start } = self.first_retransmission else {
             return;
         };
-        // What was retransmitted before this recovery began may be acknowledged first.
+        // Bytes retransmitted before this recovery began may be acknowledged first.
         if advanced == 0 || self.acknowledged <= start || !self.congestion.is_recovering() {
             return;
         }
@@ -259,7 +257,7 @@ impl Connection {
         }
     }
 
-    /// Marks what is lost. Returns how many bytes.
+    /// Marks the lost bytes. Returns how many there are.
     pub(super) fn find_losses(&mut self, advanced: u64, cx: &mut Context<'_>) -> u64 {
         let lost = if self.agreed.sack {
             let recovering = self.congestion.is_recovering();
@@ -300,7 +298,7 @@ impl Connection {
         self.board.mark_range_lost(self.acknowledged..self.acknowledged + self.segment_bytes)
     }
 
-    /// RFC 8985 section 7.4: whether a tail loss probe has repaired a loss that nothing else detected.
+    /// RFC 8985 section 7.4: checks whether a tail loss probe has repaired a loss that nothing else detected.
     fn end_probe(
         &mut self,
         ack: u64,
@@ -352,7 +350,7 @@ impl Connection {
         }
     }
 
-    /// A recovery begins: retransmissions are counted from now on, to be able to see that they were all unnecessary.
+    /// Begins a recovery: retransmissions are counted from now on, to detect that they were all unnecessary.
     pub(super) fn begin_undo(&mut self) {
         self.undo_bytes = None;
         self.first_retransmission = FirstRetransmission::None;
@@ -406,7 +404,7 @@ impl Connection {
         self.timers.probe = probe.min(self.timers.retransmit);
     }
 
-    /// Whether only the peer's window keeps us from sending (RFC 9293 section 3.8.6.1).
+    /// Checks whether only the peer's window keeps us from sending (RFC 9293 section 3.8.6.1).
     pub(super) fn check_persist(&mut self, cx: &Context<'_>) {
         let shut = self.is_open()
             && self.board.ranges() == 0
@@ -421,9 +419,8 @@ impl Connection {
         }
     }
 
-    /// Whether the window leaves nothing, or so little that it is not worth sending (SWS, RFC 9293 section 3.8.6.2.1):
-    /// less than a segment, than what remains, and than half of the largest window. That half counts as at least
-    /// [`WORTH_BYTES_MIN`].
+    /// Returns true if the window leaves no bytes, or too few to be worth sending (SWS, RFC 9293 section 3.8.6.2.1): fewer than a segment, than what
+    /// remains, and than half of the largest window. That half counts as at least [`WORTH_BYTES_MIN`].
     pub(super) fn window_is_shut(&self) -> bool {
         let usable = self.window.right.saturating_sub(self.sent_below);
         let remaining = self.written.saturating_sub(self.sent_below);
@@ -432,8 +429,8 @@ impl Connection {
         usable < worth && !(self.crumbs_allowed && usable > 0)
     }
 
-    /// Tells a waiting caller when it is worth trying again. The conditions must be the same as in
-    /// [`Connection::transmit`]. Otherwise caller and connection would send each other in circles.
+    /// Notifies a waiting caller when another try is worth it. The conditions must be the same as in [`Connection::transmit`]. Otherwise caller and
+    /// connection would send each other in circles.
     pub(super) fn check_sendable(&mut self, cx: &Context<'_>) {
         let Waiting { again, new, few, .. } = self.waiting;
         let worth = again && self.may_send_again()

@@ -52,9 +52,8 @@ impl Connection {
             cx.statistics.ack_missing += 1;
             return;
         }
-        // Checked before anything of the segment is remembered. An attacker who guesses a sequence number in the
-        // window, but not an ACK, must not move TS.Recent, because PAWS would then refuse the peer itself. The guess
-        // must not count as a sign of life either (RFC 5961 section 5.2).
+        // Checked before anything of the segment is remembered. An attacker who guesses a sequence number in the window, but not an ACK, must not
+        // move TS.Recent, because PAWS would then refuse the peer itself. The guess must not count as a sign of life either (RFC 5961 section 5.2).
         if !self.take_acknowledgement(segment, cx) {
             return;
         }
@@ -62,7 +61,7 @@ impl Connection {
         self.silent_probes = 0;
         self.note_timestamp(at, segment, cx);
         if segment.flags.has(Flags::URG) {
-            // RFC 6093: nobody uses it; urgent bytes are ordinary bytes.
+            // RFC 6093: the urgent pointer is obsolete, so urgent bytes are treated as ordinary bytes.
             cx.statistics.urgent_ignored += 1;
         }
         self.note_mark(ecn, segment, cx);
@@ -109,7 +108,7 @@ impl Connection {
     fn take_reset(&mut self, at: i64, cx: &mut Context<'_>) {
         let expected = self.receive.next_with_fin() as i64;
         if self.is_closed() {
-            // TIME-WAIT except for what has not been read yet: a RST ends nothing (RFC 1337 section 3).
+            // TIME-WAIT except for unread bytes: a RST ends nothing (RFC 1337 section 3).
             cx.statistics.time_wait_hits += 1;
         } else if at == expected {
             cx.statistics.reset_received += 1;

@@ -10,7 +10,7 @@ use crate::seq::Seq;
 use crate::{Ecn, Reason};
 
 impl Connection {
-    /// Whether [`Connection::next_control`] has a segment.
+    /// Returns true if [`Connection::next_control`] has a segment.
     pub(crate) fn has_control(&self) -> bool {
         self.ended.is_none()
             && (self.due.syn
@@ -20,8 +20,7 @@ impl Connection {
                 || self.fin_is_due())
     }
 
-    /// All bytes were sent, and the FIN was not, or was lost. It needs no room in the congestion window, because it
-    /// ends the stream.
+    /// Returns true if all bytes were sent, and the FIN was not, or was lost. It needs no room in the congestion window, because it ends the stream.
     fn fin_is_due(&self) -> bool {
         if self.stage != Stage::Open || !self.finishing {
             return false;
@@ -29,7 +28,7 @@ impl Connection {
         self.sent_below == self.written || self.fin_sent() && self.fin_is_lost()
     }
 
-    /// The FIN was lost, and nothing before it was: lost bytes go first.
+    /// Returns true if the FIN was lost, and nothing before it was: lost bytes go first.
     fn fin_is_lost(&self) -> bool {
         self.board.first_lost() == Some(self.written)
     }

@@ -1,24 +1,23 @@
-//! What the caller has declined since it could last be sent.
+//! Ranges that the caller has declined since it could last be sent.
 
 use std::ops::Range;
 
-/// How many ranges are kept apart. Beyond that, the two closest are joined, and the bytes between them are asked for again.
+/// How many ranges are kept apart. Beyond that, the two closest are joined, and the bytes between them are requested again.
 const HOLES_MAX: usize = 8;
 
-/// What was declined.
+/// The declined ranges.
 #[derive(Debug, Default)]
 pub(super) struct Declined {
     /// Some of it was lost.
     pub(super) again: bool,
     /// Some of it was new.
     pub(super) new: bool,
-    /// New bytes that the caller declined while it still holds or brings later ones. In order, with something between
-    /// any two.
+    /// New bytes that the caller declined while it still holds or reads later ones. In order, with a gap between any two.
     holes: Vec<Range<u64>>,
 }
 
 impl Declined {
-    /// Notes new bytes that will not be brought, although later ones will.
+    /// Adds new bytes that the caller will not supply, although it will supply later ones.
     pub(super) fn add_hole(&mut self, hole: Range<u64>) {
         if self.holes.capacity() == 0 {
             self.holes.reserve_exact(HOLES_MAX + 1);
@@ -43,7 +42,7 @@ impl Declined {
         });
     }
 
-    /// The first bytes of `within` that are to be asked for again, at most `bytes_max`, if they begin below `below`.
+    /// The first bytes of `within` to request again, at most `bytes_max`, if they begin below `below`.
     pub(super) fn take_hole(
         &mut self,
         within: &Range<u64>,
@@ -58,7 +57,7 @@ impl Declined {
         Some(taken)
     }
 
-    /// Forgets what is not in `within`: it was sent, or will be asked for anyway.
+    /// Forgets ranges outside `within`: they were sent, or will be requested anyway.
     fn clip(&mut self, within: &Range<u64>) {
         for hole in &mut self.holes {
             *hole = hole.start.max(within.start)..hole.end.min(within.end);

@@ -1,4 +1,4 @@
-//! Timers: what to do when nothing has arrived.
+//! Timers: the work that is due when nothing has arrived.
 
 use super::state::{Probe, Stage};
 use super::{Connection, Context};
@@ -9,7 +9,7 @@ use crate::clock::Time;
 const SYN_TRIES_MAX: u8 = 5;
 
 impl Connection {
-    /// Does what is due.
+    /// Does the work that is due.
     pub(crate) fn expire(&mut self, cx: &mut Context<'_>) {
         if self.ended.is_some() || self.give_up(cx) {
             return;
@@ -31,7 +31,7 @@ impl Connection {
         }
         if due(&mut self.timers.probe) {
             self.probe_tail(cx);
-            // RFC 8985 section 7.3: the probe comes first, and the time-out gets its full time after it.
+            // RFC 8985 section 7.3: the probe comes first, and the timeout gets its full time after it.
             self.timers.retransmit = self.timers.retransmit.max(now.after_us(self.rtt.rto_us()));
         }
         if due(&mut self.timers.persist) {
@@ -88,7 +88,7 @@ impl Connection {
         if self.probe_with_new_data() {
             self.probe = Probe::Owed { again: None, asked: false };
         } else if let Some(mut tail) = self.board.tail(self.segment_bytes) {
-            // The caller cannot bring the FIN.
+            // The caller cannot supply the FIN.
             tail.end = tail.end.min(self.written);
             if tail.is_empty() {
                 cx.statistics.tail_probes += 1;
@@ -100,7 +100,7 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 section 3.8.6.1: asks for the present window, and lets a small window be used once.
+    /// RFC 9293 section 3.8.6.1: requests the present window, and lets a small window be used once.
     fn probe_window(&mut self, cx: &mut Context<'_>) {
         if self.window.right > self.sent_below {
             self.crumbs_allowed = true;
@@ -115,7 +115,7 @@ impl Connection {
         self.timers.persist = cx.now.after_us(wait_us);
     }
 
-    /// The retransmission time-out (RFC 6298 section 5.4 to 5.6).
+    /// The retransmission timeout (RFC 6298 section 5.4 to 5.6).
     fn time_out(&mut self, cx: &mut Context<'_>) {
         if let Stage::SynSent { tries } = self.stage {
             return self.time_out_opening(tries, cx);

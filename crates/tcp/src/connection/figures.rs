@@ -43,7 +43,7 @@ impl Connection {
         }
     }
 
-    /// What TIME-WAIT needs to know.
+    /// The state that TIME-WAIT needs.
     pub(crate) fn remembrance(&self, config: &Config) -> Remembrance {
         Remembrance {
             pair: self.pair,
@@ -76,7 +76,7 @@ impl Connection {
         .unwrap_or(Time::NEVER)
     }
 
-    /// When the peer has made us wait for too long.
+    /// The time at which the peer has made us wait for too long.
     pub(super) fn stall_at(&self, config: &Config) -> Time {
         let waits = self.stage == Stage::Open && (self.peer_owes() || self.timers.persist.is_set());
         if waits { self.progress_at.after_us(micros(config.stall)) } else { Time::NEVER }

@@ -1,10 +1,9 @@
 //! A connection after its handshake (and, for an active open, from its SYN on).
 //!
-//! `arrive.rs` checks a segment in the order of RFC 9293 section 3.10.7.4, `reports.rs` collects what an ACK and its
-//! SACK blocks report, `acknowledge.rs` draws the conclusions, `room.rs` decides what may be sent, `want.rs` what to
-//! bring, `supply.rs` cuts it to size, `control.rs` writes headers and segments without payload, `expire.rs` handles
-//! the timers, `path.rs` knows how large segments may be, `figures.rs` knows when the timers are due. `state.rs` has
-//! the parts.
+//! `arrive.rs` checks a segment in the order of RFC 9293 section 3.10.7.4, `reports.rs` collects what an ACK and its SACK blocks report,
+//! `acknowledge.rs` draws the conclusions, `room.rs` decides how much may be sent, `want.rs` which bytes to request, `supply.rs` cuts them to size,
+//! `control.rs` writes headers and segments without payload, `expire.rs` handles the timers, `path.rs` tracks the segment size, `figures.rs` computes
+//! when the timers are due. `state.rs` has the parts.
 //!
 //! Positions are offsets in the two streams. On the send side the FIN counts as one byte after the last: `sent_below`
 //! and `acknowledged` may be `written + 1`.
@@ -44,7 +43,7 @@ use crate::scoreboard::Scoreboard;
 use crate::seq::Seq;
 use crate::{Config, Event, Reason, Statistics};
 
-/// What a connection needs from its endpoint while it works.
+/// The parts of its endpoint that a connection needs while it works.
 pub(crate) struct Context<'a> {
     pub(crate) now: Time,
     pub(crate) config: &'a Config,
@@ -52,7 +51,7 @@ pub(crate) struct Context<'a> {
     pub(crate) buffers: &'a mut Buffers,
 }
 
-/// How a connection begins.
+/// A connection's initial values.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     pub(crate) pair: Pair,
@@ -94,9 +93,9 @@ pub(crate) struct Connection {
     /// Duplicate ACKs, where there are no SACKs (RFC 5681 section 3.2).
     duplicate_acks: u64,
     first_retransmission: FirstRetransmission,
-    /// Retransmitted in this recovery and not reported as duplicate. At zero, there was no loss.
+    /// Bytes retransmitted in this recovery and not reported as duplicate. At zero, there was no loss.
     undo_bytes: Option<u64>,
-    /// Time-outs in a row without progress.
+    /// Timeouts in a row without progress.
     timeouts: u32,
     cwr_owed: bool,
     waiting: Waiting,
@@ -108,7 +107,7 @@ pub(crate) struct Connection {
     delivery: DeliveryRate,
     /// The time since which nothing has been in flight.
     idle_since: Time,
-    /// The time since which the windows would let more leave than there is, if the rate is measured.
+    /// The time since which the windows have allowed more than there is to send, if the rate is measured.
     spare_since: Time,
 
     receive: Receive,
@@ -116,7 +115,7 @@ pub(crate) struct Connection {
     finished_told: bool,
     /// The caller has released it.
     is_let_go: bool,
-    /// Our FIN was sent before the peer's arrived: TIME-WAIT is ours.
+    /// Our FIN was sent before the peer's arrived: this side enters TIME-WAIT.
     closed_first: bool,
 
     heard_at: Time,
@@ -129,13 +128,12 @@ pub(crate) struct Connection {
     news: News,
     ended: Option<Reason>,
     pub(crate) queued: Queued,
-    /// Its deadlines among the endpoint's.
+    /// This connection's deadlines among the endpoint's.
     pub(crate) armed: Armed,
 }
 
 impl Connection {
-    /// A connection that a peer has opened. Its handshake lacks only the segment that completes it; pass that to
-    /// [`Connection::arrive`] next.
+    /// A connection that a peer has opened. Only the segment that completes its handshake is missing; pass that to [`Connection::arrive`] next.
     pub(crate) fn accepted(beginning: Beginning, cx: &mut Context<'_>) -> Self {
         cx.statistics.accepted += 1;
         let mut connection = Connection::new(beginning, cx);
@@ -247,7 +245,7 @@ impl Connection {
         self.peer_isn.plus(1).plus(offset)
     }
 
-    /// Whether our FIN was sent at least once.
+    /// Returns true if our FIN was sent at least once.
     fn fin_sent(&self) -> bool {
         self.sent_below > self.written
     }
@@ -278,7 +276,7 @@ impl Connection {
         self.receive.release(cx.buffers);
     }
 
-    /// Whether both directions are finished and everything is acknowledged.
+    /// Returns true if both directions are finished and everything is acknowledged.
     fn is_closed(&self) -> bool {
         self.fin_acknowledged() && self.receive.is_finished()
     }
@@ -295,7 +293,7 @@ impl Connection {
         }
     }
 
-    /// Whether the endpoint has to remember this connection in TIME-WAIT (RFC 9293 section 3.6.1).
+    /// Returns true if the endpoint has to remember this connection in TIME-WAIT (RFC 9293 section 3.6.1).
     pub(crate) fn leaves_time_wait(&self) -> bool {
         self.ended == Some(Reason::Closed) && self.closed_first
     }
@@ -344,7 +342,7 @@ impl Connection {
         self.finishing = true;
     }
 
-    /// Nobody reads or writes any more. False: it has ended, or was released before.
+    /// Releases the connection: its caller reads and writes no more. False: it has ended, or was released before.
     pub(crate) fn let_go(&mut self, cx: &mut Context<'_>) -> bool {
         if self.ended.is_some() || std::mem::replace(&mut self.is_let_go, true) {
             return false;
@@ -373,8 +371,8 @@ impl Connection {
         count
     }
 
-    /// Whether the peer should be heard from: about what is in flight, or about what it has reported by SACK and never
-    /// acknowledged. If everything else is lost, the caller is the one to act.
+    /// Returns true if the peer should answer: it owes an acknowledgement for bytes in flight, or for bytes that it has reported by SACK and never
+    /// acknowledged. If everything else is lost, it is up to the caller to act.
     fn peer_owes(&self) -> bool {
         self.board.outstanding_bytes() > 0 || self.board.ranges() > 0 && !self.board.has_lost()
     }
@@ -388,13 +386,12 @@ impl Connection {
             .saturating_sub(self.duplicate_acks * self.segment_bytes + fin)
     }
 
-    /// Takes a measurement in place of those of `acks` acknowledgements.
+    /// Takes one measurement that stands for those of `acks` acknowledgements.
     fn take_rtt(&mut self, now: Time, rtt_us: u64, acks: u32) {
         let samples = self.board.outstanding_bytes().div_ceil(2 * self.segment_bytes);
         let samples = samples.div_ceil(acks.into());
         self.rtt.sample(now, rtt_us, samples);
-        // Sends within a 16th of a round trip are remembered as one, so that a full window is few ranges. That is a
-        // quarter of RACK's waiting time.
+        // Sends within a 16th of a round trip are remembered as one, so that a full window is few ranges. That is a quarter of RACK's waiting time.
         self.board.set_spread_us_max(self.rtt.srtt_us() / 16);
     }
 
@@ -415,7 +412,7 @@ fn new_congestion(isn: Seq, segment_bytes: u64, cx: &Context<'_>) -> Congestion 
         mss: segment_bytes,
         initial_segments: u64::from(cx.config.initial_window_segments.max(1)),
         cwnd_max: u64::from(cx.config.window_bytes_max),
-        // Another one for each connection, and the same for the same secret.
+        // Differs between connections, and is the same for the same secret.
         seed: u64::from(isn.0),
     };
     Congestion::new(cx.config.congestion_control, &start)

@@ -1,5 +1,4 @@
-//! The segment size that the path carries: smaller if a router says so or nothing large gets through, larger again
-//! after a while.
+//! The segment size that the path carries: smaller if a router reports it or nothing large gets through, larger again after a while.
 
 use std::ops::Range;
 
@@ -7,7 +6,7 @@ use super::{Connection, Context};
 use crate::clock::{Time, micros};
 use crate::seq::Seq;
 
-/// RFC 4821 section 7.7: this many time-outs in a row look like a black hole for large segments.
+/// RFC 4821 section 7.7: this many timeouts in a row look like a black hole for large segments.
 const BLACK_HOLE_TIMEOUTS: u32 = 3;
 
 /// So does a segment that was sent again this often, however its loss was detected.
@@ -33,7 +32,7 @@ const PLATEAUS: [u16; 18] = [
 /// RFC 4821 section 7.4: this many segments follow a larger one at once, so that their ACKs show its loss.
 const FOLLOWERS: u64 = 3;
 
-/// What is known about the path in addition to the segment size.
+/// Knowledge of the path beyond the segment size.
 #[derive(Debug)]
 pub(super) struct Path {
     /// The largest segment that both ends and the interface allow.
@@ -55,8 +54,8 @@ impl Path {
 }
 
 impl Connection {
-    /// The first bytes were lost again. Time-outs are one sign of a black hole. Another is that these bytes are sent
-    /// again and again while others, which may be smaller, arrive.
+    /// Handles another loss of the first bytes. Timeouts are one sign of a black hole. Another is that these bytes are sent again and again while
+    /// others, which may be smaller, arrive.
     pub(super) fn leave_black_hole(&mut self, cx: &mut Context<'_>) {
         let largest = self.segment_bytes.min(self.board.first_bytes());
         if self.timeouts < BLACK_HOLE_TIMEOUTS && self.path.resends < BLACK_HOLE_RESENDS {
@@ -68,12 +67,12 @@ impl Connection {
         }
     }
 
-    /// The bytes that the peer waits for were sent once more, or have arrived.
+    /// Records that the bytes that the peer waits for were sent once more, or have arrived.
     pub(super) fn note_first(&mut self, has_come: bool) {
         self.path.resends = if has_come { 0 } else { self.path.resends + 1 };
     }
 
-    /// A router says that packets larger than `mtu_bytes` do not get through.
+    /// Handles a router's report that packets larger than `mtu_bytes` do not get through.
     pub(crate) fn packet_too_big(&mut self, sequence: Seq, mtu_bytes: u16, cx: &mut Context<'_>) {
         let bytes = u64::from(self.agreed.segment_bytes(&self.pair, plateau(mtu_bytes)));
         let is_possible = mtu_bytes >= self.mtu_bytes_min() && bytes < self.segment_bytes;
@@ -92,7 +91,7 @@ impl Connection {
         self.set_loss_timers(true, cx);
     }
 
-    /// Whether the bytes at this number were sent, and the peer has not reported them (RFC 5927 section 7.2).
+    /// Returns true if the bytes at this number were sent, and the peer has not reported them (RFC 5927 section 7.2).
     fn is_on_its_way(&self, sequence: Seq) -> bool {
         let at = sequence.offset_near(self.acknowledged, self.seq_of(self.acknowledged));
         let Ok(at) = u64::try_from(at) else { return false };
@@ -103,8 +102,8 @@ impl Connection {
         if self.pair.remote.is_ipv6() { MTU_MIN_V6 } else { MTU_MIN_V4 }
     }
 
-    /// Whether the last reduction is less than a round trip ago. The router may then mean packets sent before it, which
-    /// were all given up. What really does not get through is lost once more, and the router will report that again.
+    /// Returns true if the last reduction is less than a round trip ago. The router may then mean packets sent before it, which were all given up.
+    /// Packets that are still too large will be lost once more, and the router will report that again.
     fn was_lowered_of_late(&self, now: Time) -> bool {
         let round_us = match self.rtt.srtt_us() {
             0 => self.rtt.rto_base_us(),
@@ -126,8 +125,8 @@ impl Connection {
         self.congestion.set_mss(bytes);
     }
 
-    /// Returns one larger segment of `in_hand`, which begins with new bytes, if it is time to try one (RFC 4821 section
-    /// 7). Without SACKs its loss could not be distinguished from others.
+    /// Returns one larger segment of `in_hand`, which begins with new bytes, if it is time to try one (RFC 4821 section 7). Without SACKs its loss
+    /// could not be distinguished from others.
     pub(super) fn larger_segment(
         &self,
         in_hand: &Range<u64>,
@@ -147,14 +146,14 @@ impl Connection {
         fits.then(|| in_hand.start..in_hand.start + bytes)
     }
 
-    /// Notes that a larger segment was sent.
+    /// Records that a larger segment was sent.
     pub(super) fn note_larger(&mut self, segment: Range<u64>, cx: &mut Context<'_>) {
         cx.statistics.larger_segments_tried += 1;
         self.path.larger = Some(segment);
     }
 
-    /// Checks what became of a larger segment. Returns how many of the `lost_bytes` mean congestion: the larger segment
-    /// does not, if the path cannot carry it (RFC 4821 section 7.4).
+    /// Checks the result of a larger segment. Returns how many of the `lost_bytes` mean congestion: the larger segment does not, if the path cannot
+    /// carry it (RFC 4821 section 7.4).
     pub(super) fn judge_larger(&mut self, lost_bytes: u64, cx: &mut Context<'_>) -> u64 {
         let Some(larger) = self.path.larger.clone() else { return lost_bytes };
         let bytes = larger.end - larger.start;

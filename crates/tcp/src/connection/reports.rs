@@ -1,4 +1,4 @@
-//! What an acknowledgement and its SACK blocks report as arrived.
+//! Collects the bytes that an acknowledgement and its SACK blocks report as arrived.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::header::{Incoming, SACK_BLOCKS_MAX};
 use crate::scoreboard::Piece;
 use crate::seq::{Seq, timestamp_older};
 
-/// What one acknowledgement has delivered.
+/// The bytes that one acknowledgement has delivered.
 #[derive(Debug, Default)]
 pub(super) struct Delivered {
     pub(super) bytes: u64,
@@ -17,9 +17,9 @@ pub(super) struct Delivered {
     pub(super) sent_at: Option<Time>,
     /// When the latest of the bytes that were sent more than once was sent.
     pub(super) resent_at: Option<Time>,
-    /// Some of it had been given up and not sent again: an ACK was late or lost.
+    /// Some of these bytes had been given up and not sent again: an ACK was late or lost.
     pub(super) given_up: bool,
-    /// What the peer reports as received twice (RFC 2883).
+    /// The range that the peer reports as received twice (RFC 2883).
     pub(super) duplicate: Option<Range<u64>>,
 }
 
@@ -36,8 +36,7 @@ impl Delivered {
 #[derive(Debug, Default)]
 struct Reports {
     duplicate: Option<Range<u64>>,
-    /// In stream order, in whatever order they came: hearing of a higher one first is not reordering. Empty ones mean
-    /// nothing.
+    /// In stream order, whatever the order of arrival: a report of a higher range before a lower one is not reordering. Empty ranges mean nothing.
     ranges: [Range<u64>; SACK_BLOCKS_MAX],
 }
 

@@ -5,17 +5,16 @@ use super::{Connection, Context};
 use crate::Config;
 use crate::clock::Time;
 
-/// What is not sent although it could be for this long, at least, is not there. Timers are served about every
-/// millisecond.
+/// Bytes that could have been sent for this long, but were not, are bytes that the caller does not have. Timers are served about every millisecond.
 const LATE_US: u64 = 2_000;
 
 impl Connection {
-    /// What the congestion window leaves.
+    /// The room in the congestion window.
     pub(super) fn room(&self) -> u64 {
         self.congestion.cwnd().saturating_sub(self.in_flight())
     }
 
-    /// What the peer's window leaves.
+    /// The room in the peer's window.
     pub(super) fn usable_window(&self) -> u64 {
         self.window.right.saturating_sub(self.sent_below)
     }
@@ -27,8 +26,8 @@ impl Connection {
         self.pacer.quantum_bytes(self.segment_bytes, whole.max(self.segment_bytes))
     }
 
-    /// The size that is worth sending at once: as much as a device takes, but not more than an eighth of the window, so
-    /// that ACKs come often enough. In recovery every segment counts.
+    /// The size that is worth sending at once: as much as a device takes, but not more than an eighth of the window, so that ACKs come often enough.
+    /// In recovery every segment counts.
     pub(super) fn goal_bytes(&self, config: &Config) -> u64 {
         if self.congestion.is_recovering() || self.board.has_lost() {
             return self.segment_bytes;
@@ -37,7 +36,7 @@ impl Connection {
         self.transmit_bytes_max(config).min(eighth).max(self.segment_bytes)
     }
 
-    /// Less is not asked for while something is in flight: each want may cost the caller a read from disk.
+    /// The smallest request while something is in flight: each want may cost the caller a read from disk.
     pub(super) fn want_bytes_min(&self, config: &Config) -> u64 {
         let least = u64::from(config.want_bytes_min)
             .min(self.congestion.cwnd() / 8)
@@ -47,7 +46,7 @@ impl Connection {
         (least / self.segment_bytes).max(1) * self.segment_bytes
     }
 
-    /// Whether more may leave than there is: the caller has no more to send, or is still bringing it.
+    /// Records whether more may leave than there is: the caller has no more to send, or is still reading it.
     pub(super) fn note_spare(&mut self, cx: &Context<'_>) {
         if !self.congestion.measures_rate() {
             return;
@@ -62,8 +61,8 @@ impl Connection {
         }
     }
 
-    /// Whether there was such room and nothing to fill it with, or for longer than timers are late nothing was brought
-    /// although pacing allowed it. A rate that the caller has set is the caller's limit, too, and not the path's.
+    /// Returns true if there was such room without data to fill it, or if the caller supplied nothing, although pacing allowed it, for longer than
+    /// timers are late. A rate that the caller has set is the caller's limit too, and not the path's.
     pub(super) fn is_app_limited(&self, now: Time) -> bool {
         if !self.spare_since.is_set() || !self.has_unsent() {
             return self.spare_since.is_set();
@@ -83,19 +82,19 @@ impl Connection {
         if empty { self.room().max(self.segment_bytes) } else { self.room() }
     }
 
-    /// Counts new bytes below `below`, which are sent or asked for now.
+    /// Counts new bytes below `below`, which are sent or requested now.
     pub(super) fn pace_new(&mut self, below: u64, cx: &Context<'_>) {
         let bytes = below.saturating_sub(self.paced_below.max(self.sent_below));
         self.pacer.sent(cx.now, bytes);
         self.paced_below = self.paced_below.max(below);
     }
 
-    /// How far new bytes up to `end` may be sent, as far as pacing allows.
+    /// The end of the new bytes, up to `end`, that pacing allows.
     pub(super) fn paced_end(&self, end: u64, cx: &Context<'_>) -> u64 {
         if self.is_paced(cx) { end.min(self.paced_below.max(self.sent_below)) } else { end }
     }
 
-    /// Whether pacing has not yet counted a segment before `end`. What was asked for is counted.
+    /// Returns true if pacing has not yet counted a segment before `end`. Requested bytes are counted.
     pub(super) fn pace_withholds(&self, end: u64, cx: &Context<'_>) -> bool {
         let bytes = end.saturating_sub(self.sent_below);
         self.is_paced(cx)
@@ -104,15 +103,14 @@ impl Connection {
             && end < self.written
     }
 
-    /// Whether the congestion window has no room that is worth a send.
+    /// Returns true if the congestion window has no room that is worth a send.
     pub(super) fn congestion_withholds(&self, bytes: u64, config: &Config) -> bool {
         let empty = self.board.outstanding_bytes() == 0;
         let worth = if empty { self.segment_bytes } else { self.goal_bytes(config) };
         self.room() < worth.min(bytes)
     }
 
-    /// Whether the peer's window has no such room. While something is in flight, only whole segments are sent into the
-    /// rest of it.
+    /// Returns true if the peer's window has no such room. While something is in flight, only whole segments are sent into the rest of it.
     pub(super) fn window_withholds(&self, bytes: u64) -> bool {
         let usable = self.usable_window();
         let crumb = usable < self.segment_bytes.min(bytes);
@@ -126,7 +124,7 @@ impl Connection {
         !self.pacer.is_free(cx.now)
     }
 
-    /// Whether a caller with lost bytes in hand could send some of them, or would be told that they are not needed.
+    /// Returns true if a caller with lost bytes in hand could send some of them, or would learn that they are not needed.
     pub(super) fn may_send_again(&self) -> bool {
         !self.board.has_lost() || self.room_again() >= self.segment_bytes
     }
@@ -144,7 +142,7 @@ impl Connection {
             && !self.window_withholds(bytes)
     }
 
-    /// Whether new bytes wait to be brought or sent.
+    /// Returns true if new bytes wait to be supplied or sent.
     pub(super) fn probe_with_new_data(&self) -> bool {
         self.has_unsent() && self.usable_window() > 0
     }

@@ -9,7 +9,7 @@ use crate::seq::Seq;
 pub(super) enum Stage {
     /// Our SYN was sent.
     SynSent { tries: u8 },
-    /// ESTABLISHED and all later states; the ends of the streams tell them apart.
+    /// ESTABLISHED and all later states; the ends of the streams distinguish them.
     Open,
 }
 
@@ -87,7 +87,7 @@ impl Timers {
 pub(super) struct Due {
     pub(super) syn: bool,
     pub(super) ack: bool,
-    /// An ACK that asks for one, with a number below the window (RFC 9293 section 3.8.4).
+    /// An ACK that requests one, with a number below the window (RFC 9293 section 3.8.4).
     pub(super) probe: bool,
     pub(super) fin_again: bool,
 }
@@ -104,7 +104,7 @@ pub(super) struct News {
     pub(super) ended: bool,
 }
 
-/// Which of the endpoint's queues a connection is in.
+/// The endpoint's queues that a connection is in.
 #[derive(Debug, Default)]
 pub(crate) struct Queued {
     pub(crate) event: bool,
@@ -132,7 +132,7 @@ pub(super) struct Acking {
     pub(super) segment_bytes: u64,
     /// The first few segments are acknowledged at once, so that the peer's slow start gets going.
     pub(super) quick: u8,
-    /// RFC 3168 section 6.1.3: a mark has arrived and the peer has not yet said CWR.
+    /// RFC 3168 section 6.1.3: a mark has arrived and the peer has not yet sent CWR.
     pub(super) echo_mark: bool,
 }
 
@@ -149,7 +149,7 @@ pub(super) enum FirstRetransmission {
     Answered,
 }
 
-/// What the caller holds and was not allowed to send.
+/// The bytes that the caller holds and was not allowed to send.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// Lost bytes.

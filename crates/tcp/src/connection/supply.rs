@@ -1,4 +1,4 @@
-//! Sends what the caller has brought.
+//! Sends the bytes that the caller supplies.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ impl Connection {
         }
     }
 
-    /// The caller has `in_hand` of the stream: returns what of it is sent now.
+    /// The caller holds `in_hand` of the stream. Returns the part that is sent now.
     pub(crate) fn transmit(
         &mut self,
         in_hand: Range<u64>,
@@ -178,7 +178,7 @@ impl Connection {
         self.note_resent(range.clone(), cx);
         if range.start == self.acknowledged {
             self.note_first(false);
-            // In the spirit of RFC 6298 section 5.5: the first segment's timer starts anew.
+            // In the spirit of RFC 6298 section 5.5: the first segment's timer restarts.
             self.timers.retransmit = cx.now.after_us(self.rtt.rto_us());
         }
         self.note_sent(bytes, cx);

@@ -1,4 +1,4 @@
-//! What to ask the caller to bring.
+//! Chooses the bytes to request from the caller.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::scoreboard::Bounds;
 use crate::{Config, Want};
 
 impl Connection {
-    /// Whether asking for bytes makes sense.
+    /// Returns true if requesting bytes makes sense.
     pub(crate) fn may_want(&self) -> bool {
         self.is_open()
             && (self.board.lost_bytes() > 0
@@ -17,7 +17,7 @@ impl Connection {
                 || matches!(self.probe, Probe::Owed { asked: false, .. }))
     }
 
-    /// The next range to bring: for a probe, then lost bytes, then new ones.
+    /// The next range to request: for a probe, then lost bytes, then new ones.
     pub(crate) fn want(&mut self, cx: &mut Context<'_>) -> Option<Want> {
         if !self.is_open() {
             return None;
@@ -52,7 +52,7 @@ impl Connection {
             return Some(Want { range: range.clone(), retransmission: true });
         }
         if self.asked_below > self.sent_below {
-            // The caller has it, or is bringing it.
+            // The caller has it, or is reading it.
             return None;
         }
         let end = (self.asked_below + self.segment_bytes).min(self.written);
@@ -60,20 +60,20 @@ impl Connection {
         (!range.is_empty()).then_some(Want { range, retransmission: false })
     }
 
-    /// RFC 6675 section 5 (C) and NextSeg(): lost bytes go first. A little more is asked for than may be sent now,
-    /// because reading a few bytes costs as much as reading many.
+    /// RFC 6675 section 5 (C) and NextSeg(): lost bytes go first. Requests a little more than may be sent now, because reading a few bytes costs as
+    /// much as reading many.
     fn want_again(&mut self, cx: &mut Context<'_>) -> Option<Want> {
         let config = cx.config;
         let first = self.board.first_lost_is_unasked();
         let (ahead, reserve) = match self.declined.again {
             false => (u64::from(config.want_bytes_min), 0),
-            // The caller does not hold what must wait: ask only for what may be sent now, and reserve a segment for the first.
+            // The caller does not hold bytes that must wait: request only what may be sent now, and reserve a segment for the first.
             true => (0, if first { 0 } else { self.segment_bytes }),
         };
         let held = self.board.asked_bytes() + reserve;
         let budget =
             (self.room_again() + ahead).saturating_sub(held).min(self.want_bytes_max(config));
-        // The very first bytes are asked for regardless of other requests, because everything waits for them.
+        // The very first bytes are requested regardless of other requests, because everything waits for them.
         if budget < self.segment_bytes && held > 0 && !first {
             return None;
         }
@@ -89,7 +89,7 @@ impl Connection {
         Some(Want { range, retransmission: true })
     }
 
-    /// What was declined although later bytes were not: asked for when it may be sent, and not before.
+    /// A range that was declined although later bytes were not: requested when it may be sent, and not before.
     fn want_hole(&mut self, config: &Config) -> Option<Want> {
         let within = self.sent_below..self.asked_below;
         let may_leave = self.room().min(self.usable_window()).max(1);
@@ -131,7 +131,7 @@ impl Connection {
         Some(Want { range: from..end, retransmission: false })
     }
 
-    /// How far the stream may be asked for: what may be sent now, in a few sends.
+    /// The end of the bytes to request: those that may be sent now, in a few sends.
     fn ask_below(&self, config: &Config) -> u64 {
         let burst = self.want_bytes_max(config).max(4 * self.transmit_bytes_max(config));
         // Lost bytes have the first claim on the room.
@@ -145,8 +145,8 @@ impl Connection {
         u64::from(config.want_bytes_max).max(self.segment_bytes)
     }
 
-    /// The caller will not bring what was asked for now. It is asked for again when it may be sent, so that a caller
-    /// that drops what has to wait does not read it again and again.
+    /// Returns a request that the caller will not serve now. It is repeated when the bytes may be sent, so that a caller that drops bytes that have
+    /// to wait does not read them again and again.
     pub(crate) fn decline(&mut self, range: Range<u64>, cx: &mut Context<'_>) {
         self.declined.again |= range.start < self.sent_below;
         self.declined.new |= range.end > self.sent_below;

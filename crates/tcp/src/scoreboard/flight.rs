@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use crate::clock::Time;
 
-/// The state of those bytes of a range that the peer does not have.
+/// The state of the bytes of a range that the peer does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// Sent, and nothing reported: the pipe of RFC 6675.
     Outstanding,
     /// Detected as lost.
     Lost,
-    /// Detected as lost, and the caller was asked to bring it.
+    /// Detected as lost, and requested from the caller.
     Asked,
 }
 
@@ -52,8 +52,8 @@ impl Flight {
         self.sent_at.before_us(u64::from(self.spread_us))
     }
 
-    /// Whether `next`, which follows, may be joined with this one. Times matter only while nothing was reported, and
-    /// nothing matters if the peer has all of it.
+    /// Returns true if `next`, which follows, may be joined with this one. Times matter only while nothing was reported, and nothing matters if the
+    /// peer has all of it.
     pub(super) fn joins(&self, next: &Flight, spread_us_max: u64) -> bool {
         if self.missing_bytes() == 0 || next.missing_bytes() == 0 {
             return true;

@@ -1,4 +1,4 @@
-//! Lost bytes: detected, asked for, declined, sent again, or not lost after all.
+//! Lost bytes: detected, requested, declined, sent again, or not lost after all.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::flight::{Flight, State};
 use super::{RANGES_MAX, Scoreboard};
 use crate::clock::Time;
 
-/// Limits on how many lost bytes to ask for at once.
+/// Limits on how many lost bytes to request at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     /// At most this many lost bytes.
@@ -50,7 +50,7 @@ impl Scoreboard {
         before - self.outstanding_bytes
     }
 
-    /// Changes the state of what is in state `from` within `range`.
+    /// Changes the state of the bytes in state `from` within `range`.
     fn turn(&mut self, range: Range<u64>, from: State, to: State) {
         self.make_room(2);
         for index in self.carve(range) {
@@ -61,8 +61,8 @@ impl Scoreboard {
         self.tidy();
     }
 
-    /// The peer has taken back its SACKs (RFC 2018 section 8): everything it reported counts as lost, together with
-    /// what was sent at the same time.
+    /// Handles a peer that has taken back its SACKs (RFC 2018 section 8): everything it reported counts as lost, along with the bytes sent at the
+    /// same time.
     pub(crate) fn renege(&mut self) {
         self.sacked.forget();
         self.sacked_bytes = 0;
@@ -78,7 +78,7 @@ impl Scoreboard {
         self.tidy();
     }
 
-    /// Nothing was lost after all: what was marked as lost is outstanding again.
+    /// Marks all lost bytes as outstanding again: nothing was lost after all.
     pub(crate) fn unmark_lost(&mut self) {
         for index in 0..self.flights.len() {
             self.change(index, State::Outstanding);
@@ -86,7 +86,7 @@ impl Scoreboard {
         self.tidy();
     }
 
-    /// Whether the peer has reported by SACK the very next byte that it waits for, which is a contradiction.
+    /// Returns true if the peer has reported by SACK the very next byte that it waits for, which is a contradiction.
     pub(crate) fn first_is_sacked(&self) -> bool {
         self.flights.front().is_some_and(|first| {
             first.sacked_bytes > 0 && self.sacked.bytes_in(first.start..first.start + 1) > 0
@@ -99,8 +99,8 @@ impl Scoreboard {
         first.map_or(0, |hole| hole.end - hole.start)
     }
 
-    /// Returns the first lost bytes and how many they are, and marks them as asked for. The range may include bytes
-    /// that the peer has: bringing a few of those costs less than bringing each hole separately.
+    /// Returns the first lost bytes and how many they are, and marks them as requested. The range may include bytes that the peer has: reading a few
+    /// of those costs less than reading each hole separately.
     pub(crate) fn ask(&mut self, bounds: &Bounds) -> Option<(Range<u64>, u64)> {
         if self.lost_bytes == 0 {
             return None;
@@ -133,14 +133,14 @@ impl Scoreboard {
         range
     }
 
-    /// The bytes asked for in `range` will not be brought: they may be asked for again.
+    /// Records that requested bytes in `range` will not be supplied: they may be requested again.
     pub(crate) fn decline(&mut self, range: Range<u64>) {
         if self.asked_bytes > 0 {
             self.turn(range, State::Asked, State::Lost);
         }
     }
 
-    /// The first lost bytes within `range`, asked for or not.
+    /// The first lost bytes within `range`, requested or not.
     pub(crate) fn lost_within(&self, range: &Range<u64>) -> Option<Range<u64>> {
         if !self.has_lost() {
             return None;
@@ -158,18 +158,18 @@ impl Scoreboard {
         self.flights.iter().find(|flight| flight.is_lost() && flight.missing_bytes() > 0)
     }
 
-    /// Where the first lost bytes begin, asked for or not.
+    /// The start of the first lost bytes, requested or not.
     pub(crate) fn first_lost(&self) -> Option<u64> {
         let hole = self.sacked.first_hole(self.first_lost_flight()?.range())?;
         Some(hole.start)
     }
 
-    /// Whether the first lost bytes have not been asked for.
+    /// Returns true if the first lost bytes have not been requested.
     pub(crate) fn first_lost_is_unasked(&self) -> bool {
         self.first_lost_flight().is_some_and(|flight| flight.state == State::Lost)
     }
 
-    /// Bytes that were sent before were sent again.
+    /// Records that bytes were sent again.
     pub(crate) fn resent(&mut self, range: Range<u64>, now: Time) {
         self.make_room(2);
         for index in self.carve(range) {
@@ -189,7 +189,7 @@ impl Scoreboard {
         Some(hole.start.max(hole.end.saturating_sub(bytes_max))..hole.end)
     }
 
-    /// Whether all of `range` is outstanding.
+    /// Returns true if all of `range` is outstanding.
     pub(crate) fn is_outstanding(&self, range: &Range<u64>) -> bool {
         self.flights.iter().any(|flight| {
             flight.state == State::Outstanding

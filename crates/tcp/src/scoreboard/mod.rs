@@ -1,5 +1,4 @@
-//! What is in flight: ranges of the send stream, when they were sent and what is known of them. This is all that a
-//! sender keeps.
+//! The bytes in flight: ranges of the send stream, each with its send time and state. This is all that a sender keeps.
 //!
 //! The ranges are adjacent, from the first unacknowledged byte to the last one sent. Neighbours that were sent at
 //! nearly the same time are one range, however many segments they were. SACKs do not split ranges: `sacked.rs`
@@ -30,11 +29,11 @@ pub(crate) const RANGES_MAX: usize = 64;
 
 const _: () = assert!(RANGES_MAX * size_of::<Flight>() <= 2048);
 
-/// When room runs out, ranges are joined that were sent this many times further apart than usual. The less is known,
-/// the later a loss is detected.
+/// When room runs out, ranges are joined that were sent this many times further apart than usual. The coarser the times, the later a loss is
+/// detected.
 const COARSER: [u64; 4] = [2, 8, 64, u64::MAX];
 
-/// A part of a range that the peer turns out to have.
+/// A part of a range that an acknowledgement shows to have arrived.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     pub(crate) end: u64,
@@ -42,7 +41,7 @@ pub(crate) struct Piece {
     /// When it was last sent; if that is not known exactly, the earliest possible time.
     pub(crate) sent_at: Time,
     pub(crate) retransmitted: bool,
-    /// It had been given up: the ACK, or an earlier one, was late or lost, and says little about the round trip.
+    /// The piece had been given up: the ACK, or an earlier one, was late or lost, and shows little about the round trip.
     pub(crate) found_lost: bool,
 }
 
@@ -62,12 +61,12 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// How far apart two sends may be to be remembered as one.
+    /// Sets how far apart two sends may be to be remembered as one.
     pub(crate) fn set_spread_us_max(&mut self, us: u64) {
         self.spread_us_max = us;
     }
 
-    /// Sent, and neither acknowledged, reported by SACK, nor detected as lost.
+    /// Bytes sent, and neither acknowledged, reported by SACK, nor detected as lost.
     pub(crate) fn outstanding_bytes(&self) -> u64 {
         self.outstanding_bytes
     }
@@ -76,17 +75,17 @@ impl Scoreboard {
         self.sacked_bytes
     }
 
-    /// Detected as lost and not asked for yet.
+    /// Bytes detected as lost and not requested yet.
     pub(crate) fn lost_bytes(&self) -> u64 {
         self.lost_bytes
     }
 
-    /// Detected as lost and asked for.
+    /// Bytes detected as lost and requested.
     pub(crate) fn asked_bytes(&self) -> u64 {
         self.asked_bytes
     }
 
-    /// Whether something has to be sent again.
+    /// Returns true if bytes have to be sent again.
     pub(crate) fn has_lost(&self) -> bool {
         self.lost_bytes + self.asked_bytes > 0
     }
@@ -111,7 +110,7 @@ impl Scoreboard {
         }
     }
 
-    /// New bytes were sent, in segments of `segment_bytes`. They follow what was sent before.
+    /// Records new bytes, sent in segments of `segment_bytes`. They follow the bytes sent before.
     pub(crate) fn sent(&mut self, range: Range<u64>, segment_bytes: u64, now: Time) {
         debug_assert!(self.flights.back().is_none_or(|last| last.end() == range.start));
         self.sacked.sent(range.clone(), segment_bytes);
@@ -135,7 +134,7 @@ impl Scoreboard {
         }
     }
 
-    /// The peer has everything below `below`. Calls `visit` with each piece for which this is new.
+    /// Records that the peer has everything below `below`. Calls `visit` with each newly acknowledged piece.
     pub(crate) fn acknowledge(&mut self, below: u64, mut visit: impl FnMut(Piece)) {
         while let Some(flight) = self.flights.front().copied() {
             if flight.start >= below {
@@ -168,8 +167,8 @@ impl Scoreboard {
         self.sacked.acknowledge(below);
     }
 
-    /// The peer has `range`, though not everything before it. Calls `visit` with the new pieces. False: the report is
-    /// ignored, because it covers no whole segment that there is room to remember.
+    /// Records that the peer has `range`, though not everything before it. Calls `visit` with the new pieces. False: the report is ignored, because
+    /// it covers no whole segment that there is room to remember.
     pub(crate) fn sack(&mut self, range: Range<u64>, mut visit: impl FnMut(Piece)) -> bool {
         let range = self.sacked.whole_segments(range);
         if range.is_empty() {
@@ -206,7 +205,7 @@ impl Scoreboard {
         true
     }
 
-    /// Whether the peer has all of `range`, which was sent.
+    /// Returns true if the peer has all of `range`, which was sent.
     pub(crate) fn has_arrived(&self, range: &Range<u64>) -> bool {
         let unacknowledged = self.flights.front().map_or(range.end, |first| first.start);
         self.sacked.first_hole(range.start.max(unacknowledged)..range.end).is_none()

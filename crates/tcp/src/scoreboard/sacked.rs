@@ -1,12 +1,11 @@
-//! Which bytes in flight the peer has reported (RFC 2018): one bit for each segment.
+//! The bytes in flight that the peer has reported (RFC 2018): one bit for each segment.
 //!
 //! A receiver has whole segments, so one bit per segment loses nothing, however many holes there are. A queue that
 //! overflows drops every other segment of a window, and thousands of holes still take 2 KiB at most. The segments'
 //! boundaries are known from sending: a *grid* is a run of segments of one size, of which only the last may be shorter.
 //! A *cell* is one segment of a grid; cells are numbered continuously from grid to grid.
 //!
-//! A report of a part of a segment is ignored. That is always allowed: it is a hint, and the acknowledgement comes in
-//! any case.
+//! A report of a part of a segment is ignored. That is always allowed: it is a hint, and the acknowledgement comes in any case.
 //!
 //! Invariants:
 //! * Grids are adjacent, from the first unacknowledged segment to the last one sent; bits are set only for their cells.
@@ -28,7 +27,7 @@ const WORD_CELLS: u32 = u64::BITS;
 
 #[derive(Debug, Clone, Copy)]
 struct Grid {
-    /// Where its first cell begins in the stream.
+    /// The offset in the stream at which its first cell begins.
     start: u64,
     /// The number of that cell. Numbers wrap.
     cell: u32,
@@ -59,7 +58,7 @@ pub(crate) struct Sacked {
     words: VecDeque<u64>,
     /// A multiple of the bits in a word, not beyond the first cell.
     base: u32,
-    /// The end of what was sent.
+    /// The end of the sent bytes.
     end: u64,
 }
 
@@ -68,7 +67,7 @@ impl Sacked {
         self.grids.capacity() * size_of::<Grid>() + self.words.capacity() * size_of::<u64>()
     }
 
-    /// New bytes were sent, in segments of `segment_bytes`, of which the last may be shorter.
+    /// Records new bytes, sent in segments of `segment_bytes`, of which the last may be shorter.
     pub(crate) fn sent(&mut self, range: Range<u64>, segment_bytes: u64) {
         let goes_on = self.grids.back().is_some_and(|last| {
             let fits = u64::from(last.cell_bytes) == segment_bytes
@@ -83,7 +82,7 @@ impl Sacked {
         self.end = range.end;
     }
 
-    /// The peer has everything below `below`.
+    /// Records that the peer has everything below `below`.
     pub(crate) fn acknowledge(&mut self, below: u64) {
         if below >= self.end {
             self.grids.clear();
@@ -128,7 +127,7 @@ impl Sacked {
         start..end.min(room_ends).max(start)
     }
 
-    /// The peer has `range`, which is whole segments.
+    /// Records that the peer has `range`, which is whole segments.
     pub(crate) fn set(&mut self, range: Range<u64>) {
         let cells = self.cells(&range);
         let words = cells.end.div_ceil(WORD_CELLS) as usize;
@@ -236,7 +235,7 @@ impl Sacked {
         first.wrapping_sub(self.base)..below.wrapping_sub(self.base)
     }
 
-    /// Where a cell begins; a cell after the last one begins at the end.
+    /// The start of a cell; a cell after the last one begins at the end.
     fn start_of(&self, cell: u32) -> u64 {
         let number = |cell: u32| cell.wrapping_sub(self.base);
         let index = self.grids.partition_point(|grid| number(grid.cell) <= number(cell));

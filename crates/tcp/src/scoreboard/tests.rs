@@ -11,7 +11,7 @@ fn board() -> Scoreboard {
     board
 }
 
-/// All that the peer does not have, with its state.
+/// All bytes that the peer does not have, with their state.
 fn missing(board: &Scoreboard) -> Vec<(u64, u64, State)> {
     let of = |flight: &Flight| {
         let state = flight.state;
@@ -20,7 +20,7 @@ fn missing(board: &Scoreboard) -> Vec<(u64, u64, State)> {
     board.flights.iter().flat_map(|flight| -> Vec<_> { of(flight) }).collect()
 }
 
-/// No limits but these.
+/// No limits except these.
 fn all_of(lost_bytes: u64, below: u64) -> Bounds {
     Bounds { lost_bytes, span_bytes: u64::MAX, gap_bytes: 0, below }
 }
@@ -33,7 +33,7 @@ fn sendings_close_in_time_are_one_range() {
     board.sent(100..200, 100, Time(8));
     assert_eq!(board.ranges(), 1);
     board.sent(200..300, 100, Time(11));
-    assert_eq!(board.ranges(), 2, "the first of the range left more than 10 us ago");
+    assert_eq!(board.ranges(), 2, "the first bytes of the range left more than 10 us ago");
 }
 
 #[test]
@@ -164,10 +164,10 @@ fn many_short_segments_are_remembered_as_far_as_there_is_room() {
         board.sent(*start..start + 2500, 1000, Time(0));
         board.sack(start + 2000..start + 2500, |_| {});
     }
-    assert_eq!(board.sacked_bytes(), 127 * 500, "of the last grid no end is known");
+    assert_eq!(board.sacked_bytes(), 127 * 500, "the end of the last grid is not known");
     let all = 0..300 * 2500;
     board.sack(all.clone(), |_| {});
-    assert!(board.sacked_bytes() > 749_000, "all but what may not be the end of a cell");
+    assert!(board.sacked_bytes() > 749_000, "all except segments that may not end a cell");
     board.acknowledge(all.end, |_| {});
     assert_eq!((board.sacked_bytes(), board.outstanding_bytes()), (0, 0));
 }
@@ -199,7 +199,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// Size of all segments: small, to get near the limits of sends and of SACKs.
 const SEGMENT_BYTES: usize = 40;
 
-/// What the model knows of a byte.
+/// The model's state of a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Byte {
     Acknowledged,

@@ -130,7 +130,7 @@ fn a_fin_out_of_order_counts_when_its_turn_comes() {
     );
 }
 
-/// What arrived before the end can still be read.
+/// Bytes that arrived before the end can still be read.
 #[test]
 fn a_closed_connection_waits_for_its_reader() {
     play(
@@ -240,7 +240,7 @@ fn silence_is_probed_and_then_ended() {
     );
 }
 
-/// RFC 9293 section 3.8.3: the user time-out.
+/// RFC 9293 section 3.8.3: the user timeout.
 #[test]
 fn who_acknowledges_nothing_is_left() {
     let config = Config { stall: Duration::from_secs(2), ..plain() };
@@ -275,7 +275,7 @@ fn who_acknowledges_nothing_is_left() {
     );
 }
 
-/// Nobody reads any more, and the peer still sends: its data is acknowledged as far as the window goes, and stored nowhere.
+/// The caller no longer reads, and the peer still sends: its data is acknowledged as far as the window goes, and stored nowhere.
 #[test]
 fn what_comes_after_its_caller_has_let_go_is_thrown_away() {
     let config = Config { receive_bytes_max: 2000, ..plain() };

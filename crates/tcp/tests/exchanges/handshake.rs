@@ -4,7 +4,7 @@ use fullbore_tcp::Config;
 
 use crate::script::{plain, play};
 
-/// RFC 9293 section 3.5, RFC 7323 section 1.3, RFC 2018 section 2: what the SYN offers is answered.
+/// RFC 9293 section 3.5, RFC 7323 section 1.3, RFC 2018 section 2: the answer has the options that the SYN offers.
 #[test]
 fn a_syn_is_answered_with_the_options_that_it_offers() {
     let config = Config { timestamps: true, ..plain() };
@@ -194,7 +194,7 @@ fn without_room_for_half_open_connections_cookies_do() {
         > P. 1:3001(3000) ack 1
         ",
     );
-    // Without timestamps nothing but the segment size survives.
+    // Without timestamps only the segment size survives.
     play(
         config,
         "
@@ -316,7 +316,7 @@ fn windows_are_scaled_after_the_handshake() {
     );
 }
 
-/// A full server does not say so: the handshake may still succeed when another connection leaves.
+/// A full server does not report it: the handshake may still succeed when another connection leaves.
 #[test]
 fn a_full_table_leaves_a_handshake_half_open() {
     play(

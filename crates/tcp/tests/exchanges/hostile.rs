@@ -28,8 +28,8 @@ fn old_duplicates_are_told_by_their_timestamps() {
     );
 }
 
-/// RFC 7323 section 5.3 with RFC 5961 section 5.2: an attacker who guesses where the window is, but not what was
-/// acknowledged, cannot make the peer's own segments look old.
+/// RFC 7323 section 5.3 with RFC 5961 section 5.2: an attacker who guesses where the window is, but not the acknowledged number, cannot make the
+/// peer's own segments look old.
 #[test]
 fn a_timestamp_counts_only_beside_an_acknowledgement_that_can_be_right() {
     let config = Config { timestamps: true, ..plain() };
@@ -50,7 +50,7 @@ fn a_timestamp_counts_only_beside_an_acknowledgement_that_can_be_right() {
     );
 }
 
-/// Such a guess does not count as a sign of life of a peer that is gone, either.
+/// Nor does such a guess count as a sign of life of a peer that is gone.
 #[test]
 fn an_acknowledgement_that_cannot_be_right_is_no_sign_of_life() {
     let seconds = Duration::from_secs;
@@ -191,7 +191,7 @@ fn sack_lies_change_nothing() {
     );
 }
 
-/// Every other byte of a window. What does not fit the bookkeeping is ignored.
+/// Every other byte of a window. Reports that do not fit the bookkeeping are ignored.
 #[test]
 fn sacks_of_single_bytes_are_bounded() {
     let mut script =
@@ -205,7 +205,7 @@ fn sacks_of_single_bytes_are_bounded() {
     play(plain(), &script);
 }
 
-/// ACKs for what cannot have arrived yet: the window grows as with any other peer, up to its limit.
+/// ACKs for bytes that cannot have arrived yet: the window grows as with any other peer, up to its limit.
 #[test]
 fn optimistic_acknowledgements_gain_no_more_than_the_bound() {
     let config = Config { window_bytes_max: 58_400, ..plain() };

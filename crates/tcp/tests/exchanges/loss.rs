@@ -1,12 +1,11 @@
-//! Loss detected and repaired: SACK and RACK (RFC 6675, RFC 8985), duplicate ACKs, tail loss probes, time-outs, and
+//! Loss detected and repaired: SACK and RACK (RFC 6675, RFC 8985), duplicate ACKs, tail loss probes, timeouts, and
 //! false alarms.
 
 use fullbore_tcp::Config;
 
 use crate::script::{plain, play};
 
-/// RFC 6675 section 4 and RFC 8985 section 6.2: after three segments beyond it, the first one is lost. It is asked for
-/// like any other bytes.
+/// RFC 6675 section 4 and RFC 8985 section 6.2: after three segments beyond it, the first one is lost. It is requested like any other bytes.
 #[test]
 fn three_segments_beyond_a_hole_mean_a_loss() {
     play(
@@ -64,7 +63,7 @@ fn a_little_reordering_is_waited_for() {
     );
 }
 
-/// RFC 8985 section 3.1: a lost retransmission is detected too, by what was sent after it.
+/// RFC 8985 section 3.1: a lost retransmission is detected too, by later segments.
 #[test]
 fn a_lost_retransmission_is_found_without_a_timeout() {
     play(
@@ -191,8 +190,7 @@ fn new_bytes_serve_as_a_probe() {
     );
 }
 
-/// RFC 3522 section 3.2: the ACK answers what was sent before the time-out. Nothing had been lost, so the window is
-/// restored.
+/// RFC 3522 section 3.2: the ACK answers bytes sent before the timeout. Nothing had been lost, so the window is restored.
 #[test]
 fn a_timeout_for_nothing_is_undone() {
     let config = Config { timestamps: true, ..plain() };
@@ -255,7 +253,7 @@ fn reordering_that_was_taken_for_loss_makes_it_patient() {
     );
 }
 
-/// RFC 2018 section 8: after a time-out, bytes that had been reported by SACK count as lost.
+/// RFC 2018 section 8: after a timeout, bytes that had been reported by SACK count as lost.
 #[test]
 fn a_peer_that_goes_back_on_its_sacks_gets_it_all_again() {
     play(
@@ -298,7 +296,7 @@ fn the_window_comes_down_in_step_with_deliveries() {
     );
 }
 
-/// The bytes that were asked for were not lost after all, or have arrived in the meantime.
+/// The requested bytes were not lost after all, or have arrived in the meantime.
 #[test]
 fn what_arrives_while_it_is_being_brought_is_not_sent_again() {
     play(
@@ -320,7 +318,7 @@ fn what_arrives_while_it_is_being_brought_is_not_sent_again() {
     );
 }
 
-/// RFC 2018 section 4: any segment that acknowledges may have a report, also a request.
+/// RFC 2018 section 4: any segment that acknowledges may have a report, including a request.
 #[test]
 fn reports_that_come_with_data_count() {
     play(
@@ -336,7 +334,7 @@ fn reports_that_come_with_data_count() {
     );
 }
 
-/// Asking for each hole separately would cost a read from disk for each.
+/// Requesting each hole separately would cost a read from disk for each.
 #[test]
 fn holes_that_are_close_are_wanted_together() {
     play(
@@ -360,7 +358,7 @@ fn holes_that_are_close_are_wanted_together() {
     );
 }
 
-/// RFC 8985 section 7.2: a probe whose answer brings no progress is the last before the time-out.
+/// RFC 8985 section 7.2: a probe whose answer brings no progress is the last before the timeout.
 #[test]
 fn a_probe_is_not_repeated_for_ever() {
     play(
@@ -415,7 +413,7 @@ fn a_retransmission_is_no_measure_of_the_round_trip() {
     );
 }
 
-/// RFC 7323 section 4: the echoed timestamp shows which.
+/// RFC 7323 section 4: the echoed timestamp shows which one.
 #[test]
 fn with_timestamps_a_retransmission_is_a_measure() {
     play(

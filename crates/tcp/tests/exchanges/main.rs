@@ -1,4 +1,4 @@
-//! Scripted exchanges, one for each behaviour that an RFC asks for. `script.rs` says how to read them.
+//! Scripted exchanges, one for each behaviour that an RFC requires. `script.rs` describes how to read them.
 
 mod closing;
 mod congestion;

@@ -1,10 +1,10 @@
-//! What the path carries: segment sizes, routers' messages, black holes.
+//! The path's limits: segment sizes, routers' messages, black holes.
 
 use fullbore_tcp::Config;
 
 use crate::script::{plain, play};
 
-/// RFC 9293 section 3.7.1: the smaller of what the peer takes and what the interface carries, less our options.
+/// RFC 9293 section 3.7.1: the smaller of the sizes that the peer takes and the interface carries, less our options.
 #[test]
 fn segments_fit_the_way_out() {
     let config = Config { mtu_bytes: 1280, tso_bytes_max: 0, ..plain() };
@@ -21,8 +21,7 @@ fn segments_fit_the_way_out() {
     );
 }
 
-/// RFC 1191 section 6.1 and RFC 5927 section 7.2: accepted for what is in flight, which is sent again at once, without
-/// a smaller window.
+/// RFC 1191 section 6.1 and RFC 5927 section 7.2: accepted for bytes in flight, which are sent again at once, without a smaller window.
 #[test]
 fn a_router_may_ask_for_smaller_packets() {
     let config = Config { tso_bytes_max: 0, ..plain() };
@@ -60,7 +59,7 @@ fn a_router_is_not_believed_for_what_is_not_in_flight_or_out_of_reason() {
     );
 }
 
-/// RFC 5927 section 7.2: what the peer has received was not too big.
+/// RFC 5927 section 7.2: a segment that the peer has received was not too big.
 #[test]
 fn a_router_is_not_believed_for_what_has_arrived() {
     play(
@@ -77,8 +76,8 @@ fn a_router_is_not_believed_for_what_has_arrived() {
     );
 }
 
-/// RFC 1191 section 7.1: only down to the sizes that real paths have, and once per round trip. An attacker who sends
-/// every size in turn makes us send what is in flight again once, not 900 times.
+/// RFC 1191 section 7.1: only down to the sizes that real paths have, and once per round trip. An attacker who sends every size in turn makes us send
+/// the bytes in flight again once, not 900 times.
 #[test]
 fn a_router_cannot_lower_the_size_byte_by_byte() {
     let every_size: String = (576..1499).rev().map(|mtu| format!("too big {mtu} at 1\n")).collect();
@@ -125,7 +124,7 @@ fn a_black_hole_is_left_by_smaller_segments() {
     );
 }
 
-/// Smaller segments get through and are reported, so there is no time-out: the first segment is lost again and again.
+/// Smaller segments get through and are reported, so there is no timeout: the first segment is lost again and again.
 #[test]
 fn a_black_hole_is_left_although_smaller_segments_arrive() {
     play(

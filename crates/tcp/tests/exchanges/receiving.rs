@@ -1,4 +1,4 @@
-//! What arrives: acknowledgements, gaps, windows.
+//! The receive side: acknowledgements, gaps, windows.
 
 use fullbore_tcp::Config;
 
@@ -55,7 +55,7 @@ fn an_answer_takes_the_acknowledgement_along() {
     );
 }
 
-/// RFC 2018 section 4: the newest block first; what was out of order is still reported.
+/// RFC 2018 section 4: the newest block first; earlier out-of-order ranges are still reported.
 #[test]
 fn gaps_are_reported_at_once_the_newest_first() {
     play(
@@ -109,7 +109,7 @@ fn without_sack_nothing_is_reported() {
     );
 }
 
-/// RFC 9293 section 3.8.6.2.2: the window shrinks by what is not read, opens in steps, and its right edge never goes back.
+/// RFC 9293 section 3.8.6.2.2: the window shrinks by unread bytes, opens in steps, and its right edge never goes back.
 #[test]
 fn the_window_shuts_when_nobody_reads_and_opens_in_steps() {
     let config = Config { receive_bytes_max: 4000, ..plain() };
@@ -181,7 +181,7 @@ fn a_coalesced_segment_is_one_of_many() {
     );
 }
 
-/// RFC 6093 section 6: nobody is told which bytes are urgent.
+/// RFC 6093 section 6: the urgent bytes are not reported to the caller.
 #[test]
 fn urgent_bytes_are_bytes_like_others() {
     play(

@@ -1,14 +1,14 @@
-//! Scripted exchanges: one connection, a peer that follows a script, and a clock that advances when the script says so.
+//! Scripted exchanges: one connection, a peer that follows a script, and a clock that advances as the script demands.
 //!
 //! A line is one of
 //!
 //! * `< SEGMENT`: the peer sends it; `> SEGMENT`: it is sent here, now, before anything else;
-//! * `+20ms LINE`: this much later. What is sent in the meantime needs lines of its own: nothing may go unmentioned;
+//! * `+20ms LINE`: this much later. Segments sent in the meantime need lines of their own: nothing may go unmentioned;
 //! * `write N`, `finish`, `let go`, `reset`, `read N` (N bytes are there), `connect`: the caller does it;
-//! * `event accepted|connected|readable|acknowledged N|sendable|finished|ended REASON`: reported to the caller. Events
-//!   that no line asks for are skipped, except for `ended`;
-//! * `hold`: from here on nothing is brought automatically; `serve`: from here on it is again, as at first;
-//! * `want A..B`, `want again A..B`, `want nothing`: what is asked for; `bring A..B`: the caller has it in hand, once;
+//! * `event accepted|connected|readable|acknowledged N|sendable|finished|ended REASON`: reported to the caller. Events without a line are skipped,
+//!   except for `ended`;
+//! * `hold`: from here on no wanted bytes are supplied automatically; `serve`: from here on they are again, as at first;
+//! * `want A..B`, `want again A..B`, `want nothing`: the requests; `bring A..B`: the caller has the bytes in hand, once;
 //!   `withheld REASON`: the result of the last `bring`; `decline A..B`;
 //! * `count NAME N`: a counter's value; `cwnd N`, `flight N`, `srtt 20ms`: values of `info`;
 //! * `too big MTU at SEQ`: a router's message;
@@ -60,7 +60,7 @@ struct Stage {
     withheld: Option<Withheld>,
 }
 
-/// Plays a script; panics at the first line that is not fulfilled.
+/// Plays a script; panics at the first line that does not hold.
 pub(crate) fn play(config: Config, script: &str) {
     let now = Instant::now();
     let config = Config { listen: vec![443], ..config };
@@ -140,7 +140,7 @@ impl Stage {
         self.run();
     }
 
-    /// What the peer or the caller does.
+    /// An action of the peer or the caller.
     fn act(&mut self, verb: &str, rest: &str, place: &str) {
         let number = || rest.parse::<u64>().expect("a number");
         match verb {

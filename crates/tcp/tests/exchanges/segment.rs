@@ -4,7 +4,7 @@
 //! length, and what else must be there. Flags: `S` SYN, `F` FIN, `R` RST, `P` PSH, `U` URG, `E` ECE, `W` CWR, `.` ACK.
 //! Numbers count from each side's SYN, which is 0. `ce` and `ect0` after it are the IP header's ECN field.
 
-/// A line of text, or a sent segment. What a line does not mention is not compared, except for SACK blocks.
+/// A line of text, or a sent segment. Fields that a line does not mention are not compared, except for SACK blocks.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Segment {
     pub(crate) flags: u8,
@@ -18,7 +18,7 @@ pub(crate) struct Segment {
     pub(crate) stamps: Option<(u32, u32)>,
     pub(crate) sacks: Vec<(u32, u32)>,
     pub(crate) ecn: Option<u8>,
-    /// Whether the line mentions options.
+    /// Set if the line mentions options.
     pub(crate) with_options: bool,
 }
 

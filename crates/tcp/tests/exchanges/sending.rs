@@ -1,4 +1,4 @@
-//! What is sent, and what is asked for: windows, small pieces, wants, super-segments.
+//! The send side: windows, small pieces, wants, super-segments.
 
 use fullbore_tcp::Config;
 
@@ -110,7 +110,7 @@ fn what_is_declined_is_wanted_again_when_it_may_leave() {
     );
 }
 
-/// Between small reads that fail, others succeed: those are not asked for again.
+/// Between small reads that fail, others succeed: those are not requested again.
 #[test]
 fn of_many_wants_only_those_that_were_declined_come_again() {
     play(
@@ -136,7 +136,7 @@ fn of_many_wants_only_those_that_were_declined_come_again() {
     );
 }
 
-/// RFC 9293 section 3.7.4 (Nagle), for what the caller happens to hold: the end of what was written is always sent.
+/// RFC 9293 section 3.7.4 (Nagle), for the bytes that the caller happens to hold: the end of the written bytes is always sent.
 #[test]
 fn a_crumb_in_hand_waits_for_what_follows_while_something_is_in_flight() {
     let script = "

@@ -1,4 +1,4 @@
-//! An endpoint that serves, and hand-made peers: honest where a test wants that, and hostile where it does not.
+//! An endpoint that serves, and hand-made peers: honest or hostile as a test requires.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -23,7 +23,7 @@ pub(crate) struct Packet {
     pub(crate) segment: Vec<u8>,
 }
 
-/// What the endpoint sent, by the port that it is for.
+/// The segments that the endpoint sent, by the port that they are for.
 #[derive(Clone, Copy, Debug)]
 struct Said {
     sequence: u32,
@@ -31,7 +31,7 @@ struct Said {
     payload_end: u64,
 }
 
-/// The endpoint, an application that writes when told to, a disk that has everything, and a clock.
+/// The endpoint, an application that writes on request, a disk that has everything, and a clock.
 pub(crate) struct World {
     pub(crate) endpoint: Endpoint,
     now: Instant,
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// Offers a range. Returns what may not be sent yet.
+    /// Offers a range. Returns the part that may not be sent yet.
     fn offer(&mut self, port: u16, mut range: Range<u64>) -> Option<Range<u64>> {
         let id = self.ids[&port];
         while !range.is_empty() {
@@ -120,7 +120,7 @@ impl World {
         self.said.insert(transmit.remote.port(), said);
     }
 
-    /// Advances time, and does what becomes due on the way.
+    /// Advances time, and does the work that becomes due on the way.
     pub(crate) fn pass(&mut self, time: Duration) {
         let until = self.now + time;
         self.poll_segments();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::referee::Side;
 use crate::scenario::{Closer, Plan, Reader};
 
-/// What an application makes its host do.
+/// An action that an application requests from its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Extend the stream by `bytes`, after a pause.
@@ -83,12 +83,12 @@ impl Application {
         }
     }
 
-    /// It has found nothing to read, and waits for an event.
+    /// Records that it has found nothing to read, and waits for an event.
     pub(crate) fn is_waiting(&mut self) {
         self.next_read = None;
     }
 
-    /// What to do now, given what was read.
+    /// The next actions, given what was read.
     pub(crate) fn actions(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         while self.rounds_written < self.plan.rounds.len() && self.may_write() {

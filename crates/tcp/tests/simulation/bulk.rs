@@ -22,7 +22,7 @@ fn run(scenario: Scenario) -> (World, Outcome) {
     (world, outcome)
 }
 
-/// What applications received, in Mbit/s, until the last byte was read.
+/// The goodput of the applications, in Mbit/s, until the last byte was read.
 fn goodput_mbits(outcome: &Outcome) -> f64 {
     outcome.first_sent_bytes as f64 * 8.0 / outcome.last_byte.as_secs_f64() / 1e6
 }
@@ -70,7 +70,7 @@ fn a_clean_path_is_used_and_nothing_is_sent_twice() {
         let (_, outcome) = run(scenario);
         assert_eq!(outcome.sent_again_bytes, 0, "{rtt} ms");
         let goodput = goodput_mbits(&outcome);
-        // This includes slow start: ten round trips of 0.1 s, for what takes 0.64 s.
+        // This includes slow start: ten round trips of 0.1 s, for a transfer of 0.64 s.
         assert!(goodput > RATE_MBITS * 0.4, "{rtt} ms: {goodput} Mbit/s");
     }
 }

@@ -1,4 +1,4 @@
-//! The referee must detect what it is there to detect: each test breaks one rule on purpose.
+//! The referee must detect each violation: every test breaks one rule on purpose.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,14 +1,14 @@
 //! The endpoint against itself, in virtual time, over paths that lose, reorder, duplicate, delay and queue.
 //!
-//! Every scenario is drawn from a seed (`scenario.rs`). Both ends are real endpoints with small applications (`host/`,
-//! `application.rs`). A model of the connection that shares no code with the endpoint checks what is on the wire
-//! (`referee.rs`). What must hold: every byte is the right one, nothing is sent beyond the window or beyond what was
-//! written, nothing is acknowledged that did not arrive, memory is bounded, and every connection ends in bounded time.
+//! Every scenario is drawn from a seed (`scenario.rs`). Both ends are real endpoints with small applications (`host/`, `application.rs`). A model of
+//! the connection that shares no code with the endpoint checks the segments on the wire (`referee.rs`). The rules: every byte is the right one,
+//! nothing is sent beyond the window or beyond what was written, nothing is acknowledged that did not arrive, memory is bounded, and every connection
+//! ends in bounded time.
 //!
 //!     cargo test -p fullbore-tcp --test simulation                                  # a thousand seeds, the table, fairness
 //!     FULLBORE_SEED=4711 cargo test -p fullbore-tcp --test simulation seeds -- --nocapture     # one seed, every segment
 //!     ./run simulate                                                                # 100,000 seeds; ./run simulate N for others
-//!     FULLBORE_WRITE=1 cargo test -p fullbore-tcp --test simulation goodput         # write the table anew, to be looked at
+//!     FULLBORE_WRITE=1 cargo test -p fullbore-tcp --test simulation goodput         # write the table again, to be looked at
 
 mod application;
 mod bulk;
@@ -47,8 +47,7 @@ fn try_seeds(count: u64) {
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= count || failures.lock().expect("nobody panics with it").len() > FAILURES_MAX
-            {
+            if seed >= count || failures.lock().expect("no holder panics").len() > FAILURES_MAX {
                 return;
             }
             if seed > 0 && seed % 10_000 == 0 {
@@ -59,7 +58,7 @@ fn try_seeds(count: u64) {
                 Ok(outcome) => _ = steps.fetch_add(outcome.steps, Ordering::Relaxed),
                 Err(_) => {
                     eprintln!("that was seed {seed}\n");
-                    failures.lock().expect("nobody panics with it").push(seed);
+                    failures.lock().expect("no holder panics").push(seed);
                 }
             }
         }
@@ -70,7 +69,7 @@ fn try_seeds(count: u64) {
         }
     });
     eprintln!("{count} seeds, {} steps of the clock", steps.into_inner());
-    let mut failures = failures.into_inner().expect("nobody panics with it");
+    let mut failures = failures.into_inner().expect("no holder panics");
     failures.sort_unstable();
     assert!(failures.is_empty(), "failed, each to be seen with FULLBORE_SEED: {failures:?}");
 }
@@ -98,7 +97,7 @@ fn the_same_bytes_arrive_whether_acknowledgements_are_merged_or_not() {
             for config in &mut scenario.configs {
                 config.merges_acknowledgements = merges;
             }
-            // Who loses patience loses bytes, at another place whenever anything else changes.
+            // A side that loses patience loses bytes, at another place whenever anything else changes.
             for plan in &mut scenario.plans {
                 plan.reset = None;
             }

@@ -26,7 +26,7 @@ impl Ranges {
         self.sorted.get(at).is_some_and(|other| other.start <= range.start)
     }
 
-    /// The end of what is there from 0 on without a gap.
+    /// The end of the offsets that are present from 0 on without a gap.
     pub(crate) fn unbroken(&self) -> u64 {
         self.sorted.first().filter(|first| first.start == 0).map_or(0, |first| first.end)
     }

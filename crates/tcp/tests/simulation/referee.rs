@@ -1,5 +1,5 @@
-//! Watches the wire and checks both endpoints against the rules. It is the reference model: per direction it knows what
-//! the application wrote, what arrived, and what the sender has learned. It knows nothing of the endpoints' state.
+//! Watches the wire and checks both endpoints against the rules. It is the reference model: per direction it knows which bytes the application wrote,
+//! which arrived, and what the sender has learned. It does not see the endpoints' state.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::ranges::Ranges;
 use crate::stream::Stream;
 use crate::wire::{ACK, FIN, Parsed, RST, SYN};
 
-/// Which end of a connection.
+/// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     Client,
@@ -25,8 +25,7 @@ impl Side {
     }
 }
 
-/// What one end of a connection has sent and received. Offsets are stream offsets; a FIN has the offset after its
-/// stream's last byte.
+/// The segments that one end of a connection has sent and received. Offsets are stream offsets; a FIN has the offset after its stream's last byte.
 #[derive(Clone, Debug, Default)]
 struct End {
     /// The sequence number of its SYN, once settled.
@@ -38,15 +37,15 @@ struct End {
     /// Written by its application.
     written: u64,
     finished: bool,
-    /// How far it has sent, FIN included.
+    /// The end of the sent bytes, FIN included.
     sent_below: u64,
-    /// Which of its bytes arrived at the other end.
+    /// Its bytes that arrived at the other end.
     arrived: Ranges,
     fin_arrived: bool,
-    /// What it has received: how far it may send, and how far it is acknowledged.
+    /// The announcements that it has received: how far it may send, and how far it is acknowledged.
     shown_edge: u64,
     heard_acknowledged: u64,
-    /// What it has announced: how far the other end may send, and how far that is acknowledged.
+    /// The announcements that it has made: how far the other end may send, and how far that is acknowledged.
     said_edge: u64,
     said_acknowledged: u64,
 }
@@ -196,7 +195,7 @@ impl Referee {
         let scale = if both_scale { end.scale.unwrap_or(0) } else { 0 };
         let window = u64::from(parsed.window) << scale;
         assert!(window < receive_bytes_max + (1 << scale), "a window of {window}");
-        // What does not fit the scale may be lost to rounding (RFC 7323 section 2.4).
+        // Bytes that do not fit the scale may be lost to rounding (RFC 7323 section 2.4).
         let edge = acknowledged + window;
         assert!(edge + (1 << scale) > end.said_edge, "the window shrinks to {edge}");
         end.said_edge = end.said_edge.max(edge);
@@ -223,7 +222,7 @@ impl Referee {
             peer.isn.get_or_insert(parsed.sequence);
         } else if let Some(isn) = peer.isn {
             let start = offset(isn, parsed.sequence, peer.sent_below);
-            // RFC 9293 section 3.10.7.4: what is outside the window may be ignored, including its ACK.
+            // RFC 9293 section 3.10.7.4: a segment outside the window may be ignored, including its ACK.
             let whole = peer.arrived.unbroken();
             let expected = whole + u64::from(peer.fin_arrived && whole == peer.written);
             let until = start + parsed.payload.len() as i64 + i64::from(parsed.has(FIN));

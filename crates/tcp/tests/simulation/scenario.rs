@@ -1,4 +1,4 @@
-//! What happens in a simulation: drawn from a seed, or fixed for a measurement.
+//! The events of a simulation: drawn from a seed, or fixed for a measurement.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) enum Reader {
     Resting { at: u64, rest: Duration },
 }
 
-/// Who finishes first.
+/// The side that finishes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closer {
     /// The client, when it has everything.
@@ -54,25 +54,24 @@ pub(crate) struct Supply {
     pub(crate) split: Chance,
     /// A range does not arrive at all, and is declined.
     pub(crate) declined: Chance,
-    /// What cannot be sent at once is dropped.
+    /// Bytes that cannot be sent at once are dropped.
     pub(crate) impatient: Chance,
-    /// What is in hand is offered only after [`fullbore_tcp::Event::Sendable`], as the contract says, and not in every
-    /// turn.
+    /// Bytes in hand are offered only after [`fullbore_tcp::Event::Sendable`], as the contract says, and not in every turn.
     pub(crate) only_when_told: bool,
 }
 
-/// A network, two hosts, and what they do.
+/// A network, two hosts, and their actions.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) seed: u64,
     pub(crate) is_ipv6: bool,
-    /// Of the client and of the server.
+    /// The configurations of the client and of the server.
     pub(crate) configs: [Config; 2],
     /// From the client and from the server.
     pub(crate) impairments: [Impairment; 2],
     /// The largest packet that gets through; with true, a router reports larger ones.
     pub(crate) path_mtu: Option<(u16, bool)>,
-    /// Before that, the path takes what its ends allow.
+    /// Before that, the path takes everything that its ends allow.
     pub(crate) narrow_from: Duration,
     /// From then on, for this long, nothing gets through.
     pub(crate) blackout: Option<(Duration, Duration)>,
@@ -172,13 +171,13 @@ impl Scenario {
         }
     }
 
-    /// All that applications send each other.
+    /// All bytes that the applications send each other.
     pub(crate) fn payload_bytes(&self) -> u64 {
         let rounds = self.plans.iter().flat_map(|plan| &plan.rounds);
         rounds.map(|(request, answer)| request + answer).sum()
     }
 
-    /// Whether bad luck alone may prevent a connection from opening or from closing in an orderly way.
+    /// Returns true if bad luck alone may prevent a connection from opening or from closing in an orderly way.
     pub(crate) fn is_harsh(&self) -> bool {
         let lossy = |impairment: &Impairment| impairment.loss > Chance::per_million(10_000);
         self.blackout.is_some() || self.impairments.iter().any(lossy)

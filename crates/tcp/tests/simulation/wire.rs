@@ -105,7 +105,7 @@ fn read_option(kind: u8, value: &[u8], read: &mut Options) {
     }
 }
 
-/// What a device with TSO puts on the wire for `transmit`.
+/// The packets that a device with TSO puts on the wire for `transmit`.
 pub(crate) fn cut(transmit: &Transmit, stream: Stream) -> Vec<Packet> {
     let (payload_bytes, segment_bytes) =
         (transmit.payload_bytes(), usize::from(transmit.segment_bytes));
@@ -129,7 +129,7 @@ pub(crate) fn cut(transmit: &Transmit, stream: Stream) -> Vec<Packet> {
     (0..count).map(one).collect()
 }
 
-/// What a device that coalesces delivers: consecutive segments with equal headers become one.
+/// The packets that a coalescing device delivers: consecutive segments with equal headers become one.
 pub(crate) fn coalesce(packets: Vec<Packet>) -> Vec<Packet> {
     let mut merged: Vec<Packet> = Vec::new();
     for packet in packets {

@@ -11,7 +11,7 @@ use crate::scenario::Scenario;
 use crate::stream::Stream;
 use crate::wire::{Packet, coalesce};
 
-/// No scenario takes longer: slow readers, the longest pause, a blackout and every time-out fit several times.
+/// No scenario takes longer: slow readers, the longest pause, a blackout and every timeout fit several times.
 const VIRTUAL_TIME_MAX: Duration = Duration::from_secs(7200);
 /// Limit on the clock's steps, in addition to one for every hundred bytes: packets in both directions, and the work for
 /// each.
@@ -45,7 +45,7 @@ pub(crate) struct World {
     contests: Vec<Contest>,
     /// From the client, from the server.
     links: [Link<Packet>; 2],
-    /// Routers' messages to a side: when, to which side, about which packet.
+    /// Routers' messages: the time, the side, and the packet that each is about.
     too_big: Vec<(Instant, Side, Packet)>,
     ip_bytes: usize,
     trace: bool,
@@ -125,7 +125,7 @@ impl World {
         self.note_progress();
     }
 
-    /// Delivers to a side what has arrived for it.
+    /// Delivers to a side the packets that have arrived for it.
     fn deliver(&mut self, to: Side) {
         let now = self.now;
         let from = &mut self.links[to.other() as usize];
@@ -221,7 +221,7 @@ impl World {
             }
         }
         for (host, config) in self.hosts.iter().zip(&self.scenario.configs) {
-            assert_eq!(host.endpoint.connections(), 0, "connections that nobody has");
+            assert_eq!(host.endpoint.connections(), 0, "connections without a session");
             host.check_bounds(config.receive_bytes_max);
         }
     }
@@ -259,7 +259,7 @@ impl World {
     }
 }
 
-/// Which connection a segment belongs to: one of its ports shows it.
+/// The connection of a segment: one of its ports shows it.
 fn number(segment: &[u8]) -> usize {
     let [from, to] = [0, 2].map(|at| u16::from_be_bytes([segment[at], segment[at + 1]]));
     usize::from(if from == SERVER_PORT { to } else { from } - CLIENT_PORT)

@@ -1,5 +1,5 @@
-//! The cycle of probing: down until the queue is gone, cruise for two or three seconds or for as many round trips as
-//! Reno would need, refill, up until the path is full or lossy.
+//! The cycle of probing: down until the queue is gone, cruise for two or three seconds or for as many round trips as Reno would need, refill, up
+//! until the path is full or lossy.
 
 use super::model::UNBOUNDED;
 use super::state::State;
@@ -18,12 +18,12 @@ const WAIT_ROUNDS_MAX: u64 = 63;
 /// Doublings of the probe's growth.
 const UP_ROUNDS_MAX: u32 = 30;
 
-/// What the samples that arrive now were sent for: BBR.ack_phase.
+/// The phase of probing in which the packets of the current samples were sent: BBR.ack_phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answers {
     /// Nothing in particular.
     Ordinary,
-    /// A probe has begun, but what arrives was sent before.
+    /// A probe has begun, but the samples are of packets sent before it.
     Starting,
     /// The probe.
     Probe,
@@ -36,9 +36,9 @@ pub(super) struct Cycle {
     since: Time,
     wait_us: u64,
     answers: Answers,
-    /// BBR.bw_probe_samples: losses may still be those of a probe, to which it reacts once.
+    /// BBR.bw_probe_samples: losses may still belong to a probe, to which it reacts once.
     may_be_too_high: bool,
-    /// Growth of the bound in this probe: it doubles each round trip. One segment for so many acknowledged bytes.
+    /// Growth of the bound in this probe, which doubles each round trip: one segment for this many acknowledged bytes.
     up_rounds: u32,
     up_every_bytes: u64,
     up_acked_bytes: u64,
@@ -57,7 +57,7 @@ impl Cycle {
         }
     }
 
-    /// What arrives from now on belongs to no probe.
+    /// Marks all later arrivals as part of no probe.
     pub(super) fn stop_probing(&mut self) {
         self.answers = Answers::Stopping;
     }
@@ -103,8 +103,8 @@ impl Bbr {
         self.state = State::Down;
     }
 
-    /// BBRIsTimeToProbeBW(). A flow whose window is small probes after as many round trips
-    /// as Reno would need to win back half of it, so that Reno and CUBIC get no less beside it than beside themselves.
+    /// BBRIsTimeToProbeBW(). A flow whose window is small probes after as many round trips as Reno would need to win back half of it, so that Reno
+    /// and CUBIC get no less next to it than next to each other.
     fn refill_if_due(&mut self, now: Time) -> bool {
         let reno_rounds = self.target_bytes() / self.mss;
         let is_due = now.since_us(self.cycle.since) > self.cycle.wait_us
@@ -140,7 +140,7 @@ impl Bbr {
             && in_flight <= self.full_bytes(self.model.max_rate.value())
     }
 
-    /// BBRIsTimeToGoDown(): while the bound on what is in flight holds the rate back, a full path cannot be seen.
+    /// BBRIsTimeToGoDown(): while the bound on bytes in flight holds the rate back, a full path cannot be seen.
     fn is_up_over(&mut self, sample: &Sample) -> bool {
         if self.is_cwnd_limited && self.cwnd >= self.model.believed.inflight_hi {
             self.full.look(sample.rate);
@@ -157,7 +157,7 @@ impl Bbr {
                 Answers::Stopping => {
                     self.cycle.may_be_too_high = false;
                     self.cycle.answers = Answers::Ordinary;
-                    // A cycle in which nothing was measured is no reason to forget what was.
+                    // A cycle without a measurement is no reason to forget the last one.
                     if self.state.is_in_cycle() && !sample.app_limited && sample.rate > 0 {
                         self.model.max_rate.next_period();
                     }

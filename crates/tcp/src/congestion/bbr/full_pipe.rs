@@ -1,11 +1,11 @@
-//! Whether the path is full: sending faster no longer makes it deliver faster, or it loses too much.
+//! Detects that the path is full: sending faster no longer makes it deliver faster, or it loses too much.
 
 use crate::congestion::rate::Sample;
 
-/// Growth of the rate, in percent, that shows that there is more.
+/// Growth of the rate, in percent, that shows that the path can carry more.
 const GROWTH_PERCENT: u64 = 125;
 
-/// So many round trips without such growth show that there is not.
+/// The path is full after this many round trips without such growth.
 const ROUNDS_WITHOUT_GROWTH: u32 = 3;
 
 /// BBRStartupFullLossCnt: fewer losses in a round trip of the start are noise.
@@ -25,7 +25,7 @@ pub(super) struct FullPipe {
 }
 
 impl FullPipe {
-    /// Looks anew, for more than `rate`.
+    /// Starts over, and waits for a rate above `rate`.
     pub(super) fn look(&mut self, rate: u64) {
         (self.is_now, self.rate, self.rounds) = (false, rate, 0);
     }
@@ -44,7 +44,7 @@ impl FullPipe {
         }
     }
 
-    /// BBRCheckStartupHighLoss(). True: it is full for that reason.
+    /// BBRCheckStartupHighLoss(). True: the losses show that the path is full.
     pub(super) fn note_losses(
         &mut self,
         has_lost: bool,
@@ -102,7 +102,7 @@ mod tests {
             }
             assert_eq!(pipe.note_losses(false, true, is_lossy), is_full);
             assert_eq!(pipe.was_reached, is_full);
-            assert!(!pipe.note_losses(false, true, true), "each round trip counts for itself");
+            assert!(!pipe.note_losses(false, true, true), "each round trip counts on its own");
         }
     }
 }

@@ -1,14 +1,13 @@
-//! BBR, version 3 (draft-ietf-ccwg-bbr): sends at the rate that the path was seen to carry, and keeps in flight what
-//! fills it, instead of filling the queue until something is lost.
+//! BBR, version 3 (draft-ietf-ccwg-bbr): sends at the rate that the path was seen to carry, and keeps in flight what fills the path, instead of
+//! filling the queue until something is lost.
 //!
-//! `../rate.rs` measures, `../filters.rs` and `model.rs` remember, `full_pipe.rs` sees when the path is full, `state.rs` and
-//! `cycle.rs` say what to do next; here it comes together. Functions are named after the draft's where they are not
-//! obvious. What differs from the draft as of August 2026:
+//! `../rate.rs` measures, `../filters.rs` and `model.rs` remember, `full_pipe.rs` detects a full path, `state.rs` and `cycle.rs` choose the next
+//! state; this module joins them. Functions are named after the draft's where they are not obvious. Differences from the draft as of August 2026:
 //!
 //! * No ECN: with BBR it is not agreed to (`Endpoint::new`).
 //! * Losses are judged with each acknowledgement (2% of a flight), not with each lost packet.
 //! * A probe that follows a lossy one is like any other: there is no precautionary probing.
-//! * After a time-out the window is one segment, whatever is in flight, as with CUBIC.
+//! * After a timeout the window is one segment, whatever is in flight, as with CUBIC.
 //! * The pace never falls below a segment per second.
 
 mod cycle;
@@ -29,7 +28,7 @@ use state::State;
 /// BBRLossThresh: a path that is not full loses less.
 const LOSS_PERCENT_MAX: u64 = 2;
 
-/// BBRMinPipeCwnd, in segments: a peer that acknowledges every other one keeps going.
+/// BBRMinPipeCwnd, in segments: enough for a peer that acknowledges every other one.
 const SEGMENTS_MIN: u64 = 4;
 
 /// BBRPacingMarginPercent: a little less than the path carries, so that no queue stays.
@@ -38,11 +37,10 @@ const MARGIN_PERCENT: u64 = 1;
 /// ProbeRTTDuration.
 const PROBE_RTT_US: u64 = 200_000;
 
-/// So many round trips are enough to drain: after more of them the rate was overestimated, and only a cycle of probing
-/// forgets it.
+/// A drain ends after this many round trips: if it takes longer, the rate was overestimated, and only a cycle of probing corrects that.
 const DRAIN_ROUNDS_MAX: u64 = 3;
 
-/// BBR.send_quantum, and how many of them must fit: one at the sender, one on its way, one being acknowledged.
+/// BBR.send_quantum, and how many of them must fit: one at the sender, one in flight, one being acknowledged.
 const QUANTUM_US: u64 = 1_000;
 const QUANTUM_BYTES_MAX: u64 = 64 << 10;
 const QUANTA: u64 = 3;
@@ -52,11 +50,11 @@ enum Phase {
     Open,
     /// Fast recovery (RFC 6675, RFC 8985).
     Recovery,
-    /// After a retransmission time-out.
+    /// After a retransmission timeout.
     Loss,
 }
 
-/// Round trips, counted in what is delivered.
+/// Round trips, counted in delivered bytes.
 #[derive(Debug, Default)]
 struct Rounds {
     /// BBR.next_round_delivered.
@@ -67,7 +65,7 @@ struct Rounds {
     has_begun: bool,
 }
 
-/// What to return to if a loss turns out to be spurious.
+/// The state to return to if a loss turns out to be spurious.
 #[derive(Debug, Clone, Copy)]
 struct Before {
     cwnd: u64,
@@ -82,7 +80,7 @@ pub(crate) struct Bbr {
     initial: u64,
     cwnd: u64,
     cwnd_max: u64,
-    /// The window before it was made small.
+    /// The window before it was reduced.
     cwnd_before: u64,
     /// Bytes per second. Zero: not known yet.
     pacing_rate: u64,
@@ -99,7 +97,7 @@ pub(crate) struct Bbr {
     /// When ProbeRTT has lasted long enough: set once the flow is small.
     probe_rtt_until: Option<Time>,
     probe_rtt_round_done: bool,
-    /// Nothing has arrived since a silence.
+    /// Set until the first arrival after a silence.
     is_restarting: bool,
     phase: Phase,
     /// RecoveryPoint (RFC 6675 section 2).
@@ -250,8 +248,7 @@ impl Bbr {
         self.rounds.ends_at = self.sampler.delivered();
     }
 
-    /// BBRCheckProbeRTT(): half of what fills the path, for a fifth of a second and a round trip. After a silence the
-    /// path has been empty anyway.
+    /// BBRCheckProbeRTT(): half of what fills the path, for a fifth of a second and a round trip. A silence has left the path empty anyway.
     fn check_probe_rtt(&mut self, acked: &Acked, is_time: bool) {
         if self.state != State::ProbeRtt && is_time && !self.is_restarting {
             self.save_cwnd();
@@ -315,7 +312,7 @@ impl Bbr {
         half.max(self.least_cwnd())
     }
 
-    /// BBRInflight(1.0): what fills the path at `rate`, and the pieces in which it is sent.
+    /// BBRInflight(1.0): the bytes that fill the path at `rate`, and the pieces in which they are sent.
     fn full_bytes(&self, rate: u64) -> u64 {
         self.with_quanta(self.model.fills(rate, 100).unwrap_or(self.initial))
     }
@@ -388,7 +385,7 @@ impl Bbr {
         self.cwnd = self.cwnd.max(self.cwnd_before);
     }
 
-    /// Some bytes turned out to be lost. True: that began a fast recovery.
+    /// Handles newly detected losses. True: they began a fast recovery.
     fn take_loss(&mut self, sent_below: u64) -> bool {
         self.model.note_loss(self.sampler.delivered());
         let enters = self.phase == Phase::Open;
@@ -407,14 +404,14 @@ impl Bbr {
         self.before = Some(Before { cwnd: self.cwnd, believed, stopped: None });
     }
 
-    /// Loss ended the probing that was going on.
+    /// Records that loss ended the current probing.
     fn note_stopped(&mut self, state: State) {
         if let Some(before) = &mut self.before {
             before.stopped = Some(state);
         }
     }
 
-    /// A loss was detected by a timer, or a tail loss probe has shown one. True: that began a fast recovery.
+    /// Handles a loss that a timer detected or a tail loss probe has shown. True: it began a fast recovery.
     pub(crate) fn lost(&mut self, lost_bytes: u64, sent_below: u64) -> bool {
         self.sampler.lost(lost_bytes);
         self.take_loss(sent_below)
@@ -433,8 +430,8 @@ impl Bbr {
         self.cwnd = self.mss;
     }
 
-    /// BBRHandleSpuriousLossDetection(): nothing was lost, so window and bounds are restored, and a probe begins again.
-    /// False: there is nothing to undo.
+    /// BBRHandleSpuriousLossDetection(): nothing was lost, so the window and bounds are restored, and a probe begins again. False: there is nothing
+    /// to undo.
     pub(crate) fn undo(&mut self) -> bool {
         let Some(before) = self.before.take() else { return false };
         self.cwnd = self.cwnd.max(before.cwnd);
@@ -458,7 +455,7 @@ impl Bbr {
         self.before = None;
     }
 
-    /// BBRHandleRestartFromIdle(): nothing was in flight, and now something will be.
+    /// BBRHandleRestartFromIdle(): nothing was in flight, and sending starts again.
     pub(crate) fn idle(&mut self, now: Time) {
         self.is_restarting = true;
         self.sampler.mark_app_limited(0);

@@ -1,5 +1,5 @@
-//! What BBR believes about the path: the rate that it carries, the shortest round trip, and how much may be in flight
-//! without much loss. Two time scales: `_hi` lasts until a probe finds more, `_lo` from a loss until the next probe.
+//! BBR's model of the path: the rate that it carries, the shortest round trip, and how much may be in flight without much loss. It has two time
+//! scales: `_hi` lasts until a probe finds more, `_lo` from a loss until the next probe.
 
 use crate::clock::Time;
 use crate::congestion::aggregation::Aggregation;
@@ -7,16 +7,16 @@ use crate::congestion::filters::{Highest, LeastRtt};
 use crate::congestion::part;
 use crate::congestion::rate::Sample;
 
-/// BBRBeta: what is left, in percent, of what was believed after a round trip with loss.
+/// BBRBeta: the percentage of a bound that remains after a round trip with loss.
 const BETA_PERCENT: u64 = 70;
 
-/// BBRHeadroom: what is left, in percent, for other flows of what was found safe.
+/// BBRHeadroom: the percentage of the safe bound that is left for other flows.
 const HEADROOM_PERCENT: u64 = 15;
 
 /// A bound that is not set.
 pub(super) const UNBOUNDED: u64 = u64::MAX;
 
-/// The bounds on rate and on what is in flight.
+/// The bounds on the rate and on bytes in flight.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Believed {
     /// BBR.bw_lo and BBR.inflight_lo (in later drafts: bw_shortterm and inflight_shortterm).
@@ -33,10 +33,10 @@ pub(super) struct Model {
     pub(super) least_rtt: LeastRtt,
     pub(super) aggregation: Aggregation,
     pub(super) believed: Believed,
-    /// BBR.bw_latest and BBR.inflight_latest: the most of this round trip.
+    /// BBR.bw_latest and BBR.inflight_latest: the highest of this round trip.
     rate_latest: u64,
     pub(super) inflight_latest: u64,
-    /// BBR.loss_round_delivered: a round trip of loss ends with a sample of what was sent at this count or later.
+    /// BBR.loss_round_delivered: a round trip of loss ends with a sample of bytes sent at this count or later.
     loss_round_delivered: u64,
     loss_in_round: bool,
     /// The last sample ended such a round trip.
@@ -67,7 +67,7 @@ impl Model {
         self.max_rate.value().min(self.believed.rate_lo)
     }
 
-    /// BBRBDPMultiple(): what fills the path at `rate`, times `percent`. None: the round trip is not known.
+    /// BBRBDPMultiple(): the bytes that fill the path at `rate`, times `percent`. None: the round trip is not known.
     pub(super) fn fills(&self, rate: u64, percent: u64) -> Option<u64> {
         let least_us = u128::from(self.least_rtt.us()?);
         let bytes = u128::from(rate) * least_us * u128::from(percent) / 100_000_000;
@@ -105,15 +105,15 @@ impl Model {
         }
     }
 
-    /// BBRUpdateMaxBw(): what the application could not fill says only what the path can do, not what it cannot.
+    /// BBRUpdateMaxBw(): a sample limited by the application shows only what the path can do, not what it cannot.
     pub(super) fn note_rate(&mut self, sample: &Sample) {
         if sample.rate > 0 && (sample.rate >= self.max_rate.value() || !sample.app_limited) {
             self.max_rate.note(sample.rate);
         }
     }
 
-    /// BBRAdaptLowerBoundsFromCongestion(), at the end of a round trip of loss. While the flow itself probes, its losses
-    /// say that it has probed enough, and nothing about the path.
+    /// BBRAdaptLowerBoundsFromCongestion(), at the end of a round trip of loss. Losses while the flow itself probes show that it has probed enough,
+    /// and nothing about the path.
     pub(super) fn end_loss_round(&mut self, is_probing: bool, cwnd: u64) {
         if !self.loss_round_ended {
             return;
@@ -133,7 +133,7 @@ impl Model {
         (self.believed.rate_lo, self.believed.inflight_lo) = (UNBOUNDED, UNBOUNDED);
     }
 
-    /// A loss was none: what was believed before it holds, unless more was found since.
+    /// Undoes a spurious loss: the bounds before it hold, unless higher ones were found since.
     pub(super) fn restore(&mut self, before: &Believed) {
         self.loss_in_round = false;
         let now = &mut self.believed;
@@ -142,7 +142,7 @@ impl Model {
         now.inflight_hi = now.inflight_hi.max(before.inflight_hi);
     }
 
-    /// A flight was lossy: this much is too much, or at least seven tenths of what was aimed at are not.
+    /// Lowers the bound after a lossy flight: its size was too much, but at least seven tenths of the target were not.
     pub(super) fn lower_inflight_hi(&mut self, sent_in_flight: u64, target: u64) {
         self.believed.inflight_hi = sent_in_flight.max(part(target, BETA_PERCENT));
     }

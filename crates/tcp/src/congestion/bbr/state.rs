@@ -1,13 +1,13 @@
-//! The states, and how fast and how full each of them runs the path.
+//! The states, each with its rate and its bytes in flight.
 
-/// What the flow is doing.
+/// The flow's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// Doubles its rate each round trip, to find what the path carries.
     Startup,
-    /// Lets the queue run empty that Startup has made.
+    /// Empties the queue that Startup has made.
     Drain,
-    /// Lets a queue run empty, and leaves room for others.
+    /// Empties a queue, and leaves room for other flows.
     Down,
     /// Keeps the rate that the path carries.
     Cruise,
@@ -15,13 +15,12 @@ pub(super) enum State {
     Refill,
     /// Probes for more.
     Up,
-    /// Becomes small for a moment, to see the round trip without a queue.
+    /// Shrinks for a moment, to measure the round trip without a queue.
     ProbeRtt,
 }
 
 impl State {
-    /// What is sent, in percent of the rate that the path carries. Startup: 4 ln 2, the least with which the rate can
-    /// double in a round trip.
+    /// The sending rate, in percent of the rate that the path carries. Startup: 4 ln 2, the least with which the rate can double in a round trip.
     pub(super) fn pacing_percent(self) -> u64 {
         match self {
             State::Startup => 277,
@@ -32,8 +31,8 @@ impl State {
         }
     }
 
-    /// What may be in flight, in percent of what fills the path. Twice, because acknowledgements come late and in
-    /// bunches; a little more for a probe; half to see the path empty.
+    /// The bytes that may be in flight, in percent of what fills the path. Twice, because acknowledgements come late and in bunches; a little more
+    /// for a probe; half to see the path empty.
     pub(super) fn cwnd_percent(self) -> u64 {
         match self {
             State::Up => 225,
@@ -47,7 +46,7 @@ impl State {
         matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
     }
 
-    /// It fills the path on purpose: BBRIsProbingBW().
+    /// True while it fills the path on purpose: BBRIsProbingBW().
     pub(super) fn is_probing(self) -> bool {
         matches!(self, State::Startup | State::Refill | State::Up)
     }

@@ -1,4 +1,4 @@
-//! The order of BBR's states on a path that is known, and after any reports whatever.
+//! The order of BBR's states on a known path, and after arbitrary reports.
 
 use super::model::UNBOUNDED;
 use super::*;
@@ -6,11 +6,11 @@ use crate::congestion::reports_tests::{MSS, START, after, calls, report};
 use crate::congestion::{Congestion, CongestionControl};
 use proptest::prelude::*;
 
-/// A path of 1 MB/s and 20 ms, segment by segment: 20 kB fill it. Sends what window and pace allow.
+/// A path of 1 MB/s and 20 ms, segment by segment: 20 kB fill it. Sends as window and pace allow.
 struct Path {
     bbr: Bbr,
     now_us: u64,
-    /// How long a segment takes.
+    /// The time that a segment takes.
     segment_us: u64,
     /// Reported as lost with the next acknowledgement.
     lost_bytes: u64,
@@ -98,7 +98,7 @@ impl Path {
         }
     }
 
-    /// What is under way becomes slower, too.
+    /// Slows the path, for bytes in flight too.
     fn slow_down(&mut self, times: u64) {
         let later = |due: u64| self.now_us + due.saturating_sub(self.now_us) * times;
         self.under_way.iter_mut().for_each(|(_, due)| *due = later(*due));
@@ -119,7 +119,7 @@ impl Path {
 fn it_starts_drains_cruises_and_probes() {
     let mut path = Path::new();
     path.run_until(4_500_000);
-    // After Drain nothing is left for Down to do, so it ends with the acknowledgement with which it begins.
+    // Drain leaves nothing for Down to do, so Down ends with the acknowledgement with which it begins.
     let expected = [
         State::Startup,
         State::Drain,
@@ -175,7 +175,7 @@ fn a_timeout_for_nothing_is_undone() {
     assert_eq!((path.bbr.cwnd(), path.bbr.is_recovering()), (cwnd, false));
 }
 
-/// The draft's example: the path becomes slower while the queue should run empty, so it does not.
+/// The draft's example: the path becomes slower while the queue should empty, so it does not empty.
 #[test]
 fn a_drain_that_drains_nothing_ends_after_three_round_trips() {
     let mut path = Path::new();
@@ -222,8 +222,7 @@ fn a_start_that_lost_much_ends_and_goes_on_if_nothing_was_lost() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever happened before, a path that is well again gets at least a segment in each of its round trips: one
-    /// segment alone shows such a rate.
+    /// Whatever happened before, a path that recovers gets at least a segment in each of its round trips: one segment alone shows such a rate.
     #[test]
     fn nothing_stops_it_for_good(calls in calls()) {
         let (congestion, now, end) = after(CongestionControl::Bbr, calls)?;

@@ -1,10 +1,10 @@
-//! BBR, version 1, as mainline Linux has it under the name `bbr`: sends at the highest rate that arrived lately, keeps up
-//! to twice what fills the path in flight, and takes no notice of loss beyond the round trip in which it happens.
+//! BBR, version 1, as mainline Linux has it under the name `bbr`: sends at the highest rate that arrived recently, keeps up to twice what fills the
+//! path in flight, and ignores loss beyond the round trip in which it happens.
 //!
-//! Its successor (`../bbr/`) keeps less in flight once a probe has lost 2%, and so gets next to nothing beside this one in
-//! front of a short queue (docs/notes/bypass.md). This one is for those who share bottlenecks with Linux's. It follows
-//! draft-cardwell-iccrg-bbr-congestion-control-00 and what Linux has added since: room for acknowledgements that come in
-//! bunches, and probes whose phases begin at random. It has no detection of policers (Linux's "long-term" rate).
+//! Its successor (`../bbr/`) keeps less in flight once a probe has lost 2%, and so gets next to nothing when it shares a short queue with this one
+//! (docs/notes/bypass.md). Version 1 is for servers that share bottlenecks with Linux's. It follows draft-cardwell-iccrg-bbr-congestion-control-00
+//! and Linux's later additions: room for acknowledgements that come in bunches, and probes whose phases begin at random. It does not detect policers
+//! (Linux's "long-term" rate).
 
 mod recent;
 
@@ -19,30 +19,29 @@ use recent::Recent;
 const STARTUP_PERCENT: u64 = 289;
 const DRAIN_PERCENT: u64 = 35;
 
-/// What is sent in each phase of the cycle, in percent of the rate: a probe, a round trip in which the queue that it made
-/// runs empty, six in which nothing changes.
+/// The sending rate in each phase of the cycle, in percent of the path's rate: a probe, a round trip that empties the queue of the probe, six without
+/// change.
 const CYCLE_PERCENT: [u64; 8] = [125, 75, 100, 100, 100, 100, 100, 100];
 
-/// What may be in flight then, in percent of what fills the path, because acknowledgements come late and in bunches.
+/// The bytes that may be in flight then, in percent of what fills the path, because acknowledgements come late and in bunches.
 const IN_FLIGHT_PERCENT: u64 = 200;
 
-/// The path is full after so many round trips in which the rate did not grow by a quarter.
+/// The path is full after this many round trips in which the rate did not grow by a quarter.
 const GROWTH_PERCENT: u64 = 125;
 const ROUNDS_WITHOUT_GROWTH: u32 = 3;
 
-/// The least window, in segments: a peer that acknowledges every other one keeps going. It is also the window in which the
-/// shortest round trip is measured.
+/// The least window, in segments: enough for a peer that acknowledges every other one. It is also the window in which the shortest round trip is
+/// measured.
 const SEGMENTS_MIN: u64 = 4;
 
-/// A shortest round trip counts for so long. Then the flow makes itself small for a fifth of a second.
+/// How long a shortest round trip counts. Then the flow shrinks for a fifth of a second.
 const LEAST_US_KEPT: u64 = 10_000_000;
 const PROBE_RTT_US: u64 = 200_000;
 
 /// A little less than the path carries, so that no queue stays.
 const MARGIN_PERCENT: u64 = 1;
 
-/// What leaves at once: a millisecond's worth. Three of them must fit: one at the sender, one on its way, one being
-/// acknowledged.
+/// The bytes sent at once: a millisecond's worth. Three of them must fit: one at the sender, one in flight, one being acknowledged.
 const QUANTUM_US: u64 = 1_000;
 const QUANTUM_BYTES_MAX: u64 = 64 << 10;
 const QUANTA: u64 = 3;
@@ -54,22 +53,22 @@ const EXTRA_US_MAX: u64 = 100_000;
 enum State {
     /// Doubles its rate each round trip, to find what the path carries.
     Startup,
-    /// Lets the queue run empty that Startup has made.
+    /// Empties the queue that Startup has made.
     Drain,
     /// The cycle of probing: its phase, an index into [`CYCLE_PERCENT`].
     Cycle(usize),
-    /// Becomes small for a moment, to see the round trip without a queue.
+    /// Shrinks for a moment, to measure the round trip without a queue.
     ProbeRtt,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// Fast recovery (RFC 6675, RFC 8985). In its first round trip, what arrives makes room for as much, and no more.
+    /// Fast recovery (RFC 6675, RFC 8985). In its first round trip, arriving bytes make room for as many, and no more.
     Recovery {
         conserves: bool,
     },
-    /// After a retransmission time-out.
+    /// After a retransmission timeout.
     Loss,
 }
 
@@ -79,7 +78,7 @@ pub(crate) struct Bbr1 {
     initial: u64,
     cwnd: u64,
     cwnd_max: u64,
-    /// The window before it was made small.
+    /// The window before it was reduced.
     cwnd_before: u64,
     /// Bytes per second. Zero: not known yet.
     pacing_rate: u64,
@@ -96,13 +95,13 @@ pub(crate) struct Bbr1 {
     /// When ProbeRtt has lasted long enough: set once the flow is small.
     probe_rtt_until: Option<Time>,
     probe_rtt_round_done: bool,
-    /// Nothing has arrived since a silence.
+    /// Set until the first arrival after a silence.
     is_restarting: bool,
-    /// Round trips, counted in what is delivered.
+    /// Round trips, counted in delivered bytes.
     round: u64,
     round_ends_at: u64,
     round_began: bool,
-    /// The rate to exceed before the path counts as full, and for how many round trips it was not.
+    /// The rate to exceed before the path counts as full, and for how many round trips it was not exceeded.
     full_rate: u64,
     full_rounds: u32,
     was_full: bool,
@@ -213,7 +212,7 @@ impl Bbr1 {
         }
     }
 
-    /// A phase lasts a round trip. A probe lasts until it has filled what it may, or has lost; emptying ends with the queue.
+    /// A phase lasts a round trip. A probe lasts until it has filled its allowance or has lost; emptying ends with the queue.
     fn update_phase(&mut self, acked: &Acked) {
         let State::Cycle(phase) = self.state else { return };
         let is_long = acked.now.since_us(self.state_since) > self.least_us.unwrap_or(0);
@@ -235,7 +234,7 @@ impl Bbr1 {
         (self.state, self.state_since) = (State::Cycle(phase), now);
     }
 
-    /// Begins with any phase but that which empties a queue, so that flows do not probe all at once.
+    /// Begins with any phase except the one that empties a queue, so that flows do not all probe at once.
     fn start_cycle(&mut self, now: Time) {
         let phases = CYCLE_PERCENT.len() as u64;
         let phase = (phases - self.random() % (phases - 1)) % phases;
@@ -320,7 +319,7 @@ impl Bbr1 {
         SEGMENTS_MIN * self.mss
     }
 
-    /// What fills the path, times `percent`.
+    /// The bytes that fill the path, times `percent`.
     fn fills(&self, percent: u64) -> u64 {
         let Some(least_us) = self.least_us else { return self.initial };
         let bytes = u128::from(self.rate.value()) * u128::from(least_us) / 1_000_000;
@@ -401,7 +400,7 @@ impl Bbr1 {
         self.cwnd_before = if is_small { self.cwnd_before.max(self.cwnd) } else { self.cwnd };
     }
 
-    /// Some bytes turned out to be lost: as much less may be in flight. True: that began a fast recovery.
+    /// Handles newly detected losses: that many fewer bytes may be in flight. True: they began a fast recovery.
     fn take_loss(&mut self, acked: &Acked) -> bool {
         let enters = self.begin_recovery(acked.sent_below);
         if enters {
@@ -423,7 +422,7 @@ impl Bbr1 {
         enters
     }
 
-    /// A loss was detected by a timer, or a tail loss probe has shown one. True: that began a fast recovery.
+    /// Handles a loss that a timer detected or a tail loss probe has shown. True: it began a fast recovery.
     pub(crate) fn lost(&mut self, lost_bytes: u64, in_flight: u64, sent_below: u64) -> bool {
         self.sampler.lost(lost_bytes);
         let enters = self.begin_recovery(sent_below);
@@ -445,7 +444,7 @@ impl Bbr1 {
         self.cwnd = self.mss;
     }
 
-    /// Nothing was lost: the window is what it was, and whether the path is full is looked at anew.
+    /// Undoes a spurious loss: restores the window, and checks again whether the path is full.
     pub(crate) fn undo(&mut self) -> bool {
         let is_recovering = self.is_recovering();
         if is_recovering {
@@ -456,7 +455,7 @@ impl Bbr1 {
         is_recovering
     }
 
-    /// Nothing was in flight, and now something will be.
+    /// Called when nothing was in flight and sending starts again.
     pub(crate) fn idle(&mut self, now: Time) {
         self.is_restarting = true;
         self.sampler.mark_app_limited(0);

@@ -1,6 +1,6 @@
 //! The highest rate of the last ten round trips, in which each flow has probed once.
 
-/// A cycle has eight phases, a round trip each; two more are a margin. The round trip that is going on counts too.
+/// A cycle has eight phases, a round trip each; two more are a margin. The current round trip counts too.
 const ROUNDS: usize = 11;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ impl Recent {
         self.highest.into_iter().max().unwrap_or(0)
     }
 
-    /// What is older is forgotten only now: a flow that measures nothing forgets nothing.
+    /// Old values are forgotten only here: a flow that measures nothing forgets nothing.
     pub(super) fn note(&mut self, rate: u64, round: u64) {
         for forgotten in (self.round + 1..=round).take(ROUNDS) {
             self.highest[forgotten as usize % ROUNDS] = 0;

@@ -24,7 +24,7 @@ const MEMORY_BYTES_MAX: usize = 8 << 10;
 pub(crate) const CLIENT_PORT: u16 = 10_000;
 pub(crate) const SERVER_PORT: u16 = 443;
 
-/// The state of the test of one connection: what both ends write and read.
+/// One connection under test: what both ends write and read.
 pub(crate) struct Contest {
     pub(crate) plan: Plan,
     pub(crate) streams: [Stream; 2],
@@ -33,12 +33,12 @@ pub(crate) struct Contest {
     pub(crate) is_haunted: bool,
 }
 
-/// What is due at some time.
+/// A task that is due at some time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
     /// The client opens the connection with this number.
     Open(usize),
-    /// The disk has brought a range, or could not.
+    /// The disk has delivered a range, or could not.
     Supply {
         number: usize,
         range: (u64, u64),
@@ -64,7 +64,7 @@ pub(crate) struct Session {
     id: Id,
     application: Application,
     in_hand: Vec<Range<u64>>,
-    /// Something has changed, so what is in hand is worth offering.
+    /// Something has changed, so the bytes in hand are worth offering.
     is_worth_trying: bool,
     acknowledged: u64,
     last_write: Option<Instant>,
@@ -89,9 +89,9 @@ pub(crate) struct Host {
     start: Instant,
     trace: bool,
     takes_cookies: bool,
-    /// Bytes that were asked for.
+    /// Bytes that were requested.
     wanted_bytes: u64,
-    /// Bytes that were asked for although they were in hand or on their way.
+    /// Bytes that were requested although they were in hand or being read.
     wanted_twice_bytes: u64,
     /// Connections that were revived.
     ghosts: BTreeSet<Id>,
@@ -131,7 +131,7 @@ impl Host {
         host
     }
 
-    /// When to do something here, if nothing arrives.
+    /// The time of the next work here, if nothing arrives.
     pub(crate) fn next_due(&mut self) -> Option<Instant> {
         let task = self.tasks.peek().map(|Reverse((due, ..))| *due);
         [task, self.endpoint.next_timeout()].into_iter().flatten().min()
@@ -145,7 +145,7 @@ impl Host {
         self.endpoint.handle_batched(now, Arrived { remote, local, ecn: packet.ecn, segment });
     }
 
-    /// No more arrives at this time.
+    /// Ends a batch: no more arrives at this time.
     pub(crate) fn end_batch(&mut self, now: Instant) {
         self.endpoint.end_batch(now);
     }
@@ -160,7 +160,7 @@ impl Host {
         self.endpoint.handle_packet_too_big(now, local, remote, parsed.sequence, mtu_bytes);
     }
 
-    /// Does everything that is due at `now`. Returns what is sent.
+    /// Does everything that is due at `now`. Returns the segments sent.
     pub(crate) fn turn(&mut self, now: Instant, contests: &mut [Contest]) -> Vec<Packet> {
         if self.endpoint.next_timeout().is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);
@@ -185,7 +185,7 @@ impl Host {
             self.check_memory(number);
         }
         while let Some(transmit) = self.endpoint.poll_transmit(now) {
-            assert!(transmit.payload.is_empty(), "payload that nobody brought");
+            assert!(transmit.payload.is_empty(), "payload that was never supplied");
             self.emit(&transmit, contests);
         }
         std::mem::take(&mut self.outgoing)
@@ -399,7 +399,7 @@ impl Host {
         }
     }
 
-    /// Everything that may explain why nothing happens any more.
+    /// Everything that may explain why the simulation has stopped.
     pub(crate) fn state(&self) -> String {
         let mut text = String::new();
         for (number, session) in &self.sessions {
@@ -425,8 +425,8 @@ impl Host {
         self.memory_bytes_most = self.memory_bytes_most.max(info.memory_bytes);
     }
 
-    /// A connection's memory stays within its limit, and its disk is not asked for the same bytes again and again: that
-    /// happens only if more reads fail at once than can be kept apart.
+    /// Checks that a connection's memory stays within its limit, and that its disk is not asked for the same bytes again and again: that happens only
+    /// if more reads fail at once than can be kept apart.
     pub(crate) fn check_bounds(&self, receive_bytes_max: u32) {
         let (wanted, twice) = (self.wanted_bytes, self.wanted_twice_bytes);
         assert!(2 * twice <= wanted + 100_000, "of {wanted} bytes {twice} were wanted twice");

@@ -1,5 +1,4 @@
-//! From the disk to the wire: what is asked for arrives, late, in pieces or not at all, and is offered until it may be
-//! sent.
+//! From the disk to the wire: requested bytes arrive late, in pieces or not at all, and are offered until they may be sent.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -40,7 +39,7 @@ impl Host {
         }
     }
 
-    /// Counts what is asked for, and how much of it the caller already has or is bringing.
+    /// Counts the requested bytes, and how many of them the caller already has or is reading.
     fn note_wanted(&mut self, number: usize, range: &Range<u64>) {
         let under_way = self.tasks.iter().filter_map(|Reverse((_, _, task))| match task {
             Task::Supply { number: of, range, .. } if *of == number => Some(range.0..range.1),
@@ -55,7 +54,7 @@ impl Host {
         self.wanted_twice_bytes += twice.sum::<u64>();
     }
 
-    /// Offers what is in hand, until none of it may be sent.
+    /// Offers the bytes in hand, until none of them may be sent.
     pub(super) fn offer_in_hand(&mut self, now: Instant, number: usize, contests: &mut [Contest]) {
         let only_when_told = self.supply.only_when_told;
         let Some(session) = self.live(number) else { return };
@@ -80,7 +79,7 @@ impl Host {
         }
     }
 
-    /// Offers one range. Returns what is left of it, and whether any of it was sent.
+    /// Offers one range. Returns the rest of it, and whether any of it was sent.
     fn offer(
         &mut self,
         now: Instant,
