@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// Of each limit, what connections from other workers may fill, in quarters. The rest is left to new connections: they keep
-/// coming to every worker, however many viewers want the films of one disk.
+/// The part of each limit, in quarters, that connections from other workers may fill. The rest is left to new connections, so that every worker keeps
+/// accepting them, however many viewers want the films of one disk.
 const MOVED_QUARTERS: usize = 3;
 
 /// Counts a worker's connections. Limits are per worker: cores share nothing, and the kernel spreads an address's
@@ -15,13 +15,13 @@ const MOVED_QUARTERS: usize = 3;
 pub struct Admission {
     connections_max: usize,
     per_address_max: usize,
-    /// Whether the limit for each address holds for this machine's own addresses, too.
+    /// Set if the limit for each address holds for this machine's own addresses too.
     counts_loopback: bool,
     connections: Cell<usize>,
     by_address: RefCell<HashMap<IpAddr, u32>>,
 }
 
-/// Which limit turned a connection away.
+/// The limit that refused a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitReached {
     /// The worker has as many connections as it may have.
@@ -34,7 +34,7 @@ pub enum LimitReached {
 #[derive(Debug)]
 pub struct Pass {
     admission: Rc<Admission>,
-    /// None as long as nobody knows whose the connection is.
+    /// None as long as the connection's address is not known.
     address: Option<IpAddr>,
 }
 
@@ -44,7 +44,8 @@ impl Admission {
         Self::with(connections_max, per_address_max, true)
     }
 
-    /// As [`Self::new`], but as many connections as there is room for may come from loopback: from programs of this machine, such as a proxy.
+    /// As [`Self::new`], but loopback addresses have no limit of their own: programs of this machine, such as a proxy, may open as many connections
+    /// as the worker has room for.
     pub fn exempting_loopback(connections_max: usize, per_address_max: usize) -> Rc<Self> {
         Self::with(connections_max, per_address_max, false)
     }
@@ -59,7 +60,7 @@ impl Admission {
         })
     }
 
-    /// Connections now.
+    /// Current connections.
     pub fn connections(&self) -> usize {
         self.connections.get()
     }
@@ -75,7 +76,7 @@ impl Admission {
     /// As [`Self::admit`], for a connection that comes from another worker.
     ///
     /// # Errors
-    /// The limit, three quarters of which were reached.
+    /// The limit, of which three quarters were reached.
     pub fn admit_moved(self: &Rc<Self>, address: IpAddr) -> Result<Pass, LimitReached> {
         let share = |limit: usize| (limit * MOVED_QUARTERS).div_ceil(4);
         self.take(address, share(self.connections_max), share(self.per_address_max))
@@ -152,7 +153,7 @@ impl Drop for Pass {
     }
 }
 
-/// What counts as one address: an IPv6 subscriber can choose from a whole /64.
+/// The addresses that count as one: an IPv6 subscriber can choose from a whole /64.
 pub fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

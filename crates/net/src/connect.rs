@@ -16,8 +16,8 @@ pub struct ConnectOptions {
     /// Size of the kernel's receive buffer in bytes (`SO_RCVBUF`, which the kernel doubles for its own needs). `None`
     /// leaves it to the kernel, which then grows it with the connection.
     pub receive_buffer_bytes: Option<usize>,
-    /// The address to connect from, of the same family. `None` leaves it to the kernel. Each address has ports of its own, so many
-    /// addresses allow more connections to one server than the 28,000 of one address.
+    /// The address to connect from, of the same family. `None` leaves it to the kernel. Each address has ports of its own, so several addresses allow
+    /// more connections to one server than the 28,000 of one address.
     pub source: Option<IpAddr>,
 }
 
@@ -46,14 +46,14 @@ pub async fn connect(address: SocketAddr, options: ConnectOptions) -> io::Result
     Ok(Socket::from(fd))
 }
 
-/// Binds to an address, and leaves the port to the moment of connecting: only then does the kernel know the destination, and may
-/// use a port that is taken for another one (`IP_BIND_ADDRESS_NO_PORT`, ip(7)).
+/// Binds to an address, and leaves the port to the moment of connecting: only then does the kernel know the destination, and it may use a port that
+/// is taken for another destination (`IP_BIND_ADDRESS_NO_PORT`, ip(7)).
 fn leave_from(socket: &socket2::Socket, source: IpAddr) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
     socket.bind(&SocketAddr::new(source, 0).into())
 }
 
-/// Waits until TCP's handshake is over, and returns its outcome.
+/// Waits until TCP's handshake is over, and returns its result.
 async fn finish(fd: &Fd) -> io::Result<()> {
     let (polled, _) = op::writable(fd).await;
     polled?;

@@ -1,9 +1,10 @@
 //! Kernel sockets: listening, connecting, sending, and limits on connections.
 //!
-//! Sending is pulled: a connection asks for bytes only when TCP can take them. For a kernel socket that is when it is
-//! writable with `TCP_NOTSENT_LOWAT` set. [`Window`] learns how many bytes TCP takes at such a moment.
+//! Sending is pulled: a connection asks for bytes only when TCP can take them. For a kernel socket that is when it is writable with
+//! `TCP_NOTSENT_LOWAT` set. [`Window`] learns how many bytes TCP takes at such a moment.
 //!
-//! Whose a connection is decides whether it may come in: [`prefixes`] has sets of addresses, and [`proxy_protocol`] what a proxy says.
+//! The viewer's address decides whether a connection is admitted: [`prefixes`] has sets of addresses, and [`proxy_protocol`] reads the address that a
+//! proxy passes on.
 
 pub mod admission;
 pub mod connect;

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// What every connection of a listener starts with. Sockets inherit these options, so accepting needs no extra calls.
+/// The options of a listener's connections. Sockets inherit them, so accepting needs no extra calls.
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
     /// How many connections may wait to be accepted.
@@ -17,7 +17,7 @@ pub struct ListenerOptions {
     pub pacing_bytes_per_second: Option<u64>,
     /// The congestion control's name as in `/proc/sys/net/ipv4/tcp_available_congestion_control`; `None` uses the system's.
     pub congestion_control: Option<String>,
-    /// Whether connections know on which network interface they arrived ([`crate::Socket::arrived_on`]).
+    /// Set if connections should know on which network interface they arrived ([`crate::Socket::arrived_on`]).
     pub tells_card: bool,
 }
 
@@ -46,7 +46,7 @@ pub fn bind(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedF
     }
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
-    // Each send is a whole window or the end of a response: there is nothing to wait for.
+    // Each send is a whole window or the end of a response, so there is nothing to wait for.
     socket.set_tcp_nodelay(true)?;
     if let Some(bytes) = options.unsent_bytes_max {
         socket.set_tcp_notsent_lowat(bytes)?;
@@ -57,7 +57,7 @@ pub fn bind(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedF
     if let Some(rate) = options.pacing_bytes_per_second {
         set_pacing_rate(&socket, rate)?;
     }
-    // IPv6 sockets know without being asked.
+    // IPv6 sockets know it without this option.
     if options.tells_card && address.is_ipv4() {
         set_option(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
     }
@@ -66,7 +66,7 @@ pub fn bind(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedF
     Ok(socket.into())
 }
 
-/// Asks the kernel whether connections may have this congestion control. It may load a module for that, as it would for a listener.
+/// Checks whether connections may use this congestion control. The kernel may load a module for that, as it would for a listener.
 ///
 /// # Errors
 /// `ENOENT` if it has none of that name, `EPERM` if only a privileged user may choose it.
@@ -76,7 +76,7 @@ pub fn try_congestion_control(name: &str) -> io::Result<()> {
 }
 
 impl ListenerOptions {
-    /// The same with every default named, to be set on a listener that began with others ([`Self::reset`]).
+    /// The same with every default named, to be set on a listener that began with other options ([`Self::reset`]).
     ///
     /// # Errors
     /// `ENOENT` or `EPERM` for a congestion control that cannot be used.
@@ -88,7 +88,7 @@ impl ListenerOptions {
         let name = fresh.tcp_congestion()?;
         let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
         Ok(Self {
-            // The kernel takes 0 for the system's default, and the highest rate for none.
+            // The kernel takes 0 as the system's default, and the highest rate as no limit.
             unsent_bytes_max: Some(self.unsent_bytes_max.unwrap_or(0)),
             pacing_bytes_per_second: Some(self.pacing_bytes_per_second.unwrap_or(u64::MAX)),
             congestion_control: Some(String::from_utf8_lossy(&name).into_owned()),
@@ -96,8 +96,8 @@ impl ListenerOptions {
         })
     }
 
-    /// Has the next connections of a listener that another process has made start with these options. Needs no privilege that
-    /// [`Self::spelled_out`] did not need.
+    /// Sets these options for the next connections of a listener that another process has made. Needs no privilege that [`Self::spelled_out`] did not
+    /// need.
     ///
     /// # Errors
     /// If the kernel refuses one.
@@ -128,8 +128,8 @@ pub fn set_backlog(listener: &OwnedFd, backlog: i32) -> io::Result<()> {
     SockRef::from(listener).listen(backlog)
 }
 
-/// Whether a program already listens on `address`. With `SO_REUSEPORT`, a second server of the same user would bind
-/// without an error and take half of the connections.
+/// Returns true if a program already listens on `address`. With `SO_REUSEPORT`, a second server of the same user would bind without an error and take
+/// half of the connections.
 pub fn is_taken(address: SocketAddr) -> bool {
     if address.port() == 0 {
         return false;
@@ -145,9 +145,8 @@ pub fn is_taken(address: SocketAddr) -> bool {
     matches!(socket.bind(&address.into()), Err(error) if error.kind() == io::ErrorKind::AddrInUse)
 }
 
-/// Stops listening at once, even if other processes or rings still have the listener open. An accept that waits in a
-/// ring keeps the listener open until the ring is taken down, which may be after the process has ended. A server
-/// started next would then find the address in use.
+/// Stops listening at once, even if other processes or rings still have the listener open. An accept that waits in a ring keeps the listener open
+/// until the ring is torn down, which may be after the process has ended. The next server would then find the address in use.
 pub fn stop(listener: impl AsFd) {
     // This fails only if the listener was already stopped.
     let _ = SockRef::from(&listener).shutdown(std::net::Shutdown::Both);
@@ -166,13 +165,13 @@ pub(crate) fn set_option<T: Copy>(
 ) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     let length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is plain data, and the kernel reads `length` bytes of it before the call returns. If it has a pointer (`sock_fprog`),
-    // its caller keeps what that points to until then.
+    // SAFETY: `value` is plain data, and the kernel reads `length` bytes of it before the call returns. If it has a pointer (`sock_fprog`), its
+    // caller keeps the memory behind it until then.
     let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Has the kernel run `program` for all listeners on the address of `listener`.
+/// Makes the kernel run `program` for all listeners on the address of `listener`.
 ///
 /// # Errors
 /// If the kernel refuses the program.
@@ -184,7 +183,7 @@ pub fn steer(listener: &impl AsFd, program: &[libc::sock_filter]) -> io::Result<
     set_option(listener, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, program)
 }
 
-/// Whether the kernel accepts `program`, asked with a socket that nobody connects to.
+/// Checks whether the kernel accepts `program`, with a socket that takes no connections.
 ///
 /// # Errors
 /// As [`steer`].
@@ -194,23 +193,23 @@ pub fn try_steering(program: &[libc::sock_filter]) -> io::Result<()> {
     steer(&socket, program)
 }
 
-/// Of include/uapi/asm-generic/socket.h, which libc does not name.
+/// From include/uapi/asm-generic/socket.h; libc does not have it.
 const SO_DETACH_REUSEPORT_BPF: libc::c_int = 68;
 
 /// Lets the kernel spread connections over the listeners on the address of `listener` as it does without a program.
 ///
 /// # Errors
-/// If the kernel cannot take a program away (before Linux 5.3).
+/// If the kernel cannot remove a program (before Linux 5.3).
 pub fn unsteer(listener: &impl AsFd) -> io::Result<()> {
     match set_option(listener, libc::SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, 0) {
-        // There was none.
+        // There was no program.
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
         done => done,
     }
 }
 
-/// Has routes chosen by `mark` for the packets of a socket and, if it listens, of the connections that it accepts from now on (`SO_MARK`,
-/// socket(7)). A connection that is open already changes its route with its next packet.
+/// Sets the mark by which routes are chosen (`SO_MARK`, socket(7)): for the packets of a socket and, if it listens, for the connections that it
+/// accepts from now on. An open connection changes its route with its next packet.
 ///
 /// # Errors
 /// `EPERM` without `CAP_NET_RAW`.
@@ -270,6 +269,6 @@ mod tests {
         assert!(unknown.spelled_out().is_err());
         let tried = |name| try_congestion_control(name).map_err(|why| why.raw_os_error());
         assert_eq!(tried("no-such"), Err(Some(libc::ENOENT)));
-        assert_eq!(tried("reno"), Ok(()), "every kernel has it, for everybody");
+        assert_eq!(tried("reno"), Ok(()), "every kernel has it, for every user");
     }
 }

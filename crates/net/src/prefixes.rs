@@ -1,7 +1,7 @@
-//! Sets of addresses, written as prefixes. To ask whether an address is in one of a million takes a binary search.
+//! Sets of addresses, written as prefixes. Looking an address up among a million prefixes takes a binary search.
 //!
-//! A set keeps ranges that are sorted and apart: 8 bytes for one of IPv4, 32 for one of IPv6. Prefixes that overlap or touch become one range.
-//! An IPv6 prefix of addresses that stand for IPv4 (`::ffff:0:0/96`) counts as IPv4, as such viewers do. No other IPv6 prefix covers IPv4.
+//! A set keeps sorted ranges with gaps between them: 8 bytes for an IPv4 range, 32 for an IPv6 range. Prefixes that overlap or touch become one
+//! range. An IPv6 prefix of IPv4-mapped addresses (`::ffff:0:0/96`) counts as IPv4, as such viewers do. No other IPv6 prefix covers IPv4.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,12 +24,12 @@ pub enum AddressBlock {
     V6(u128, u128),
 }
 
-/// Why a text is no prefix.
+/// Why a text is not a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefixFault {
-    /// It has another form.
+    /// It is neither an address nor a prefix.
     Malformed,
-    /// Its address goes on behind the prefix; the address that may have been meant.
+    /// Its address has bits after the prefix; the address that may have been meant.
     BitsBehind(IpAddr, u8),
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for PrefixFault {
                 "write an address or a prefix, such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32",
             ),
             Self::BitsBehind(address, bits) => {
-                write!(f, "its address has bits behind the prefix: write {address}/{bits}")
+                write!(f, "its address has bits after the prefix: write {address}/{bits}")
             }
         }
     }
@@ -69,7 +69,7 @@ impl FromStr for AddressBlock {
     }
 }
 
-/// A number in digits alone: `parse` would also take a sign.
+/// A number with digits only: `parse` would also take a sign.
 fn number(text: &str) -> Option<u8> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
@@ -121,11 +121,11 @@ impl FromIterator<AddressBlock> for Prefixes {
     }
 }
 
-/// Sorts ranges, and makes one of those that overlap or touch. `next` is the address behind another, if there is one.
+/// Sorts ranges, and merges those that overlap or touch. `next` returns the address after another, if there is one.
 fn merge<A: Copy + Ord>(ranges: &mut Vec<(A, A)>, next: fn(A) -> Option<A>) {
     ranges.sort_unstable();
     ranges.dedup_by(|range, kept| {
-        // Behind the last address there is none, so whatever follows is inside.
+        // No address follows the last one, so every later range is inside.
         let is_apart = next(kept.1).is_some_and(|behind| behind < range.0);
         if !is_apart {
             kept.1 = kept.1.max(range.1);
@@ -136,7 +136,7 @@ fn merge<A: Copy + Ord>(ranges: &mut Vec<(A, A)>, next: fn(A) -> Option<A>) {
 }
 
 impl Prefixes {
-    /// Whether `address` is in one of them.
+    /// Returns true if `address` is in the set.
     pub fn contains(&self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(address) => is_in(&self.v4, address.to_bits()),
@@ -144,12 +144,12 @@ impl Prefixes {
         }
     }
 
-    /// Whether it contains no address.
+    /// Returns true if the set contains no address.
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
     }
 
-    /// The number of ranges, which is at most that of prefixes.
+    /// The number of ranges, at most the number of prefixes.
     pub fn ranges(&self) -> usize {
         self.v4.len() + self.v6.len()
     }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with asking each prefix by itself, in a corner of the address space where they collide.
+        /// Compares with a check of each prefix by itself, in a corner of the address space where they collide.
         #[test]
         fn a_set_contains_what_one_of_its_prefixes_does(
             blocks in vec((0u32..64, 24u8..=32), 0..12),

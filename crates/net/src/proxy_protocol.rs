@@ -1,24 +1,24 @@
-//! The header of the PROXY protocol, version 2: with it, a proxy says whose connection it passes on.
+//! The header of the PROXY protocol, version 2, in which a proxy reports the address of the viewer whose connection it passes on.
 //!
-//! The specification is HAProxy's `proxy-protocol.txt`, section 2.2. A connection begins with the header, and what follows is the viewer's. This
-//! reads bytes that were received, and does no I/O. It refuses version 1, whatever is not TCP over IPv4 or IPv6, and headers longer than
-//! [`HEADER_BYTES_MAX`]. Additions behind the addresses (TLVs) are skipped. The caller must read headers from trusted proxies alone, and must not
-//! serve a trusted proxy's connection that has none.
+//! The specification is HAProxy's `proxy-protocol.txt`, section 2.2. A connection begins with the header, and the viewer's bytes follow. This module
+//! reads received bytes and does no I/O. It refuses version 1, anything except TCP over IPv4 or IPv6, and headers longer than [`HEADER_BYTES_MAX`].
+//! Additions after the addresses (TLVs) are skipped. The caller must read headers only from trusted proxies, and must not serve a trusted proxy's
+//! connection without one.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What every header begins with.
+/// The beginning of every header.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 
 /// The part of fixed length: the signature, version and command, family, and the length of the rest.
 pub const PREFACE_BYTES: usize = 16;
 
-/// The longest header that is read. A length of 16 bits would allow four times as much. Addresses take 36 bytes; a viewer's TLS certificate,
-/// which proxies may add, takes a few thousand.
+/// The longest header that is read. The 16-bit length would allow four times as much. Addresses take 36 bytes; a viewer's TLS certificate, which
+/// proxies may add, takes a few thousand.
 pub const HEADER_BYTES_MAX: usize = 16 << 10;
 
-/// What a whole header says.
+/// The content of a complete header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Introduced {
     /// The connection is this viewer's. An IPv4 address is in IPv4 form.
@@ -27,27 +27,27 @@ pub enum Introduced {
     Proxy,
 }
 
-/// How far a header has come.
+/// The state of parsing a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Introduction {
-    /// There must be this many bytes before it is worth looking again. What comes behind a header is never asked for.
+    /// This many bytes are needed before another attempt is worth it. It never asks for bytes after the header.
     Partial {
         /// Bytes from the header's first one.
         needed: usize,
     },
-    /// It is whole.
+    /// The header is complete.
     Complete {
-        /// What it says.
+        /// Its content.
         introduced: Introduced,
         /// Its length.
         consumed: usize,
     },
 }
 
-/// Why bytes are no header.
+/// Why bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyFault {
-    /// They begin in another way: perhaps with the request itself, or with a header of version 1.
+    /// They begin differently: perhaps with the request itself, or with a header of version 1.
     Signature,
     /// The version is not 2.
     Version,
@@ -62,11 +62,11 @@ pub enum ProxyFault {
 }
 
 impl fmt::Display for ProxyFault {
-    /// In a sentence about the connection.
+    /// As part of a sentence about the connection.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Signature => "it does not begin with a header of version 2",
-            Self::Version => "its header is of another version than 2",
+            Self::Version => "its header does not have version 2",
             Self::Command => "its header has a command other than LOCAL and PROXY",
             Self::Family => "its header is not for TCP over IPv4 or IPv6",
             Self::TooLong => "its header has more than 16384 bytes",
@@ -91,8 +91,8 @@ impl ProxyFault {
     }
 }
 
-/// Reads the header that `received` begins with. Each byte is judged as soon as it is there, so the result does not depend on the pieces in
-/// which a header comes.
+/// Reads the header that `received` begins with. Each byte is judged as soon as it has arrived, so the result does not depend on the pieces in which
+/// a header arrives.
 ///
 /// # Errors
 /// If it cannot become a header any more.
@@ -124,7 +124,7 @@ pub fn parse(received: &[u8]) -> Result<Introduction, ProxyFault> {
     Ok(Introduction::Complete { introduced: family.introduced(rest), consumed })
 }
 
-/// Whether version and command are 2 and LOCAL.
+/// Returns true for LOCAL and false for PROXY, of version 2.
 fn is_local(version_and_command: u8) -> Result<bool, ProxyFault> {
     match version_and_command {
         0x20 => Ok(true),
@@ -134,7 +134,7 @@ fn is_local(version_and_command: u8) -> Result<bool, ProxyFault> {
     }
 }
 
-/// What the addresses are.
+/// The kind of addresses.
 #[derive(Clone, Copy)]
 enum Family {
     Skipped,
@@ -147,7 +147,7 @@ impl Family {
         match byte {
             0x11 => Ok(Self::Tcp4),
             0x21 => Ok(Self::Tcp6),
-            // Without the viewer's address, neither limits nor lists of addresses would mean anything.
+            // Without the viewer's address, limits and lists of addresses would be meaningless.
             _ => Err(ProxyFault::Family),
         }
     }
@@ -161,7 +161,7 @@ impl Family {
         }
     }
 
-    /// What `rest`, which has at least the addresses, says: source address, destination address, source port, destination port.
+    /// Reads `rest`, which has at least the addresses: source address, destination address, source port, destination port.
     fn introduced(self, rest: &[u8]) -> Introduced {
         let port = |at: usize| u16::from_be_bytes([rest[at], rest[at + 1]]);
         match self {
@@ -185,7 +185,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// A header with any bytes for what it says.
+    /// A header whose fields have any values.
     fn header(version_and_command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
         let length = u16::try_from(rest.len()).unwrap().to_be_bytes();
         [&SIGNATURE[..], &[version_and_command, family], &length, rest].concat()
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn additions_are_skipped_and_what_follows_is_left() {
-        // PP2_TYPE_AUTHORITY, then one whose length is wrong: nothing of them is read.
+        // PP2_TYPE_AUTHORITY, then one with a wrong length: neither is read.
         let rest = [&V4[..], b"\x02\x00\x01h", b"\xee\xff\xff"].concat();
         let bytes = [&header(0x21, 0x11, &rest)[..], b"GET / HTTP/1.1\r\n"].concat();
         assert_eq!(complete(&bytes), (viewer("192.0.2.7:50000"), 16 + rest.len()));
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Headers that are nearly right, so that many get far.
+    /// Headers that are nearly right, so that many of them get far.
     fn nearly() -> impl Strategy<Value = Vec<u8>> {
         let byte = |likely: &'static [u8]| prop_oneof![9 => proptest::sample::select(likely), 1 => any::<u8>()];
         let rest = vec(any::<u8>(), 0..80);

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// The most bytes that one call discards.
 pub const DISCARD_BYTES_MAX: usize = 1 << 20;
 
-/// Of include/uapi/linux/in.h, which the C library's headers leave out.
+/// From include/uapi/linux/in.h; the C library's headers leave it out.
 const IP_PKTOPTIONS: i32 = 9;
 
 thread_local! {
@@ -25,16 +25,16 @@ thread_local! {
     static UNTOUCHED: RefCell<Vec<u8>> = RefCell::new(vec![0; DISCARD_BYTES_MAX]);
 }
 
-/// What a connection has sent, as TCP counts it.
+/// A connection's progress in sending, as TCP counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendProgress {
-    /// Bytes, with those that were sent again.
+    /// Bytes, including retransmissions.
     pub sent_bytes: u64,
-    /// Bytes that were sent again.
+    /// Retransmitted bytes.
     pub retransmitted_bytes: u64,
-    /// Segments with data, with those that were sent again.
+    /// Segments with data, including retransmissions.
     pub sent_segments: u64,
-    /// Segments that were sent again.
+    /// Retransmitted segments.
     pub retransmitted_segments: u64,
 }
 
@@ -67,7 +67,7 @@ impl SendProgress {
         }
     }
 
-    /// From `struct tcp_info` (include/uapi/linux/tcp.h), as long as the kernel has made it. None if it lacks one of the numbers.
+    /// Reads `struct tcp_info` (include/uapi/linux/tcp.h), as long as the kernel has made it. None if one of the numbers is missing.
     fn of_tcp_info(info: &[u8]) -> Option<Self> {
         let four = |at: usize| Some(u32::from_ne_bytes(info.get(at..at + 4)?.try_into().ok()?));
         let eight = |at: usize| Some(u64::from_ne_bytes(info.get(at..at + 8)?.try_into().ok()?));
@@ -80,7 +80,7 @@ impl SendProgress {
     }
 }
 
-/// What a socket is ready for.
+/// The events that a socket is ready for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
     /// The kernel takes bytes. Also true if the peer is gone: the next send reports that.
@@ -132,11 +132,11 @@ impl Socket {
         canonical(SockRef::from(&self.0.borrowed()).local_addr()?)
     }
 
-    /// The number of the network interface on which the last packet of the handshake came. `None` if the kernel does not say: over IPv4 it does
-    /// so only if the listener asked for it ([`crate::ListenerOptions::tells_card`]).
+    /// The number of the network interface on which the last packet of the handshake arrived. `None` if the kernel does not report it: over IPv4 it
+    /// does so only if the listener asked for it ([`crate::ListenerOptions::tells_card`]).
     pub fn arrived_on(&self, listener_is_ipv6: bool) -> Option<u32> {
-        // A socket of an IPv6 listener has it where others have the interface for multicast, also if the viewer comes over IPv4. One of an
-        // IPv4 listener has it in the control message IP_PKTINFO: struct cmsghdr, 16 bytes, then struct in_pktinfo, which begins with it.
+        // On a socket of an IPv6 listener it is in the option for the multicast interface, even if the viewer came over IPv4. On one of an IPv4
+        // listener it is in the control message IP_PKTINFO: struct cmsghdr, 16 bytes, then struct in_pktinfo, which begins with it.
         let (level, name, bytes, at) = match listener_is_ipv6 {
             true => (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, 4, 0),
             false => (libc::IPPROTO_IP, IP_PKTOPTIONS, 64, 16),
@@ -144,7 +144,7 @@ impl Socket {
         let mut answer = [0u8; 64];
         let mut length: libc::socklen_t = bytes;
         let fd = self.0.as_raw_fd();
-        // SAFETY: the kernel writes at most `length` bytes, which are no more than `answer` has, and `answer` lives until the call returns.
+        // SAFETY: the kernel writes at most `length` bytes, no more than `answer` has, and `answer` lives until the call returns.
         let result =
             unsafe { libc::getsockopt(fd, level, name, (&raw mut answer).cast(), &raw mut length) };
         let index = answer[..length as usize].get(at..at + 4).filter(|_| result == 0)?;
@@ -152,7 +152,7 @@ impl Socket {
         (index > 0).then_some(index)
     }
 
-    /// Receives what has arrived: `None` if nothing has, `Some(0)` if the peer has finished.
+    /// Receives the bytes that have arrived: `None` if there are none, `Some(0)` if the peer has finished.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -164,7 +164,7 @@ impl Socket {
         }
     }
 
-    /// Appends what has arrived, at most `bytes_max`, to `into`: `None` if nothing has, `Some(0)` if the peer has finished.
+    /// Appends the bytes that have arrived, at most `bytes_max`, to `into`: `None` if there are none, `Some(0)` if the peer has finished.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -204,7 +204,7 @@ impl Socket {
 
     /// Gives the kernel as many of `bytes` as it takes now, and returns how many: 0 if it takes none.
     ///
-    /// `more` says that the next bytes follow at once, so that the last packet may wait for them.
+    /// `more` announces that the next bytes follow at once, so that the last packet may wait for them.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -235,8 +235,8 @@ impl Socket {
         }
     }
 
-    /// As [`Self::send`], for `bytes` of a file from `offset` on, which the kernel takes from its page cache. The call
-    /// blocks for bytes that are not there: make sure that they are. It also returns 0 if the file has become shorter.
+    /// As [`Self::send`], for `bytes` of a file from `offset` on, which the kernel takes from its page cache. The call blocks for bytes that are not
+    /// cached, so make sure that they are. It also returns 0 if the file was truncated.
     ///
     /// The kernel may go on referring to the file's pages until the viewer has them ([`Self::unacknowledged_bytes`]).
     ///
@@ -251,37 +251,35 @@ impl Socket {
         }
     }
 
-    /// Sets whether TCP holds back a packet that is not full until more comes (`TCP_CORK`, tcp(7)). Uncorking sends it.
-    /// Use it with [`Self::send_file`], as long as there is nothing to wait for.
+    /// Sets whether TCP holds back a packet that is not full until more bytes come (`TCP_CORK`, tcp(7)). Uncorking sends it. Use it with
+    /// [`Self::send_file`], as long as there is nothing to wait for.
     ///
-    /// The kernel sends a file in pieces of 16 pages (`splice_direct_to_actor`, fs/splice.c). Without a cork, the
-    /// remainder of a piece leaves as a small packet of its own as soon as an acknowledgement arrives: over loopback,
-    /// two small ones were seen for five full ones. There is a second reason, for a socket that the kernel encrypts. It
-    /// tells TCP that more follows, and never takes that back if only a part was taken (seen on Linux 6.1): with little
-    /// in flight, nothing would ever send the rest.
+    /// The kernel sends a file in pieces of 16 pages (`splice_direct_to_actor`, fs/splice.c). Without a cork, the remainder of a piece leaves as a
+    /// small packet of its own as soon as an acknowledgement arrives: over loopback, two small ones were seen for five full ones. A socket that the
+    /// kernel encrypts needs the cork for a second reason. The kernel announces to TCP that more follows, and never takes that back if only a part
+    /// was taken (seen on Linux 6.1): with little in flight, nothing would ever send the rest.
     pub fn cork(&self, corked: bool) {
         // If it fails, the connection is gone already.
         let _ = SockRef::from(&self.0.borrowed()).set_tcp_cork(corked);
     }
 
-    /// Bytes that were sent and that the viewer has not acknowledged (`SIOCOUTQ`, tcp(7)). 0 if the connection is gone,
-    /// because nothing more is sent then.
+    /// Bytes that were sent and not acknowledged by the viewer (`SIOCOUTQ`, tcp(7)). 0 if the connection is gone, because nothing more is sent then.
     pub fn unacknowledged_bytes(&self) -> usize {
         let mut bytes: libc::c_int = 0;
         // SAFETY: the request writes one int, to `bytes`, before the call returns.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-        // After a reset, the kernel still reports how much was in flight.
+        // After a reset, the kernel still reports the bytes in flight.
         let is_known = result == 0 && !self.is_closed();
         if is_known { usize::try_from(bytes).unwrap_or(0) } else { 0 }
     }
 
-    /// What the connection has sent so far. None if the kernel does not tell all of it (before Linux 4.19).
+    /// The connection's progress in sending. None if the kernel does not report all of it (before Linux 4.19).
     pub fn send_progress(&self) -> Option<SendProgress> {
         let mut info = [0; 216];
         SendProgress::of_tcp_info(self.tcp_info(&mut info)?)
     }
 
-    /// Whether TCP has closed this connection, usually because of a reset or a time-out.
+    /// Returns true if TCP has closed this connection, usually because of a reset or a timeout.
     fn is_closed(&self) -> bool {
         /// `TCP_CLOSE` of include/net/tcp_states.h.
         const CLOSED: u8 = 7;
@@ -289,7 +287,7 @@ impl Socket {
         self.tcp_info(&mut [0; 1]).is_some_and(|info| info == [CLOSED])
     }
 
-    /// Fills `into` with the beginning of `struct tcp_info`, and returns as much of it as the kernel has.
+    /// Fills `into` with the beginning of `struct tcp_info`, and returns the part that the kernel has.
     fn tcp_info<'a>(&self, into: &'a mut [u8]) -> Option<&'a [u8]> {
         let mut bytes = libc::socklen_t::try_from(into.len()).ok()?;
         let fd = self.0.as_raw_fd();
@@ -305,12 +303,12 @@ impl Socket {
         &self.0
     }
 
-    /// Whether the kernel takes bytes now. Also true if the peer is gone: the next send reports that.
+    /// Returns true if the kernel takes bytes now. Also true if the peer is gone: the next send reports that.
     pub fn is_writable(&self) -> bool {
         self.readiness(false).writable
     }
 
-    /// What the socket is ready for now; whether it is readable only `if_readable`. One system call either way.
+    /// The events that the socket is ready for now. Checks for arrived bytes only `if_readable`. One system call either way.
     pub fn readiness(&self, if_readable: bool) -> Ready {
         let fd = self.0.borrowed();
         let readable =
@@ -335,7 +333,7 @@ impl Socket {
     /// Waits until the kernel takes bytes again, something has arrived, or the peer is gone. Returns which.
     pub async fn readable_or_writable(&self) -> Ready {
         match op::readable_or_writable(&self.0).await.0 {
-            // The kernel's poll events are of 16 bits.
+            // The kernel's poll events have 16 bits.
             Ok(events) => Ready::of_events(PollFlags::from_bits_retain(events as u16)),
             Err(_) => {
                 sleep(op::SHORTAGE_PAUSE).await;
@@ -352,21 +350,20 @@ impl Socket {
         }
     }
 
-    /// As [`Self::writable`], after the kernel has taken none. If the socket is writable all the same, the kernel is
-    /// out of memory for sockets, and asking again at once would not help.
+    /// As [`Self::writable`], after the kernel has taken no bytes. If the socket is writable all the same, the kernel is out of memory for sockets,
+    /// and an immediate retry would not help.
     pub async fn writable_again(&self) {
         if self.is_writable() { sleep(op::SHORTAGE_PAUSE).await } else { self.writable().await }
     }
 
-    /// From now on the socket becomes writable when fewer than `unsent_bytes` wait in the kernel (`TCP_NOTSENT_LOWAT`,
-    /// tcp(7)).
+    /// Makes the socket writable, from now on, when fewer than `unsent_bytes` wait in the kernel (`TCP_NOTSENT_LOWAT`, tcp(7)).
     pub fn ask_below(&self, unsent_bytes: u32) {
         // If it fails, the connection is gone already.
         let _ = SockRef::from(&self.0.borrowed()).set_tcp_notsent_lowat(unsent_bytes);
     }
 
-    /// From now on the socket becomes readable once `bytes` have arrived, or the peer has finished (`SO_RCVLOWAT`,
-    /// socket(7)). The kernel uses a lower mark if the receive buffer is smaller.
+    /// Makes the socket readable, from now on, once `bytes` have arrived, or the peer has finished (`SO_RCVLOWAT`, socket(7)). The kernel uses a
+    /// lower mark if the receive buffer is smaller.
     ///
     /// # Errors
     /// Only if this is not a socket.
@@ -374,7 +371,7 @@ impl Socket {
         set_option(&self.0.borrowed(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
     }
 
-    /// From now on, the kernel chooses the connection's route by this mark ([`mark`]).
+    /// Makes the kernel choose the connection's route by this mark from now on ([`mark`]).
     ///
     /// # Errors
     /// `EPERM` without `CAP_NET_RAW`.
@@ -382,19 +379,19 @@ impl Socket {
         mark(&self.0.borrowed(), number)
     }
 
-    /// Whether the kernel knows by which network card the connection leaves. A new mark makes it forget that until it has sent a packet.
+    /// Returns true if the kernel knows by which NIC the connection leaves. A new mark makes it forget that until it has sent a packet.
     pub fn has_route(&self) -> bool {
         let mut mtu_bytes: libc::c_int = 0;
         let mut length = size_of::<libc::c_int>() as libc::socklen_t;
         let (fd, level) = (self.0.as_raw_fd(), libc::IPPROTO_IP);
         let into = (&raw mut mtu_bytes).cast();
-        // What the kernel answers is the route's MTU: without a route it has none (ip(7)).
+        // The kernel answers with the route's MTU, and with an error if there is no route (ip(7)).
         // SAFETY: the kernel writes at most `length` bytes, which `mtu_bytes` has, and it lives until the call returns.
         let result = unsafe { libc::getsockopt(fd, level, libc::IP_MTU, into, &raw mut length) };
         result == 0
     }
 
-    /// The mark that it has ([`Self::mark`], or that of its listener).
+    /// The socket's mark ([`Self::mark`], or its listener's).
     ///
     /// # Errors
     /// Only if this is not a socket.
@@ -402,8 +399,8 @@ impl Socket {
         SockRef::from(&self.0.borrowed()).mark()
     }
 
-    /// The device that its routes begin at: one that it is bound to, or the VRF through which the viewer came (`SO_BINDTOIFINDEX`). 0 if
-    /// there is none.
+    /// The device at which its routes begin: the one that it is bound to, or the VRF through which the viewer came (`SO_BINDTOIFINDEX`). 0 if there
+    /// is none.
     ///
     /// # Errors
     /// On a kernel before 5.1.
@@ -418,13 +415,13 @@ impl Socket {
         if result == 0 { Ok(device) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Takes the descriptor out, so that another thread can carry the connection on. Waits until the operations on it that
-    /// were given up, such as a wait that a time-out ended, have left the kernel: that takes a turn of the reactor or two.
+    /// Takes the descriptor out, so that another thread can continue the connection. Waits until abandoned operations on it, such as a wait that
+    /// timed out, have left the kernel: that takes a turn of the reactor or two.
     ///
     /// # Errors
-    /// `self`, if somebody still uses the socket.
+    /// `self`, if the socket has another user.
     pub async fn into_owned(self) -> Result<OwnedFd, Self> {
-        /// Many times what a cancelled wait takes.
+        /// Many times the turns that a cancelled wait takes.
         const TURNS_MAX: usize = 16;
         let mut fd = self.0;
         for _ in 0..TURNS_MAX {
@@ -437,7 +434,7 @@ impl Socket {
         fd.into_owned().map_err(Self)
     }
 
-    /// Ends the sending direction. What was sent before still arrives.
+    /// Ends the sending direction. Earlier bytes still arrive.
     pub fn finish(&self) {
         let _ = rustix::net::shutdown(self.0.borrowed(), Shutdown::Write);
     }
@@ -450,8 +447,8 @@ fn canonical(address: SockAddr) -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// Waits for a poll. Its result does not matter, because the next call on the socket reports it. But a poll that the
-/// kernel had no memory for ends at once, and without a pause the caller would repeat it endlessly.
+/// Waits for a poll. Its result does not matter, because the next call on the socket reports it. But a poll for which the kernel had no memory ends
+/// at once, and without a pause the caller would repeat it endlessly.
 async fn heeded(poll: Op<Fd>) {
     if poll.await.0.is_err() {
         sleep(op::SHORTAGE_PAUSE).await;
@@ -515,7 +512,7 @@ mod tests {
         let mut info = [0; 216];
         let told = socket.tcp_info(&mut info).unwrap();
         assert_eq!(SendProgress::of_tcp_info(&told[..told.len() - 1]), None);
-        // Some kernels that are none (gVisor) tell less.
+        // Some kernels that are not Linux (gVisor) report less.
         if let Some(progress) = socket.send_progress() {
             assert_eq!((progress.sent_bytes, progress.retransmitted_bytes), (1000, 0));
             assert_eq!((progress.sent_segments, progress.retransmitted_segments), (1, 0));

@@ -1,9 +1,9 @@
-//! Which of the listeners on one address gets a connection: a program that the kernel runs for each first packet
+//! Chooses which of the listeners on one address gets a connection, by a program that the kernel runs for each first packet
 //! (`SO_ATTACH_REUSEPORT_CBPF`, socket(7)).
 //!
-//! It is classic BPF, which takes no privileges. It asks for the network interface on which the packet came, then for the CPU that handles
-//! its interrupt, and picks at random among the listeners that belong there. For any other packet it returns a number that no listener has:
-//! the kernel then spreads connections as it does without a program.
+//! It is classic BPF, which needs no privileges. It looks up the network interface on which the packet came, then the CPU that handles its interrupt,
+//! and picks at random among the listeners that belong there. For any other packet it returns a number that no listener has: the kernel then spreads
+//! connections as it does without a program.
 //!
 //! Listeners are numbered in the order in which they began to listen. When one stops, the last one takes its number: while a server stops,
 //! connections may go to listeners of other groups.
@@ -14,23 +14,24 @@ use std::ops::RangeInclusive;
 /// Listeners that began to listen one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerGroup {
-    /// The number of the first one.
+    /// The number of the first listener.
     pub first: u32,
-    /// How many there are: at least one.
+    /// The number of listeners: at least one.
     pub count: u32,
 }
 
-/// Who gets which connections.
+/// Assigns connections to listeners.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steering {
-    /// Numbers of network interfaces, each with the listeners for what arrives there.
+    /// Numbers of network interfaces, each with the listeners for packets that arrive there.
     pub cards: Vec<(u32, ListenerGroup)>,
-    /// CPUs, with the listeners for what arrives anywhere else and is handled by them.
+    /// CPUs, with the listeners for packets that arrive anywhere else and are handled by them.
     pub cpus: Vec<(RangeInclusive<u32>, ListenerGroup)>,
 }
 
-/// How long a program may be after the kernel has converted it to its own instructions of 8 bytes. It takes `net.core.optmem_max` bytes of them,
-/// 20,480 by default before Linux 6.8; a little is left for what it adds. A program of classic BPF this long is below `BPF_MAXINSNS` (4096).
+/// The most instructions of a program after the kernel has converted it to its own instructions of 8 bytes. It takes `net.core.optmem_max` bytes of
+/// them, 20,480 by default before Linux 6.8; a little is left for the kernel's additions. A program of classic BPF this long is below `BPF_MAXINSNS`
+/// (4096).
 const CONVERTED_MAX: usize = 2400;
 
 /// Ranges that share a choice: a jump passes over at most 255 instructions, and a range takes up to two.
@@ -49,14 +50,14 @@ const ADD: u16 = 0x04;
 const RETURN: u16 = 0x06;
 const RETURN_ACCUMULATOR: u16 = 0x16;
 
-/// What can be loaded besides the packet (`SKF_AD_OFF` and what is added to it).
+/// The base of loads other than the packet (`SKF_AD_OFF` plus an offset).
 const ANCILLARY: u32 = -0x1000i32 as u32;
 const INTERFACE: u32 = ANCILLARY + 8;
 const CPU: u32 = ANCILLARY + 36;
 const RANDOM: u32 = ANCILLARY + 56;
 
 impl Steering {
-    /// The program. What it has no room for is left out; cards get their room before CPUs.
+    /// The program. Rules that do not fit are left out; NICs come before CPUs.
     pub fn program(&self) -> Vec<sock_filter> {
         let cards = self.cards.iter().map(|(card, group)| (*card..=*card, *group));
         let mut room = CONVERTED_MAX;
@@ -69,7 +70,7 @@ impl Steering {
     }
 }
 
-/// Returns one of the group in whose ranges the accumulator is, or goes on. Takes what it needs of the `room`.
+/// Returns one listener of the group in whose ranges the accumulator is, or continues. Takes its instructions from `room`.
 fn rules(
     mut ranges: Vec<(RangeInclusive<u32>, ListenerGroup)>,
     room: &mut usize,
@@ -87,7 +88,7 @@ fn rules(
     rules
 }
 
-/// Goes to the choice that follows if the accumulator is in one of the ranges, else past it.
+/// Jumps to the following choice if the accumulator is in one of the ranges, else past it.
 fn tests(ranges: &[(RangeInclusive<u32>, ListenerGroup)]) -> Vec<sock_filter> {
     let mut tests = Vec::new();
     // From the end, because jumps go forward.
@@ -105,13 +106,13 @@ fn tests(ranges: &[(RangeInclusive<u32>, ListenerGroup)]) -> Vec<sock_filter> {
     tests
 }
 
-/// How many instructions a choice has.
+/// The number of instructions of a choice.
 const CHOICE: u8 = 4;
 
-/// How many the kernel makes of them, at most: loading a random number is a call.
+/// The most instructions that the kernel makes of them: loading a random number is a call.
 const CHOICE_CONVERTED: usize = 8;
 
-/// Returns one of the group.
+/// Returns one listener of the group.
 fn choice(group: ListenerGroup) -> [sock_filter; CHOICE as usize] {
     debug_assert!(group.count > 0, "the kernel refuses to divide by zero");
     [
@@ -126,7 +127,7 @@ fn plain(code: u16, k: u32) -> sock_filter {
     sock_filter { code, jt: 0, jf: 0, k }
 }
 
-/// Goes on after `jt` further instructions if the comparison with `k` holds, else after `jf`.
+/// Continues after `jt` further instructions if the comparison with `k` holds, else after `jf`.
 fn jump(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
@@ -186,7 +187,7 @@ mod tests {
         (0..cpus).map(|cpu| (cpu..=cpu, group(cpu % 2, 1))).collect()
     }
 
-    /// Has the kernel run the program.
+    /// Lets the kernel run the program.
     fn attach(program: &[sock_filter]) {
         let address = "127.0.0.1:0".parse().unwrap();
         let listener = listener::bind(address, &listener::ListenerOptions::default()).unwrap();

@@ -34,7 +34,7 @@ pub enum Cipher {
 /// Keys for sending, in the kernel's format.
 #[derive(Clone, Copy)]
 pub struct Keys<'a> {
-    /// Whether it is TLS 1.3; if not, TLS 1.2.
+    /// Set for TLS 1.3; else TLS 1.2.
     pub is_tls13: bool,
     /// The cipher.
     pub cipher: Cipher,
@@ -122,9 +122,8 @@ impl Socket {
         set_option(self.fd(), libc::SOL_TLS, libc::TLS_TX, &info[..used])
     }
 
-    /// From now on a network card that seals this connection reads what is sent from a file where it lies in memory
-    /// (`TLS_TX_ZEROCOPY_RO`, Linux 5.19), also when it is sent again. Nobody may change it until it is acknowledged. Where no
-    /// card seals, nothing changes.
+    /// Lets a NIC that seals this connection read file bytes in place from now on (`TLS_TX_ZEROCOPY_RO`, Linux 5.19), also for retransmissions. The
+    /// bytes must not change until they are acknowledged. Without such a NIC, nothing changes.
     ///
     /// # Errors
     /// `ENOPROTOOPT` on an older kernel.
@@ -134,7 +133,7 @@ impl Socket {
         set_option(self.fd(), libc::SOL_TLS, TLS_TX_ZEROCOPY_RO, &1_i32.to_ne_bytes())
     }
 
-    /// Sends one record of another type than application data, all of it or nothing. Returns whether the kernel took it.
+    /// Sends one record of another type than application data, entirely or not at all. Returns whether the kernel took it.
     ///
     /// # Errors
     /// If the connection is broken.

@@ -1,10 +1,10 @@
-//! How many bytes to bring at once: as many as TCP has lately taken.
+//! How many bytes to read at once: as many as TCP has recently taken.
 
 /// The unit of windows: a whole TLS record, so that windows end where records end.
 pub const STEP_BYTES: usize = 16 << 10;
 
-/// How much a connection asks for at once. The window grows while TCP takes all of it, and shrinks to what TCP took
-/// when it did not. Bytes that TCP does not take would have to be held or made again.
+/// How much a connection reads at once. The window grows while TCP takes all of it, and shrinks to what TCP took when it did not. Bytes that TCP does
+/// not take would have to be held or made again.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     steps: u16,
@@ -14,7 +14,7 @@ pub struct Window {
 impl Window {
     /// Four steps: about what a socket's send buffer holds at first.
     const STEPS_FIRST: u16 = 4;
-    /// A window grows by this, or by half if that is more.
+    /// A window grows by this many steps, or by half if that is more.
     const STEPS_GROWN: u16 = 4;
 
     /// A window that starts small and never exceeds `bytes_max`.
@@ -23,17 +23,17 @@ impl Window {
         Self { steps: Self::STEPS_FIRST.min(steps_max), steps_max }
     }
 
-    /// Bytes to bring next.
+    /// Bytes to read next.
     pub fn bytes(&self) -> usize {
         usize::from(self.steps) * STEP_BYTES
     }
 
-    /// TCP took the whole window at once.
+    /// Records that TCP took the whole window at once.
     pub fn taken_whole(&mut self) {
         self.steps = (self.steps + Self::STEPS_GROWN.max(self.steps / 2)).min(self.steps_max);
     }
 
-    /// TCP took only `bytes` of it at first.
+    /// Records that TCP took only `bytes` of it at first.
     pub fn taken_in_part(&mut self, bytes: usize) {
         let steps = u16::try_from(bytes.div_ceil(STEP_BYTES)).unwrap_or(u16::MAX);
         self.steps = steps.clamp(1, self.steps_max);
