@@ -1,8 +1,8 @@
 //! Request bodies: how long they are, and how to read past them.
 //!
-//! No request to a file server needs a body, but one may arrive (RFC 9110 section 9.3.1), and the next request starts
-//! after it. [`BodyDrain`] reads past a small one; a larger one is refused. Framing that two readers could understand
-//! differently is refused: it allows requests to be smuggled past a proxy (RFC 9112 section 11.2).
+//! No request to a file server needs a body, but one may arrive (RFC 9110 section 9.3.1), and the next request starts after it. [`BodyDrain`] reads
+//! past a small one; a larger one is refused. Framing that two readers could understand differently is refused: it allows requests to be smuggled
+//! past a proxy (RFC 9112 section 11.2).
 
 use httparse::Header;
 
@@ -10,7 +10,7 @@ use crate::fields::{elements, values};
 use crate::request::is_token_byte;
 use crate::{Limits, Reject, Version};
 
-/// How the end of a request body is known (RFC 9112 section 6.3).
+/// How the end of a request body is found (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFraming {
     /// No body.
@@ -77,7 +77,7 @@ pub struct BodyDrain {
     budget_bytes: u64,
 }
 
-/// What comes next. Line ends in chunk framing must be CR LF, as in heads.
+/// The part that comes next. Line ends in chunk framing must be CR LF, as in heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Length { remaining_bytes: u64 },
@@ -94,7 +94,7 @@ enum State {
     Done,
 }
 
-/// Where in a chunk's extensions: `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )` (RFC 9112 section 7.1.1).
+/// The place in a chunk's extensions: `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )` (RFC 9112 section 7.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extension {
     /// After a semicolon: a name has to come.
@@ -138,7 +138,7 @@ impl Extension {
         }
     }
 
-    /// Whether the line may end here.
+    /// Returns true if the line may end here.
     fn may_end(self) -> bool {
         matches!(self, Self::Name | Self::Token | Self::QuoteEnd)
     }
@@ -148,8 +148,7 @@ impl Extension {
 const SIZE_DIGITS_MAX: u8 = 15;
 
 impl BodyDrain {
-    /// For a body with this framing. Reads at most `limits.body_drain_bytes_max` bytes, chunk framing and trailers
-    /// included.
+    /// For a body with this framing. Reads at most `limits.body_drain_bytes_max` bytes, chunk framing and trailers included.
     pub fn new(framing: BodyFraming, limits: &Limits) -> Self {
         let state = match framing {
             BodyFraming::None => State::Done,
@@ -256,7 +255,7 @@ impl State {
     }
 }
 
-/// Whether a field value may contain this byte: HTAB, SP, VCHAR, obs-text (RFC 9110 section 5.5).
+/// Returns true if a field value may contain this byte: HTAB, SP, VCHAR, obs-text (RFC 9110 section 5.5).
 fn is_field_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }

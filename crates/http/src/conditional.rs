@@ -1,16 +1,16 @@
 //! Conditional requests: checks whether the client's copy is still current (RFC 9110 section 13).
 //!
-//! The validators are ETag and Last-Modified. A date has a resolution of a second, so it identifies a version only once
-//! that second is over (RFC 9110 section 8.8.2.2). Until then Last-Modified is not sent. So every date that a client
-//! got here is a strong validator, unless a program has set the file's date back: see [`Entity::date_is_strong`]. A
-//! time in the future is not sent either (RFC 9110 section 8.8.2.1). The copies of a cache have their origin's dates.
+//! The validators are ETag and Last-Modified. A date has a resolution of a second, so it identifies a version only once that second is over (RFC 9110
+//! section 8.8.2.2). Until then Last-Modified is not sent. So every date that a client got here is a strong validator, unless a program has set the
+//! file's date back: see [`Entity::date_is_strong`]. A time in the future is not sent either (RFC 9110 section 8.8.2.1). A cache's copies have their
+//! origin's dates.
 //!
 //! A condition that cannot be parsed never makes a client keep or join wrong bytes: If-Match then fails, If-None-Match
 //! and If-Range do not match, dates are ignored (RFC 9110 sections 13.1.3 and 13.1.4).
 
 use crate::{Entity, Field, HttpDate, Request};
 
-/// What the conditions decide.
+/// The result of the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Carry out the request.
@@ -21,7 +21,7 @@ pub(crate) enum Verdict {
     Failed,
 }
 
-/// What identifies a version of a representation, as far as known.
+/// The validators that identify a version of a representation, as far as known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validators<'a> {
     /// The entity tag, with quotes.
@@ -55,7 +55,7 @@ pub fn file_etag(
     format!("\"{inode:x}-{size_bytes:x}-{modified_unix_ns:x}-{changed_unix_ns:x}\"")
 }
 
-/// Last-Modified, if it may be sent now. A cache passes on its origin's, whatever its own clock (RFC 9111 section 4.3.4).
+/// Last-Modified, if it may be sent now. A cache passes on its origin's date, whatever its own clock says (RFC 9111 section 4.3.4).
 pub(crate) fn last_modified(entity: &Entity<'_>, now: &HttpDate) -> Option<HttpDate> {
     let modified = entity.modified_unix_seconds?;
     let is_copy = entity.age_seconds.is_some();
@@ -66,7 +66,7 @@ pub(crate) fn last_modified(entity: &Entity<'_>, now: &HttpDate) -> Option<HttpD
 /// modification date, conditions by date are ignored (sections 13.1.3 and 13.1.4); without a tag, none matches.
 pub(crate) fn evaluate<'a>(request: &Request, of: impl Into<Validators<'a>>) -> Verdict {
     let Validators { etag, modified_unix_seconds } = of.into();
-    // Whether the date in a field is that of the representation or later; `None` if either is missing.
+    // Returns true if the date in a field is that of the representation or later; `None` if either is missing.
     let has_date_since = |field| {
         let date = HttpDate::parse(request.field(field)?)?;
         Some(modified_unix_seconds? <= date.unix_seconds())
@@ -90,8 +90,7 @@ pub(crate) fn evaluate<'a>(request: &Request, of: impl Into<Validators<'a>>) -> 
     if current { Verdict::NotModified } else { Verdict::Proceed }
 }
 
-/// Whether If-Range allows a Range header to be used (RFC 9110 section 13.1.5): both validators must be strong and
-/// exactly the file's.
+/// Returns true if If-Range allows a Range header to be used (RFC 9110 section 13.1.5): both validators must be strong and exactly the file's.
 pub(crate) fn if_range_holds(request: &Request, entity: &Entity<'_>, now: &HttpDate) -> bool {
     let Some(value) = request.field(Field::IfRange) else { return true };
     if value.ends_with(b"\"") {
@@ -112,7 +111,7 @@ fn tags_match_weakly(one: &[u8], other: &[u8]) -> bool {
     opaque(one) == opaque(other)
 }
 
-/// Whether `*` or any entity tag of the list matches; nothing after a malformed element counts.
+/// Returns true if `*` or any entity tag of the list matches; nothing after a malformed element counts.
 fn list_matches(list: &[u8], matches: impl Fn(&[u8]) -> bool) -> bool {
     if list == b"*" {
         return true;

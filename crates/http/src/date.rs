@@ -10,7 +10,7 @@ const UNIX_SECONDS_MAX: u64 = 253_402_300_799;
 /// Bytes of an IMF-fixdate, as in `Sun, 06 Nov 1994 08:49:37 GMT`.
 const TEXT_BYTES: usize = 29;
 
-/// A second in time, with its text. A worker makes one each second and lends it to every response.
+/// A second in time, with its text. A worker makes one each second, and every response borrows it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HttpDate {
     unix_seconds: u64,

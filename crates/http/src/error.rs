@@ -1,7 +1,7 @@
 //! Why a request is not answered with a file.
 //!
-//! [`Reject`] lists what can be wrong with the bytes themselves: the connection closes after the answer. [`Refusal`]
-//! lists all refusals that [`crate::refuse`] can answer.
+//! [`Reject`] lists the faults of the bytes themselves: the connection closes after the answer. [`Refusal`] lists all refusals that [`crate::refuse`]
+//! can answer.
 
 use std::fmt;
 
@@ -113,7 +113,7 @@ impl Reject {
             }
             Self::HeadTooLarge => "The header lines of the request are too many or too long.",
             Self::MethodNotImplemented => "This server does not support that method.",
-            Self::CodingNotImplemented => "This server supports no transfer coding but chunked.",
+            Self::CodingNotImplemented => "This server supports no transfer coding except chunked.",
             Self::VersionUnsupported => "This server speaks HTTP/1.1 and HTTP/1.0 only.",
         }
     }
@@ -202,7 +202,7 @@ impl Refusal {
         }
     }
 
-    /// Whether the connection must close after the answer, whatever the client asked for.
+    /// Returns true if the connection must close after the answer, whatever the client requested.
     pub fn closes(self) -> bool {
         matches!(
             self,
@@ -236,7 +236,7 @@ impl Refusal {
             Self::Internal => "The file cannot be read now; the server's log says why.",
             Self::Unavailable => "The server is full or restarting; try again in a few seconds.",
             Self::BadGateway => {
-                "The origin of this file cannot be reached, or gave no answer that can be used."
+                "The origin of this file cannot be reached, or its answer cannot be used."
             }
             Self::GatewayTimeout => "The origin of this file took too long to answer.",
         }

@@ -6,8 +6,8 @@ use std::fmt;
 /// The most bytes of all lines together. Clients accept heads of 8 KiB and more, and this leaves half of that to the server.
 const BYTES_MAX: usize = 4096;
 
-/// Names that an operator cannot give: the server writes them itself, they frame the message, or they are about the connection
-/// (RFC 9110 section 7.6.1). `Content-Encoding` would be wrong for a response with several ranges. In lower case.
+/// Names that an operator cannot set: the server writes them itself, they frame the message, or they concern only the connection (RFC 9110 section
+/// 7.6.1). `Content-Encoding` would be wrong for a response with several ranges. In lower case.
 const RESERVED: &[&str] = &[
     "accept-ranges",
     "age",
@@ -41,7 +41,7 @@ const OF_CORS: &[&str] = &[
     "timing-allow-origin",
 ];
 
-/// Further header lines, each with its end.
+/// Additional header lines, each with its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldLines(Box<[u8]>);
 
@@ -49,7 +49,7 @@ impl FieldLines {
     /// Writes lines of names and values, for a server that answers with `cors`.
     ///
     /// # Errors
-    /// If a name or a value cannot be in a head, or may not be in this server's.
+    /// If a name or a value is not allowed in a head, or in this server's heads.
     pub fn new<'f>(
         fields: impl IntoIterator<Item = (&'f str, &'f str)>,
         cors: Cors,
@@ -100,16 +100,16 @@ fn is_value(value: &str) -> bool {
     !value.is_empty() && value.trim() == value && value.bytes().all(is_ok)
 }
 
-/// Why a header line cannot be added. All but the last have the line's name.
+/// Why a header line cannot be added. All except the last have the line's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldFault {
-    /// It is no name.
+    /// It is not a valid name.
     Name(String),
-    /// The server says this itself, or nobody may.
+    /// Only the server may set this header, or it may not be sent at all.
     Reserved(String),
-    /// The server says this while pages of other origins may read.
+    /// The server sets this header while pages of other origins may read.
     OfCors(String),
-    /// The name is there already, perhaps in other letters.
+    /// The name appears twice, perhaps in another case.
     Twice(String),
     /// The value cannot be sent.
     Value(String),
@@ -121,7 +121,7 @@ impl fmt::Display for FieldFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => {
-                write!(f, "{name:?} is no header's name; write one such as \"X-Robots-Tag\"")
+                write!(f, "{name:?} is not a header name; write one such as \"X-Robots-Tag\"")
             }
             Self::Reserved(name) => {
                 let instead = match &*name.to_ascii_lowercase() {
@@ -129,21 +129,24 @@ impl fmt::Display for FieldFault {
                     "strict-transport-security" => "set tls.hsts_seconds instead",
                     _ => "leave it out",
                 };
-                write!(f, "only the server itself may say {name}; {instead}")
+                write!(f, "only the server itself may set {name}; {instead}")
             }
             Self::OfCors(name) => write!(
                 f,
-                "the server says {name} itself while http.cors is true; leave it out, or set http.cors = false"
+                "the server sets {name} itself while http.cors is true; leave it out, or set http.cors = false"
             ),
             Self::Twice(name) => {
-                write!(f, "{name} is there twice; write one, with its values separated by commas")
+                write!(
+                    f,
+                    "{name} appears twice; write it once, with its values separated by commas"
+                )
             }
             Self::Value(name) => write!(
                 f,
-                "the value of {name} is empty, or not visible ASCII from end to end; write one such as \"noindex\""
+                "the value of {name} must be visible ASCII, with spaces only in between; write one such as \"noindex\""
             ),
             Self::TooLong => {
-                write!(f, "its headers have more than {BYTES_MAX} bytes together; shorten them")
+                write!(f, "its headers are longer than {BYTES_MAX} bytes in total; shorten them")
             }
         }
     }

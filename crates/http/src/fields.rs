@@ -1,7 +1,7 @@
 //! The header fields that an answer can depend on, kept as spans of the head.
 //!
-//! A field on several lines is joined with commas (RFC 9110 section 5.3). For a list, that is the meaning; for a field
-//! that may appear only once (Range, dates), the joined value is malformed, and malformed values of these are ignored.
+//! A field on several lines is joined with commas (RFC 9110 section 5.3). For a list, that is the meaning; for a field that may appear only once
+//! (Range, dates), the joined value is malformed, and malformed values of these are ignored.
 
 use httparse::Header;
 
@@ -55,7 +55,7 @@ const FIELD_NAMES: [&[&str]; FIELD_COUNT] = [
     &["cmcd-object", "cmcd-request", "cmcd-session", "cmcd-status"],
 ];
 
-/// Where a value is in the head. A head begins with its method, so no value starts at 0: that marks an absent one.
+/// A value's place in the head. A head begins with its method, so no value starts at 0: that marks an absent one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     start: u32,

@@ -1,10 +1,10 @@
-//! How much a peer may send or ask for before it is refused.
+//! Limits on what a peer may send or request.
 
 /// Limits on one request. The defaults suit players and browsers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest head in bytes, request line and final empty line included; above: 431. A session's read buffer must hold
-    /// at least this much. Default 16 KiB, which browsers with many cookies do not exceed.
+    /// Largest head in bytes, request line and final empty line included; above: 431. A session's read buffer must hold at least this much. Default
+    /// 16 KiB, which browsers with many cookies do not exceed.
     pub head_bytes_max: usize,
     /// Largest request-target in bytes; above: 414. RFC 9112 section 3 recommends at least 8000. Default 8 KiB.
     pub uri_bytes_max: usize,
@@ -12,14 +12,14 @@ pub struct Limits {
     pub headers_max: usize,
     /// Most ranges in one Range header; above, the header is ignored (RFC 9110 section 14.2). Default 64.
     pub ranges_max: usize,
-    /// Most ranges of less than 16 KiB in one answer, after near ones are merged; above, the header is ignored, because
-    /// each costs a read and a send of its own. Default 8, more than any player or downloader asks for at once.
+    /// Most ranges of less than 16 KiB in one answer, after near ones are merged; above, the header is ignored, because each costs a read and a send
+    /// of its own. Default 8, more than any player or downloader requests at once.
     pub small_ranges_max: usize,
-    /// How many bytes of a request body, its chunk framing included, are read and discarded; above: 413. Default 64
-    /// KiB. No request to this server needs a body, so this only keeps the connections of odd clients usable.
+    /// How many bytes of a request body, its chunk framing included, are read and discarded; above: 413. Default 64 KiB. No request to this server
+    /// needs a body, so this only keeps the connections of odd clients usable.
     pub body_drain_bytes_max: u64,
-    /// Whether the caller reads bodies itself and judges their size, so that neither a large body nor a client that waits for
-    /// 100 (Continue) is refused here. Default false.
+    /// Set if the caller reads bodies itself and judges their size. Then neither a large body nor a client that waits for 100 (Continue) is refused
+    /// here. Default false.
     pub are_bodies_taken: bool,
 }
 

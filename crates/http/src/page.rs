@@ -1,7 +1,7 @@
 //! Answers that are complete in memory: the server's own pages and their parts.
 //!
-//! They have no ranges and no modification date. Their conditions work like those of files, by entity tag only. A page
-//! that is made anew for each answer has no tag, so no copy of it ever counts as current.
+//! They have no ranges and no modification date. Their conditions work like those of files, by entity tag only. A page that is generated for each
+//! answer has no tag, so no copy of it ever counts as current.
 
 use std::borrow::Cow;
 
@@ -14,8 +14,7 @@ use crate::{Context, Field, Part, Refusal, Request, Response, refuse};
 pub struct Page<'a> {
     /// Its media type.
     pub content_type: &'static str,
-    /// Its entity tag, with quotes; its encodings have the same tag with the encoding's name in it. None: it is made
-    /// anew for each answer.
+    /// Its entity tag, with quotes; its encodings have the same tag with the encoding's name added. None: it is generated for each answer.
     pub etag: Option<&'a str>,
     /// `Cache-Control`; visible ASCII.
     pub cache_control: &'a str,
@@ -93,8 +92,7 @@ fn head(
     head
 }
 
-/// Whether the request accepts `coding` by name (RFC 9110 section 12.5.3). `*` is not enough: a client that wants this
-/// coding names it.
+/// Returns true if the request accepts `coding` by name (RFC 9110 section 12.5.3). `*` is not enough: a client that wants this coding names it.
 fn accepts(request: &Request, coding: &[u8]) -> bool {
     let Some(value) = request.field(Field::AcceptEncoding) else { return false };
     value.split(|byte| *byte == b',').any(|item| {

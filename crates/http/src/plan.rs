@@ -12,17 +12,16 @@ use crate::{Context, Field, Method, Part, Refusal, Request, Response, options, r
 pub struct Entity<'a> {
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Modification time in whole seconds since 1970; earlier times count as 0. None if nobody knows it.
+    /// Modification time in whole seconds since 1970; earlier times count as 0. None if it is not known.
     pub modified_unix_seconds: Option<u64>,
-    /// Whether the file has not changed since that second. If it has, it may have had other bytes and got the old time
-    /// back, so the date does not distinguish the two versions (RFC 9110 section 8.8.2.2). For a cache's copy: whether its origin sent it at
-    /// least a second after that date.
+    /// Set if the file has not changed since that second. If it has, it may have had other bytes and got the old time back, so the date does not
+    /// distinguish the two versions (RFC 9110 section 8.8.2.2). For a cache's copy: set if its origin sent it at least a second after that date.
     pub date_is_strong: bool,
     /// Entity tag with its quotes, for example from [`crate::file_etag`].
     pub etag: &'a str,
     /// Media type, for example from [`crate::content_type`]; visible ASCII.
     pub content_type: &'a str,
-    /// How long a cache has had it (RFC 9111 section 5.1); none if it is no cache's copy.
+    /// How long a cache has had it (RFC 9111 section 5.1); none if it is not a cache's copy.
     pub age_seconds: Option<u64>,
 }
 
@@ -103,7 +102,7 @@ fn multiple(
         body.push(Part::Range(range.clone()));
     }
     body.push(Part::Bytes(format!("\r\n--{boundary}--\r\n").into_bytes()));
-    // Only for a file of nearly 2^64 bytes can the part heads overflow the length.
+    // The part heads can overflow the length only for a file of nearly 2^64 bytes.
     let Some(body_bytes) =
         body.iter().try_fold(0_u64, |sum, part| sum.checked_add(part.size_bytes()))
     else {
@@ -138,7 +137,7 @@ fn not_modified(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -
     head.finish(Some(request.method), Vec::new())
 }
 
-/// What 200 and 206 have in common.
+/// The head fields that 200 and 206 share.
 fn entity_head(status: u16, request: &Request, entity: &Entity<'_>, context: &Context<'_>) -> Head {
     let mut head = Head::new(status, Some(request), false, context);
     head.field("Accept-Ranges", b"bytes");

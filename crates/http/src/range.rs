@@ -1,4 +1,4 @@
-//! The Range header: which bytes of a file are asked for (RFC 9110 sections 14.1 and 14.2).
+//! The Range header: selects the requested bytes of a file (RFC 9110 sections 14.1 and 14.2).
 //!
 //! Ranges that overlap, touch or are less than [`GAP_BYTES`] apart are merged (RFC 9110 section 15.3.7.2) into the
 //! place of the first of them; otherwise the requested order is kept. So no byte is sent twice, a flood of overlapping
@@ -22,7 +22,7 @@ const GAP_BYTES: u64 = 80;
 /// A range below this size is small: it costs a read and a send of its own for less than one TLS record.
 const SMALL_BYTES: u64 = 16 << 10;
 
-/// What a Range header selects.
+/// The selection of a Range header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Selection {
     /// Send everything: the header does not apply.
@@ -115,7 +115,7 @@ fn is_small(range: &Range<u64>) -> bool {
     range.end - range.start < SMALL_BYTES
 }
 
-/// Whether two ranges overlap, touch, or are too close to be worth two parts.
+/// Returns true if two ranges overlap, touch, or are too close to be worth two parts.
 fn are_near(one: &Range<u64>, other: &Range<u64>) -> bool {
     let reaches =
         |from: &Range<u64>, to: &Range<u64>| to.start < from.end.saturating_add(GAP_BYTES);
@@ -125,7 +125,7 @@ fn are_near(one: &Range<u64>, other: &Range<u64>) -> bool {
 /// Adds `range`, merged with all ranges near it. At most `ranges_max` squared steps per header.
 fn merge(ranges: &mut Vec<Range<u64>>, mut range: Range<u64>) {
     let mut place = ranges.len();
-    // The present ranges are pairwise apart, but a merged one may reach another, on either side: look again.
+    // The present ranges are pairwise apart, but a merged one may reach another, on either side: check again.
     while let Some(index) = ranges.iter().position(|other| are_near(other, &range)) {
         let other = ranges.remove(index);
         range = other.start.min(range.start)..other.end.max(range.end);

@@ -6,8 +6,8 @@ use crate::{Context, Cors, Method, Part, Refusal, Reject, Request, Response};
 /// The methods served (RFC 9110 section 10.2.1).
 const ALLOW: &[u8] = b"GET, HEAD, OPTIONS";
 
-/// What a page of another origin may send: conditions and ranges, what browsers and players add, and the media metrics
-/// of CTA-5004 (CMCD). A day is the longest that browsers remember this (Firefox; Chromium remembers two hours).
+/// The requests that a page of another origin may send: conditions and ranges, the headers that browsers and players add, and the media metrics of
+/// CTA-5004 (CMCD). Browsers remember this for at most a day (Firefox; Chromium remembers two hours).
 const PREFLIGHT: &[u8] = b"Access-Control-Allow-Methods: GET, HEAD, OPTIONS\r\n\
     Access-Control-Allow-Headers: Range, If-Range, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, \
     Cache-Control, Pragma, X-Requested-With, CMCD-Object, CMCD-Request, CMCD-Session, CMCD-Status\r\n\
@@ -16,12 +16,12 @@ const PREFLIGHT: &[u8] = b"Access-Control-Allow-Methods: GET, HEAD, OPTIONS\r\n\
 /// Seconds until a client should try a full server again. A guess: most overloads here are restarts.
 const RETRY_AFTER_SECONDS: &[u8] = b"5";
 
-/// What a refusal answers.
+/// The request that is refused.
 #[derive(Clone, Copy, Debug)]
 pub enum RefusedRequest<'a> {
     /// A request.
     Parsed(&'a Request),
-    /// What arrived of a request that could not be parsed, from its beginning. The connection closes after the answer.
+    /// The received part of a request that could not be parsed, from its beginning. The connection closes after the answer.
     Unparsed(&'a [u8]),
 }
 
@@ -40,7 +40,7 @@ impl<'a> RefusedRequest<'a> {
         }
     }
 
-    /// The method, which may be known even if the rest makes no sense: no answer to HEAD has content (RFC 9110 section 9.3.2).
+    /// The method, which may be known even if the rest is malformed: no answer to HEAD has content (RFC 9110 section 9.3.2).
     pub(crate) fn method(self) -> Option<Method> {
         match self {
             Self::Parsed(request) => Some(request.method),
@@ -97,9 +97,8 @@ pub fn options(request: &Request, context: &Context<'_>) -> Response {
     head.finish(Some(request.method), Vec::new())
 }
 
-/// Whether a connection's first bytes are an HTTP request in plain text rather than TLS: a method and a space, or the
-/// start of that. TLS records begin with a byte from 20 to 24 (RFC 8446 section 5.1), so one letter decides. Answer with
-/// [`Refusal::HttpOnTlsPort`].
+/// Returns true if a connection's first bytes are an HTTP request in plain text rather than TLS: a method and a space, or the start of that. TLS
+/// records begin with a byte from 20 to 24 (RFC 8446 section 5.1), so one letter decides. Answer with [`Refusal::HttpOnTlsPort`].
 pub fn looks_like_http(first_bytes: &[u8]) -> bool {
     const METHODS: [&[u8]; 10] = [
         b"GET ",
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
     use crate::{HttpDate, Limits, Parse, parse};
 
-    /// A request that nothing is known of.
+    /// An unknown request.
     const NOTHING: RefusedRequest<'_> = RefusedRequest::Unparsed(b"");
 
     fn request(head: &str, limits: &Limits) -> Request {

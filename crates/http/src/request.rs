@@ -3,8 +3,8 @@
 //! `httparse` finds the lines; this module adds the limits and the rules by which an origin server must or may refuse.
 //! Heads that two readers could understand differently are refused, even where RFC 9112 leaves the choice.
 //!
-//! Parsing starts over when more bytes have arrived. A head that arrives slowly costs at most `head_bytes_max` passes
-//! over a few KiB, and a session's header time-out limits that further.
+//! Parsing starts over when more bytes have arrived. A head that arrives slowly costs at most `head_bytes_max` passes over a few KiB, and a session's
+//! header timeout limits that further.
 
 use std::mem::MaybeUninit;
 
@@ -57,8 +57,8 @@ pub enum Method {
 }
 
 impl Method {
-    /// Methods are case-sensitive (RFC 9110 section 9.1). CONNECT is missing on purpose: what follows it is not HTTP,
-    /// so it ends the connection like an unknown method.
+    /// Methods are case-sensitive (RFC 9110 section 9.1). CONNECT is missing on purpose: the bytes after it are not HTTP, so it ends the connection
+    /// like an unknown method.
     fn of(token: &str) -> Option<Self> {
         const ALL: [Method; 8] = [
             Method::Get,
@@ -95,12 +95,12 @@ impl Method {
         }
     }
 
-    /// Whether this server supports it at all; otherwise 405.
+    /// Returns true if this server supports it at all; otherwise the answer is 405.
     pub fn is_served(self) -> bool {
         self.reads() || self == Self::Options
     }
 
-    /// Whether it asks for a file's head or bytes.
+    /// Returns true if it requests a file's head or bytes.
     pub fn reads(self) -> bool {
         matches!(self, Self::Get | Self::Head)
     }
@@ -122,9 +122,9 @@ pub struct Request {
     pub method: Method,
     /// The client's protocol version.
     pub version: Version,
-    /// What the target names.
+    /// The resource that the target names.
     pub resource: Resource,
-    /// Whether the client wants to keep the connection open (RFC 9112 section 9.3).
+    /// Set if the client wants to keep the connection open (RFC 9112 section 9.3).
     pub keep_alive: bool,
     /// The framing of the body after the head; at most [`Limits::body_drain_bytes_max`] if its length is known.
     pub body: BodyFraming,
@@ -213,7 +213,7 @@ fn as_http11(rest: &[u8], version_at: usize) -> Vec<u8> {
     copy
 }
 
-/// How many bytes of empty lines come first.
+/// The length of the empty lines at the beginning.
 fn leading_line_ends(buf: &[u8]) -> Result<usize, Reject> {
     let mut skipped_bytes = 0;
     for _ in 0..=LEADING_LINE_ENDS_MAX {
@@ -233,7 +233,7 @@ fn check_request_line_length(
     rest: &[u8],
     limits: &Limits,
 ) -> Result<(), Reject> {
-    // `httparse` reports a word only once the space after it has arrived; until then, count what may belong to it.
+    // `httparse` reports a word only once the space after it has arrived; until then, count the bytes that may belong to it.
     let leading_bytes = |bytes: &[u8], belongs: fn(u8) -> bool| {
         bytes.iter().take_while(|byte| belongs(**byte)).count()
     };
@@ -247,12 +247,12 @@ fn check_request_line_length(
     if target_bytes > limits.uri_bytes_max { Err(Reject::UriTooLong) } else { Ok(()) }
 }
 
-/// tchar (RFC 9110 section 5.6.2), which methods consist of.
+/// tchar (RFC 9110 section 5.6.2), the bytes of methods.
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// What `httparse` accepts in a target: neither space nor control.
+/// The bytes that `httparse` accepts in a target: neither space nor control.
 fn is_visible(byte: u8) -> bool {
     byte > b' ' && byte != 0x7f
 }
@@ -316,7 +316,7 @@ fn check_host(headers: &[Header<'_>], version: Version) -> Result<(), Reject> {
     }
 }
 
-/// RFC 9112 section 9.3: 1.1 persists unless told to close, 1.0 closes unless told to keep alive.
+/// RFC 9112 section 9.3: 1.1 persists unless the client asks to close, 1.0 closes unless it asks to keep alive.
 fn keep_alive(headers: &[Header<'_>], version: Version) -> bool {
     let says = |option: &[u8]| {
         elements(headers, "connection").any(|element| element.eq_ignore_ascii_case(option))
@@ -324,8 +324,7 @@ fn keep_alive(headers: &[Header<'_>], version: Version) -> bool {
     !says(b"close") && (version == Version::Http11 || says(b"keep-alive"))
 }
 
-/// Refuses now a body that would not be read past later. A method that is not supported gets its own answer, so that an
-/// upload learns the real obstacle.
+/// Refuses at once a body that would not be read past later. An unsupported method gets its own answer, so that an upload learns the real obstacle.
 fn check_body_wanted(
     method: Method,
     version: Version,
@@ -346,9 +345,8 @@ fn check_body_wanted(
     Err(if method.is_served() { reject } else { Reject::MethodNotAllowed })
 }
 
-/// RFC 9110 section 10.1.1: a client that expects 100 (Continue) holds its body back until it is told to send, and a
-/// final answer tells it not to. Other expectations cannot be met; without a body, or in HTTP/1.0, there is nothing to
-/// meet.
+/// RFC 9110 section 10.1.1: a client that expects 100 (Continue) holds its body back until the server asks for it, and a final answer makes it drop
+/// the body. Other expectations cannot be met; without a body, or in HTTP/1.0, there is nothing to meet.
 fn waits_in_vain(version: Version, body: BodyFraming, headers: &[Header<'_>]) -> bool {
     version == Version::Http11
         && elements(headers, "expect").any(|expectation| {

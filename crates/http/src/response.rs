@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{FieldLines, HttpDate, Limits, Method, Request, Version};
 
-/// Which pages of other origins may read answers (Fetch, CORS).
+/// The pages of other origins that may read answers (Fetch, CORS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cors {
     /// Only this server's own pages.
@@ -16,7 +16,7 @@ pub enum Cors {
     AnyOrigin,
 }
 
-/// What a response depends on in addition to request and file.
+/// The context of a response, in addition to request and file.
 #[derive(Clone, Debug)]
 pub struct Context<'a> {
     /// The current time; making it once a second is enough.
@@ -27,23 +27,22 @@ pub struct Context<'a> {
     pub server: &'a str,
     /// `Cache-Control` for files; visible ASCII.
     pub cache_control: &'a str,
-    /// Further header lines for files.
+    /// Additional header lines for files.
     pub fields: Option<&'a FieldLines>,
-    /// Whether pages of other origins may read answers.
+    /// Decides whether pages of other origins may read answers.
     pub cors: Cors,
-    /// For how many seconds browsers shall use nothing but HTTPS with this host (RFC 6797); 0 says nothing about it. Give none over plain HTTP.
+    /// For how many seconds browsers must use only HTTPS with this host (RFC 6797); 0 sends no such header. Use 0 over plain HTTP.
     pub hsts_seconds: u64,
-    /// Becomes the boundary of a multipart answer. Give each answer its own, from a random source that nobody can
-    /// predict. An attacker who can predict it could store a file that contains it, and confuse a client that asks for
-    /// several ranges.
+    /// Becomes the boundary of a multipart answer. Give each answer its own, from an unpredictable random source. An attacker who can predict it
+    /// could store a file that contains it, and confuse a client that requests several ranges.
     pub boundary: u128,
-    /// Close after this answer, whatever the client asked for, because the server is shutting down.
+    /// Closes after this answer, whatever the client requested, because the server is shutting down.
     pub closing: bool,
 }
 
 impl<'a> Context<'a> {
-    /// With `Server: fullbore`, no CORS, and `Cache-Control: no-cache`: caches may keep files but must ask whether they
-    /// are current. That is always right and costs a 304. Libraries whose files never change should say so.
+    /// With `Server: fullbore`, no CORS, and `Cache-Control: no-cache`: caches may keep files but must revalidate them. That is always right and
+    /// costs a 304. Libraries whose files never change should set another value.
     pub fn new(date: &'a HttpDate, limits: &'a Limits) -> Self {
         Self {
             date,
@@ -91,11 +90,11 @@ pub struct Response {
     pub status: u16,
     /// Status line, header lines and the empty line.
     pub head: Vec<u8>,
-    /// What follows the head, in order; empty for HEAD.
+    /// The parts that follow the head, in order; empty for HEAD.
     pub body: Vec<Part>,
     /// Sum of the body's parts. Equals Content-Length where that is sent, except for HEAD.
     pub body_bytes: u64,
-    /// Whether the connection stays open after the body. The head says the same.
+    /// Set if the connection stays open after the body, as the head announces.
     pub keep_alive: bool,
 }
 
@@ -105,8 +104,8 @@ const HEAD_CAPACITY_BYTES: usize = 768;
 /// The line that lets pages of any origin read the answer (Fetch section 3.2.3).
 const ALLOW_ORIGIN: &[u8] = b"Access-Control-Allow-Origin: *\r\n";
 
-/// What else such a page may see and use: headers that a player needs, timings for its bandwidth estimate (Resource
-/// Timing), and use by pages that are isolated from other origins (Fetch, Cross-Origin-Resource-Policy).
+/// Further permissions for such a page: headers that a player needs, timings for its bandwidth estimate (Resource Timing), and use by pages that are
+/// isolated from other origins (Fetch, Cross-Origin-Resource-Policy).
 const EXPOSE: &[u8] =
     b"Access-Control-Expose-Headers: Accept-Ranges, Content-Length, Content-Range, Date, ETag\r\n\
     Timing-Allow-Origin: *\r\n\
@@ -179,7 +178,7 @@ impl Head {
         }
     }
 
-    /// What the operator adds to the responses for files.
+    /// Adds the operator's header lines for files.
     pub(crate) fn lines(&mut self, lines: Option<&FieldLines>) {
         self.bytes.extend_from_slice(lines.map_or(&[], FieldLines::as_bytes));
     }

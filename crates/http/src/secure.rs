@@ -1,10 +1,10 @@
-//! Sends plain HTTP on to HTTPS: whole answers for ports that serve no files.
+//! Redirects plain HTTP to HTTPS: whole answers for ports that serve no files.
 
 use crate::fields::Field;
 use crate::refuse::RefusedRequest;
 use crate::request::{Method, Request};
 
-/// The same place over HTTPS at `port`, if the request says which host it is for.
+/// The same address over HTTPS at `port`, if the request names its host.
 pub fn secure_place(request: &Request, port: u16) -> Option<Vec<u8>> {
     let host = std::str::from_utf8(request.field(Field::Host)?).ok()?;
     let name = match host.rsplit_once(':') {
@@ -22,7 +22,7 @@ pub fn secure_place(request: &Request, port: u16) -> Option<Vec<u8>> {
     Some(format!("https://{name}{port}{slash}{}", in_ascii(rest)).into_bytes())
 }
 
-/// `text` with every byte percent-encoded that is not ASCII: a URI has none (RFC 3986 section 2).
+/// `text` with every non-ASCII byte percent-encoded: a URI has none (RFC 3986 section 2).
 fn in_ascii(text: &str) -> String {
     let mut ascii = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -35,7 +35,7 @@ fn in_ascii(text: &str) -> String {
     ascii
 }
 
-/// Sends a viewer on to `place`, for good.
+/// Redirects a viewer to `place`, permanently.
 pub fn send_on(request: &Request, place: &[u8]) -> Vec<u8> {
     let location = [b"Location: ", place, b"\r\n"].concat();
     whole_answer(request, "308 Permanent Redirect", &location, b"Go on over HTTPS.\n")

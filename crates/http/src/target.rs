@@ -11,15 +11,14 @@ use std::path::Path;
 
 use crate::{Method, Reject};
 
-/// What the request-target names.
+/// The resource that the request-target names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// A file of the library.
     File(LibraryPath),
     /// A directory of the library: the target ended with `/`. The root is the empty path.
     Directory(LibraryPath),
-    /// Something of the server itself, under `/-/`: the rest of the path, empty for `/-/` and `/-`. A library file with
-    /// such a path is never served.
+    /// A page of the server itself, under `/-/`: the rest of the path, empty for `/-/` and `/-`. A library file with such a path is never served.
     Reserved(LibraryPath),
     /// A path that must not be opened; answered like a missing file.
     Refused(PathEscape),
@@ -81,8 +80,8 @@ impl PathEscape {
     }
 }
 
-/// A decoded path relative to the library's root, without `/` at either end; the module's comment says what it
-/// guarantees. Bytes, because file names on Linux need not be UTF-8.
+/// A decoded path relative to the library's root, without `/` at either end; the module's comment lists its guarantees. Bytes, because file names on
+/// Linux need not be UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LibraryPath(Vec<u8>);
 
@@ -117,7 +116,7 @@ impl LibraryPath {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Target<'t> {
     pub(crate) resource: Resource,
-    /// Of an absolute-form target.
+    /// The authority of an absolute-form target.
     pub(crate) authority: Option<&'t str>,
     /// Without the `?`.
     pub(crate) query: Option<&'t str>,
@@ -147,8 +146,8 @@ pub(crate) fn split_authority(text: &str) -> Result<(Option<&str>, &str), Reject
     if text.starts_with('/') { Ok((None, text)) } else { split_absolute(text) }
 }
 
-/// `http://authority/path?query` as (authority, path?query). The scheme need not match the connection's, because a
-/// gateway in front may have ended TLS.
+/// `http://authority/path?query` as (authority, path?query). The scheme need not match the connection's, because a gateway in front may have ended
+/// TLS.
 fn split_absolute(text: &str) -> Result<(Option<&str>, &str), Reject> {
     let (scheme, rest) = text.split_once("://").ok_or(Reject::BadTarget)?;
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
@@ -163,8 +162,8 @@ fn split_absolute(text: &str) -> Result<(Option<&str>, &str), Reject> {
     Ok((Some(authority), origin_form))
 }
 
-/// Whether a Host value or an authority contains only what `uri-host [":" port]` allows (RFC 9110 section 7.2);
-/// userinfo is not allowed (RFC 9110 section 4.2.4). May be empty.
+/// Returns true if a Host value or an authority contains only what `uri-host [":" port]` allows (RFC 9110 section 7.2); userinfo is not allowed (RFC
+/// 9110 section 4.2.4). May be empty.
 pub(crate) fn is_host(value: &[u8]) -> bool {
     let (host, port) = match value.iter().rposition(|&byte| byte == b':') {
         Some(colon) if !value.ends_with(b"]") => (&value[..colon], &value[colon + 1..]),

@@ -12,7 +12,7 @@ const RANGES_MAX: usize = 6;
 /// Few enough that cases exceed it.
 const SMALL_RANGES_MAX: usize = 3;
 
-/// Gaps of up to this many bytes between two ranges are sent along.
+/// Gaps of up to this many bytes between two ranges are sent too.
 const GAP_BYTES_MAX: u64 = 79;
 
 /// Size of files: every range of one is small, and some have room for several ranges that are apart.
@@ -39,7 +39,7 @@ impl Spec {
         matches!(self, Self::Closed(first, last) if first > last)
     }
 
-    /// Whether it covers the position below `size`.
+    /// Returns true if it covers the position below `size`.
     fn covers(&self, position: u64, size: u64) -> bool {
         match self {
             Self::Closed(first, last) => (first..=last).contains(&&position),
@@ -79,7 +79,7 @@ fn answer(specs: &[Spec], size: u64) -> Response {
     respond(&request, &entity, &Context { boundary: 77, ..Context::new(&date, &limits) })
 }
 
-/// What a client would receive as the body.
+/// The body that a client would receive.
 fn body_of(response: &Response, file: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     for part in &response.body {
@@ -95,7 +95,7 @@ fn body_of(response: &Response, file: &[u8]) -> Vec<u8> {
     body
 }
 
-/// What is sent for the wanted positions, in ascending order: these and the small gaps between them.
+/// The positions sent for the wanted ones, in ascending order: these and the small gaps between them.
 fn with_gaps_filled(wanted: &[u64]) -> Vec<u64> {
     let mut filled: Vec<u64> = Vec::new();
     for &position in wanted {
@@ -106,7 +106,7 @@ fn with_gaps_filled(wanted: &[u64]) -> Vec<u64> {
     filled
 }
 
-/// How many runs without a gap `positions` make.
+/// How many runs without a gap `positions` form.
 fn stretches(positions: &[u64]) -> usize {
     let breaks = positions.windows(2).filter(|pair| pair[0] + 1 < pair[1]).count();
     breaks + usize::from(!positions.is_empty())
@@ -188,7 +188,7 @@ proptest! {
                 sent.extend(range);
             }
             sent.sort_unstable();
-            prop_assert_eq!(sent, due, "each byte asked for, once");
+            prop_assert_eq!(sent, due, "each requested byte, once");
         }
     }
 
