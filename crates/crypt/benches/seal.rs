@@ -1,4 +1,4 @@
-//! Measures what sealing, opening and keeping a connection cost on this machine. One thread; pin it with taskset.
+//! Measures the cost of sealing, opening and keeping a connection on this machine. One thread; pin it with taskset.
 //!
 //! Prints for every version and suite: Gb/s of plaintext sealed in 128 KiB windows of 16 KiB records with warm buffers,
 //! out of place and in place in turn, as median and median absolute deviation of the rounds; nanoseconds to open a
@@ -144,7 +144,7 @@ impl Bench {
         let mut read = Vec::new();
         for record in self.sealed.chunks(self.record_bytes) {
             deliver(client, record);
-            // The error says only that there is no more for now.
+            // The error means only that there is no more for now.
             let _ = client.reader().read_to_end(&mut read);
         }
         assert!(read == self.plaintext, "the client reads what was sealed");

@@ -1,5 +1,5 @@
-//! For programs of this house that leave TLS to rustls, such as a fleet's gateway: the same files, the same trust and
-//! the same errors as the server's.
+//! TLS for Fullbore's programs that leave it to rustls, such as a fleet's gateway: the same files, the same trust and the same errors as the
+//! server's.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,7 +14,7 @@ use crate::config::{crypto_provider, has_aes};
 use crate::error::ConfigError;
 use crate::identity::{self, Loaded};
 
-/// A server's certificates by name, replaced while it runs. Connections that are open keep theirs.
+/// A server's certificates by name, replaced while it runs. Open connections keep theirs.
 pub struct Certificates {
     pairs: Vec<(PathBuf, PathBuf)>,
     loaded: RwLock<Loaded>,
@@ -30,13 +30,13 @@ impl Certificates {
     /// Loads pairs of PEM files: certificate chain and private key. The first is for clients that name no host, or one that no certificate covers.
     ///
     /// # Errors
-    /// If there is none, or a file cannot be used. The error names the file and says what to do.
+    /// If there is none, or a file cannot be used. The error names the file and what to do.
     pub fn load(pairs: Vec<(PathBuf, PathBuf)>) -> Result<Self, ConfigError> {
         let loaded = RwLock::new(load(&pairs)?);
         Ok(Self { pairs, loaded })
     }
 
-    /// Loads the files again. What was loaded before stays in use if that fails.
+    /// Loads the files again. The old certificates stay in use if that fails.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -46,7 +46,7 @@ impl Certificates {
         Ok(())
     }
 
-    /// Whether a file was replaced or written since it was loaded. It costs one stat per file.
+    /// Returns true if a file was replaced or written since it was loaded. It costs one stat per file.
     pub fn changed_on_disk(&self) -> bool {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         loaded.stamps.iter().any(smallfile::FileStamp::is_outdated)
@@ -68,10 +68,10 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// How a client speaks TLS by rustls: whom it trusts, and the certificate and key that it shows, if any. It names no protocol above TLS.
+/// The rustls configuration of a client: its trust, and the certificate and key that it shows, if any. It names no protocol above TLS.
 ///
 /// # Errors
-/// A file that cannot be used. The error names it and says what to do.
+/// A file that cannot be used. The error names it and what to do.
 pub fn client_config(
     trust: &Trust,
     own: Option<&(PathBuf, PathBuf)>,

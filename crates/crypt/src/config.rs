@@ -1,4 +1,4 @@
-//! What the server offers its clients. Built once and shared by all workers.
+//! The server's offer to its clients. Built once and shared by all workers.
 //!
 //! Offered: TLS 1.3 and 1.2; AES-128-GCM, AES-256-GCM and ChaCha20-Poly1305, with ephemeral key exchange
 //! only; X25519MLKEM768, X25519, P-256, P-384; ALPN `http/1.1` and `http/1.0`. Not offered: CBC,
@@ -30,12 +30,12 @@ pub enum Versions {
     /// 1.3, and 1.2 for old clients.
     #[default]
     Both,
-    /// 1.3 alone.
+    /// 1.3 only.
     Tls13,
-    /// 1.2 alone.
+    /// 1.2 only.
     Tls12,
-    /// As [`Self::Both`], but 1.2 first on connections for which the caller asks for it ([`crate::Handshake::preferring_tls12`]): for network cards
-    /// that encrypt nothing newer.
+    /// As [`Self::Both`], but 1.2 first on connections for which the caller asks for it ([`crate::Handshake::preferring_tls12`]): for NICs that
+    /// encrypt nothing newer.
     Card,
 }
 
@@ -49,18 +49,17 @@ impl Versions {
     }
 }
 
-/// What the operator decides.
+/// The operator's choices.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
     /// PEM files: certificate chain and private key. The first pair is for clients that name no host, or one that no
     /// certificate covers. If there is none, a self-signed certificate is made and kept.
     pub certificates: Vec<(PathBuf, PathBuf)>,
-    /// A PEM file with both a chain and its key, which somebody else makes and replaces. As soon as it is there it takes the place of the
-    /// self-signed certificate.
+    /// A PEM file with both a chain and its key, which another program makes and replaces. Once it exists, it replaces the self-signed certificate.
     pub issued: Option<PathBuf>,
     /// Where the self-signed certificate is kept. Not touched if certificates are given.
     pub state_dir: PathBuf,
-    /// What to prove to a certificate authority that asks over TLS. The caller keeps a clone, and changes it.
+    /// The proofs for a certificate authority that validates over TLS. The caller keeps a clone, and changes it.
     pub proofs: AlpnProofs,
     /// TLS versions to speak.
     pub versions: Versions,
@@ -69,7 +68,7 @@ pub struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// Everything on, and a self-signed certificate kept in `state_dir`.
+    /// All features on, and a self-signed certificate kept in `state_dir`.
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
         Self {
             certificates: Vec::new(),
@@ -90,9 +89,9 @@ pub struct Tls {
 
 struct Shared {
     config: Arc<ServerConfig>,
-    /// The same, while there is something to prove.
+    /// The same, while there are proofs.
     proving: Arc<ServerConfig>,
-    /// The same with TLS 1.2 alone, if some connections are to have that.
+    /// The same with TLS 1.2 only, if some connections should get that.
     tls12: Option<Arc<ServerConfig>>,
     identities: Arc<Identities>,
     origin: Origin,
@@ -105,8 +104,7 @@ impl Tls {
     /// Loads the certificates, or makes one, and generates ticket keys.
     ///
     /// # Errors
-    /// A file that cannot be read or used, or a key that does not belong to its certificate. The error names the file
-    /// and says what to do.
+    /// A file that cannot be read or used, or a key that does not belong to its certificate. The error names the file and what to do.
     pub fn load(options: TlsOptions) -> Result<Self, ConfigError> {
         let ticketer = if options.tickets { Some(tickets::ticketer()?) } else { None };
         Self::build(options, ticketer, Damaged::PassOver)
@@ -136,11 +134,11 @@ impl Tls {
             server_config(Arc::clone(&provider), versions, certificates, ticketer.as_ref())
         };
         let config = Arc::new(with(options.versions)?);
-        // A server that speaks 1.3 as well would tell clients that they were talked down to 1.2, and they would leave (RFC 8446 section 4.1.3).
+        // A server that speaks 1.3 as well would signal a downgrade to 1.2, and clients would close the connection (RFC 8446 section 4.1.3).
         let wants_tls12 = options.versions == Versions::Card;
         let tls12 = wants_tls12.then(|| with(Versions::Tls12).map(Arc::new)).transpose()?;
         let mut proving = (*config).clone();
-        // Last, so that a client that offers it beside another protocol gets that one.
+        // Last, so that a client that also offers another protocol gets that one.
         proving.alpn_protocols.push(ACME_TLS.to_vec());
         let (certificates, proofs) = (Arc::clone(&identities), options.proofs.clone());
         proving.cert_resolver = Arc::new(WithProofs { identities: certificates, proofs });
@@ -157,17 +155,17 @@ impl Tls {
         }
     }
 
-    /// With TLS 1.2 alone, if some connections are to have that; not while there is something to prove.
+    /// With TLS 1.2 only, if some connections should get that; not while there are proofs.
     pub(crate) fn tls12(&self) -> Option<&Arc<ServerConfig>> {
         self.shared.tls12.as_ref().filter(|_| !self.shared.options.proofs.are_there())
     }
 
-    /// Whether TLS 1.3 is offered.
+    /// Returns true if TLS 1.3 is offered.
     pub(crate) fn offers_tls13(&self) -> bool {
         self.shared.options.versions != Versions::Tls12
     }
 
-    /// Whether TLS 1.2 is to come first on connections that a network card encrypts.
+    /// Returns true if TLS 1.2 should come first on connections that a NIC encrypts.
     pub fn asks_for_cards(&self) -> bool {
         self.shared.options.versions == Versions::Card
     }
@@ -189,9 +187,8 @@ impl Tls {
         self.shared.stamps.iter().map(|stamp| stamp.path().to_owned()).collect()
     }
 
-    /// Whether there is something new for [`Self::reload`]: a file was replaced or written, or our self-signed
-    /// certificate is about to expire. It costs one stat per file; call it every few seconds. A missing file is not
-    /// new, because a replacement may be half done.
+    /// Returns true if [`Self::reload`] would find something new: a file was replaced or written, or our self-signed certificate is about to expire.
+    /// It costs one stat per file; call it every few seconds. A missing file does not count, because a replacement may be half done.
     pub fn changed_on_disk(&self) -> bool {
         let expiring = matches!(self.shared.origin, Origin::SelfSigned { .. })
             && !self_signed::is_fresh(self.shared.identities.default_certificate());
@@ -255,7 +252,7 @@ pub(crate) fn cipher_suites(has_aes: bool) -> Vec<SupportedCipherSuite> {
     if has_aes { [&aes[..], &chacha].concat() } else { [&chacha[..], &aes].concat() }
 }
 
-/// Whether this CPU has instructions for AES and for GCM's multiplication.
+/// Returns true if this CPU has instructions for AES and for GCM's multiplication.
 pub(crate) fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes")

@@ -1,20 +1,20 @@
-//! Early data (0-RTT) is never accepted. A client may send some all the same, with a ticket of another server that had this one's name. Then the
-//! server passes over it (RFC 8446 section 4.2.10): over everything that does not open under the keys of the client's handshake.
+//! Early data (0-RTT) is never accepted. A client may send some all the same, with a ticket from another server of this name. Then the server skips
+//! it (RFC 8446 section 4.2.10): it skips everything that does not open under the keys of the client's handshake.
 //!
-//! rustls can do that, but each time another record arrives, it tries all of them again that it passed over before, and charges them again. So a
-//! client that sends its data in small records fails after a few KiB. Here each record is tried once. What a client may send is bounded with the rest
-//! of its handshake ([`crate::HANDSHAKE_BYTES_MAX`]).
+//! rustls can do that, but for each arriving record it tries all skipped records again, and charges them again. So a client that sends its data in
+//! small records fails after a few KiB. Here each record is tried once. The limit on a client's handshake bounds its early data too
+//! ([`crate::HANDSHAKE_BYTES_MAX`]).
 
 use crate::error::OpenError;
 use crate::open::Opener;
 use crate::secrets::{Captured, Keys, Suite};
 
-/// What is needed to tell early data from the client's handshake.
+/// Distinguishes early data from the client's handshake.
 #[derive(Default)]
 pub(crate) struct EarlyData(Option<Box<Opener>>);
 
 impl EarlyData {
-    /// Whether a protected record is early data. If not, no more early data follows.
+    /// Returns true if a protected record is early data. If not, no more early data follows.
     pub(crate) fn has(
         &mut self,
         record: &[u8],
@@ -23,7 +23,7 @@ impl EarlyData {
     ) -> bool {
         if self.0.is_none() {
             let Some(secret) = captured.client_handshake.take() else {
-                // A second hello was asked for, and it is not protected.
+                // The server asked for a second hello, which is not protected.
                 return true;
             };
             let Some(suite) = suite else { return false };

@@ -1,5 +1,5 @@
-//! All errors. Each says whose fault it is, which alert answers it, and under which label it is counted. Labels are
-//! stable names for metrics; they contain nothing that a peer chose.
+//! All errors. Each has the side at fault, the alert that answers it, and the label under which it is counted. Labels are stable names for metrics;
+//! they contain nothing that a peer chose.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -60,13 +60,13 @@ impl Alert {
         }
     }
 
-    /// Whether the alert itself ends the connection. A warning does not, unless it is close_notify.
+    /// Returns true if the alert itself ends the connection. A warning does not, unless it is close_notify.
     pub fn ends(self) -> bool {
         self != Self::NoRenegotiation
     }
 }
 
-/// Why certificates could not be loaded or made. The text names the file and says what to do.
+/// Why certificates could not be loaded or made. The text names the file and what to do.
 #[derive(Debug)]
 pub struct ConfigError {
     path: Option<PathBuf>,
@@ -95,14 +95,13 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Why a handshake ended without a connection. The alert for the peer, if one is due, was already
-/// appended to the output.
+/// Why a handshake ended without a connection. The alert for the peer, if one is due, was already appended to the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeError {
     /// The peer speaks plain HTTP on the TLS port. No alert was written: answer it in HTTP. For a client: the server's
     /// port is not for TLS.
     PlainHttp,
-    /// What arrived is not a TLS record.
+    /// The bytes that arrived are not a TLS record.
     Garbage,
     /// A record longer than TLS allows.
     OversizedRecord,
@@ -122,7 +121,7 @@ pub enum HandshakeError {
     Incompatible,
     /// A second hello that contradicts the first.
     ChangedOnRetry,
-    /// The client says that it fell back to an older version because a newer one failed, and this server speaks that.
+    /// The client claims that it fell back to an older version because a newer one failed, but this server speaks the newer one.
     InappropriateFallback,
     /// A first hello that claims to renegotiate.
     RenegotiationInfo,
@@ -140,8 +139,8 @@ pub enum HandshakeError {
     CertificateUntrusted,
     /// For a client: the server's certificate is for other names.
     CertificateWrongName,
-    /// For a client: the server's certificate is one that signs others (CA:TRUE), as many self-signed ones are. No server may use such a one, so
-    /// it is refused even where it is trusted itself.
+    /// For a client: the server's certificate is one that signs others (CA:TRUE), as many self-signed ones are. A server must not use such a
+    /// certificate, so it is refused even where it is trusted itself.
     CertificateOfAuthority,
     /// For a client: the server's certificate is revoked, damaged, or not for servers.
     CertificateInvalid,
@@ -150,7 +149,7 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// The label to count this under.
+    /// The label in the metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PlainHttp => "plain_http",
@@ -179,7 +178,7 @@ impl HandshakeError {
         }
     }
 
-    /// Whether the peer is to blame. If not, tell the operator.
+    /// Returns true if the peer is at fault. If not, report it to the operator.
     pub fn is_peers_fault(self) -> bool {
         self != Self::Internal
     }
@@ -224,7 +223,7 @@ impl HandshakeError {
         }
     }
 
-    /// Classifies what rustls reports. Takes the error by value for use with `map_err`.
+    /// Classifies an error of rustls. Takes it by value for use with `map_err`.
     pub(crate) fn from_rustls(error: rustls::Error) -> Self {
         use rustls::{Error, InvalidMessage, PeerMisbehaved};
         match error {
@@ -236,7 +235,7 @@ impl HandshakeError {
                 _ => Self::Malformed,
             },
             Error::PeerSentOversizedRecord => Self::OversizedRecord,
-            // The latter is also a record that does not open, where early data would have been skipped.
+            // The latter is also the error of a record that does not open, where early data would have been skipped.
             Error::DecryptError
             | Error::PeerMisbehaved(
                 PeerMisbehaved::RejectedEarlyDataInterleavedWithHandshakeMessage,
@@ -244,8 +243,8 @@ impl HandshakeError {
             Error::NoApplicationProtocol => Self::NoAlpn,
             Error::AlertReceived(description) => Self::PeerAlert(u8::from(description)),
             Error::PeerIncompatible(what) => Self::from_incompatibility(&what),
-            // During a handshake, rustls reports this way that our key signs with no scheme that the peer supports, or
-            // that there is no certificate, as for a proof that is not there (`proofs`). It has no other use of `General` for a server.
+            // During a handshake, rustls reports this way that our key signs with no scheme that the peer supports, or that there is no certificate,
+            // for example for a missing proof (`proofs`). It has no other use of `General` for a server.
             Error::General(_) => Self::NoSharedCipher,
             Error::PeerMisbehaved(PeerMisbehaved::ServerNameDifferedOnRetry) => {
                 Self::ChangedOnRetry
@@ -307,14 +306,14 @@ impl HandshakeError {
 pub enum SealError {
     /// The output is shorter than [`crate::Sealer::sealed_bytes`] requires: a mistake of the caller.
     BufferTooSmall,
-    /// These keys have sealed as much as is safe. TLS 1.3: update the keys; TLS 1.2: close.
+    /// These keys have sealed as many records as is safe. TLS 1.3: update the keys; TLS 1.2: close.
     KeysExhausted,
     /// Only TLS 1.3 has key updates.
     NotTls13,
 }
 
 impl SealError {
-    /// The label to count this under.
+    /// The label in the metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BufferTooSmall => "seal_buffer_too_small",
@@ -335,7 +334,7 @@ impl std::error::Error for SealError {}
 /// Why a record could not be made again. The output was wiped: nothing in it may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResealError {
-    /// The plaintext is not what was sealed at this position before. The connection must end.
+    /// The plaintext differs from what was sealed at this position before. The connection must end.
     ChangedUnderUs,
     /// The position was sealed under keys that are gone, or was never sealed.
     OutOfReach,
@@ -344,7 +343,7 @@ pub enum ResealError {
 }
 
 impl ResealError {
-    /// The label to count this under.
+    /// The label in the metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ChangedUnderUs => "reseal_changed_under_us",
@@ -385,7 +384,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// The label to count this under.
+    /// The label in the metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Oversized => "oversized_record",
@@ -399,7 +398,7 @@ impl OpenError {
         }
     }
 
-    /// The alert that tells the peer.
+    /// The alert that answers the error.
     pub fn alert(self) -> Alert {
         match self {
             Self::Oversized => Alert::RecordOverflow,
@@ -438,7 +437,7 @@ impl From<OpenError> for RetainedError {
 }
 
 impl RetainedError {
-    /// Classifies what rustls reports. Takes the error by value for use with `map_err`.
+    /// Classifies an error of rustls. Takes it by value for use with `map_err`.
     pub(crate) fn from_rustls(error: rustls::Error) -> Self {
         use rustls::Error;
         match error {

@@ -1,15 +1,15 @@
 //! The handshake, fed record by record, so that rustls never sees application data.
 //!
-//! rustls's buffered `ServerConnection` does the work. When it is done, the traffic keys and sequence numbers are taken
-//! out, and the connection object with its buffers is freed (unless it is to be [`Retained`]). rustls counts the
-//! tickets that it sent under the traffic keys in its sequence number, so our records continue from there.
+//! rustls's buffered `ServerConnection` does the work. When it is done, the traffic keys and sequence numbers are taken out, and the connection
+//! object with its buffers is freed (unless it is [`Retained`]). rustls counts the tickets that it sent under the traffic keys in its sequence
+//! number, so our records continue from there.
 //!
 //! Why the buffered API rather than `UnbufferedServerConnection`: it accepts shared slices, keeps alerts for us after
 //! an error, and its own buffers live only as long as the handshake.
 //!
-//! Invariants: exactly the handshake's records are consumed, and what follows them in the same segment is left for
-//! [`crate::Opener`]. All bytes of a peer's handshake together are bounded by [`HANDSHAKE_BYTES_MAX`]. A handshake that
-//! fails ends with an alert, from rustls or else from us. The caller limits the time.
+//! Invariants: exactly the handshake's records are consumed, and the bytes after them in the same segment are left for [`crate::Opener`]. All bytes
+//! of a peer's handshake together are bounded by [`HANDSHAKE_BYTES_MAX`]. A handshake that fails ends with an alert, from rustls or else from us. The
+//! caller limits the time.
 
 use std::sync::Arc;
 
@@ -33,33 +33,32 @@ use crate::seal::Sealer;
 use crate::secrets::{Captured, Keys, Suite, Version};
 use crate::tickets::next_viewer;
 
-/// How many bytes a peer may send in one handshake. No client certificate is requested, so an honest client needs two
-/// hellos of about 2 KiB and a Finished; the rest is room for future extensions. rustls keeps the records of an
-/// unfinished message in a buffer of this size (`DeframerVecBuffer`, 0.23), and reports one more byte as our error, so
-/// the limit must not be larger.
+/// The most bytes that a peer may send in one handshake. No client certificate is requested, so an honest client needs two hellos of about 2 KiB and
+/// a Finished; the rest is room for future extensions. rustls keeps the records of an unfinished message in a buffer of this size
+/// (`DeframerVecBuffer`, 0.23), and reports one more byte as our error, so the limit must not be larger.
 pub const HANDSHAKE_BYTES_MAX: usize = 0xffff;
 
-/// How far a handshake has come.
+/// The progress of a handshake.
 pub enum Progress {
     /// Send the output, read more, call again.
     NeedsInput,
     /// Send the output; the connection is ready. Boxed, because it moves with the caller's future.
     Done(Box<Established>),
-    /// The same, for a handshake begun with [`Handshake::retaining`] only.
+    /// The same, but only for a handshake begun with [`Handshake::retaining`].
     Retained(Retained),
 }
 
-/// What a handshake leaves behind.
+/// The result of a handshake.
 pub struct Established {
     /// The sending half.
     pub sealer: Sealer,
     /// The receiving half.
     pub opener: Opener,
-    /// What was agreed.
+    /// The negotiated parameters.
     pub info: SessionInfo,
 }
 
-/// What was agreed, for logs and metrics.
+/// The negotiated parameters, for logs and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
     /// TLS version.
@@ -74,8 +73,8 @@ pub struct SessionInfo {
     pub resumed: bool,
     /// It was for a proof ([`crate::AlpnProofs`]): close it, and take and send nothing.
     pub is_proof: bool,
-    /// The number of its viewer at this server. A resumed session has that of the session before it, because tickets carry it; any other has
-    /// a new one. 0 at a client.
+    /// The number of its viewer at this server. A resumed session has the number of the session before it, because tickets carry it; any other has a
+    /// new one. 0 at a client.
     pub viewer: u64,
 }
 
@@ -122,20 +121,20 @@ pub struct Handshake {
     consumed_bytes: usize,
     /// rustls keeps the connection.
     retains: bool,
-    /// What to go on with if the client speaks TLS 1.2.
+    /// The configuration to continue with if the client speaks TLS 1.2.
     tls12: Option<Arc<ServerConfig>>,
     /// The highest version that is offered.
     highest_version: u16,
     first_hello: FirstHello,
     /// Present while early data may arrive.
     early_data: Option<EarlyData>,
-    /// A TLS 1.2 client has said that its next record is protected.
+    /// A TLS 1.2 client has announced that its next record is protected.
     has_changed_cipher: bool,
 }
 
 /// A connection's first ClientHello, which may come in several records.
 enum FirstHello {
-    /// What has arrived of it, if not all of it came in one record.
+    /// The part that has arrived, if it did not come in one record.
     Arriving(Vec<u8>),
     Read(Hello),
 }
@@ -169,14 +168,13 @@ impl Handshake {
         Self::new(tls).map(|handshake| Self { retains: true, ..handshake })
     }
 
-    /// The same, but a client that speaks TLS 1.2 gets that, also if it would like 1.3 better. Only with [`crate::Versions::Card`].
+    /// The same, but a client that speaks TLS 1.2 gets that, even if it prefers 1.3. Only with [`crate::Versions::Card`].
     pub fn preferring_tls12(self, tls: &Tls) -> Self {
         Self { tls12: tls.tls12().cloned(), ..self }
     }
 
-    /// Consumes whole records of the handshake from the front of `input` and appends what must be sent to `output`.
-    /// Returns the bytes consumed. Once the handshake is done, the rest of `input` is for the opener. An input buffer
-    /// of [`RECORD_BYTES_MAX`] always has room for a whole record.
+    /// Consumes whole records of the handshake from the front of `input` and appends the bytes to send to `output`. Returns the bytes consumed. Once
+    /// the handshake is done, the rest of `input` is for the opener. An input buffer of [`RECORD_BYTES_MAX`] always has room for a whole record.
     ///
     /// # Errors
     /// See [`HandshakeError`]. `output` then ends with the alert for the peer, if one is due; send it
@@ -216,8 +214,8 @@ impl Handshake {
         Ok((consumed, progress))
     }
 
-    /// Passes the record at the front of `input` to rustls, and appends its answer to `output`. Returns the record's
-    /// length; 0 while it is incomplete.
+    /// Passes the record at the front of `input` to rustls, and appends its answer to `output`. Returns the record's length; 0 while it is
+    /// incomplete.
     fn feed_next(
         &mut self,
         connection: &mut ServerConnection,
@@ -250,8 +248,8 @@ impl Handshake {
         let predates_tls12 =
             matches!(self.first_hello, FirstHello::Read(Hello { predates_tls12: true, .. }));
         if fed == Err(HandshakeError::Incompatible) && predates_tls12 {
-            // rustls looks for signature_algorithms, which such clients do not send, before it looks at the version. Its
-            // handshake_failure is never taken out; ours says protocol_version (RFC 5246 appendix E.1).
+            // rustls checks signature_algorithms, which such clients do not send, before it checks the version. Its handshake_failure is never taken
+            // out; ours is protocol_version (RFC 5246 appendix E.1).
             return Err(HandshakeError::UnsupportedVersion);
         }
         flush(connection, output)?;
@@ -281,14 +279,14 @@ impl Handshake {
                 self.early_data = hello.brings_early_data.then(EarlyData::default);
                 self.first_hello = FirstHello::Read(hello);
             }
-            // All records of a handshake together are bounded, so this is, too.
+            // All records of a handshake together are bounded, so this is too.
             None if arrived.is_empty() => arrived.extend_from_slice(body),
             None => {}
         }
         Ok(())
     }
 
-    /// A client of TLS 1.2 changes its cipher once. rustls would try to open the second message that says so.
+    /// A client of TLS 1.2 changes its cipher once. rustls would try to open a second such message.
     fn check_cipher_change(
         &mut self,
         connection: &ServerConnection,
@@ -299,14 +297,14 @@ impl Handshake {
             return Ok(());
         }
         let again = std::mem::replace(&mut self.has_changed_cipher, true);
-        // Where only rustls has the keys for an alert, it sends what it finds right.
+        // Where only rustls has the keys for an alert, it chooses the alert.
         match Writing::of(connection, &self.captured) {
             Writing::InClear if again => Err(HandshakeError::Misbehaved),
             _ => Ok(()),
         }
     }
 
-    /// Whether the record is early data, which is passed over (RFC 8446 section 4.2.10).
+    /// Returns true if the record is early data, which is skipped (RFC 8446 section 4.2.10).
     fn is_early_data(&mut self, connection: &ServerConnection, record: &[u8]) -> bool {
         let is_tls13 = connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
         if !is_tls13 || record[0] != content_type::APPLICATION_DATA {
@@ -322,7 +320,7 @@ impl Handshake {
         is_early
     }
 
-    /// The whole record at the front of `input`, if there is one. What cannot be a record is refused here.
+    /// The whole record at the front of `input`, if there is one. Bytes that cannot be a record are refused here.
     fn next_record<'a>(
         &mut self,
         input: &'a [u8],
@@ -408,8 +406,8 @@ impl Handshake {
     }
 }
 
-/// Whether a client speaks TLS 1.2, by its first record: whoever offers a cipher of 1.2 does. A hello in several records is taken for one that
-/// does not, which costs nothing but the card.
+/// Returns true if the client's first record shows that it speaks TLS 1.2, because it offers a cipher of 1.2. A hello in several records counts as
+/// one that does not, which costs only the NIC's help.
 fn speaks_tls12(mut record: &[u8]) -> bool {
     let mut acceptor = Acceptor::default();
     if acceptor.read_tls(&mut record).is_err() {
@@ -458,7 +456,7 @@ fn retain(
     Ok(Progress::Retained(Retained::new(connection, info)))
 }
 
-/// What rustls knows of a session beside its keys.
+/// The facts that rustls knows about a session, apart from its keys.
 pub(crate) struct Facts {
     group: Option<Group>,
     server_name: Option<Box<str>>,
@@ -468,7 +466,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// The `viewer` is the one of which a ticket told.
+    /// The `viewer` is the number from a ticket.
     pub(crate) fn of(
         connection: &CommonState,
         server_name: Option<&str>,
@@ -498,7 +496,7 @@ fn flush(connection: &mut ServerConnection, output: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-/// Whether a request line begins here. Five bytes distinguish every method from the others and from any record.
+/// Returns true if a request line begins here. Five bytes distinguish every method from the others and from any record.
 fn looks_like_http(input: &[u8]) -> bool {
     const BEGINNINGS: [&[u8]; 9] =
         [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELET", b"OPTIO", b"CONNE", b"PATCH", b"TRACE"];

@@ -1,6 +1,6 @@
-//! What is looked at in a ClientHello before rustls sees it: rules that rustls does not enforce, and what later decisions need.
+//! Reads a ClientHello before rustls sees it: rules that rustls does not enforce, and facts that later decisions need.
 //!
-//! A hello that does not parse is left to rustls, which finds the fault and names it. Nothing here allocates.
+//! A hello that does not parse is left to rustls, which reports the fault. Nothing here allocates.
 
 use crate::error::HandshakeError;
 use crate::record::handshake_type;
@@ -17,12 +17,12 @@ const EARLY_DATA: u16 = 42;
 const SUPPORTED_VERSIONS: u16 = 43;
 const RENEGOTIATION_INFO: u16 = 0xff01;
 
-/// What a first ClientHello says that matters here.
+/// The parts of a first ClientHello that matter here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hello {
-    /// Whether the client knows no TLS 1.2: it names an older version, and lists no versions (RFC 8446 section 4.2.1).
+    /// Set if the client knows no TLS 1.2: it names an older version, and lists no versions (RFC 8446 section 4.2.1).
     pub(crate) predates_tls12: bool,
-    /// Whether early data follows. It is for another server, because this one accepts none.
+    /// Set if early data follows. It is for another server, because this one accepts none.
     pub(crate) brings_early_data: bool,
 }
 
@@ -33,7 +33,7 @@ impl Hello {
     /// [`HandshakeError::RenegotiationInfo`], [`HandshakeError::InappropriateFallback`].
     pub(crate) fn read(message: &[u8], highest: u16) -> Result<Self, HandshakeError> {
         let Some(parts) = Parts::of(message) else { return Ok(Self::default()) };
-        // RFC 5746 section 3.6: it holds something only in a hello that renegotiates.
+        // RFC 5746 section 3.6: the extension has content only in a hello that renegotiates.
         if parts.extension(RENEGOTIATION_INFO).is_some_and(|info| info != [0]) {
             return Err(HandshakeError::RenegotiationInfo);
         }
@@ -79,7 +79,7 @@ impl<'a> Parts<'a> {
         self.suites.chunks_exact(2).any(|offered| offered == suite)
     }
 
-    /// What is in an extension; `None` if the client does not send it.
+    /// The content of an extension; `None` if the client does not send it.
     fn extension(&self, number: u16) -> Option<&'a [u8]> {
         let mut rest = self.extensions;
         while let Some((own_number, behind)) = rest.split_at_checked(2) {
@@ -92,19 +92,19 @@ impl<'a> Parts<'a> {
         None
     }
 
-    /// The highest version that the client speaks, as far as this server would know it.
+    /// The highest version that the client speaks, among those that this server knows.
     fn highest_version(&self) -> u16 {
         let Some(listed) = self.extension(SUPPORTED_VERSIONS) else {
             return self.version.min(TLS12);
         };
         let listed = split_vector(listed, 1).map_or(&[][..], |(versions, _)| versions);
         let versions = listed.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
-        // Others are of a future, or no versions at all (RFC 8701).
+        // Others are future versions, or no versions at all (RFC 8701).
         versions.filter(|version| *version <= TLS13).max().unwrap_or(0)
     }
 }
 
-/// Splits off the vector at the front of `bytes`, whose length takes `length_bytes`. Returns its content, and what follows.
+/// Splits off the vector at the front of `bytes`, whose length takes `length_bytes`. Returns its content and the rest.
 fn split_vector(bytes: &[u8], length_bytes: usize) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_at_checked(length_bytes)?;
     let length = length.iter().fold(0_usize, |length, byte| (length << 8) | usize::from(*byte));

@@ -1,4 +1,4 @@
-//! The server's certificate chains with their keys, chosen by the name that a client asks for.
+//! The server's certificate chains with their keys, chosen by the name that a client requests.
 //!
 //! A key that does not belong to its certificate is detected when it is loaded, not when a viewer connects. A name that
 //! no certificate covers gets the first certificate: a viewer by IP address sends no name, and a viewer with an
@@ -20,17 +20,17 @@ use crate::config::TlsOptions;
 use crate::error::ConfigError;
 use crate::self_signed;
 
-/// Where the certificate that a connection sees by default comes from.
+/// The origin of the default certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The operator gave it.
     Given,
-    /// It is somebody else's business to have one issued, and it is there.
+    /// Another program has it issued, and it exists.
     Issued {
         /// The file with the chain and its key.
         path: PathBuf,
     },
-    /// None was given: one was made here and kept.
+    /// None was given, so one was made here and kept.
     SelfSigned {
         /// The certificate, for `curl --cacert` and the like.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum Origin {
 pub(crate) struct Identities {
     default: Arc<CertifiedKey>,
     exact: HashMap<String, Arc<CertifiedKey>>,
-    /// Keyed by what follows `*.`
+    /// Keyed by the part after `*.`
     wildcard: HashMap<String, Arc<CertifiedKey>>,
 }
 
@@ -90,24 +90,24 @@ impl ResolvesServerCert for Identities {
     }
 }
 
-/// What was loaded, and from which files.
+/// The loaded certificates, and their files.
 pub(crate) struct Loaded {
     pub(crate) identities: Identities,
     pub(crate) origin: Origin,
-    /// The files as they were.
+    /// The state of the files at the time.
     pub(crate) stamps: Vec<FileStamp>,
 }
 
-/// What to do with an issued certificate that is there and cannot be used.
+/// The treatment of an issued certificate that exists and cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damaged {
-    /// Begin without it: whoever has it issued makes a new one.
+    /// Start without it: the program that has it issued makes a new one.
     PassOver,
-    /// Say so: a good one is in use.
+    /// Report it: a good one is in use.
     Refuse,
 }
 
-/// Loads what the operator gave; else what was issued; else the self-signed pair in the state directory, which is made if needed.
+/// Loads the operator's certificates; else the issued one; else the self-signed pair in the state directory, which is made if needed.
 pub(crate) fn load(
     options: &TlsOptions,
     damaged: Damaged,
@@ -136,7 +136,7 @@ pub(crate) fn load(
     Ok(Loaded { identities: Identities::new(certified, []), origin, stamps })
 }
 
-/// Loads what the operator gave.
+/// Loads the operator's certificates.
 pub(crate) fn load_given(
     first: &(PathBuf, PathBuf),
     others: &[(PathBuf, PathBuf)],
@@ -156,7 +156,7 @@ fn load_self_signed(
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, ConfigError> {
     let (chain, key) = self_signed::paths(state_dir);
-    // Whatever is wrong with a kept pair (missing, damaged, halves of two pairs), a new one replaces it.
+    // A new pair replaces a kept one with any fault (missing, damaged, halves of two pairs).
     if let Ok(kept) = load_pair(&chain, &key, provider) {
         if kept.end_entity_cert().is_ok_and(self_signed::is_fresh) {
             return Ok(kept);
@@ -171,7 +171,7 @@ pub(crate) fn load_pair(
     key: &Path,
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, ConfigError> {
-    // If both are in one file it is read once, so that they are of one time.
+    // If both are in one file, the file is read once, so that they belong together.
     let chain_text = read(chain)?;
     let key_text = if chain == key { None } else { Some(read(key)?) };
     let certificates = parse_chain(chain, &chain_text)?;

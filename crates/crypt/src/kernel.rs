@@ -5,8 +5,8 @@
 //! derived, and counts records, because the kernel does not limit them: it would use one key forever.
 //!
 //! Invariants:
-//! - Once keys were handed over, nothing here seals with them: the kernel's next record would have the same nonce.
-//!   [`KernelSealer::take_back`] is only for keys that the kernel has refused.
+//! - Once keys were handed over, nothing here seals with them: the kernel's next record would have the same nonce. [`KernelSealer::take_back`] is
+//!   only for keys that the kernel has refused.
 //! - In TLS 1.2 AES-GCM the kernel numbers the explicit nonces itself, counting up from a given start. That start is
 //!   half of the number space away from every nonce that the handshake has used (see [`KernelKeys::iv`]).
 //! - Keys are wiped when they are dropped, here and in [`KernelKeys`].
@@ -67,7 +67,7 @@ impl KernelSealer {
         KernelKeys::new(&self.keys, nonce, self.sequence)
     }
 
-    /// Seals here after all. Only for keys that the kernel has refused, which means that it never used them.
+    /// Seals here after all. Only for keys that the kernel has refused, and so has never used.
     pub fn take_back(self) -> Sealer {
         Sealer::new(self.keys, self.sequence)
     }
@@ -77,7 +77,7 @@ impl KernelSealer {
         self.keys.version()
     }
 
-    /// Counts what the kernel took in one call: records of 16 KiB, and one that may be shorter.
+    /// Counts the bytes that the kernel took in one call: records of 16 KiB, and one that may be shorter.
     pub fn count_taken(&mut self, plaintext_bytes: usize) {
         if plaintext_bytes > 0 {
             self.sequence += plaintext_bytes.div_ceil(PLAINTEXT_MAX) as u64 + 1;
@@ -90,7 +90,7 @@ impl KernelSealer {
         self.version() == Version::Tls13 && self.sequence >= soft
     }
 
-    /// Whether these keys have sealed as much as they may: only an alert may follow.
+    /// Returns true if these keys have sealed as many records as they may: only an alert may follow.
     pub fn is_exhausted(&self) -> bool {
         self.sequence >= records_max(self.keys.suite())
     }
@@ -150,9 +150,9 @@ impl KernelKeys {
         &self.nonce[..self.salt_bytes()]
     }
 
-    /// The rest of the nonce, 8 or 12 bytes. The kernel xors the sequence number into it. Only in TLS 1.2 AES-GCM it
-    /// counts up from this value instead. The start differs in its highest bit from every nonce of the handshake, which
-    /// had small numbers in its lowest bits; they could meet after 2^63 records.
+    /// The rest of the nonce, 8 or 12 bytes. The kernel xors the sequence number into it, except in TLS 1.2 AES-GCM, where it counts up from this
+    /// value. That start differs in its highest bit from every nonce of the handshake, which had small numbers in its lowest bits; they could meet
+    /// after 2^63 records.
     pub fn iv(&self) -> &[u8] {
         &self.nonce[self.salt_bytes()..]
     }
@@ -184,8 +184,7 @@ mod tests {
         AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
     };
 
-    /// Seals a record as the kernel does (net/tls/tls_sw.c), only from what the kernel was given; `count` records were
-    /// sealed since then.
+    /// Seals a record as the kernel does (net/tls/tls_sw.c), only from the kernel's keys; `count` records were sealed since then.
     fn seal_as_kernel(
         keys: &KernelKeys,
         count: u64,

@@ -4,13 +4,12 @@
 //! ([`Ledger::reserve`]). A record is made from its plaintext when it is wanted ([`Ledger::make`]), and again if it was
 //! lost.
 //!
-//! A kernel socket takes bytes in order, so records are sealed in order ([`Ledger::seal`]). When the buffer of the
-//! records that it did not take is taken back, their tags are kept ([`Ledger::take_back`]), and they can be made again
-//! as above.
+//! A kernel socket takes bytes in order, so records are sealed in order ([`Ledger::seal`]). When the buffer of records that it did not take is taken
+//! back, their tags are kept ([`Ledger::take_back`]), and they can be made again as above.
 //!
 //! Invariants:
-//! - A position is sealed with one plaintext only: the first making keeps the tag; every later one compares tags, and
-//!   wipes what came out different. That holds also for records that were made and then not sent.
+//! - A position is sealed with one plaintext only: the first time keeps the tag; every later time compares tags, and wipes a record that came out
+//!   different. That holds also for records that were made and then not sent.
 //! - Former keys are kept until the peer has acknowledged everything that they sealed, and no longer.
 //!
 //! Refused: positions that were not reserved, or that were acknowledged.
@@ -24,11 +23,11 @@ use crate::seal::{EXPANDED_KEY_BYTES, Sealer};
 /// The sending half of a connection.
 pub struct Ledger {
     sealer: Sealer,
-    /// `None` while nothing can be asked for: an idle viewer keeps no memory for it.
+    /// `None` while no record can be requested: an idle viewer keeps no memory for it.
     past: Option<Box<Past>>,
 }
 
-/// What making records again needs.
+/// The state for making records again.
 struct Past {
     /// The first position that may be made.
     tags_start: u64,
@@ -43,12 +42,12 @@ struct Past {
 pub struct Made {
     /// Bytes of the record.
     pub bytes: usize,
-    /// Whether it had been made before.
+    /// Set if it had been made before.
     pub again: bool,
 }
 
 impl Ledger {
-    /// Takes over the sending half as the handshake left it.
+    /// Takes over the sending half from the handshake.
     pub fn new(sealer: Sealer) -> Self {
         Self { sealer, past: None }
     }
@@ -63,13 +62,13 @@ impl Ledger {
         self.sealer.record_overhead()
     }
 
-    /// The position of what is reserved or sealed next.
+    /// The position of the next reserved or sealed record.
     pub fn position(&self) -> u64 {
         self.sealer.position()
     }
 
-    /// How many records may still be reserved before the keys should be changed, which is after `records_max` or what
-    /// is prudent for the cipher. In TLS 1.2, which cannot change keys: before the keys are exhausted.
+    /// How many records may still be reserved before the keys should be changed, which is after `records_max` or a prudent number for the cipher. In
+    /// TLS 1.2, which cannot change keys: before the keys are exhausted.
     pub fn records_left(&self, records_max: u64) -> u64 {
         self.sealer.records_left(records_max)
     }
@@ -150,7 +149,7 @@ impl Ledger {
         Ok(Made { bytes, again: false })
     }
 
-    /// The peer has everything below `position`: drops what was kept for making it again.
+    /// Records that the peer has everything below `position`, and drops the state for making it again.
     pub fn acknowledge_below(&mut self, position: u64) {
         let Some(past) = &mut self.past else { return };
         past.forget_below(position);
@@ -207,8 +206,8 @@ impl Ledger {
         self.sealer.seal_nothing(out)
     }
 
-    /// Seals a key update, and switches to the next keys for what is reserved from now on
-    /// ([`Sealer::seal_key_update`]). The caller keeps the bytes until they are acknowledged.
+    /// Seals a key update, and switches to the next keys for later reservations ([`Sealer::seal_key_update`]). The caller keeps the bytes until they
+    /// are acknowledged.
     ///
     /// # Errors
     /// [`SealError::NotTls13`], [`SealError::BufferTooSmall`].
@@ -234,7 +233,7 @@ impl Past {
         while self.former.front().is_some_and(|former| former.position() <= position) {
             self.former.pop_front();
         }
-        // A viewer who has everything sent so far keeps no memory for more.
+        // A viewer who has acknowledged everything keeps no memory for more.
         if self.tags.is_empty() {
             self.tags = VecDeque::new();
         }

@@ -1,19 +1,19 @@
 //! TLS for the data plane, without any I/O and without a clock.
 //!
-//! [`Tls`] is what the server offers. A [`Handshake`] takes a client's first records and ends in a [`Sealer`] and an
-//! [`Opener`], the two halves of the connection; rustls's state is gone by then. From there on records are sealed and
-//! opened here, in the caller's buffers: directly from the plaintext's place, in one pass.
+//! [`Tls`] is the server's offer. A [`Handshake`] takes a client's first records and ends in a [`Sealer`] and an [`Opener`], the two halves of the
+//! connection; rustls's state is gone by then. From there on records are sealed and opened here, in the caller's buffers: directly from the
+//! plaintext's place, in one pass.
 //!
 //! The sending half can be handed to the kernel instead ([`kernel`]), or kept so that any record can be made again
 //! until the peer has it ([`Ledger`]).
 //!
 //! [`client`] is the other end of a connection, made the same way, for measuring.
 //!
-//! Read `record` for sizes and layouts, `seal` for the rule that makes repeated sealing safe, `open` for what is
-//! refused, `secrets` for how keys leave rustls.
+//! Read `record` for sizes and layouts, `seal` for the rule that makes repeated sealing safe, `open` for its refusals, `secrets` for how keys leave
+//! rustls.
 //!
-//! Refused by design: 0-RTT, renegotiation, compression, client certificates, CBC. No rustls type is part of this
-//! interface, but for what [`Certificates`] and [`client_config`] give to programs that leave TLS to rustls.
+//! Refused by design: 0-RTT, renegotiation, compression, client certificates, CBC. No rustls type is part of this interface, except in
+//! [`Certificates`] and [`client_config`], for programs that leave TLS to rustls.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The ends of a connection whose keys no handshake agreed on. Only for measuring many connections: anybody can make these
-//! keys. Each number gives a connection of its own, with keys that are expanded for it alone, so its memory is real.
+//! The ends of a connection whose keys no handshake agreed on. Only for measuring many connections: these keys are not secret. Each number gives a
+//! connection of its own, with keys that are expanded for it alone, so its memory is real.
 
 use crate::handshake::{Established, SessionInfo};
 use crate::open::Opener;
@@ -38,7 +38,7 @@ pub fn server_end(number: u64) -> Established {
     Established { sealer, opener: Opener::new(keys(number, End::Client), 0), info }
 }
 
-/// What seals the records of the client of connection `number`, from its record `sequence` on.
+/// The sealer for the client of connection `number`, from its record `sequence` on.
 pub fn client_sealer(number: u64, sequence: u64) -> Sealer {
     Sealer::new(keys(number, End::Client), sequence)
 }

@@ -1,9 +1,9 @@
-//! Proofs for a certificate authority that this server holds a name, by TLS itself (TLS-ALPN-01, RFC 8737).
+//! Proofs to a certificate authority that this server controls a name, by TLS itself (TLS-ALPN-01, RFC 8737).
 //!
-//! The authority connects and offers the protocol `acme-tls/1` alone, for the name in question. It gets a self-signed certificate for that name with
-//! the proof in it, and nothing else: no such connection carries data. While there is nothing to prove, the protocol is not spoken at all.
+//! The authority connects and offers only the protocol `acme-tls/1`, for the name in question. It gets a self-signed certificate for that name with
+//! the proof in it, and nothing else: no such connection carries data. Without proofs, the protocol is not spoken at all.
 //!
-//! The keys of these certificates are made here, live as long as the proof, and are worth nothing: nobody trusts them.
+//! The keys of these certificates are made here, live as long as the proof, and are worthless: no client trusts them.
 
 use crate::config::HTTP;
 use crate::error::ConfigError;
@@ -30,16 +30,16 @@ pub struct AlpnProofs(Arc<Held>);
 
 #[derive(Debug, Default)]
 struct Held {
-    /// Whether there are any. Handshakes look at this, and take the lock only if there are.
+    /// Set if there are any. Handshakes check this, and take the lock only then.
     any: AtomicBool,
     by_name: RwLock<HashMap<String, Arc<CertifiedKey>>>,
 }
 
 impl AlpnProofs {
-    /// From now on proves these names, each by the SHA-256 of what the authority expects, and no others.
+    /// Proves these names from now on, each by the SHA-256 of the value that the authority expects, and no others.
     ///
     /// # Errors
-    /// If no certificate can be made for one of them. Then the proofs stay what they were.
+    /// If no certificate can be made for one of them. Then the proofs do not change.
     pub fn replace<'n>(
         &self,
         proofs: impl IntoIterator<Item = (&'n str, [u8; SHA256_OUTPUT_LEN])>,
@@ -57,12 +57,12 @@ impl AlpnProofs {
         Ok(())
     }
 
-    /// Whether there is anything to prove.
+    /// Returns true if there is anything to prove.
     pub fn are_there(&self) -> bool {
         self.0.any.load(Ordering::Acquire)
     }
 
-    /// Whether this name is proved now.
+    /// Returns true if this name is proved now.
     pub fn prove(&self, name: &str) -> bool {
         self.of(name).is_some()
     }
@@ -93,7 +93,7 @@ fn make(name: &str, digest: &[u8], provider: &CryptoProvider) -> Result<Certifie
     Ok(CertifiedKey::new(vec![certificate.der().clone()], key))
 }
 
-/// The certificates while there is something to prove.
+/// The certificates while there are proofs.
 #[derive(Debug)]
 pub(crate) struct WithProofs {
     pub(crate) identities: Arc<Identities>,
@@ -101,7 +101,7 @@ pub(crate) struct WithProofs {
 }
 
 impl ResolvesServerCert for WithProofs {
-    /// None, which ends the handshake, for an authority that asks for what there is no proof of.
+    /// None, which ends the handshake, for an authority that requests a proof that does not exist.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         match is_for_proof(&hello) {
             true => self.proofs.of(hello.server_name()?),
@@ -110,7 +110,7 @@ impl ResolvesServerCert for WithProofs {
     }
 }
 
-/// Whether the protocol is offered, and with it nothing else that the server speaks, so that it would be agreed on.
+/// Returns true if the client offers the protocol, and no other that the server speaks, so that it would be agreed on.
 fn is_for_proof(hello: &ClientHello<'_>) -> bool {
     let Some(offered) = hello.alpn() else { return false };
     let mut offered: Vec<_> = offered.collect();

@@ -64,13 +64,13 @@ impl Header {
         })
     }
 
-    /// Whether this could start a record of any TLS version. If not, the peer does not speak TLS.
+    /// Returns true if this could start a record of any TLS version. If not, the peer does not speak TLS.
     pub(crate) fn is_tls(&self) -> bool {
         self.version_major == 3
     }
 
-    /// Whether this connection can have records of this type. Others are refused (RFC 8446 section 5), also heartbeats
-    /// (24), which are not offered.
+    /// Returns true if this connection can have records of this type. Others are refused (RFC 8446 section 5), including heartbeats (24), which are
+    /// not offered.
     pub(crate) fn has_known_type(&self) -> bool {
         let known = content_type::CHANGE_CIPHER_SPEC..=content_type::APPLICATION_DATA;
         known.contains(&self.content_type)

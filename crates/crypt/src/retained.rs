@@ -1,8 +1,7 @@
 //! A connection whose handshake state is kept: rustls seals and opens for as long as it lives.
 //!
-//! This is the ordinary way to use a TLS library, and what taking the keys out is measured against. Sealed records are
-//! copied into rustls's own memory, and the handshake's state stays with the connection. No record can be made again,
-//! so sealed bytes are kept until they are sent, however slow the peer is.
+//! This is the ordinary way to use a TLS library, the baseline for taking the keys out. Sealed records are copied into rustls's own memory, and the
+//! handshake's state stays with the connection. No record can be made again, so sealed bytes are kept until they are sent, however slow the peer is.
 //!
 //! rustls handles key updates, both the peer's and ours.
 
@@ -26,7 +25,7 @@ impl Retained {
         Self { connection, info }
     }
 
-    /// What was agreed.
+    /// The negotiated parameters.
     pub fn info(&self) -> &SessionInfo {
         &self.info
     }
@@ -67,7 +66,7 @@ impl Retained {
         self.connection.send_close_notify();
     }
 
-    /// Whether sealed records wait to be sent.
+    /// Returns true if sealed records wait to be sent.
     pub fn owes(&self) -> bool {
         self.connection.wants_write()
     }
@@ -75,7 +74,7 @@ impl Retained {
     /// Writes sealed bytes, several records in one call of `out`'s `write_vectored`, and returns how many bytes it took.
     ///
     /// # Errors
-    /// The error of `out`. What it did not take still waits.
+    /// The error of `out`. Bytes that it did not take still wait.
     pub fn write_to(&mut self, out: &mut dyn Write) -> io::Result<usize> {
         self.connection.write_tls(out)
     }

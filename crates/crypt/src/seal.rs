@@ -8,8 +8,8 @@
 //! - A nonce never leaves this machine with two different plaintexts. Sealing uses each position once. Making a record
 //!   again compares its tag with the first one, and wipes the output if it differs. A record that was sealed and
 //!   discarded has revealed nothing.
-//! - Positions from before a key update can never be made again. So update keys only when every byte sealed so far was
-//!   handed to the network, or will never be made again.
+//! - Positions from before a key update can never be made again. So update keys only when every byte sealed so far was handed to the network, or will
+//!   never be made again.
 //! - A refused call (output too small, keys at their limit) writes nothing and uses no position.
 
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
@@ -132,8 +132,8 @@ impl Sealer {
         Ok(sealed_bytes)
     }
 
-    /// As [`Self::seal`], in two passes: copies all of `plaintext` to where its records will be, then seals each in
-    /// place. The output is the same; sealing in one pass is measured against it.
+    /// As [`Self::seal`], in two passes: copies all of `plaintext` to the place of its records, then seals each in place. The output is the same; it
+    /// is the baseline for sealing in one pass.
     ///
     /// # Errors
     /// As [`Self::seal`].
@@ -217,8 +217,8 @@ impl Sealer {
         Ok(record_bytes)
     }
 
-    /// Seals an alert; 48 bytes of `out` ([`crate::CONTROL_RECORD_BYTES_MAX`]) are always enough. Returns the bytes
-    /// written. This works at the key limit too, so that a connection with exhausted keys can still say goodbye.
+    /// Seals an alert; 48 bytes of `out` ([`crate::CONTROL_RECORD_BYTES_MAX`]) are always enough. Returns the bytes written. This works at the key
+    /// limit too, so that a connection with exhausted keys can still be closed properly.
     ///
     /// # Errors
     /// [`SealError::BufferTooSmall`].
@@ -226,7 +226,7 @@ impl Sealer {
         self.seal_control(content_type::ALERT, &[alert.level(), alert.description()], out)
     }
 
-    /// Seals a record without data, which means nothing to the peer (RFC 5246 section 6.2.1, RFC 8446 section 5.1). Returns the bytes written.
+    /// Seals a record without data, which the peer ignores (RFC 5246 section 6.2.1, RFC 8446 section 5.1). Returns the bytes written.
     ///
     /// # Errors
     /// As [`Self::seal_alert`].
@@ -234,9 +234,8 @@ impl Sealer {
         self.seal_control(content_type::APPLICATION_DATA, &[], out)
     }
 
-    /// Whether these keys should be changed soon ([`Self::seal_key_update`]), because they have sealed `records_max` or
-    /// what is prudent for the cipher. Never true for TLS 1.2, where [`SealError::KeysExhausted`] ends the connection
-    /// after 360 GiB.
+    /// Returns true if these keys should be changed soon ([`Self::seal_key_update`]), because they have sealed `records_max` records or a prudent
+    /// number for the cipher. Never true for TLS 1.2, where [`SealError::KeysExhausted`] ends the connection after 360 GiB.
     pub fn needs_key_update(&self, records_max: u64) -> bool {
         let soft = records_soft(self.keys.suite()).min(records_max);
         self.keys.version() == Version::Tls13 && self.sequence(self.position) >= soft
@@ -390,7 +389,7 @@ impl Sealer {
 const AEAD_CANNOT_FAIL: &str =
     "lengths were computed together and are far below the cipher's own limits";
 
-/// Everything about one record but plaintext and output.
+/// Everything about one record except plaintext and output.
 struct Frame {
     layout: Layout,
     header: [u8; HEADER_BYTES],

@@ -3,10 +3,9 @@
 //! A [`Keys`] has the raw key and IV of one direction, and for TLS 1.3 the traffic secret from which the next ones are
 //! derived (RFC 8446 section 7.2). Nothing here is `Debug` or `Clone`, and all of it is overwritten when dropped.
 //!
-//! Why the secret is kept here: rustls would keep it in a `KernelConnection`, 784 bytes for each connection (measured,
-//! 0.23.46: 560 inline, 224 on the heap), mostly for other purposes. Two plain secrets take 98, and the next keys cost
-//! three HKDF expansions. The price is [`Captured`], which listens to rustls's key log, because nothing else hands
-//! these secrets out.
+//! The secret is kept here because rustls would keep it in a `KernelConnection`, 784 bytes for each connection (measured, 0.23.46: 560 inline, 224 on
+//! the heap), mostly for other purposes. Two plain secrets take 98, and the next keys cost three HKDF expansions. The price is [`Captured`], which
+//! listens to rustls's key log, because nothing else hands these secrets out.
 
 use std::cell::RefCell;
 
@@ -227,7 +226,7 @@ fn expand_label(suite: Suite, secret: &TrafficSecret, label: &[u8], out: &mut [u
     let prk = Prk::new_less_safe(suite.hkdf(), secret.as_slice());
     prk.expand(&info, Length(out.len()))
         .and_then(|okm| okm.fill(out))
-        .expect("at most 48 bytes are asked for; HKDF fails from 255 hash lengths on");
+        .expect("at most 48 bytes are requested; HKDF fails from 255 hash lengths on");
 }
 
 impl Drop for Keys {
@@ -245,7 +244,7 @@ impl KeyType for Length {
     }
 }
 
-/// What is captured of a handshake while rustls goes through it.
+/// The secrets captured during a handshake, while rustls goes through it.
 #[derive(Default)]
 pub(crate) struct Captured {
     /// The two application traffic secrets, when they are derived.
@@ -253,7 +252,7 @@ pub(crate) struct Captured {
     pub(crate) client: Option<TrafficSecret>,
     /// The secret of the client's handshake messages.
     pub(crate) client_handshake: Option<TrafficSecret>,
-    /// The viewer's number in the ticket that it came with, or else in those that it gets.
+    /// The viewer's number in the ticket that it presented, or else in those that it gets.
     pub(crate) viewer: Option<u64>,
 }
 
@@ -272,7 +271,7 @@ impl Captured {
         result
     }
 
-    /// Calls `f` with what is captured now. None outside of [`Captured::during`].
+    /// Calls `f` with the secrets captured so far. None outside of [`Captured::during`].
     pub(crate) fn with<T>(f: impl FnOnce(&mut Self) -> T) -> Option<T> {
         CAPTURE.with_borrow_mut(|slot| slot.as_mut().map(f))
     }

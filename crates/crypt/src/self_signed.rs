@@ -1,9 +1,8 @@
-//! The certificate of last resort: if the operator gives none, one is made, kept in the state directory and used again.
-//! So a viewer who accepted it once is not asked again.
+//! The certificate of last resort: if the operator gives none, one is made, kept in the state directory and used again. So a viewer who accepted it
+//! once is not asked again.
 //!
-//! Invariants: others can never read the key file, not even while it is written. Both files are replaced whole, by
-//! rename. A crash between the two renames leaves a pair that does not match; the next start notices that and makes a
-//! new pair.
+//! Invariants: other users can never read the key file, not even while it is written. Both files are replaced whole, by rename. A crash between the
+//! two renames leaves a pair that does not match; the next start notices that and makes a new pair.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -46,8 +45,8 @@ pub(crate) fn paths(state_dir: &Path) -> (PathBuf, PathBuf) {
     (state_dir.join(CERTIFICATE_FILE), state_dir.join(KEY_FILE))
 }
 
-/// Whether `certificate` is valid now and for at least [`REMAKE_BEFORE_END`]. webpki answers this, with the certificate
-/// as its own trust anchor, so that nothing here parses dates.
+/// Returns true if `certificate` is valid now and for at least [`REMAKE_BEFORE_END`]. webpki checks this, with the certificate as its own trust
+/// anchor, so that nothing here parses dates.
 pub(crate) fn is_fresh(certificate: &CertificateDer<'_>) -> bool {
     let now = since_epoch(SystemTime::now());
     is_valid_at(certificate, now) && is_valid_at(certificate, now + REMAKE_BEFORE_END)
@@ -101,7 +100,7 @@ fn parameters(now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
     parameters.not_after = epoch + now + VALID - BACKDATED;
     parameters.distinguished_name = DistinguishedName::new();
     parameters.distinguished_name.push(DnType::CommonName, "Fullbore self-signed");
-    // What the makers of browsers ask of a server's certificate: it is for servers, and signs no others.
+    // Browser makers require this of a server's certificate: it is for servers, and signs no others.
     parameters.is_ca = IsCa::ExplicitNoCa;
     parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

@@ -1,10 +1,9 @@
-//! Session tickets: a returning viewer skips the certificate and its signature, the most expensive part of a handshake.
-//! They are stateless: what the server must remember travels encrypted in the ticket. So nothing is kept per viewer,
-//! and any worker can resume what another one issued.
+//! Session tickets: a returning viewer skips the certificate and its signature, the most expensive part of a handshake. They are stateless: the
+//! server's state travels encrypted in the ticket. So nothing is kept per viewer, and any worker can resume a session that another one issued.
 //!
-//! Each ticket carries a number, so that a viewer who comes back is known again ([`crate::SessionInfo::viewer`]). rustls has a place for such
-//! things (`set_resumption_data`), but does not say what it found there in a session of TLS 1.2. So the number is put behind what rustls wants to
-//! have encrypted, and taken off again.
+//! Each ticket carries a number, so that a returning viewer is recognised ([`crate::SessionInfo::viewer`]). rustls has a place for such data
+//! (`set_resumption_data`), but does not return it in a session of TLS 1.2. So the number is appended to the data that rustls encrypts, and removed
+//! again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,8 +14,8 @@ use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerConfig};
 use crate::error::ConfigError;
 use crate::secrets::Captured;
 
-/// Tickets per full TLS 1.3 handshake. Each is to be used once (RFC 8446 appendix C.4), and players fetch audio and
-/// video over two connections. More would be sealed and sent without being used.
+/// Tickets per full TLS 1.3 handshake. Each should be used once (RFC 8446 appendix C.4), and players fetch audio and video over two connections. More
+/// would be sealed and sent without being used.
 const TICKETS_PER_HANDSHAKE: usize = 2;
 
 /// The keys of tickets, shared by all workers and kept across reloads. rustls's ticketer generates new ones every 6

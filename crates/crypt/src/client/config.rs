@@ -1,4 +1,4 @@
-//! What a client offers a server, put together once and shared by all its connections.
+//! A client's offer to a server, put together once and shared by all its connections.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::error::ConfigError;
 use crate::handshake::Group;
 use crate::secrets::{CaptureLog, Suite};
 
-/// What the operator decides.
+/// The operator's choices.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
-    /// Whose certificates to trust.
+    /// The certificates to trust.
     pub trust: Trust,
     /// TLS versions to offer.
     pub versions: Versions,
@@ -45,8 +45,7 @@ impl ClientTls {
     /// Reads the trusted issuers.
     ///
     /// # Errors
-    /// A list of issuers that is missing or unusable, or suites that no version has. The error names the cause and says
-    /// what to do.
+    /// A list of issuers that is missing or unusable, or suites that no version has. The error names the cause and what to do.
     pub fn load(options: &ClientOptions) -> Result<Self, ConfigError> {
         let provider = Arc::new(provider(options));
         let verifier = trust::verifier(&options.trust, &provider)?;
@@ -67,7 +66,7 @@ impl ClientTls {
         Ok(Self { config: Arc::new(config), resumes: options.resume })
     }
 
-    /// The same without resumption; nothing is read again.
+    /// The same without resumption. No file is read again.
     #[must_use]
     pub fn without_resumption(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
@@ -75,7 +74,7 @@ impl ClientTls {
         Self { config: Arc::new(config), resumes: false }
     }
 
-    /// Whether tickets are kept and used.
+    /// Returns true if tickets are kept and used.
     pub fn resumes(&self) -> bool {
         self.resumes
     }
@@ -85,7 +84,7 @@ impl ClientTls {
     }
 }
 
-/// What this crate supports, without what the options leave out.
+/// Everything that this crate supports, without the parts that the options leave out.
 fn provider(options: &ClientOptions) -> CryptoProvider {
     let mut provider = crypto_provider(has_aes());
     if !options.suites.is_empty() {

@@ -1,8 +1,7 @@
 //! A client's handshake, fed record by record, so that rustls never sees application data.
 //!
-//! The unbuffered rustls connection does the work, because only that one still keeps tickets after the keys are taken
-//! out: a TLS 1.3 server issues tickets after the handshake, when this crate has the keys. The state needed for that,
-//! [`Tickets`], is kept only by clients that resume.
+//! The unbuffered rustls connection does the work, because only that one still keeps tickets after the keys are taken out: a TLS 1.3 server issues
+//! tickets after the handshake, when this crate has the keys. The state needed for that, [`Tickets`], is kept only by clients that resume.
 //!
 //! Invariants: the same as for [`crate::Handshake`]. Exactly the handshake's records are consumed, all bytes of a
 //! server's handshake together are bounded by [`HANDSHAKE_BYTES_MAX`], and the caller limits the time.
@@ -22,7 +21,7 @@ use crate::record::{Header, RECORD_BYTES_MAX};
 use crate::seal::Sealer;
 use crate::secrets::{Captured, Keys};
 
-/// How far a client's handshake has come.
+/// The progress of a client's handshake.
 pub enum ClientProgress {
     /// Send the output, read more, call again.
     NeedsInput,
@@ -30,20 +29,20 @@ pub enum ClientProgress {
     Done(Box<ClientEstablished>),
 }
 
-/// What a client's handshake leaves behind.
+/// The result of a client's handshake.
 pub struct ClientEstablished {
     /// The sending half.
     pub sealer: Sealer,
-    /// The receiving half. Pass what it reports as [`crate::Content::Tickets`] to `tickets`, or ignore it.
+    /// The receiving half. Pass the ranges that it reports as [`crate::Content::Tickets`] to `tickets`, or ignore them.
     pub opener: Opener,
-    /// What was agreed.
+    /// The negotiated parameters.
     pub info: SessionInfo,
     /// Keeps the tickets of this connection; `None` if [`ClientTls`] does not resume, or with TLS 1.2, where the ticket
     /// came with the handshake.
     pub tickets: Option<Tickets>,
 }
 
-/// Puts the tickets of a TLS 1.3 connection where later handshakes of the same [`ClientTls`] find them.
+/// Stores the tickets of a TLS 1.3 connection for later handshakes of the same [`ClientTls`].
 pub struct Tickets(Box<KernelConnection<ClientConnectionData>>);
 
 impl Tickets {
@@ -93,9 +92,8 @@ impl ClientHandshake {
         })
     }
 
-    /// Consumes whole records of the handshake from the front of `input` and appends what must be sent to `output`.
-    /// Returns the bytes consumed. Once the handshake is done, the rest of `input` is for the opener. An input buffer
-    /// of [`RECORD_BYTES_MAX`] always has room for a whole record.
+    /// Consumes whole records of the handshake from the front of `input` and appends the bytes to send to `output`. Returns the bytes consumed. Once
+    /// the handshake is done, the rest of `input` is for the opener. An input buffer of [`RECORD_BYTES_MAX`] always has room for a whole record.
     ///
     /// # Errors
     /// See [`HandshakeError`]. `output` then ends with the alert for the server, if one is due; send it and close.
@@ -191,7 +189,7 @@ impl ClientHandshake {
     }
 }
 
-/// What to do after a step of rustls.
+/// The action after a step of rustls.
 enum Step {
     Again,
     Blocked,
@@ -218,7 +216,7 @@ fn step(
     }
 }
 
-/// Appends what rustls wants to send, after asking for its length.
+/// Appends the bytes that rustls wants to send, after asking for their length.
 fn encode(
     flight: &mut EncodeTlsData<'_, ClientConnectionData>,
     output: &mut Vec<u8>,

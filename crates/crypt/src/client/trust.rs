@@ -1,4 +1,4 @@
-//! Whom a client trusts: the machine's issuers, those of a file, or anyone.
+//! A client's trust: the machine's issuers, those of a file, or any certificate.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::error::ConfigError;
 const SYSTEM_FILES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// The variable that OpenSSL uses, too.
+/// OpenSSL uses this variable too.
 const FILE_VARIABLE: &str = "SSL_CERT_FILE";
 
 const ADVICE_SYSTEM: &str = "install the ca-certificates package, name a PEM file in SSL_CERT_FILE or as an option, \
      or accept any certificate";
 const ADVICE_FILE: &str = "give a PEM file with the certificates of the issuers to trust";
 
-/// Whose certificates to trust.
+/// The certificates to trust.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
     /// The issuers that this machine trusts: the file that `SSL_CERT_FILE` names, else the distribution's.
@@ -32,7 +32,7 @@ pub enum Trust {
     System,
     /// Only the certificates in a PEM file. A self-signed server's own certificate works.
     File(PathBuf),
-    /// Anyone. The connection is encrypted, but the server is not authenticated: for your own servers, under test.
+    /// Any certificate. The connection is encrypted, but the server is not authenticated: for your own servers, under test.
     Anyone,
 }
 

@@ -5,12 +5,12 @@
 //! opening a request takes (AES-GCM, measured by `benches/seal.rs`), and a viewer sends one such record for every few
 //! megabytes that it receives.
 //!
-//! It refuses, with the alert that RFC 8446 section 6 asks for: records out of order or damaged, oversized
-//! ones, change_cipher_spec and any handshake message but KeyUpdate, renegotiation (TLS 1.2), and floods of
-//! empty records or key updates. After an error the connection must end; nothing more can be opened.
+//! It refuses, with the alert that RFC 8446 section 6 requires: records out of order or damaged, oversized ones, change_cipher_spec and any handshake
+//! message except KeyUpdate, renegotiation (TLS 1.2), and floods of empty records or key updates. After an error the connection must end; nothing
+//! more can be opened.
 //!
-//! A KeyUpdate may arrive in pieces, one in each record (RFC 8446 section 5.1). All of its bytes but the last are known
-//! beforehand, so only their number is kept.
+//! A KeyUpdate may arrive in pieces, one in each record (RFC 8446 section 5.1). All of its bytes except the last are known beforehand, so only their
+//! number is kept.
 
 #[cfg(test)]
 mod tests;
@@ -26,21 +26,21 @@ use crate::record::{
 };
 use crate::secrets::{Keys, NONCE_BYTES};
 
-/// How many records in a row may be empty (no data, or a warning). A guess: nobody needs two.
+/// How many records in a row may be empty (no data, or a warning). A guess: no peer needs two.
 const EMPTY_RECORDS_MAX: u8 = 16;
 
-/// How many key updates a peer may send at once; each record of data allows one more, and so does each part of a response that it takes. A guess: a
-/// client updates every 2^24 records or when a person types a command. Answering costs three HKDF expansions, and this limit keeps that in
-/// proportion to the data records that are opened anyway.
+/// How many key updates a peer may send at once. Each record of data allows one more, and so does each part of a response that it takes. A guess: a
+/// client updates every 2^24 records or when a person types a command. Answering costs three HKDF expansions, and this limit keeps that in proportion
+/// to the data records that are opened anyway.
 const KEY_UPDATES_MAX: u8 = 32;
 
-/// What [`Opener::open_to`] needs room for: the longest plaintext, and in TLS 1.3 the record's type behind it.
+/// The room that [`Opener::open_to`] needs: the longest plaintext, and in TLS 1.3 the record's type after it.
 pub const OPENED_BYTES_MAX: usize = PLAINTEXT_MAX + 1;
 
-/// How every KeyUpdate begins (RFC 8446 section 4.6.3): its type, and the length of what follows, which is one byte.
+/// The beginning of every KeyUpdate (RFC 8446 section 4.6.3): its type, and the length of the rest, which is one byte.
 const KEY_UPDATE_HEAD: [u8; 4] = [handshake_type::KEY_UPDATE, 0, 0, 1];
 
-/// What [`Opener::open`] found at the front of the buffer.
+/// The result of [`Opener::open`] at the front of the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opened {
     /// The record is incomplete.
@@ -52,12 +52,12 @@ pub enum Opened {
     Record {
         /// The record's length in the buffer; the next record begins after it.
         consumed_bytes: usize,
-        /// What was in it.
+        /// Its content.
         content: Content,
     },
 }
 
-/// What a record carried.
+/// The content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Application data: this range of the buffer, never empty.
@@ -73,8 +73,7 @@ pub enum Content {
     },
     /// The peer changed its keys. The receiving keys here are already updated.
     KeyUpdate {
-        /// The peer asks for [`crate::Sealer::seal_key_update`] before our next data. One answer is enough for several
-        /// requests.
+        /// The peer requests [`crate::Sealer::seal_key_update`] before our next data. One answer is enough for several requests.
         peer_requests_answer: bool,
     },
     /// Session tickets from a server: this range of the buffer, for [`crate::client::Tickets::keep`]. Only an opener
@@ -151,7 +150,7 @@ impl Opener {
         self.look_into(header, record, plaintext)
     }
 
-    /// As [`Self::open`], but what is in the record goes to `into`, and ranges are ranges of that. `buffer` stays as it is.
+    /// As [`Self::open`], but the record's content goes to `into`, and the ranges refer to that. `buffer` does not change.
     ///
     /// # Errors
     /// See [`OpenError`]; `into` then has undefined contents.
@@ -171,7 +170,7 @@ impl Opener {
         Ok(Some(header).filter(|header| header.record_bytes() <= buffer.len()))
     }
 
-    /// What is in a record whose plaintext is at this range of `bytes`.
+    /// The content of a record whose plaintext is at this range of `bytes`.
     fn look_into(
         &mut self,
         header: Header,
@@ -218,7 +217,7 @@ impl Opener {
 
     /// Opens `record` to the front of `into` and returns the range of its plaintext there.
     fn decrypt_to(&mut self, record: &[u8], into: &mut [u8]) -> Result<Range<usize>, OpenError> {
-        assert!(into.len() >= OPENED_BYTES_MAX, "there is room for what a record can hold");
+        assert!(into.len() >= OPENED_BYTES_MAX, "there is room for the longest record");
         let sealed = self.plaintext(record)?;
         let into = into.get_mut(..sealed.len()).ok_or(OpenError::Oversized)?;
         let (nonce, additional) = self.bound(record, sealed.len());
@@ -239,7 +238,7 @@ impl Opener {
         Ok(front_bytes..front_bytes + bytes)
     }
 
-    /// What the next record's ciphertext is bound to.
+    /// The nonce and the additional data of the next record.
     fn bound(&self, record: &[u8], plaintext_bytes: usize) -> (Nonce, AdditionalData) {
         let front = &record[..self.layout.front_bytes()];
         let header = *front.first_chunk().expect("every layout begins with a header");
@@ -264,7 +263,7 @@ impl Opener {
         nonce
     }
 
-    /// Whether a KeyUpdate has begun whose end is in a later record.
+    /// Returns true if a KeyUpdate has begun whose end is in a later record.
     fn is_amid_message(&self) -> bool {
         self.key_update_bytes > 0
     }
@@ -375,14 +374,14 @@ impl Opener {
     }
 }
 
-/// What to answer if the record at the front of `buffer` is not whole.
+/// The answer if the record at the front of `buffer` is not whole.
 fn partial(buffer: &[u8]) -> Opened {
     let needed_bytes = Header::read(buffer).map_or(HEADER_BYTES, |header| header.record_bytes());
     Opened::Partial { needed_bytes }
 }
 
-/// Whether a TLS 1.3 record consists of whole tickets (RFC 8446 section 4.6.1). No known server sends one that spans
-/// records, that is, of more than 16 KiB.
+/// Returns true if a TLS 1.3 record consists of whole tickets (RFC 8446 section 4.6.1). No known server sends one that spans records, that is, of
+/// more than 16 KiB.
 fn are_tickets(bytes: &[u8], layout: Layout) -> bool {
     let mut tickets = Messages(bytes);
     let all = tickets.all(|(message_type, _)| message_type == handshake_type::NEW_SESSION_TICKET);

@@ -62,7 +62,7 @@ fn hello_of_tls12(signature_scheme: [u8; 2]) -> Vec<u8> {
 const ECDSA_SHA256: [u8; 2] = [4, 3];
 const ECDSA_SHA384: [u8; 2] = [5, 3];
 
-/// The error of the last of `steps`, and what is sent because of it. The other steps must succeed.
+/// The error of the last of `steps`, and the bytes sent because of it. The other steps must succeed.
 #[track_caller]
 fn last_words(steps: &[Vec<u8>]) -> (HandshakeError, Vec<u8>) {
     let mut handshake = Handshake::new(&server()).unwrap();
@@ -166,10 +166,10 @@ fn renegotiation_info_that_holds_something_is_a_handshake_failure() {
     }
 }
 
-/// A ClientHello of TLS 1.2 that says that a newer one has failed.
+/// A ClientHello of TLS 1.2 that claims that a newer version has failed.
 fn fallback() -> Vec<u8> {
     let whole = hello_of_tls12(ECDSA_SHA256);
-    // The version, 32 bytes of random, an empty session identifier: then come the suites.
+    // The version, 32 bytes of random, an empty session identifier; then the suites.
     let (front, behind) = whole.split_at(4 + 2 + 32 + 1);
     let suites = [&[0, 4, 0x56, 0x00][..], &behind[2..4]].concat();
     let body = [&front[4..], &suites, &behind[4..]].concat();

@@ -131,7 +131,7 @@ fn issued_certificate_takes_the_place_of_the_self_signed_one_as_soon_as_it_is_th
     assert!(first.changed_on_disk());
     let second = first.reload().unwrap();
     assert_ne!(second.fingerprint_sha256(), first.fingerprint_sha256());
-    // One that is damaged does not displace what is in use. A start does without it.
+    // A damaged one does not displace the one in use. A start goes on without it.
     fs::write(&issued, "not a certificate").unwrap();
     let error = second.reload().err().unwrap().to_string();
     assert!(error.contains(&issued.display().to_string()), "{error}");
@@ -192,7 +192,7 @@ fn proofs_are_for_clients_that_offer_their_protocol_alone_and_for_nobody_else() 
     let proofs = AlpnProofs::default();
     let tls = Tls::load(TlsOptions { proofs: proofs.clone(), ..options(&dir, vec![]) }).unwrap();
     let usual = presented(&tls, "a.example");
-    // The certificate that a client with this offer for `name` sees, or how it ends on either side.
+    // The certificate that a client with this offer for `name` sees, or the error on either side.
     let seen = |tls: &Tls, alpn: &[&'static [u8]], name: &str| {
         let client = client(&Offer { alpn: alpn.to_vec(), ..Offer::default() }.config(), name);
         let pair = connect_with(tls, client, usize::MAX, b"")?;
@@ -208,7 +208,7 @@ fn proofs_are_for_clients_that_offer_their_protocol_alone_and_for_nobody_else() 
     // A renewed certificate changes nothing for proofs.
     for tls in [&tls, &tls.reload().unwrap()] {
         for name in ["a.example", "B.example"] {
-            // This client cannot read the extension that a proof has, and has to refuse it.
+            // This client cannot read the extension in a proof, and has to refuse it.
             let (error, of_client) = seen(tls, &[PROOF], name).unwrap_err();
             assert!(matches!(error, HandshakeError::PeerAlert(_)), "{name}: {error:?}");
             let said = format!("{of_client:?}");

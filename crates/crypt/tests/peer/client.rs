@@ -16,12 +16,11 @@ pub(crate) fn server() -> Tls {
 pub(crate) struct Pair {
     pub(crate) client: ClientConnection,
     pub(crate) established: Established,
-    /// What the client sent after its handshake.
+    /// The bytes that the client sent after its handshake.
     pub(crate) rest: Vec<u8>,
 }
 
-/// Does a handshake in steps of `chunk` bytes towards the server. `early` is what the client sends together with the
-/// end of its handshake.
+/// Does a handshake in steps of `chunk` bytes towards the server. The client sends `early` together with the end of its handshake.
 pub(crate) fn connect_with(
     tls: &Tls,
     client: ClientConnection,
@@ -31,7 +30,7 @@ pub(crate) fn connect_with(
     connect_by(Handshake::new(tls).unwrap(), client, chunk, early)
 }
 
-/// The same with a handshake of the server's that has begun already.
+/// The same with a server handshake that has begun already.
 pub(crate) fn connect_by(
     mut handshake: Handshake,
     mut client: ClientConnection,

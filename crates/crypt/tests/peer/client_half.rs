@@ -11,7 +11,7 @@ use fullbore_crypt::{
 
 const SUITES: [Suite; 3] = [Suite::Aes128Gcm, Suite::Aes256Gcm, Suite::ChaCha20Poly1305];
 
-/// Both ends of a connection. `wire` is what the server sent after the handshake.
+/// Both ends of a connection. `wire` holds the bytes that the server sent after the handshake.
 struct Ends {
     client: ClientEstablished,
     server: Established,

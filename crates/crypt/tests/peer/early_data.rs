@@ -1,4 +1,4 @@
-//! Clients that hold a ticket of another server of the same name, and send early data with it. It is passed over, and they connect.
+//! Clients that hold a ticket from another server of the same name, and send early data with it. It is skipped, and they connect.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn other_server() -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-/// Gets a ticket of the other server.
+/// Gets a ticket from the other server.
 fn visit(config: &Arc<ClientConfig>) {
     let mut client = client(config, "localhost");
     let mut server = ServerConnection::new(other_server()).unwrap();
@@ -43,7 +43,7 @@ fn visit(config: &Arc<ClientConfig>) {
     }
 }
 
-/// A client with a ticket of the other server, and early data in records of one size.
+/// A client with a ticket from the other server, and early data in records of one size.
 fn with_early_data(offer: Offer, records: usize, bytes: usize) -> (ClientConnection, Vec<u8>) {
     let mut config = (*offer.config()).clone();
     config.enable_early_data = true;

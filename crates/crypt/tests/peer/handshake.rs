@@ -208,13 +208,13 @@ const SCHEME: &[u8] = &[0, 13, 0, 4, 0, 2, 4, 3];
 /// The same: uncompressed points.
 const POINTS: &[u8] = &[0, 11, 0, 2, 1, 0];
 
-/// A ClientHello as a client of `version` (3, minor) sends it, offering one suite and no extensions
-/// but a curve, a signature scheme and uncompressed points.
+/// A ClientHello as a client of `version` (3, minor) sends it, offering one suite and no extensions except a curve, a signature scheme and
+/// uncompressed points.
 fn hello(minor: u8, suite: [u8; 2]) -> Vec<u8> {
     hello_with(minor, suite, &[CURVE, SCHEME, POINTS])
 }
 
-/// The same with these extensions. Without any, their length is left out, too.
+/// The same with these extensions. Without any, their length is left out too.
 fn hello_with(minor: u8, suite: [u8; 2], extensions: &[&[u8]]) -> Vec<u8> {
     let extensions = extensions.concat();
     let mut body = vec![3, minor];
@@ -286,7 +286,7 @@ fn cbc_and_rsa_key_exchange_are_not_shared() {
 
 #[test]
 fn client_that_knows_no_signature_of_ours_is_to_blame_for_it() {
-    // Fuzzing found this one counted as a fault of ours: rustls reports it as a general error.
+    // Fuzzing found this hello counted as our fault: rustls reports it as a general error.
     let mut hello = hello(3, [0xc0, 0x2b]);
     let scheme = hello.windows(4).position(|four| four == [0, 2, 4, 3]).unwrap() + 2;
     // RSA with SHA-256, against a P-256 certificate.

@@ -223,7 +223,7 @@ fn our_key_update_is_followed_and_answered_by_the_client() {
         let wire = seal(&mut pair, b"under new keys");
         deliver(&mut pair.client, &wire).unwrap();
         assert_eq!(received(&mut pair.client), b"under new keys");
-        // rustls answers in front of what it sends next.
+        // rustls puts its answer before the next data.
         pair.client.writer().write_all(b"x").unwrap();
         let mut wire = outgoing(&mut pair.client);
         let Ok(Opened::Record { consumed_bytes, content }) =

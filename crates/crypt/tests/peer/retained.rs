@@ -6,7 +6,7 @@ use fullbore_tests::tls::{Offer, client, deliver, outgoing, received};
 use rustls::ClientConnection;
 use std::io::Write;
 
-/// Does a handshake. What the client sends with its last flight is returned.
+/// Does a handshake. Also returns the bytes that the client sends with its last flight.
 fn connect(tls: &Tls, offer: &Offer, early: &[u8]) -> (ClientConnection, Retained, Vec<u8>) {
     let mut handshake = Handshake::retaining(tls).unwrap();
     let mut client = client(&offer.config(), "localhost");
@@ -42,7 +42,7 @@ fn data_crosses_both_ways_and_what_came_with_the_handshake_is_not_lost() {
         let mut heard = Vec::new();
         assert_eq!(retained.open(&rest, &mut heard), Ok(false));
         client.writer().write_all(&[7; 40_000]).unwrap();
-        // Cut anywhere: rustls keeps what is incomplete.
+        // Cut anywhere: rustls keeps incomplete records.
         for piece in outgoing(&mut client).chunks(999) {
             assert_eq!(retained.open(piece, &mut heard), Ok(false));
         }
