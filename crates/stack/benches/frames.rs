@@ -1,10 +1,8 @@
-//! Measures what frames cost on this machine, in CPU time of one thread. Needs root: it works in a network namespace of
-//! its own.
+//! Measures the cost of frames on this machine, in CPU time of one thread. Needs root: it works in a network namespace of its own.
 //!
-//! Prints, as median and median absolute deviation of the rounds: nanoseconds to parse a full segment with an unknown
-//! checksum; and bytes of payload per CPU second that each device takes, in super-segments and one segment at a time.
-//! The kernel drops each frame as soon as it has looked up its route. So what is measured is getting it there: the
-//! copy, and for AF_XDP the cutting and checksumming.
+//! Prints, as median and median absolute deviation of the rounds: nanoseconds to parse a full segment with an unknown checksum; and bytes of payload
+//! per CPU second that each device takes, in super-segments and one segment at a time. The kernel drops each frame as soon as it has looked up its
+//! route. So the figure covers the way there: the copy, and for AF_XDP the cutting and checksumming.
 //!
 //! `--rounds N` (default 9).
 
@@ -22,7 +20,7 @@ const SEGMENT_BYTES: u16 = 1448;
 const SUPER_SEGMENT_BYTES: usize = 49_500;
 const PAYLOAD_PER_ROUND_BYTES: usize = 200_000_000;
 const PARSES_PER_ROUND: usize = 100_000;
-/// A peer that no route leads to (RFC 5737).
+/// A peer without a route (RFC 5737).
 const BETWEEN: Between = Between {
     local: std::net::IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1)),
     remote: std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 99)),
@@ -101,7 +99,7 @@ fn measure(name: &str, mut interface: Interface, destination: Mac) {
     assert_eq!(statistics.send_errors, 0);
 }
 
-/// Sends a round's bytes. Flushes once for as many as a super-segment has.
+/// Sends a round's bytes. Flushes once per super-segment's worth of bytes.
 fn send(interface: &mut Interface, destination: Mac, payload: &[u8]) {
     let (device, hop) = (&mut interface.device, hop(destination));
     let mut unflushed = 0;

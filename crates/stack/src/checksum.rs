@@ -1,8 +1,8 @@
 //! The Internet checksum (RFC 1071), over bytes in several places, and the pseudo-headers that TCP and ICMPv6 add to
 //! their sums (RFC 9293 section 3.1, RFC 8200 section 8.1).
 //!
-//! Words are added in native byte order: the sum does not depend on byte order as long as its two bytes are swapped
-//! together (RFC 1071 section 2 B). So nothing is converted on the way.
+//! Words are added in native byte order: the sum does not depend on byte order as long as its two bytes are swapped together (RFC 1071 section 2 B).
+//! So no word is converted.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use std::net::IpAddr;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
     total: u64,
-    /// Whether an odd number of bytes was added: the next byte is then the second one of its word.
+    /// Set if an odd number of bytes was added: the next byte is then the second one of its word.
     is_odd: bool,
 }
 
@@ -27,13 +27,13 @@ impl Sum {
                 IpAddr::V6(address) => sum.add(&address.octets()),
             }
         }
-        // IPv4 has the length in 16 bits and IPv6 in 32. For what fits into 16 bits the sum is the same.
+        // IPv4 has the length in 16 bits and IPv6 in 32. For lengths that fit into 16 bits the sum is the same.
         sum.add(&u32::try_from(bytes).unwrap_or(u32::MAX).to_be_bytes());
         sum.add(&[0, protocol]);
         sum
     }
 
-    /// Adds the bytes that follow.
+    /// Adds the following bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         let part = fold(words(bytes));
         self.total += u64::from(if self.is_odd { part.swap_bytes() } else { part });
@@ -50,7 +50,7 @@ impl Sum {
         (!fold(self.total)).to_ne_bytes()
     }
 
-    /// Whether the checksum among the added bytes is right.
+    /// Returns true if the checksum among the added bytes is right.
     pub fn is_whole(self) -> bool {
         fold(self.total) == u16::MAX
     }

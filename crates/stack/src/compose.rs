@@ -11,16 +11,16 @@ use std::net::IpAddr;
 /// The longest head: Ethernet, IPv6, and TCP with the most options.
 pub const HEAD_BYTES_MAX: usize = ETHERNET_BYTES + IPV6_BYTES + TCP_HEADER_BYTES_MAX;
 
-/// The most payload of one super-segment whose length its IP header says: IPv4 counts header and payload in 16 bits, and
-/// a TCP header may have 60 bytes. IPv6 would allow 20 bytes more.
+/// The most payload of one super-segment whose length fits its IP header: IPv4 counts header and payload in 16 bits, and a TCP header may have 60
+/// bytes. IPv6 would allow 20 bytes more.
 pub const PAYLOAD_BYTES_MAX: usize = u16::MAX as usize - IPV4_BYTES - TCP_HEADER_BYTES_MAX;
 
-/// The most payload of a longer one, over IPv4 to a kernel that takes its length from the frame's (Linux 6.3, "BIG TCP"): a little
-/// less than the 524,280 bytes of which the kernel lets a device send at once. IPv6 has an extension header for it, which we don't write.
+/// The most payload of a longer one, over IPv4 to a kernel that takes its length from the frame's (Linux 6.3, "BIG TCP"): a little less than the
+/// 524,280 bytes that the kernel lets a device send at once. IPv6 has an extension header for it, which we don't write.
 pub const LONG_PAYLOAD_BYTES_MAX: usize = 524_000 - IPV4_BYTES - TCP_HEADER_BYTES_MAX;
 
 const TCP_HEADER_BYTES_MAX: usize = 60;
-/// RFC 1700's recommendation, which everybody follows.
+/// RFC 1700's recommendation, which is common practice.
 const HOPS_MAX: u8 = 64;
 /// FIN and PSH: for the last part of a super-segment only.
 const LAST_ONLY: u8 = 0x01 | 0x08;
@@ -30,11 +30,11 @@ const FIRST_ONLY: u8 = 0x80;
 /// The station that a frame goes to next, by its link address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The station's address: the peer itself or the router on the way to it.
+    /// The station's address: the peer itself, or the router towards it.
     pub destination: Mac,
     /// Our own address.
     pub source: Mac,
-    /// The largest IP packet on that way as far as the kernel knows, header included.
+    /// The largest IP packet on that path as far as the kernel knows, header included.
     pub mtu_bytes: u32,
 }
 
@@ -86,7 +86,7 @@ impl Head {
         head
     }
 
-    /// Writes Ethernet's type and the IP header, except for what depends on the payload.
+    /// Writes Ethernet's type and the IP header, except for the fields that depend on the payload.
     fn address(&mut self) {
         let Between { local, remote, ecn } = self.between;
         let ip = &mut self.bytes[12..];
@@ -127,27 +127,27 @@ impl Head {
         ip[10..12].copy_from_slice(&sum.checksum());
     }
 
-    /// The bytes.
+    /// The head's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.head_bytes)]
     }
 
-    /// How much payload follows.
+    /// The length of the payload that follows.
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes as usize
     }
 
-    /// Whether it is IPv4.
+    /// Returns true for IPv4.
     pub fn is_ipv4(&self) -> bool {
         self.between.local.is_ipv4()
     }
 
-    /// Where the TCP header begins.
+    /// The offset of the TCP header.
     pub fn tcp_at(&self) -> usize {
         self.tcp_at.into()
     }
 
-    /// Whether the segment has the CWR flag.
+    /// Returns true if the segment has the CWR flag.
     pub(crate) fn has_cwr(&self) -> bool {
         self.bytes[self.tcp_at() + 13] & FIRST_ONLY != 0
     }
@@ -168,7 +168,7 @@ impl Head {
         self.set_checksum(partial);
     }
 
-    /// Completes the checksum. `payload` is the sum of what follows the head.
+    /// Completes the checksum. `payload` is the sum of the bytes after the head.
     pub fn complete_checksum(&mut self, payload: Sum) {
         self.set_checksum([0; 2]);
         let mut sum = self.pseudo_header();

@@ -18,8 +18,8 @@ use std::rc::Rc;
 use std::time::Instant;
 use tcp::{Arrived, Ecn, Endpoint, Id, Transmit, Withheld};
 
-/// How many frames are taken from the device at once. A guess: enough to spread the cost of a turn, and few enough that
-/// acknowledgements do not get old.
+/// How many frames are taken from the device at once. A guess: enough to spread the cost of a turn, and few enough that acknowledgements do not
+/// become stale.
 const FRAMES_AT_ONCE: usize = 64;
 
 /// The most segments of one send. A peer with tiny segments must not need more room than a device ever has.
@@ -52,7 +52,7 @@ impl Driver {
         Self { endpoint, interface, sibling, unrouted: 0, kept: Kept::default() }
     }
 
-    /// Copies of the device's descriptor, and of the descriptor that reports changed routes if there is one, to wait for.
+    /// Copies of two descriptors to wait for: the device's, and the one that reports changed routes, if there is one.
     ///
     /// # Errors
     /// If no descriptor is left.
@@ -62,7 +62,7 @@ impl Driver {
         Ok((device.into(), news.map(Into::into)))
     }
 
-    /// Processes what has arrived. Returns whether there may be more.
+    /// Processes the frames that have arrived. Returns whether there may be more.
     ///
     /// # Errors
     /// If the device is gone.
@@ -83,7 +83,7 @@ impl Driver {
                 }
                 heed(endpoint, now, &too_big);
             }
-            // If nobody else answers pings, the device has.
+            // If no other host answers pings, the device has.
             Packet::Ping(_) => {}
         });
         endpoint.end_batch(now);
@@ -93,17 +93,17 @@ impl Driver {
     /// Processes messages from other workers of the device about connections of this one.
     pub fn hear_others(&mut self, now: Instant) {
         for too_big in self.sibling.told() {
-            // The worker that passed it on has counted it, in case nobody has that connection.
+            // The worker that passed it on has counted it, in case no worker has that connection.
             if self.endpoint.has_connection(too_big.remote, too_big.local) {
                 heed(&mut self.endpoint, now, &too_big);
             }
         }
     }
 
-    /// Processes news about routes to peers.
+    /// Processes changes of the routes to peers.
     ///
     /// # Errors
-    /// If the kernel sends no more news.
+    /// If the kernel reports no more changes.
     pub fn learn_ways(&mut self) -> io::Result<()> {
         self.interface.neighbours.update()
     }
@@ -115,7 +115,7 @@ impl Driver {
         }
     }
 
-    /// Returns what part of `range` may be sent now, at once. Call [`Self::send`] with those bytes next.
+    /// Returns the part of `range` that may be sent now, at once. Call [`Self::send`] with those bytes next.
     ///
     /// # Errors
     /// Why nothing may be sent.
@@ -132,8 +132,7 @@ impl Driver {
         self.endpoint.transmit(now, id, range.start, bytes).map_err(Blocked::ByTcp)
     }
 
-    /// Sends one segment or super-segment. If the device does not take it, it is lost, as on any wire, and the device
-    /// counts it.
+    /// Sends one segment or super-segment. If the device does not take it, it is lost, as on any wire, and the device counts it.
     pub fn send(&mut self, transmit: &Transmit, payload: &[&[u8]]) {
         let Resolved::Known(hop) = self.interface.neighbours.resolve(transmit.remote.ip()) else {
             self.unrouted += 1;
@@ -153,7 +152,7 @@ impl Driver {
         self.kept.keep(&self.interface.device, bytes, buffer);
     }
 
-    /// Makes the device send what was handed to it, and lets go of the buffers that it has read.
+    /// Makes the device send the queued frames, and releases the buffers that it has read.
     ///
     /// # Errors
     /// If the device is gone.
@@ -163,12 +162,12 @@ impl Driver {
         flushed
     }
 
-    /// Whether the device still reads buffers, as far as [`Self::flush`] has found.
+    /// Returns true if the device still reads buffers, as far as [`Self::flush`] has found.
     pub fn keeps_buffers(&self) -> bool {
         !self.kept.is_empty()
     }
 
-    /// Whether the device takes that many bytes now, in segments of this size.
+    /// Returns true if the device takes that many bytes now, in segments of this size.
     fn has_room(&mut self, bytes: usize, segment_bytes: u16) -> bool {
         self.interface.device.can_send(bytes, segment_bytes)
             || self.flush().is_ok() && self.interface.device.can_send(bytes, segment_bytes)

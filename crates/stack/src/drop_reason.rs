@@ -20,7 +20,7 @@ pub enum DropReason {
     Fragment,
     /// An impossible source: unspecified, loopback, multicast, broadcast, or our own address.
     Source,
-    /// For an address that is not ours.
+    /// Sent to an address that is not ours.
     NotOurs,
     /// Neither TCP nor an ICMP message that is used here.
     OtherProtocol,
@@ -83,12 +83,11 @@ pub struct Statistics {
     pub coalesced_received: u64,
     /// Frames handed to the kernel; a super-segment that the kernel splits counts once.
     pub frames_sent: u64,
-    /// Of these, how many were super-segments.
+    /// How many of these were super-segments.
     pub super_segments_sent: u64,
     /// Payload in frames handed to the kernel.
     pub payload_bytes_sent: u64,
-    /// How much of it this process copied into frames itself. A TAP's frames are gathered by the kernel from where the
-    /// payload lies.
+    /// How much of it this process copied into frames itself. The kernel gathers a TAP's frames directly from the payload's place.
     pub payload_bytes_copied: u64,
     /// Frames that the kernel refused.
     pub send_errors: u64,

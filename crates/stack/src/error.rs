@@ -6,9 +6,9 @@ use std::io;
 /// A step of set-up that failed.
 #[derive(Debug)]
 pub struct SetupError {
-    /// What was tried, on what.
+    /// The action that failed, and its object.
     step: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     advice: &'static str,
     source: io::Error,
 }

@@ -1,9 +1,9 @@
 //! The two kinds of ICMP message (RFC 792, RFC 4443) that matter here: a router reports a packet that was too big, and
 //! pings.
 //!
-//! A message about a packet quotes its beginning. Messages that are not about a connection of one of our addresses are
-//! refused. TCP must check whether there is such a connection, and whether the quoted sequence number is in its window,
-//! because anybody can send such a message (RFC 5927 section 4).
+//! A message about a packet quotes its beginning. Messages that are not about a connection of one of our addresses are refused. TCP must check
+//! whether there is such a connection, and whether the quoted sequence number is in its window, because anyone can send such a message (RFC 5927
+//! section 4).
 
 use crate::checksum::Sum;
 use crate::drop_reason::DropReason;

@@ -4,16 +4,16 @@ use crate::Device;
 use reactor::Buffer;
 use std::rc::Rc;
 
-/// Buffers, by the device's numbers. Whoever sent from one may let go of it; it goes back to its pool when the device has read it, too.
+/// Buffers, by the device's numbers. A sender may release its buffer; the buffer returns to its pool once the device has read it too.
 #[derive(Default)]
 pub struct Kept {
     buffers: Vec<Option<Rc<Buffer>>>,
-    /// How many there are.
+    /// The number of buffers.
     count: usize,
 }
 
 impl Kept {
-    /// Keeps the buffer of `bytes`, which `device` was just given, if it reads them later.
+    /// Keeps the buffer of `bytes`, which `device` was just given, if the device reads them later.
     pub fn keep(&mut self, device: &Device, bytes: &[u8], buffer: &Rc<Buffer>) {
         let Some(number) = device.in_flight(bytes) else { return };
         if self.buffers.len() <= number {
@@ -25,7 +25,7 @@ impl Kept {
         }
     }
 
-    /// Lets go of the buffers that `device` has read.
+    /// Releases the buffers that `device` has read.
     pub fn let_go(&mut self, device: &mut Device) {
         while let Some(number) = device.next_returned() {
             let kept = self.buffers.get_mut(number).and_then(Option::take);
@@ -33,7 +33,7 @@ impl Kept {
         }
     }
 
-    /// Whether there are any.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

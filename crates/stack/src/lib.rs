@@ -6,30 +6,29 @@
 //! A [`Device`] is one queue of a network device, and belongs to one worker. There are two kinds (and a third without a
 //! network, `synthetic`, for measuring):
 //!
-//! - **TAP** ([`TapPlan`]): a virtual card whose other end is this machine's kernel. The kernel takes super-segments of
-//!   up to 64 KiB, cuts them, completes their checksums or leaves that to the card, and routes them on. In the other
-//!   direction it hands over coalesced segments. The server has addresses of its own there, which the kernel does not
-//!   have. For each of them there is a route (`/32` or `/128`) to the device and a permanent neighbour entry, so the
-//!   kernel never asks for our station by ARP or NDP, and we never answer. The kernel reaches us as the next hop of a
-//!   route. It reaches viewers elsewhere by its ordinary forwarding, which must be on (`net.ipv4.ip_forward`,
-//!   `net.ipv6.conf.all.forwarding`) and which we do not touch. Pings are answered here, because nobody else could.
+//! - **TAP** ([`TapPlan`]): a virtual NIC whose other end is this machine's kernel. The kernel takes super-segments of up to 64 KiB, cuts them,
+//!   completes their checksums or leaves that to the NIC, and routes them on. In the other direction it hands over coalesced segments. The server has
+//!   addresses of its own there, which the kernel does not have. For each of them there is a route (`/32` or `/128`) to the device and a permanent
+//!   neighbour entry, so the kernel never asks for our station by ARP or NDP, and we never answer. The kernel reaches us as the next hop of a route.
+//!   It reaches viewers elsewhere by its ordinary forwarding, which must be on (`net.ipv4.ip_forward`, `net.ipv6.conf.all.forwarding`) and which we
+//!   do not touch. Pings are answered here, because no other host has the address.
 //!
-//! - **AF_XDP** ([`XdpPlan`]): queues of a network card, past the kernel's stack. An XDP program takes TCP to our
-//!   addresses and ports from what arrives, and leaves everything else to the kernel. The addresses belong to the
-//!   kernel: it answers ARP, NDP and pings, and ssh keeps working. Super-segments are cut and checksummed here. The
-//!   kernel's routes and neighbours say where packets go next ([`Neighbours`]). Firewall rules do not see these frames.
+//! - **AF_XDP** ([`XdpPlan`]): queues of a NIC, past the kernel's stack. An XDP program takes TCP to our addresses and ports from the arriving
+//!   frames, and leaves everything else to the kernel. The addresses belong to the kernel: it answers ARP, NDP and pings, and ssh keeps working.
+//!   Super-segments are cut and checksummed here. The kernel's routes and neighbours determine the next hop of packets ([`Neighbours`]). Firewall
+//!   rules do not see these frames.
 //!
-//! With several queues, all segments of a connection arrive at one of them, which the kernel or the card chooses. A
-//! router's message about a connection ([`Packet::TooBig`]) may arrive at another one.
+//! With several queues, all segments of a connection arrive at one of them, which the kernel or the NIC chooses. A router's message about a
+//! connection ([`Packet::TooBig`]) may arrive at another one.
 //!
-//! Everything that needs privileges happens in a plan's `open`. Devices are not persistent, and a descriptor holds the
-//! program. When the process ends, in whatever way, they disappear together with their routes and neighbours.
+//! Everything that needs privileges happens in a plan's `open`. Devices are not persistent, and a descriptor holds the program. However the process
+//! ends, they disappear together with their routes and neighbours.
 //!
 //! Invariants:
-//! - What arrives comes from strangers. It becomes either a [`Packet`] with checked lengths and a right checksum, or a
-//!   count of a [`DropReason`]. No input makes this panic.
-//! - Nothing is allocated per frame, and no frame is copied more than once: by the kernel (TAP), or into a chunk that
-//!   is shared with it (AF_XDP), unless its payload lies in such memory already.
+//! - All input comes from strangers. It becomes either a [`Packet`] with checked lengths and a right checksum, or a count of a [`DropReason`]. No
+//!   input makes this panic.
+//! - Nothing is allocated per frame, and no frame is copied more than once: by the kernel (TAP), or into a chunk that is shared with it (AF_XDP),
+//!   unless its payload lies in such memory already.
 //!
 //! Read [`parse`](mod@parse) and [`compose`] first, then [`plan`] and [`xdp`], and [`driver`] last.
 
@@ -77,7 +76,7 @@ pub struct Interface {
     pub mtu_bytes: u32,
     /// The worker's queue.
     pub device: Device,
-    /// Where packets go next.
+    /// The next hops of packets.
     pub neighbours: Neighbours,
 }
 
@@ -87,18 +86,18 @@ pub struct Interface {
     reason = "a worker has one, and sends by it without another step"
 )]
 pub enum Device {
-    /// Of a virtual device, whose other end is the kernel.
+    /// A virtual device, whose other end is the kernel.
     Tap(Tap),
-    /// Of a network card.
+    /// A NIC.
     Xdp(Box<Xdp>),
-    /// Of no network, for measuring.
+    /// No network, for measuring.
     #[doc(hidden)]
     Synthetic(Box<synthetic::Synthetic>),
 }
 
 impl Device {
-    /// Passes on what has arrived, at most `frames_max` frames, and returns how many there were; dropped frames count
-    /// too. Does not wait: poll [`Self::fd`] after a call that found less than the limit.
+    /// Passes on arrived frames, at most `frames_max`, and returns how many there were; dropped frames count too. Does not wait: poll [`Self::fd`]
+    /// after a call that found less than the limit.
     ///
     /// # Errors
     /// If the device is gone.
@@ -114,7 +113,7 @@ impl Device {
         }
     }
 
-    /// Whether [`Self::send`] has room for this much now. If not: [`Self::flush`], then wait until [`Self::fd`] is writable.
+    /// Returns true if [`Self::send`] has room for this much now. If not: [`Self::flush`], then wait until [`Self::fd`] is writable.
     pub fn can_send(&mut self, payload_bytes: usize, segment_bytes: u16) -> bool {
         match self {
             Self::Tap(_) | Self::Synthetic(_) => true,
@@ -122,7 +121,7 @@ impl Device {
         }
     }
 
-    /// The most payload that [`Self::send`] takes at once. Longer super-segments are for IPv4 alone.
+    /// The most payload that [`Self::send`] takes at once. Longer super-segments are for IPv4 only.
     fn payload_bytes_max(&self, is_ipv4: bool) -> usize {
         match self {
             Self::Tap(tap) if is_ipv4 => tap.payload_bytes_max(),
@@ -130,10 +129,9 @@ impl Device {
         }
     }
 
-    /// Sends one segment, or several as one. If the payload is longer than `segment_bytes`, it is cut into segments of
-    /// that length, the last one shorter: by the kernel or, if the kernel cannot, by the device itself. All or nothing.
-    /// The payload is copied before this returns, except for what lies in [memory of the device](Self::take_memory).
-    /// With many small segments, it is cheaper to call this repeatedly and [`Self::flush`] once.
+    /// Sends one segment, or several as one. If the payload is longer than `segment_bytes`, it is cut into segments of that length, the last one
+    /// shorter: by the kernel or, if the kernel cannot, by the device itself. All or nothing. The payload is copied before this returns, except for
+    /// slices in [memory of the device](Self::take_memory). With many small segments, it is cheaper to call this repeatedly and [`Self::flush`] once.
     ///
     /// # Errors
     /// If the kernel does not take it. The segment is lost, as on any wire, and counted.
@@ -155,8 +153,8 @@ impl Device {
         }
     }
 
-    /// Makes the kernel send what was handed to it, and reclaims the room of what was sent. What the kernel cannot take
-    /// now, because a card is busy, waits for the next call, or for a poll of [`Self::fd`].
+    /// Makes the kernel send the queued frames, and reclaims the room of sent ones. Frames that the kernel cannot take now, because a NIC is busy,
+    /// wait for the next call, or for a poll of [`Self::fd`].
     ///
     /// # Errors
     /// If the device is gone.
@@ -171,8 +169,8 @@ impl Device {
         }
     }
 
-    /// Memory that the device sends from without copying it first, if it has some. What was sent from there must stay as it is, and
-    /// [`Self::in_flight`] tells of which buffer it is. [`Self::next_returned`] names that buffer when it may be written to again.
+    /// Memory that the device sends from without copying it first, if it has some. Bytes sent from there must not change, and [`Self::in_flight`]
+    /// returns the number of their buffer. [`Self::next_returned`] returns that number once the buffer may be written to again.
     pub fn take_memory(&mut self) -> Option<MemoryPart> {
         match self {
             Self::Xdp(xdp) => xdp.take_memory(),
@@ -180,7 +178,7 @@ impl Device {
         }
     }
 
-    /// The number of the buffer that has these bytes, if the device still reads some of it.
+    /// The number of the buffer that holds these bytes, if the device still reads some of it.
     pub fn in_flight(&self, bytes: &[u8]) -> Option<usize> {
         match self {
             Self::Xdp(xdp) => xdp.in_flight(bytes),
@@ -188,7 +186,7 @@ impl Device {
         }
     }
 
-    /// The number of a buffer that the device has read all of since this named it last. Ask after [`Self::flush`], and until there is none.
+    /// The number of a buffer that the device has finished reading since this last returned it. Call it after [`Self::flush`], until there is none.
     pub fn next_returned(&mut self) -> Option<usize> {
         match self {
             Self::Xdp(xdp) => xdp.next_returned(),
@@ -196,7 +194,7 @@ impl Device {
         }
     }
 
-    /// Readable if something has arrived, writable if there is room to send.
+    /// Readable if frames have arrived, writable if there is room to send.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tap(tap) => tap.fd(),
@@ -205,7 +203,7 @@ impl Device {
         }
     }
 
-    /// How it works, for people.
+    /// A description of its mode, for people.
     pub fn describe(&self) -> &'static str {
         match self {
             Self::Tap(_) => "TAP",
@@ -214,7 +212,7 @@ impl Device {
         }
     }
 
-    /// What the kernel counts of it, by event: nothing but of AF_XDP. Takes a system call.
+    /// The kernel's counters for it, by event: only for AF_XDP. Takes a system call.
     pub fn kernel_counts(&self) -> Vec<(&'static str, u64)> {
         match self {
             Self::Xdp(xdp) => xdp.kernel_counts(),

@@ -1,8 +1,7 @@
 //! Parses frames: Ethernet (IEEE 802.3), IPv4 (RFC 791), IPv6 (RFC 8200), as far as TCP needs them.
 //!
-//! All input comes from strangers. Whatever the bytes are, the result is a packet or a [`DropReason`]: nothing panics,
-//! nothing is allocated, and all lengths are checked. Fragments, options and extension headers are refused: a web
-//! server's peers send none, and attacks are made of them.
+//! All input comes from strangers. Whatever the bytes are, the result is a packet or a [`DropReason`]: nothing panics, nothing is allocated, and all
+//! lengths are checked. Fragments, options and extension headers are refused: a web server's peers send none, and attacks are made of them.
 
 use crate::checksum::Sum;
 use crate::drop_reason::DropReason;
@@ -35,22 +34,22 @@ pub(crate) const PROTOCOL_ICMP: u8 = 1;
 pub(crate) const PROTOCOL_TCP: u8 = 6;
 pub(crate) const PROTOCOL_ICMPV6: u8 = 58;
 
-/// What is known about the checksum of a frame's TCP segment.
+/// The knowledge about the checksum of a frame's TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
     /// The device, or the kernel that made the segment, has checked it.
     Verified,
-    /// Nothing: it is verified here.
+    /// Nothing is known: it is verified here.
     Unknown,
-    /// Nothing, and the sender may be this machine's kernel, which leaves a checksum for a device to complete. So the
-    /// sum of the pseudo-header alone is accepted, too.
+    /// Nothing is known, and the sender may be this machine's kernel, which leaves a checksum for a device to complete. So the sum of the
+    /// pseudo-header alone is accepted too.
     PerhapsPartial,
 }
 
-/// A TCP segment that has arrived.
+/// An arrived TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// Who sent it.
+    /// The sender.
     pub remote: IpAddr,
     /// The address of ours that it was sent to.
     pub local: IpAddr,
@@ -60,11 +59,11 @@ pub struct Segment<'a> {
     pub station: Mac,
     /// TCP header and payload. The checksum is verified, and the header's length is checked.
     pub bytes: &'a [u8],
-    /// If the kernel coalesced several segments into this one: the payload length of each but the last.
+    /// If the kernel coalesced several segments into this one: the payload length of each except the last.
     pub coalesced_bytes: Option<u16>,
 }
 
-/// Something that has arrived.
+/// An arrived packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
     /// A TCP segment.
@@ -84,7 +83,7 @@ pub(crate) struct Ip<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// Parses a frame. `ours` tells which addresses are ours.
+/// Parses a frame. `ours` returns true for our own addresses.
 ///
 /// # Errors
 /// Why the frame is dropped.
@@ -178,13 +177,13 @@ pub(crate) fn ipv6(packet: &[u8]) -> Result<Ip<'_>, DropReason> {
     })
 }
 
-/// Whether a host may have this address (RFC 1122 section 3.2.1.3, RFC 4291 section 2.7).
+/// Returns true if a host may have this address (RFC 1122 section 3.2.1.3, RFC 4291 section 2.7).
 fn may_be_a_source(address: IpAddr) -> bool {
     let is_broadcast = matches!(address, IpAddr::V4(address) if address.octets()[0] >= 240);
     !(is_broadcast || address.is_unspecified() || address.is_loopback() || address.is_multicast())
 }
 
-/// Reads as much of a TCP header as is needed to find the payload, and verifies the checksum.
+/// Reads the part of a TCP header that is needed to find the payload, and verifies the checksum.
 fn tcp<'a>(ip: &Ip<'a>, checksum: Checksum, station: Mac) -> Result<Segment<'a>, DropReason> {
     let bytes = ip.payload;
     let header_bytes = usize::from(bytes.get(12).ok_or(DropReason::TcpHeader)? >> 4) * 4;

@@ -1,4 +1,4 @@
-//! Opens devices: everything that needs privileges, done once, before the privileges are dropped.
+//! Opens devices: the part that needs privileges, done once, before the privileges are dropped.
 
 use crate::compose::{Hop, LONG_PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::error::SetupError;
@@ -26,17 +26,16 @@ pub struct TapPlan {
     pub name: String,
     /// How many workers there are, each with a queue.
     pub queues: u32,
-    /// The server's addresses: ours alone, not the kernel's. At least one.
+    /// The server's addresses: only ours, not the kernel's. At least one.
     pub addresses: Vec<IpAddr>,
-    /// Addresses for the kernel on this device, with the lengths of their prefixes. Needed only if the machine has no
-    /// other address from which to talk to us.
+    /// Addresses for the kernel on this device, with the lengths of their prefixes. Needed only if the machine has no other address from which to
+    /// talk to us.
     pub kernel_addresses: Vec<(IpAddr, u8)>,
-    /// The MTU, 1280 to 65,521 bytes; 1500 fits any network that follows.
+    /// The MTU, 1280 to 65,521 bytes; 1500 fits any network behind it.
     pub mtu_bytes: u32,
-    /// Whether the kernel may hand over several segments as one.
+    /// Lets the kernel hand over several segments as one.
     pub coalesce: bool,
-    /// The most payload of a super-segment over IPv4, up to [`LONG_PAYLOAD_BYTES_MAX`]. What is longer than [`PAYLOAD_BYTES_MAX`] needs
-    /// Linux 6.3.
+    /// The most payload of a super-segment over IPv4, up to [`LONG_PAYLOAD_BYTES_MAX`]. Anything above [`PAYLOAD_BYTES_MAX`] needs Linux 6.3.
     pub payload_bytes_max: usize,
 }
 
@@ -58,7 +57,7 @@ impl TapPlan {
     /// Creates the device, with one queue for each worker, and makes the kernel route our addresses to it.
     ///
     /// # Errors
-    /// What failed, and what to do about it. Nothing is left behind then.
+    /// The step that failed, and what to do about it. Nothing is left behind then.
     pub fn open(&self) -> Result<Vec<Interface>, SetupError> {
         self.check()?;
         let ours: Arc<[IpAddr]> = self.addresses.as_slice().into();
@@ -74,7 +73,7 @@ impl TapPlan {
                 payload_bytes_max,
                 Arc::clone(&ours),
             );
-            let step = || format!("cannot make queue {queue} of the TAP device {name}");
+            let step = || format!("cannot create queue {queue} of the TAP device {name}");
             let (tap, named) = made.map_err(|error| SetupError::new(step(), error))?;
             name = named;
             taps.push(tap);
@@ -115,12 +114,11 @@ impl TapPlan {
         Ok(())
     }
 
-    /// Brings the device up, and returns how to reach the kernel over it.
+    /// Brings the device up, and returns the next hop to the kernel over it.
     fn connect(&self, name: &str) -> Result<Hop, SetupError> {
         let fail = |step: String| move |error| SetupError::new(step, error);
         let mut netlink = Netlink::open(0).map_err(fail("cannot open netlink".to_owned()))?;
-        let link =
-            Link::named(&mut netlink, name).map_err(fail(format!("cannot look at {name}")))?;
+        let link = Link::named(&mut netlink, name).map_err(fail(format!("cannot find {name}")))?;
         link.bring_up(&mut netlink, self.mtu_bytes)
             .map_err(fail(format!("cannot bring {name} up with an MTU of {}", self.mtu_bytes)))?;
         for &(address, prefix_bits) in &self.kernel_addresses {
@@ -132,13 +130,13 @@ impl TapPlan {
             link.add_route(&mut netlink, address)
                 .map_err(fail(format!("cannot route {address} to {name}")))?;
             link.add_neighbour(&mut netlink, address, source)
-                .map_err(fail(format!("cannot tell the kernel which station {address} is")))?;
+                .map_err(fail(format!("cannot add a neighbour entry for {address}")))?;
         }
         Ok(Hop { destination: link.mac, source, mtu_bytes: self.mtu_bytes })
     }
 }
 
-/// Whether the kernel takes IPv4 packets whose length is that of their frame.
+/// Returns true if the kernel takes IPv4 packets whose length is that of their frame.
 fn takes_long(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
@@ -147,7 +145,7 @@ fn takes_long(release: &str) -> bool {
     }
 }
 
-/// Our station's address: next to the kernel's random one, since nobody else is on this wire.
+/// Our station's address: next to the kernel's random one, since no other station is on this wire.
 fn beside(mac: Mac) -> Mac {
     let mut ours = mac;
     ours.0[5] ^= 1;

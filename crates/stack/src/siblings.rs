@@ -1,9 +1,8 @@
 //! Messages between the workers of one device.
 //!
-//! All segments of a connection arrive at one worker's queue. A router's message about them has another source address,
-//! so it may arrive at another queue; a worker without that connection passes it on. There is a second use. During a
-//! shutdown, a worker that has no viewers left stays until no worker has any: if its queue were closed, the kernel
-//! would redistribute the device's packets over the remaining queues, and viewers would lose their worker.
+//! All segments of a connection arrive at one worker's queue. A router's message about them has another source address, so it may arrive at another
+//! queue; a worker without that connection passes it on. There is a second use. During a shutdown, a worker without viewers stays until no worker has
+//! any: if its queue were closed, the kernel would redistribute the device's packets over the remaining queues, and viewers would lose their worker.
 
 use crate::icmp::TooBig;
 use reactor::{Remote, Woken, remote};
@@ -11,8 +10,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// How many messages may wait for one worker. Routers send few, and strangers who pretend to be routers must not fill
-/// memory.
+/// How many messages may wait for one worker. Routers send few, and strangers who pretend to be routers must not fill memory.
 const WAITING_MAX: usize = 64;
 
 /// One worker's place among the workers of a device.
@@ -33,7 +31,7 @@ struct Mailbox {
     remote: Remote,
 }
 
-/// Creates the places of `workers` workers, each with what wakes it.
+/// Creates the places of `workers` workers, each with its wake-up.
 ///
 /// # Errors
 /// If no descriptor is left.
@@ -72,14 +70,14 @@ impl Sibling {
         std::mem::take(&mut *waiting)
     }
 
-    /// This worker has no viewers left, and gets no more.
+    /// Records that this worker has no viewers left, and gets no more.
     pub fn leave(&mut self) {
         if !std::mem::replace(&mut self.has_left, true) {
             self.all.staying.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Whether any worker may still have viewers.
+    /// Returns true if any worker may still have viewers.
     pub fn anybody_stays(&self) -> bool {
         self.all.staying.load(Ordering::Relaxed) > 0
     }

@@ -1,10 +1,9 @@
-//! A device without a network: its other end is another thread of this program. It exists to measure what everything
-//! above a device costs, with more connections than there are descriptors or addresses on any real wire.
+//! A device without a network: its other end is another thread of this program. It exists to measure the cost of everything above a device, with more
+//! connections than there are descriptors or addresses on any real wire.
 //!
-//! What is sent is not copied: the other end gets each frame's head, and how much payload followed it. It never sees the
-//! payload, so what a card or the kernel would spend on that is missing from what is measured here. What arrives are
-//! whole frames that the other end has made. They are parsed as any others, but their TCP checksums are not verified,
-//! like those that a card vouches for.
+//! Sent payload is not copied: the other end gets each frame's head, and the length of its payload. It never sees the payload, so the measurement
+//! lacks the work that a NIC or the kernel would do on it. Arriving frames are whole frames made by the other end. They are parsed like any others,
+//! but their TCP checksums are not verified, like those that a NIC has checked.
 
 use crate::compose::Head;
 use crate::drop_reason::{DropReason, Statistics};
@@ -17,10 +16,10 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// In front of each head: its length and that of its payload, two bytes each.
+/// Before each head: its length and that of its payload, two bytes each.
 const HEAD_PREFIX_BYTES: usize = 4;
 
-/// In front of each arriving frame: its length.
+/// Before each arriving frame: its length.
 const FRAME_PREFIX_BYTES: usize = 2;
 
 /// Our end.
@@ -29,7 +28,7 @@ pub struct Synthetic {
     ours: IpAddr,
     /// Heads that were sent and not flushed.
     sent: Vec<u8>,
-    /// Frames that have arrived, and how far they were taken.
+    /// Arrived frames, and how far they were taken.
     arrived: Vec<u8>,
     taken_bytes: usize,
     statistics: Statistics,
@@ -79,7 +78,7 @@ pub fn interface(ours: IpAddr, mtu_bytes: u32) -> io::Result<(Interface, FarEnd)
 }
 
 impl FarEnd {
-    /// Takes the heads of all frames that were sent since the last call, in place of what `into` held; [`heads`] reads them.
+    /// Takes the heads of all frames that were sent since the last call, replacing the content of `into`; [`heads`] reads them.
     pub fn take(&self, into: &mut Vec<u8>) {
         into.clear();
         std::mem::swap(into, &mut *Wire::locked(&self.0.to_far));
@@ -103,7 +102,7 @@ impl FarEnd {
     }
 }
 
-/// Each head of [`FarEnd::take`], Ethernet's header first, with how much payload followed it.
+/// Each head of [`FarEnd::take`], Ethernet's header first, with the length of its payload.
 pub fn heads(mut taken: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
     std::iter::from_fn(move || {
         let (prefix, rest) = taken.split_first_chunk::<HEAD_PREFIX_BYTES>()?;
@@ -162,11 +161,11 @@ impl Synthetic {
         Ok(frames_max)
     }
 
-    /// Takes what has arrived since the last call. Returns whether there is anything.
+    /// Takes everything that has arrived since the last call. Returns whether there is anything.
     fn refill(&mut self) -> bool {
         self.arrived.clear();
         self.taken_bytes = 0;
-        // The counter goes first: what comes after it is read makes the descriptor readable again.
+        // The counter goes first: a frame that arrives after the read makes the descriptor readable again.
         let _ = rustix::io::read(&self.wire.news, &mut [0u8; 8]);
         std::mem::swap(&mut self.arrived, &mut *Wire::locked(&self.wire.to_us));
         !self.arrived.is_empty()

@@ -76,7 +76,7 @@ impl Tap {
         Ok(frames_max)
     }
 
-    /// Parses what was read, and passes it on or answers it.
+    /// Parses the bytes read, and passes the packet on or answers it.
     fn take(&mut self, bytes: usize, each: &mut impl FnMut(Packet<'_>)) {
         self.statistics.frames_received += 1;
         let ours = |address| self.ours.contains(&address);
@@ -92,7 +92,7 @@ impl Tap {
         }
     }
 
-    /// Answers a ping: nobody else can, because the address is ours alone.
+    /// Answers a ping: no other host can, because only we have the address.
     fn answer_ping(&mut self, bytes: usize) {
         self.statistics.pings_answered += 1;
         let frame = &mut self.buffer[VIRTIO_BYTES..bytes];

@@ -1,5 +1,5 @@
-//! The header before each frame of a TAP device (virtio 1.2 section 5.1.6, linux/virtio_net.h). It says what work one
-//! side leaves to the other. Ten bytes, in native byte order.
+//! The header before each frame of a TAP device (virtio 1.2 section 5.1.6, linux/virtio_net.h). It describes the work that one side leaves to the
+//! other. Ten bytes, in native byte order.
 
 use crate::compose::Head;
 use crate::drop_reason::DropReason;
@@ -17,7 +17,7 @@ const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 /// In addition to the two above: the first segment has the CWR flag.
 const GSO_ECN: u8 = 0x80;
-/// Where a TCP header has its checksum.
+/// The offset of the checksum in a TCP header.
 const CHECKSUM_AT: u16 = 16;
 
 /// Parses a frame with its header, as [`parse`](crate::parse()) does for one without.
@@ -45,7 +45,7 @@ impl Arrived {
         u16::from_ne_bytes([self.0[at], self.0[at + 1]])
     }
 
-    /// Whether the kernel vouches for the checksum: it has checked it, or has made the segment itself.
+    /// `Verified` if the kernel vouches for the checksum: it has checked it, or has made the segment itself.
     fn checksum(self) -> Checksum {
         let vouched = self.0[0] & (NEEDS_CHECKSUM | DATA_VALID) != 0;
         if vouched { Checksum::Verified } else { Checksum::Unknown }
@@ -68,8 +68,8 @@ impl Arrived {
     }
 }
 
-/// The header for a frame to send. It leaves the checksum to the kernel, and also the cutting into segments if the
-/// payload is longer than `segment_bytes`.
+/// The header for a frame to send. It leaves the checksum to the kernel, and also the cutting into segments if the payload is longer than
+/// `segment_bytes`.
 pub(crate) fn header(head: &Head, segment_bytes: u16) -> [u8; VIRTIO_BYTES] {
     let mut header = [0; VIRTIO_BYTES];
     header[0] = NEEDS_CHECKSUM;

@@ -1,7 +1,7 @@
 //! The part of bpf(2) that loads one program with its two maps, and attaches it to an interface.
 //!
-//! Descriptors hold everything that is made here. When the last one is closed, the kernel detaches the program and
-//! forgets it, however the process ended.
+//! Descriptors hold everything that is made here. When the last one is closed, the kernel detaches the program and forgets it, however the process
+//! ended.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -62,7 +62,7 @@ pub(crate) fn create_map(
         numa_node: 0,
         name: padded(name),
     };
-    // SAFETY: `MapCreate` is laid out as bpf(2) wants it and points to nothing.
+    // SAFETY: `MapCreate` is laid out as bpf(2) requires and points to nothing.
     unsafe { made(BPF_MAP_CREATE, &attributes) }
 }
 
@@ -91,8 +91,8 @@ pub(crate) fn update_map<const K: usize, const V: usize>(
         value: value.as_ptr() as u64,
         flags: 0,
     };
-    // SAFETY: `MapUpdate` is laid out as bpf(2) wants it. Key and value live until the call is over, and have the map's
-    // sizes, which its only users in `xdp::program` ensure.
+    // SAFETY: `MapUpdate` is laid out as bpf(2) requires. Key and value live until the call is over, and have the map's sizes, which its only users
+    // in `xdp::program` ensure.
     unsafe { call(BPF_MAP_UPDATE_ELEM, &attributes) }.map(|_| ())
 }
 
@@ -112,7 +112,7 @@ struct ProgramLoad {
     attach_type: u32,
 }
 
-/// Loads an XDP program. `takes_fragments` says that it can handle frames in several pieces, as large ones are.
+/// Loads an XDP program. `takes_fragments` declares that it can handle frames in several pieces, as large ones are.
 ///
 /// # Errors
 /// The kernel's, with the verifier's message if the verifier refused the program.
@@ -138,7 +138,7 @@ pub(crate) fn load_xdp(
             interface: 0,
             attach_type: BPF_XDP,
         };
-        // SAFETY: `ProgramLoad` is laid out as bpf(2) wants it; instructions, licence and log live until the call is over.
+        // SAFETY: `ProgramLoad` is laid out as bpf(2) requires; instructions, licence and log live until the call is over.
         match unsafe { made(BPF_PROG_LOAD, &attributes) } {
             Err(error) if log.is_empty() && error.raw_os_error() != Some(libc::EPERM) => {
                 log = vec![0; LOG_BYTES];
@@ -174,7 +174,7 @@ struct LinkCreate {
 pub(crate) fn link_xdp(program: &OwnedFd, interface: u32, flags: u32) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
     let attributes = LinkCreate { program, interface, attach_type: BPF_XDP, flags };
-    // SAFETY: `LinkCreate` is laid out as bpf(2) wants it and points to nothing.
+    // SAFETY: `LinkCreate` is laid out as bpf(2) requires and points to nothing.
     unsafe { made(BPF_LINK_CREATE, &attributes) }
 }
 
@@ -192,14 +192,14 @@ fn padded(name: &str) -> [u8; NAME_BYTES] {
 unsafe fn made<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
     // SAFETY: the caller's promise.
     let fd = unsafe { call(command, attributes) }?;
-    // SAFETY: these commands return a descriptor (close-on-exec, as all of bpf(2)'s) that nobody else owns.
+    // SAFETY: these commands return a descriptor (close-on-exec, as all of bpf(2)'s) that has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// bpf(2).
 ///
 /// # Safety
-/// `T` is laid out like the command's attributes; what it points to is valid for what the command does with it.
+/// `T` is laid out like the command's attributes; its pointers are valid for what the command does with them.
 unsafe fn call<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
     // SAFETY: the caller's promise; the attributes live until the call is over.
     let result = unsafe {

@@ -13,7 +13,7 @@ const MAX_TX_SKB_BUDGET: libc::c_int = 9;
 pub(crate) fn set_transmit_budget(fd: &OwnedFd, descriptors: u32) -> io::Result<()> {
     let length = size_of::<u32>() as libc::socklen_t;
     let value = (&raw const descriptors).cast();
-    // SAFETY: the kernel reads the number, which is as long as it says, before the call returns.
+    // SAFETY: the kernel reads the number, whose length is right, before the call returns.
     let result = unsafe {
         libc::setsockopt(fd.as_raw_fd(), libc::SOL_XDP, MAX_TX_SKB_BUDGET, value, length)
     };

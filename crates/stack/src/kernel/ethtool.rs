@@ -1,4 +1,4 @@
-//! One question to a network card's driver (linux/ethtool.h).
+//! One query to a NIC's driver (linux/ethtool.h).
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -2,9 +2,9 @@
 //! producer's index, the other reads them and advances the consumer's. Both indices count freely and wrap at 2^32.
 //!
 //! Invariants:
-//! - The producer's index is at most a ring's length ahead of the consumer's, so neither side touches entries that the
-//!   other uses. The kernel is trusted to keep its half of that. Users of the ring check what it writes into entries.
-//! - An index is published with release ordering after what it covers, and read with acquire ordering before.
+//! - The producer's index is at most a ring's length ahead of the consumer's, so neither side touches entries that the other uses. The kernel is
+//!   trusted to keep its half of that. Users of the ring check the values that it writes into entries.
+//! - An index is published with release ordering after the entries it covers, and read with acquire ordering before them.
 
 use crate::kernel::mapping::Mapping;
 use rustix::net::xdp::XdpRingOffset;
@@ -13,10 +13,10 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// `XDP_RING_NEED_WAKEUP`: the kernel wants a call when there is something new.
+/// `XDP_RING_NEED_WAKEUP`: the kernel wants a call when there are new entries.
 const NEED_WAKEUP: u32 = 1;
 
-/// What both kinds of ring have in common.
+/// The part that both kinds of ring share.
 struct Shared<T> {
     mapping: Mapping,
     offset: XdpRingOffset,
@@ -59,7 +59,7 @@ impl<T: Copy> Shared<T> {
 /// A ring that this process fills: the fill ring, the transmit ring.
 pub(crate) struct Producer<T> {
     shared: Shared<T>,
-    /// Where the next entry goes; may be ahead of the published index.
+    /// The number of the next entry; may be ahead of the published index.
     next: u32,
 }
 
@@ -74,7 +74,7 @@ impl<T: Copy> Producer<T> {
         Ok(Self { shared: Shared::map(fd, at, offset, entries)?, next: 0 })
     }
 
-    /// How many entries there is room for.
+    /// How many more entries fit.
     pub(crate) fn room(&self) -> u32 {
         self.shared.entries.saturating_sub(self.pending())
     }
@@ -100,7 +100,7 @@ impl<T: Copy> Producer<T> {
         self.shared.producer().store(self.next, Ordering::Release);
     }
 
-    /// Whether the kernel waits for a call before it looks at the ring.
+    /// Returns true if the kernel waits for a call before it looks at the ring.
     pub(crate) fn needs_wakeup(&self) -> bool {
         match self.shared.offset.flags {
             Some(at) => self.shared.index(at).load(Ordering::Relaxed) & NEED_WAKEUP != 0,
@@ -112,9 +112,9 @@ impl<T: Copy> Producer<T> {
 /// A ring that the kernel fills: the receive ring, the completion ring.
 pub(crate) struct Consumer<T> {
     shared: Shared<T>,
-    /// The next entry to take; may be ahead of what was given back.
+    /// The next entry to take; may be ahead of the entries given back.
     next: u32,
-    /// How far the kernel had filled the ring at the last look.
+    /// How far the kernel had filled the ring at the last check.
     filled: u32,
 }
 
@@ -137,8 +137,8 @@ impl<T: Copy> Consumer<T> {
                 return None;
             }
         }
-        // SAFETY: the kernel has published this entry and does not touch it until it is given back. Any bits are a
-        // valid `T`, which is a number or a plain structure of numbers.
+        // SAFETY: the kernel has published this entry and does not touch it until it is given back. Any bits are a valid `T`, which is a number or a
+        // plain structure of numbers.
         let value = unsafe { self.shared.entry(self.next).read() };
         self.next = self.next.wrapping_add(1);
         Some(value)

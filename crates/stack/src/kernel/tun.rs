@@ -52,8 +52,7 @@ pub(crate) fn open(
     Ok((fd, name.to_string_lossy().into_owned()))
 }
 
-/// Tells the kernel which frames it may hand over: with checksums left to complete, and with `coalesced` several
-/// segments as one.
+/// Sets which frames the kernel may hand over: with checksums left to complete, and with `coalesced` several segments as one.
 ///
 /// # Errors
 /// `EINVAL` if the kernel does not support one of them.

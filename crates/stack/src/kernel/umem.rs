@@ -1,9 +1,9 @@
-//! The memory for frames, in equal chunks. The kernel shares it, and possibly a network card.
+//! The memory for frames, in equal chunks. The kernel shares it, and possibly a NIC.
 //!
-//! A [`Chunk`] is the right to touch its bytes. Giving it to the kernel consumes the value; taking it back makes a new
-//! one from the kernel's number. Numbers of chunks that the kernel does not have are refused.
+//! A [`Chunk`] is the right to touch its bytes. Giving it to the kernel consumes the value; taking it back makes a new one from the kernel's number.
+//! Numbers of chunks that the kernel does not have are refused.
 //!
-//! Behind the chunks there may be memory that others fill and the socket sends from, which has an owner of its own.
+//! After the chunks there may be memory that other code fills and the socket sends from, which has an owner of its own.
 
 use reactor::MemoryPart;
 use std::io;
@@ -14,9 +14,9 @@ pub(crate) const CHUNK_BYTES: usize = 4096;
 /// All chunks.
 pub(crate) struct Umem {
     memory: MemoryPart,
-    /// Bytes of the memory behind the chunks.
+    /// Bytes of the memory after the chunks.
     others_bytes: usize,
-    /// Which chunks the kernel has.
+    /// The chunks that the kernel has.
     is_kernels: Vec<bool>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Umem {
 pub(crate) struct Chunk(u32);
 
 impl Umem {
-    /// Creates `count` chunks, of which the kernel has none, and `others_bytes` of memory for others behind them, on `node`.
+    /// Creates `count` chunks, all of them ours, and `others_bytes` of memory for others after them, on `node`.
     pub(crate) fn new(
         count: u32,
         others_bytes: usize,
@@ -43,17 +43,17 @@ impl Umem {
         Ok((umem, (0..count).map(Chunk).collect(), others))
     }
 
-    /// Address and length of the memory, that of others included.
+    /// Address and length of the memory, including that of others.
     pub(crate) fn region(&self) -> (u64, u64) {
         (self.memory.base() as u64, (self.memory.bytes() + self.others_bytes) as u64)
     }
 
-    /// The address by which the kernel knows the beginning of the memory of others.
+    /// The kernel's address for the beginning of the others' memory.
     pub(crate) fn others_address(&self) -> u64 {
         self.memory.bytes() as u64
     }
 
-    /// Gives a chunk to the kernel. Returns the address by which the kernel knows it.
+    /// Gives a chunk to the kernel. Returns the kernel's address for it.
     pub(crate) fn give(&mut self, chunk: Chunk) -> u64 {
         self.is_kernels[chunk.0 as usize] = true;
         u64::from(chunk.0) * CHUNK_BYTES as u64
@@ -69,8 +69,8 @@ impl Umem {
 
     /// The bytes of a chunk.
     pub(crate) fn bytes(&self, chunk: &Chunk) -> &[u8] {
-        // SAFETY: only the chunk's holder may touch these bytes, which are in the mapping: `new` has made no other
-        // chunks, and `take_back` only what the kernel had.
+        // SAFETY: only the chunk's holder may touch these bytes, which are in the mapping: `new` has made no other chunks, and `take_back` makes only
+        // those that the kernel had.
         unsafe { std::slice::from_raw_parts(self.base(chunk), CHUNK_BYTES) }
     }
 

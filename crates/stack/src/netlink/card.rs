@@ -1,4 +1,4 @@
-//! What a card's driver can do, as the kernel tells it over generic netlink (linux/netdev.h).
+//! The abilities of a NIC's driver, as the kernel reports them over generic netlink (linux/netdev.h).
 
 use super::Netlink;
 use super::message::Request;
@@ -14,10 +14,10 @@ const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_ZC_MAX_SEGS: u16 = 4;
 
-/// How many pieces of memory a frame may consist of that the interface sends without copies. `None` if it sends nothing so.
+/// The most pieces of memory in a frame that the interface sends without copies. `None` if it sends nothing without copies.
 ///
 /// # Errors
-/// `ENOENT` if the kernel does not tell (before Linux 6.3), `ENODEV` if there is no such interface.
+/// `ENOENT` if the kernel does not report it (before Linux 6.3), `ENODEV` if there is no such interface.
 pub(crate) fn pieces_max(index: u32) -> io::Result<Option<u32>> {
     let mut netlink = Netlink::generic()?;
     let request = Request::new(GENL_ID_CTRL, 0, &command(CTRL_CMD_GETFAMILY));
@@ -60,7 +60,7 @@ mod tests {
         });
         match of_pair {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                eprintln!("skipped: Linux 6.3 tells what a card can do")
+                eprintln!("skipped: Linux 6.3 reports what a card can do")
             }
             of_pair => {
                 assert_eq!(of_pair.unwrap(), None);

@@ -25,8 +25,8 @@ const RTPROT_STATIC: u8 = 4;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 
-/// How many frames may wait in a TAP device; the kernel's default is 500. Acknowledgements of a 10 Gb/s stream arrive
-/// at 400,000 a second, and a worker may be busy for ten milliseconds.
+/// How many frames may wait in a TAP device; the kernel's default is 500. Acknowledgements of a 10 Gb/s stream arrive at 400,000 a second, and a
+/// worker may be busy for ten milliseconds.
 const QUEUE_FRAMES: u32 = 4096;
 
 /// An interface, as the kernel describes it.
@@ -35,7 +35,7 @@ pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) mac: Mac,
     pub(crate) mtu_bytes: u32,
-    /// `veth`, `tun`, or empty for a card.
+    /// `veth`, `tun`, or empty for a NIC.
     pub(crate) kind: String,
 }
 

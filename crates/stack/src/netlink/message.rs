@@ -47,7 +47,7 @@ impl Request {
         &self.0
     }
 
-    /// Whether the answer is a list, which ends with a message of its own.
+    /// Returns true if the answer is a list, which ends with a message of its own.
     pub(crate) fn is_dump(&self) -> bool {
         let flags = u16::from_ne_bytes([self.0[6], self.0[7]]);
         i32::from(flags) & libc::NLM_F_DUMP == libc::NLM_F_DUMP
@@ -78,7 +78,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The messages in what was received.
+/// The messages in the received bytes.
 pub(crate) struct Messages<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Messages<'a> {
@@ -126,7 +126,7 @@ impl<'a> Iterator for Attributes<'a> {
     fn next(&mut self) -> Option<(u16, &'a [u8])> {
         let header = self.0.first_chunk::<4>()?;
         let bytes = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        // The two upper bits say how the value is encoded.
+        // The two upper bits give the value's encoding.
         let kind = u16::from_ne_bytes([header[2], header[3]]) & 0x3fff;
         let value = self.0.get(4..bytes)?;
         self.0 = self.0.get(bytes.next_multiple_of(4)..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Talks to the kernel's routing tables: the part of rtnetlink(7) that is needed here. And asks what a card's driver can do.
+//! Talks to the kernel's routing tables: the part of rtnetlink(7) that is needed here. Also queries the abilities of a NIC's driver.
 
 pub(crate) mod card;
 pub(crate) mod link;
@@ -81,7 +81,7 @@ impl Netlink {
     /// Passes on the kernel's messages since the last call. Returns whether some were lost for lack of room.
     ///
     /// # Errors
-    /// Any error but lost messages.
+    /// Any error except lost messages.
     pub(crate) fn heard(&mut self, mut each: impl FnMut(Message<'_>)) -> io::Result<bool> {
         let mut lost = false;
         loop {

@@ -18,22 +18,22 @@ const RTNH_F_DEAD: u32 = 1;
 /// `struct rtnexthop`
 const NEXT_HOP_BYTES: usize = 8;
 
-/// Where a route leads.
+/// A route's next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     /// The router; without one, the destination is on this link.
     pub(crate) gateway: Option<IpAddr>,
     /// The largest packet, if the route gives one.
     pub(crate) mtu_bytes: Option<u32>,
-    /// Of two routes with one prefix, the one with the smaller preference is used: first whether it is outside the main
-    /// table, then the kernel's "metric".
+    /// Among routes with one prefix, the one with the smaller preference is used: first whether it is outside the main table, then the kernel's
+    /// "metric".
     preference: (bool, u32),
 }
 
 /// All routes of one interface.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    /// For each prefix length, longest first: the prefixes, and where each leads. Both families, IPv4 first.
+    /// For each prefix length, longest first: the prefixes, and the next hop of each. Both families, IPv4 first.
     families: [Vec<(u8, HashMap<u128, Way>)>; 2],
 }
 
@@ -88,7 +88,7 @@ impl Routes {
         }
     }
 
-    /// Finds the way to `remote`.
+    /// Finds the next hop to `remote`.
     pub(crate) fn find(&self, remote: IpAddr) -> Option<Way> {
         let lengths = &self.families[usize::from(remote.is_ipv6())];
         lengths.iter().find_map(|(bits, ways)| ways.get(&masked(remote, *bits)).copied())

@@ -30,15 +30,15 @@ const IS_VALID: u16 = IS_FRESH | NUD_STALE;
 /// The groups of messages to receive from the kernel.
 const GROUPS: i32 =
     libc::RTMGRP_LINK | libc::RTMGRP_NEIGH | libc::RTMGRP_IPV4_ROUTE | libc::RTMGRP_IPV6_ROUTE;
-/// How often to ask for one station at most. The kernel itself asks three times, a second apart.
+/// The shortest time between requests for one station. The kernel itself asks three times, a second apart.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
-/// How often to read routes at most: a table that changes all the time must not take all our time.
+/// The shortest time between reads of the routes: a table that changes all the time must not take all our time.
 const ROUTES_INTERVAL: Duration = Duration::from_millis(100);
 /// How many stations to remember that the kernel does not know. If there are more, strangers are inventing them.
 const UNKNOWN_MAX: usize = 256;
 /// How often to read a list again if it changed while it was read.
 const ATTEMPTS: usize = 10;
-/// How many peers' ways are cached: a power of two, and 16 KiB of the CPU's cache.
+/// How many peers' next hops are cached: a power of two, and 16 KiB of the CPU's cache.
 const LATELY: usize = 256;
 /// RFC 863
 const DISCARD_PORT: u16 = 9;
@@ -53,7 +53,7 @@ pub(crate) struct Tables {
     routes_changed: bool,
     stations: HashMap<IpAddr, Station>,
     unknown: HashMap<IpAddr, Unknown>,
-    /// Recently used peers with a certain way, each in the slot that its address hashes to. Cleared by any news.
+    /// Recently used peers with a known next hop, each in the slot that its address hashes to. Cleared by any change.
     lately: Box<[Option<(IpAddr, Hop)>]>,
     hasher: RandomState,
     /// One for IPv4 and one for IPv6, if the machine has it.
@@ -107,8 +107,7 @@ impl Tables {
 
     pub(crate) fn resolve(&mut self, remote: IpAddr) -> Resolved {
         if self.routes_changed {
-            // Catches up on a read that was put off because the routes had just been read. If it fails, the old routes
-            // stay.
+            // Catches up on a read that was postponed because the routes had just been read. If it fails, the old routes stay.
             let _ = self.read_changed_routes();
         }
         let place = self.place(remote);
@@ -129,7 +128,7 @@ impl Tables {
         let destination = self.station(next).ok_or(Resolved::Pending)?;
         let mtu_bytes = way.mtu_bytes.unwrap_or(u32::MAX).min(self.link.mtu_bytes);
         let hop = Hop { destination, source: self.link.mac, mtu_bytes };
-        // A stale entry is asked for again each time, so that the kernel confirms it.
+        // A stale entry is requested again each time, so that the kernel confirms it.
         if self.stations.get(&next).is_some_and(|station| station.is_fresh) {
             self.lately[place] = Some((remote, hop));
         }
@@ -202,7 +201,7 @@ impl Tables {
         self.read_changed_routes()
     }
 
-    /// Reads the routes again if they have changed, but not all the time.
+    /// Reads the routes again if they have changed, but not too often.
     fn read_changed_routes(&mut self) -> io::Result<()> {
         if self.routes_changed && self.routes_read.elapsed() >= ROUTES_INTERVAL {
             self.read_routes()?;
@@ -292,7 +291,7 @@ fn probe(domain: Domain, name: &str) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Makes the kernel send something to a station. Its tables then show whether it can.
+/// Makes the kernel send a datagram to a station. Its tables then show whether it can.
 fn ask(probe: &Socket, station: IpAddr, interface: u32) {
     let address = match station {
         IpAddr::V4(_) => SocketAddr::new(station, DISCARD_PORT),

@@ -1,4 +1,4 @@
-//! A frame on its way into the transmit ring, piece by piece.
+//! A frame being written into the transmit ring, piece by piece.
 
 use super::socket::XdpSocket;
 use crate::kernel::umem::{CHUNK_BYTES, Chunk};
@@ -11,12 +11,12 @@ pub(super) struct Frame<'a> {
     streams_payload: bool,
     /// The chunk that is being filled, and how far.
     chunk: Option<(Chunk, usize)>,
-    /// The last complete piece: whether another one follows is part of it.
+    /// The last complete piece. It has to announce whether another one follows.
     last: Option<XdpDesc>,
 }
 
 impl<'a> Frame<'a> {
-    /// `streams_payload` says whether payload is copied past the processor's caches.
+    /// `streams_payload` copies payload past the processor's caches.
     pub(super) fn new(socket: &'a mut XdpSocket, streams_payload: bool) -> Self {
         Self { socket, streams_payload, chunk: None, last: None }
     }
@@ -52,7 +52,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Adds these bytes where they lie. `false` if the kernel does not know that memory.
+    /// Adds these bytes in place. `false` if the kernel does not know that memory.
     pub(super) fn lend(&mut self, bytes: &[u8]) -> bool {
         let Some(mut in_place) = self.socket.in_place.take() else { return false };
         let is_known = in_place.pieces(bytes).is_some();

@@ -1,22 +1,21 @@
-//! Memory of the UMEM that others fill and the socket sends from: buffers of equal length, which lie behind the chunks.
+//! Memory of the UMEM that other code fills and the socket sends from: buffers of equal length, after the chunks.
 //!
-//! A descriptor may begin at any byte of a chunk and must not go beyond the chunk's end. So what lies in a buffer leaves as it lies there, in one
-//! piece for each chunk that it touches. The kernel tells of each piece when it is sent.
+//! A descriptor may begin at any byte of a chunk and must not go beyond the chunk's end. So the bytes of a buffer are sent in place, in one piece for
+//! each chunk that they touch. The kernel reports each piece when it is sent.
 //!
-//! Invariant: a buffer of which the kernel has a piece is not written to. Whoever sends from a buffer therefore keeps it until [`InPlace::next_idle`]
-//! names it.
+//! Invariant: a buffer with pieces in the kernel is not written to. A sender therefore keeps the buffer until [`InPlace::next_idle`] returns it.
 
 use crate::kernel::umem::CHUNK_BYTES;
 
-/// How many buffers there are, their length, and where they are to be.
+/// The number of buffers, their length, and their NUMA node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuffersInPlace {
     /// Bytes of a buffer: a multiple of 4096.
     pub bytes: usize,
     /// Buffers.
     pub count: usize,
-    /// The NUMA node of their memory, and of all else that the queue shares with the kernel; `None` if any will do. The pages are pinned when the
-    /// queue is opened, so it is too late to choose when they are first used.
+    /// The NUMA node of their memory, and of all other memory that the queue shares with the kernel; `None` if any will do. The pages are pinned when
+    /// the queue is opened, so choosing a node at first use would be too late.
     pub node: Option<u32>,
 }
 
@@ -30,31 +29,31 @@ impl BuffersInPlace {
 /// The buffers, and how much of each the kernel has.
 pub(super) struct InPlace {
     blocks: BuffersInPlace,
-    /// Where they begin in this process.
+    /// The beginning of the buffers in this process.
     base: usize,
-    /// Where they begin in the UMEM.
+    /// The beginning of the buffers in the UMEM.
     address: u64,
-    /// Of each, how many pieces the kernel has.
+    /// Pieces in the kernel, per buffer.
     pieces: Vec<u32>,
-    /// Buffers of which the kernel had returned the last piece. Some may be in flight again.
+    /// Buffers whose last piece the kernel had returned. Some may be in flight again.
     returned: Vec<usize>,
 }
 
 impl InPlace {
-    /// `base` is where they begin in this process, and `address` in the UMEM.
+    /// `base` is the beginning of the buffers in this process, and `address` in the UMEM.
     pub(super) fn new(blocks: BuffersInPlace, base: *const u8, address: u64) -> Self {
         assert!(blocks.bytes > 0 && blocks.bytes % CHUNK_BYTES == 0, "whole chunks");
         let pieces = vec![0; blocks.count];
         Self { blocks, base: base as usize, address, pieces, returned: Vec::new() }
     }
 
-    /// Where `bytes` lie behind the beginning of the first buffer, if they lie in one of them.
+    /// The offset of `bytes` from the beginning of the first buffer, if they lie in one of them.
     fn offset(&self, bytes: &[u8]) -> Option<usize> {
         let offset = (bytes.as_ptr() as usize).checked_sub(self.base)?;
         (offset + bytes.len() <= self.blocks.bytes_all()).then_some(offset)
     }
 
-    /// How many pieces these bytes are, if they lie in buffers.
+    /// How many pieces these bytes take, if they lie in buffers.
     pub(super) fn pieces(&self, bytes: &[u8]) -> Option<usize> {
         let offset = self.offset(bytes)?;
         let chunks = (offset % CHUNK_BYTES + bytes.len()).div_ceil(CHUNK_BYTES);
@@ -74,7 +73,7 @@ impl InPlace {
         true
     }
 
-    /// Takes back the piece at the kernel's `address`. `false` if the kernel had none of that buffer.
+    /// Takes back the piece at the kernel's `address`. `false` if the kernel had no piece of that buffer.
     pub(super) fn take_back(&mut self, address: u64) -> bool {
         let Some(offset) = address.checked_sub(self.address) else { return false };
         let block = (offset / self.blocks.bytes as u64) as usize;
@@ -88,13 +87,13 @@ impl InPlace {
         true
     }
 
-    /// The buffer that has these bytes, if the kernel has a piece of it.
+    /// The buffer that holds these bytes, if the kernel has a piece of it.
     pub(super) fn block(&self, bytes: &[u8]) -> Option<usize> {
         let block = self.offset(bytes)? / self.blocks.bytes;
         (*self.pieces.get(block)? > 0).then_some(block)
     }
 
-    /// A buffer of which the kernel has returned everything since this named it last.
+    /// A buffer whose pieces the kernel has all returned since this last returned it.
     pub(super) fn next_idle(&mut self) -> Option<usize> {
         loop {
             let block = self.returned.pop()?;

@@ -1,4 +1,4 @@
-//! Frames whose payload leaves from where it lies, over a pair of `veth` to another AF_XDP socket, which checks their sums.
+//! Frames whose payload is sent in place, over a pair of `veth` to another AF_XDP socket, which checks their sums.
 
 use super::XdpPlan;
 use super::in_place::BuffersInPlace;
@@ -68,7 +68,7 @@ impl Wire {
         Some(Self { near, far, buffers, segment_bytes: mtu_bytes - 40, _space: space })
     }
 
-    /// A buffer with other bytes at each place, and of each `seed`.
+    /// A buffer with different bytes at each place and for each `seed`.
     fn filled(&self, seed: u8) -> Buffer {
         let mut buffer = self.buffers.try_take().unwrap();
         let each = buffer.iter_mut().enumerate();
@@ -93,7 +93,7 @@ impl Wire {
         self.near.flush().unwrap();
     }
 
-    /// Takes so much payload at the other end.
+    /// Takes `bytes` bytes of payload at the other end.
     fn receive(&mut self, bytes: usize) -> Vec<u8> {
         let mut received = Vec::new();
         until("all has arrived", || {

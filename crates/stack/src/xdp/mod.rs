@@ -1,9 +1,9 @@
-//! A queue of a network card through AF_XDP (Documentation/networking/af_xdp.rst): frames in memory shared with the
-//! kernel, and with the card itself if its driver supports that.
+//! A NIC's queue through AF_XDP (Documentation/networking/af_xdp.rst): frames in memory shared with the kernel, and with the NIC itself if its driver
+//! supports that.
 //!
-//! The card's offloads are not available. Super-segments are cut into segments here and checksummed, and arriving segments come one at a time. A
-//! segment's head is written into a chunk. Its payload follows there, as a copy, or in further pieces where it lies, if that is memory which the
-//! kernel knows (`in_place.rs`).
+//! The NIC's offloads are not available. Super-segments are cut into segments here and checksummed, and arriving segments come one at a time. A
+//! segment's head is written into a chunk. Its payload follows there, as a copy, or in further pieces in place, if the kernel knows the memory
+//! (`in_place.rs`).
 
 mod frame;
 mod in_place;
@@ -35,24 +35,24 @@ use std::sync::Arc;
 /// The most bytes of a frame that comes in several chunks.
 const JUMBO_BYTES_MAX: usize = 65_536 + 18;
 
-/// The most pieces of a frame where the kernel copies (`MAX_SKB_FRAGS` + 1). It drops a frame of more.
+/// The most pieces of a frame where the kernel copies (`MAX_SKB_FRAGS` + 1). It drops frames with more.
 const PIECES_MAX_COPIED: usize = 18;
 
-/// One queue of a network card.
+/// One queue of a NIC.
 pub struct Xdp {
     socket: XdpSocket,
     ours: Arc<[IpAddr]>,
-    /// What is known about the checksums of arriving frames.
+    /// The knowledge about the checksums of arriving frames.
     checksum: Checksum,
     /// The part that has arrived of a frame in several chunks.
     jumbo: Vec<u8>,
     is_in_jumbo: bool,
     statistics: Statistics,
-    /// Whether the program runs in the card's driver.
+    /// Set if the program runs in the NIC's driver.
     is_native: bool,
-    /// Whether payload is written into chunks past the processor's caches.
+    /// Set if payload is written into chunks past the processor's caches.
     streams_payload: bool,
-    /// The most pieces of a frame some of which lie in others' memory.
+    /// The most pieces of a frame with some pieces in others' memory.
     pieces_max: usize,
     /// Keeps the program on the interface.
     _attached: Arc<OwnedFd>,
@@ -67,7 +67,7 @@ impl Xdp {
         &self.statistics
     }
 
-    /// What the kernel counts of the socket (`XDP_STATISTICS`).
+    /// The kernel's counters for the socket (`XDP_STATISTICS`).
     pub(crate) fn kernel_counts(&self) -> Vec<(&'static str, u64)> {
         let Ok(counts) = sockopt::xdp_statistics(&self.socket.fd) else { return Vec::new() };
         let known = [
@@ -80,7 +80,7 @@ impl Xdp {
         known.into_iter().filter_map(|(event, count)| Some((event, count?))).collect()
     }
 
-    /// Whether the card reads and writes our memory itself.
+    /// Returns true if the NIC reads and writes our memory itself.
     pub fn is_zero_copy(&self) -> bool {
         self.socket.is_zero_copy
     }
@@ -142,8 +142,8 @@ impl Xdp {
         !has_more
     }
 
-    /// Gives chunks back, for new frames to arrive in. The kernel reports a filled chunk before it reports that it has
-    /// taken the chunk, so there may be no room for the last ones yet.
+    /// Gives chunks back, for new frames to arrive in. The kernel reports a filled chunk before it reports that it has taken the chunk, so there may
+    /// be no room for the last ones yet.
     fn refill(&mut self) {
         let XdpSocket { empty, umem, fill, .. } = &mut self.socket;
         while fill.room() > 0 {
@@ -165,7 +165,7 @@ impl Xdp {
         self.socket.completion.release();
     }
 
-    /// The memory that is sent from where it lies, for its future owner.
+    /// The memory for sending in place, for its future owner.
     pub(crate) fn take_memory(&mut self) -> Option<MemoryPart> {
         self.socket.memory.take()
     }
@@ -266,7 +266,7 @@ impl Xdp {
     }
 }
 
-/// Passes on a frame that has arrived, or counts why not.
+/// Passes on an arrived frame, or counts why not.
 fn see(
     frame: &[u8],
     checksum: Checksum,
@@ -281,8 +281,7 @@ fn see(
     }
 }
 
-/// How many pieces a super-segment takes at most, and so how many chunks. `lends` says whether some may lie in others' memory, from any byte
-/// on.
+/// The most pieces that a super-segment takes, and so the most chunks. `lends` allows some in others' memory, from any byte on.
 fn pieces_max(payload_bytes: usize, segment_bytes: u16, lends: bool) -> usize {
     let segment_bytes = usize::from(segment_bytes).min(payload_bytes);
     let segments = payload_bytes.div_ceil(segment_bytes.max(1)).max(1);

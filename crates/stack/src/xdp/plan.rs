@@ -1,5 +1,5 @@
-//! Opens a network card's queues: the sockets first, then the program, and last its attachment to the interface, so
-//! that no frame is redirected before a socket can take it.
+//! Opens a NIC's queues: the sockets first, then the program, and last its attachment to the interface, so that no frame is redirected before a
+//! socket can take it.
 
 use crate::drop_reason::Statistics;
 use crate::error::SetupError;
@@ -27,25 +27,24 @@ const ETHERNET_BYTES_MAX: u32 = 18;
 const JUMBO_ADVICE: &str =
     "packets above 3822 bytes need Linux 6.6: lower the MTU (`ip link set INTERFACE mtu 1500`)";
 
-/// Queues of a network card to take frames from.
+/// Queues of a NIC to take frames from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdpPlan {
     /// The interface. It must be up. Its addresses belong to the kernel, which answers ARP and NDP for them.
     pub interface: String,
     /// How many workers there are; must equal the interface's number of receive queues.
     pub queues: u32,
-    /// The server's addresses and ports: addresses of the interface, with TCP ports that nothing in the kernel listens
-    /// on. At most 256.
+    /// The server's addresses and ports: addresses of the interface, with TCP ports on which nothing in the kernel listens. At most 256.
     pub flows: Vec<SocketAddr>,
-    /// Try to let the card read and write our memory itself, if its driver can.
+    /// Tries to let the NIC read and write our memory itself, if its driver can.
     pub zero_copy: bool,
-    /// For each queue, memory to be sent from where it lies, if the card can without copies; see [`crate::Device::take_memory`]. Empty if all is to
-    /// be copied.
+    /// Memory for sending in place, for each queue, if the NIC can do that without copies; see [`crate::Device::take_memory`]. Empty to copy
+    /// everything.
     pub lends: Vec<BuffersInPlace>,
-    /// Send from there where the kernel copies, too. That is slower than copying here, and for tests on devices that have no other way.
+    /// Sends in place even where the kernel copies. That is slower than copying here, and for tests on devices that have no other mode.
     #[doc(hidden)]
     pub lends_to_kernel: bool,
-    /// Write payload into frames past the processor's caches (non-temporal stores), for whoever reads it from memory.
+    /// Writes payload into frames past the processor's caches (non-temporal stores), for devices that read it from memory.
     pub streams_payload: bool,
 }
 
@@ -53,16 +52,15 @@ impl XdpPlan {
     /// Opens a socket on each queue and makes the kernel redirect our frames to them.
     ///
     /// # Errors
-    /// What failed, and what to do about it. Nothing is left behind then.
+    /// The step that failed, and what to do about it. Nothing is left behind then.
     pub fn open(&self) -> Result<Vec<Interface>, SetupError> {
         self.check()?;
         let name = &self.interface;
         let fail = |step: String| move |error| SetupError::new(step, error);
         let mut netlink = Netlink::open(0).map_err(fail("cannot open netlink".to_owned()))?;
-        let link =
-            Link::named(&mut netlink, name).map_err(fail(format!("cannot look at {name}")))?;
+        let link = Link::named(&mut netlink, name).map_err(fail(format!("cannot find {name}")))?;
         self.check_queues()?;
-        // A kernel that sends several pieces without copies tells how many; without an answer all is copied into one.
+        // A kernel that sends several pieces without copies reports how many; without an answer all is copied into one.
         let pieces_told = card::pieces_max(link.index).ok().flatten().unwrap_or(1) as usize;
         let takes_pieces = pieces_told > 1;
         let tailroom_bytes = if takes_pieces { TAILROOM_BYTES } else { 0 };
@@ -113,13 +111,13 @@ impl XdpPlan {
         Ok(())
     }
 
-    /// The card chooses the queue of a connection, so each queue needs a worker.
+    /// The NIC chooses the queue of a connection, so each queue needs a worker.
     fn check_queues(&self) -> Result<(), SetupError> {
         match receive_queues(&self.interface) {
             Ok(queues) if queues != self.queues => {
                 let name = &self.interface;
                 let what = format!(
-                    "{name} has {queues} receive queues, and there are {} workers",
+                    "{name} has {queues} receive queues, but there are {} workers",
                     self.queues
                 );
                 let error = SetupError::new(what, io::ErrorKind::InvalidInput.into());
@@ -191,8 +189,7 @@ pub fn receive_queues(interface: &str) -> io::Result<u32> {
     ethtool::receive_queues(interface)
 }
 
-/// A virtual interface may hand over frames of this machine's own kernel unchanged, with checksums that a card would
-/// complete.
+/// A virtual interface may hand over frames of this machine's own kernel unchanged, with checksums that a NIC would complete.
 fn checksum(link: &Link) -> Checksum {
     if link.kind.is_empty() { Checksum::Unknown } else { Checksum::PerhapsPartial }
 }

@@ -1,12 +1,11 @@
 //! The XDP program that decides which frames are ours. It is assembled here as bytecode, so loading it needs only the
 //! kernel.
 //!
-//! A frame goes to the worker of its queue if it is plain TCP (no VLAN tag, no IPv4 options or fragments, no IPv6
-//! extension headers) and its destination, address and port, is in a map. So does a router's message that a packet from
-//! such a destination was too big. Everything else goes on to the kernel: ARP, NDP, pings, ssh. So do frames for us
-//! whose queue has no worker.
+//! A frame goes to the worker of its queue if it is plain TCP (no VLAN tag, no IPv4 options or fragments, no IPv6 extension headers) and its
+//! destination, address and port, is in a map. So does a router's message that a packet from such a destination was too big. Everything else goes on
+//! to the kernel: ARP, NDP, pings, ssh. So do frames for us whose queue has no worker.
 //!
-//! Read it beside `Documentation/bpf/standardization/instruction-set.rst` and `struct xdp_md` in linux/bpf.h.
+//! Read it together with `Documentation/bpf/standardization/instruction-set.rst` and `struct xdp_md` in linux/bpf.h.
 
 use crate::kernel::bpf::{self, MapKind};
 use std::io;

@@ -1,4 +1,4 @@
-//! Which chunks are used again: the memory that frames touch is as much as is in flight, and not the whole UMEM.
+//! The reuse of chunks: frames touch as much memory as is in flight, and not the whole UMEM.
 
 use super::socket::SEND_CHUNKS;
 use super::{Xdp, XdpPlan};
@@ -8,7 +8,7 @@ use crate::{Device, Interface};
 use fullbore_tests::{Namespace, until};
 use std::net::IpAddr;
 
-/// Super-segments of so many segments, which need a chunk each.
+/// Super-segments of this many segments, which need a chunk each.
 const SEGMENTS: usize = 40;
 const SEGMENT_BYTES: u16 = 1448;
 static PAYLOAD: [u8; SEGMENTS * SEGMENT_BYTES as usize] = [7; SEGMENTS * SEGMENT_BYTES as usize];
@@ -55,7 +55,7 @@ fn touched(xdp: &Xdp) -> usize {
     xdp.socket.free.iter().filter(is_touched).count()
 }
 
-/// Last in, first out: what was sent is the warmest memory there is.
+/// Last in, first out: recently sent chunks are the warmest memory there is.
 #[test]
 fn the_chunks_that_came_back_last_are_used_next() {
     let Some(space) = Namespace::if_possible() else { return };

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 
 /// Chunks for arriving frames, mostly acknowledgements: a millisecond of them at 10 Gb/s.
 pub(super) const RECEIVE_CHUNKS: u32 = 512;
-/// Chunks for frames to be sent: a dozen super-segments.
+/// Chunks for frames to send: a dozen super-segments.
 pub(super) const SEND_CHUNKS: u32 = 1024;
-/// The transmit ring's length where frames are made of several pieces: a head, and what it has of one chunk or two of others' memory.
+/// The transmit ring's length where frames consist of several pieces: a head, and payload from one or two chunks of others' memory.
 const PIECES: u32 = 4 * SEND_CHUNKS;
-/// How much of ours the kernel may hold in copy mode before the card has sent it: each frame counts as two chunks at
-/// most, or as a chunk for each piece. The default of sockets is 90 frames.
+/// How much of our memory the kernel may hold in copy mode before the NIC has sent it: each frame counts as two chunks at most, or as a chunk for
+/// each piece. The default of sockets is 90 frames.
 const SEND_BUFFER_BYTES: usize = 4 * SEND_CHUNKS as usize * CHUNK_BYTES;
 /// How much the kernel keeps free before each arriving frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM_BYTES: u32 = 256;
@@ -35,7 +35,7 @@ const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 /// The longest frame that fits into one chunk on arrival.
 pub(super) const FRAME_BYTES_MAX: u32 = CHUNK_BYTES as u32 - HEADROOM_BYTES;
 
-/// How much less it is where frames may come in several pieces without copies: newer kernels (7.3) note the pieces behind the first one
+/// How much less fits where frames may come in several pieces without copies: newer kernels (7.3) store the pieces after the first one there
 /// (`xsk_pool_get_tailroom`) and round down to 128 bytes.
 pub(super) const TAILROOM_BYTES: u32 = 384;
 
@@ -52,35 +52,35 @@ pub(super) struct XdpSocket {
     /// Chunks to receive with that go back to the kernel next.
     pub(super) empty: Vec<Chunk>,
     pub(super) is_zero_copy: bool,
-    /// Whether others' memory may not be locked, so that what lies there is copied.
+    /// Set if others' memory may not be locked, so that bytes in it are copied.
     pub(super) lacks_locked_memory: bool,
     /// Others' memory that it sends from.
     pub(super) in_place: Option<InPlace>,
-    /// That memory, until somebody takes it.
+    /// That memory, until its owner takes it.
     pub(super) memory: Option<MemoryPart>,
 }
 
-/// What to bind the socket to.
+/// The queue to bind the socket to, and how.
 #[derive(Clone, Copy)]
 pub(super) struct Binding {
     pub(super) interface: u32,
     pub(super) queue: u32,
-    /// Try to let the card read and write the memory itself.
+    /// Try to let the NIC read and write the memory itself.
     pub(super) zero_copy: bool,
     /// Frames may need several chunks.
     pub(super) is_jumbo: bool,
-    /// Others' memory to send from, if the card can without copies.
+    /// Others' memory to send from, if the NIC can do that without copies.
     pub(super) lends: Option<BuffersInPlace>,
-    /// Have the kernel copy from there if the card cannot.
+    /// Lets the kernel copy from there if the NIC cannot.
     pub(super) lends_to_kernel: bool,
     /// The NUMA node of all memory; `None` if any will do.
     pub(super) node: Option<u32>,
 }
 
-/// Ways to bind.
+/// Modes of binding.
 #[derive(Clone, Copy)]
 enum Mode {
-    /// The card reads and writes the memory itself, or it fails.
+    /// The NIC reads and writes the memory itself, or binding fails.
     ZeroCopy,
     /// The kernel copies.
     Copy,
@@ -92,8 +92,8 @@ impl XdpSocket {
     /// Opens and binds a socket. Lends all chunks for receiving to the kernel.
     ///
     /// Sending from others' memory needs frames in several pieces (Linux 6.6), and a driver that takes those without copies; most take single pieces
-    /// only. Then we copy and the card does not. If the kernel copies, so do we: it allocates memory for each piece, which costs more than our copy
-    /// (docs/notes/bypass.md).
+    /// only. In that case we copy and the NIC does not. If the kernel would copy, we copy instead: it allocates memory for each piece, which costs
+    /// more than our copy (docs/notes/bypass.md).
     ///
     /// # Errors
     /// `EPERM` without `CAP_NET_RAW`, `ENOBUFS` if the memory may not be locked, `EBUSY` if the queue has a socket,
@@ -106,9 +106,9 @@ impl XdpSocket {
         for (_, mode) in ways {
             match Self::open_by(binding, mode) {
                 Ok(socket) => return Ok(socket),
-                // It has been waited for already, so only the last way tries again.
+                // The wait for it is over already, so only the last mode tries again.
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => break,
-                // What is wrong in every way is so in the last one, too, and that one tells.
+                // An error of every mode also occurs in the last one, which reports it.
                 Err(error) => lacks_locked_memory |= error.raw_os_error() == Some(libc::ENOBUFS),
             }
         }
@@ -179,8 +179,7 @@ fn register(fd: &OwnedFd, umem: &Umem) -> io::Result<()> {
     Ok(sockopt::set_xdp_umem_reg(fd, registration)?)
 }
 
-/// Without a flag about copying, the kernel tries zero copy and falls back. It takes a moment to release the queue of a
-/// process that was killed.
+/// Without a flag about copying, the kernel tries zero copy and falls back. It takes a moment to release the queue of a process that was killed.
 fn bind(fd: &OwnedFd, binding: Binding, mode: Mode) -> io::Result<()> {
     let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
     flags.set(SocketAddrXdpFlags::XDP_COPY, matches!(mode, Mode::Copy));

@@ -1,4 +1,4 @@
-//! The way to a peer, from the kernel's tables.
+//! The next hop to a peer, from the kernel's tables.
 
 use crate::xdp;
 use fullbore_stack::{Interface, Mac, Neighbours, Resolved};
@@ -17,7 +17,7 @@ fn mac_of(namespace: &Namespace, name: &str) -> Mac {
     Mac(octets.try_into().unwrap())
 }
 
-/// Asks until the answer is not `Pending`.
+/// Repeats the query until the answer is not `Pending`.
 fn resolved(neighbours: &mut Neighbours, remote: IpAddr) -> Resolved {
     eventually("the kernel to find the station", || {
         neighbours.update().unwrap();
@@ -65,7 +65,7 @@ fn changes_of_the_kernels_tables_are_followed() {
     let mut generation = neighbours.generation();
     let mut expect = |command: &str, expected: Option<(Mac, u32)>| {
         near.ip(command);
-        // Routes are read at most every 100 ms, so a change may be seen later than the news of it.
+        // Routes are read at most every 100 ms, so a change may be seen later than its report.
         let what = format!("{expected:?} and new ways after `ip {command}`");
         until(&what, || {
             neighbours.update().unwrap();
@@ -94,7 +94,7 @@ fn changes_of_the_kernels_tables_are_followed() {
     expect("neigh del 203.0.113.8 dev near", None);
 }
 
-/// A change that follows another one within 100 ms is put off. How soon a command is done is the machine's business, so this tries until one was.
+/// A change that follows another one within 100 ms is postponed. How soon a command is done depends on the machine, so this tries until one was.
 #[test]
 fn a_change_of_routes_that_was_put_off_is_seen_without_further_news() {
     let Some((near, _far)) = xdp::pair(1500) else { return };
@@ -105,7 +105,7 @@ fn a_change_of_routes_that_was_put_off_is_seen_without_further_news() {
         neighbours.update().unwrap();
         let remote = IpAddr::from([192, 0, third, 1]);
         let was_put_off = neighbours.resolve(remote) == Resolved::Unreachable;
-        // No more news is read.
+        // No further changes are read.
         until("the way to be known", || matches!(neighbours.resolve(remote), Resolved::Known(_)));
         if was_put_off {
             return;

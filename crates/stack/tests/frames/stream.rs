@@ -1,4 +1,4 @@
-//! The smallest TCP that can talk to a real one over a device, to test frames. It is not a model for anything.
+//! The smallest TCP that can talk to a real one over a device, to test frames. It is not a model for anything else.
 
 use fullbore_stack::{Between, Head, Hop, Interface, Packet, Resolved, Segment, TooBig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,7 +10,7 @@ const FIN: u8 = 1;
 const SYN: u8 = 2;
 const PSH: u8 = 8;
 const ACK: u8 = 16;
-/// How much a Linux receiver takes at first, before its window opens.
+/// How many bytes a Linux receiver takes at first, before its window opens.
 const IN_FLIGHT_BYTES_MAX: usize = 60_000;
 /// Long, because an emulated machine may stand still for seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ impl Stream {
     /// Waits for a client to connect to `local`.
     pub(crate) fn accept(interface: Interface, local: SocketAddr, segment_bytes: u16) -> Self {
         let accepted = Self::accept_within(PATIENCE, interface, local, segment_bytes);
-        accepted.unwrap_or_else(|_| panic!("nobody has connected"))
+        accepted.unwrap_or_else(|_| panic!("no client has connected"))
     }
 
     /// The same, but returns the device if no client connects within `patience`.
@@ -126,8 +126,7 @@ impl Stream {
         assert!(is_acknowledged, "nothing more has come");
     }
 
-    /// Sends segments of `segment_bytes` that a router does not forward until it reports that, and continues with
-    /// smaller ones.
+    /// Sends segments of `segment_bytes` that a router does not forward until the router reports that, then continues with smaller ones.
     pub(crate) fn shrink(&mut self, segment_bytes: u16, fits_bytes: u16) {
         self.segment_bytes = segment_bytes;
         let payload = vec![0; segment_bytes.into()];
@@ -135,7 +134,7 @@ impl Stream {
             self.transmit(ACK, self.next, &payload);
             self.pump_for(PATIENCE / ATTEMPTS, |stream| stream.too_big.is_some())
         });
-        assert!(is_told, "no router has said that it is too big");
+        assert!(is_told, "no router has reported that it is too big");
         let told = self.too_big.unwrap();
         assert_eq!((told.local, told.remote, told.sequence), (self.local, self.remote, self.next));
         self.segment_bytes = fits_bytes;
@@ -206,7 +205,7 @@ impl Stream {
         }
     }
 
-    /// The way to the peer. Without one, the segment is lost.
+    /// The next hop to the peer. Without one, the segment is lost.
     fn hop(&mut self) -> Option<Hop> {
         for _ in 0..10 {
             if let Resolved::Known(hop) = self.interface.neighbours.resolve(self.remote.ip()) {
@@ -245,7 +244,7 @@ impl Stream {
         let device = &mut self.interface.device;
         let deadline = Instant::now() + PATIENCE;
         while !device.can_send(payload.len(), self.segment_bytes) {
-            assert!(Instant::now() < deadline, "room for what is to be sent never comes");
+            assert!(Instant::now() < deadline, "the device never gets room");
             device.flush().unwrap();
         }
         device.send(head, &slices, self.segment_bytes).unwrap();

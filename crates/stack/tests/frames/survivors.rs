@@ -8,7 +8,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Tells the test below which device to hold.
+/// Names the device to hold for the test below.
 const HOLD: &str = "FULLBORE_TEST_HOLD";
 
 /// Not a test by itself: the other tests here start and kill it.
@@ -92,7 +92,7 @@ fn is_loaded(program: u32) -> bool {
     let fd =
         unsafe { libc::syscall(libc::SYS_bpf, 13, attributes.as_ptr(), size_of_val(&attributes)) };
     if fd >= 0 {
-        // SAFETY: the call has made this descriptor, and nobody else has it.
+        // SAFETY: the call has made this descriptor, and it has no other owner.
         drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
     }
     fd >= 0

@@ -53,7 +53,7 @@ fn films_go_both_ways(
         );
         let statistics = stream.interface.device.statistics();
         assert!(statistics.super_segments_sent > 10, "{statistics:?}");
-        assert_eq!(statistics.payload_bytes_copied, 0, "the kernel gathers what lies apart");
+        assert_eq!(statistics.payload_bytes_copied, 0, "the kernel gathers separate pieces");
         assert_eq!(statistics.refused(DropReason::TcpChecksum), 0);
         stream.coalesced
     };
@@ -94,7 +94,7 @@ fn jumbo_and_small_packets_go_through() {
     }
 }
 
-/// Over a link that takes no super-segments and completes no checksums: the kernel cuts and checksums what is left to it.
+/// Over a link that takes no super-segments and completes no checksums: the kernel cuts and checksums the frames.
 #[test]
 fn the_kernel_forwards_to_viewers_elsewhere() {
     let (Some(near), Some(far)) = (Namespace::if_possible(), Namespace::if_possible()) else {
@@ -239,7 +239,7 @@ fn each_worker_has_a_queue_and_a_connection_stays_on_its_own() {
     let interfaces = namespace.inside(move || plan.open().unwrap());
     let local = SocketAddr::new(ours()[0], 443);
     let are_done = Arc::new(AtomicBool::new(false));
-    // The queue of a connection is random. With so many, both queues get some, except once in a million runs.
+    // The queue of a connection is random. With this many, both queues get some, except once in a million runs.
     let workers: Vec<_> = interfaces
         .into_iter()
         .map(|interface| {

@@ -1,4 +1,4 @@
-//! What a worker does with a device: waits for it in its ring, and works without any privileges.
+//! A worker's use of a device: waits for it in its ring, and works without any privileges.
 
 use crate::stream::{Stream, exchange, fetch_and_send, film};
 use crate::{tap, xdp};
@@ -20,12 +20,12 @@ const NET_RAW: u64 = 1 << 13;
 const PERFMON: u64 = 1 << 38;
 const BPF: u64 = 1 << 39;
 
-/// Drops all capabilities of this thread but these, for good (capset(2)).
+/// Drops all capabilities of this thread except these, for good (capset(2)).
 fn keep_privileges(kept: u64) {
     // _LINUX_CAPABILITY_VERSION_3, ourselves; then twice effective, permitted, inheritable: low halves first.
     let (low, high) = (kept as u32, (kept >> 32) as u32);
     let (header, sets) = ([0x2008_0522u32, 0], [low, low, 0, high, high, 0]);
-    // SAFETY: both are laid out as capset(2) wants them and live until the call is over.
+    // SAFETY: both are laid out as capset(2) requires and live until the call is over.
     let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }

@@ -1,4 +1,4 @@
-//! AF_XDP on a `veth`, with the kernel's stack behind it and beside it.
+//! AF_XDP on a `veth`, with the kernel's stack behind it and next to it.
 
 use crate::stream::{Stream, exchange, fetch_and_send, film};
 use crate::tap::is_answered;
@@ -27,10 +27,10 @@ pub(crate) fn plan() -> XdpPlan {
     }
 }
 
-/// If this is set, two network cards called `near` and `far`, connected by a cable, replace the pair of `veth`.
+/// If this is set, two NICs called `near` and `far`, connected by a cable, replace the pair of `veth`.
 const CARDS: &str = "FULLBORE_TEST_CARDS";
 
-/// Two namespaces, connected by a pair of `veth` or by two network cards, with this MTU.
+/// Two namespaces, connected by a pair of `veth` or by two NICs, with this MTU.
 pub(crate) fn pair(mtu_bytes: u32) -> Option<(Namespace, Namespace)> {
     let (near, far) = (Namespace::if_possible()?, Namespace::if_possible()?);
     if std::env::var_os(CARDS).is_some() {
@@ -53,8 +53,7 @@ pub(crate) fn pair(mtu_bytes: u32) -> Option<(Namespace, Namespace)> {
     Some((near, far))
 }
 
-/// Moves a network card into `namespace`. It comes back to the program's namespace shortly after this one is gone, so the next test may
-/// have to wait for it.
+/// Moves a NIC into `namespace`. It returns to the program's namespace shortly after this one is gone, so the next test may have to wait for it.
 fn take_card(namespace: &Namespace, name: &str) {
     let link = ["link", "set", name, "netns", &namespace.path()];
     let is_taken = || Command::new("ip").args(link).status().is_ok_and(|status| status.success());
@@ -129,7 +128,7 @@ fn jumbo_packets_go_through_or_are_refused_with_advice() {
     }
 }
 
-/// Whether the kernel is of Linux 6.6 or later.
+/// Returns true for Linux 6.6 or later.
 fn knows_jumbo_frames() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']);
