@@ -1,4 +1,4 @@
-//! What every engine refuses before it does anything.
+//! Limits that every engine checks before it does any work.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::{
     Write,
 };
 
-/// Checks the sizes of a commit.
+/// Checks a commit against the limits on sizes and counts.
 pub(super) fn check_commit(checks: &[Check], writes: &[Write]) -> Result<(), StoreError> {
     let too_large = |text: String| Err(StoreError::TooLarge(text));
     if checks.len() > COMMIT_OPERATIONS_MAX || writes.len() > COMMIT_OPERATIONS_MAX {

@@ -1,12 +1,12 @@
-//! Who leads: one gateway at a time, by a lease in the store.
+//! Leader election: one gateway leads at a time, by a lease in the store.
 //!
-//! A gateway believes that it leads until nine tenths of the lease after it *asked* for the renewal that was granted. The store counts the
-//! whole lease from when it *granted* it, which is later. So two gateways never believe that they lead at the same time, as long as the
-//! clocks of gateways and etcd run at rates that differ by less than a tenth over one lease. What the clocks show does not matter, nor does a
-//! machine that sleeps: both count the time asleep (CLOCK_BOOTTIME).
+//! A gateway considers itself the leader until nine tenths of the lease after it *requested* the renewal that was granted. The store counts the
+//! full lease from when it *granted* it, which is later. So two gateways never both act as leader, as long as the clocks of gateways and etcd run
+//! at rates that differ by less than a tenth over one lease. Wall-clock time does not matter, and neither does suspend: both sides count the time
+//! asleep (CLOCK_BOOTTIME).
 //!
-//! One thing no clock can help against: a gateway that is stopped in the middle of a step (a paused virtual machine, whose clock stands still,
-//! too). So whatever a leader writes must be fenced: with `Check::At(key, term)`, the store refuses what comes too late.
+//! No clock helps when a gateway is paused in the middle of a step (a paused virtual machine, whose clock stops, too). So everything a leader
+//! writes must be fenced: with `Check::At(key, term)`, the store rejects writes that come too late.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::{Check, Engine, StoreError, Write};
 /// The key of the lease of the gateway that leads.
 pub const LEADER: &str = "leader";
 
-/// How long a lease lasts, unless tests say otherwise: so long there may be no leader after one has died.
+/// How long a lease lasts, except in tests. After a leader dies, the fleet may have no leader for this long.
 pub const LEASE_SECONDS: u32 = 15;
 
 /// One gateway's part in the election.
@@ -42,21 +42,21 @@ fn now() -> Duration {
 }
 
 impl Election {
-    /// A gateway's part. `owner` is one process's: its name and something that it draws at its start.
+    /// A gateway's part. `owner` identifies one process: its name plus a random part drawn at start.
     pub fn new(engine: Arc<dyn Engine>, owner: String, seconds: u32) -> Self {
         Self { engine, owner, seconds, held: Mutex::new(None) }
     }
 
-    /// The term in which this gateway leads now, for the fence of what it writes; `None` if it does not lead.
+    /// The current term if this gateway leads, used to fence its writes; `None` if it does not lead.
     pub fn term(&self) -> Option<u64> {
         let held = *self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.filter(|held| now() < held.until).map(|held| held.term)
     }
 
-    /// Takes or renews the lease, once.
+    /// Acquires or renews the lease, once.
     ///
     /// # Errors
-    /// Those of the store. Until its time is over, a leader leads on.
+    /// Those of the store. A leader keeps leading until its lease runs out.
     pub async fn tick(&self) -> Result<(), StoreError> {
         let asked = now();
         let term = self.engine.lease(LEADER, &self.owner, self.seconds).await?;
@@ -66,7 +66,7 @@ impl Election {
         Ok(())
     }
 
-    /// Takes part until the future is dropped: three tries in a lease, so that one that fails costs nothing. `failed` is told of errors.
+    /// Takes part until the future is dropped. It tries three times per lease, so one failed attempt is harmless. `failed` gets the errors.
     pub async fn run(&self, failed: impl Fn(StoreError)) {
         let mut ticks = tokio::time::interval(Duration::from_secs(u64::from(self.seconds)) / 3);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -78,10 +78,10 @@ impl Election {
         }
     }
 
-    /// Stops leading, so that another gateway need not wait for the end of the lease.
+    /// Stops leading, so that another gateway can take over without waiting for the lease to end.
     ///
     /// # Errors
-    /// Those of the store; then the lease ends by itself.
+    /// Those of the store. The lease then expires by itself.
     pub async fn resign(&self) -> Result<(), StoreError> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Held { term, .. }) = held else { return Ok(()) };

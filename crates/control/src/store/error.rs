@@ -1,21 +1,21 @@
-//! Why the store did not do what it was asked.
+//! Errors of the store.
 
 use std::fmt::{self, Display, Formatter};
 
-/// Why the store did not do what it was asked. Each text is one line for the operator.
+/// Why the store did not carry out a request. Each text is one line for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
-    /// A check did not hold: somebody else changed the same thing meanwhile. Nothing was changed.
+    /// A check failed: another client changed the same entry in the meantime. Nothing was changed.
     Conflict,
     /// The store cannot be changed now, or cannot be reached. Reads may still work.
     Unavailable(String),
-    /// A key, a value or a commit is larger than the store takes, or has a key twice. Nothing was changed.
+    /// A key, a value or a commit exceeds the store's limits, or a commit has a key twice. Nothing was changed.
     TooLarge(String),
-    /// What is in the store is not what was written there. Nothing was changed.
+    /// The stored data is not what was written. Nothing was changed.
     Damaged(String),
-    /// The store belongs to another machine, or lies where several machines could write to it.
+    /// The store belongs to another machine, or is in a place that several machines could write to.
     SecondMachine(String),
-    /// The store is not set up as it has to be: its address, its permissions, its version.
+    /// The store is set up wrong: its address, its permissions or its version.
     NotUsable(String),
 }
 
@@ -23,7 +23,7 @@ impl Display for StoreError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conflict => f.write_str(
-                "somebody else changed this at the same time: look at it again, then try again",
+                "another request changed this at the same time: look at it again, then retry",
             ),
             Self::Unavailable(text)
             | Self::TooLarge(text)

@@ -1,12 +1,12 @@
-//! Where a fleet keeps what it must not forget: a small store of keys and values behind the trait [`Engine`].
+//! The fleet's durable state: a small key-value store behind the trait [`Engine`].
 //!
-//! Keys are texts with slashes, values are the JSON of [`records`]. There are two engines, and the same tests run on both: a folder
-//! for the gateways of one machine, and etcd for gateways on several machines. Nothing that beats is written here.
+//! Keys are strings with slashes, values are the JSON of [`records`]. There are two engines, and the same tests run on both: a folder for the
+//! gateways of one machine, and etcd for gateways on several machines. Heartbeats are never written here.
 //!
 //! What every engine promises:
-//! - a [commit](Engine::commit) is made whole or not at all, and is on disk when it returns;
+//! - a [commit](Engine::commit) is atomic, and is on disk when it returns;
 //! - revisions rise with every commit, and an [`Entry`] carries the revision of its last change;
-//! - reads go on as far as they can when changes cannot be made, and then every change gives one clear error.
+//! - if changes are impossible, reads continue as far as they can, and every change fails with one clear error.
 
 pub mod backup;
 mod bounds;
@@ -30,19 +30,19 @@ pub use etcd::EtcdStore;
 pub use folder::FolderStore;
 pub use objects::{OBJECT_BYTES_MAX, Objects};
 
-/// Longest key. Titles' paths are the longest names in keys.
+/// Longest key. The longest names in keys are titles' paths.
 pub const KEY_BYTES_MAX: usize = 1024;
 
 /// Largest value.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// Most checks, and most writes, in one commit: etcd refuses more than 128 by default (`--max-txn-ops`).
+/// Most checks, and most writes, per commit: etcd refuses more than 128 by default (`--max-txn-ops`).
 pub const COMMIT_OPERATIONS_MAX: usize = 100;
 
-/// Most bytes of keys and values in one commit: etcd refuses requests of more than 1.5 MiB by default (`--max-request-bytes`).
+/// Most bytes of keys and values per commit: etcd refuses requests over 1.5 MiB by default (`--max-request-bytes`).
 pub const COMMIT_BYTES_MAX: usize = 5 << 18;
 
-/// What an engine answers with, in the end.
+/// The future that engines return.
 pub type StoreAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// A value in the store.
@@ -54,10 +54,10 @@ pub struct Entry {
     pub revision: u64,
 }
 
-/// What must hold for a commit to be made.
+/// A condition of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// The key is not there.
+    /// The key does not exist.
     Absent(String),
     /// The key last changed at this revision.
     At(String, u64),
@@ -68,14 +68,14 @@ pub enum Check {
 pub enum Write {
     /// Sets the value of a key.
     Put(String, Vec<u8>),
-    /// Removes a key, if it is there.
+    /// Removes a key, if it exists.
     Delete(String),
 }
 
-/// Opens the store at `place`: a folder, or `etcd://HOST:PORT` as [`EtcdStore::open`] reads it. It may block.
+/// Opens the store at `place`: a folder, or `etcd://HOST:PORT` in the form that [`EtcdStore::open`] reads. It may block.
 ///
 /// # Errors
-/// If it is neither, or cannot be used.
+/// If `place` is neither, or the store cannot be used.
 pub fn open(place: &str) -> Result<Arc<dyn Engine>, StoreError> {
     if place.starts_with("etcd://") {
         return Ok(Arc::new(EtcdStore::open(place)?));
@@ -87,33 +87,34 @@ pub fn open(place: &str) -> Result<Arc<dyn Engine>, StoreError> {
     Ok(Arc::new(FolderStore::open(Path::new(place))?))
 }
 
-/// Whether there is a store at `place` that [`open`] would use, and not make. Of etcd, nobody can tell without asking.
+/// Whether [`open`] would find a store at `place` instead of creating one. Always true for etcd, which is not contacted.
 ///
 /// # Errors
-/// If nobody may look.
+/// If the folder may not be read.
 pub fn is_there(place: &str) -> io::Result<bool> {
     if place.contains("://") { Ok(true) } else { FolderStore::is_in(Path::new(place)) }
 }
 
 /// A store.
 pub trait Engine: Send + Sync {
-    /// The entry of `key`, if it is there.
+    /// The entry of `key`, if it exists.
     fn get<'a>(&'a self, key: &'a str) -> StoreAnswer<'a, Option<Entry>>;
 
-    /// All entries whose keys begin with `prefix`, sorted by key, as they were at one moment.
+    /// All entries whose keys begin with `prefix`, sorted by key: a consistent snapshot.
     fn list<'a>(&'a self, prefix: &'a str) -> StoreAnswer<'a, Vec<(String, Entry)>>;
 
-    /// Makes all of `writes` if all of `checks` hold, and says at which revision; else changes nothing, and that is [`StoreError::Conflict`].
-    /// A key may be written once in a commit.
+    /// Applies all of `writes` if all of `checks` hold, and returns the new revision; otherwise it changes nothing and returns
+    /// [`StoreError::Conflict`]. A commit may write each key once.
     fn commit<'a>(&'a self, checks: &'a [Check], writes: &'a [Write]) -> StoreAnswer<'a, u64>;
 
-    /// The revision of the last commit: it changes when anything changes. Gateways poll it once a second. It is an error while etcd has no
-    /// quorum or is full, even if reads still work, so the poll also detects a store that can't be changed.
+    /// The revision of the last commit: it changes when anything changes. Gateways poll it once a second. It is an error while etcd has no quorum
+    /// or is full, even if reads still work, so the poll also detects a store that can't be changed.
     fn revision(&self) -> StoreAnswer<'_, u64>;
 
-    /// Takes the lease `key` for `owner`, or renews it, for `seconds` from now. The answer is the term: the revision at which this owner took
-    /// it; or `None` if another owner has it. While it lasts, `owner` is the value of `key`, so a commit that checks `key` at the term is
-    /// made only if nobody else has taken the lease. An owner is one process: its name alone is not enough. Renewing changes no revision.
+    /// Acquires or renews the lease `key` for `owner`, for `seconds` from now. Returns the term, which is the revision at which this owner acquired
+    /// it; or `None` if another owner has it. While the lease lasts, `owner` is the value of `key`, so a commit that checks `key` at the term
+    /// succeeds only if no other owner has taken the lease. An owner is one process: its name alone is not enough. Renewing does not change the
+    /// revision.
     fn lease<'a>(
         &'a self,
         key: &'a str,
@@ -123,7 +124,7 @@ pub trait Engine: Send + Sync {
 }
 
 impl Check {
-    /// The key that it looks at.
+    /// The key that is checked.
     pub fn key(&self) -> &str {
         match self {
             Self::Absent(key) | Self::At(key, _) => key,
@@ -132,7 +133,7 @@ impl Check {
 }
 
 impl Write {
-    /// The key that it changes.
+    /// The key that is changed.
     pub fn key(&self) -> &str {
         match self {
             Self::Put(key, _) | Self::Delete(key) => key,

@@ -1,6 +1,6 @@
-//! Small files that never change, by their SHA-256: titles' records, playlists and manifests.
+//! Immutable small files, addressed by their SHA-256: titles' records, playlists and manifests.
 //!
-//! They are in a folder or in S3. Whoever reads one gets what was written or an error: its digest is checked each time.
+//! They are stored in a folder or in S3. A read checks the digest, so it returns the bytes that were written, or an error.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
@@ -14,10 +14,10 @@ use s3::{S3Bucket, S3Error};
 
 use super::StoreError;
 
-/// Largest object. Records of long films have some hundred kB.
+/// Largest object. Records of long films have a few hundred kB.
 pub const OBJECT_BYTES_MAX: usize = 64 << 20;
 
-/// Where objects are.
+/// Where objects are stored.
 pub enum Objects {
     /// In a folder, `ab/abcd...`.
     Folder(PathBuf),
@@ -26,10 +26,10 @@ pub enum Objects {
 }
 
 impl Objects {
-    /// The objects at `place`: a folder, which is made if it is not there, or `s3://BUCKET[/PREFIX]` as [`S3Bucket::open`] reads it.
+    /// The objects at `place`: a folder, which is created if needed, or `s3://BUCKET[/PREFIX]` in the form that [`S3Bucket::open`] reads.
     ///
     /// # Errors
-    /// If it can be neither.
+    /// If `place` is neither, or the folder cannot be created.
     pub fn open(place: &str) -> Result<Self, StoreError> {
         let not_usable = |error: &dyn std::fmt::Display| {
             StoreError::NotUsable(format!("cannot keep objects in {place}: {error}"))
@@ -47,10 +47,10 @@ impl Objects {
         Ok(Self::Folder(PathBuf::from(place)))
     }
 
-    /// Asks once whether they can be read and written where they are. A folder was made when they were opened.
+    /// Checks once whether objects can be read and written. A folder was already created when they were opened, so only a bucket is asked.
     ///
     /// # Errors
-    /// If they cannot, with what to do about it.
+    /// If they cannot, with the remedy.
     pub async fn probe(&self) -> Result<(), String> {
         match self {
             Self::Bucket(bucket) => bucket.probe().await,
@@ -58,7 +58,7 @@ impl Objects {
         }
     }
 
-    /// Keeps `bytes`, which are on disk, or in S3, when it returns.
+    /// Stores `bytes`. They are on disk, or in S3, when it returns.
     ///
     /// # Errors
     /// If they are too large, or cannot be written.
@@ -87,7 +87,7 @@ impl Objects {
         Ok(digest)
     }
 
-    /// Removes the object of that digest, if it is there.
+    /// Removes the object with this digest, if it exists.
     ///
     /// # Errors
     /// If it cannot be removed.
@@ -113,10 +113,10 @@ impl Objects {
         }
     }
 
-    /// The object of that digest.
+    /// The object with this digest.
     ///
     /// # Errors
-    /// If it is not there, cannot be read, or is not what was written.
+    /// If it does not exist, cannot be read, or does not match its digest.
     pub async fn get(&self, digest: &Digest) -> Result<Bytes, StoreError> {
         let (bytes, place) = match self {
             Self::Bucket(bucket) => {
@@ -138,7 +138,7 @@ impl Objects {
     }
 }
 
-/// Names of objects: two digits make 256 folders.
+/// Name of an object's file. Two hex digits give 256 folders.
 fn name(digest: &Digest) -> String {
     let digest = digest.to_string();
     format!("{}/{digest}", &digest[..2])
@@ -166,10 +166,10 @@ fn read(path: &Path) -> Result<Bytes, StoreError> {
     }
 }
 
-/// Tells apart what one process writes at the same time.
+/// Makes the names of temporary files unique within this process.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// Writes a file that is there whole or not at all.
+/// Writes a file atomically.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or(ErrorKind::InvalidInput)?;
     smallfile::make_folders(folder, 0o700)?;

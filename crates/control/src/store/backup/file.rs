@@ -1,5 +1,5 @@
-//! A backup's file: lines of JSON. The first says what it is, each further one has an entry or an object, and the last one counts the lines and
-//! has the SHA-256 of all bytes before it. So a file that was cut or changed is refused before anything is restored.
+//! A backup's file: lines of JSON. The first line is the header, each further one has an entry or an object, and the last one has the number of
+//! lines and the SHA-256 of all bytes before it. So a truncated or modified file is rejected before anything is restored.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
@@ -15,18 +15,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::{OBJECT_BYTES_MAX, StoreError};
 
-/// The version of this form.
+/// The version of this format.
 pub(super) const VERSION: u32 = 1;
 
-/// Longest line: the largest object in base64, and room for the rest.
+/// Longest line: the largest object in base64, plus room for the JSON around it.
 const LINE_BYTES_MAX: u64 = (OBJECT_BYTES_MAX as u64 / 3 + 1) * 4 + 4096;
 
 /// Why a backup was not made or not restored.
 #[derive(Debug)]
 pub enum BackupError {
-    /// The store says so.
+    /// An error of the store.
     Store(StoreError),
-    /// The file cannot be read or written, or is not a whole backup. The text names it.
+    /// The file cannot be read or written, or is not a complete backup. The text names it.
     File(String),
 }
 
@@ -66,13 +66,13 @@ enum Line {
     End { lines: u64, sha256: String },
 }
 
-/// What a backup has in a line.
+/// The content of a line.
 pub(super) enum Item {
     Entry(String, Vec<u8>),
     Object(Vec<u8>),
 }
 
-/// Counts lines, and sums up their bytes.
+/// Counts lines, and hashes their bytes.
 struct Sum {
     context: Context,
     lines: u64,
@@ -97,7 +97,7 @@ impl Sum {
 /// Writes a backup.
 pub(super) struct Writer {
     path: PathBuf,
-    /// Where it is until it is whole.
+    /// The file's temporary name until it is complete.
     part: PathBuf,
     out: BufWriter<File>,
     sum: Sum,
@@ -109,7 +109,7 @@ impl Writer {
         part.push(".part");
         let part = PathBuf::from(part);
         check_place(path)?;
-        // What is left of a run that was killed may have any mode.
+        // A leftover of a killed run may have any mode.
         if check_place(&part)? {
             fs::remove_file(&part).map_err(|error| unwritable(&part, &error))?;
         }
@@ -141,7 +141,7 @@ impl Writer {
         written.map_err(|error| unwritable(&self.part, &error))
     }
 
-    /// Ends the file, and gives it its name once it is on disk.
+    /// Completes the file, syncs it and renames it to its final name.
     pub(super) fn finish(mut self) -> Result<(), BackupError> {
         let (lines, sha256) = self.sum.end();
         self.line(&Line::End { lines, sha256 })?;
@@ -158,16 +158,16 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Not there any more if it is whole.
+        // After `finish` it is already gone.
         let _ = fs::remove_file(&self.part);
     }
 }
 
-/// Whether there is a file already. Anything else would be replaced by the backup, a device such as /dev/null, too: it is refused.
+/// Whether the file already exists. Anything but a regular file, such as /dev/null, is refused: the backup would replace it.
 fn check_place(path: &Path) -> Result<bool, BackupError> {
     let there = match fs::symlink_metadata(path) {
         Ok(there) => there.file_type(),
-        // If even that cannot be read, opening it says why.
+        // If even its metadata cannot be read, opening it reports why.
         Err(_) => return Ok(false),
     };
     if there.is_file() {
@@ -190,7 +190,7 @@ fn unwritable(path: &Path, error: &io::Error) -> BackupError {
     BackupError::File(format!("cannot write {}: {error}. There is no backup", path.display()))
 }
 
-/// Reads a backup from its beginning, and gives each item to `take`. Only when it returns well was the file whole.
+/// Reads a backup and passes each item to `take`. The file was complete only if this returns `Ok`.
 pub(super) fn read(
     path: &Path,
     mut take: impl FnMut(Item) -> Result<(), BackupError>,
@@ -238,7 +238,7 @@ pub(super) fn read(
     }
 }
 
-/// The next line with its end; empty at the end of the file.
+/// Reads the next line, including its line end; empty at the end of the file.
 fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<()> {
     line.clear();
     lines.take(LINE_BYTES_MAX).read_until(b'\n', line)?;

@@ -1,6 +1,6 @@
-//! Backup and restore: all of the store, and the objects that it names, in one file.
+//! Backup and restore: the entire store, and the objects that it refers to, in one file.
 //!
-//! Read first: [`file`] for the file's form, `tombstones` for what no restore may bring back, then [`restore`].
+//! Read first: [`file`] for the file format, `tombstones` for what a restore must never bring back, then [`restore`].
 
 mod file;
 mod restore;
@@ -21,19 +21,19 @@ pub use file::BackupError;
 pub use restore::{Restored, check, check_restored, restore};
 pub use tombstones::{Tombstones, bury, raise_epoch};
 
-/// What a backup has.
+/// Contents of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackedUp {
     /// Entries of the store.
     pub entries: usize,
     /// Objects.
     pub objects: usize,
-    /// Objects that could not be read, with the reason. Titles that need them have to be published again after a restore.
+    /// Objects that could not be read, with the reason. The titles that need them must be published again after a restore.
     pub lacking: Vec<String>,
 }
 
-/// Writes all of the store, and the objects that its records name, to `to`. The file has the fleet's secrets in it, so only its
-/// user can read it; it is there whole or not at all.
+/// Writes the entire store, and the objects that its records refer to, to `to`. The file contains the fleet's secrets, so only its owner can read
+/// it. It appears only when it is complete.
 ///
 /// # Errors
 /// If the store cannot be read or the file cannot be written.
@@ -76,7 +76,7 @@ pub async fn back_up(
     Ok(done)
 }
 
-/// The objects that a title, a site or the plan needs, and what viewers watched.
+/// The objects that a record refers to: of a title, a site, the plan or the popularity.
 fn documents(key: &str, value: &[u8]) -> Vec<Digest> {
     if let Ok(kept) = PopularityRecord::read(key, value) {
         return vec![kept.sha256];

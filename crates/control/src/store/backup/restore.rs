@@ -1,15 +1,15 @@
-//! Restoring a backup: what comes from it, what stays, and what never comes back.
+//! Restoring a backup: which data comes from it, which stays, and which never comes back.
 //!
-//! - Sites, clusters, nodes, titles and the policy come from the backup; what it does not have goes.
-//! - Revoked nodes and operators stay revoked, and withdrawn versions withdrawn ([`Tombstones`]). A node's certificates are those of now.
-//! - Secrets, operators and invitations stay as they are, if the store has a fleet: whatever was taken away since the backup stays taken away.
-//!   Only an empty store gets them from the backup, and no invitation that was not used. Keys of viewers' tokens that a gateway's folder knows to
-//!   have been replaced or distrusted since are so then, too.
-//! - The audit log keeps both.
-//! - Documents that no title needs after it are marked, and removed like others (`store/forgetting`).
-//! - The epoch rises above every one that was seen, so nodes take the snapshots that follow, and none from before.
+//! - Sites, clusters, nodes, titles and the policy come from the backup; those that it lacks are removed.
+//! - Revoked nodes and operators stay revoked, and withdrawn versions stay withdrawn ([`Tombstones`]). A node keeps its current certificates.
+//! - Secrets, operators and invitations stay as they are, if the store has a fleet: access that was removed since the backup stays removed. Only an
+//!   empty store gets them from the backup, except for unused invitations. Keys of viewers' tokens that a gateway's folder records as replaced or
+//!   distrusted since then stay so.
+//! - The audit logs are merged.
+//! - Documents that no title needs afterwards are marked as unused, and removed like others (`store/forgetting`).
+//! - The epoch rises above every epoch seen so far, so nodes accept the snapshots that follow, and reject all earlier ones.
 //!
-//! It may be cut at any point and run again: until it has come to its end, gateways refuse to start on the store ([`check_restored`]).
+//! A restore may be interrupted at any point and run again: until it has completed, gateways refuse to start on the store ([`check_restored`]).
 
 use std::collections::btree_map::Entry as Place;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,13 +29,13 @@ use crate::store::{
     Write,
 };
 
-/// In the store while a restore is under way.
+/// This key is in the store while a restore is under way.
 const RESTORING: &str = "restoring";
 
-/// What was restored.
+/// Result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// The fleet's epoch now.
+    /// The fleet's new epoch.
     pub epoch: u64,
     /// Entries that the store has now.
     pub entries: usize,
@@ -45,10 +45,10 @@ pub struct Restored {
     pub made_unix_seconds: u64,
 }
 
-/// Checks that no restore is under way. Gateways ask this before they use a store.
+/// Checks that no restore is under way. Gateways call this before they use a store.
 ///
 /// # Errors
-/// Those of the store, and a restore that has not come to its end.
+/// Those of the store, and an incomplete restore.
 pub async fn check_restored(engine: &dyn Engine) -> Result<(), StoreError> {
     match engine.get(RESTORING).await? {
         None => Ok(()),
@@ -58,7 +58,7 @@ pub async fn check_restored(engine: &dyn Engine) -> Result<(), StoreError> {
     }
 }
 
-/// Checks that `from` is a whole backup.
+/// Checks that `from` is a complete backup.
 ///
 /// # Errors
 /// If it is not.
@@ -66,11 +66,11 @@ pub fn check(from: &Path) -> Result<(), BackupError> {
     file::read(from, |_| Ok(())).map(drop)
 }
 
-/// Restores `from`, which [`back_up`](super::back_up) made. No gateway may run. `known` is what nodes and others know to be revoked or
-/// withdrawn, beside what the store itself knows.
+/// Restores `from`, which [`back_up`](super::back_up) made. No gateway may be running. `known` has revocations and withdrawals that nodes and
+/// others know of, in addition to the store's own.
 ///
 /// # Errors
-/// If the file is not whole (then nothing was changed), or the store or the objects cannot be written (then run it again).
+/// If the file is incomplete (then nothing was changed), or the store or the objects cannot be written (then run it again).
 pub async fn restore(
     engine: &dyn Engine,
     objects: &Objects,
@@ -112,14 +112,14 @@ pub async fn restore(
     })
 }
 
-/// Before any title names them.
+/// Writes the objects, before any title refers to them.
 async fn write_objects(objects: &Objects, from: &Path) -> Result<(), BackupError> {
     let (sender, mut receiver) = tokio::sync::mpsc::channel(4);
     let from = from.to_owned();
     let reading = tokio::task::spawn_blocking(move || {
         file::read(&from, |item| {
             if let Item::Object(bytes) = item {
-                // If nobody takes it, writing has failed, and says why.
+                // The receiver is gone only after a failed write, which reports its own error.
                 let _ = sender.blocking_send(Bytes::from(bytes));
             }
             Ok(())
@@ -138,12 +138,12 @@ struct Plan<'p> {
     head: &'p Head,
     now_unix_seconds: u64,
     known: &'p Tombstones,
-    /// There is no fleet in the store.
+    /// The store has no fleet.
     is_empty: bool,
 }
 
 impl Plan<'_> {
-    /// What the store shall have.
+    /// The contents that the store should have.
     fn wanted(
         &self,
         backup: BTreeMap<String, Vec<u8>>,
@@ -182,7 +182,7 @@ impl Plan<'_> {
         Ok(wanted)
     }
 
-    /// Keys of viewers' tokens, of which the backup knows less than a gateway's folder.
+    /// Merges keys of viewers' tokens: a gateway's folder may know newer ones than the backup.
     fn put_token_keys(
         &self,
         wanted: &mut BTreeMap<String, Vec<u8>>,
@@ -200,7 +200,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Marks documents of titles of now that no title needs then.
+    /// Marks the documents of current titles that no title needs after the restore.
     fn mark_unused(
         &self,
         now: &[(String, Entry)],
@@ -218,7 +218,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// What becomes of an entry of the backup. `old` is the store's own of this key.
+    /// The new value for an entry of the backup; `None` drops it. `old` is the store's present value of this key.
     fn out_of_backup(
         &self,
         key: &str,
@@ -274,7 +274,7 @@ impl Plan<'_> {
         Ok(bytes(fleet.put("")?))
     }
 
-    /// What stays of an entry of the store that the backup does not change.
+    /// The new value for an entry of the store that the backup does not have or does not replace; `None` drops it.
     fn out_of_store(
         &self,
         key: &str,
@@ -293,7 +293,7 @@ impl Plan<'_> {
     }
 }
 
-/// Makes records of what is gone, for nodes, operators and titles that the backup lacks.
+/// Adds tombstones for nodes, operators and titles that the backup lacks.
 fn bury_in(
     wanted: &mut BTreeMap<String, Vec<u8>>,
     tombstones: &Tombstones,
@@ -312,21 +312,21 @@ fn bury_in(
             wanted.insert(RevokedNameRecord::key(name), bytes(record.put(name)?));
         }
     }
-    // They never come back, so what is known of their end holds whatever the backup says.
+    // They never come back, so their revocation holds whatever the backup says.
     for (id, operator) in &tombstones.operators {
         wanted.insert(OperatorRecord::key(id), bytes(operator.put(id)?));
     }
     Ok(())
 }
 
-/// Who may do what.
+/// Whether a record grants access.
 fn is_access(key: &str) -> bool {
     ["secret/", OperatorRecord::FOLDER, InviteRecord::FOLDER]
         .iter()
         .any(|folder| key.starts_with(folder))
 }
 
-/// A record of the backup, to be changed: nothing in it may be lost.
+/// Decodes a record of the backup in order to change it: no field may be lost.
 fn read_whole<R: StoreRecord>(key: &str, value: &[u8]) -> Result<R, StoreError> {
     let record = R::read(key, value)?;
     check_known_whole(key, value, &record)?;
@@ -340,7 +340,7 @@ fn bytes(write: Write) -> Vec<u8> {
     }
 }
 
-/// Brings the store from what it has to what it shall have, in commits that it takes. Returns the epoch.
+/// Writes the difference between the present and the wanted contents, in commits of a permitted size. Returns the epoch.
 async fn change(
     engine: &dyn Engine,
     now: &[(String, Entry)],
@@ -349,7 +349,7 @@ async fn change(
     let no_leader = [Check::Absent(LEADER.to_owned())];
     let fleet = wanted.get(FleetRecord::FOLDER).cloned().unwrap_or_default();
     let epoch = FleetRecord::read(FleetRecord::FOLDER, &fleet).map_err(StoreError::from)?.epoch;
-    // The epoch first: whatever happens from here on, nodes take nothing from before.
+    // The epoch comes first: from here on, nodes reject every earlier snapshot.
     let first = [
         Write::Put(FleetRecord::FOLDER.to_owned(), fleet),
         Write::Put(RESTORING.to_owned(), b"{\"version\":1}".to_vec()),

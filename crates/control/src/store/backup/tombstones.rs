@@ -1,9 +1,9 @@
-//! What no restore may bring back: revoked nodes and operators, distrusted keys, and withdrawn versions of titles.
+//! Facts that a restore must never undo: revoked nodes and operators, distrusted keys, and withdrawn versions of titles.
 //!
-//! A name of a node is never given again, so a revoked one needs a record even if the backup does not know the node: [`RevokedNameRecord`].
+//! A node's name is never reused, so a revoked node needs a record even if the backup does not know it: [`RevokedNameRecord`].
 //!
-//! They are read from the store that is restored over, if it can still be read, from the gateway's folder, and afterwards from nodes: each keeps
-//! what the fleet told it to be gone, signed.
+//! Tombstones come from the store that is being restored over, if it is still readable, from the gateway's folder, and later from nodes: each keeps
+//! the fleet's signed list of revocations and withdrawals.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,26 @@ use crate::store::records::{
 };
 use crate::store::{Check, Engine, Entry, StoreError, Write};
 
-/// How often a change is tried again that somebody else's came before.
+/// Attempts at a change when other requests interfere.
 const TRIES: u32 = 5;
 
-/// What no restore may bring back.
+/// Facts that a restore must never undo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tombstones {
-    /// The newest epoch that was seen.
+    /// The highest epoch seen.
     pub epoch: u64,
-    /// Nodes that may not take part any more.
+    /// Revoked nodes.
     pub revoked: BTreeMap<Name, Revoked>,
-    /// Versions that nobody may serve any more, by the titles' paths.
+    /// Withdrawn versions, by the titles' paths.
     pub withdrawn: BTreeMap<String, Vec<WithdrawnVersion>>,
-    /// Operators who may do nothing any more, by their names. Nodes do not know them.
+    /// Revoked operators, by their names. Nodes do not know them.
     pub operators: BTreeMap<String, OperatorRecord>,
-    /// Keys of viewers' tokens, by their identifiers. Nodes do not know the private ones.
+    /// Keys of viewers' tokens, by their identifiers. Nodes do not have the private halves.
     pub token_keys: BTreeMap<String, TokenKeyRecord>,
 }
 
 impl Tombstones {
-    /// Those of a store's entries. Records that cannot be read say nothing.
+    /// The tombstones among a store's entries. Unreadable records are skipped.
     pub fn of_entries(entries: &[(String, Entry)]) -> Self {
         let mut own = Self::default();
         for (key, entry) in entries {
@@ -61,7 +61,7 @@ impl Tombstones {
         own
     }
 
-    /// Adds what a node gave back. Its signature has been checked: whoever could forge it could revoke any node.
+    /// Adds a list that a node gave back. Its signature has been checked: a forged list could revoke any node.
     pub fn add_gone(&mut self, gone: &Gone, now_unix_seconds: u64) {
         self.epoch = self.epoch.max(gone.epoch);
         for node in &gone.revoked {
@@ -73,7 +73,7 @@ impl Tombstones {
         self.add_withdrawn(&gone.withdrawn, now_unix_seconds);
     }
 
-    /// Adds what a node was told to remove.
+    /// Adds titles that a node was instructed to remove.
     pub fn add_withdrawn(&mut self, held: &[HeldTitle], since_unix_seconds: u64) {
         for held in held {
             self.withdraw(
@@ -90,7 +90,7 @@ impl Tombstones {
         }
     }
 
-    /// Adds what others know.
+    /// Merges the tombstones of another source.
     pub(super) fn extend(&mut self, others: &Self) {
         self.epoch = self.epoch.max(others.epoch);
         for (name, revoked) in &others.revoked {
@@ -105,8 +105,8 @@ impl Tombstones {
         self.token_keys.extend(keys.map(|(id, key)| (id.clone(), key.clone())));
     }
 
-    /// The key of a backup that was made at `made_unix_seconds`, or `None` for one that the backup lacks, with what is known of it. A key that was
-    /// replaced or distrusted since is so after the restore, too.
+    /// The key to restore, from that of a backup made at `made_unix_seconds` (`None` if the backup lacks it) and the known one. A key that was
+    /// replaced or distrusted since the backup stays so.
     pub(super) fn token_key(
         &self,
         id: &str,
@@ -120,7 +120,7 @@ impl Tombstones {
                 key.trusted_until_unix_seconds = ends.into_iter().flatten().min();
                 Some(key)
             }
-            // One that was made before the backup had ended by then.
+            // A key older than the backup that is not in it had already ended then.
             (None, Some(known)) => {
                 (known.made_unix_seconds >= made_unix_seconds).then(|| known.clone())
             }
@@ -128,7 +128,7 @@ impl Tombstones {
         }
     }
 
-    /// A node's record, with what is known of it.
+    /// Applies what is known of a node to its record.
     pub(super) fn on_node(&self, name: &str, node: &mut NodeRecord) {
         let known = name.parse().ok().and_then(|name: Name| self.revoked.get(&name));
         if node.revoked.is_none() {
@@ -136,14 +136,14 @@ impl Tombstones {
         }
     }
 
-    /// A title's record, with what is known of it.
+    /// Applies what is known of a title to its record.
     pub(super) fn on_title(&self, path: &str, title: &mut TitleRecord) {
         for known in self.withdrawn.get(path).into_iter().flatten() {
             if title.withdrawn.iter().all(|withdrawn| withdrawn.version != known.version) {
                 title.withdrawn.push(*known);
             }
         }
-        // More than that only if many fleets' worth were put together. The record has to be written all the same.
+        // More are possible only if tombstones of many fleets were merged. The record must be written anyway, so the oldest are dropped.
         let excess = title.withdrawn.len().saturating_sub(WITHDRAWN_MAX);
         title.withdrawn.drain(..excess);
         let is_withdrawn = |version: &Digest| {
@@ -155,7 +155,8 @@ impl Tombstones {
     }
 }
 
-/// Writes into the store what nodes knew and the store did not: after a restore, and before a gateway steers. Returns how many records changed.
+/// Writes revocations and withdrawals that nodes knew and the store did not: after a restore, before a gateway steers. Returns how many records
+/// changed.
 ///
 /// # Errors
 /// Those of the store.
@@ -184,7 +185,7 @@ pub async fn bury(engine: &dyn Engine, tombstones: &Tombstones) -> Result<usize,
     Ok(changed)
 }
 
-/// Keeps the name of a revoked node, if the store knows neither the node nor that. Says whether it did not.
+/// Reserves the name of a revoked node, if the store has neither the node nor the name. Returns whether it added a record.
 async fn bury_name(
     engine: &dyn Engine,
     name: &Name,
@@ -195,13 +196,13 @@ async fn bury_name(
     if engine.get(&node).await?.is_some() || engine.get(&own).await?.is_some() {
         return Ok(false);
     }
-    // A box cannot have joined meanwhile under this name: what joins checks that neither is there.
+    // No machine can have joined under this name in the meantime: joining checks that neither exists.
     let checks = [Check::Absent(node), Check::Absent(own)];
     engine.commit(&checks, &[record.put(name.as_str())?]).await?;
     Ok(true)
 }
 
-/// Makes the fleet's epoch at least `epoch`.
+/// Raises the fleet's epoch to at least `epoch`.
 ///
 /// # Errors
 /// Those of the store.
@@ -210,7 +211,7 @@ pub async fn raise_epoch(engine: &dyn Engine, epoch: u64) -> Result<(), StoreErr
     change(engine, "", None, raise).await.map(drop)
 }
 
-/// Changes a record, or `new` if there is none. Says whether that changed anything.
+/// Changes a record, or `new` if there is none. Returns whether anything changed.
 async fn change<R: StoreRecord + Clone + PartialEq>(
     engine: &dyn Engine,
     name: &str,

@@ -1,11 +1,11 @@
-//! Where etcd is: `etcd://[USER@]HOST:PORT[,HOST:PORT...][/PREFIX][?ca=FILE][&certificate=FILE&key=FILE][&password-file=FILE][&plain=yes]`.
+//! An etcd address: `etcd://[USER@]HOST:PORT[,HOST:PORT...][/PREFIX][?ca=FILE][&certificate=FILE&key=FILE][&password-file=FILE][&plain=yes]`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::store::StoreError;
 
-/// What a fleet's keys begin with, unless the address says otherwise.
+/// Default prefix of a fleet's keys.
 const PREFIX: &str = "fullbore";
 
 /// An address of etcd.
@@ -17,7 +17,7 @@ pub(super) struct Address {
     pub(super) prefix: String,
     pub(super) user: Option<String>,
     pub(super) password_file: Option<PathBuf>,
-    /// Who signed etcd's certificates: with it the connection is TLS.
+    /// Authority that signed etcd's certificates. Setting it enables TLS.
     pub(super) ca: Option<PathBuf>,
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
@@ -80,7 +80,7 @@ impl Address {
             debug_assert!(!port.is_empty());
             if own.ca.is_none() && !may_be_plain && !is_loopback(name) {
                 return Err(bad(
-                    "the fleet's secrets would cross the network in the clear: name the authority of etcd's certificates with ?ca=FILE, or say ?plain=yes if nobody can listen there",
+                    "the fleet's secrets would cross the network in the clear: name the authority of etcd's certificates with ?ca=FILE, or allow plain HTTP on a private network with ?plain=yes",
                 ));
             }
             own.endpoints.push(format!("{scheme}://{host}"));

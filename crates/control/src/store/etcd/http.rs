@@ -1,4 +1,4 @@
-//! Requests to the members of etcd: which member is asked, how long, and what it means if none answers.
+//! Requests to the members of etcd: which member to ask, timeouts, and the meaning of failures.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,54 +18,54 @@ use super::address::Address;
 use super::wire::{Login, Refusal};
 use crate::store::StoreError;
 
-/// A member that does not take a connection for so long is down. Members are near gateways.
+/// A member that does not accept a connection within this time counts as down. Members are near gateways.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 
-/// Longest wait for a member to read: etcd elects a new leader within about a second (its election timeout), and reads wait for it.
+/// Longest wait for a read: etcd elects a new leader within about a second (its election timeout), and reads wait for that.
 const READ_MAX: Duration = Duration::from_secs(2);
 
-/// Longest wait for a change: etcd gives up by itself after 7 s (5 s and twice its election timeout), and says so.
+/// Longest wait for a change: etcd itself times out after 7 s (5 s and twice its election timeout), and reports it.
 const CHANGE_MAX: Duration = Duration::from_secs(9);
 
-/// Largest answer: a page of values of 1 MiB, in base64.
+/// Largest response: a page of values of 1 MiB, in base64.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// Largest file that the address names.
+/// Largest file that the address may name.
 const FILE_BYTES_MAX: u32 = 1 << 20;
 
-/// gRPC's codes for what may work later: out of time, no leader.
+/// gRPC's codes for failures worth retrying later: DEADLINE_EXCEEDED and UNAVAILABLE (no leader).
 const LATER: [i64; 2] = [4, 14];
 
 /// gRPC's code for a caller who has to log in (again).
 const UNAUTHENTICATED: i64 = 16;
 
-/// gRPC's code for a request that is wrong in itself. etcd uses it for logins, too: for tokens that it does not know, and for those from before
-/// its users or roles changed, which a JSON web token outlives ([`OF_LOGINS`]).
+/// gRPC's code for an invalid request. etcd also uses it for logins: for unknown tokens, and for tokens from before its users or roles changed,
+/// which a JSON web token outlives ([`OF_LOGINS`]).
 const INVALID_ARGUMENT: i64 = 3;
 
-/// What etcd says of these (rpctypes, `ErrGRPCInvalidAuthToken` of 3.3, `ErrGRPCAuthOldRevision`). The second comes for a new login, too, if a
-/// user is changed while it is under way.
+/// Parts of etcd's messages for these (rpctypes, `ErrGRPCInvalidAuthToken` of 3.3, `ErrGRPCAuthOldRevision`). The second also occurs for a new
+/// login, if a user is changed while it is under way.
 const OF_LOGINS: [&str; 2] = ["token", "revision of auth store is old"];
 
-/// How often a request is sent, each time with a new login.
+/// Most times that a request is sent, each time with a new login.
 const LOGINS_MAX: usize = 3;
 
-/// What a request may do.
+/// Retry policy of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It may be sent to one member after the other.
+    /// It may be sent to one member after another.
     Read,
     /// It is sent again only if it cannot have arrived.
     Change,
 }
 
-/// A request that was not answered as it should be.
+/// A failed request.
 pub(super) enum Failed {
-    /// Nobody was reached, or nobody could do it: nothing was changed.
+    /// No member was reached, or none could do it: nothing was changed.
     NotDone(String),
-    /// It was sent, and nobody said whether it was done.
+    /// It was sent, and no member confirmed whether it was done.
     Unknown(String),
-    /// etcd refuses it.
+    /// etcd rejected it.
     Refused(String),
 }
 
@@ -73,7 +73,7 @@ pub(super) enum Failed {
 pub(super) struct Members {
     client: Client,
     endpoints: Vec<String>,
-    /// The one that answered last.
+    /// Index of the member that answered last.
     good: AtomicUsize,
     login: Option<Value>,
     token: Mutex<Option<String>>,
@@ -93,14 +93,14 @@ impl Members {
             .use_preconfigured_tls(tls(address)?)
             .connect_timeout(CONNECT_MAX)
             .redirect(reqwest::redirect::Policy::none())
-            // Members are asked directly, whatever proxy is for the rest of the world.
+            // Members are contacted directly, ignoring any proxy in the environment.
             .no_proxy();
         let client = client.build().map_err(|error| StoreError::NotUsable(with_causes(&error)))?;
         let (good, token) = (AtomicUsize::new(0), Mutex::new(None));
         Ok(Self { client, endpoints: address.endpoints.clone(), good, login, token })
     }
 
-    /// Asks one member after the other, beginning with the one that answered last.
+    /// Asks one member after another, starting with the one that answered last.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -124,7 +124,7 @@ impl Members {
         Err(failed)
     }
 
-    /// Asks one member, and logs in if it wants that.
+    /// Asks one member, and logs in if required.
     async fn ask_member<T: DeserializeOwned>(
         &self,
         endpoint: &str,
@@ -146,7 +146,7 @@ impl Members {
             if self.login.is_none() || !refusal.is_of_login() || logins == LOGINS_MAX {
                 return Err(refusal.into_failed(endpoint, kind));
             }
-            // What is refused was not done, so a change may be sent again, too.
+            // A rejected request was not carried out, so even a change may be sent again.
             self.log_in(endpoint).await?;
         }
     }
@@ -173,7 +173,7 @@ impl Members {
             request = request.header("Authorization", token);
         }
         let response = request.send().await.map_err(|error| {
-            // Without a connection nothing was sent.
+            // Without a connection, nothing was sent.
             let is_before = error.is_connect();
             let text = format!("{endpoint}: {}", with_causes(&error.without_url()));
             if is_before { Failed::NotDone(text) } else { Failed::Unknown(text) }
@@ -182,7 +182,7 @@ impl Members {
         let bytes =
             whole(response).await.map_err(|text| Failed::Unknown(format!("{endpoint}: {text}")))?;
         if is_good {
-            // The first value: a stream sends one in a line.
+            // Only the first value counts: a stream sends one per line.
             let mut values = serde_json::Deserializer::from_slice(&bytes).into_iter();
             return match values.next() {
                 Some(Ok(value)) => Ok(Ok(value)),
@@ -198,14 +198,14 @@ impl Members {
 }
 
 impl Refusal {
-    /// Whether another login may help.
+    /// Whether a new login may help.
     fn is_of_login(&self) -> bool {
         let text = if self.error.is_empty() { &self.message } else { &self.error };
         self.code == UNAUTHENTICATED
             || (self.code == INVALID_ARGUMENT && OF_LOGINS.iter().any(|says| text.contains(says)))
     }
 
-    /// What it means for a request of this kind.
+    /// Converts the refusal for a request of this kind.
     fn into_failed(self, endpoint: &str, kind: Kind) -> Failed {
         let Self { error, message, code } = self;
         let text = format!("{endpoint}: {}", if error.is_empty() { message } else { error });
@@ -217,7 +217,7 @@ impl Refusal {
     }
 }
 
-/// All of an answer.
+/// Reads the entire response body.
 async fn whole(mut response: Response) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     while let Some(chunk) =
@@ -235,7 +235,7 @@ fn unreadable(file: &Path, why: &dyn std::fmt::Display) -> StoreError {
     StoreError::NotUsable(format!("cannot read {}: {why}", file.display()))
 }
 
-/// TLS towards members: only `ca=` is trusted, not what the system trusts.
+/// TLS towards members: it trusts only `ca=`, not the system's authorities.
 fn tls(address: &Address) -> Result<ClientConfig, StoreError> {
     let wrong = |error: rustls::Error| StoreError::NotUsable(format!("TLS towards etcd: {error}"));
     let certificates = |file: &Path| {

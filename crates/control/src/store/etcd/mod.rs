@@ -1,13 +1,13 @@
 //! The store in etcd, for gateways on several machines.
 //!
-//! It speaks etcd's JSON gateway (`/v3/...`, on every member's client port since 3.4), which takes one request at a time and no more of a client
-//! than HTTP. Nodes never ask etcd.
+//! It uses etcd's JSON gateway (`/v3/...`, on every member's client port since 3.4), which handles one request at a time and needs nothing but
+//! HTTP. Nodes never contact etcd.
 //!
-//! - The key `PREFIX/changes` is written with every commit, so its revision is that of the last one, whatever else is in this etcd.
-//! - A read is linearizable while there is a quorum. Without one it is what a member has, which may be old: nothing can be built on it, because
-//!   every change checks the revisions that it read.
-//! - Before a change, a read makes sure that there is a quorum. So a change without one is refused, and surely not made.
-//! - A lease is etcd's: the key vanishes with it.
+//! - Every commit writes the key `PREFIX/changes`, so its revision is that of the last commit, whatever else this etcd stores.
+//! - A read is linearizable while there is a quorum. Without one, it returns a member's local data, which may be stale. That is safe, because every
+//!   change checks the revisions that it read.
+//! - Before a change, a read verifies the quorum. So a change without a quorum is refused, and certainly not made.
+//! - A lease is an etcd lease: the key vanishes when it expires.
 
 mod address;
 mod http;
@@ -27,36 +27,36 @@ use self::wire::{
 use super::bounds::check_commit;
 use super::{Check, Engine, Entry, StoreAnswer, StoreError, Write};
 
-/// Written with every commit. No record has this name.
+/// Written with every commit. No record uses this key.
 const CHANGES: &str = "changes";
 
-/// Entries in one answer. Most have less than 2 kB.
+/// Entries per response. Most are smaller than 2 kB.
 const PAGE_ENTRIES_MAX: usize = 1000;
 
-/// For so long after a read without a quorum, reads do not wait for one.
+/// After a read failed for lack of a quorum, reads do not wait for one during this time.
 const DOUBT: Duration = Duration::from_secs(2);
 
-/// How often a member is asked for alarms. It answers from its own memory.
+/// How often alarms are read from a member. It answers from its own memory.
 const ALARMS_LOOK: Duration = Duration::from_secs(5);
 
 /// A store in etcd.
 pub struct EtcdStore {
     members: Members,
     prefix: String,
-    /// Leases that this process has, by their keys.
+    /// Leases that this process holds, by their keys.
     leases: Mutex<HashMap<String, i64>>,
-    /// When there was no quorum last.
+    /// When a read last failed for lack of a quorum; `None` if the last one succeeded.
     doubted: Mutex<Option<Instant>>,
-    /// When a member was asked for alarms last, and what keeps etcd from taking changes.
+    /// When alarms were last read from a member, and the problem that keeps etcd from accepting changes, if there was one.
     alarmed: Mutex<Option<(Instant, Option<String>)>>,
 }
 
 impl EtcdStore {
     /// The store at `address`: `etcd://[USER@]HOST:PORT[,HOST:PORT...][/PREFIX][?ca=FILE][&certificate=FILE&key=FILE][&password-file=FILE]`.
-    /// Nothing is asked of etcd yet.
+    /// It does not contact etcd yet.
     ///
     /// # Errors
-    /// If it is not such an address, or a file that it names cannot be read.
+    /// If the address is invalid, or a file that it names cannot be read.
     pub fn open(address: &str) -> Result<Self, StoreError> {
         let address = Address::parse(address)?;
         let members = Members::new(&address)?;
@@ -72,7 +72,7 @@ impl EtcdStore {
         base64(self.key(name))
     }
 
-    /// Checks that no alarm keeps etcd from taking changes. Reads go on under an alarm, so nothing else shows it before a change is refused.
+    /// Checks that no alarm blocks changes. Reads continue under an alarm, so nothing else reveals it before a change is refused.
     async fn check_alarms(&self) -> Result<(), StoreError> {
         let known = self.alarmed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let problem = match known {
@@ -80,7 +80,7 @@ impl EtcdStore {
             _ => {
                 let asked =
                     self.members.ask("/v3/maintenance/status", &json!({}), Kind::Read).await;
-                // A member that does not answer this may take changes all the same.
+                // A member that does not answer this may still accept changes.
                 let status = asked.unwrap_or(Status { errors: Vec::new() });
                 let problem = status.errors.iter().find_map(|error| told_alarm(error));
                 let mut alarmed = self.alarmed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,7 +91,7 @@ impl EtcdStore {
         problem.map_or(Ok(()), |problem| Err(StoreError::Unavailable(problem)))
     }
 
-    /// A read that tells the truth of this moment.
+    /// A linearizable read.
     async fn read_now(&self, body: &Value) -> Result<Range, StoreError> {
         let answer = self.members.ask("/v3/kv/range", body, Kind::Read).await;
         let doubt = matches!(answer, Err(Failed::NotDone(_) | Failed::Unknown(_)));
@@ -99,7 +99,7 @@ impl EtcdStore {
         answer.map_err(no_quorum)
     }
 
-    /// A read that tells what there is to tell.
+    /// A linearizable read if there is a quorum, otherwise a member's local data, which may be stale.
     async fn read(&self, mut body: Value) -> Result<Range, StoreError> {
         let doubted = *self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
         if doubted.is_none_or(|at| at.elapsed() > DOUBT) {
@@ -118,7 +118,7 @@ impl EtcdStore {
         Ok(range.kvs.into_iter().next())
     }
 
-    /// All pages of a list, as of the first one's revision.
+    /// All pages of a list, at the revision of the first one.
     async fn pages(&self, prefix: &str) -> Result<Vec<(String, Entry)>, StoreError> {
         let whole = self.key(prefix);
         let (mut first, mut revision, mut list) = (whole.clone().into_bytes(), 0, Vec::new());
@@ -127,7 +127,7 @@ impl EtcdStore {
             let range = self.read(page).await?;
             revision = if revision == 0 { range.header.revision } else { revision };
             if let Some(last) = range.kvs.last() {
-                // The next key there can be: the last one with a byte behind it.
+                // The smallest possible next key: the last one with a zero byte appended.
                 first = [last.key.as_slice(), &[0]].concat();
             }
             for kv in range.kvs {
@@ -144,7 +144,7 @@ impl EtcdStore {
         }
     }
 
-    /// Makes changes if all of `compare` hold.
+    /// Makes changes if every condition in `compare` holds.
     async fn change(
         &self,
         compare: Vec<Value>,
@@ -162,7 +162,7 @@ impl EtcdStore {
         Ok(answer.succeeded.then_some(answer.header.revision))
     }
 
-    /// Renews the lease that this process has on `key`. Returns its term, or `None` if it has none, or no more.
+    /// Renews the lease that this process holds on `key`. Returns its term, or `None` if it holds none or the lease has expired.
     async fn renew(&self, key: &str) -> Result<Option<u64>, StoreError> {
         let leases = || self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(id) = leases().get(key).copied() else { return Ok(None) };
@@ -198,7 +198,7 @@ impl EtcdStore {
             let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
             leases.insert(key.to_owned(), id);
         } else {
-            // If this fails, it ends by itself.
+            // If this fails, the lease expires by itself.
             let body = json!({ "ID": id.to_string() });
             let _ = self.members.ask::<Value>("/v3/lease/revoke", &body, Kind::Change).await;
         }
@@ -206,7 +206,7 @@ impl EtcdStore {
     }
 }
 
-/// What an alarm means for the operator. etcd writes `memberID:1234 alarm:NOSPACE`.
+/// The operator's message for an alarm. etcd writes `memberID:1234 alarm:NOSPACE`.
 fn told_alarm(error: &str) -> Option<String> {
     if error.contains("alarm:NOSPACE") {
         return Some(format!(
@@ -218,7 +218,7 @@ fn told_alarm(error: &str) -> Option<String> {
     is_alarm.then(|| format!("etcd takes no changes: {}. See etcdctl alarm list", error.trim()))
 }
 
-/// A request that no member could answer.
+/// The error for a request that no member could answer.
 fn no_quorum(failed: Failed) -> StoreError {
     StoreError::Unavailable(match failed {
         Failed::NotDone(text) | Failed::Unknown(text) => format!(
@@ -230,7 +230,7 @@ fn no_quorum(failed: Failed) -> StoreError {
 
 fn foreign(prefix: &str) -> StoreError {
     StoreError::Damaged(format!(
-        "below {prefix} in etcd is a key that is no text: it is not a gateway's"
+        "below {prefix} in etcd is a key that is not UTF-8, so it was not written by a gateway"
     ))
 }
 

@@ -1,7 +1,7 @@
-//! etcd's JSON: the requests that the store makes, and the fields of answers that it reads.
+//! etcd's JSON: the requests that the store sends, and the response fields that it reads.
 //!
-//! It is the JSON form of Protocol Buffers: bytes are base64, 64-bit numbers are texts, and what is zero or empty is left out. Field names
-//! are those of etcd's `rpc.proto`.
+//! It is the JSON form of Protocol Buffers: bytes are base64, 64-bit numbers are strings, and zero or empty fields are omitted. Field names are
+//! those of etcd's `rpc.proto`.
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::store::{Check, Write};
 
-/// Bytes as etcd writes them.
+/// Encodes bytes the way etcd does.
 pub(super) fn base64(bytes: impl AsRef<[u8]>) -> String {
     STANDARD.encode(bytes)
 }
@@ -24,7 +24,7 @@ fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error
 
 fn number<'de, T: FromStr, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     let text = String::deserialize(deserializer)?;
-    text.parse().map_err(|_| serde::de::Error::custom("a number is none"))
+    text.parse().map_err(|_| serde::de::Error::custom("a number is invalid"))
 }
 
 /// A key with its value.
@@ -46,7 +46,7 @@ pub(super) struct Header {
     pub(super) revision: u64,
 }
 
-/// The answer to [`one`] and [`page`].
+/// The response to [`one`] and [`page`].
 #[derive(Deserialize)]
 pub(super) struct Range {
     pub(super) header: Header,
@@ -56,7 +56,7 @@ pub(super) struct Range {
     pub(super) more: bool,
 }
 
-/// The answer to [`transaction`].
+/// The response to [`transaction`].
 #[derive(Deserialize)]
 pub(super) struct Transaction {
     pub(super) header: Header,
@@ -64,7 +64,7 @@ pub(super) struct Transaction {
     pub(super) succeeded: bool,
 }
 
-/// The answer to a request for a lease, and to its renewal. A lease that has ended has no time to live.
+/// The response to granting or renewing a lease. An expired lease has no time to live.
 #[derive(Deserialize)]
 pub(super) struct Granted {
     #[serde(rename = "ID", default, deserialize_with = "number")]
@@ -73,38 +73,38 @@ pub(super) struct Granted {
     pub(super) ttl: i64,
 }
 
-/// What streams send.
+/// One message of a stream.
 #[derive(Deserialize)]
 pub(super) struct Streamed<T> {
     pub(super) result: T,
 }
 
-/// What a member says of itself: alarms among it, and that there is no leader.
+/// A member's status: alarms, and a missing leader.
 #[derive(Deserialize)]
 pub(super) struct Status {
     #[serde(default)]
     pub(super) errors: Vec<String>,
 }
 
-/// The answer to a login.
+/// The response to a login.
 #[derive(Deserialize)]
 pub(super) struct Login {
     pub(super) token: String,
 }
 
-/// A refusal.
+/// An error response.
 #[derive(Default, Deserialize)]
 pub(super) struct Refusal {
     #[serde(default)]
     pub(super) error: String,
     #[serde(default)]
     pub(super) message: String,
-    /// gRPC's.
+    /// gRPC's status code.
     #[serde(default)]
     pub(super) code: i64,
 }
 
-/// The first key after all that begin with `prefix`: its last byte that can be is one higher.
+/// The first key after all that begin with `prefix`: the last byte below 0xff is incremented, and the rest is cut off.
 fn after(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -113,7 +113,7 @@ fn after(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // All keys: rpc.proto, RangeRequest.range_end.
+    // No bound, for all keys: rpc.proto, `RangeRequest.range_end`.
     vec![0]
 }
 
@@ -121,7 +121,7 @@ pub(super) fn one(key: &str) -> Value {
     json!({ "key": base64(key) })
 }
 
-/// `limit` entries from `first` on, of those that begin with `prefix`, as they were at `revision` (0: now).
+/// `limit` entries from `first` on, among those that begin with `prefix`, at `revision` (0: now).
 pub(super) fn page(first: &[u8], prefix: &str, limit: usize, revision: u64) -> Value {
     json!({
         "key": base64(first),
@@ -131,7 +131,7 @@ pub(super) fn page(first: &[u8], prefix: &str, limit: usize, revision: u64) -> V
     })
 }
 
-/// `key` stands for the whole key of a check or a write.
+/// `key` maps the key of a check or a write to its full key in etcd.
 pub(super) fn compare(check: &Check, key: impl Fn(&str) -> String) -> Value {
     match check {
         Check::Absent(name) => {

@@ -1,4 +1,4 @@
-//! What SQLite says, in words for the operator.
+//! Translates SQLite's errors into messages for the operator.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use rusqlite::ErrorCode;
 
 use crate::store::StoreError;
 
-/// Why something was not done.
+/// Why an operation failed.
 pub(super) enum Fault {
-    /// SQLite says so.
+    /// An error of SQLite.
     Sqlite(rusqlite::Error),
-    /// The file is not what was written.
+    /// The file's content is not what was written.
     Damaged(String),
     /// A newer release made the file.
     Newer,
@@ -23,7 +23,7 @@ impl From<rusqlite::Error> for Fault {
 }
 
 impl Fault {
-    /// Whether another process is in the middle of something.
+    /// Whether the database is locked by another process.
     pub(super) fn is_busy(&self) -> bool {
         let Self::Sqlite(error) = self else { return false };
         matches!(
@@ -32,7 +32,7 @@ impl Fault {
         )
     }
 
-    /// The error of the store in `file`.
+    /// Converts the fault into an error of the store in `file`.
     pub(super) fn told(self, file: &Path) -> StoreError {
         let file = file.display();
         let damaged = |why: &str| {

@@ -1,7 +1,7 @@
 //! The store in a folder: SQLite in WAL mode, for the gateways of one machine.
 //!
-//! A commit is in the write-ahead log, and the log on disk, before it returns (`synchronous = FULL`). Read first: [`place`], which says what
-//! folder it may be, then [`sql`].
+//! A commit is in the write-ahead log, and the log is synced to disk, before it returns (`synchronous = FULL`). Read first: [`place`], which says
+//! which folders are accepted, then [`sql`].
 
 mod fault;
 mod place;
@@ -20,13 +20,13 @@ use self::sql::Moment;
 use super::bounds::check_commit;
 use super::{Check, Engine, Entry, StoreAnswer, StoreError, Write};
 
-/// The file in the folder.
+/// The database file in the folder.
 const FILE: &str = "store.db";
 
 /// How long a process waits for another one's change. Changes take milliseconds.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
-/// How long the poll reports a refused change, if no other change is tried. The leading gateway's lease is a change every few seconds.
+/// How long polls report a refused change, if no other change is tried. The leading gateway's lease is a change every few seconds.
 const REFUSAL_HOLDS: Duration = Duration::from_secs(30);
 
 /// A store in a folder.
@@ -39,15 +39,15 @@ struct Inner {
     file: PathBuf,
     boot: String,
     connection: Mutex<Connection>,
-    /// When the last change was refused, and why, if it was.
+    /// When and why the last change was refused, if it was.
     refused: Mutex<Option<(Instant, StoreError)>>,
 }
 
 impl FolderStore {
-    /// Opens the store in `folder`, and makes both if they are not there. It blocks.
+    /// Opens the store in `folder`, and creates both if they don't exist. It blocks.
     ///
     /// # Errors
-    /// If the folder may not have a store, or its store cannot be used.
+    /// If the folder is not suitable, or its store cannot be used.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let this = Machine::this();
         let before = place::prepare(folder, &this)?;
@@ -55,15 +55,15 @@ impl FolderStore {
         let failed = |error| {
             StoreError::NotUsable(format!("cannot use the store {}: {error}", file.display()))
         };
-        // SQLite would make a new store of an empty file.
+        // SQLite would silently turn an empty file into a new store.
         let bytes = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
         if before.is_some() && bytes == 0 {
             return Err(Fault::Damaged("it is empty".to_owned()).told(&file));
         }
-        // SQLite gives its other files the same permissions.
+        // SQLite copies these permissions to its other files.
         drop(place::private_file(&file).map_err(failed)?);
         let connection = connect(&file, before.is_none()).map_err(|fault| fault.told(&file))?;
-        // Only now: whoever finds this note knows that there has been a store.
+        // Only now that the store exists: this note is the evidence that there has been one.
         if before.as_ref() != Some(&this) {
             place::claim(folder, &this).map_err(failed)?;
         }
@@ -76,13 +76,13 @@ impl FolderStore {
     /// Whether `folder` has a store.
     ///
     /// # Errors
-    /// If nobody may look.
+    /// If the folder may not be read.
     pub fn is_in(folder: &Path) -> io::Result<bool> {
         folder.join(FILE).try_exists()
     }
 
-    /// Remembers whether the disk takes changes. A full one can still be read, so only a refused change shows it; the leading gateway renews
-    /// its lease every few seconds.
+    /// Records whether the disk accepts changes. A full one is still readable, so only a refused change reveals it; the leading gateway renews its
+    /// lease every few seconds.
     fn noting<'a, T: Send + 'a>(&'a self, answer: StoreAnswer<'a, T>) -> StoreAnswer<'a, T> {
         Box::pin(async {
             let answer = answer.await;
@@ -95,21 +95,21 @@ impl FolderStore {
         })
     }
 
-    /// Why the last change was refused, if that was not long ago.
+    /// Why the last change was refused, if that was recent.
     fn refused(&self) -> Option<StoreError> {
         let refused = self.inner.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let recent = refused.as_ref().filter(|(at, _)| at.elapsed() < REFUSAL_HOLDS);
         recent.map(|(_, error)| error.clone())
     }
 
-    /// Does `work` on a thread that may block.
+    /// Runs `work` on a thread that may block.
     fn run<'a, T: Send + 'static>(
         &'a self,
         work: impl FnOnce(&mut Connection, &Moment<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> StoreAnswer<'a, T> {
         let inner = self.inner.clone();
         let work = move || {
-            // A panic while it was held has rolled its transaction back.
+            // A panic while the lock was held has rolled back its transaction.
             let mut connection = inner.connection.lock().unwrap_or_else(PoisonError::into_inner);
             work(&mut connection, &Moment::now(&inner.boot))
                 .map_err(|fault| fault.told(&inner.file))
@@ -125,7 +125,7 @@ fn connect(file: &Path, may_be_new: bool) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(file, flags)?;
     connection.busy_timeout(BUSY_MAX)?;
-    // While two processes change a new file to WAL mode, SQLite tells one of them at once that it is busy.
+    // While two processes switch a new file to WAL mode, SQLite reports one of them as busy immediately, so this retries.
     let started = Instant::now();
     loop {
         let mode = connection.pragma_update(None, "journal_mode", "WAL").map_err(Fault::from);
@@ -137,7 +137,7 @@ fn connect(file: &Path, may_be_new: bool) -> Result<Connection, Fault> {
         }
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // What is deleted here may be a secret.
+    // Deleted data may be a secret.
     connection.pragma_update(None, "secure_delete", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     sql::prepare(&mut connection, may_be_new)?;

@@ -1,7 +1,7 @@
-//! Where a store may be: in a folder of its own that only its user can read, on a disk of this machine.
+//! Which folders may contain a store: one of its own that only its owner can read, on a disk of this machine.
 //!
-//! SQLite's WAL mode shares memory between processes, which works on one machine only. On a network file system, or with a disk that two
-//! machines see, both would write over each other's changes without an error. So such a folder is refused before SQLite opens anything.
+//! SQLite's WAL mode shares memory between processes, so it works on one machine only. On a network file system, or a disk attached to two
+//! machines, both would overwrite each other's changes without an error. So such folders are refused before SQLite opens anything.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use crate::store::StoreError;
 use crate::store::objects::write;
 
-/// The file that says which machine uses the folder.
+/// The file that records which machine uses the folder.
 pub(super) const MACHINE: &str = "machine.json";
 
-/// What to use when there is more than one machine.
+/// The alternative for several machines.
 const ADVICE: &str = "gateways on several machines share a store in etcd: --store etcd://HOST:2379";
 
-/// File systems that other machines may have mounted, too: their numbers are in statfs(2) and linux/magic.h.
+/// File systems that other machines may mount as well: their numbers are in statfs(2) and linux/magic.h.
 const SHARED: [(u32, &str); 14] = [
     (0x6969, "NFS"),
     (0xff53_4d42, "CIFS"),
@@ -39,17 +39,17 @@ const SHARED: [(u32, &str); 14] = [
     (0x786f_4256, "a folder shared by VirtualBox"),
 ];
 
-/// Which machine has used the folder.
+/// Identifies the machine that uses a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Machine {
-    /// Of the machine's identity, not the identity itself: machine-id(5) asks for that. Empty if it has none, as in many containers.
+    /// A hash of the machine's ID, because machine-id(5) asks for the ID itself to stay private. Empty without one, as in many containers.
     machine: String,
-    /// Of this start of its kernel. Containers of one machine share it.
+    /// A hash of the kernel's boot ID. Containers on one machine share it.
     boot: String,
 }
 
 impl Machine {
-    /// This one.
+    /// This machine.
     pub(super) fn this() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let id = read("/etc/machine-id");
@@ -61,12 +61,12 @@ impl Machine {
         Self { machine, boot: read("/proc/sys/kernel/random/boot_id") }
     }
 
-    /// This start of the kernel.
+    /// The hash of the kernel's boot ID.
     pub(super) fn boot(&self) -> &str {
         &self.boot
     }
 
-    /// Whether both can be told apart, and are apart.
+    /// Whether both are known, and differ.
     fn is_other_than(&self, other: &Self) -> bool {
         self.boot != other.boot
             && !self.machine.is_empty()
@@ -79,7 +79,7 @@ fn not_usable(what: impl std::fmt::Display) -> StoreError {
     StoreError::NotUsable(what.to_string())
 }
 
-/// Makes `folder` if it is not there, and checks that a store may be in it. Returns which machine used it before.
+/// Creates `folder` if needed, and checks that it may contain a store. Returns the machine that used it before.
 pub(super) fn prepare(folder: &Path, this: &Machine) -> Result<Option<Machine>, StoreError> {
     let shown = folder.display();
     let failed =
@@ -112,26 +112,26 @@ pub(super) fn prepare(folder: &Path, this: &Machine) -> Result<Option<Machine>, 
     Ok(before)
 }
 
-/// What kind of shared file system this is, by the number that the kernel gives it (its lower 32 bits).
+/// The kind of shared file system, by the kernel's number for it (the lower 32 bits).
 fn shared_kind(magic: u32) -> Option<&'static str> {
     SHARED.iter().find(|(number, _)| *number == magic).map(|(_, name)| *name)
 }
 
 fn read(folder: &Path) -> io::Result<Option<Machine>> {
     match smallfile::read_text(&folder.join(MACHINE), 4096) {
-        // A note that cannot be read still says that there has been a store.
+        // An unreadable note still proves that there has been a store.
         Ok(text) => Ok(Some(serde_json::from_str(&text).unwrap_or_default())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Notes that this machine uses the folder.
+/// Records that this machine uses the folder.
 pub(super) fn claim(folder: &Path, this: &Machine) -> io::Result<()> {
     write(&folder.join(MACHINE), &serde_json::to_vec(this)?)
 }
 
-/// Opens a file for writing that only its user can read, and makes it if it is not there.
+/// Opens a file for writing that only its owner can read, and creates it if needed.
 pub(super) fn private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600).open(path)

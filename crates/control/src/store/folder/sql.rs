@@ -1,8 +1,8 @@
-//! The tables, and what is done with them. Everything here blocks, in one transaction each.
+//! The tables, and operations on them. Everything here blocks, and runs in one transaction each.
 //!
-//! A row of `entries` carries a sum of itself, because SQLite does not notice a byte that a disk has changed. `counter` has one row: the
-//! revision of the last commit. `leases` says until when the owner in `entries` has a lease, by a clock that stands still only with the
-//! machine (CLOCK_BOOTTIME): all gateways of a folder are on one machine, so they share it. An entry whose lease has ended is not seen.
+//! Each row of `entries` has a checksum, because SQLite does not notice bytes that a disk has changed. `counter` has one row: the revision of the
+//! last commit. `leases` has the end of each lease that an owner in `entries` holds, by CLOCK_BOOTTIME, which stops only with the machine: all
+//! gateways of a folder run on one machine, so they share it. Entries with an expired lease are hidden.
 
 use fleet::Digest;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
@@ -11,10 +11,10 @@ use rustix::time::{ClockId, clock_gettime};
 use super::fault::Fault;
 use crate::store::{Check, Entry, Write};
 
-/// The version of the tables: `PRAGMA user_version`.
+/// The version of the schema: `PRAGMA user_version`.
 const VERSION: i64 = 1;
 
-/// Says in the file's header that it is a store of ours: `FBst`.
+/// Marks the file as a store of ours in its header: `FBst`.
 const APPLICATION: i64 = 0x4642_7374;
 
 const TABLES: &str = "
@@ -24,16 +24,16 @@ const TABLES: &str = "
     CREATE TABLE leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL, boot TEXT NOT NULL, ends_millis INTEGER NOT NULL) STRICT;
 ";
 
-/// Entries, without those whose lease has ended: ?1 is this boot, ?2 the time in milliseconds.
+/// Entries, without those whose lease has expired: ?1 is the boot, ?2 the time in milliseconds.
 const SEEN: &str = "
     SELECT entries.key, entries.value, entries.revision, entries.sum FROM entries LEFT JOIN leases USING (key)
     WHERE (leases.key IS NULL OR (leases.boot = ?1 AND leases.ends_millis > ?2))";
 
-/// The moment of a request.
+/// The time of a request.
 pub(super) struct Moment<'m> {
-    /// This start of the kernel.
+    /// The kernel's boot.
     pub(super) boot: &'m str,
-    /// Since it started.
+    /// Time since boot.
     pub(super) millis: i64,
 }
 
@@ -44,7 +44,7 @@ impl<'m> Moment<'m> {
     }
 }
 
-/// Prepares a connection, and makes the tables if `may_be_new`.
+/// Prepares a connection, and creates the tables if `may_be_new`.
 pub(super) fn prepare(connection: &mut Connection, may_be_new: bool) -> Result<(), Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let number =
@@ -74,7 +74,7 @@ fn sum(key: &str, value: &[u8], revision: u64) -> [u8; 32] {
     *Digest::of(&[head.as_bytes(), value].concat()).as_bytes()
 }
 
-/// A row of [`SEEN`], if it is what was written.
+/// A row of [`SEEN`], if its checksum is right.
 fn entry(row: &rusqlite::Row<'_>) -> Result<(String, Entry), Fault> {
     let (key, value): (String, Vec<u8>) = (row.get(0)?, row.get(1)?);
     let (revision, kept): (u64, Vec<u8>) = (row.get(2)?, row.get(3)?);
@@ -118,7 +118,7 @@ pub(super) fn revision(connection: &Connection) -> Result<u64, Fault> {
     Ok(revision?)
 }
 
-/// Makes all changes, or says `None` if a check does not hold.
+/// Makes all changes, or returns `None` if a check fails.
 pub(super) fn commit(
     connection: &mut Connection,
     now: &Moment<'_>,
@@ -164,7 +164,7 @@ fn put(transaction: &Transaction<'_>, key: &str, value: &[u8], revision: u64) ->
     Ok(())
 }
 
-/// Takes or renews a lease. Returns the term, or `None` if somebody else has it.
+/// Acquires or renews a lease. Returns the term, or `None` if another owner has it.
 pub(super) fn lease(
     connection: &mut Connection,
     now: &Moment<'_>,

@@ -1,4 +1,4 @@
-//! The audit log has a bound in lines and one in age. What goes is handed over first.
+//! Trimming the audit log, which is bounded in lines and in age. Lines are exported before they are removed.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::store::{COMMIT_OPERATIONS_MAX, Check, Engine, StoreError, Write};
 pub struct AuditBounds {
     /// Most lines: the newest stay.
     pub lines_max: usize,
-    /// The greatest age.
+    /// Maximum age.
     pub age_max: Duration,
 }
 
-/// A line has some 300 bytes, so all of them have 15 MB, which etcd keeps in memory and gateways read whole. A fleet of 1,000 nodes whose
-/// certificates renew after 20 days writes 18,000 lines a year. 400 days: a year and the time that people take to ask about it.
+/// A line has some 300 bytes, so the full log has 15 MB, which etcd keeps in memory and gateways read as a whole. A fleet of 1,000 nodes whose
+/// certificates renew after 20 days writes 18,000 lines a year. 400 days: a year, plus time for people to ask about it.
 impl Default for AuditBounds {
     fn default() -> Self {
         Self { lines_max: 50_000, age_max: Duration::from_secs(400 * 24 * 3600) }
     }
 }
 
-/// Takes what is beyond `bounds` out of the log, the oldest first, and returns how many lines that were. `keep` gets them before, a line of JSON
-/// each; what it has got and could not be taken out comes again. `fence` holds while this gateway leads.
+/// Removes the lines beyond `bounds` from the log, oldest first, and returns how many. `keep` gets them first, one line of JSON each. Lines that
+/// were passed to `keep` but could not be removed are passed again. `fence` holds while this gateway leads.
 ///
 /// # Errors
 /// Those of the store and of `keep`.
@@ -36,7 +36,7 @@ pub async fn trim_audit(
 ) -> Result<usize, StoreError> {
     let lines = engine.list(AuditRecord::FOLDER).await?;
     let age_max = u64::try_from(bounds.age_max.as_millis()).unwrap_or(u64::MAX);
-    // Keys are in the order of time.
+    // Keys sort by time.
     let first = AuditRecord::key(&AuditRecord::name(now_unix_millis.saturating_sub(age_max), 0));
     let too_old = lines.partition_point(|(key, _)| *key < first);
     let too_many = lines.len().saturating_sub(bounds.lines_max);
@@ -44,7 +44,7 @@ pub async fn trim_audit(
     for some in going.chunks(COMMIT_OPERATIONS_MAX) {
         let mut text = String::new();
         for (_, entry) in some {
-            // JSON has no line ends but between its words.
+            // JSON has line breaks only between tokens.
             text.push_str(&String::from_utf8_lossy(&entry.value).replace(['\n', '\r'], " "));
             text.push('\n');
         }

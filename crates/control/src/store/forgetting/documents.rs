@@ -1,8 +1,8 @@
-//! Documents that no title needs any more: titles were withdrawn, or replaced by another version.
+//! Removing documents that no title needs any more, because titles were withdrawn or replaced by another version.
 //!
-//! A document is marked as unused in the commit that takes its title away, and before it is written for a title that is about to be published. A
-//! week later, what no title needs then is removed. So nothing is removed that somebody is publishing, whatever crashes in between, and objects
-//! need never be listed.
+//! A document is marked as unused in the commit that removes its title, and before it is written for a title that is about to be published. A week
+//! later it is removed, unless a title needs it by then. So a document that is being published is never removed, whatever crashes in between, and
+//! objects need never be listed.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use crate::store::records::{
 };
 use crate::store::{Check, Engine, Objects, StoreError, Write};
 
-/// How long a document stays that no title needs. Somebody may look for what was withdrawn by mistake.
+/// How long an unneeded document stays, in case a title was withdrawn by mistake.
 pub const UNUSED_SECONDS: u64 = 7 * 24 * 3600;
 
-/// How often a claim is tried that somebody else's got in the way of.
+/// Attempts at a claim when other requests interfere.
 const ATTEMPTS: usize = 5;
 
 /// The documents of a published title.
@@ -24,10 +24,10 @@ fn documents(title: &PublishedTitle) -> [Digest; 3] {
     [title.record.sha256, title.hls.sha256, title.dash.sha256]
 }
 
-/// The changes of marks that go with a change of a title: from `before` to `after`, either of which may not be published.
+/// The changes of marks that go with a change of a title from `before` to `after`; `None` stands for unpublished.
 ///
 /// # Errors
-/// Never: a mark is within its bounds.
+/// None: a mark is always within its bounds.
 pub fn unused(
     before: Option<&PublishedTitle>,
     after: Option<&PublishedTitle>,
@@ -45,10 +45,10 @@ fn key(digest: &Digest) -> String {
     UnusedRecord::key(&digest.to_string())
 }
 
-/// Marks documents that are about to be written and published. The commit that publishes them takes the marks away ([`unused`]).
+/// Marks documents that are about to be written and published. The commit that publishes them removes the marks ([`unused`]).
 ///
 /// # Errors
-/// Those of the store, and if one of them is being removed this moment.
+/// Those of the store, and if one of the documents is just being removed.
 pub async fn claim(
     engine: &dyn Engine,
     documents: &[Digest],
@@ -63,7 +63,7 @@ pub async fn claim(
             let known = load::<UnusedRecord>(engine, &name).await?;
             if known.as_ref().is_some_and(|known| known.record.is_going) {
                 return Err(StoreError::Unavailable(
-                    "a document of the title is being removed this moment: try again in a minute"
+                    "a document of the title is just being removed: try again in a minute"
                         .to_owned(),
                 ));
             }
@@ -84,14 +84,14 @@ pub async fn claim(
 /// Removes documents that no title has needed for [`UNUSED_SECONDS`], and returns how many. `fence` holds while this gateway leads.
 ///
 /// # Errors
-/// Those of the store and of the objects; and a title that cannot be read, since nobody knows what it needs.
+/// Those of the store and of the objects; and a title that cannot be read, since its documents are unknown.
 pub async fn sweep_documents(
     engine: &dyn Engine,
     objects: &Objects,
     fence: &[Check],
     now_unix_seconds: u64,
 ) -> Result<usize, StoreError> {
-    // Marks first: what is published after that has another revision of its mark, or none.
+    // Marks are read first: a document published after that has another revision of its mark, or none.
     let (marks, _) = load_all::<UnusedRecord>(engine).await?;
     let is_due = |mark: &UnusedRecord| {
         mark.is_going || mark.since_unix_seconds.saturating_add(UNUSED_SECONDS) <= now_unix_seconds
@@ -114,7 +114,7 @@ pub async fn sweep_documents(
         let change = async |revision: u64, write: Write| {
             let checks = [fence, &[Check::At(key(&digest), revision)]].concat();
             match engine.commit(&checks, &[write]).await {
-                // Somebody publishes it, or another gateway leads.
+                // The document is being published, or another gateway leads.
                 Err(StoreError::Conflict) => Ok(None),
                 made => made.map(Some),
             }
@@ -123,7 +123,7 @@ pub async fn sweep_documents(
             change(mark.revision, Write::Delete(key(&digest))).await?;
             continue;
         }
-        // From here on nobody can publish it until it is gone.
+        // From here on, it cannot be published until it is gone.
         let going = UnusedRecord { is_going: true, ..mark.record };
         let Some(revision) = change(mark.revision, going.put(&mark.name)?).await? else { continue };
         objects.remove(&digest).await?;

@@ -1,9 +1,9 @@
-//! Invitations that have expired, whether somebody used them or not. They are of no use to anybody in an old backup, either.
+//! Removing expired invitations, used or not. In an old backup they are useless, too.
 
 use crate::store::records::{InviteRecord, StoreRecord, load_all};
 use crate::store::{COMMIT_OPERATIONS_MAX, Check, Engine, StoreError, Write};
 
-/// How long an expired invitation stays: somebody may ask why a box could not join. No gateway's clock is wrong by that much.
+/// How long an expired invitation stays, so that an operator can find out why a machine could not join. No gateway's clock is off by that much.
 pub const EXPIRED_SECONDS: u64 = 7 * 24 * 3600;
 
 /// Removes invitations that expired more than [`EXPIRED_SECONDS`] ago, and returns how many. `fence` holds while this gateway leads.
@@ -15,7 +15,7 @@ pub async fn forget_invites(
     fence: &[Check],
     now_unix_seconds: u64,
 ) -> Result<usize, StoreError> {
-    // One that cannot be read stays: who reads the store is told of it.
+    // An unreadable one stays: the gateway reports it whenever it reads the store.
     let (invites, _) = load_all::<InviteRecord>(engine).await?;
     let is_old = |record: &InviteRecord| {
         record.expires_unix_seconds.saturating_add(EXPIRED_SECONDS) <= now_unix_seconds

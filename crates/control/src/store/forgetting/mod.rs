@@ -1,7 +1,7 @@
-//! What the store and the objects forget, so that they do not grow for ever: old lines of the audit log, documents that no title needs, and
-//! invitations that have expired.
+//! Keeps the store and the objects from growing without bound: removes old lines of the audit log, documents that no title needs, and expired
+//! invitations.
 //!
-//! The gateway that leads does it, once an hour. What must not come back with a backup is never forgotten ([`records`](super::records)).
+//! The leading gateway does it, once an hour. Facts that must survive a restore are never removed ([`records`](super::records)).
 
 mod audit;
 mod documents;

@@ -1,4 +1,4 @@
-//! What each kind of record may be.
+//! Bounds of each kind of record.
 
 use fleet::{CHAIN_BYTES_MAX, Digest, Name, check_node_host};
 
@@ -10,16 +10,16 @@ use super::{
 };
 use crate::store::KEY_BYTES_MAX;
 
-/// Longest text that a person writes: a reason, a detail.
+/// Longest text written by a person: a reason, a detail.
 const TEXT_BYTES_MAX: usize = 500;
 
-/// A title with this many withdrawn versions can't be published again: each has to be remembered, or it could come back.
+/// Most withdrawn versions of a title that can still be published. Each one must be remembered, or it could come back.
 pub const WITHDRAWN_PUBLISHED_MAX: usize = 1000;
 
-/// Most withdrawn versions of one title. A restore may put those of several stores together.
+/// Most withdrawn versions of one title. A restore may merge those of several stores.
 pub const WITHDRAWN_MAX: usize = 4 * WITHDRAWN_PUBLISHED_MAX;
 
-/// Most certificates of one node that are accepted at the same time: the one in use and those that replace it.
+/// Most accepted certificates of one node at a time: the one in use and its replacements.
 pub const SERIALS_MAX: usize = 16;
 
 /// Most pins of one title.
@@ -28,7 +28,7 @@ pub const PINS_MAX: usize = 100;
 /// Most copies that each title may have.
 const FLOOR_COPIES_MAX: u16 = 100;
 
-/// Most clusters of a plan: their digests fit into one value.
+/// Most clusters in a plan: the digests of all their manifests fit into one value.
 pub const MANIFESTS_MAX: usize = 10_000;
 
 type Checked = Result<(), &'static str>;
@@ -41,7 +41,7 @@ fn check_name(name: &str) -> Checked {
     name.parse::<Name>().map(|_| ()).map_err(|_| "its key does not end with a name")
 }
 
-/// An identifier that a program draws.
+/// An identifier drawn by a program.
 fn check_id(id: &str) -> Checked {
     let fits = (1..=64).contains(&id.len());
     require(

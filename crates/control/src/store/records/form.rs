@@ -1,4 +1,4 @@
-//! How a record becomes bytes and back, and how it is read from the store.
+//! Encoding and decoding of records, and reading them from the store.
 
 use std::fmt::{self, Debug, Display, Formatter};
 
@@ -14,7 +14,7 @@ use crate::store::{Engine, StoreError, VALUE_BYTES_MAX, Write};
 /// The version of all records.
 const VERSION: u64 = 1;
 
-/// A record that cannot be read or written. The text names the key and what is wrong.
+/// A record that cannot be read or written. The text names the key and the fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRecord(String);
 
@@ -32,26 +32,26 @@ impl From<BadRecord> for StoreError {
     }
 }
 
-/// What all records have in common.
+/// Common behaviour of all records.
 pub trait StoreRecord: Serialize + DeserializeOwned {
-    /// What comes before the name in the key; all of the key for records without names.
+    /// The key's prefix before the name; the full key for records without a name.
     const FOLDER: &'static str;
 
-    /// Checks what serde does not. `name` is the key without [`FOLDER`](Self::FOLDER).
+    /// Checks the constraints that serde does not. `name` is the key without [`FOLDER`](Self::FOLDER).
     ///
     /// # Errors
-    /// What is wrong.
+    /// The fault.
     fn check(&self, name: &str) -> Result<(), &'static str>;
 
-    /// The key of the record of `name`.
+    /// The key of the record called `name`.
     fn key(name: &str) -> String {
         format!("{}{name}", Self::FOLDER)
     }
 
-    /// Reads the record of `key`.
+    /// Decodes the record of `key`.
     ///
     /// # Errors
-    /// If the bytes are not a record of this kind and version, or break its bounds.
+    /// If the bytes are not a record of this kind and version, or violate its bounds.
     fn read(key: &str, bytes: &[u8]) -> Result<Self, BadRecord> {
         let bad = |why: &str| BadRecord(format!("the store's {key:?} cannot be read: {why}"));
         let name = key.strip_prefix(Self::FOLDER).ok_or_else(|| bad("it is of another kind"))?;
@@ -76,10 +76,10 @@ pub trait StoreRecord: Serialize + DeserializeOwned {
         Ok(record)
     }
 
-    /// The change that writes this record as that of `name`.
+    /// The write that stores this record under `name`.
     ///
     /// # Errors
-    /// If it breaks its bounds.
+    /// If it violates its bounds.
     fn put(&self, name: &str) -> Result<Write, BadRecord> {
         let key = Self::key(name);
         let bad = |why: &str| BadRecord(format!("{key:?} cannot be written: {why}"));
@@ -96,19 +96,20 @@ pub trait StoreRecord: Serialize + DeserializeOwned {
     }
 }
 
-/// A record with where it is.
+/// A record with its place in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored<R> {
     /// The key without the kind's folder.
     pub name: String,
     /// The record.
     pub record: R,
-    /// The revision at which it last changed: for `Check::At`.
+    /// The revision of its last change, for `Check::At`.
     pub revision: u64,
 }
 
-/// A field of `before` that `after` lacks, as a path; `None` if there is none that says anything. What gateways and nodes send each other may have
-/// fields that are not known (see the crate `fleet`), and some of it is in records, too.
+/// The path of a field of `before` that `after` lacks, such as one added by a newer release; `None` if every such field has its default value.
+/// Gateways and nodes accept unknown fields in the messages that they exchange (see the crate `fleet`), and parts of those messages are in records,
+/// too.
 pub(crate) fn lost_field(before: &Value, after: &Value) -> Option<String> {
     let within = |name: &str, below: String| match below.is_empty() {
         true => name.to_owned(),
@@ -128,7 +129,7 @@ pub(crate) fn lost_field(before: &Value, after: &Value) -> Option<String> {
     }
 }
 
-/// Whether leaving the field out says the same.
+/// Whether omitting the field means the same.
 fn is_default(field: &Value) -> bool {
     match field {
         Value::Null | Value::Bool(false) => true,
@@ -137,10 +138,10 @@ fn is_default(field: &Value) -> bool {
     }
 }
 
-/// Reads the record of `name`, if there is one, as one that may be changed and written back.
+/// Reads the record of `name`, if it exists, in order to change it and write it back.
 ///
 /// # Errors
-/// Those of the store, and [`StoreError::Damaged`] for a record that cannot be read, or has something in it that would be lost.
+/// Those of the store, and [`StoreError::Damaged`] for a record that cannot be decoded, or has a field that writing it back would lose.
 pub async fn load<R: StoreRecord>(
     engine: &dyn Engine,
     name: &str,
@@ -152,7 +153,7 @@ pub async fn load<R: StoreRecord>(
     Ok(Some(Stored { name: name.to_owned(), record, revision: entry.revision }))
 }
 
-/// Checks that writing `record` back loses nothing of `bytes`, from which it was read.
+/// Checks that writing `record` back loses nothing of `bytes`, which it was decoded from.
 ///
 /// # Errors
 /// The field that would be lost.
@@ -173,7 +174,7 @@ pub(crate) fn check_known_whole<R: StoreRecord>(
     }
 }
 
-/// Reads all records of a kind. One that cannot be read does not hide the others: it is in the second list.
+/// Reads all records of a kind. An unreadable one does not hide the others: it goes into the second list.
 ///
 /// # Errors
 /// Those of the store.
@@ -191,18 +192,18 @@ pub async fn load_all<R: StoreRecord>(
     Ok((records, bad))
 }
 
-/// Bytes that nobody but gateways may see: no log shows them, and their memory is wiped. In JSON they are base64.
+/// Bytes that only gateways may see: they are kept out of logs, and their memory is wiped. In JSON they are base64.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PrivateBytes(Zeroizing<Vec<u8>>);
 
 impl PrivateBytes {
-    /// Takes the bytes.
+    /// Wraps the bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(Zeroizing::new(bytes))
     }
 
-    /// Shows the bytes to whoever needs them.
+    /// Exposes the bytes.
     pub fn reveal(&self) -> &[u8] {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The records in the store, one type for each kind of key. A record is read from its key and its bytes alone.
+//! The records in the store: one type per kind of key. Decoding a record needs only its key and its bytes.
 //!
 //! | key | record |
 //! |---|---|
@@ -22,12 +22,12 @@
 //! | `audit/TIME-RANDOM` | [`AuditRecord`] |
 //! | `leader` | the owner of the lease, as plain text |
 //!
-//! Each is a JSON object with `"version":1`. A record of another version, or with a field that this release does not know, is refused: a
-//! gateway that rewrote it would drop what a newer release put there. Within what nodes get, too, such as the steering policy, unknown fields are
-//! read over, and only changing the record is refused.
+//! Each is a JSON object with `"version":1`. A record of another version, or with an unknown field, is rejected: a gateway that rewrote it would
+//! drop a newer release's data. In the parts that nodes get, such as the steering policy, unknown fields are ignored on reading, and only changing
+//! the record is refused.
 //!
-//! Whatever must not come back with an old backup stays in the store as a record that says so: a revoked node or operator, a withdrawn
-//! version of a title, a used invitation.
+//! Anything that must not come back from an old backup stays in the store as a tombstone: a revoked node or operator, a withdrawn version of a
+//! title, a used invitation.
 
 mod bounds;
 mod form;
@@ -46,9 +46,9 @@ pub(crate) use form::{check_known_whole, lost_field};
 pub struct FleetRecord {
     /// Its name.
     pub name: Name,
-    /// Rises when a backup is restored; nodes take no snapshot of an older epoch.
+    /// Rises when a backup is restored; nodes reject snapshots of an older epoch.
     pub epoch: u64,
-    /// How viewers are answered.
+    /// How gateways steer viewers.
     pub policy: SteeringPolicy,
     /// When the fleet was made, since 1970.
     pub made_unix_seconds: u64,
@@ -57,7 +57,7 @@ pub struct FleetRecord {
     pub restored: Option<RestoredBackup>,
 }
 
-/// A restore: what was withdrawn or revoked after the backup was made may be known only to nodes, so a gateway asks them before it steers.
+/// A restore. After it, only nodes may know what was withdrawn or revoked since the backup was made, so a gateway asks them before it steers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestoredBackup {
@@ -65,7 +65,7 @@ pub struct RestoredBackup {
     pub made_unix_seconds: u64,
     /// When it was restored, since 1970.
     pub restored_unix_seconds: u64,
-    /// Nodes were asked, and had the time to answer.
+    /// Whether nodes have been asked, and have had the time to answer.
     #[serde(default)]
     pub read_back: bool,
 }
@@ -91,12 +91,12 @@ pub struct TokenKeyRecord {
     pub pkcs8: PrivateBytes,
     /// When it was made, since 1970.
     pub made_unix_seconds: u64,
-    /// From when on it signs: nodes must know it first.
+    /// When it starts to sign. Nodes must have the public key first.
     pub signs_from_unix_seconds: u64,
-    /// When nodes are told of it, since 1970; unset: at once. A fleet's first key signs before nodes ask for signatures.
+    /// When nodes get it, since 1970; unset: immediately. A fleet's first key signs before nodes require signatures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_from_unix_seconds: Option<u64>,
-    /// When nodes stop taking its signatures, since 1970. Unset for the newest key.
+    /// When nodes stop accepting its signatures, since 1970. Unset for the newest key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trusted_until_unix_seconds: Option<u64>,
 }
@@ -105,7 +105,7 @@ pub struct TokenKeyRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiteRecord {
-    /// The region that it is in.
+    /// Its region.
     pub region: Name,
     /// Degrees north, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,29 +113,29 @@ pub struct SiteRecord {
     /// Degrees east, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longitude: Option<f64>,
-    /// The partner who runs it, if it is not the fleet's operator.
+    /// The partner who runs it, unless the fleet's operator does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<Name>,
-    /// Only prefixes within these are believed of this site, whoever announces them.
+    /// The only prefixes that are accepted for this site, from any source.
     #[serde(default)]
     pub allowed: Vec<Prefix>,
-    /// What the site's record itself announces. What a routing feed announces is not kept here.
+    /// Prefixes that the site's record announces. Those of a routing feed are not stored here.
     #[serde(default)]
     pub announced: Vec<Announced>,
-    /// The file of what it announces besides, if there is one.
+    /// A file with further announced prefixes, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub announced_file: Option<AnnouncedFile>,
 }
 
-/// A file of prefixes. It is an object, because a record has room for some thousand prefixes only.
+/// A file of prefixes. It is an object, because a record only has room for a few thousand prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnnouncedFile {
     /// The object.
     pub sha256: Digest,
-    /// How many prefixes it has.
+    /// Number of prefixes in it.
     pub prefixes: u32,
-    /// Since when, since 1970.
+    /// When it was set, since 1970.
     pub since_unix_seconds: u64,
 }
 
@@ -143,13 +143,13 @@ pub struct AnnouncedFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterRecord {
-    /// The site that it is at.
+    /// Its site.
     pub site: Name,
-    /// What its nodes hold.
+    /// The titles that its nodes hold.
     pub titles: ClusterTitles,
 }
 
-/// What the nodes of a cluster hold.
+/// The titles that the nodes of a cluster hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClusterTitles {
@@ -161,50 +161,50 @@ pub enum ClusterTitles {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeRecord {
-    /// Where it is.
+    /// Its place in the fleet.
     pub place: NodePlace,
     /// What it is built for.
     pub kind: NodeKind,
     /// The host of its addresses: a name or an IP address.
     pub host: String,
-    /// What it may carry, as the operator or the invitation says; 0 if neither does.
+    /// Its capacity as the operator or the invitation states it; 0 if neither does.
     pub ceiling_bits_per_second: u64,
-    /// Serial numbers of its certificates that are accepted, in lower-case hex, newest last.
+    /// Serial numbers of its accepted certificates, in lower-case hex, newest last.
     pub serials: Vec<String>,
-    /// Whether it shall get viewers.
+    /// Whether it should get viewers.
     pub wanted: Wanted,
     /// When it joined, since 1970.
     pub joined_unix_seconds: u64,
-    /// That it may not take part any more. It stays so for ever: its name is not given again.
+    /// Set once it has been revoked. Revocation is permanent, and its name is never reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Revoked>,
 }
 
-/// Whether a node shall get viewers.
+/// Whether a node should get viewers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Wanted {
-    /// It shall.
+    /// It gets viewers.
     Serving,
-    /// It shall get no new ones, and its own leave.
+    /// It gets no new viewers, and its present ones leave.
     Drained {
         /// Why.
         reason: String,
-        /// When that was said, since 1970.
+        /// When it was drained, since 1970.
         since_unix_seconds: u64,
-        /// When it serves again by itself, since 1970.
+        /// When it returns to service by itself, since 1970.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         returns_unix_seconds: Option<u64>,
     },
 }
 
-/// Why and since when somebody may not take part any more.
+/// Why and when a node or an operator was revoked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Revoked {
     /// Why.
     pub reason: String,
-    /// Since when, since 1970.
+    /// When, since 1970.
     pub since_unix_seconds: u64,
 }
 
@@ -214,42 +214,42 @@ pub struct Revoked {
 pub struct GatewayRecord {
     /// Where nodes reach it: `https://HOST:PORT`.
     pub machines: String,
-    /// How long the tokens that it signs work.
+    /// Lifetime of the tokens that it signs.
     #[serde(default)]
     pub token_seconds: u64,
 }
 
-/// The name of a revoked node of which nothing else is known, because its record was lost and a backup lacks it: `revoked/NAME`. No box gets the
-/// name again.
+/// The name of a revoked node about which nothing else is known, because its record was lost and a backup lacks it: `revoked/NAME`. No machine gets
+/// the name again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RevokedNameRecord {
-    /// Since when, and why.
+    /// When and why.
     pub revoked: Revoked,
 }
 
-/// The certificate that viewers see of a node: `certificate/NAME`.
+/// The certificate that a node shows to viewers: `certificate/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ViewerCertificateRecord {
     /// The node's request, in PEM. Its key never leaves the node.
     pub request: String,
-    /// When it came, since 1970.
+    /// When it arrived, since 1970.
     pub requested_unix_seconds: u64,
-    /// What an authority has issued for it.
+    /// The chain that an authority issued for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<IssuedChain>,
 }
 
-/// What an authority has issued for a node's request.
+/// A chain that an authority issued for a node's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssuedChain {
     /// Certificates in PEM, the node's first.
     pub pem: String,
-    /// When an operator put it, since 1970.
+    /// When an operator uploaded it, since 1970.
     pub put_unix_seconds: u64,
-    /// When it ends, since 1970.
+    /// When it expires, since 1970.
     pub expires_unix_seconds: u64,
 }
 
@@ -257,9 +257,9 @@ pub struct IssuedChain {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InviteRecord {
-    /// SHA-256 of the invitation's secret: the store cannot tell the secret.
+    /// SHA-256 of the invitation's secret: the store does not contain the secret.
     pub sha256: Digest,
-    /// Where the new node will be.
+    /// The new node's place.
     pub place: NodePlace,
     /// What it is built for.
     pub kind: NodeKind,
@@ -269,14 +269,14 @@ pub struct InviteRecord {
     /// The host of its addresses, if the operator chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// What it may carry; 0 if the operator has not said.
+    /// Its capacity; 0 if the operator has not stated it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ceiling_bits_per_second: u64,
     /// When it was made, since 1970.
     pub made_unix_seconds: u64,
-    /// Until when it works, since 1970.
+    /// When it expires, since 1970.
     pub expires_unix_seconds: u64,
-    /// The node that used it. It works once.
+    /// The node that used it. An invitation works once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<UsedInvite>,
 }
@@ -285,13 +285,13 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Who used an invitation.
+/// The node that used an invitation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UsedInvite {
-    /// The node that joined by it.
+    /// The node that joined with it.
     pub node: Name,
-    /// Digest of its public key: the same box may ask again if the answer got lost.
+    /// Digest of its public key: the same machine may ask again if the answer got lost.
     pub key: Digest,
     /// When, since 1970.
     pub used_unix_seconds: u64,
@@ -304,36 +304,36 @@ pub struct TitleRecord {
     /// The version that viewers get, if it is published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<PublishedTitle>,
-    /// Nodes bring it at once, whatever their windows say.
+    /// Nodes fetch it immediately, even outside their windows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_once: bool,
-    /// The series that it belongs to: the next title of it is expected to be watched as this one was.
+    /// The series that it belongs to: its next title is expected to get the demand that this one had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<String>,
-    /// Versions that nobody may serve any more, oldest first.
+    /// Versions that must not be served any more, oldest first.
     #[serde(default)]
     pub withdrawn: Vec<WithdrawnVersion>,
 }
 
-/// A version that nobody may serve any more.
+/// A version that must not be served any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WithdrawnVersion {
     /// The version.
     pub version: Digest,
-    /// Since when, since 1970.
+    /// When it was withdrawn, since 1970.
     pub since_unix_seconds: u64,
 }
 
-/// Where a title must be, whatever is watched: `pins/PATH`.
+/// Where a title must be, regardless of demand: `pins/PATH`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinsRecord {
-    /// Pins; none once they were taken away.
+    /// The pins; empty after they have been removed.
     pub pins: Vec<PinnedCopies>,
 }
 
-/// So many copies at each site of a scope.
+/// A number of copies at each site of a scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinnedCopies {
@@ -355,26 +355,26 @@ pub enum PinnedScope {
     Site(Name),
 }
 
-/// How titles are placed: `placement`. A store without it has the defaults.
+/// Placement policy: `placement`. A store without this record uses the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlacementRecord {
-    /// Bounds, and what things are worth.
+    /// Bounds and weights.
     pub policy: PlacementPolicy,
 }
 
-/// Which titles nodes hold: `plan`. A store without it says that every node holds everything.
+/// Which titles nodes hold: `plan`. Without this record, every node holds every title.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanRecord {
-    /// The objects that are the manifests of all clusters; `None`: every node holds everything again.
+    /// The objects with the manifests of all clusters; `None`: every node holds every title again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifests: Option<Vec<Digest>>,
-    /// When titles were last placed by what is watched, since 1970. What is put right between two plans does not count.
+    /// When demand was last used to place titles, since 1970. Repairs between two plans do not count.
     pub planned_unix_seconds: u64,
 }
 
-/// What viewers watched, as the gateway that leads has kept it last: `popularity`.
+/// Titles' popularity, as the leading gateway last saved it: `popularity`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PopularityRecord {
@@ -388,54 +388,54 @@ pub struct PopularityRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnusedRecord {
-    /// Since when, since 1970.
+    /// When it was marked, since 1970.
     pub since_unix_seconds: u64,
-    /// It is being removed: nobody may publish it until this record is gone.
+    /// It is being removed, and cannot be published until this record is gone.
     #[serde(default)]
     pub is_going: bool,
 }
 
-/// Somebody who may use the operator's API: `operator/ID`.
+/// A user of the operator's API: `operator/ID`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperatorRecord {
-    /// What they may do.
+    /// Their permissions.
     pub role: Role,
-    /// SHA-256 of their token: the store cannot tell the token. Who has none comes with a certificate.
+    /// SHA-256 of their token: the store does not contain the token. Operators without one authenticate with a certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Digest>,
     /// When they were added, since 1970.
     pub made_unix_seconds: u64,
-    /// That they may do nothing any more. It stays so for ever.
+    /// Set once they have been revoked. Revocation is permanent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Revoked>,
 }
 
-/// What an operator may do.
+/// The permissions of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Look.
+    /// Read only.
     Read,
     /// Also drain, publish and withdraw.
     Operate,
-    /// Everything.
+    /// All operations.
     Admin,
-    /// See and drain the nodes of these sites, and nothing else.
+    /// See and drain the nodes of these sites only.
     Partner(Vec<Name>),
 }
 
-/// Who changed what: `audit/TIME-RANDOM`, where TIME is in milliseconds since 1970, with 15 digits, so that keys are in the order of time.
+/// An entry of the audit log: `audit/TIME-RANDOM`, where TIME is in milliseconds since 1970, with 15 digits, so that keys sort by time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuditRecord {
-    /// Who did it: an operator, a node, a gateway.
+    /// The actor: an operator, a node or a gateway.
     pub who: String,
-    /// What they did: `drain`, `publish`.
+    /// The action: `drain`, `publish`.
     pub what: String,
-    /// To what: a key in the store.
+    /// Its object: a key in the store.
     pub subject: String,
-    /// What else they said.
+    /// Further details.
     #[serde(default)]
     pub detail: String,
     /// When, since 1970.
@@ -443,7 +443,7 @@ pub struct AuditRecord {
 }
 
 impl AuditRecord {
-    /// The name of a new entry of the log.
+    /// The name of a new entry.
     pub fn name(unix_millis: u64, random: u64) -> String {
         format!("{unix_millis:015}-{random:016x}")
     }

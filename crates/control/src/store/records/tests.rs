@@ -1,4 +1,4 @@
-//! What records are written as, and what is refused.
+//! Encoding of records, and the rejection of invalid ones.
 
 use std::fmt::Debug;
 
