@@ -1,49 +1,49 @@
-//! What to buy next: which site's room or ceiling binds, by a plan's own figures, in words for people.
+//! Purchase advice: which site is limited by storage or by its ceiling, from a plan's own figures, in words for people.
 
 use fleet::Name;
 use placement::{Plan, SiteOutlook};
 use serde::Serialize;
 
-/// What binds.
+/// The resource that is the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Binding {
-    /// There is no room for copies that pins and the floor ask for.
+    /// Storage is short for copies that pins and the floor require.
     Copies,
-    /// There is no room for what a site's viewers watch.
+    /// Storage is short for a site's demand.
     Room,
-    /// A site's nodes may not send as much as its viewers watch.
+    /// A site's nodes may send less than its viewers watch.
     Ceiling,
 }
 
-/// Something that binds.
+/// A bottleneck.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BuyHint {
-    /// What.
+    /// The resource.
     pub binds: Binding,
-    /// Where; `None`: in the fleet.
+    /// The site; `None` for the fleet.
     pub site: Option<Name>,
-    /// What it costs now, in bytes a day that are watched elsewhere; for the ceiling, in bits per second.
+    /// The present loss: bytes a day that are watched from elsewhere; for the ceiling, bits per second.
     pub lost: u64,
-    /// What to do about it, in words.
+    /// The remedy, in words.
     pub text: String,
 }
 
-/// Sites that are told at most, those where the most is lost first.
+/// Most sites in the advice. Those that lose the most come first.
 const SITES_TOLD: usize = 5;
 
-/// The busiest hour beside the mean of a day, in thousandths. A guess: an evening's peak is some two to three times the mean.
+/// The busiest hour compared with the day's mean, in thousandths. A guess: an evening's peak is about two to three times the mean.
 const PEAK_PERMILLE: u128 = 2500;
 
-/// A ceiling binds from this share of it on, in thousandths: as steering calls a node full by default.
+/// The share of its ceiling from which a site counts as limited, in thousandths. By default, steering calls a node full at the same share.
 const FULL_PERMILLE: u128 = 900;
 
-/// Less than this share of what a site's viewers watch, in thousandths, is not worth a disk.
+/// A smaller share of a site's demand than this, in thousandths, does not justify a disk.
 const LOST_PERMILLE_MIN: u64 = 10;
 
 const DAY_SECONDS: u128 = 24 * 3600;
 
-/// What binds by this plan: copies that found no room first, then sites by what is lost there.
+/// The bottlenecks of this plan: first copies that found no room, then sites, by their loss.
 pub fn hints(plan: &Plan) -> Vec<BuyHint> {
     let sites = plan.sites();
     let mut rooms: Vec<BuyHint> = sites.iter().filter_map(room).collect();
@@ -96,7 +96,7 @@ fn ceiling(of: &SiteOutlook) -> Option<BuyHint> {
     Some(BuyHint { binds: Binding::Ceiling, site: Some(of.site.clone()), lost, text })
 }
 
-/// Bytes as people read them.
+/// Formats bytes for people.
 pub fn bytes_in_words(bytes: u64) -> String {
     let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
     let fits = units.iter().find(|(_, unit)| bytes as f64 >= *unit);

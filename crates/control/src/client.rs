@@ -1,4 +1,4 @@
-//! A client of the operator's API, for commands.
+//! A client of the operator's API, for the command line.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
@@ -8,36 +8,36 @@ use std::time::Duration;
 use crypt::client::Trust;
 use serde_json::Value;
 
-/// How long a gateway may take for an answer. Replaying a day of decisions takes longest.
+/// Response timeout. Replaying a day of decisions takes longest.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A token file has 64 digits and the end of its line.
+/// A token file has 64 hex digits and a line end.
 const TOKEN_BYTES_MAX: u32 = 1024;
 
-/// Asks a gateway.
+/// A client of a gateway.
 pub struct ApiClient {
     http: reqwest::Client,
     url: String,
     token: Option<String>,
 }
 
-/// By what an operator is known, and whom they trust.
+/// An operator's credentials, and the authority that they trust.
 #[derive(Clone, Debug, Default)]
 pub struct OperatorAccess {
     /// The file with their token.
     pub token_file: Option<PathBuf>,
-    /// The files with their certificate and its key. Without a token, these say who they are.
+    /// The files with their certificate and its key. Without a token, they authenticate the operator.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// The file with the authority of the gateway's certificate; without it, those that this machine trusts.
+    /// The file with the authority of the gateway's certificate; without it, the system's authorities are trusted.
     pub authority: Option<PathBuf>,
 }
 
-/// Why there is no answer, as a sentence for the operator.
+/// Why a request failed, as a sentence for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientError {
-    /// What the operator gave cannot be used.
+    /// The address or the credentials cannot be used.
     Usage(String),
-    /// The gateway cannot be reached, or said no.
+    /// The gateway cannot be reached, or refused the request.
     Failed(String),
 }
 
@@ -52,10 +52,10 @@ impl Display for ClientError {
 impl std::error::Error for ClientError {}
 
 impl ApiClient {
-    /// A client of the gateway whose admin listener is at `url`.
+    /// A client of the gateway with the admin listener at `url`.
     ///
     /// # Errors
-    /// If something of this cannot be used.
+    /// If the address or the credentials cannot be used.
     pub fn new(url: &str, access: &OperatorAccess) -> Result<Self, ClientError> {
         let url = url.trim_end_matches('/').to_owned();
         let is_tls = url.starts_with("https://");
@@ -66,7 +66,7 @@ impl ApiClient {
         }
         if !is_tls && (access.certificate.is_some() || access.authority.is_some()) {
             return Err(ClientError::Usage(format!(
-                "certificates are for TLS, and {url} is without: name an address that begins with https://"
+                "client certificates need TLS, and {url} is plain HTTP: use an address that begins with https://"
             )));
         }
         let token = access.token_file.as_deref().map(read_token).transpose()?;
@@ -74,7 +74,7 @@ impl ApiClient {
         Ok(Self { http, url, token })
     }
 
-    /// The answer to a GET.
+    /// Sends a GET and returns the answer.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -82,7 +82,7 @@ impl ApiClient {
         self.ask(self.http.get(format!("{}{path}", self.url)).query(query)).await
     }
 
-    /// The answer to a POST.
+    /// Sends a POST and returns the answer.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -90,7 +90,7 @@ impl ApiClient {
         self.ask(self.http.post(format!("{}{path}", self.url)).json(body)).await
     }
 
-    /// The answer to a PUT.
+    /// Sends a PUT and returns the answer.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -111,7 +111,7 @@ impl ApiClient {
         if status.is_success() {
             let no_json = || {
                 ClientError::Failed(format!(
-                    "{} answered without JSON: is it a gateway's admin listener?",
+                    "{} did not answer in JSON: is it a gateway's admin listener?",
                     self.url
                 ))
             };
@@ -125,7 +125,7 @@ impl ApiClient {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> ClientError {
-        // The innermost reason says what happened; the others repeat the address.
+        // The innermost error is the cause; the outer ones repeat the address.
         let mut reason: &dyn std::error::Error = error;
         while let Some(source) = reason.source() {
             reason = source;
@@ -147,10 +147,10 @@ impl ApiClient {
     }
 }
 
-/// Longest line of another server's that is shown.
+/// Longest line of another server's answer that is shown.
 const LINE_CHARS_MAX: usize = 200;
 
-/// What a listener says that is not the operator's API: its first line if that is text, else a question.
+/// The text of an answer that is not from the operator's API: its first line if it is text, otherwise a question.
 fn words_of(body: &[u8]) -> String {
     let text = std::str::from_utf8(body).unwrap_or_default();
     let line = text.lines().next().unwrap_or_default().trim();
@@ -174,12 +174,12 @@ fn read_token(file: &Path) -> Result<String, ClientError> {
     })?;
     let token = token.trim().to_owned();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(ClientError::Usage(format!("{} holds no token", file.display())));
+        return Err(ClientError::Usage(format!("{} contains no token", file.display())));
     }
     Ok(token)
 }
 
-/// What speaks HTTPS to an admin listener.
+/// An HTTPS client for an admin listener.
 fn over_tls(access: &OperatorAccess) -> Result<reqwest::Client, ClientError> {
     let trust = access.authority.clone().map_or(Trust::System, Trust::File);
     let config = crypt::client_config(&trust, access.certificate.as_ref());
@@ -191,10 +191,10 @@ fn over(tls: rustls::ClientConfig) -> reqwest::Result<reqwest::Client> {
     reqwest::Client::builder().use_preconfigured_tls(tls).timeout(PATIENCE).no_proxy().build()
 }
 
-/// What speaks plain HTTP to an admin listener on loopback. It trusts no certificates; the library wants a configuration all the same.
+/// A plain HTTP client for an admin listener on loopback. It trusts no certificates, but the library requires a TLS configuration anyway.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If it cannot be created.
 pub fn plain_http() -> reqwest::Result<reqwest::Client> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)

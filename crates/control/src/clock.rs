@@ -1,13 +1,13 @@
-//! What time it is. Only the shell of a gateway asks; everything that decides gets a [`Now`].
+//! Reading the clock. Only a gateway's shell does so; all decisions get a [`Now`].
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A moment, by two clocks.
+/// A point in time, by two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Time since the gateway started. It never jumps, so silence is measured by it.
+    /// Time since the gateway started. It never jumps, so timeouts use it.
     pub uptime: Duration,
-    /// The gateway's clock, since 1970. People and nodes are told this one; an operator may set it.
+    /// The gateway's wall clock, since 1970. People and nodes see this one; an operator may set it.
     pub unix_millis: u64,
 }
 
@@ -28,7 +28,7 @@ impl Clock {
         Self(Instant::now())
     }
 
-    /// What time it is.
+    /// The present time.
     pub fn now(&self) -> Now {
         // A clock before 1970 counts as 1970.
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! From the store's records to the desired world.
+//! Builds the desired state of the fleet from the store's records.
 //!
-//! A gateway reads all records when the store has changed. It keeps what it read on its own disk, so that it starts without a store, too: reads of
-//! a copy and of the store go the same way.
+//! A gateway reads all records when the store has changed. It saves a copy on its own disk, so that it also starts without the store: both are
+//! decoded in the same way.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::store::records::{
 use crate::store::{Engine, Entry, StoreError};
 use crate::token_keys::{Signer, TokenKeys};
 
-/// The kinds of records that a gateway needs, secrets among them: it answers machines without a store, too.
+/// The kinds of records that a gateway needs, including secrets: it serves machines without the store, too.
 const FOLDERS: [&str; 12] = [
     FleetRecord::FOLDER,
     SiteRecord::FOLDER,
@@ -43,50 +43,50 @@ const FOLDERS: [&str; 12] = [
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Records {
     texts: BTreeMap<String, String>,
-    /// The revision at which a title last changed: titles are withdrawn, but their records stay, so it never falls within an epoch.
+    /// The revision of the last change of a title. Records of withdrawn titles stay, so it never falls within an epoch.
     titles_revision: u64,
-    /// The revision at which the plan last changed. The record stays when a plan is undone, so it never falls within an epoch either.
+    /// The revision of the plan's last change. The record stays when a plan is undone, so it never falls within an epoch either.
     #[serde(default)]
     plan_revision: u64,
-    /// The revision at which a key that signs viewers' tokens last changed: the newest one stays, so it never falls within an epoch.
+    /// The revision of the last change of a key that signs viewers' tokens. The newest key stays, so it never falls within an epoch.
     #[serde(default)]
     token_keys_revision: u64,
 }
 
-/// What follows from [`Records`].
+/// The desired state, as derived from [`Records`].
 pub(crate) struct Wishes {
-    /// What nodes and viewers get. What sites announce by [`files`](Self::files) is not in it yet, and nothing is sifted.
+    /// Desired state for nodes and viewers. It does not yet have the announcements in [`files`](Self::files), and allow-lists are not yet applied.
     pub world: World,
     /// The files of prefixes, by site.
     pub files: BTreeMap<Name, Digest>,
-    /// The plan that nodes follow; its manifests are not in the world yet. `None`: every node holds everything.
+    /// The plan that nodes follow, without its manifests, which are read later. `None`: every node holds every title.
     pub plan: Option<PlanRecord>,
     /// The fleet's name.
     pub fleet: Name,
-    /// Who may use the operator's API.
+    /// The users of the operator's API.
     pub operators: Operators,
-    /// What signs viewers' addresses now, if anything does.
+    /// The key that signs viewers' addresses now, if signing is on.
     pub signer: Option<Arc<Signer>>,
-    /// When another key signs, or nodes are told something else.
+    /// When another key starts to sign, or the set of keys that nodes get changes.
     pub keys_change_at: Option<u64>,
     /// The key that signs snapshots, PKCS #8.
     pub signing: PrivateBytes,
     /// The fleet's authority.
     pub authority: SecretRecord,
-    /// Records that cannot be used, and why.
+    /// Unusable records, with the reason.
     pub problems: Vec<String>,
 }
 
-/// Who may use the operator's API.
+/// A user of the operator's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
     /// Their name.
     pub id: String,
-    /// What they may do.
+    /// Their permissions.
     pub role: Role,
 }
 
-/// All who may use the operator's API.
+/// All users of the operator's API.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Operators {
     by_token: HashMap<Digest, Operator>,
@@ -94,18 +94,18 @@ pub(crate) struct Operators {
 }
 
 impl Operators {
-    /// Whose token has this digest.
+    /// The operator whose token has this digest.
     pub(crate) fn of_token(&self, sha256: &Digest) -> Option<&Operator> {
         self.by_token.get(sha256)
     }
 
-    /// Who has this name.
+    /// The operator with this name.
     pub(crate) fn of_name(&self, name: &str) -> Option<&Operator> {
         self.by_name.get(name)
     }
 }
 
-/// Sites, what they may announce, and the files of what they do announce.
+/// Sites, their allow-lists, and the files of their announcements.
 #[derive(Default)]
 struct AllSites {
     sites: BTreeMap<Name, Site>,
@@ -113,7 +113,7 @@ struct AllSites {
     files: BTreeMap<Name, Digest>,
 }
 
-/// Nodes, by which certificates they are themselves, and names that no node gets.
+/// Nodes, the certificates that identify them, and names that must not be reused.
 #[derive(Default)]
 struct AllNodes {
     nodes: BTreeMap<Name, WantedNode>,
@@ -121,7 +121,7 @@ struct AllNodes {
     revoked_names: BTreeSet<Name>,
 }
 
-/// Titles that nodes hold, those of them that nodes bring at once, and versions that no node may serve.
+/// Titles that nodes hold, those that they fetch immediately, and versions that must not be served.
 #[derive(Default)]
 struct AllTitles {
     titles: Vec<PublishedTitle>,
@@ -131,7 +131,7 @@ struct AllTitles {
 }
 
 impl Records {
-    /// Reads them from the store.
+    /// Reads the records from the store.
     ///
     /// # Errors
     /// Those of the store.
@@ -148,32 +148,32 @@ impl Records {
                 if key.starts_with(TokenKeyRecord::FOLDER) {
                     records.token_keys_revision = records.token_keys_revision.max(entry.revision);
                 }
-                // What is not text is not a record; it is told when it is read.
+                // Invalid UTF-8 is not a valid record; decoding it later reports the fault.
                 records.texts.insert(key, String::from_utf8_lossy(&entry.value).into_owned());
             }
         }
         Ok(records)
     }
 
-    /// What nodes are told of the gateway of this name, if they are told of one.
+    /// The record of the gateway with this name, from which nodes learn its address.
     pub(crate) fn gateway(&self, name: &Name) -> Option<GatewayRecord> {
         let key = GatewayRecord::key(name.as_str());
         let text = self.texts.get(&key)?;
         GatewayRecord::read(&key, text.as_bytes()).ok()
     }
 
-    /// The fleet's own record, if it can be read.
+    /// The fleet's own record, if it can be decoded.
     pub(crate) fn fleet(&self) -> Option<FleetRecord> {
         let text = self.texts.get(FleetRecord::FOLDER)?;
         FleetRecord::read(FleetRecord::FOLDER, text.as_bytes()).ok()
     }
 
-    /// When titles, the plan and the keys of viewers' tokens last changed. None of these falls within an epoch.
+    /// Revisions of the last changes of titles, the plan and the keys of viewers' tokens. None of these falls within an epoch.
     pub(crate) fn revisions(&self) -> [u64; 3] {
         [self.titles_revision, self.plan_revision, self.token_keys_revision]
     }
 
-    /// What they say is revoked or withdrawn.
+    /// The revocations and withdrawals among the records.
     pub(crate) fn tombstones(&self) -> Tombstones {
         let entry = |(key, text): (&String, &String)| {
             (key.clone(), Entry { value: text.as_bytes().to_vec(), revision: 0 })
@@ -194,10 +194,10 @@ impl Records {
         read
     }
 
-    /// Puts them together. A record that cannot be used does not spoil the others.
+    /// Combines the records. Unusable records do not affect the others.
     ///
     /// # Errors
-    /// If there is no fleet, or it lacks its secrets.
+    /// If there is no fleet, or its secrets are missing.
     pub(crate) fn wishes(&self, now_unix_seconds: u64) -> Result<Wishes, String> {
         let mut problems = Vec::new();
         let fleet = self.all::<FleetRecord>(&mut problems).pop();
@@ -287,12 +287,13 @@ impl Records {
         for (name, mut record) in self.all::<NodeRecord>(problems) {
             let Ok(name) = name.parse::<Name>() else { continue };
             if !sites.contains_key(&record.place.site) {
-                // After a restore, the site of a node that is revoked may be gone.
+                // After a restore, the site of a revoked node may be missing.
                 if record.revoked.is_some() {
                     all.revoked_names.insert(name);
                     continue;
                 }
-                problems.push(format!("node {name} is at {}, which is no site", record.place.site));
+                problems
+                    .push(format!("node {name} is at {}, which is not a site", record.place.site));
                 continue;
             }
             let serials = std::mem::take(&mut record.serials);
@@ -345,13 +346,13 @@ impl Records {
             .collect()
     }
 
-    /// Where nodes reach gateways. Nodes take no more than [`GATEWAYS_MAX`].
+    /// The addresses at which nodes reach gateways. Nodes accept at most [`GATEWAYS_MAX`].
     fn gateways(&self, problems: &mut Vec<String>) -> Vec<String> {
         let mut gateways = self.all::<GatewayRecord>(problems);
         if gateways.len() > GATEWAYS_MAX {
             let names: Vec<_> = gateways.drain(GATEWAYS_MAX..).map(|(name, _)| name).collect();
             problems.push(format!(
-                "nodes know {GATEWAYS_MAX} gateways at most, and do not hear of {}: remove those that are gone (fullbore control gateways remove NAME)",
+                "nodes accept at most {GATEWAYS_MAX} gateways, so they do not get {}: remove old gateways (fullbore control gateways remove NAME)",
                 names.join(", ")
             ));
         }
@@ -388,7 +389,7 @@ fn missing(what: &str, problems: &[String]) -> String {
     }
 }
 
-/// What a site may announce. Without a list, one of the fleet's own operator may announce anything, and a partner's nothing.
+/// The prefixes that a site may announce. Without a list, a site of the fleet's own operator may announce any prefix, and a partner's site none.
 fn allow_list(record: &SiteRecord, is_partners: bool) -> AllowList {
     match record.operator.is_none() && !is_partners && record.allowed.is_empty() {
         true => AllowList::open(),
@@ -401,7 +402,7 @@ fn wanted(record: NodeRecord) -> WantedNode {
         place: record.place,
         kind: record.kind,
         host: record.host,
-        // 0: the operator has not said.
+        // 0 means that the operator has not set it.
         ceiling_bits_per_second: Some(record.ceiling_bits_per_second)
             .filter(|ceiling| *ceiling > 0),
         drain: match record.wanted {

@@ -1,6 +1,6 @@
-//! A gateway: the fleet's store, API, pages and what it knows of its nodes.
+//! A gateway: the fleet's store, API and pages, and the live state of its nodes.
 //!
-//! Read first: `gateway/mod.rs` for how the parts hang together, then `live/mod.rs`.
+//! Read first: `gateway/mod.rs` for an overview of the parts, then `live/mod.rs`.
 
 pub mod api;
 pub mod buying;
@@ -26,11 +26,11 @@ use std::path::Path;
 pub use desired::Operator;
 pub use serve::{ServeOptions, Transport, serve};
 
-/// Makes a gateway's folder, which is its owner's alone, if it is not there. The store and the objects may be in it. As long as the file that it
-/// returns is open, no other gateway gets the folder.
+/// Creates a gateway's folder, readable by its owner only, if it does not exist. It may contain the store and the objects. As long as the returned
+/// file is open, no other gateway can use the folder.
 ///
 /// # Errors
-/// If it cannot be made, or another gateway has it.
+/// If it cannot be created, or another gateway uses it.
 pub fn prepare_state(folder: &Path) -> io::Result<File> {
     let open = state_folder::StateFolder::open(folder).map_err(|error| {
         let text =
@@ -41,7 +41,7 @@ pub fn prepare_state(folder: &Path) -> io::Result<File> {
     locked.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))
 }
 
-/// What the folder of a gateway knows to be revoked or withdrawn: no restore may bring that back. A folder that is not there knows nothing.
+/// Revocations and withdrawals recorded in a gateway's folder, which a restore must not undo. Empty if the folder does not exist.
 pub fn tombstones(folder: &Path) -> store::backup::Tombstones {
     let kept = state_folder::StateFolder::at(folder).read_store().ok().flatten();
     let records = kept.and_then(|kept| serde_json::from_slice::<desired::Records>(&kept).ok());

@@ -1,4 +1,4 @@
-//! Who moves: playing viewers whom an answer sent to another node, in the last minute.
+//! Moves: playing viewers who were sent to another node in the last minute.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,38 +6,38 @@ use fleet::{Name, NotMe, SnapshotNode, State};
 use serde::Serialize;
 use steering::{Fleet, Label, Logged};
 
-/// How far back.
+/// The length of the window.
 const SECONDS: u64 = 60;
 
-/// Pairs of nodes that are kept of one second.
+/// Most pairs of nodes recorded per second.
 const PAIRS_MAX: usize = 1000;
 
-/// Pairs of nodes that are told.
+/// Most pairs of nodes that are reported.
 const TOLD_MAX: usize = 50;
 
 /// Viewers who moved from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ViewerMoves {
-    /// Where they played.
+    /// The node where they played.
     pub from: Name,
-    /// Where they were sent.
+    /// The node that they were sent to.
     pub to: Name,
-    /// How many.
+    /// Number of viewers.
     pub viewers: u64,
-    /// Why, in a word.
+    /// The reason, in one word.
     pub why: &'static str,
 }
 
-/// Decisions since the start, by what came out.
+/// Decisions since the start, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct DecisionCounts {
-    /// All.
+    /// All decisions.
     pub total: u64,
-    /// The first choice, or where the viewer plays.
+    /// Viewers sent to the first choice, or left where they play.
     pub first_choice: u64,
-    /// Not the first choice, for want of content.
+    /// Not the first choice, because the title is missing there.
     pub content: u64,
-    /// Not the first choice, for the health of nodes.
+    /// Not the first choice, because of nodes' health.
     pub health: u64,
 }
 
@@ -83,12 +83,12 @@ impl Moves {
         }
     }
 
-    /// Since the start.
+    /// Counts since the start.
     pub(crate) fn counts(&self) -> DecisionCounts {
         self.counts
     }
 
-    /// In the last minute, most viewers first.
+    /// Moves in the last minute, most viewers first.
     pub(crate) fn told(&mut self, now_unix_seconds: u64) -> Vec<ViewerMoves> {
         self.forget(now_unix_seconds);
         let mut sums = Pairs::new();
@@ -104,7 +104,7 @@ impl Moves {
     }
 }
 
-/// Why viewers leave `from`, in a word.
+/// Why viewers leave `from`, in one word.
 fn why_left(fleet: Option<&Fleet>, from: &Name, title: &str) -> &'static str {
     let Some(fleet) = fleet else { return "unknown" };
     let Some(place) = fleet.node(from.as_str()) else { return "gone" };

@@ -1,4 +1,4 @@
-//! The pages: the fleet page for operators, the watch page for viewers, and the files that they load.
+//! The pages: the fleet page for operators, the watch page for viewers, and their assets.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use web::{Asset, Page};
 
 use crate::gateway::Gateway;
 
-/// The pages of the admin listener. They show nothing by themselves: what they load needs a token.
+/// The pages of the admin listener. They contain no data: their requests for data need a token.
 pub(crate) fn admin() -> Router {
     Router::new()
         .route(
@@ -39,7 +39,7 @@ async fn watch(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Respo
     page(Page::Watch, &policy(&gateway), &headers)
 }
 
-/// The watch page may load from this gateway and from the fleet's nodes, and from nowhere else.
+/// Content-Security-Policy of the watch page: it may load only from this gateway and from the fleet's nodes.
 fn policy(gateway: &Gateway) -> String {
     let world = gateway.live().world();
     let nodes = world.nodes.values().filter(|node| !node.is_revoked);
@@ -113,7 +113,7 @@ fn is_known(headers: &HeaderMap, etag: &str) -> bool {
     known.is_some_and(|known| known.split(',').any(|one| one.trim() == etag))
 }
 
-/// Entity tags and the others are plain ASCII, written by this program.
+/// Entity tags and the other values are plain ASCII, written by this program.
 fn put(response: &mut Response, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);

@@ -1,4 +1,4 @@
-//! What a plan would do: placement's answer to what this gateway knows, in figures for operators.
+//! Dry runs: the changes that a new plan would make, in figures for operators.
 
 use std::collections::BTreeMap;
 
@@ -10,44 +10,44 @@ use serde::Serialize;
 use crate::buying::{BuyHint, hints};
 use crate::live::{LeftOutNode, PlanBasis};
 
-/// What would move if the plan were made now.
+/// The changes that a plan made now would bring about.
 #[derive(Clone, Debug, Serialize)]
 pub struct DryRun {
-    /// When titles were last placed by a plan that was carried out, since 1970; `None` while nodes hold everything.
+    /// When demand was last used to place titles, since 1970; `None` while every node holds every title.
     pub planned_unix_seconds: Option<u64>,
-    /// By which bounds it was made.
+    /// The policy that it follows.
     pub policy: PlacementPolicy,
-    /// Whether this plan is carried out: nodes are told something new.
+    /// Whether this plan was applied, and changed what nodes hold.
     pub is_applied: bool,
-    /// What is expected in each region.
+    /// Expected demand by region.
     pub regions: Vec<RegionOutlook>,
-    /// Bytes that viewers are expected to watch in the coming day.
+    /// Expected demand in the next 24 hours, in bytes.
     pub watched_bytes: u64,
-    /// How much of that is at sites that hold the title now, in thousandths; `None` if nothing is expected.
+    /// Share of it at sites that hold the title now, in thousandths; `None` if no demand is expected.
     pub near_before_permille: Option<u32>,
-    /// How much of it would be.
+    /// The same share after the plan.
     pub near_after_permille: Option<u32>,
-    /// Copies to bring, by why.
+    /// Copies to fetch, by reason.
     pub moves: BTreeMap<Why, MovedSum>,
-    /// Bytes to bring in all.
+    /// Bytes to fetch in total.
     pub moved_bytes: u64,
-    /// What each cluster would bring and drop.
+    /// Copies that each cluster would fetch and drop.
     pub clusters: Vec<ClusterChange>,
-    /// The most urgent copies to bring.
+    /// The most urgent copies to fetch.
     pub first_moves: Vec<TitleMove>,
-    /// Copies that pins want and that find no room.
+    /// Copies that pins require and that find no room.
     pub pins_unmet: u64,
-    /// Copies that the floor wants and that find no room.
+    /// Copies that the floor requires and that find no room.
     pub floors_unmet: u64,
-    /// Nodes that are no part of the plan.
+    /// Nodes excluded from the plan.
     pub left_out: Vec<LeftOutNode>,
-    /// Figures reported by nodes that the plan leaves out, a sentence each.
+    /// Implausible figures of nodes that the plan caps or ignores, one sentence each.
     pub bounded: Vec<String>,
-    /// What binds, and what to buy next.
+    /// Bottlenecks, and what to buy next.
     pub buy: Vec<BuyHint>,
 }
 
-/// What viewers of a region are expected to watch in the coming day.
+/// Expected demand of a region's viewers in the next 24 hours.
 #[derive(Clone, Debug, Serialize)]
 pub struct RegionOutlook {
     /// The region.
@@ -56,28 +56,28 @@ pub struct RegionOutlook {
     pub starts: u64,
     /// Bytes.
     pub bytes: u64,
-    /// How many titles are new, and expected to be watched as others that were new.
+    /// Number of new titles, for which the demand of other new titles is assumed.
     pub new_titles: usize,
-    /// How many of them are compared with their series.
+    /// Number of them that are compared with their series.
     pub new_in_series: usize,
-    /// How much of what is watched has changed from the last week to the last day, in thousandths.
+    /// How much the demand's distribution over titles changed from the last week to the last day, in thousandths.
     pub changed_permille: u32,
-    /// The coming day beside an average one, in thousandths.
+    /// The coming day compared with an average one, in thousandths.
     pub day_permille: u32,
-    /// Since when its viewers are counted, since 1970.
+    /// When counting of its viewers began, since 1970.
     pub since_unix_seconds: u64,
 }
 
-/// Some copies.
+/// A number of copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MovedSum {
-    /// How many.
+    /// Number of copies.
     pub copies: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// What a cluster would bring and drop.
+/// Copies that a cluster would fetch and drop.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClusterChange {
     /// Its site.
@@ -88,24 +88,24 @@ pub struct ClusterChange {
     pub manifest: Digest,
     /// Titles that it would hold.
     pub titles: usize,
-    /// What it would bring.
+    /// Copies that it would fetch.
     pub brought: MovedSum,
-    /// What it would no longer hold.
+    /// Copies that it would drop.
     pub dropped: MovedSum,
 }
 
-/// A copy to bring.
+/// A copy to fetch.
 #[derive(Clone, Debug, Serialize)]
 pub struct TitleMove {
-    /// The node that would bring it.
+    /// The node that would fetch it.
     pub node: Name,
     /// The title.
     pub title: String,
     /// Its bytes.
     pub bytes: u64,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// What viewers of the node's site are expected to watch of it in a day.
+    /// Expected demand at the node's site, in bytes a day.
     pub watched_bytes: u64,
 }
 
@@ -116,7 +116,7 @@ impl MovedSum {
     }
 }
 
-/// Plans, and says what would move: in all, by cluster, and the first so many moves. Also returns the manifests.
+/// Makes a plan and summarizes its moves: in total, by cluster, and the first `moves_max` one by one. Also returns the manifests.
 ///
 /// # Errors
 /// Those of placement.

@@ -1,5 +1,5 @@
-//! Loads certificates of the gateway's listeners again, when their files change and on SIGHUP. A file that cannot be used is told once, and what was
-//! loaded before stays in use.
+//! Reloads the certificates of the gateway's listeners when their files change and on SIGHUP. An invalid file is logged once, and the certificates
+//! loaded before stay in use.
 
 use std::io;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-/// How often files are checked for changes: as often as the box's server does.
+/// How often files are checked for changes: as often as in the video server.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 
 /// The certificates of one listener.
 pub(crate) struct Renewed {
-    /// Whose they are, as the operator calls it.
+    /// The listener's name in log lines.
     pub(crate) listener: &'static str,
     pub(crate) certificates: Arc<Certificates>,
-    /// The last complaint, so that it is not repeated at every check.
+    /// The last error, so that it is not logged again at every check.
     complaint: String,
 }
 
@@ -27,7 +27,7 @@ impl Renewed {
         Self { listener, certificates, complaint: String::new() }
     }
 
-    /// Loads them if there is something new, or if it is asked for.
+    /// Reloads the certificates if the files changed, or on request.
     fn renew(&mut self, is_asked: bool, log: fn(&str)) {
         if is_asked {
             self.complaint.clear();
@@ -54,10 +54,10 @@ impl Renewed {
     }
 }
 
-/// Renews for ever.
+/// Checks and reloads for ever.
 ///
 /// # Errors
-/// If the signal cannot be caught.
+/// If the signal handler cannot be installed.
 pub(crate) async fn renew(mut all: Vec<Renewed>, log: fn(&str)) -> io::Result<()> {
     let mut asked = signal(SignalKind::hangup())?;
     loop {
@@ -68,7 +68,7 @@ pub(crate) async fn renew(mut all: Vec<Renewed>, log: fn(&str)) -> io::Result<()
         if is_asked && all.is_empty() {
             log("no certificates to reload: TLS is off");
         }
-        // A disk that hangs must hold up nobody else.
+        // A hanging disk must not block the async runtime.
         let looked = spawn_blocking(move || {
             all.iter_mut().for_each(|renewed| renewed.renew(is_asked, log));
             all

@@ -1,4 +1,4 @@
-//! A gateway's three listeners: viewers, machines, operators.
+//! A gateway's three listeners: for viewers, machines and operators.
 
 use std::future::Future;
 use std::io;
@@ -22,53 +22,53 @@ use crate::machines::{self, Machines, SignAddress};
 use crate::renewal::{Renewed, renew};
 use crate::{api, pages};
 
-/// Connections of operators: a few people, their browsers and scripts.
+/// Most connections of operators: a few people, their browsers and scripts.
 const ADMIN_CONNECTIONS_MAX: usize = 1024;
 
-/// Of the descriptors for connections, the part that viewers leave to machines and operators, and machines to operators.
+/// Fractions of the descriptors for connections: a quarter is reserved for machines, and a sixteenth for operators.
 const MACHINES_PART: usize = 4;
 const ADMIN_PART: usize = 16;
 
-/// As many descriptors are enough for machines: a large fleet's nodes, and some that join.
+/// Upper limits of the reserved descriptors. For machines this covers a large fleet's nodes, and some that are joining.
 const MACHINES_RESERVED_MAX: usize = 4096;
 const ADMIN_RESERVED_MAX: usize = 256;
 
-/// Where a gateway listens, and how it answers viewers.
+/// A gateway's listeners, and settings of its answers to viewers.
 pub struct ServeOptions {
     /// For viewers.
     pub public: TcpListener,
-    /// How viewers come.
+    /// Transport for viewers.
     pub public_transport: Transport,
     /// For machines: mutual TLS.
     pub machines: TcpListener,
     /// For operators.
     pub admin: TcpListener,
-    /// How operators come.
+    /// Transport for operators.
     pub admin_transport: Transport,
     /// The hosts under which nodes reach it, for its certificate.
     pub hosts: Vec<String>,
-    /// The address that viewers know it by, such as `https://tv.example`, if it is not the one that they ask for.
+    /// Its address for viewers, such as `https://tv.example`; `None`: the one in their request.
     pub public_url: Option<String>,
-    /// How long nodes' certificates hold.
+    /// How long nodes' certificates are valid.
     pub node_lifetime: Duration,
 }
 
-/// How guests come.
+/// Transport of a listener.
 #[derive(Debug)]
 pub enum Transport {
-    /// By plain HTTP.
+    /// Plain HTTP.
     Plain,
-    /// By TLS.
+    /// TLS.
     Tls {
-        /// What the gateway shows. Files that change are loaded again.
+        /// The gateway's certificates. They are reloaded when their files change.
         certificates: Arc<Certificates>,
-        /// Who signs operators' certificates, if they may show some.
+        /// The authority that signs operators' certificates, if client certificates are accepted.
         operators: Option<OperatorAuthority>,
     },
 }
 
 impl Transport {
-    /// As URLs name it.
+    /// The scheme of its URLs.
     pub fn scheme(&self) -> &'static str {
         match self {
             Self::Plain => "http",
@@ -86,7 +86,7 @@ impl Transport {
     }
 }
 
-/// Serves until `stop` is done. Then it takes no more connections, and ends when those that are open have their answers, or at the latest when the
+/// Serves until `stop` completes. Then it stops accepting connections, and returns when all open ones have their answers, or at the latest when the
 /// caller drops it.
 ///
 /// # Errors
@@ -165,7 +165,7 @@ fn public_router(gateway: &Arc<Gateway>, options: &ServeOptions) -> Router {
     answers::router(source, answers).merge(pages::public(gateway)).layer(map_request(with_address))
 }
 
-/// Answers to viewers ask for the address alone, since boxes answer them, too.
+/// Adds the viewer's address for the handlers of viewers' requests, which video servers use as well.
 async fn with_address(mut request: Request) -> Request {
     let guest = request.extensions().get::<ConnectInfo<Guest>>();
     if let Some(address) = guest.map(|ConnectInfo(guest)| guest.address) {
@@ -174,7 +174,7 @@ async fn with_address(mut request: Request) -> Request {
     request
 }
 
-/// What each listener may take of the process's descriptors. Machines and operators get in however many viewers come.
+/// Each listener's share of the process's descriptors. Machines and operators can connect regardless of the number of viewers.
 struct Shares {
     public: Share,
     machines: Share,
@@ -194,7 +194,7 @@ impl Shares {
     }
 }
 
-/// A listener for guests.
+/// A listener with its limits.
 struct Door {
     listener: TcpListener,
     transport: Transport,
@@ -221,7 +221,7 @@ fn operators(gateway: &Gateway, listener: TcpListener, transport: Transport, sha
 
 async fn listen(door: Door, router: Router, mut stopped: watch::Receiver<bool>) -> io::Result<()> {
     let stop = async move {
-        // An error means that nobody can say stop any more, which is the same.
+        // An error means that the sender is gone, which also means stop.
         let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
     };
     let Door { listener, transport, refusals, places, bounds, bodies } = door;

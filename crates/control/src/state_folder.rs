@@ -1,5 +1,5 @@
-//! The folder in which a gateway keeps what it needs to steer while nothing else is there: its last snapshot, what the store said, the documents of
-//! published titles. Secrets are among it, so the folder and its files are their owner's alone.
+//! A gateway's folder, with everything it needs to steer alone: its last snapshot, a copy of the store, and the documents of published titles. It
+//! contains secrets, so only its owner can read the folder and its files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -13,33 +13,33 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
-/// The last snapshot: its signature as hex, a line, and its bytes.
+/// The last snapshot: its signature in hex, a line break, and its bytes.
 const SNAPSHOT: &str = "snapshot";
 
-/// What the store said last, but for the fleet's authority.
+/// The last copy of the store, without the fleet's authority.
 const STORE: &str = "store.json";
 
-/// The token of the operator that the first start makes.
+/// The token of the operator that the first start creates.
 const ADMIN_TOKEN: &str = "admin.token";
 
-/// Lines of the audit log that the store no longer has, and those before them.
+/// Lines of the audit log that the store has trimmed, in a current and a previous file.
 const OLD_AUDIT: &str = "audit.jsonl";
 const OLDER_AUDIT: &str = "audit.jsonl.1";
 
-/// Each of the two files has some 200,000 lines at most. When the first is full it takes the place of the second, whose lines are gone then.
+/// Each of the two files has at most some 200,000 lines. When the current one is full, it replaces the previous one, whose lines are lost.
 const OLD_AUDIT_BYTES_MAX: u64 = 64 << 20;
 
 const DOCUMENTS: &str = "documents";
 
-/// A snapshot of 10,000 nodes takes 3 MB if each holds all titles. If each holds 5,000 of which no two are neighbours, it takes 400 MB.
+/// A snapshot of 10,000 nodes takes 3 MB if each holds all titles. If each holds 5,000, no two of them adjacent, it takes 400 MB.
 const SNAPSHOT_BYTES_MAX: u32 = 1 << 30;
 
 const STORE_BYTES_MAX: u32 = 1 << 30;
 
-/// The record of a large title has a few MB.
+/// The record of a large title takes a few MB.
 pub(crate) const DOCUMENT_BYTES_MAX: u32 = 16 << 20;
 
-/// Largest object of which a copy is kept: a file of all prefixes of the internet has some 30 MB.
+/// Largest object that is copied here: a file with all prefixes of the internet has some 30 MB.
 const OBJECT_BYTES_MAX: u32 = 64 << 20;
 
 /// A gateway's folder.
@@ -47,10 +47,10 @@ const OBJECT_BYTES_MAX: u32 = 64 << 20;
 pub struct StateFolder(PathBuf);
 
 impl StateFolder {
-    /// Opens the folder, and makes it if it is not there.
+    /// Opens the folder, and creates it if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn open(path: &Path) -> io::Result<Self> {
         for folder in [path.to_owned(), path.join(DOCUMENTS)] {
             smallfile::make_folders(&folder, 0o700)?;
@@ -58,10 +58,10 @@ impl StateFolder {
         Ok(Self(path.to_owned()))
     }
 
-    /// Locks the folder while the file is open. The kernel drops the lock of a process that dies.
+    /// Locks the folder while the file is open. The kernel releases the lock of a process that dies.
     ///
     /// # Errors
-    /// `WouldBlock` if another gateway has locked it, or those of locking.
+    /// `WouldBlock` if another gateway has locked it, or an error of locking.
     pub fn lock(&self) -> io::Result<File> {
         let folder = File::open(&self.0)?;
         match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
@@ -73,22 +73,22 @@ impl StateFolder {
         }
     }
 
-    /// The folder, whether it is there or not.
+    /// The folder, whether or not it exists.
     pub fn at(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Where the admin's token is.
+    /// Path of the admin's token.
     pub fn admin_token(&self) -> PathBuf {
         self.0.join(ADMIN_TOKEN)
     }
 
-    /// Keeps the admin's token.
+    /// Saves the admin's token.
     ///
     /// # Errors
     /// Those of writing.
@@ -96,12 +96,12 @@ impl StateFolder {
         write(&self.admin_token(), &[token.as_bytes(), b"\n"])
     }
 
-    /// Where lines of the audit log are that the store no longer has.
+    /// Path of lines of the audit log that the store has trimmed.
     pub fn old_audit(&self) -> PathBuf {
         self.0.join(OLD_AUDIT)
     }
 
-    /// Keeps lines of the audit log, behind those that are there.
+    /// Appends lines of the audit log to those already saved.
     ///
     /// # Errors
     /// Those of writing.
@@ -125,7 +125,7 @@ impl StateFolder {
         File::open(&self.0)?.sync_all()
     }
 
-    /// Keeps a snapshot.
+    /// Saves a snapshot.
     ///
     /// # Errors
     /// Those of writing.
@@ -134,10 +134,10 @@ impl StateFolder {
         write(&self.0.join(SNAPSHOT), &[signature.as_bytes(), b"\n", &signed.bytes])
     }
 
-    /// The snapshot that was kept last; `None` if there is none.
+    /// The last saved snapshot, if there is one.
     ///
     /// # Errors
-    /// Those of reading, and `InvalidData` if it is damaged, or `key` did not sign it.
+    /// Those of reading, and `InvalidData` if it is damaged, or not signed by `key`.
     pub fn read_snapshot(&self, key: &PublicKey) -> io::Result<Option<(Signed, FleetSnapshot)>> {
         let Some(file) = read(&self.0.join(SNAPSHOT), SNAPSHOT_BYTES_MAX)? else { return Ok(None) };
         let damaged = |why: String| io::Error::new(ErrorKind::InvalidData, why);
@@ -152,7 +152,7 @@ impl StateFolder {
         Ok(Some((signed, snapshot)))
     }
 
-    /// Keeps what the store said.
+    /// Saves a copy of the store.
     ///
     /// # Errors
     /// Those of writing.
@@ -160,7 +160,7 @@ impl StateFolder {
         write(&self.0.join(STORE), &[json])
     }
 
-    /// What the store said; `None` if it was never kept.
+    /// The saved copy of the store, if there is one.
     ///
     /// # Errors
     /// Those of reading.
@@ -168,7 +168,7 @@ impl StateFolder {
         read(&self.0.join(STORE), STORE_BYTES_MAX)
     }
 
-    /// Keeps a document.
+    /// Saves a document.
     ///
     /// # Errors
     /// Those of writing.
@@ -176,13 +176,13 @@ impl StateFolder {
         write(&self.document(digest), &[bytes])
     }
 
-    /// A document, if it is there and whole.
+    /// A document, if it is present and undamaged.
     pub fn read_document(&self, digest: &Digest) -> Option<Bytes> {
         let bytes = read(&self.document(digest), OBJECT_BYTES_MAX).ok()??;
         (Digest::of(&bytes) == *digest).then(|| Bytes::copy_from_slice(&bytes))
     }
 
-    /// Removes the documents that `is_needed` does not name.
+    /// Removes the documents for which `is_needed` is false.
     ///
     /// # Errors
     /// Those of listing.
@@ -202,19 +202,19 @@ impl StateFolder {
     }
 }
 
-/// All of a file; `None` if it is not there.
+/// Reads an entire file; `None` if it does not exist.
 fn read(path: &Path, bytes_max: u32) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
     let file = match smallfile::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Read by its length: memory for the greatest file would be reserved otherwise.
+    // Sized by the file's length: otherwise, memory for the largest permitted file would be reserved.
     let length = u32::try_from(file.metadata()?.len()).unwrap_or(u32::MAX);
     smallfile::read_open(file, length.min(bytes_max)).map(Some)
 }
 
-/// Replaces a file, whole or not at all. One is written at a time: two who write the same file would use the same name for the new one.
+/// Replaces a file atomically, one at a time: two concurrent writers of the same file would share a temporary name.
 fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     static WRITING: Mutex<()> = Mutex::new(());
     let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -225,7 +225,7 @@ fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     parts.iter().try_for_each(|part| file.write_all(part))?;
     file.sync_data()?;
     fs::rename(&new, path)?;
-    // The name is on disk when its folder is.
+    // The rename is durable once the folder is synced.
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 

@@ -1,17 +1,17 @@
-//! The keys that sign viewers' addresses: which one signs at a time, which ones nodes trust, and how they roll.
+//! Keys that sign viewers' addresses: which one signs at a time, which ones nodes trust, and how keys roll.
 //!
-//! Nodes trust a key before it signs, and for as long as a token of it can be good. So no viewer is refused while keys roll:
+//! Nodes trust a key before it signs, and for as long as a token signed with it can be valid. So no viewer is refused during a roll:
 //!
 //! | from | a new key | the key before it |
 //! |---|---|---|
-//! | the roll | nodes are told of it | signs |
-//! | `signs_from` | signs | signs nothing more; nodes still trust it |
-//! | `trusted_until` of the key before | signs | nodes forget it |
+//! | the roll | is sent to nodes | signs |
+//! | `signs_from` | signs | no longer signs; nodes still trust it |
+//! | `trusted_until` of the old key | signs | nodes forget it |
 //!
-//! The first key of a fleet goes the other way round: it signs at once, and nodes are told of it later (`told_from`). Until then they serve
-//! with a token or without, so that viewers who play without one can end.
+//! The first key of a fleet goes the other way round: it signs at once, and nodes get it later (`told_from`). Until then, they serve with or
+//! without a token, so that viewers who started without one can finish.
 //!
-//! A stolen key is distrusted instead: a new one takes its place at once, and all tokens of the old one end.
+//! A stolen key is distrusted instead: a new one replaces it at once, and all tokens of the old one become invalid.
 //!
 //! Read the table first, then [`roll`] and [`distrust`]. There is no clock here.
 
@@ -21,32 +21,32 @@ use token::{Grant, KeyRing};
 
 use crate::store::records::{Stored, TokenKeyRecord};
 
-/// When a rolled key begins to sign, if the operator does not say, and at the earliest. Nodes know a new key after some ten seconds: a heartbeat
-/// (5 s) brings it, and the server looks at its file every 2 s. The rest is for nodes that are cut off for a while, and for clocks that differ.
+/// When a rolled key starts to sign: default and minimum. Nodes have a new key after some ten seconds: a heartbeat (5 s) delivers it, and the
+/// server checks its file every 2 s. The rest is for nodes that are disconnected for a while, and for clocks that differ.
 pub(crate) const SIGNS_AFTER_SECONDS: u64 = 600;
 pub(crate) const SIGNS_AFTER_SECONDS_MIN: u64 = 10;
 
-/// The longest time that an operator may ask for.
+/// The longest delay that an operator may request.
 pub(crate) const SIGNS_AFTER_SECONDS_MAX: u64 = 7 * 24 * 3600;
 
-/// By how much clocks may differ: a token's end is checked by a node's clock, and the end of the trust in its key is one of a gateway's.
+/// Tolerated difference of clocks: a node's clock decides when a token expires, and a gateway's clock when trust in its key ends.
 const CLOCKS_SECONDS: u64 = 600;
 
-/// What becomes of a key with time.
+/// A key's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyPhase {
-    /// Nodes are told of it; it does not sign yet.
+    /// Nodes have it or are about to get it, but it does not sign yet.
     Waiting,
     /// It signs.
     Signs,
-    /// It signs nothing more, and its tokens are good.
+    /// It no longer signs, but its tokens are still valid.
     Trusted,
-    /// Its tokens have ended.
+    /// Its tokens have expired.
     Gone,
 }
 
 impl KeyPhase {
-    /// As the API names it.
+    /// Its name in the API.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -76,7 +76,7 @@ impl Signer {
 }
 
 impl TokenKeys {
-    /// The keys in `records`; `problems` gets those that are none.
+    /// The keys in `records`; `problems` gets an entry for each invalid one.
     pub(crate) fn new(records: Vec<(String, TokenKeyRecord)>, problems: &mut Vec<String>) -> Self {
         let mut keys = Vec::new();
         for (name, record) in records {
@@ -93,7 +93,7 @@ impl TokenKeys {
         Self(keys.into_iter().map(|(_, ring, record)| (ring, record)).collect())
     }
 
-    /// Each key's id, as tokens name it, with its record and its phase.
+    /// Each key's ID, as used in tokens, with its record and its phase.
     pub(crate) fn phases(
         &self,
         now: u64,
@@ -113,27 +113,27 @@ impl TokenKeys {
         })
     }
 
-    /// The newest key whose time has come.
+    /// The newest key that may sign now.
     fn signing(&self, now: u64) -> Option<usize> {
         let signs = |key: &TokenKeyRecord| key.signs_from_unix_seconds <= now;
         self.0.iter().position(|(_, key)| signs(key) && is_trusted(key, now))
     }
 
-    /// What signs now, if anything does.
+    /// The key that signs now, if there is one.
     pub(crate) fn signer(&self, now: u64) -> Option<Signer> {
         let (_, record) = &self.0[self.signing(now)?];
         let ring = KeyRing::parse(&key_pem(record.pkcs8.reveal())).ok()?;
         Some(Signer { ring, trusted_until_unix_seconds: record.trusted_until_unix_seconds })
     }
 
-    /// What nodes are told now: the text of a file with public keys, or nothing.
+    /// The public keys for nodes at this time, as the text of a key file; empty without keys.
     pub(crate) fn told(&self, now: u64) -> String {
         let is_told = |key: &TokenKeyRecord| key.told_from_unix_seconds.is_none_or(|at| at <= now);
         let told = self.0.iter().filter(|(_, key)| is_told(key) && is_trusted(key, now));
         told.map(|(ring, _)| ring.public_keys()).collect()
     }
 
-    /// When the next answer of [`signer`](Self::signer) or [`told`](Self::told) may differ from the one now.
+    /// When the result of [`signer`](Self::signer) or [`told`](Self::told) may next change.
     pub(crate) fn changes_at(&self, now: u64) -> Option<u64> {
         let times = |key: &TokenKeyRecord| {
             let end = key.trusted_until_unix_seconds;
@@ -148,22 +148,22 @@ fn is_trusted(key: &TokenKeyRecord, now: u64) -> bool {
     key.trusted_until_unix_seconds.is_none_or(|until| until > now)
 }
 
-/// What a roll changes in the store.
+/// The changes that a roll makes in the store.
 #[derive(Debug)]
 pub(crate) struct Roll {
     /// The new key.
     pub(crate) new: TokenKeyRecord,
-    /// Keys that will sign nothing more, with their end.
+    /// Keys that stop signing, with their end.
     pub(crate) ending: Vec<(String, TokenKeyRecord)>,
-    /// Keys whose tokens have ended: their records can go.
+    /// Keys whose tokens have expired: their records can be deleted.
     pub(crate) gone: Vec<String>,
 }
 
-/// Plans a roll to the key `new` at `now`, which is when it is made. `after` is what the operator asks for; `token_seconds` is how long tokens of
-/// the fleet's gateways work at most.
+/// Plans a roll to the key `new` at `now`, the time of its creation. `after` is the delay that the operator requests; `token_seconds` is the
+/// longest lifetime of tokens from any gateway.
 ///
 /// # Errors
-/// Why not now: a sentence for the operator.
+/// Why the roll is refused: a sentence for the operator.
 pub(crate) fn roll(
     keys: &[Stored<TokenKeyRecord>],
     mut new: TokenKeyRecord,
@@ -172,13 +172,13 @@ pub(crate) fn roll(
 ) -> Result<Roll, String> {
     let now = new.made_unix_seconds;
     if after.is_some_and(|after| after > SIGNS_AFTER_SECONDS_MAX) {
-        return Err("a roll takes seven days at most".to_owned());
+        return Err("a roll may take at most seven days".to_owned());
     }
     let (live, gone): (Vec<_>, Vec<_>) =
         keys.iter().partition(|stored| is_trusted(&stored.record, now));
     let gone = gone.into_iter().map(|stored| stored.name.clone()).collect();
     if live.is_empty() {
-        // Viewers who have no token began before the fleet signed: they get as long as those who have one.
+        // Viewers without a token started before the fleet signed: they get as much time as those with one.
         let after = after.unwrap_or(token_seconds);
         new.told_from_unix_seconds = (after > 0).then_some(now + after);
         return Ok(Roll { new, ending: Vec::new(), gone });
@@ -186,7 +186,7 @@ pub(crate) fn roll(
     let after = after.unwrap_or(SIGNS_AFTER_SECONDS);
     if after < SIGNS_AFTER_SECONDS_MIN {
         return Err(format!(
-            "nodes must know a key before it signs: give them {SIGNS_AFTER_SECONDS_MIN} seconds at least"
+            "nodes must know a key before it signs: give them at least {SIGNS_AFTER_SECONDS_MIN} seconds"
         ));
     }
     for Stored { record, .. } in &live {
@@ -210,8 +210,8 @@ pub(crate) fn roll(
     Ok(Roll { new, ending: ending.map(ended).collect(), gone })
 }
 
-/// Plans that the key `new` takes the place of all others at `now`, which is when it is made: their tokens end. Viewers who have one are refused, and
-/// so are viewers who ask for an address before nodes have heard, which takes seconds.
+/// Plans the replacement of all keys by `new` at `now`, the time of its creation: tokens of the old keys become invalid. Viewers with such a token
+/// are refused, and so are viewers with a new one at nodes that do not have the new key yet, which takes seconds.
 ///
 /// # Errors
 /// If there is no key to distrust: a sentence for the operator.
@@ -225,7 +225,7 @@ pub(crate) fn distrust(
         return Err("this fleet does not sign viewers' addresses, so there is no key to distrust"
             .to_owned());
     }
-    // If nodes do not ask for tokens yet, viewers who have none keep the time that they were given.
+    // If nodes do not require tokens yet, viewers without one keep the time that they were given.
     let is_told = |stored: &Stored<TokenKeyRecord>| {
         stored.record.told_from_unix_seconds.is_none_or(|at| at <= now)
     };
@@ -237,7 +237,7 @@ pub(crate) fn distrust(
     Ok(Roll { new, ending: Vec::new(), gone })
 }
 
-/// PKCS #8 as the PEM block of a key file (RFC 7468).
+/// Encodes PKCS #8 as the PEM block of a key file (RFC 7468).
 fn key_pem(pkcs8: &[u8]) -> String {
     use base64::Engine as _;
     let text = base64::engine::general_purpose::STANDARD.encode(pkcs8);
@@ -299,7 +299,7 @@ mod tests {
             self.keys().signer(now)?.sign("films/a", now + TOKENS)
         }
 
-        /// Whether a node that was told at `told` plays an address with this token at `now`. Without keys, nodes ask for none.
+        /// Whether a node that got its keys at `told` serves an address with this token at `now`. Without keys, nodes require none.
         fn plays(&self, token: Option<&str>, told: u64, now: u64) -> bool {
             let any = IpAddr::from([192, 0, 2, 1]);
             let told = self.keys().told(told);
@@ -316,7 +316,7 @@ mod tests {
         let mut store = Store::default();
         assert_eq!(store.token(NOW), None);
         store.roll(NOW, None).unwrap();
-        // It signs at once; who has no token plays on until the tokens of now would have ended.
+        // It signs at once. Viewers without a token play on until tokens issued now would have expired.
         let first = store.token(NOW).expect("it signs");
         assert!(store.plays(None, NOW + TOKENS - 1, NOW + TOKENS - 1));
         assert!(!store.plays(None, NOW + TOKENS, NOW + TOKENS), "then a token is required");
@@ -329,7 +329,7 @@ mod tests {
         let id = |token: &str| token.split('.').nth(2).unwrap().to_owned();
         assert_eq!(id(&before), id(&during));
         assert_ne!(id(&during), id(&after));
-        // Each plays to its last second, also at a node that has just heard, or has not heard for a minute.
+        // Each token works to its last second, including at a node that has just got the keys, or has not had an update for a minute.
         for (token, signed) in
             [(&before, rolled - 1), (&during, rolled + 59), (&after, rolled + 60)]
         {
@@ -362,7 +362,7 @@ mod tests {
         let mut store = Store::default();
         store.roll(NOW, Some(0)).unwrap();
         store.roll(NOW + 1, Some(60)).unwrap();
-        // A gateway whose tokens work for longer than anybody said.
+        // A gateway whose tokens live longer than configured in the store.
         let token =
             store.keys().signer(NOW + 2).unwrap().sign("films/a", NOW + 10 * TOKENS).unwrap();
         let expires: u64 = token.split('.').next().unwrap().parse().unwrap();

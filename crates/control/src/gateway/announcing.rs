@@ -1,4 +1,4 @@
-//! What sites announce by a file.
+//! Announcements of sites that come from a file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::api::ApiError;
 use crate::live::{AllowList, Sifted, World, told_refused};
 use crate::store::records::{AnnouncedFile, SiteRecord};
 
-/// Most prefixes of an allow-list: it is a part of the site's record.
+/// Most prefixes in an allow-list: it is part of the site's record.
 const ALLOWED_MAX: usize = 10_000;
 
-/// What became of a file.
+/// The result of uploading a file.
 pub(crate) struct Announcement {
-    /// How many prefixes it has.
+    /// Number of prefixes in it.
     pub(crate) prefixes: usize,
-    /// What of it is believed.
+    /// Its prefixes after the allow-list.
     pub(crate) sifted: Sifted,
 }
 
 impl Gateway {
-    /// From now on `site` announces what this file says.
+    /// Replaces the file of prefixes that `site` announces.
     pub(crate) async fn announce(
         &self,
         by: &By,
@@ -48,7 +48,7 @@ impl Gateway {
         Ok(Announcement { prefixes: announced.len(), sifted: sifted.unwrap_or_default() })
     }
 
-    /// From now on `site` may announce what is within these prefixes.
+    /// Replaces the allow-list of `site`.
     pub(crate) async fn allow(
         &self,
         by: &By,
@@ -79,7 +79,7 @@ impl Gateway {
         edited.await.map(drop)
     }
 
-    /// Adds what sites' files announce, and sifts it all by the allow-lists.
+    /// Adds the announcements in sites' files, and applies the allow-lists to all announcements.
     pub(super) async fn with_files(
         &self,
         mut world: World,
@@ -130,7 +130,7 @@ impl Gateway {
     }
 }
 
-/// Leaves what is believed, and returns what is not.
+/// Keeps the permitted announcements, and returns the result with the refused ones.
 fn sift(announced: &mut Vec<Announced>, allowed: &AllowList) -> Sifted {
     if allowed.is_open() {
         return Sifted::default();

@@ -1,26 +1,26 @@
-//! Changes of the store: each with a line in the audit log, in one commit.
+//! Changes of the store: each one adds a line to the audit log in the same commit.
 
 use super::Gateway;
 use crate::api::ApiError;
 use crate::store::records::{AuditRecord, StoreRecord, load};
 use crate::store::{Check, StoreError, Write};
 
-/// How often a change is tried again that somebody else's change got in the way of.
+/// Attempts at a change when other requests interfere.
 const ATTEMPTS: usize = 5;
 
-/// Who changes something, and what they do: a line of the audit log.
+/// The author and the kind of a change: a line of the audit log.
 #[derive(Clone, Debug)]
 pub struct By {
     /// An operator, a node or a gateway.
     pub who: String,
-    /// What they do.
+    /// The action.
     pub what: &'static str,
-    /// What else is to say, such as why.
+    /// Details, such as the reason.
     pub detail: String,
 }
 
 impl By {
-    /// As a gateway logs it.
+    /// The line in the gateway's log.
     pub(crate) fn line(&self, subject: &str) -> String {
         let line = format!("{} by {}: {subject} {}", self.what, self.who, self.detail);
         line.trim_end().to_owned()
@@ -28,7 +28,7 @@ impl By {
 }
 
 impl Gateway {
-    /// Changes the record of `name` to what `edit` makes of it. `edit` may be called several times.
+    /// Changes the record of `name` to the result of `edit`. `edit` may be called several times.
     ///
     /// # Errors
     /// Those of `edit` and of the store.
@@ -41,7 +41,7 @@ impl Gateway {
         self.change_with(by, name, |before| Ok((edit(before)?, Vec::new()))).await
     }
 
-    /// As [`change`](Self::change), with more changes in the same commit.
+    /// Like [`change`](Self::change), with further changes in the same commit.
     ///
     /// # Errors
     /// Those of `edit` and of the store.
@@ -64,7 +64,7 @@ impl Gateway {
                 Err(StoreError::Conflict) => {}
                 Err(error) => return Err(error.into()),
                 Ok(_) => {
-                    // What was changed holds at once, not only at the next poll.
+                    // Applies the change immediately, instead of at the next poll.
                     self.read_store().await?;
                     return Ok(record);
                 }
@@ -76,7 +76,7 @@ impl Gateway {
     /// Removes the record of `name`.
     ///
     /// # Errors
-    /// If there is none, and those of the store.
+    /// If it does not exist, and those of the store.
     pub(crate) async fn remove<R: StoreRecord>(&self, by: &By, name: &str) -> Result<(), ApiError> {
         let key = R::key(name);
         let kind = R::FOLDER.trim_end_matches('/');
@@ -88,7 +88,7 @@ impl Gateway {
         Ok(self.read_store().await?)
     }
 
-    /// Makes changes with a line of the audit log, and logs them once they are made: what the store refuses was not changed.
+    /// Makes changes with a line in the audit log, and logs them afterwards: a change that the store refuses is not logged.
     ///
     /// # Errors
     /// Those of the store.

@@ -1,4 +1,4 @@
-//! Makes a fleet where there is none: its authority, the key that signs snapshots, and an operator who may do everything.
+//! Creates a fleet in an empty store: its authority, the key that signs snapshots, and an operator with all permissions.
 
 use std::path::Path;
 
@@ -13,15 +13,15 @@ use crate::store::{Check, Engine, StoreError, Write};
 
 use super::start::GatewayError;
 
-/// The name of the operator that the first start makes.
+/// The name of the operator that the first start creates.
 const ADMIN: &str = "admin";
 
-/// What a new fleet is like. It says nothing about a fleet that is there.
+/// Settings of a new fleet. They have no effect on an existing fleet.
 #[derive(Clone, Debug)]
 pub struct NewFleet {
     /// Its name.
     pub name: Name,
-    /// How viewers are answered.
+    /// How viewers are steered.
     pub policy: SteeringPolicy,
     /// Whether viewers' addresses are signed.
     pub signs_addresses: bool,
@@ -30,19 +30,19 @@ pub struct NewFleet {
 /// Draws random bytes.
 ///
 /// # Panics
-/// If the system has none, in which case nothing here could be secret.
+/// If the system provides none, in which case nothing here could be secret.
 pub(super) fn random<const BYTES: usize>() -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system gives random bytes");
     bytes
 }
 
-/// Draws an operator's token: 256 bits, so that nobody finds it by trying, and one plain digest of it is enough to keep.
+/// Draws an operator's token: 256 bits, so guessing is hopeless, and storing its plain digest is safe.
 pub(crate) fn draw_token() -> String {
     random::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Makes the fleet, if the store has none. Returns whether it did.
+/// Creates the fleet, if the store has none. Returns whether it did.
 ///
 /// # Errors
 /// [`GatewayError`].
@@ -56,13 +56,13 @@ pub(super) async fn make_fleet(
         return Ok(false);
     }
     let token = draw_token();
-    // The token is on disk before its digest is in the store: nobody is locked out of a fleet by a crash between the two.
+    // The token is on disk before its digest is in the store, so a crash between the two locks no one out.
     let written = state.write_admin_token(&token);
     written.map_err(|error| GatewayError::folder(&state.admin_token(), &error))?;
     let writes = first_records(new, &token, now_unix_seconds)?;
     match engine.commit(&[Check::Absent(FleetRecord::FOLDER.to_owned())], &writes).await {
         Ok(_) => Ok(true),
-        // Another gateway made it at the same moment, with a token of its own.
+        // Another gateway created the fleet at the same moment, with its own token.
         Err(StoreError::Conflict) => {
             remove(&state.admin_token())?;
             Ok(false)
@@ -105,7 +105,7 @@ fn first_records(new: &NewFleet, token: &str, now: u64) -> Result<Vec<Write>, Ga
         operator.put(ADMIN)?,
     ];
     if new.signs_addresses {
-        // Nodes that join later learn the key before they get viewers, so it signs at once.
+        // Nodes that join later get the key before they get viewers, so it can sign at once.
         let key = TokenKeyRecord::draw(now).map_err(GatewayError::Fleet)?;
         writes.push(key.put(super::keys::FIRST)?);
     }

@@ -1,4 +1,4 @@
-//! What a gateway forgets while it leads: see `store/forgetting`.
+//! Periodic removal of old data by the leading gateway: see `store/forgetting`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Gateway;
 use crate::store::forgetting::{AuditBounds, forget_invites, sweep_documents, trim_audit};
 use crate::store::{Check, LEADER, StoreError};
 
-/// How long after its start a gateway looks first, and how often then. What there is to forget is weeks old.
+/// Delay after start, and period. Data to be removed is weeks old, so neither matters much.
 const FIRST: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -19,9 +19,7 @@ impl Gateway {
             ticks.tick().await;
             let Some(term) = self.election.term() else { continue };
             if let Err(error) = self.forget(&[Check::At(LEADER.to_owned(), term)]).await {
-                self.tell(&format!(
-                    "cannot forget what is old, and tries again in an hour: {error}"
-                ));
+                self.tell(&format!("cannot remove old data, and will retry in an hour: {error}"));
             }
         }
     }
@@ -38,7 +36,7 @@ impl Gateway {
         let bounds = AuditBounds::default();
         let lines = trim_audit(self.engine(), fence, bounds, now.unix_millis, keep).await?;
         if lines > 0 {
-            self.tell(&format!("{lines} old lines of the audit log are in {} now", file.display()));
+            self.tell(&format!("moved {lines} old lines of the audit log to {}", file.display()));
         }
         let documents =
             sweep_documents(self.engine(), &self.objects, fence, now.unix_seconds()).await?;

@@ -1,4 +1,4 @@
-//! A title that is in a bucket, as `fullbore publish` has put it there or somebody has copied a library.
+//! A title in a bucket, put there by `fullbore publish` or copied from a library.
 
 use catalog::{RECORD, Record, TitlePath, document_key, object_key};
 use s3::{S3Bucket, S3Error};
@@ -6,11 +6,11 @@ use s3::{S3Bucket, S3Error};
 use super::publish::Publication;
 use crate::state_folder::DOCUMENT_BYTES_MAX;
 
-/// Reads the record and the manifests of a title in the bucket at `origin`, and sees that all its files are there. Their bytes are not read:
-/// nodes compare each block.
+/// Reads the record and the manifests of a title in the bucket at `origin`, and checks that all its files exist. It does not read the other files:
+/// nodes verify every block that they copy.
 ///
 /// # Errors
-/// What is wrong with it, and what to do.
+/// The fault, and the remedy.
 pub async fn read_title_in_bucket(origin: &str, path: &TitlePath) -> Result<Publication, String> {
     let text = |error: S3Error| error.to_string();
     let bucket = S3Bucket::open(origin).map_err(text)?;

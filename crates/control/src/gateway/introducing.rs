@@ -1,4 +1,4 @@
-//! Telling nodes where this gateway is: when it starts, and again if the store says something else while it runs.
+//! Publishing this gateway's address to nodes: at start, and again if the store has another one while it runs.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use super::changes::By;
 use crate::api::ApiError;
 use crate::store::records::{GatewayRecord, load};
 
-/// Two gateways of one name each write where they are, and undo what the other one wrote. Each does so again no more often.
+/// Two gateways with the same name overwrite each other's address. Each rewrites its own no more often than this.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// When this gateway last introduced itself again, in time since it started.
+/// When this gateway last rewrote its address, in time since its start.
 #[derive(Default)]
 pub(super) struct Again(Option<Duration>);
 
 impl Again {
-    /// Whether it may do so now. Then it has had its turn.
+    /// Whether it may do so now. If so, the pause starts again.
     fn takes_turn(&mut self, uptime: Duration) -> bool {
         let is_due = self.0.is_none_or(|last| uptime.saturating_sub(last) >= PAUSE);
         if is_due {
@@ -26,8 +26,8 @@ impl Again {
 }
 
 impl Gateway {
-    /// Tells nodes where this gateway is, if they do not know it yet. Without the store it stays untold until the store is back, or until the next
-    /// start if the store does not have its name yet.
+    /// Publishes this gateway's address to nodes, if the store does not have it yet. If the store is away, an outdated address is corrected once it
+    /// is back, but a missing one only at the next start.
     pub(super) async fn introduce(&self) {
         let record = GatewayRecord {
             machines: self.machines_url.clone(),
@@ -41,7 +41,7 @@ impl Gateway {
                 let before = before.filter(|before| *before != self.machines_url);
                 if let Some(before) = &before {
                     self.tell(&format!(
-                        "nodes were told that {} is at {before}, and are told {} from now on; if another gateway has the same --name, give it one of its own",
+                        "nodes get a new address of {}: {before} before, {} from now on; if another gateway has the same --name, give it a name of its own",
                         self.name, self.machines_url
                     ));
                 }
@@ -52,11 +52,11 @@ impl Gateway {
             Err(error) => Err(ApiError::from(error)),
         };
         if let Err(error) = told {
-            self.tell(&format!("nodes cannot be told where this gateway is: {error}"));
+            self.tell(&format!("cannot publish this gateway's address to nodes: {error}"));
         }
     }
 
-    /// Introduces itself again if nodes are told of another address under its name. One that was removed stays so until it starts again.
+    /// Rewrites the address if the store has another one under this name. A removed entry stays removed until the gateway restarts.
     pub(super) async fn introduce_again(&self, again: &mut Again) {
         let told = self.known().records.gateway(&self.name);
         let is_elsewhere = told.is_some_and(|told| told.machines != self.machines_url);

@@ -1,4 +1,4 @@
-//! Rolling and distrusting the keys that sign viewers' addresses. What follows from them with time is in `token_keys.rs`.
+//! Rolling and distrusting the keys that sign viewers' addresses. Their phases over time are in `token_keys.rs`.
 
 use fleet::SigningKey;
 
@@ -12,26 +12,26 @@ use crate::store::records::{
 use crate::store::{Check, Write};
 use crate::token_keys::{Roll, TokenKeys, distrust, roll};
 
-/// The first key's name: two gateways that both turn signing on do so once.
+/// The first key's name. It makes two gateways that both turn signing on do so only once.
 pub(super) const FIRST: &str = "first";
 
 impl Gateway {
-    /// The keys that sign viewers' addresses, as the store has them.
+    /// The keys that sign viewers' addresses, from the store.
     ///
     /// # Errors
     /// Those of the store.
     pub(crate) async fn token_keys(&self) -> Result<TokenKeys, ApiError> {
         let (stored, _) = load_all::<TokenKeyRecord>(self.engine()).await?;
         let keys = stored.into_iter().map(|stored| (stored.name, stored.record)).collect();
-        // A key that cannot be used has been told in the log.
+        // The log already reports unusable keys.
         Ok(TokenKeys::new(keys, &mut Vec::new()))
     }
 
-    /// Makes a new key, which signs `after` seconds from now; the first key of a fleet signs at once, and nodes ask for its signature after
-    /// that time.
+    /// Creates a new key, which signs `after` seconds from now; the first key of a fleet signs at once, and nodes require its signature after that
+    /// time.
     ///
     /// # Errors
-    /// If a roll is under way, or the store does not take it.
+    /// If a roll is under way, or the store refuses the change.
     pub(crate) async fn roll_token_keys(
         &self,
         after: Option<u64>,
@@ -41,10 +41,10 @@ impl Gateway {
         self.change_token_keys(by, |stored, new| roll(stored, new, after, token_seconds)).await
     }
 
-    /// Puts a new key in the place of all others, whose tokens end at once.
+    /// Replaces all other keys by a new one. Their tokens become invalid at once.
     ///
     /// # Errors
-    /// If there are no others, or the store does not take it.
+    /// If there are no other keys, or the store refuses the change.
     pub(crate) async fn distrust_token_keys(&self, by: &By) -> Result<(), ApiError> {
         self.change_token_keys(by, distrust).await
     }
@@ -76,14 +76,14 @@ impl Gateway {
         Ok(self.read_store().await?)
     }
 
-    /// How long tokens of any of the fleet's gateways work at most.
+    /// Longest lifetime of tokens from any of the fleet's gateways.
     async fn token_seconds_max(&self) -> Result<u64, ApiError> {
         let (gateways, _) = load_all::<GatewayRecord>(self.engine()).await?;
         let theirs = gateways.iter().map(|gateway| gateway.record.token_seconds).max();
         Ok(theirs.unwrap_or(0).max(self.token_seconds))
     }
 
-    /// What follows from keys changes with time, also while the store is away.
+    /// Applies changes of the keys' phases when their time has come, even while the store is away.
     pub(super) async fn follow_token_keys(&self) {
         let known = self.known();
         let now = self.now().unix_seconds();
@@ -101,7 +101,7 @@ impl Gateway {
 }
 
 impl TokenKeyRecord {
-    /// A new key, which signs at once and of which nodes are told at once.
+    /// A new key, which signs and goes to nodes immediately.
     pub(super) fn draw(now_unix_seconds: u64) -> Result<Self, String> {
         let (_, pkcs8) = SigningKey::draw().map_err(|error| error.to_string())?;
         Ok(Self {

@@ -1,4 +1,4 @@
-//! The manifests that a gateway knows: those of the plan, and what clusters followed before while those cannot be read.
+//! The manifests that a gateway knows: those of the plan, and the previous ones of clusters whose new manifest cannot be read yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use fleet::Digest;
 use placement::ClusterManifest;
 
-/// What is known of the plan.
+/// Known manifests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownManifests {
-    /// Its manifests, as far as they could be read.
+    /// The plan's manifests that could be read.
     of_plan: BTreeMap<Digest, Arc<ClusterManifest>>,
-    /// Of clusters whose manifest could not: what they followed last. A cluster must not be told to hold nothing because an object cannot be had.
+    /// Previous manifests of clusters whose new one could not be read. An unreadable object must not make a cluster drop its titles.
     earlier: Vec<Arc<ClusterManifest>>,
 }
 
@@ -21,17 +21,17 @@ impl KnownManifests {
         self.of_plan.get(digest)
     }
 
-    /// The manifests of the plan that are known, in order.
+    /// Digests of the known manifests of the plan, in order.
     pub(super) fn digests(&self) -> impl Iterator<Item = &Digest> {
         self.of_plan.keys()
     }
 
-    /// What clusters follow, the plan's own manifests first.
+    /// The manifests that clusters follow, with the plan's own first.
     pub(super) fn followed(&self) -> Vec<Arc<ClusterManifest>> {
         self.of_plan.values().chain(&self.earlier).cloned().collect()
     }
 
-    /// From now on the plan is another, or more of it was read. `is_whole`: all of it.
+    /// Replaces the plan's manifests, after a new plan or when more of it could be read. `is_whole`: `read` has all of them.
     pub(super) fn replaced(
         self,
         read: BTreeMap<Digest, Arc<ClusterManifest>>,
@@ -73,7 +73,7 @@ mod tests {
         let first = [manifest("a", &["a1"]), manifest("b", &["b1"])];
         let known = KnownManifests::default().replaced(first.into(), true);
         assert_eq!(first_nodes(&known), ["a1", "b1"]);
-        // Of the next plans, one manifest each cannot be read, of b and then of a.
+        // One manifest of each of the next plans cannot be read: first that of b, then that of a.
         let known = known.replaced([manifest("a", &["a2"])].into(), false);
         assert_eq!(
             (first_nodes(&known), known.digests().count()),
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(first_nodes(&known), ["a2", "b3"]);
         let known = known.replaced(BTreeMap::new(), false);
         assert_eq!(first_nodes(&known), ["a2", "b3"]);
-        // A plan that is known whole has only what it names.
+        // With a completely known plan, only its own manifests remain.
         let known = known.replaced([manifest("a", &["a4"])].into(), true);
         assert_eq!(first_nodes(&known), ["a4"]);
     }

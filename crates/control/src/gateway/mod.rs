@@ -1,10 +1,10 @@
-//! A running gateway: what it knows, where it keeps that, and who asks it.
+//! A running gateway: its state, where that is stored, and its interfaces.
 //!
-//! Memory answers everybody. The store is polled once a second and written when an operator or a joining machine changes something; if it is away,
-//! the gateway goes on with what it knows, and changes are refused with one line. What it knows is on its own disk, too, so it also starts without
-//! the store.
+//! All answers come from memory. The store is polled once a second, and written when an operator or a joining machine changes something; if it is
+//! away, the gateway continues with its last copy, and refuses changes with one line of explanation. The copy is on its own disk, too, so it also
+//! starts without the store.
 //!
-//! Read first: `start.rs`, then `work.rs` (what happens each second).
+//! Read first: `start.rs`, then `work.rs` (the periodic work).
 
 mod announcing;
 mod changes;
@@ -52,7 +52,7 @@ use crate::token_keys::Signer;
 use manifests::KnownManifests;
 use put_back::Newest;
 
-/// A running gateway. Everything it does is done by its methods; what listens on sockets is in `serve.rs`.
+/// A running gateway. Its methods do all the work; the listeners are in `serve.rs`.
 pub struct Gateway {
     name: Name,
     fleet_name: Name,
@@ -62,20 +62,20 @@ pub struct Gateway {
     engine: Arc<dyn Engine>,
     engine_name: &'static str,
     objects: Arc<Objects>,
-    /// The objects of which this gateway keeps copies.
+    /// The objects that this gateway keeps copies of.
     objects_needed: Mutex<BTreeSet<Digest>>,
-    /// What sites' files announce, by the files' digests: they are not read again at each change of the store.
+    /// Announcements in sites' files, by the files' digests, so that they are not read again at each change of the store.
     files: Mutex<BTreeMap<Digest, Arc<[Announced]>>>,
-    /// The manifests of the plan: likewise.
+    /// The plan's manifests, cached for the same reason.
     manifests: Mutex<KnownManifests>,
-    /// How often titles are placed anew by what is watched, once there is a plan; `None`: when an operator says so.
+    /// How often placement is recomputed once a plan is in force; `None`: only on an operator's request.
     plan_every: Option<Duration>,
     authority: Arc<Authority>,
     signing: PrivateBytes,
-    /// Where nodes reach it.
+    /// Its address for nodes.
     machines_url: String,
     region: Option<Name>,
-    /// How long tokens of viewers work.
+    /// Lifetime of viewers' tokens.
     token_seconds: u64,
     election: Election,
     refusals: Arc<RefusalLog>,
@@ -85,20 +85,20 @@ pub struct Gateway {
     decisions: DecisionLog,
     moves: Mutex<Moves>,
     long_work: LongWork,
-    /// What was answered to whom, and which requests of operators were refused, by kind.
+    /// Counts of answers to viewers, and of refused requests of operators, by kind.
     answered: Mutex<BTreeMap<&'static str, u64>>,
     refused: Mutex<BTreeMap<&'static str, u64>>,
     known: RwLock<Arc<Known>>,
-    /// The newest state of the store that was seen.
+    /// The newest state of the store seen so far.
     newest: Mutex<Newest>,
-    /// Held while the store is read: what was read earlier must not replace what was read later.
+    /// Held while the store is read, so that an earlier reading cannot replace a later one.
     reading: tokio::sync::Mutex<()>,
-    /// The line of JSON that the fleet page gets each second.
+    /// The line of JSON that the fleet page gets every second.
     page: watch::Sender<Bytes>,
     log: fn(&str),
 }
 
-/// What each of a gateway's listeners refused before it knew who asks.
+/// Connections and requests that each of a gateway's listeners refused, before a handler saw them.
 #[derive(Debug, Default)]
 pub struct ListenersRefused {
     /// The listener for viewers.
@@ -109,29 +109,29 @@ pub struct ListenersRefused {
     pub admin: Arc<RefusedCounts>,
 }
 
-/// What takes long and is done once at a time.
+/// Long operations that run one at a time.
 #[derive(Default)]
 struct LongWork {
-    /// Held while a plan is made.
+    /// Held while a plan is being made.
     planning: Mutex<()>,
-    /// Held while logged decisions are made again.
+    /// Held while logged decisions are being replayed.
     replaying: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// What follows from the store besides the live world.
+/// State derived from the store, other than the live world.
 struct Known {
     records: Records,
     operators: Operators,
-    /// What signs viewers' addresses, and when that is another key.
+    /// The key that signs viewers' addresses, and when another one takes over.
     signer: Option<Arc<Signer>>,
     keys_change_at: Option<u64>,
-    /// The store's revision that this is of; `None` if it is from this gateway's own disk.
+    /// The store's revision that this was derived from; `None` if it comes from this gateway's own disk.
     revision: Option<u64>,
-    /// What is wrong with the store, if anything is.
+    /// The store's present problem, if there is one.
     store_problem: Option<String>,
 }
 
-/// What is behind a lock here is whole whatever a panicking thread did.
+/// Locks a mutex even if it is poisoned: the values here stay valid when a thread panics.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -147,7 +147,7 @@ impl Gateway {
         &self.fleet_name
     }
 
-    /// What it knows of its nodes.
+    /// The live state of its nodes.
     pub fn live(&self) -> &Arc<Live> {
         &self.live
     }
@@ -167,22 +167,22 @@ impl Gateway {
         &self.decisions
     }
 
-    /// Which machines were refused.
+    /// Log of refused machines.
     pub fn refusals(&self) -> &Arc<RefusalLog> {
         &self.refusals
     }
 
-    /// Which viewers' handshakes were refused.
+    /// Log of viewers' refused handshakes.
     pub fn viewers_refused(&self) -> &Arc<RefusalLog> {
         &self.viewers_refused
     }
 
-    /// Which operators' handshakes were refused.
+    /// Log of operators' refused handshakes.
     pub fn operators_refused(&self) -> &Arc<RefusalLog> {
         &self.operators_refused
     }
 
-    /// What each listener refused before it knew who asks.
+    /// Connections and requests that each listener refused, before a handler saw them.
     pub fn listeners_refused(&self) -> &ListenersRefused {
         &self.listeners_refused
     }
@@ -197,12 +197,12 @@ impl Gateway {
         Arc::clone(&self.engine)
     }
 
-    /// The region that it is in, if it was told.
+    /// Its region, if it is set.
     pub fn region(&self) -> Option<&Name> {
         self.region.as_ref()
     }
 
-    /// How long tokens of viewers work.
+    /// Lifetime of viewers' tokens.
     pub fn token_seconds(&self) -> u64 {
         self.token_seconds
     }
@@ -212,42 +212,42 @@ impl Gateway {
         self.clock
     }
 
-    /// What time it is.
+    /// The present time.
     pub fn now(&self) -> Now {
         self.clock.now()
     }
 
-    /// What tells the operator something.
+    /// The function that logs for the operator.
     pub(crate) fn log(&self) -> fn(&str) {
         self.log
     }
 
-    /// Tells the operator something, in the gateway's log.
+    /// Writes a line to the gateway's log.
     pub fn tell(&self, line: &str) {
         (self.log)(line);
     }
 
-    /// Who has this token.
+    /// The operator with this token.
     pub fn operator(&self, token: &str) -> Option<Operator> {
         self.known().operators.of_token(&Digest::of(token.as_bytes())).cloned()
     }
 
-    /// The operator of this name, who has shown a certificate that says so.
+    /// The operator with this name, taken from a verified certificate.
     pub fn operator_named(&self, name: &Name) -> Option<Operator> {
         self.known().operators.of_name(name.as_str()).cloned()
     }
 
-    /// What signs viewers' sessions: all gateways of the fleet have the same.
+    /// The key that signs viewers' sessions, which is the same for all gateways of the fleet.
     pub fn session_key(&self) -> SessionKey {
         SessionKey::derive(self.signing.reveal())
     }
 
-    /// The line of JSON for the fleet page, new each second.
+    /// The line of JSON for the fleet page, updated every second.
     pub fn page(&self) -> watch::Receiver<Bytes> {
         self.page.subscribe()
     }
 
-    /// What is wrong with the store, if anything is.
+    /// The store's present problem, if there is one.
     pub fn store_problem(&self) -> Option<String> {
         self.known().store_problem.clone().or_else(|| lock(&self.newest).problem())
     }
@@ -257,17 +257,17 @@ impl Gateway {
         *lock(&self.refused).entry(reason).or_default() += 1;
     }
 
-    /// Refused requests of operators, by reason.
+    /// Counts of operators' refused requests, by reason.
     pub fn refused(&self) -> BTreeMap<&'static str, u64> {
         lock(&self.refused).clone()
     }
 
-    /// What viewers were answered, by kind.
+    /// Counts of answers to viewers, by kind.
     pub fn answered(&self) -> BTreeMap<&'static str, u64> {
         lock(&self.answered).clone()
     }
 
-    /// Whoever has this may plan: one at a time. `None` while somebody does.
+    /// The permit to plan, one at a time. `None` while it is taken.
     pub(crate) fn try_to_plan(&self) -> Option<MutexGuard<'_, ()>> {
         match self.long_work.planning.try_lock() {
             Ok(turn) => Some(turn),
@@ -294,7 +294,7 @@ impl Gateway {
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
     }
 
-    /// Reads the store if it has changed since it was read.
+    /// Reads the store if it has changed since the last time.
     ///
     /// # Errors
     /// Those of the store.

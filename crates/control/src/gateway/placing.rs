@@ -1,8 +1,8 @@
-//! Carrying plans out: the manifests of all clusters become objects, and one record in the store names them. So all of a plan holds from one commit
-//! on, for every gateway.
+//! Applying plans: the manifests of all clusters become objects, and one record in the store names them. So a plan takes effect with a single
+//! commit, for every gateway.
 //!
-//! An operator makes the first plan, and may undo it. Afterwards the gateway that leads keeps it up (`live/upkeep.rs`), and makes a new one as often
-//! as it was told to.
+//! An operator makes the first plan, and may undo it. From then on, the leading gateway repairs it when needed (`live/upkeep.rs`), and makes a new
+//! one at the configured interval.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,41 +23,41 @@ use crate::store::forgetting::claim;
 use crate::store::records::{PlanRecord, StoreRecord, load};
 use crate::store::{COMMIT_OPERATIONS_MAX, Check, LEADER};
 
-/// How often the gateway that leads looks whether the plan has to be put right.
+/// How often the leading gateway checks whether the plan needs a repair.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What could not be put right is tried again after this time, or when something else is wrong.
+/// A failed repair is tried again after this time, or sooner if the fault changes.
 const RETRY: Duration = Duration::from_secs(600);
 
-/// A gateway hears all nodes, and knows what was watched, before it plans anew by itself.
+/// By this time after its start, a gateway knows all nodes and titles' popularity, so it may replan by itself.
 const FIRST: Duration = Duration::from_secs(120);
 
-/// How often a manifest is asked for again that could not be had.
+/// How often an unreadable manifest is tried again.
 const READ_AGAIN: Duration = Duration::from_secs(30);
 
-/// What a plan moves.
+/// Scope of a plan's moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moving {
-    /// Whatever is worth it.
+    /// Every move that pays off.
     Everything,
-    /// What pins and the floor ask for, and nothing for demand: between two plans as little as possible moves.
+    /// Copies that pins and the floor require, and none for demand: between two plans, as little as possible moves.
     Repairs,
 }
 
-/// The plan that a new one is made from: nobody may have replaced it meanwhile.
+/// The plan that a new one starts from. The check fails if it has been replaced in the meantime.
 struct Present {
     record: PlanRecord,
     check: Check,
 }
 
 impl Gateway {
-    /// Says what a plan that is made now would move.
+    /// Summarizes the moves of a plan made now, without applying it.
     pub(crate) async fn dry_run(self: &Arc<Self>, moves_max: usize) -> Result<DryRun, ApiError> {
         let planned = self.plan(Absent::LeaveOut, Moving::Everything, moves_max).await?;
         Ok(planned.0)
     }
 
-    /// Makes a plan, and has nodes follow it.
+    /// Makes a plan and applies it.
     pub(crate) async fn apply_plan(
         self: &Arc<Self>,
         by: &By,
@@ -69,7 +69,7 @@ impl Gateway {
         self.carry_out(by, present, planned, planned_unix_seconds, &[]).await
     }
 
-    /// From now on every node holds everything again. Returns whether that is news.
+    /// Undoes the plan: every node holds every title again. Returns whether there was a plan.
     pub(crate) async fn undo_plan(&self, by: &By) -> Result<bool, ApiError> {
         let before = load::<PlanRecord>(self.engine(), "").await?.map(|stored| stored.record);
         let Some(old) = before.and_then(|before| before.manifests) else { return Ok(false) };
@@ -78,7 +78,7 @@ impl Gateway {
         Ok(true)
     }
 
-    /// The plan in the store, once this gateway knows all of it.
+    /// The plan in the store, if this gateway has read all of it.
     async fn present_plan(&self) -> Result<Present, ApiError> {
         self.read_store_if_changed().await?;
         let stored = load::<PlanRecord>(self.engine(), "").await?;
@@ -90,7 +90,7 @@ impl Gateway {
         let named: BTreeSet<Digest> = record.manifests.iter().flatten().copied().collect();
         if !named.iter().eq(lock(&self.manifests).digests()) {
             return Err(ApiError::Unavailable(
-                "this gateway has not read all of the present plan yet: try again in a minute, or undo it (fullbore control plan --everything)"
+                "this gateway has not read all of the current plan yet: try again in a minute, or undo it (fullbore control plan --everything)"
                     .to_owned(),
             ));
         }
@@ -105,16 +105,16 @@ impl Gateway {
     ) -> Result<(DryRun, Vec<ClusterManifest>), ApiError> {
         let gateway = Arc::clone(self);
         let planned = spawn_blocking(move || {
-            // A plan of a large fleet takes seconds and some hundred megabytes.
+            // A plan of a large fleet takes seconds and a few hundred megabytes.
             let _turn = gateway.try_to_plan().ok_or_else(|| {
                 ApiError::Unavailable(
-                    "this gateway is planning already: ask again in a minute".to_owned(),
+                    "this gateway is already making a plan: try again in a minute".to_owned(),
                 )
             })?;
             let basis = gateway.live().plan_basis(absent, gateway.now());
             let mut basis = basis.map_err(|why| ApiError::Conflict(why.to_owned()))?;
             if moving == Moving::Repairs {
-                // No title is watched so much. And copies that are missing are not to wait for a bound that is there for the sake of comfort.
+                // No title has that much demand. Missing copies must not wait for the bound on churn, which is there for economy.
                 basis.input.policy.worth_permille = u32::MAX;
                 basis.input.policy.churn_bytes_max = None;
             }
@@ -123,7 +123,7 @@ impl Gateway {
         planned.await.map_err(|error| ApiError::Broken(error.to_string()))?
     }
 
-    /// Has nodes follow a plan, unless they do already. `planned_unix_seconds`: titles are placed by what is watched, as of then.
+    /// Applies a plan, unless nodes already follow it. `planned_unix_seconds`: when the demand that it is based on was read.
     async fn carry_out(
         &self,
         by: &By,
@@ -145,7 +145,7 @@ impl Gateway {
             manifests.iter().map(|one| (one.digest(), one.to_bytes())).collect();
         let new: BTreeSet<Digest> = named.iter().map(|(digest, _)| *digest).collect();
         let old: BTreeSet<Digest> = before.manifests.into_iter().flatten().collect();
-        // Whatever becomes of the commit, what no plan needs a week later is removed.
+        // Marked before the commit: whether or not it succeeds, objects that no plan needs a week later are removed.
         self.mark(&old.symmetric_difference(&new).copied().collect::<Vec<_>>()).await?;
         for (digest, bytes) in named {
             if !old.contains(&digest) {
@@ -157,14 +157,14 @@ impl Gateway {
         let key = PlanRecord::key("");
         let checks = [fence, &[check]].concat();
         self.commit(by, &key, &checks, vec![record.put("")?]).await?;
-        // What was changed holds at once, not only at the next poll.
+        // Applies the change immediately, instead of at the next poll.
         self.read_store().await?;
         told.is_applied = true;
         told.planned_unix_seconds = Some(planned_unix_seconds);
         Ok(told)
     }
 
-    /// Whether nodes hold already what these manifests say.
+    /// Whether nodes already hold the titles in these manifests.
     fn follows(&self, manifests: &[ClusterManifest]) -> bool {
         let world = self.live.world();
         let Some(placed) = world.placed.as_ref().filter(|placed| placed.is_whole()) else {
@@ -174,7 +174,7 @@ impl Gateway {
         PlacedTitles::new(&manifests, &world.titles, true, 0).is_same(placed)
     }
 
-    /// Marks objects that are about to be written, or that no plan is going to need.
+    /// Marks objects that are about to be written, or that no plan will need any more.
     async fn mark(&self, digests: &[Digest]) -> Result<(), ApiError> {
         let now = self.now().unix_seconds();
         for some in digests.chunks(COMMIT_OPERATIONS_MAX) {
@@ -183,13 +183,13 @@ impl Gateway {
         Ok(())
     }
 
-    /// Adds which titles nodes hold, if they follow a plan. Clusters whose manifest cannot be read hold what they held by the last one that could.
+    /// Adds the titles that nodes hold, if there is a plan. Clusters with an unreadable manifest keep the titles of their last readable one.
     pub(super) async fn with_plan(&self, mut world: World, plan: Option<&PlanRecord>) -> World {
         let Some(plan) = plan else {
             *lock(&self.manifests) = KnownManifests::default();
             return world;
         };
-        // They stay while others are read: whoever asks for a plan meanwhile needs them.
+        // The old ones stay until the new ones are read, because planning requests need them meanwhile.
         let had = lock(&self.manifests).clone();
         let digests = plan.manifests.as_deref().unwrap_or_default();
         let mut read = BTreeMap::new();
@@ -221,7 +221,7 @@ impl Gateway {
         }
     }
 
-    /// Keeps the plan up while this gateway leads.
+    /// Maintains the plan while this gateway leads.
     pub(super) async fn place_on(self: &Arc<Self>) {
         let begun = Instant::now();
         let mut ticks = interval(LOOK);
@@ -231,7 +231,7 @@ impl Gateway {
             ticks.tick().await;
             if self.lacks_manifests() && read.elapsed() >= READ_AGAIN {
                 read = Instant::now();
-                // What the store says against it is told by reading it each second.
+                // Errors are ignored here, because the poll every second reports them.
                 let _ = self.read_store().await;
             }
             let Some(term) = self.election.term() else { continue };
@@ -250,18 +250,18 @@ impl Gateway {
                 Ok(()) if is_old => planned = Some(Instant::now()),
                 Ok(()) => {}
                 Err(error) => {
-                    self.tell(&format!("cannot put the plan right, and tries again later: {error}"))
+                    self.tell(&format!("cannot repair the plan, and will retry later: {error}"))
                 }
             }
         }
     }
 
-    /// Whether a manifest of the plan could not be read when the store was.
+    /// Whether a manifest of the plan could not be read.
     fn lacks_manifests(&self) -> bool {
         self.live.world().placed.as_ref().is_some_and(|placed| !placed.is_whole())
     }
 
-    /// Whether it is time for a new plan. `planned`: when this gateway made the last one, which may have changed nothing.
+    /// Whether a new plan is due. `planned`: when this gateway made the last one, which may have changed nothing.
     fn is_plan_old(&self, planned: Option<Instant>) -> bool {
         let Some(every) = self.plan_every else { return false };
         let world = self.live.world();

@@ -1,8 +1,8 @@
-//! Keeps what viewers watched, so that a gateway that starts anew has not forgotten it.
+//! Saves titles' popularity, so that a gateway that restarts still has it.
 //!
-//! Every gateway hears every node, so each knows all of it. The one that leads writes it down once an hour, as one object, and the store names the
-//! newest. A gateway that starts reads that. An object is marked as unused before it is written and after it is replaced, so one that is left behind
-//! by a crash is removed like a title's old documents (`store/forgetting`).
+//! Every node reports to every gateway, so each gateway has all of it. The leading one saves it once an hour, as one object, and the store names
+//! the newest. A gateway that starts reads that one. An object is marked as unused before it is written and after it is replaced, so one left
+//! behind by a crash is removed like a title's old documents (`store/forgetting`).
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::store::forgetting::claim;
 use crate::store::records::{PopularityRecord, StoreRecord, UnusedRecord, load};
 use crate::store::{Check, LEADER, StoreError, Write};
 
-/// How long after its start a gateway keeps it first, and how often then.
+/// Delay of the first save after start, and period.
 const FIRST: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A gateway that stops waits no longer for it.
+/// A gateway that stops waits no longer than this for the save.
 const STOPPING_MAX: Duration = Duration::from_secs(5);
 
 impl Gateway {
@@ -31,19 +31,19 @@ impl Gateway {
         }
     }
 
-    /// Keeps what viewers watched, if this gateway leads.
+    /// Saves titles' popularity, if this gateway leads.
     pub async fn keep_popularity(&self) {
         let Some(term) = self.election.term() else { return };
         if let Err(error) = self.try_to_keep(term).await {
             self.tell(&format!(
-                "cannot keep what viewers watched, and tries again in an hour: {error}"
+                "cannot save titles' popularity, and will retry in an hour: {error}"
             ));
         }
     }
 
-    /// A gateway that stops keeps what it has heard since the last time.
+    /// Saves the counts since the last time when a gateway stops.
     pub(crate) async fn keep_popularity_at_the_end(&self) {
-        // What is not kept by then was counted in the last hour.
+        // If this times out, only the counts of the last hour are lost.
         let _ = tokio::time::timeout(STOPPING_MAX, self.keep_popularity()).await;
     }
 
@@ -77,20 +77,20 @@ impl Gateway {
         }
         let fence = Check::At(LEADER.to_owned(), term);
         self.engine().commit(&[fence, at], &writes).await?;
-        // Nobody reads the old one any more but a gateway that starts this moment, and that one goes on without it. Its mark stays, and is swept.
+        // Only a gateway that is starting at this moment could still read the old one, and it continues without. The mark stays, and is swept.
         if let Some(old) = &old {
             self.objects.remove(old).await?;
         }
         Ok(())
     }
 
-    /// Takes up what was kept last.
+    /// Loads the state saved last.
     pub(super) async fn restore_popularity(&self) {
         match self.read_popularity().await {
             Ok(None) => {}
             Ok(Some(state)) => self.live.restore_popularity(state, self.now()),
             Err(why) => self.tell(&format!(
-                "what viewers watched before this start is not known, and plans are made without it: {why}"
+                "cannot load titles' popularity from before this start, so plans do without it: {why}"
             )),
         }
     }

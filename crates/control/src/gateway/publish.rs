@@ -11,17 +11,17 @@ use crate::api::ApiError;
 use crate::store::forgetting::{claim, unused};
 use crate::store::records::{TitleRecord, WITHDRAWN_PUBLISHED_MAX, WithdrawnVersion};
 
-/// A title that an operator publishes: where it is, and its three documents.
+/// A title that an operator publishes: its origin, and its three documents.
 pub struct Publication {
     /// Its path in the library.
     pub path: TitlePath,
-    /// Where the library is that nodes copy it from: an [`OriginRoot`].
+    /// The library that nodes copy it from: an [`OriginRoot`].
     pub origin: String,
-    /// Nodes bring it at once, whatever their windows say.
+    /// Nodes fetch it immediately, even outside their windows.
     pub at_once: bool,
-    /// The series that it belongs to, unless its record says so.
+    /// The series that it belongs to, unless its record names one.
     pub series: Option<String>,
-    /// `title.json`, as it is.
+    /// `title.json`, unchanged.
     pub record: Vec<u8>,
     /// The HLS playlist that the record names.
     pub hls: Vec<u8>,
@@ -30,7 +30,7 @@ pub struct Publication {
 }
 
 impl Publication {
-    /// As the operator's API takes it.
+    /// The body of the request to the operator's API.
     pub fn to_json(&self) -> serde_json::Value {
         use base64::Engine as _;
         use base64::engine::general_purpose::STANDARD;
@@ -40,7 +40,7 @@ impl Publication {
         })
     }
 
-    /// Checks that the documents belong together.
+    /// Checks that the documents match each other.
     fn check(&self) -> Result<Record, ApiError> {
         let path = &self.path;
         let wrong = |why: String| ApiError::Wrong(format!("{path} cannot be published: {why}"));
@@ -60,7 +60,7 @@ impl Publication {
             }
         }
         let origin: Result<OriginRoot, _> = self.origin.parse();
-        origin.map_err(|why| wrong(format!("{:?} is no origin: {why}", self.origin)))?;
+        origin.map_err(|why| wrong(format!("{:?} is not an origin: {why}", self.origin)))?;
         Ok(record)
     }
 }
@@ -69,7 +69,7 @@ impl Gateway {
     /// Publishes a version of a title: viewers get it as soon as nodes hold it.
     ///
     /// # Errors
-    /// If it is not whole, or is withdrawn, or the store does not take it.
+    /// If it is incomplete or withdrawn, or the store refuses the change.
     pub async fn publish(
         &self,
         publication: Publication,
@@ -77,7 +77,7 @@ impl Gateway {
     ) -> Result<PublishedTitle, ApiError> {
         let record = publication.check()?;
         let path = publication.path.as_str().to_owned();
-        let broken = |_| ApiError::Wrong("the record's own sum is no SHA-256".to_owned());
+        let broken = |_| ApiError::Wrong("the record's own checksum is not a SHA-256".to_owned());
         let version: Digest = record.sha256.parse().map_err(broken)?;
         let (record_bytes, at_once) = (publication.record, publication.at_once);
         let series = publication.series.or_else(|| record.series.clone());
@@ -99,7 +99,7 @@ impl Gateway {
         let now = published.published_unix_seconds;
         let documents = [&published.record, &published.hls, &published.dash];
         claim(self.engine(), &documents.map(|document| document.sha256), now).await?;
-        // Documents first: a title that the store names has its documents.
+        // Documents are written first, so that every title in the store has its documents.
         for bytes in [record_bytes, publication.hls, publication.dash] {
             self.objects.put(bytes.into()).await?;
         }
@@ -112,7 +112,7 @@ impl Gateway {
             }
             if title.withdrawn.len() >= WITHDRAWN_PUBLISHED_MAX {
                 return Err(ApiError::Conflict(format!(
-                    "{WITHDRAWN_PUBLISHED_MAX} versions of {path} are withdrawn, and none of them may be forgotten: publish this one under another path"
+                    "{WITHDRAWN_PUBLISHED_MAX} versions of {path} are withdrawn, and the store must remember each of them: publish this one under another path"
                 )));
             }
             title.at_once = at_once;
@@ -120,13 +120,16 @@ impl Gateway {
             let before = title.published.replace(published.clone());
             Ok((title, unused(before.as_ref(), Some(&published), now)?))
         });
-        title.await?.published.ok_or_else(|| ApiError::Broken("it was not kept".to_owned()))
+        title
+            .await?
+            .published
+            .ok_or_else(|| ApiError::Broken("the store did not keep it".to_owned()))
     }
 
-    /// Withdraws a title: no node may serve the published version any more.
+    /// Withdraws a title: nodes must stop serving the published version.
     ///
     /// # Errors
-    /// If it is not published, or the store does not take the change.
+    /// If it is not published, or the store refuses the change.
     pub async fn withdraw(&self, path: &TitlePath, by: &By) -> Result<Digest, ApiError> {
         let now = self.now().unix_seconds();
         let title = self.change_with(by, path.as_str(), |before: Option<TitleRecord>| {
@@ -140,7 +143,7 @@ impl Gateway {
             Ok((title, unused(Some(&published), None, now)?))
         });
         let last = title.await?.withdrawn.last().map(|gone| gone.version);
-        last.ok_or_else(|| ApiError::Broken("it was not kept".to_owned()))
+        last.ok_or_else(|| ApiError::Broken("the store did not keep it".to_owned()))
     }
 }
 
@@ -151,13 +154,13 @@ fn document(path: &str, bytes: &[u8]) -> TitleDocument {
 /// Reads a title from a library's folder, and compares every file with its record.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault.
 pub fn read_title(library: &Path, path: &TitlePath, origin: String) -> Result<Publication, String> {
     let entry = catalog::find(library, path).map_err(|unread| unread.to_string())?;
     let entry = entry
-        .ok_or_else(|| format!("{} holds no title {path} that ingest made", library.display()))?;
+        .ok_or_else(|| format!("{} holds no title {path} made by ingest", library.display()))?;
     let faults = catalog::verify(&entry);
-    // Files that the record does not name are not published, and harm nobody.
+    // Files that the record does not name are not published, so they do no harm.
     let fault = faults.iter().find(|fault| fault.kind() != "extra");
     if let Some(fault) = fault {
         return Err(format!("{path} is damaged: {fault}"));

@@ -1,37 +1,38 @@
-//! Detects a store that was put back without `fullbore control restore`: a copy of its folder, or a snapshot of etcd.
+//! Detects a store that was replaced by an old copy without `fullbore control restore`: a copy of its folder, or a snapshot of etcd.
 //!
-//! Within an epoch, revisions only rise, and nodes take nothing older than what they know. So such a store has no effect any more: nodes refuse its
-//! keys and its titles, and log that. The gateway reports it to operators: it knows the newest revisions from before, in memory and on its disk.
+//! Within an epoch, revisions only rise, and nodes reject everything older than what they have. So such a store has no effect: nodes reject its
+//! keys and its titles, and log that. The gateway reports it to operators, because it has the newest revisions from before in memory and on its
+//! disk.
 
 use crate::desired::Records;
 
 use super::{Gateway, lock};
 
-/// The newest state of the store that a gateway has seen. What comes later is greater in each of the revisions or equal.
+/// The newest state of the store that a gateway has seen. In any later state, each of the revisions is greater or equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Newest {
     fleet: String,
     epoch: u64,
-    /// When titles, the plan and the keys of viewers' tokens last changed.
+    /// Revisions of the last changes of titles, the plan and the keys of viewers' tokens.
     revisions: [u64; 3],
-    /// What is wrong with what was read since, if it is older.
+    /// The problem, if a later reading was older than this.
     problem: Option<String>,
 }
 
 impl Newest {
-    /// Of what a gateway has read; `None` if the fleet's own record cannot be read.
+    /// The state of `records`; `None` if the fleet's own record cannot be decoded.
     pub(super) fn of(records: &Records) -> Option<Self> {
         let fleet = records.fleet()?;
         let (epoch, revisions) = (fleet.epoch, records.revisions());
         Some(Self { fleet: fleet.name.to_string(), epoch, revisions, problem: None })
     }
 
-    /// What is wrong with the store, if it is older than what was seen.
+    /// The problem, if the store is older than this.
     pub(super) fn problem(&self) -> Option<String> {
         self.problem.clone()
     }
 
-    /// Takes what was read next. Returns what is wrong with it, if it is older.
+    /// Compares and adopts the next reading. Returns the problem, if it is older.
     fn take(&mut self, next: Self) -> Option<String> {
         let is_same_fleet = self.fleet == next.fleet;
         let fell = self.revisions.iter().zip(next.revisions).any(|(before, now)| now < *before);
@@ -56,7 +57,7 @@ impl Newest {
 }
 
 impl Gateway {
-    /// Compares what was read from the store with what was read before. Returns whether it is newer, or the same.
+    /// Compares a reading of the store with earlier ones. Returns whether it is up to date.
     pub(super) fn note_newest(&self, records: &Records) -> bool {
         let Some(next) = Newest::of(records) else { return true };
         let (before, problem) = {
@@ -66,7 +67,7 @@ impl Gateway {
         if before != problem {
             self.tell(match &problem {
                 Some(problem) => problem,
-                None => "the store is newer than all that is known again",
+                None => "the store is up to date again",
             });
         }
         problem.is_none()

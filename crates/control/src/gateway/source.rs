@@ -1,4 +1,4 @@
-//! What viewers and machines are answered from.
+//! The data behind answers to viewers and machines.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use crate::machines::Reread;
 
 impl Reread for Gateway {
     fn reread(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        // The store is polled each second, which tells what is wrong with it.
+        // Errors are ignored here, because the poll every second reports them.
         Box::pin(async { drop(self.read_store_if_changed().await) })
     }
 }

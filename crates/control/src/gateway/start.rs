@@ -24,42 +24,42 @@ use crate::store::backup::{bury, check_restored};
 use crate::store::records::BadRecord;
 use crate::store::{Election, Engine, LEASE_SECONDS, Objects, StoreError};
 
-/// What a gateway is to be.
+/// A gateway's configuration.
 pub struct GatewayOptions {
-    /// Its name: no other gateway of the fleet has it.
+    /// Its name, unique in the fleet.
     pub name: Name,
-    /// The folder where it keeps what it needs to steer alone.
+    /// The folder with everything it needs to steer alone.
     pub state: PathBuf,
     /// The store.
     pub engine: Arc<dyn Engine>,
-    /// What kind of store that is, in a word.
+    /// The kind of store, in one word.
     pub engine_name: &'static str,
-    /// Where documents of titles are.
+    /// Where titles' documents are stored.
     pub objects: Arc<Objects>,
-    /// Where nodes reach it: `https://HOST:PORT`.
+    /// Its address for nodes: `https://HOST:PORT`.
     pub machines_url: String,
-    /// The region that it is in: viewers whom no site announces are taken to be there.
+    /// Its region: viewers whose address no site announces are assumed to be there.
     pub region: Option<Name>,
-    /// How long signed addresses of viewers work.
+    /// Lifetime of viewers' signed addresses.
     pub token_seconds: u64,
-    /// How often titles are placed anew by what is watched, once an operator has had a plan carried out; `None`: when an operator says so.
+    /// How often placement is recomputed once an operator has applied a plan; `None`: only on an operator's request.
     pub plan_every: Option<Duration>,
-    /// The fleet to make if the store has none.
+    /// The fleet to create if the store has none.
     pub new_fleet: NewFleet,
-    /// Most bytes of the log of decisions.
+    /// Maximum size of the log of decisions, in bytes.
     pub decisions_bytes_max: u64,
-    /// Where it tells the operator what happens, a line each.
+    /// The function that logs for the operator, one line at a time.
     pub log: fn(&str),
 }
 
 /// Why a gateway does not start.
 #[derive(Debug)]
 pub enum GatewayError {
-    /// The store does not do what it is asked.
+    /// An error of the store.
     Store(StoreError),
     /// The folder or a file in it cannot be used.
     Folder(PathBuf, String),
-    /// The fleet cannot be made, or what the store says of it cannot be used.
+    /// The fleet cannot be created, or the store's record of it cannot be used.
     Fleet(String),
 }
 
@@ -93,16 +93,16 @@ impl From<BadRecord> for GatewayError {
     }
 }
 
-/// What a gateway starts from.
+/// The state that a gateway starts from.
 struct Beginning {
     records: Records,
     store_problem: Option<String>,
-    /// The newest state of the store that this gateway has seen in earlier runs.
+    /// The newest state of the store seen in earlier runs.
     newest: Newest,
 }
 
 impl Gateway {
-    /// Starts a gateway. It listens nowhere yet.
+    /// Starts a gateway. It does not listen yet.
     ///
     /// # Errors
     /// [`GatewayError`].
@@ -124,10 +124,10 @@ impl Gateway {
         match state.read_snapshot(&signing.public()) {
             Ok(None) => {}
             Ok(Some((_, snapshot))) => core.restore(snapshot, clock.now()),
-            // Steering goes on without it; nodes speak within seconds.
+            // Steering works without it; nodes send heartbeats within seconds.
             Err(error) => log(&format!("the last snapshot on disk cannot be used: {error}")),
         }
-        // A process, not a name, holds the lease: another process of the same name must not believe that it does.
+        // The lease belongs to a process, not to a name: another process with the same name must not consider itself its holder.
         let owner = format!("{} {:016x}", options.name, u64::from_be_bytes(random()));
         let election = Election::new(Arc::clone(&options.engine), owner, LEASE_SECONDS);
         let gateway = Self {
@@ -150,7 +150,7 @@ impl Gateway {
             token_seconds: options.token_seconds,
             election,
             refusals: Arc::new(RefusalLog::new(log)),
-            // Whoever scans the internet comes by: counted, and no line for each.
+            // Internet scanners cause many of these, so they are counted but not logged.
             viewers_refused: Arc::new(RefusalLog::new(|_| {})),
             operators_refused: Arc::new(RefusalLog::new(move |line| {
                 log(&format!("admin listener: {line}"));
@@ -185,7 +185,7 @@ fn authority(wishes: &Wishes) -> Result<Authority, GatewayError> {
     read.map_err(|error| GatewayError::Fleet(error.to_string()))
 }
 
-/// Reads the store, makes a fleet if there is none, or falls back on the gateway's own copy.
+/// Reads the store, creates a fleet if there is none, or falls back to the gateway's own copy.
 async fn begin(
     options: &GatewayOptions,
     state: &StateFolder,
@@ -210,7 +210,7 @@ async fn begin(
     };
     match read.await {
         Ok(records) => {
-            // A copy that cannot be read says nothing.
+            // An unreadable copy is ignored.
             let kept = kept_records(state).ok().flatten();
             let newest = kept.as_ref().and_then(Newest::of).unwrap_or_default();
             Ok(Beginning { records, store_problem: None, newest })
@@ -224,7 +224,7 @@ async fn begin(
     }
 }
 
-/// What the store said when this gateway read it last.
+/// The gateway's own copy of the store, from when it last read it.
 fn kept_records(state: &StateFolder) -> Result<Option<Records>, GatewayError> {
     let kept = state.read_store();
     let kept = kept.map_err(|error| GatewayError::folder(state.path(), &error))?;
@@ -232,7 +232,7 @@ fn kept_records(state: &StateFolder) -> Result<Option<Records>, GatewayError> {
     read.map_err(|error| GatewayError::Folder(state.path().join("store.json"), error.to_string()))
 }
 
-/// If a backup was restored since this gateway ran, then what it knows to be revoked or withdrawn stays so, before anybody is steered. Returns
+/// If a backup was restored since this gateway ran, reapplies the revocations and withdrawals that it knows, before any viewer is steered. Returns
 /// whether that changed anything.
 async fn bury_again(
     options: &GatewayOptions,
@@ -246,7 +246,7 @@ async fn bury_again(
     let count = bury(&*options.engine, &known).await?;
     if count > 0 {
         (options.log)(&format!(
-            "a backup was restored: {count} revocations and withdrawals that it lacks hold again"
+            "a backup was restored, and {count} revocations and withdrawals missing from it were applied again"
         ));
     }
     Ok(count > 0)

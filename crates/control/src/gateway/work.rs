@@ -1,4 +1,4 @@
-//! What a gateway does by itself: it reads the store, makes snapshots, and tells the page.
+//! A gateway's periodic work: reading the store, making snapshots, and updating the fleet page.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use crate::store::records::FleetRecord;
 use super::changes::By;
 use super::introducing::Again;
 
-/// How often silence is looked at.
+/// How often silent nodes are looked for.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Snapshots and looks at the store, at most so often.
+/// Minimum interval of snapshots, and interval of polling the store.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Making snapshots may take this part of the time: a tenth. Beyond some thousand nodes of some thousand titles they come less often than once a
+/// Making snapshots may take a tenth of the time. Beyond a few thousand nodes with a few thousand titles, they are made less often than once a
 /// second.
 const SNAPSHOT_SHARE: u32 = 10;
 
-/// But never less often than this: a revoked node is out of all answers within 5 s.
+/// But at least this often, so that a revoked node is out of all answers within 5 s.
 const SNAPSHOT_PAUSE_MAX: Duration = Duration::from_secs(4);
 
-/// What the fleet page gets each second.
+/// The state that the fleet page gets every second.
 #[derive(Serialize)]
 struct Page<'p> {
     version: u32,
@@ -57,7 +57,7 @@ struct StoreState<'p> {
 impl Gateway {
     /// Works until it is dropped.
     pub async fn work(self: Arc<Self>) {
-        // Why the lease cannot be renewed is told by reading the store, once and not every second.
+        // Errors of renewing the lease are ignored here: polling the store reports the same problem once instead of every few seconds.
         let elect = self.election.run(|_| {});
         tokio::join!(
             self.tick_on(),
@@ -71,10 +71,12 @@ impl Gateway {
         );
     }
 
-    /// Another gateway may lead, and a restore may begin, at once.
+    /// Lets another gateway lead, or a restore begin, immediately.
     pub(crate) async fn resign(&self) {
         if let Err(error) = self.election.resign().await {
-            self.tell(&format!("cannot give up the lead, so it ends by itself: {error}"));
+            self.tell(&format!(
+                "cannot resign as leader, so the lease will expire by itself: {error}"
+            ));
         }
     }
 
@@ -105,7 +107,7 @@ impl Gateway {
         }
     }
 
-    /// After a restore: once nodes have said what they know to be gone, or had the time for it, gateways that start later need not wait.
+    /// After a restore: once nodes have reported their revocations and withdrawals, or have had the time, gateways that start later need not wait.
     async fn end_read_back(&self) {
         let world = self.live.world();
         if !world.is_restored || world.is_read_back || self.live.reads_back(self.now()) {
@@ -120,7 +122,7 @@ impl Gateway {
             }
             Ok(fleet)
         };
-        // What the store says against it was told by reading it, and the next second tries again.
+        // Errors are ignored: reading the store has already reported the problem, and this is tried again in a second.
         let _ = self.change(&by, "", end).await;
     }
 
@@ -148,12 +150,12 @@ impl Gateway {
         loop {
             let gateway = Arc::clone(self);
             let began = self.now().uptime;
-            // A panic in it has been told; the next second tries again.
+            // A panic has already been reported; it is tried again in a second.
             let made = spawn_blocking(move || gateway.make_snapshot()).await;
-            // A full disk is full for longer than a second, and is told once.
+            // A full disk stays full for longer than a second, so the problem is logged once.
             match made.unwrap_or(Ok(false)) {
                 Ok(false) => {}
-                Ok(true) if told.take().is_some() => self.tell("snapshots are kept again"),
+                Ok(true) if told.take().is_some() => self.tell("snapshots are saved again"),
                 Ok(true) => {}
                 Err(problem) if told.as_ref() == Some(&problem) => {}
                 Err(problem) => self.tell(told.insert(problem)),
@@ -163,14 +165,14 @@ impl Gateway {
         }
     }
 
-    /// Makes a snapshot, if something has changed, and keeps it. Returns whether it made one.
+    /// Makes a snapshot, if something has changed, and saves it. Returns whether it made one.
     pub(super) fn make_snapshot(&self) -> Result<bool, String> {
         let made = self.live.make_snapshot(self.now());
         let made = made.map_err(|error| format!("cannot make a snapshot: {error}"))?;
         let Some(made) = made else { return Ok(false) };
         self.decisions.snapshot(Arc::clone(&made.fleet));
         self.state.write_snapshot(&made.signed).map_err(|error| {
-            format!("cannot keep the snapshot in {}: {error}", self.state.path().display())
+            format!("cannot save the snapshot in {}: {error}", self.state.path().display())
         })?;
         Ok(true)
     }
@@ -190,7 +192,7 @@ impl Gateway {
         }
     }
 
-    /// What the fleet page gets now.
+    /// The present state for the fleet page.
     pub(crate) fn page_line(&self) -> Bytes {
         let now = self.now();
         let problem = self.store_problem();
@@ -208,14 +210,14 @@ impl Gateway {
             moves,
             view: self.live.view(now),
         };
-        // It has texts, numbers and lists of them, all of which JSON can express.
+        // It has only strings, numbers and lists of them, which JSON can express.
         serde_json::to_vec(&page).expect("a page is plain JSON").into()
     }
 
-    /// Reads the store, whether it has changed or not.
+    /// Reads the store, whether or not it has changed.
     pub(super) async fn read_store(&self) -> Result<(), StoreError> {
         let _turn = self.reading.lock().await;
-        // Read before the records: what changes between the two is read again.
+        // The revision is read before the records, so that a change between the two is read again.
         let revision = self.engine.revision().await?;
         let records = Records::load(&*self.engine).await?;
         match records.wishes(self.now().unix_seconds()) {
@@ -227,7 +229,7 @@ impl Gateway {
         }
     }
 
-    /// From now on, this is what is wanted.
+    /// Adopts a new desired state.
     pub(super) async fn take(
         &self,
         records: Records,
@@ -241,7 +243,7 @@ impl Gateway {
                 self.tell(problem);
             }
         }
-        // From this gateway's own disk there is nothing to learn, and what is older must not replace what is there.
+        // Only records from the store are saved, and only if they are not older than what is known.
         let is_newest = self.note_newest(&records);
         if revision.is_some() && known.records != records && is_newest {
             self.keep(&records);
@@ -259,13 +261,13 @@ impl Gateway {
         let json = serde_json::to_vec(records).expect("records are texts");
         if let Err(error) = self.state.write_store(&json) {
             self.tell(&format!(
-                "cannot keep what the store says in {}: {error}",
+                "cannot save a copy of the store in {}: {error}",
                 self.state.path().display()
             ));
         }
     }
 
-    /// Has the documents of published titles in memory and on this gateway's disk.
+    /// Loads the documents of published titles into memory and onto this gateway's disk.
     async fn bring_documents(&self, titles: &[PublishedTitle]) {
         let had = self.live.documents();
         let mut documents = HashMap::new();
@@ -282,32 +284,32 @@ impl Gateway {
         self.live.set_documents(documents);
     }
 
-    /// Removes copies of objects that nobody needs any more.
+    /// Removes local copies of objects that are not needed any more.
     fn remove_objects(&self, titles: &[PublishedTitle], wishes: &Wishes) {
         let documents = titles.iter().flat_map(|title| [&title.record, &title.hls, &title.dash]);
         let mut needed: BTreeSet<Digest> = documents.map(|document| document.sha256).collect();
         needed.extend(wishes.files.values());
         needed.extend(wishes.plan.iter().flat_map(|plan| plan.manifests.iter().flatten()));
         if lock(&self.objects_needed).clone() != needed {
-            // What is not removed now is removed at the next change.
+            // A failed removal is tried again at the next change.
             let _ = self.state.remove_documents(|digest| needed.contains(digest));
             *lock(&self.objects_needed) = needed;
         }
     }
 
-    /// An object, from this gateway's disk or from where objects are.
+    /// An object, from this gateway's disk or from the object storage.
     pub(super) async fn bring_document(&self, digest: &Digest) -> Option<Bytes> {
         if let Some(bytes) = self.state.read_document(digest) {
             return Some(bytes);
         }
         match self.objects.get(digest).await {
             Ok(bytes) => {
-                // If it cannot be kept, it is in memory all the same.
+                // If it cannot be saved, it is still used from memory.
                 let _ = self.state.write_document(digest, &bytes);
                 Some(bytes)
             }
             Err(error) => {
-                self.tell(&format!("the object {digest} cannot be had: {error}"));
+                self.tell(&format!("cannot read the object {digest}: {error}"));
                 None
             }
         }
