@@ -155,7 +155,7 @@ fn lose_and_restore(fleet: &mut Fleet, backup: &str) {
 
 /// Nodes tell the gateway what the backup lacks, before they get it from the gateway.
 fn remember(fleet: &Fleet, revoked: &str) {
-    fleet.gateway.stderr.wait_for("the backup lacked: they hold again");
+    fleet.gateway.stderr.wait_for("the backup lacked: they apply again");
     until("the gateway to answer viewers", || get(&format!("{}/healthz", fleet.url)).0 == 200);
     assert_eq!(fleet.state_of(revoked), "revoked");
     assert_eq!(get(&fleet.film()).0, 404);

@@ -1,36 +1,36 @@
-//! What a site may announce.
+//! Allow-lists: the prefixes that a site may announce.
 
 use fleet::{Announced, Prefix};
 
-/// The prefixes within which a site is believed, whoever says what it announces: a file, a router, a node that lies.
+/// The prefixes within which a site's announcements are accepted, from any source: a file, a router, a lying node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowList {
     is_open: bool,
-    /// Sorted, and none within another: so a prefix has at most one that can cover it.
+    /// Sorted, with no prefix inside another one, so at most one can cover a given prefix.
     prefixes: Vec<Prefix>,
 }
 
-/// What of some routes is believed.
+/// Routes split by the allow-list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sifted {
-    /// Within the list, in the order in which they came.
+    /// Routes within the list, in their original order.
     pub believed: Vec<Announced>,
-    /// How many are not.
+    /// Number of routes outside it.
     pub refused: u64,
-    /// The first of these.
+    /// The first of those.
     pub first_refused: Option<Prefix>,
 }
 
 impl AllowList {
-    /// A site of the fleet's own operator, who has set no list.
+    /// The list of a site of the fleet's own operator for which none is set.
     pub fn open() -> Self {
         Self { is_open: true, prefixes: Vec::new() }
     }
 
-    /// Only what is within one of `prefixes`.
+    /// Accepts only prefixes within one of `prefixes`.
     pub fn within(prefixes: &[Prefix]) -> Self {
         let mut sorted = prefixes.to_vec();
-        // A prefix comes before those that it covers.
+        // Sorting puts a prefix before those that it covers.
         sorted.sort_unstable();
         let mut apart: Vec<Prefix> = Vec::with_capacity(sorted.len());
         for prefix in sorted {
@@ -43,18 +43,18 @@ impl AllowList {
 
     /// Whether the site may announce `prefix`.
     pub fn allows(&self, prefix: &Prefix) -> bool {
-        // The one that covers it begins where it does, or before, and no other is between.
+        // A covering prefix starts at the same address or before, with no other one in between.
         let after = self.prefixes.partition_point(|one| one.address() <= prefix.address());
         let covers = |at: usize| self.prefixes[at].covers(prefix);
         self.is_open || after.checked_sub(1).is_some_and(covers)
     }
 
-    /// Whether everything is believed.
+    /// Whether all announcements are accepted.
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// What of `announced` is believed.
+    /// Splits `announced` by the list.
     pub fn sift(&self, announced: &[Announced]) -> Sifted {
         let mut sifted = Sifted::default();
         for one in announced {

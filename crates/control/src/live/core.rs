@@ -1,4 +1,4 @@
-//! What a gateway knows, and what follows from it. No I/O and no clock: every call gets [`Now`].
+//! A gateway's live state, and decisions based on it. No I/O and no clock: every call gets [`Now`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -24,14 +24,14 @@ use super::weights;
 use super::world::{WantedNode, World};
 use crate::clock::Now;
 
-/// A node that only the snapshot on disk knows has this long to speak before its silence counts. Agents that have lost their gateway try again at
-/// least twice a minute.
+/// How long a node known only from the snapshot on disk may take for its first heartbeat before it counts as silent. Agents that have lost their
+/// gateway retry at least twice a minute.
 const PATIENCE_AT_START: Duration = Duration::from_secs(45);
 
-/// If the gateway itself did not run for this long (a suspended machine, a stopped process), that time is nobody's silence.
+/// If the gateway itself did not run for longer than this (a suspended machine, a stopped process), that time does not count as silence.
 const GAP: Duration = Duration::from_secs(3);
 
-/// The live world beside the desired one.
+/// The live state of the fleet, next to its desired state.
 pub struct Core {
     pub(super) gateway: Name,
     pub(super) world: Arc<World>,
@@ -40,32 +40,32 @@ pub struct Core {
     pub(super) doubt: Doubt,
     pub(super) feeds: Feeds,
     pub(super) watching: Watching,
-    /// What became of withdrawn versions, by node.
+    /// Receipts for withdrawn versions, by node.
     pub(super) receipts: HashMap<HeldTitle, BTreeMap<Name, ReceiptState>>,
-    /// What every node holds without a plan.
+    /// The list for every node without a plan.
     desired: (Arc<Desired>, Digest),
     viewer_keys: Digest,
-    /// Of the newest snapshot.
+    /// Number of the newest snapshot.
     pub(super) number: u64,
-    /// Whether something has changed since.
+    /// Whether something has changed since that snapshot.
     is_changed: bool,
     ticked: Option<Duration>,
     lines: Vec<String>,
 }
 
-/// How much is known of what viewers watched.
+/// How much is known of titles' popularity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PopularityCounts {
-    /// Counts of a title in a region.
+    /// Counts of one title in one region.
     pub kept: usize,
-    /// Counts that have joined the rest of their regions, because there were too many.
+    /// Counts that were merged into the rest of their regions, because there were too many.
     pub joined: u64,
-    /// Counts of titles that are not published, which joined the rest.
+    /// Counts of titles that are not published, which were merged into the rest.
     pub unknown_titles: u64,
 }
 
 impl Core {
-    /// A gateway that knows nothing yet.
+    /// A gateway without any knowledge.
     pub fn new(gateway: Name) -> Self {
         let world = Arc::new(World::default());
         let viewer_keys = world.viewer_keys.digest();
@@ -87,7 +87,7 @@ impl Core {
         }
     }
 
-    /// Takes up what an earlier run of this gateway knew: unknown is not lost. Call it before the first [`set_world`](Self::set_world).
+    /// Restores the state of an earlier run: an unknown state does not mean lost. Call it before the first [`set_world`](Self::set_world).
     pub fn restore(&mut self, snapshot: FleetSnapshot, now: Now) {
         self.number = snapshot.number;
         self.feeds.restore(&snapshot, now);
@@ -96,7 +96,7 @@ impl Core {
             let mut held: Vec<_> = held.map(|held| self.shelf.take(held)).collect();
             held.sort_unstable();
             let name = node.name.clone();
-            // One that was lost, or had never spoken, is so until it speaks.
+            // A node that was lost, or had never sent a heartbeat, stays so until it sends one.
             let is_heard_of = !matches!(node.state, State::Lost | State::Joining);
             let spoke = is_heard_of.then(|| now.uptime + PATIENCE_AT_START);
             let told = Some((node.state, snapshot.made_unix_millis));
@@ -106,7 +106,7 @@ impl Core {
         }
     }
 
-    /// The operator, or a machine that joined, has changed something.
+    /// Adopts a new desired state, after a change by the operator or by a joining machine.
     pub fn set_world(&mut self, world: Arc<World>, now: Now) {
         self.world = world;
         self.viewer_keys = self.world.viewer_keys.digest();
@@ -134,7 +134,7 @@ impl Core {
         }
     }
 
-    /// Takes what a node says of itself.
+    /// Handles a node's heartbeat.
     ///
     /// # Errors
     /// [`Unheard`].
@@ -167,14 +167,14 @@ impl Core {
         Ok(self.answer(from, wanted, wants_inventory, now))
     }
 
-    /// A heartbeat of this node was refused, for this reason.
+    /// Records that a heartbeat of this node was refused, with the reason.
     pub fn note_refused(&mut self, from: &Name, text: &str, now: Now) {
         if let Some(node) = self.nodes.get_mut(from) {
             node.refused.note(text, now);
         }
     }
 
-    /// The node that speaks, if it may speak for `named`.
+    /// The sending node, if it may report on `named`.
     fn admit<'w>(
         &self,
         world: &'w World,
@@ -191,7 +191,7 @@ impl Core {
         }
     }
 
-    /// Only what is withdrawn needs receipts: a node cannot fill the gateway's memory with others.
+    /// Accepts receipts only for withdrawn versions, so that a node cannot fill the gateway's memory with others.
     fn note_receipts(&mut self, from: &Name, receipts: Vec<Receipt>) {
         for Receipt { held, state } in receipts {
             if self.world.withdrawn.binary_search(&held).is_ok() {
@@ -222,24 +222,26 @@ impl Core {
         }
     }
 
-    /// Whether a node is to say what it knows to be gone: the store came out of a backup, and it has not said so to this gateway.
+    /// Whether a node should send its list of revocations and withdrawals: the store comes from a backup, and this gateway does not have the node's
+    /// list yet.
     pub fn wants_gone(&self, name: &Name) -> bool {
         self.world.is_restored && self.nodes.get(name).is_some_and(|node| !node.gave_back)
     }
 
-    /// A node has said what it knows to be gone. The store lacked so many records of that, and has them now.
+    /// Records that a node has sent its list. `count` of its entries were missing from the store, and have been added.
     pub fn handle_given_back(&mut self, name: &Name, count: usize) {
         if let Some(node) = self.nodes.get_mut(name) {
             node.gave_back = true;
         }
         if count > 0 {
             self.lines.push(format!(
-                "node {name} knew of {count} revocations and withdrawals that the backup lacked: they hold again"
+                "node {name} knew of {count} revocations and withdrawals that the backup lacked: they apply again"
             ));
         }
     }
 
-    /// Whether this gateway still waits for what nodes know to be gone, and so neither steers nor says what nodes shall hold.
+    /// Whether this gateway still waits for nodes' lists of revocations and withdrawals. Until then it does not steer, and does not tell nodes what
+    /// to hold.
     pub fn reads_back(&self, now: Now) -> bool {
         let world = &self.world;
         let may_speak = |name: &Name| world.nodes.get(name).is_some_and(|node| !node.is_revoked);
@@ -249,7 +251,7 @@ impl Core {
             && self.nodes.iter().any(|(name, node)| !node.gave_back && may_speak(name))
     }
 
-    /// Takes what a node holds.
+    /// Handles a node's inventory.
     ///
     /// # Errors
     /// [`Unheard`].
@@ -258,7 +260,7 @@ impl Core {
         self.handle_summed_inventory(from, inventory, digest)
     }
 
-    /// As [`handle_inventory`](Self::handle_inventory), with the digest of the bytes that it came in.
+    /// Like [`handle_inventory`](Self::handle_inventory), with the digest of the received bytes.
     ///
     /// # Errors
     /// [`Unheard`].
@@ -282,7 +284,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes what a node's router says.
+    /// Handles routes from a node's router.
     ///
     /// # Errors
     /// [`Unheard`].
@@ -300,7 +302,7 @@ impl Core {
         Ok(answer)
     }
 
-    /// Takes what viewers watched on a node.
+    /// Handles a node's report of what viewers watched.
     ///
     /// # Errors
     /// [`Unheard`].
@@ -322,7 +324,7 @@ impl Core {
         self.watching.handle(&speaker, report, &world.titles, now)
     }
 
-    /// What viewers watched, to be kept; `None` if nothing is known of it. What is no longer published, or has decayed, goes.
+    /// Titles' popularity, to be saved; `None` if there is none. Drops titles that are no longer published, and counts that have decayed.
     pub fn popularity_state(&mut self, now: Now) -> Option<PopularityState> {
         let titles = &self.world.titles;
         let is_known =
@@ -332,12 +334,12 @@ impl Core {
         (!popularity.is_empty()).then(|| popularity.state(now.unix_seconds()))
     }
 
-    /// Adds what was known earlier of what viewers watched.
+    /// Adds popularity from an earlier run.
     pub fn restore_popularity(&mut self, state: PopularityState, now: Now) {
         self.watching.popularity.restore(state, now.unix_seconds());
     }
 
-    /// How much is known of what viewers watched.
+    /// How much is known of titles' popularity.
     pub fn popularity_counts(&self) -> PopularityCounts {
         let Watching { popularity, unknown_titles, .. } = &self.watching;
         PopularityCounts {
@@ -347,31 +349,31 @@ impl Core {
         }
     }
 
-    /// What each region watched of a title, a day.
+    /// A title's demand per day in each region.
     pub fn watched(&self, title: &str, now: Now) -> Vec<RegionCount> {
         self.watching.popularity.of_title(title, now.unix_seconds())
     }
 
-    /// What a plan would be made from now, as far as the core has to say it.
+    /// The core's part of the input of a plan made now.
     ///
     /// # Errors
-    /// Why nothing is planned now.
+    /// Why no plan can be made now.
     pub(super) fn plan_parts(&self, absent: Absent, now: Now) -> Result<PlanParts, &'static str> {
         if self.doubt.is_held() {
             return Err(
-                "many nodes fell silent at once, and this gateway doubts that it hears them: it plans nothing until it does, or until you say \
+                "many nodes fell silent at once, and this gateway may have lost its own connection: it makes no plan until it hears them again, or until you confirm \
                  that they are dead (fullbore control nodes --believe-silence)",
             );
         }
         Ok(plan_basis::parts(self, absent, now))
     }
 
-    /// What of the plan has to be put right, if anything has.
+    /// The repairs that the plan needs, if any.
     pub fn upkeep(&self, now: Now) -> Option<Upkeep> {
         upkeep::of(self, now)
     }
 
-    /// Time has passed.
+    /// Advances the clock.
     pub fn tick(&mut self, now: Now) {
         let gap = self.ticked.map_or(Duration::ZERO, |ticked| now.uptime.saturating_sub(ticked));
         self.ticked = Some(now.uptime);
@@ -387,7 +389,7 @@ impl Core {
         if self.doubt.is_held() != was_doubtful {
             self.tell_doubt();
         }
-        // Whoever doubts that it hears nodes doubts that it hears their routes.
+        // If the gateway distrusts its own connection, a missing feed proves nothing either.
         if !self.doubt.is_held() {
             self.is_changed |= self.feeds.tick(now, &mut self.lines);
         }
@@ -405,7 +407,7 @@ impl Core {
         }
     }
 
-    /// The operator says that the nodes that are silent are dead.
+    /// Declares the silent nodes dead, on the operator's word.
     pub fn believe_silence(&mut self, now: Now) {
         self.doubt.believe();
         self.settle_all(now);
@@ -414,15 +416,16 @@ impl Core {
     fn tell_doubt(&mut self) {
         self.lines.push(if self.doubt.is_held() {
             format!(
-                "{} nodes fell silent at once: this gateway doubts that it hears them, keeps their states, and asks the other nodes whether they reach them",
+                "{} nodes fell silent at once: this gateway may have lost its own connection, so it keeps their states, and asks the other nodes whether they reach them",
                 self.doubt.count()
             )
         } else {
-            "this gateway no longer doubts that it hears its nodes".to_owned()
+            "this gateway trusts its own connection to the nodes again".to_owned()
         });
     }
 
-    /// Both maps have the same nodes, so they are walked side by side: finding ten thousand names four times a second would take more than the rest.
+    /// Both maps have the same nodes, so they are walked in parallel: looking up ten thousand names four times a second would cost more than the
+    /// rest.
     fn settle_all(&mut self, now: Now) {
         let Self { world, nodes, doubt, lines, .. } = self;
         debug_assert!(world.nodes.is_empty() || world.nodes.len() == nodes.len());
@@ -438,7 +441,7 @@ impl Core {
         }
     }
 
-    /// Finds the state of one node, and tells it if it is news.
+    /// Determines the state of one node, and logs a change.
     fn settle(&mut self, name: &Name, wanted: &WantedNode, now: Now) {
         let Some(node) = self.nodes.get_mut(name) else { return };
         if let Some(line) = settle(name, wanted, node, &self.doubt, now) {
@@ -447,30 +450,30 @@ impl Core {
         }
     }
 
-    /// What a node is taken for.
+    /// A node's state.
     pub fn state_of(&self, name: &Name) -> State {
         self.nodes.get(name).and_then(|node| node.told).map_or(State::Joining, |(state, _)| state)
     }
 
-    /// What a node shall hold; `None` if it may not take part.
+    /// The list of what a node should hold; `None` for unknown and revoked nodes.
     pub fn desired_of(&self, name: &Name) -> Option<Arc<Desired>> {
         self.world.nodes.get(name).filter(|wanted| !wanted.is_revoked)?;
         Some(self.world.desired_of(name, &self.desired.0))
     }
 
-    /// Whether this gateway knows what a node shall hold. Of a plan that it has read only in part it may not.
+    /// Whether this gateway knows what a node should hold. While part of the plan is unread, it may not.
     pub fn knows_wishes_of(&self, name: &Name) -> bool {
         self.world.placed.as_ref().is_none_or(|placed| placed.knows(name))
     }
 
-    /// With a plan, what is summed for a node is small: a node asks for its list with each heartbeat that tells it something new.
+    /// With a plan, only a short text is hashed per node: a node fetches its list after each heartbeat that brings a new digest.
     fn desired_digest(&self, name: &Name) -> Digest {
         let (_, everything) = &self.desired;
         let placed = self.world.placed.as_ref();
         placed.map_or(*everything, |placed| placed.digest_of(name, everything))
     }
 
-    /// The published title that a node shall hold in this version, if it shall.
+    /// The published title that a node should hold in this version, if it should.
     pub fn wanted_of(&self, name: &Name, held: &HeldTitle) -> Option<&PublishedTitle> {
         let world = &self.world;
         world.nodes.get(name).filter(|wanted| !wanted.is_revoked)?;
@@ -478,7 +481,7 @@ impl Core {
         world.titles.get(place as usize).filter(|title| title.version == held.version)
     }
 
-    /// Which of these a node may remove: titles that the plan does not name for it, and of which enough other nodes hold a copy that they keep.
+    /// The titles among these that a node may remove: the plan does not assign them to it, and enough other nodes hold a copy that they keep.
     pub fn may_evict(&self, name: &Name, held: Vec<HeldTitle>) -> Vec<HeldTitle> {
         held.into_iter().filter(|held| upkeep::may_evict(self, name, held)).collect()
     }
@@ -488,7 +491,7 @@ impl Core {
         self.is_changed
     }
 
-    /// What there is to tell the operator since the last call, a line each.
+    /// Log lines for the operator since the last call.
     pub fn take_lines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines)
     }
@@ -496,7 +499,7 @@ impl Core {
     /// Makes the next snapshot.
     pub fn snapshot(&mut self, now: Now) -> FleetSnapshot {
         self.is_changed = false;
-        // Numbers begin at the time, not at 1: they rise although a gateway has lost its disk.
+        // Numbers start at the present time instead of 1, so that they rise even if a gateway has lost its disk.
         self.number = (self.number + 1).max(if self.number == 0 { now.unix_seconds() } else { 0 });
         self.feeds.merge(&self.world);
         let weights = weights::of(self);
@@ -506,33 +509,33 @@ impl Core {
         super::snapshot::of(self, &weights, self.number, now)
     }
 
-    /// What operators see.
+    /// The state for operators.
     pub fn view(&self, now: Now) -> FleetView {
         view::of(self, now)
     }
 
-    /// Which bounds nodes' weights have, of those that weigh something else than they say.
+    /// Explanations of nodes' weights that differ from their own figures.
     pub fn weight_notes(&self) -> Vec<(Name, String)> {
         weights::notes(self)
     }
 
-    /// The nodes that pass on routes of a site.
+    /// The nodes that feed routes of a site.
     pub fn feeds(&self, site: &Name, now: Now) -> Vec<FeedView> {
         view::feeds(self, site, now)
     }
 
-    /// The titles whose paths contain `search`, at most `limit` of them, and how many there are in all.
+    /// The titles whose paths contain `search`, at most `limit` of them, and the total number.
     pub fn titles(&self, search: &str, limit: usize) -> (usize, Vec<TitleView>) {
         view::titles(self, search, limit)
     }
 
-    /// Where the title at `path` is; `None` if it was never published.
+    /// The nodes with the title at `path`; `None` if it was never published.
     pub fn title_at_nodes(&self, path: &str) -> Option<(TitleState, Vec<TitleAtNode>)> {
         view::title_at_nodes(self, path)
     }
 }
 
-/// Finds the state of a node. Returns what to tell of it, if it is news.
+/// Determines the state of a node. Returns a log line if it changed.
 fn settle(
     name: &Name,
     wanted: &WantedNode,

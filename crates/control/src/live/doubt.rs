@@ -1,16 +1,16 @@
-//! When many nodes fall silent at once, the gateway itself may have gone deaf.
+//! Failure detection for the gateway itself: when many nodes fall silent at once, its own connection may be the cause.
 //!
-//! A node that misses two heartbeats (10 s) is *late*. If more than a third of the nodes, and at least two, became late within 30 s, the gateway
-//! doubts itself: none of them is lost for its silence until fewer than that are silent, or until the operator says that the silence is real.
-//! It looks at late nodes because the first would be lost after 15 s, before the others' time is up: heartbeats are spread over 5 s.
+//! A node that misses two heartbeats (10 s) is *late*. If more than a third of the nodes, and at least two, become late within 30 s, the gateway
+//! distrusts its own connection: it declares none of them lost until fewer are silent, or until the operator confirms that the silence is real. It
+//! looks at late nodes because the first would be lost after 15 s, before the others' time is up: heartbeats are spread over 5 s.
 //!
-//! Why more than a third: a site of a fleet of three sites may well be cut off, and then its nodes are lost.
+//! Why more than a third: in a fleet of three sites, one site may well be cut off, and then its nodes are lost.
 //!
-//! In a small fleet two nodes are more than a third, and two may well die at once. So the gateway asks the nodes that still beat whether they can
-//! reach the silent ones ([`Opinions`]). The doubt about a node ends when it beats, when the others can't reach it either, or when the operator
-//! confirms that it is dead. A node that the others can reach serves its viewers, and keeps its state.
+//! In a small fleet, two nodes are more than a third, and two may well die at once. So the gateway asks the remaining nodes whether they can reach
+//! the silent ones ([`Opinions`]). The doubt about a node ends when it sends a heartbeat, when the others can't reach it either, or when the
+//! operator confirms that it is dead. A node that the others can reach serves its viewers, and keeps its state.
 //!
-//! Viewers are not asked: anybody may send a steering request that names a pathway, and a node without viewers gets none.
+//! Viewers' requests are not evidence: anyone can send a steering request that names a pathway, and a node without viewers gets none.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,19 +22,19 @@ use super::opinions::Opinions;
 /// Two heartbeats and their jitter.
 pub(super) const LATE: Duration = Duration::from_secs(10);
 
-/// Nodes that become late within this time of one another become late at once.
+/// Nodes that become late within this time of each other count as late at once.
 const AT_ONCE: Duration = Duration::from_secs(30);
 
-/// How long a node has been silent, of those that have ever spoken and are not revoked.
+/// How long a node has been silent. Nodes that are revoked or have never sent a heartbeat are not included.
 pub(super) struct Silence<'n> {
     pub(super) node: &'n Name,
     pub(super) silence: Duration,
 }
 
-/// Whom the gateway does not hear, and does not believe silent.
+/// The silent nodes that the gateway does not declare lost yet.
 #[derive(Debug, Default)]
 pub(super) struct Doubt {
-    /// Since when, by uptime.
+    /// Start of the doubt, by uptime.
     since: Option<Duration>,
     nodes: BTreeSet<Name>,
     /// Confirmed dead by the operator or the other nodes.
@@ -44,27 +44,27 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
-    /// Whether the gateway doubts itself.
+    /// Whether the gateway distrusts its own connection.
     pub(super) fn is_held(&self) -> bool {
         self.since.is_some()
     }
 
-    /// Since when, by uptime.
+    /// Start of the doubt, by uptime.
     pub(super) fn since(&self) -> Option<Duration> {
         self.since
     }
 
-    /// Whether the silence of `node` means nothing.
+    /// Whether the silence of `node` is inconclusive.
     pub(super) fn is_about(&self, node: &Name) -> bool {
         self.is_held() && self.nodes.contains(node)
     }
 
-    /// How many nodes it is about.
+    /// Number of nodes in doubt.
     pub(super) fn count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The operator says that those who are silent are dead.
+    /// Declares the silent nodes dead, on the operator's word.
     pub(super) fn believe(&mut self) {
         self.believed.append(&mut self.nodes);
         self.since = None;
@@ -75,7 +75,7 @@ impl Doubt {
         super::opinions::asks(&self.nodes, witness, now)
     }
 
-    /// Records a node's report on whether it reaches those.
+    /// Records a node's report on which of the silent nodes it reaches.
     pub(super) fn note(&mut self, witness: &Name, sightings: &[Sighting], now: Duration) {
         for Sighting { node, is_reached } in sightings {
             if self.nodes.contains(node) && node != witness {
@@ -84,7 +84,7 @@ impl Doubt {
         }
     }
 
-    /// How many of the silent nodes the others reach.
+    /// Number of the silent nodes that the others reach.
     pub(super) fn reached(&self, now: Duration) -> usize {
         self.nodes.iter().filter(|node| self.opinions.is_reached(node, now)).count()
     }

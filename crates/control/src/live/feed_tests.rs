@@ -22,7 +22,7 @@ fn routes(lines: &[&str]) -> Vec<Announced> {
     Announced::read_file(&lines.join("\n")).expect("routes")
 }
 
-/// Nodes p1 and p2 at paris, which may announce what is in two prefixes, and r1 at rome, which may announce anything.
+/// Nodes p1 and p2 at paris, with an allow-list of two prefixes, and r1 at rome, which may announce anything.
 fn world() -> World {
     let node = |site: &str| WantedNode {
         place: NodePlace { site: name(site), cluster: name(site), rack: None },
@@ -97,9 +97,9 @@ fn a_site_is_believed_within_its_allow_list_only() {
     assert!(lines.contains("node p1") && lines.contains("3 prefixes"), "{lines}");
     let view = core.view(at(1));
     assert_eq!((view.sites[0].prefixes, view.sites[0].prefixes_refused), (2, 3));
-    // Another site's list is another one's.
+    // An allow-list applies to its own site only.
     assert_eq!(tell(&mut core, update("r1", 1, None, &all), at(1)), answer(5, 0));
-    // The operator allows more, and what was refused counts without being told again.
+    // The operator extends the list, and the refused routes count without being sent again.
     let mut wider = world();
     wider.allowed.insert(name("paris"), AllowList::open());
     core.set_world(Arc::new(wider), at(2));
@@ -114,7 +114,7 @@ fn a_withdrawn_route_is_out_of_the_next_snapshot() {
     let both = ["192.0.2.0/25", "2001:db8::/48"];
     assert_eq!(tell(&mut core, update("p1", 1, None, &both), at(1)), answer(2, 0));
     assert_eq!(announced(&core.snapshot(at(1)), "paris"), both);
-    // That it still holds is no reason for a snapshot.
+    // A confirmation does not trigger a snapshot.
     assert_eq!(tell(&mut core, update("p1", 1, Some(1), &[]), at(6)), answer(2, 0));
     assert!(!core.is_changed());
     assert_eq!(tell(&mut core, withdraw("p1", 2, "192.0.2.0/25"), at(7)), answer(1, 0));
@@ -138,7 +138,7 @@ fn several_nodes_of_a_site_feed_and_the_best_route_of_each_prefix_counts() {
 fn a_silent_feed_stays_for_its_time_and_then_falls_away() {
     let mut core = core();
     assert_eq!(tell(&mut core, update("p1", 1, None, &["192.0.2.0/25"]), at(1)), answer(1, 0));
-    // The other nodes are heard, so the gateway has no reason to doubt itself.
+    // The other nodes report, so the gateway has no reason to distrust its own connection.
     let ends = 1 + FEED_HOLDS.as_secs();
     (2..ends).for_each(|second| core.tick(at(second)));
     assert_eq!(announced(&core.snapshot(at(ends - 1)), "paris"), ["192.0.2.0/25"]);
@@ -147,7 +147,7 @@ fn a_silent_feed_stays_for_its_time_and_then_falls_away() {
     assert!(core.is_changed());
     assert_eq!(announced(&core.snapshot(at(ends)), "paris"), [""; 0]);
     assert!(core.take_lines().iter().any(|line| line.contains("no longer count")));
-    // What it changes then is not known any more.
+    // The base of its next change is no longer known.
     let wants_all = tell(&mut core, withdraw("p1", 2, "192.0.2.0/25"), at(ends + 1));
     assert!(wants_all.expect("an answer").wants_all);
 }
@@ -175,7 +175,7 @@ fn a_node_speaks_for_itself_and_only_in_order() {
     assert!(skipped.expect("an answer").wants_all);
     let broken = RoutesUpdate { version: 2, ..update("p1", 6, Some(5), &[]) };
     assert!(matches!(tell(&mut core, broken, at(2)), Err(Unheard::OutOfBounds(_))));
-    // An agent that was started anew begins anew.
+    // An agent that has restarted sends everything again.
     let reborn = RoutesUpdate { boot: "b2".to_owned(), ..update("p1", 1, Some(1), &[]) };
     assert!(tell(&mut core, reborn.clone(), at(3)).expect("an answer").wants_all);
     let all = RoutesUpdate { base: None, announced: routes(&one), ..reborn };
@@ -204,7 +204,7 @@ fn a_gateway_that_starts_steers_by_its_last_snapshot_until_feeds_speak() {
     core.restore(snapshot, at(0));
     core.set_world(Arc::new(world()), at(0));
     assert_eq!(announced(&core.snapshot(at(0)), "paris"), all);
-    // One feed speaks, and the other has its time to do so.
+    // One feed reports, and the other one still has time to do so.
     assert_eq!(tell(&mut core, update("p1", 9, None, &all[..1]), at(2)), answer(1, 0));
     core.tick(at(3));
     assert_eq!(announced(&core.snapshot(at(3)), "paris"), all);

@@ -1,10 +1,11 @@
-//! What routers say, as nodes pass it on.
+//! Routing feeds: routes of sites' routers, forwarded by nodes.
 //!
-//! A node beside a router tells the routes, and every few seconds that they still hold. A node speaks for its own site alone, and only what is within
-//! the site's allow-list is believed. Several nodes of a site may feed: a prefix is announced while one of them announces it, and the best route of
-//! each counts. A feed that falls silent stays for [`FEED_HOLDS`], since its router most likely works on without it; then it falls away.
+//! A node next to a router sends its routes, and every few seconds a confirmation that they are still valid. A node may report only on its own
+//! site, and only routes within the site's allow-list are accepted. Several nodes of a site may feed: a prefix is announced as long as one of them
+//! announces it, and the best route of each prefix counts. The routes of a silent feed stay for [`FEED_HOLDS`], since its router most likely works
+//! on without it; then they are dropped.
 //!
-//! None of this is in the store. A gateway that starts takes up what its last snapshot said, until feeds speak.
+//! None of this is in the store. After a start, a gateway uses the routes in its last snapshot until feeds report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,52 +17,52 @@ use super::allow_list::{AllowList, Sifted};
 use super::world::World;
 use crate::clock::Now;
 
-/// How long the routes of a silent feed count.
+/// How long the routes of a silent feed stay valid.
 pub const FEED_HOLDS: Duration = Duration::from_secs(60);
 
-/// A gateway that has started waits so long for a site's other feeds after it heard the first: they speak every 5 s.
+/// How long a gateway that has started waits for a site's other feeds after the first one: each sends every 5 s.
 const OTHERS_SPEAK: Duration = Duration::from_secs(7);
 
-/// Most routes of all feeds together: 128 MB, three times over while they change.
+/// Most routes of all feeds together: 128 MB, and three times as much while they change.
 const ROUTES_OF_ALL_MAX: usize = 40 * ROUTES_MAX;
 
-/// A feed whose refused routes change all the time is told no more often.
+/// Minimum interval of log lines about a feed whose number of refused routes keeps changing.
 const TOLD_APART: Duration = Duration::from_secs(60);
 
-/// What one node passes on.
+/// The feed of one node.
 #[derive(Debug)]
 pub(super) struct Feed {
     pub(super) site: Name,
     boot: String,
     number: u64,
-    /// All that it says, sorted by prefix.
+    /// All its routes, sorted by prefix.
     routes: Vec<Announced>,
-    /// What of it is believed.
+    /// The routes split by the allow-list.
     pub(super) sifted: Sifted,
     heard: Duration,
     told: Option<(Duration, u64)>,
 }
 
-/// What the snapshot on disk said that a site announces.
+/// A site's routes from the snapshot on disk.
 #[derive(Debug)]
 struct Remembered {
     announced: Vec<Announced>,
     until: Duration,
 }
 
-/// What all nodes pass on.
+/// The feeds of all nodes.
 #[derive(Debug, Default)]
 pub(super) struct Feeds {
     of_nodes: BTreeMap<Name, Feed>,
     remembered: BTreeMap<Name, Remembered>,
-    /// What each site announces by its file and its feeds; sites without feeds are not here.
+    /// Each site's announcements from its file and its feeds; sites without feeds are not included.
     merged: BTreeMap<Name, Vec<Announced>>,
-    /// Sites of which `merged` is old.
+    /// Sites whose entry in `merged` is out of date.
     changed: BTreeSet<Name>,
 }
 
 impl Feeds {
-    /// Takes up what an earlier run of this gateway knew.
+    /// Restores the state of an earlier run.
     pub(super) fn restore(&mut self, snapshot: &FleetSnapshot, now: Now) {
         for site in snapshot.sites.iter().filter(|site| !site.announced.is_empty()) {
             let (announced, until) = (site.announced.clone(), now.uptime + FEED_HOLDS);
@@ -70,14 +71,14 @@ impl Feeds {
         }
     }
 
-    /// The operator has changed something: files, allow-lists, which nodes there are.
+    /// Adopts a change by the operator: files, allow-lists or the set of nodes.
     pub(super) fn set_world(&mut self, world: &World) {
         let is_at = |name: &Name, site: &Name| {
             let node = world.nodes.get(name);
             node.is_some_and(|node| !node.is_revoked && node.place.site == *site)
         };
         self.of_nodes.retain(|name, feed| is_at(name, &feed.site));
-        // What a site's file announces needs no memory, and has to go with the file.
+        // Announcements in a site's file need not be remembered, and must disappear with the file.
         self.remembered.retain(|site, remembered| {
             let Some(site) = world.sites.get(site) else { return false };
             let of_file: BTreeSet<_> = site.announced.iter().map(|one| one.prefix).collect();
@@ -92,7 +93,7 @@ impl Feeds {
         self.changed.extend(self.remembered.keys().cloned());
     }
 
-    /// Takes what `from`, a node of `site`, says. Returns the answer, and whether what is believed may have changed.
+    /// Handles an update from `from`, a node of `site`. Returns the answer, and whether the accepted routes may have changed.
     pub(super) fn handle(
         &mut self,
         from: &Name,
@@ -145,7 +146,7 @@ impl Feeds {
         if held + count > ROUTES_OF_ALL_MAX { Err(Unheard::NoRoom) } else { Ok(()) }
     }
 
-    /// Drops what has been silent for too long. Returns whether anything was, and tells the operator.
+    /// Drops feeds that have been silent for too long, and logs them. Returns whether any were dropped.
     pub(super) fn tick(&mut self, now: Now, lines: &mut Vec<String>) -> bool {
         let count = self.of_nodes.len() + self.remembered.len();
         let changed = &mut self.changed;
@@ -157,7 +158,7 @@ impl Feeds {
             changed.insert(feed.site.clone());
             let (site, routes, silence) = (&feed.site, feed.routes.len(), silence.as_secs());
             lines.push(format!(
-                "site {site}: the {routes} routes that node {name} told {silence} s ago no longer count"
+                "site {site}: the {routes} routes that node {name} sent {silence} s ago no longer count"
             ));
             false
         });
@@ -174,7 +175,7 @@ impl Feeds {
         count != self.of_nodes.len() + self.remembered.len()
     }
 
-    /// The gateway itself did not run for `gap`: that time is nobody's silence.
+    /// The gateway itself did not run for `gap`: that time does not count as silence.
     pub(super) fn skip(&mut self, gap: Duration, now: Now) {
         for feed in self.of_nodes.values_mut() {
             feed.heard = (feed.heard + gap).min(now.uptime.max(feed.heard));
@@ -184,7 +185,7 @@ impl Feeds {
         }
     }
 
-    /// Puts together what sites announce.
+    /// Recomputes sites' announcements that have changed.
     pub(super) fn merge(&mut self, world: &World) {
         for name in std::mem::take(&mut self.changed) {
             let Some(site) = world.sites.get(&name) else { continue };
@@ -202,7 +203,7 @@ impl Feeds {
         }
     }
 
-    /// What a site announces, as of the last [`merge`](Self::merge).
+    /// A site's announcements as of the last [`merge`](Self::merge).
     pub(super) fn announced<'a>(&'a self, site: &'a Site) -> &'a [Announced] {
         self.merged.get(&site.name).unwrap_or(&site.announced)
     }
@@ -224,7 +225,7 @@ impl Feed {
         RoutesAnswer { wants_all: false, believed, refused: self.sifted.refused }
     }
 
-    /// A line for the operator, if it is news how many routes are refused.
+    /// A log line, if the number of refused routes has changed.
     fn tell(&mut self, name: &Name, now: Now) -> Option<String> {
         let refused = self.sifted.refused;
         let (at, before) = self.told.unwrap_or_default();
@@ -237,20 +238,20 @@ impl Feed {
     }
 }
 
-/// What the operator is told of refused prefixes.
+/// The log line about prefixes outside the allow-list.
 pub(crate) fn told_refused(site: &Name, who: &str, sifted: &Sifted) -> String {
     let first = sifted.first_refused.as_ref().map(Prefix::to_string);
     match first {
         None => format!("site {site}: all prefixes that {who} announces are within its allow-list"),
         Some(first) => format!(
-            "site {site}: {} prefixes that {who} announces are outside its allow-list and not believed, {first} for one; \
+            "site {site}: {} prefixes that {who} announces are outside its allow-list and ignored, for example {first}; \
              see them with: fullbore control announce {site}",
             sifted.refused
         ),
     }
 }
 
-/// Each prefix once, with its best route: the shortest path, then the lowest MED.
+/// Each prefix once, with its best route: the shortest AS path, then the lowest MED.
 fn best<'a>(all: impl Iterator<Item = &'a Announced>) -> Vec<Announced> {
     let mut all: Vec<_> = all.copied().collect();
     all.sort_unstable_by_key(|one| (one.prefix, one.as_path_length, one.med));

@@ -1,9 +1,9 @@
-//! What a gateway knows of its nodes, beside what the operator wants of them.
+//! The live state of a fleet, as opposed to its desired state.
 //!
-//! [`Core`] decides, and has neither I/O nor a clock. [`Live`] is a core that several threads use. Nothing here is written to the store: a
-//! heartbeat costs memory alone. A snapshot of it all is made at most once a second, signed, and kept on disk by the gateway.
+//! [`Core`] makes the decisions, without I/O and without a clock. [`Live`] shares a core between threads. Nothing here is written to the store: a
+//! heartbeat only uses memory. At most once a second, the gateway makes a snapshot of the state, signs it and saves it on disk.
 //!
-//! Read first: `node.rs` (which state a node is in), then `doubt.rs` (when silence means nothing).
+//! Read first: `node.rs` (the state of a node), then `doubt.rs` (when silence is inconclusive).
 
 mod allow_list;
 mod core;
@@ -58,27 +58,27 @@ pub use self::view::{
 pub use self::world::{WantedDrain, WantedNode, World};
 use crate::clock::Now;
 
-/// Why a gateway does not take what a node says.
+/// Why a gateway rejects a node's report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unheard {
-    /// It speaks for another node than its certificate names.
+    /// The report is about another node than the one in its certificate.
     NotItself,
-    /// The fleet has no such node.
+    /// The fleet has no node of this name.
     Unknown,
-    /// It may not take part any more.
+    /// The node is revoked.
     Revoked,
-    /// It is not newer than what it said before.
+    /// The report is not newer than an earlier one.
     Stale,
-    /// All nodes together say more than a gateway can hold.
+    /// All nodes together report more than a gateway can hold.
     NoRoom,
-    /// It says that it has sent more than its ceiling allows.
+    /// The node claims to have sent more than its ceiling allows.
     OverCeiling,
-    /// It cannot be right.
+    /// The report is invalid.
     OutOfBounds(OutOfBounds),
 }
 
 impl Unheard {
-    /// As counters name it.
+    /// The name of the error in metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::NotItself => "not_itself",
@@ -99,13 +99,13 @@ impl fmt::Display for Unheard {
             Self::Unknown => f.write_str("the fleet has no such node: join again"),
             Self::Revoked => f.write_str("this node is revoked"),
             Self::Stale => f.write_str(
-                "the gateway has heard something newer of this node: the box was set back to a snapshot, or a second machine speaks as this node",
+                "the gateway has newer data of this node: the machine was reset to a snapshot, or a second machine uses this node's name",
             ),
             Self::NoRoom => f.write_str(
-                "the gateway holds as many routes as it can: have fewer nodes pass routes on",
+                "the gateway holds as many routes as it can: let fewer nodes feed routes",
             ),
             Self::OverCeiling => f.write_str(
-                "viewers cannot have taken that much of this node: its ceiling is lower, and what it says of them does not count",
+                "this node cannot have sent that much to viewers: its ceiling is lower, so this report does not count",
             ),
             Self::OutOfBounds(why) => why.fmt(f),
         }
@@ -114,15 +114,15 @@ impl fmt::Display for Unheard {
 
 impl std::error::Error for Unheard {}
 
-/// A snapshot, as viewers are answered from it and as nodes get it.
+/// A snapshot in the forms used for answering viewers and for sending to nodes.
 pub struct MadeSnapshot {
-    /// Ready for questions.
+    /// Indexed for steering.
     pub fleet: Arc<Fleet>,
     /// Signed.
     pub signed: Arc<Signed>,
 }
 
-/// A [`Core`] for several threads, and what is made of it.
+/// A [`Core`] shared between threads, and its newest snapshot.
 pub struct Live {
     core: Mutex<Core>,
     signing: SigningKey,
@@ -131,13 +131,13 @@ pub struct Live {
 }
 
 impl Live {
-    /// `core`, whose snapshots `signing` signs.
+    /// Wraps `core`; `signing` signs its snapshots.
     pub fn new(core: Core, signing: SigningKey) -> Self {
         let (core, made) = (Mutex::new(core), RwLock::new(None));
         Self { core, signing, made, documents: RwLock::default() }
     }
 
-    /// A core is whole whatever a panicking thread did: each call leaves it so before it calls anything else.
+    /// Locks the core even if the mutex is poisoned: each call leaves it consistent before it calls anything else.
     fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -222,15 +222,15 @@ impl Live {
         self.core().popularity_counts()
     }
 
-    /// What each region watched of a title, a day.
+    /// A title's demand per day in each region.
     pub fn watched(&self, title: &str, now: Now) -> Vec<RegionCount> {
         self.core().watched(title, now)
     }
 
-    /// What a plan would be made from now.
+    /// The input of a plan made now.
     ///
     /// # Errors
-    /// Why nothing is planned now.
+    /// Why no plan can be made now.
     pub fn plan_basis(&self, absent: Absent, now: Now) -> Result<PlanBasis, &'static str> {
         let parts = self.core().plan_parts(absent, now)?;
         Ok(parts.basis(now))
@@ -246,12 +246,12 @@ impl Live {
         self.core().may_evict(node, held)
     }
 
-    /// Whether a node shall hold this version of a title.
+    /// Whether a node should hold this version of a title.
     pub fn is_wanted_of(&self, node: &Name, held: &HeldTitle) -> bool {
         self.core().wanted_of(node, held).is_some()
     }
 
-    /// What a node shall hold; `None` if it may not take part.
+    /// The list of what a node should hold; `None` for unknown and revoked nodes.
     pub fn desired_of(&self, node: &Name) -> Option<Arc<Desired>> {
         self.core().desired_of(node)
     }
@@ -276,7 +276,7 @@ impl Live {
         self.core().reads_back(now)
     }
 
-    /// Whether a node may not take part: it is revoked, or nobody knows it.
+    /// Whether a node may not take part: it is revoked or unknown.
     pub fn is_revoked(&self, node: &Name) -> bool {
         self.core().world.nodes.get(node).is_none_or(|wanted| wanted.is_revoked)
     }
@@ -290,12 +290,12 @@ impl Live {
         self.made().map(|made| Arc::clone(&made.signed))
     }
 
-    /// The newest snapshot, ready for questions.
+    /// The newest snapshot, indexed for steering.
     pub fn fleet(&self) -> Option<Arc<Fleet>> {
         self.made().map(|made| Arc::clone(&made.fleet))
     }
 
-    /// The key that checks snapshots.
+    /// The key that verifies snapshots.
     pub fn snapshot_key(&self) -> PublicKey {
         self.signing.public()
     }
@@ -310,12 +310,12 @@ impl Live {
         Arc::clone(&self.documents.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// These are the documents of published titles.
+    /// Replaces the documents of published titles.
     pub fn set_documents(&self, documents: HashMap<Digest, Bytes>) {
         *self.documents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(documents);
     }
 
-    /// The desired world.
+    /// The desired state.
     pub fn world(&self) -> Arc<World> {
         Arc::clone(&self.core().world)
     }
@@ -325,7 +325,7 @@ impl Live {
         self.core().set_world(world, now);
     }
 
-    /// [`Core::tick`]. Returns what there is to tell the operator.
+    /// [`Core::tick`]. Returns log lines for the operator.
     pub fn tick(&self, now: Now) -> Vec<String> {
         let mut core = self.core();
         core.tick(now);
@@ -340,7 +340,7 @@ impl Live {
     /// Makes, indexes and signs a snapshot, if something has changed since the last one.
     ///
     /// # Errors
-    /// If what is wanted cannot be a snapshot.
+    /// If the desired state does not fit into a snapshot.
     pub fn make_snapshot(&self, now: Now) -> Result<Option<Arc<MadeSnapshot>>, SnapshotError> {
         let snapshot = {
             let mut core = self.core();
@@ -351,19 +351,19 @@ impl Live {
         };
         let before = self.made();
         let fleet = Fleet::new(snapshot, before.as_ref().map(|before| &*before.fleet))?;
-        // The index has marked full nodes in it, so this one is signed, not the one before.
+        // The index has marked full nodes in this snapshot, so this version is signed instead of the original.
         let signed = self.signing.sign(FleetSnapshot::CONTEXT, fleet.snapshot().to_bytes());
         let made = Arc::new(MadeSnapshot { fleet: Arc::new(fleet), signed: Arc::new(signed) });
         *self.made.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&made));
         Ok(Some(made))
     }
 
-    /// What a node is taken for.
+    /// A node's state.
     pub fn state_of(&self, node: &Name) -> State {
         self.core().state_of(node)
     }
 
-    /// What operators see.
+    /// The state for operators.
     pub fn view(&self, now: Now) -> FleetView {
         self.core().view(now)
     }
@@ -373,7 +373,7 @@ impl Live {
         self.core().weight_notes()
     }
 
-    /// The nodes that pass on routes of a site.
+    /// The nodes that feed routes of a site.
     pub fn feeds(&self, site: &Name, now: Now) -> Vec<FeedView> {
         self.core().feeds(site, now)
     }

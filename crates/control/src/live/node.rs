@@ -1,4 +1,4 @@
-//! What a gateway knows of one node, and which state follows from it.
+//! The live state of one node: its reports, and the state derived from them.
 
 use std::time::Duration;
 
@@ -15,38 +15,38 @@ use crate::clock::Now;
 /// A node is lost when it has been silent for this long: three heartbeats.
 pub const SILENCE_OF_DEATH: Duration = Duration::from_secs(15);
 
-/// Replaced agents remembered per node. If more machines than this share one name, their turns go unnoticed.
+/// Replaced agents remembered per node. If more machines than this share one name, alternating between them goes unnoticed.
 const BOOTS_BEFORE_MAX: usize = 8;
 
-/// What a node has said, or what was known of it before this gateway started.
+/// A node's reports, or its state from before this gateway started.
 #[derive(Debug, Default)]
 pub(super) struct LiveNode {
     /// Its newest heartbeat; `None` until this gateway gets one.
     pub(super) heard: Option<Heard>,
-    /// What the gateway's snapshot on disk said of it, until it speaks.
+    /// Its entry in the gateway's snapshot on disk, until its first heartbeat.
     pub(super) restored: Option<SnapshotNode>,
-    /// When it last spoke, for measuring silence. `None` for a node of which nothing is known: it is joining, and cannot fall silent.
+    /// When it last sent a heartbeat, for measuring silence. `None` for an unknown node: it is joining, and cannot fall silent.
     pub(super) spoke: Option<Duration>,
-    /// The inventory that `held` is from.
+    /// The inventory on which `held` is based.
     pub(super) inventory: Option<Digest>,
-    /// What it holds: numbers of the shelf, rising.
+    /// The versions that it holds: their numbers in the shelf, ascending.
     pub(super) held: Vec<u32>,
-    /// It has said what it knows to be gone, to a gateway whose store came out of a backup.
+    /// It has sent its list of revocations and withdrawals, to a gateway whose store comes from a backup.
     pub(super) gave_back: bool,
-    /// The state that was told last, and since when.
+    /// The state logged last, and since when it holds.
     pub(super) told: Option<(State, u64)>,
-    /// Heartbeats of it that were not taken.
+    /// Its refused heartbeats.
     pub(super) refused: Refused,
-    /// What it weighed in the newest snapshot.
+    /// Its weight in the newest snapshot.
     pub(super) weight: Option<NodeWeight>,
 }
 
-/// A heartbeat, as far as it is kept.
+/// The saved part of a heartbeat.
 #[derive(Debug)]
 pub(super) struct Heard {
     /// The agent that sent it.
     pub(super) boot: String,
-    /// The agents before that one, the last one at the end.
+    /// The agents before that one, most recent last.
     pub(super) boots_before: Vec<String>,
     pub(super) sequence: u64,
     pub(super) condition: Condition,
@@ -59,7 +59,7 @@ pub(super) struct Heard {
 }
 
 impl LiveNode {
-    /// Whether `beat` is not newer than what is known: it comes twice, late, or from an agent that another one replaced.
+    /// Whether `beat` is not newer than the last one: it is a duplicate, late, or from a replaced agent.
     pub(super) fn is_stale(&mut self, beat: &Heartbeat, now: Now) -> bool {
         let Some(heard) = &self.heard else { return false };
         let is_repeated = heard.boot == beat.boot && beat.sequence <= heard.sequence;
@@ -70,7 +70,7 @@ impl LiveNode {
         is_repeated || is_replaced
     }
 
-    /// Takes a heartbeat, and gives back the receipts in it.
+    /// Handles a heartbeat, and returns its receipts.
     pub(super) fn hear(&mut self, beat: Heartbeat, now: Now) -> Vec<Receipt> {
         let boots_before = self.heard.take().map(|heard| heard.boots_before_next(&beat.boot));
         let ahead = i128::from(beat.sent_unix_millis) - i128::from(now.unix_millis);
@@ -94,12 +94,12 @@ impl LiveNode {
         beat.receipts
     }
 
-    /// How long it has been silent; `None` if it has not spoken yet.
+    /// How long it has been silent; `None` if it has never sent a heartbeat.
     pub(super) fn silence(&self, now: Now) -> Option<Duration> {
         self.spoke.map(|spoke| now.uptime.saturating_sub(spoke))
     }
 
-    /// Its state. `is_doubted`: the gateway doubts its own hearing, so silence means nothing.
+    /// Its state. `is_doubted`: the gateway distrusts its own connection, so silence is inconclusive.
     pub(super) fn state(&self, wanted: &WantedNode, now: Now, is_doubted: bool) -> State {
         let is_silent = self.silence(now).is_some_and(|silence| silence >= SILENCE_OF_DEATH);
         if wanted.is_revoked {
@@ -126,7 +126,7 @@ impl LiveNode {
         }
     }
 
-    /// Whether it has ever spoken, as far as this gateway knows.
+    /// Whether it has ever sent a heartbeat, as far as this gateway knows.
     pub(super) fn has_spoken(&self) -> bool {
         self.heard.is_some()
             || self.restored.as_ref().is_some_and(|node| node.ceiling_bits_per_second > 0)
@@ -151,7 +151,7 @@ impl LiveNode {
         }
     }
 
-    /// Load beside ceiling, in thousandths.
+    /// Load relative to the ceiling, in thousandths.
     pub(super) fn load_permille(&self, wanted: &WantedNode) -> u16 {
         match (&self.heard, &self.restored) {
             (Some(heard), _) => {
@@ -165,7 +165,7 @@ impl LiveNode {
 }
 
 impl Heard {
-    /// The agents before the one that speaks next.
+    /// The agents before the next one.
     fn boots_before_next(self, boot: &str) -> Vec<String> {
         let mut before = self.boots_before;
         if self.boot != boot {
@@ -186,7 +186,7 @@ impl Heard {
     }
 }
 
-/// A state from disk is believed until the node speaks, but for what the operator has changed meanwhile.
+/// A state from disk stays valid until the node reports, apart from changes that the operator has made since.
 fn restored_state(state: State, is_draining: bool) -> State {
     match (state, is_draining) {
         (State::Serving, true) => State::Draining,
@@ -195,12 +195,12 @@ fn restored_state(state: State, is_draining: bool) -> State {
     }
 }
 
-/// Why a node is in its state, in words, and what else is wrong with it; `None` if it just serves.
+/// Why a node is in its state, in words, plus further problems; `None` if it serves normally.
 pub(super) fn why(live: &LiveNode, state: State, wanted: &WantedNode, now: Now) -> Option<String> {
     let why = match state {
         State::Serving => None,
         State::Joining => Some(match live.refused.reason(now) {
-            None => "it has not said yet that it serves".to_owned(),
+            None => "it has not reported yet that it serves".to_owned(),
             Some(refusal) => told_refused(refusal),
         }),
         State::Draining | State::Drained => wanted.drain.as_ref().map(|drain| drain.reason.clone()),

@@ -1,4 +1,4 @@
-//! Second opinions: whether nodes that beat can reach those that have fallen silent.
+//! Second opinions: whether other nodes can reach those that have fallen silent.
 //!
 //! No single node decides. A silent node counts as dead when at least two others report that they can't reach it, and fewer that they can; one report
 //! is enough only if no other node beats.
@@ -11,10 +11,10 @@ use fleet::{ASKS_MAX, Name};
 /// How long an opinion counts: a few heartbeats.
 const HOLDS: Duration = Duration::from_secs(60);
 
-/// Opinions of one node that are kept.
+/// Most opinions stored about one node.
 const WITNESSES_MAX: usize = 16;
 
-/// How often a witness is asked about others, if there are more silent nodes than one answer names.
+/// How often the choice of nodes that a witness is asked about changes, if there are more than fit into one answer.
 const TURN: Duration = Duration::from_secs(10);
 
 /// The other nodes' reports on each silent node, with the uptime of each report.
@@ -30,7 +30,7 @@ impl Opinions {
         }
     }
 
-    /// How many reach `node`, and how many don't.
+    /// How many nodes reach `node`, and how many don't.
     fn count(&self, node: &Name, now: Duration) -> (usize, usize) {
         let opinions = self.0.get(node).into_iter().flat_map(BTreeMap::values);
         let fresh: Vec<bool> = opinions
@@ -62,7 +62,7 @@ impl Opinions {
     }
 }
 
-/// The silent nodes that `witness` is asked about now. If there are many, each witness gets others, and all come in turn.
+/// The silent nodes that `witness` should try to reach now. If there are many, each witness gets a different part, and all come in turn.
 pub(super) fn asks(silent: &BTreeSet<Name>, witness: &Name, now: Duration) -> Vec<Name> {
     let turn = now.as_secs() / TURN.as_secs();
     let own = witness
@@ -71,7 +71,7 @@ pub(super) fn asks(silent: &BTreeSet<Name>, witness: &Name, now: Duration) -> Ve
         .fold(turn, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
     let start = match silent.len() {
         0..=ASKS_MAX => 0,
-        // Below the length, which is a usize.
+        // Less than the length, which is a usize.
         many => (own % many as u64) as usize,
     };
     silent.iter().cycle().skip(start).take(ASKS_MAX.min(silent.len())).cloned().collect()

@@ -1,4 +1,4 @@
-//! What a plan says that nodes hold: the manifests of all clusters, put together.
+//! The titles that nodes hold by a plan: the manifests of all clusters, combined.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use placement::{ClusterManifest, Why};
 #[derive(Clone, Debug, Default)]
 pub struct PlacedTitles {
     nodes: BTreeMap<Name, PlacedNode>,
-    /// By title: nodes that shall hold it.
+    /// By title: the number of nodes that should hold it.
     copies: Vec<u32>,
-    /// Every manifest of the plan is known.
+    /// Whether every manifest of the plan is known.
     is_whole: bool,
-    /// When titles were last placed by what is watched, since 1970.
+    /// When demand was last used to place titles, since 1970.
     pub planned_unix_seconds: u64,
 }
 
-/// A copy that a node shall hold.
+/// A copy that a node should hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PlacedCopy {
-    /// The title's place among the published ones.
+    /// The title's index among the published ones.
     pub title: u32,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
 #[derive(Clone, Debug)]
 struct PlacedNode {
-    /// By title.
+    /// Sorted by title.
     copies: Vec<PlacedCopy>,
-    /// Of their places.
+    /// The digest of those titles' indexes.
     digest: Digest,
 }
 
@@ -42,8 +42,8 @@ impl Default for PlacedNode {
 }
 
 impl PlacedTitles {
-    /// By manifests, of `titles`, which are sorted by path. What is no longer published is left out. `is_whole`: these are all manifests of the plan.
-    /// The first manifest that has a node speaks for it.
+    /// Combines manifests for `titles`, which are sorted by path. Titles that are no longer published are left out. `is_whole`: these are all
+    /// manifests of the plan. For a node in several manifests, the first one counts.
     pub fn new(
         manifests: &[Arc<ClusterManifest>],
         titles: &[PublishedTitle],
@@ -82,39 +82,39 @@ impl PlacedTitles {
         self.is_whole
     }
 
-    /// Whether it is known what the plan has for a node, if only that it has nothing.
+    /// Whether the plan's list for a node is known, even if it is empty.
     pub fn knows(&self, node: &Name) -> bool {
         self.is_whole || self.has(node)
     }
 
-    /// Whether the plan has this node. One that it has not keeps what it holds until the plan has it.
+    /// Whether the plan includes this node. A node outside the plan keeps what it holds until a plan includes it.
     pub fn has(&self, node: &Name) -> bool {
         self.nodes.contains_key(node)
     }
 
-    /// The nodes that the plan has.
+    /// The nodes in the plan.
     pub fn nodes(&self) -> impl Iterator<Item = &Name> {
         self.nodes.keys()
     }
 
-    /// What a node shall hold, by title.
+    /// The copies that a node should hold, by title.
     pub fn of(&self, node: &Name) -> &[PlacedCopy] {
         self.nodes.get(node).map_or(&[], |node| &node.copies)
     }
 
-    /// The copy of a title that a node shall hold, if it shall.
+    /// The copy of a title that a node should hold, if it should.
     pub fn copy(&self, node: &Name, title: u32) -> Option<PlacedCopy> {
         let copies = self.of(node);
         let found = copies.binary_search_by_key(&title, |copy| copy.title).ok()?;
         copies.get(found).copied()
     }
 
-    /// How many nodes shall hold a title.
+    /// The number of nodes that should hold a title.
     pub fn copies(&self, title: u32) -> u32 {
         self.copies.get(title as usize).copied().unwrap_or(0)
     }
 
-    /// The nodes that shall hold a title.
+    /// The nodes that should hold a title.
     pub fn holders(&self, title: u32) -> impl Iterator<Item = &Name> {
         let has = move |node: &PlacedNode| {
             node.copies.binary_search_by_key(&title, |copy| copy.title).is_ok()
@@ -122,25 +122,25 @@ impl PlacedTitles {
         self.nodes.iter().filter(move |(_, node)| has(node)).map(|(name, _)| name)
     }
 
-    /// Titles that no node shall hold: they were published since, or found no room.
+    /// Titles that no node should hold: they were published later, or found no room.
     pub fn unplaced(&self) -> impl Iterator<Item = u32> {
         (0u32..).zip(&self.copies).filter(|(_, copies)| **copies == 0).map(|(title, _)| title)
     }
 
-    /// Whether the same nodes hold the same titles, for whatever reason.
+    /// Whether the same nodes hold the same titles, regardless of the reasons.
     pub fn is_same(&self, other: &Self) -> bool {
         let told = |node: &(&Name, &PlacedNode)| (node.0.clone(), node.1.digest);
         self.nodes.iter().map(|node| told(&node)).eq(other.nodes.iter().map(|node| told(&node)))
     }
 
-    /// What tells a node that it shall hold something else, if `everything` is the digest of what all nodes hold without a plan.
+    /// A digest that changes when a node's list does. `everything` is the digest of the list for every node without a plan.
     pub(super) fn digest_of(&self, node: &Name, everything: &Digest) -> Digest {
         let own = self.nodes.get(node).map(|node| node.digest.to_string()).unwrap_or_default();
         Digest::of(format!("{everything} {own}").as_bytes())
     }
 }
 
-/// Gives a node a place, unless it has one.
+/// Adds a node, unless it is present already.
 fn is_new(nodes: &mut BTreeMap<Name, PlacedNode>, name: &Name) -> bool {
     let is_new = !nodes.contains_key(name);
     if is_new {

@@ -1,4 +1,4 @@
-//! What nodes hold by a plan, what may go, and what has to be put right, in virtual time.
+//! Nodes' titles by a plan, removal of copies, and repairs, in virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn held(path: &str) -> HeldTitle {
     title(path).held()
 }
 
-/// Manifests by which these nodes hold these titles.
+/// Manifests that place these titles on these nodes.
 fn placed(titles: &[PublishedTitle], copies: &[(&str, &[&str])]) -> PlacedTitles {
     let manifest = |(own, site): &(&str, &str)| {
         let on =
@@ -101,7 +101,7 @@ impl Fleet {
         self.core.set_world(Arc::new(self.world.clone()), at(now));
     }
 
-    /// The plan: who holds t, and who holds u.
+    /// The plan: the holders of t, and the holders of u.
     fn plan(&mut self, copies: &[(&str, &[&str])], now: u64) {
         let placed = placed(&self.world.titles, copies);
         self.change(|world| world.placed = Some(Arc::new(placed)), now);
@@ -120,7 +120,7 @@ impl Fleet {
         self.beat_with(node, (100, fill_bytes_per_day), now)
     }
 
-    /// A node says what is free, and what it may bring.
+    /// A node reports its free space, and how much it may fetch.
     fn beat_with(
         &mut self,
         node: &str,
@@ -154,7 +154,7 @@ impl Fleet {
         self.core.tick(at(now));
     }
 
-    /// All but one node beat each second.
+    /// All nodes but one send heartbeats each second.
     fn without(&mut self, node: &str, from: u64, to: u64) {
         for second in from..to {
             let others = NODES.iter().filter(|(own, _)| *own != node);
@@ -225,7 +225,7 @@ fn a_copy_may_go_when_enough_of_those_that_keep_it_hold_it_and_serve() {
     };
     assert_eq!(told("a1"), (Some(WhyHeld::Floor), None));
     assert_eq!(told("a2"), (None, Some(CopyMove::Goes)));
-    // What has no place in the plan stays where it is.
+    // A title without a place in the plan stays where it is.
     let there = fleet.core.title_at_nodes("u").expect("published").1;
     assert!(there.iter().all(|one| one.holds && one.moves.is_none()));
     // One of them lacks it, and then has another version.
@@ -249,7 +249,7 @@ fn a_copy_may_go_when_enough_of_those_that_keep_it_hold_it_and_serve() {
 #[test]
 fn a_site_keeps_its_copy_until_its_successor_there_has_arrived() {
     let mut fleet = Fleet::new();
-    // Four are to hold it, of which the floor needs three.
+    // Four nodes should hold it; the floor requires three.
     fleet.plan(&[("t", &["a2", "b1", "b2", "c1"])], 1);
     for node in ["a1", "b1", "b2", "c1"] {
         fleet.holds(node, &["t"]);
@@ -262,7 +262,7 @@ fn a_site_keeps_its_copy_until_its_successor_there_has_arrived() {
     assert!(!fleet.may_evict("a1", "t"), "this gateway does not know all of the plan");
 }
 
-/// Else a node would be told to hold nothing.
+/// Otherwise a node would be told to hold nothing.
 #[test]
 fn what_a_node_shall_hold_is_not_known_while_its_part_of_the_plan_is_not() {
     let mut fleet = Fleet::new();
@@ -283,7 +283,7 @@ fn what_a_node_shall_hold_is_not_known_while_its_part_of_the_plan_is_not() {
             titles: on.iter().map(entry).collect(),
         })
     };
-    // The node was in another cluster by the plan before, of which only that part is known.
+    // In the previous plan, of which only part is known, the node was in another cluster.
     let both = [manifest("now", &["u"]), manifest("before", &["t", "u"])];
     let part = PlacedTitles::new(&both, &fleet.world.titles, false, 7);
     fleet.change(|world| world.placed = Some(Arc::new(part)), 2);
@@ -303,7 +303,7 @@ fn new_titles_and_nodes_and_those_gone_for_long_have_to_be_put_right() {
     assert!(fleet.desired("a1").iter().all(|path| path != "v"));
     fleet.plan(&[("t", &["a1", "b1", "c1"]), ("u", &["a2"]), ("v", &["b2"])], 3);
     assert_eq!(fleet.core.upkeep(at(4)), None);
-    // A node that is away keeps its part, and loses it in the end.
+    // An absent node keeps its part at first, and loses it in the end.
     let away = ABSENT_MAX.as_secs();
     fleet.without("b2", 4, away);
     assert_eq!(fleet.core.upkeep(at(away)), None);
@@ -339,9 +339,9 @@ fn a_node_that_claims_room_without_end_gets_no_more_than_sixteen_others() {
     let basis = parts(&fleet.core, Absent::LeaveOut, at(2)).basis(at(2));
     let rooms: Vec<u64> = basis.input.nodes.iter().map(|node| node.room_bytes).collect();
     assert_eq!(rooms, [1600, 100, 100, 100, 100]);
-    assert!(basis.bounded[0].starts_with("a1 says that it has room for"), "{:?}", basis.bounded);
+    assert!(basis.bounded[0].starts_with("a1 reports room for"), "{:?}", basis.bounded);
     assert_eq!(basis.bounded.len(), 1);
-    // What others weigh follows the same rule as in steering.
+    // Others' weights follow the same rule as in steering.
     let weights = basis.input.nodes.iter().map(|node| node.ceiling_bits_per_second);
     assert_eq!(weights.collect::<Vec<_>>(), [1000; 5]);
 }
@@ -373,14 +373,14 @@ fn a_plan_compares_a_new_title_with_its_series_and_keeps_the_operators_bounds() 
     assert!(basis(&fleet).forecasts[0].titles.iter().all(|title| title.title != 1));
 }
 
-/// A box of several disks serves on without one of them. Nobody has to come to it: what its other disks have no room for is brought elsewhere.
+/// A machine with several disks goes on serving without one of them, and needs no visit: titles that its other disks can't hold move elsewhere.
 #[test]
 fn the_next_plan_brings_elsewhere_what_a_disk_has_taken_with_it() {
     let mut fleet = Fleet::new();
     NODES.iter().for_each(|(node, _)| fleet.holds(node, &["t", "u"]));
     let t = ["a1", "b1", "c1"];
     fleet.plan(&[("t", &t), ("u", &["a1", "b2", "c1"])], 1);
-    // One of a1's disks had t, and the other one, which has u, is full.
+    // One of a1's disks had t, and the other one, with u on it, is full.
     fleet.holds("a1", &["u"]);
     fleet.beat_with("a1", (0, None), 2);
     let basis = parts(&fleet.core, Absent::Keep, at(3)).basis(at(3));

@@ -1,4 +1,4 @@
-//! What a plan is made from: placement's input, as this gateway knows it.
+//! The input of a plan: placement's input, from this gateway's state.
 
 use std::sync::Arc;
 
@@ -17,39 +17,39 @@ use super::weights;
 use super::world::{WantedNode, World};
 use crate::clock::Now;
 
-/// All that a plan is made from.
+/// The complete input of a plan.
 pub struct PlanBasis {
-    /// For placement.
+    /// Placement's input.
     pub input: PlacementInput,
-    /// What the demand in it follows from.
+    /// The forecasts behind the demand in it.
     pub forecasts: Vec<RegionForecast>,
-    /// Nodes that are no part of the plan.
+    /// Nodes excluded from the plan.
     pub left_out: Vec<LeftOutNode>,
-    /// Figures reported by nodes that the plan leaves out, a sentence each.
+    /// Implausible figures of nodes that the plan caps or ignores, one sentence each.
     pub bounded: Vec<String>,
-    /// When titles were last placed by a plan that was carried out, since 1970.
+    /// When demand was last used by an applied plan, since 1970.
     pub planned_unix_seconds: Option<u64>,
 }
 
-/// What becomes of nodes of the present plan that are away.
+/// Treatment of absent nodes that are in the current plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
-    /// Lost and drained ones get nothing: an operator asks for a plan without them.
+    /// Lost and drained nodes get no titles: for a plan that an operator requests.
     LeaveOut,
-    /// They keep what they shall hold until they are away for too long: a gateway plans by itself.
+    /// They keep their titles until they have been away for too long: for plans that a gateway makes by itself.
     Keep,
 }
 
-/// A node that gets nothing by a plan that is made now.
+/// A node that gets no titles in a plan made now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOutNode {
     /// Its name.
     pub node: Name,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
 }
 
-/// What of it the core has to say. The rest takes longer, and needs no lock.
+/// The core's part of the input. The rest takes longer, and needs no lock.
 pub(super) struct PlanParts {
     world: Arc<World>,
     popularity: FleetPopularity,
@@ -71,7 +71,7 @@ pub(super) fn parts(core: &Core, absent: Absent, now: Now) -> PlanParts {
             Err(_) if keeps(core, name, wanted, absent, now) => {
                 nodes.extend(kept(core, name, wanted).map(weighs));
             }
-            // It is gone for good, and nobody wonders where it is.
+            // It is gone for good, so operators need no explanation.
             Err(_) if wanted.is_revoked => {}
             Err(why) => left_out.push(LeftOutNode { node: name.clone(), why }),
         }
@@ -145,13 +145,13 @@ impl PlanParts {
     }
 }
 
-/// Players of titles whose segments are files of their own open nothing that counts as a start. Whoever takes as much as all of a title has started
-/// it, though.
+/// Players of titles with one file per segment open no file that counts as a start. But a viewer who takes all bytes of a title has certainly
+/// started it.
 fn starts(forecast: &TitleForecast, title_bytes: u64) -> u64 {
     forecast.count.starts.max(forecast.count.bytes / title_bytes.max(1))
 }
 
-/// Why a node is no part of a plan that is made now, if it is none.
+/// Checks that a node can be part of a plan made now; the error is the reason why it can't.
 pub(super) fn is_ready<'c>(
     core: &'c Core,
     name: &Name,
@@ -162,15 +162,15 @@ pub(super) fn is_ready<'c>(
     match core.state_of(name) {
         State::Revoked => return Err("it is revoked"),
         State::Lost => return Err("it is lost"),
-        State::Joining => return Err("it has not said yet that it serves"),
+        State::Joining => return Err("it has not reported yet that it serves"),
         State::Serving => {}
         State::Draining | State::Drained if is_drained_for_good(wanted, now) => {
-            return Err("it is drained, and nobody has said until when");
+            return Err("it is drained without an end");
         }
-        // Who comes back by itself keeps what it holds.
+        // A node that returns by itself keeps its titles.
         State::Draining | State::Drained => {}
     }
-    live.heard.as_ref().map(|_| live).ok_or("it has not said yet what room it has")
+    live.heard.as_ref().map(|_| live).ok_or("it has not reported its free space yet")
 }
 
 fn is_drained_for_good(wanted: &WantedNode, now: Now) -> bool {
@@ -178,12 +178,12 @@ fn is_drained_for_good(wanted: &WantedNode, now: Now) -> bool {
     drain.is_some_and(|drain| drain.returns_unix_seconds.is_none())
 }
 
-/// Whether viewers do without this node: it is lost, or drained without an end.
+/// Whether a node is out of service: it is lost, or drained without an end.
 pub(super) fn is_absent(core: &Core, name: &Name, wanted: &WantedNode, now: Now) -> bool {
     core.state_of(name) == State::Lost || is_drained_for_good(wanted, now)
 }
 
-/// Whether a node of the present plan that is not ready keeps its part of it. One that starts anew, or that this gateway has not heard yet, does.
+/// Whether a node that is not ready keeps its part of the current plan. Nodes that are restarting, or have not reported to this gateway yet, do.
 fn keeps(core: &Core, name: &Name, wanted: &WantedNode, absent: Absent, now: Now) -> bool {
     let is_placed = core.world.placed.as_ref().is_some_and(|placed| placed.has(name));
     let is_away = match absent {
@@ -193,7 +193,7 @@ fn keeps(core: &Core, name: &Name, wanted: &WantedNode, absent: Absent, now: Now
     is_placed && !wanted.is_revoked && !is_away
 }
 
-/// A node that keeps its part of the present plan, and gets nothing more.
+/// A node that keeps its part of the current plan, and gets nothing more.
 fn kept(core: &Core, name: &Name, wanted: &WantedNode) -> Option<PlacementNode> {
     let copies = core.world.placed.as_ref()?.of(name);
     let holds: Vec<u32> = copies.iter().map(|copy| copy.title).collect();
@@ -202,7 +202,7 @@ fn kept(core: &Core, name: &Name, wanted: &WantedNode) -> Option<PlacementNode> 
     placed_node(core, name, wanted, room_bytes, holds)
 }
 
-/// The node as placement sees it, or why it is no part of a plan.
+/// The node in placement's form, or why it can't be part of a plan.
 fn node(
     core: &Core,
     name: &Name,
@@ -214,12 +214,11 @@ fn node(
     let free_bytes = live.heard.as_ref().map_or(0, |heard| heard.load.free_bytes);
     let held = holds(live, places);
     let bytes = held.iter().map(|title| core.world.titles[*title as usize].bytes);
-    // What the plan no longer names goes when something needs its room.
+    // Titles that the plan no longer assigns are removed when their space is needed.
     let room_bytes = bytes.fold(free_bytes, u64::saturating_add);
     let placed = core.world.placed.as_ref().filter(|placed| placed.has(name));
     let holds = placed.map(|placed| placed.of(name).iter().map(|copy| copy.title).collect());
-    placed_node(core, name, wanted, room_bytes, holds.unwrap_or(held))
-        .ok_or("its site is not known")
+    placed_node(core, name, wanted, room_bytes, holds.unwrap_or(held)).ok_or("its site is unknown")
 }
 
 fn placed_node(
@@ -231,7 +230,7 @@ fn placed_node(
 ) -> Option<PlacementNode> {
     let site = core.world.sites.get(&wanted.place.site)?;
     let live = core.nodes.get(name)?;
-    // What it weighs is the caller's to say.
+    // The caller sets its weight.
     Some(PlacementNode {
         name: name.clone(),
         place: wanted.place.clone(),

@@ -1,14 +1,14 @@
-//! Which versions nodes hold: each version once, and a number for it.
+//! The versions that nodes hold: each version is stored once, and has a number.
 //!
-//! Ten thousand nodes hold the same few thousand titles, so a node keeps numbers. A number is given up when the last node that held it is gone:
-//! what a hostile node claims to hold costs memory only as long as it claims it.
+//! Ten thousand nodes hold the same few thousand titles, so a node's entry is a list of numbers. A number is freed when no node holds the version
+//! any more: a hostile node's claims use memory only as long as it makes them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use fleet::HeldTitle;
 
-/// The versions that any node holds.
+/// The versions held by any node.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     numbers: HashMap<Arc<HeldTitle>, u32>,
@@ -23,7 +23,7 @@ struct Slot {
 }
 
 impl Shelf {
-    /// Counts one more holder of `held`.
+    /// Adds a holder of `held`.
     pub(super) fn take(&mut self, held: HeldTitle) -> u32 {
         if let Some(number) = self.numbers.get(&held) {
             self.slots[*number as usize].holders += 1;
@@ -31,7 +31,7 @@ impl Shelf {
         }
         let number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
-            // 100,000 titles at each of 10,000 nodes, all different, are fewer than 2^32.
+            // Even 100,000 different titles on each of 10,000 nodes are fewer than 2^32.
             u32::try_from(self.slots.len() - 1).expect("bounded by inventories")
         });
         let held = Arc::new(held);
@@ -40,7 +40,7 @@ impl Shelf {
         number
     }
 
-    /// One holder less for each of `numbers`.
+    /// Removes a holder from each of `numbers`.
     pub(super) fn give_up(&mut self, numbers: &[u32]) {
         for number in numbers {
             let slot = &mut self.slots[*number as usize];
@@ -59,7 +59,7 @@ impl Shelf {
         self.numbers.get(held).copied()
     }
 
-    /// How many numbers are in use or free: one more than the greatest.
+    /// Count of all numbers, in use or free: the highest plus one.
     pub(super) fn numbers(&self) -> usize {
         self.slots.len()
     }

@@ -1,4 +1,4 @@
-//! From what a gateway knows to a [`FleetSnapshot`].
+//! Builds a [`FleetSnapshot`] from a gateway's state.
 
 use fleet::{FleetSnapshot, Name, Site, SnapshotNode};
 use steering::NodeWeight;
@@ -8,10 +8,10 @@ use super::node::LiveNode;
 use super::world::WantedNode;
 use crate::clock::Now;
 
-/// No title of the snapshot has this number of the shelf.
+/// Marks a version in the shelf that is not a title of the snapshot.
 const NONE: u32 = u32::MAX;
 
-/// `weights` are in the order of the world's nodes.
+/// Builds the snapshot. `weights` are in the order of the world's nodes.
 pub(super) fn of(core: &Core, weights: &[NodeWeight], number: u64, now: Now) -> FleetSnapshot {
     let world = &core.world;
     let places = places(core);
@@ -41,7 +41,7 @@ fn site(core: &Core, site: &Site) -> Site {
     }
 }
 
-/// For each number of the shelf, the place of its title in the snapshot.
+/// For each number in the shelf, the index of its title in the snapshot.
 pub(super) fn places(core: &Core) -> Vec<u32> {
     let mut places = vec![NONE; core.shelf.numbers()];
     for (place, title) in core.world.titles.iter().enumerate() {
@@ -67,19 +67,19 @@ fn node(
         kind: wanted.kind,
         state: core.state_of(name),
         not_me: live.not_me().to_vec(),
-        // Nodes tell by it who has spoken.
+        // 0 tells nodes that this one has never sent a heartbeat.
         ceiling_bits_per_second: match live.has_spoken() {
             true => weight.bits_per_second,
             false => 0,
         },
         load_permille: live.load_permille(wanted),
-        // `steering::Fleet::new` says.
+        // Set by `steering::Fleet::new`.
         full: false,
         holds: holds(live, places),
     }
 }
 
-/// The published titles that a node holds, by their places, rising.
+/// The published titles that a node holds: their indexes, ascending.
 pub(super) fn holds(live: &LiveNode, places: &[u32]) -> Vec<u32> {
     let held = live.held.iter().map(|number| places[*number as usize]);
     let mut holds: Vec<_> = held.filter(|place| *place != NONE).collect();

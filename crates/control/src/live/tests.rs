@@ -45,7 +45,7 @@ pub(super) fn title(path: &str) -> PublishedTitle {
     }
 }
 
-/// `count` nodes at three sites in turn, one cluster each, which hold the titles a and b.
+/// `count` nodes at three sites in turn, one cluster each, holding the titles a and b.
 fn world(count: usize) -> World {
     let site = |at: usize| name(&format!("s{}", at % 3));
     let node = |at: usize| WantedNode {
@@ -100,7 +100,7 @@ fn beat(at: usize, sequence: u64) -> Heartbeat {
     }
 }
 
-/// A core and the heartbeats that its nodes send.
+/// A core, and its nodes' heartbeats.
 struct Fleet {
     core: Core,
     sequence: u64,
@@ -119,7 +119,7 @@ impl Fleet {
         self.core.handle_heartbeat(&node_name(node), beat, now).expect("it is heard");
     }
 
-    /// From second `from` to second `to`, these nodes beat each 5 s, at times of their own.
+    /// From second `from` to second `to`, these nodes send a heartbeat every 5 s, each at its own offset.
     fn run(&mut self, from: u32, to: u32, nodes: &[usize]) {
         for second in from..to {
             for node in nodes.iter().filter(|node| (**node as u32 * 7 + second) % 5 == 0) {
@@ -136,7 +136,7 @@ impl Fleet {
             .collect()
     }
 
-    /// Changes what the operator wants.
+    /// Changes the desired state.
     fn want(&mut self, now: Now, change: impl FnOnce(&mut World)) {
         let mut world = (*self.core.world).clone();
         change(&mut world);
@@ -182,14 +182,14 @@ fn a_gateway_that_goes_deaf_doubts_itself_and_loses_nobody() {
     let mut fleet = Fleet::new(12);
     let all: Vec<_> = (0..12).collect();
     fleet.run(0, 30, &all);
-    // Five of twelve fall silent at once. They stay as they were, for as long as it takes.
+    // Five of twelve fall silent at once. They keep their states for as long as it takes.
     for second in 30..600 {
         fleet.run(second, second + 1, &all[..7]);
         assert!(fleet.states(State::Lost).is_empty(), "second {second}");
     }
     let frozen = fleet.core.view(at(600.0)).frozen.expect("doubt");
     assert!(frozen.starts_with("5 nodes fell silent at once"), "{frozen}");
-    // Two speak again: three silent ones of twelve can be believed.
+    // Two report again: then three of twelve are few enough to be declared lost.
     fleet.run(600, 610, &all[..9]);
     assert_eq!(fleet.states(State::Lost), [9, 10, 11]);
     assert!(fleet.core.view(at(610.0)).frozen.is_none());
@@ -197,7 +197,7 @@ fn a_gateway_that_goes_deaf_doubts_itself_and_loses_nobody() {
     assert_eq!(fleet.states(State::Serving), all);
 }
 
-/// From second `from` to second `to`, these nodes beat, and say of each silent one that they are asked about whether they reach it.
+/// From second `from` to second `to`, these nodes send heartbeats, and report on each silent node that they are asked about.
 fn run_and_look(
     fleet: &mut Fleet,
     (from, to): (u32, u32),
@@ -243,7 +243,7 @@ fn nodes_that_others_reach_stay_and_one_liar_does_not_end_that() {
     assert!(fleet.states(State::Lost).is_empty());
     let frozen = fleet.core.view(at(600.0)).frozen.expect("doubt");
     assert!(frozen.contains("reach 2 of them"), "{frozen}");
-    // Now one of them dies in earnest: what is left is one node, and one is believed.
+    // Now one of them really dies: the one that remains is too few for a doubt.
     run_and_look(&mut fleet, (600, 630), &[0, 1, 2], |_, node| *node == node_name(3));
     assert_eq!(fleet.states(State::Lost), [3, 4]);
 }
@@ -311,7 +311,7 @@ fn a_restarted_gateway_steers_from_its_disk_and_takes_nobody_for_lost_at_once() 
     assert!(snapshot.number > kept.number);
     assert_eq!(snapshot.nodes[0].holds, [0]);
     assert_eq!(snapshot.nodes[0].ceiling_bits_per_second, 10_000);
-    // It hears all but node 1. After its time to speak that one is lost.
+    // It hears all but node 1. After the grace period, that one is lost.
     after.run(1, 59, &[0, 2, 3]);
     assert_eq!(after.states(State::Serving), [0, 1, 2, 3]);
     after.run(59, 62, &[0, 2, 3]);
@@ -372,7 +372,7 @@ fn a_node_speaks_for_itself_once_and_within_bounds() {
     assert_eq!(hear(7, beat(7, 6)), Err(Unheard::Unknown));
     assert_eq!(hear(0, beat(0, 5)), Err(Unheard::Stale));
     assert_eq!(hear(0, beat(0, 4)), Err(Unheard::Stale));
-    // A new agent counts from the beginning; the one that it replaced is heard no more.
+    // A new agent counts from the beginning; heartbeats of the one that it replaced are refused.
     let later = |sequence| Heartbeat { boot: "b2".to_owned(), ..beat(0, sequence) };
     assert_eq!(hear(0, later(1)), Ok(State::Serving));
     assert_eq!(hear(0, beat(0, 99)), Err(Unheard::Stale));
@@ -383,7 +383,7 @@ fn a_node_speaks_for_itself_once_and_within_bounds() {
     assert_eq!(fleet.core.handle_inventory(&node_name(0), others), Err(Unheard::NotItself));
 }
 
-/// A heartbeat of one of the machines that speak as node 0.
+/// A heartbeat of one of the machines that use node 0's name.
 fn of_boot(boot: &str, sequence: u64) -> Heartbeat {
     Heartbeat { boot: boot.to_owned(), ..beat(0, sequence) }
 }
@@ -400,12 +400,12 @@ fn two_machines_that_speak_as_one_node_are_told_and_a_restart_is_not() {
         let reason = fleet.core.view(at(seconds)).nodes[0].reason.clone();
         (heard.map(|answer| answer.state), reason.unwrap_or_default(), told.len())
     };
-    // A restart, and one heartbeat of the former agent that was under way.
+    // A restart, with one heartbeat of the old agent still in flight.
     let _ = hear("a1", 1, 0.0);
     let _ = hear("a2", 1, 2.0);
     let (heard, reason, told) = hear("a1", 2, 2.1);
     assert_eq!((heard, reason.as_str(), told), (Err(Unheard::Stale), "", 0));
-    // A clone takes turns with it: whichever is refused draws another name.
+    // A clone alternates with it: each refused one draws a new boot name.
     let _ = hear("b1", 1, 100.0);
     assert_eq!(hear("a2", 50, 102.0).0, Err(Unheard::Stale));
     assert_eq!(hear("a3", 51, 103.0).0, Ok(State::Serving));
@@ -414,7 +414,7 @@ fn two_machines_that_speak_as_one_node_are_told_and_a_restart_is_not() {
     assert!(reason.starts_with("two machines speak as this node"), "{reason}");
     let (heard, _, told) = hear("b2", 3, 106.0);
     assert_eq!((heard, told), (Ok(State::Serving), 1), "said once");
-    // It was stopped: after a minute it is no news any more.
+    // It was stopped: after a minute, the alarm ends.
     for second in 107..180 {
         let _ = hear("b2", second, f64::from(u32::try_from(second).expect("small")));
     }
@@ -486,7 +486,7 @@ fn inventories_are_asked_for_once_and_say_who_holds_what() {
     assert!(wants(&mut fleet, beat(1, 3)));
     let snapshot = fleet.snapshot(at(1.0));
     assert_eq!((snapshot.nodes[0].holds.len(), &snapshot.nodes[1].holds), (0, &vec![0]));
-    // A title that is published later is found in what the node said before.
+    // A title published later is found in the inventory sent before.
     fleet.want(at(2.0), |world| world.titles.push(title("x")));
     assert_eq!(fleet.snapshot(at(2.0)).nodes[1].holds, [0, 2]);
     let view = fleet.core.view(at(2.0));
@@ -567,7 +567,7 @@ fn a_box_that_serves_otherwise_than_viewers_come_is_told() {
         nodes.map(|node| node.served_at).collect::<Vec<_>>()
     };
     assert_eq!(served_at(&fleet), [None, Some(own)]);
-    // Viewers come so from now on, and the node has not heard of it yet.
+    // The policy now matches the node's server, but the node does not know it yet.
     let policy = SteeringPolicy { scheme: "http".to_owned(), port: 8080, ..Default::default() };
     fleet.core.set_world(Arc::new(World { policy, ..world(2) }), at(2.0));
     assert_eq!(served_at(&fleet), [None, None]);
@@ -630,7 +630,7 @@ fn after_a_restore_it_waits_for_what_nodes_know_but_not_for_ever() {
     assert!(!fleet.core.reads_back(at(44.0)), "a revoked node may not speak");
     let mut fleet = restored();
     assert!(!fleet.core.reads_back(at(45.0)), "some are away");
-    // One that comes later is asked before it gets anything. A gateway that starts later steers at once.
+    // A node that comes later is asked before it gets anything. A gateway that starts later steers immediately.
     assert!(fleet.core.wants_gone(&node_name(1)));
     fleet.want(at(46.0), |world| world.is_read_back = true);
     assert!(fleet.core.wants_gone(&node_name(1)) && !fleet.core.reads_back(at(0.0)));

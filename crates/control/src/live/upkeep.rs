@@ -1,7 +1,7 @@
-//! Keeping a plan up between two plans: what has to be put right, and which copies may go.
+//! Maintaining a plan between two plans: repairs, and permission to remove copies.
 //!
-//! A title that was published since, a node that joined or came back, and a node that is gone: each of them makes the plan wrong. The gateway that
-//! leads then plans again, without moving anything for demand, so that only pins and floors are put right.
+//! The plan becomes incomplete when a title is published, when a node joins or returns, and when a node is gone. The leading gateway then plans
+//! again, without moving anything for demand, so that only pins and floors are restored.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::plan_basis::{is_absent, is_ready};
 use super::view::holds;
 use crate::clock::Now;
 
-/// A node that is away for longer than this loses its part of the plan, unless an operator plans without it earlier. Within this time most machines
-/// have started again; copying what one of them holds takes hours.
+/// A node that is away for longer than this loses its part of the plan, unless an operator makes a plan without it earlier. Most machines restart
+/// within this time; copying the titles of one takes hours.
 pub const ABSENT_MAX: Duration = Duration::from_secs(600);
 
-/// What has to be put right.
+/// A needed repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upkeep {
-    /// In words, for the audit log.
+    /// The reason, for the audit log.
     pub why: String,
-    /// Differs if something else has to be put right.
+    /// Changes when the reason does.
     pub key: Digest,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn of(core: &Core, now: Now) -> Option<Upkeep> {
     Some(Upkeep { why, key: Digest::of(key.as_bytes()) })
 }
 
-/// Whether a node of the plan has been away for too long.
+/// Whether a node in the plan has been away for too long.
 pub(super) fn is_gone(core: &Core, name: &Name, now: Now) -> bool {
     let Some(wanted) = core.world.nodes.get(name).filter(|wanted| !wanted.is_revoked) else {
         return true;
@@ -64,8 +64,8 @@ pub(super) fn is_gone(core: &Core, name: &Name, now: Now) -> bool {
     is_absent(core, name, wanted, now) && u128::from(away) >= ABSENT_MAX.as_millis()
 }
 
-/// Whether a node may remove a title. Who removes has to know that the floor holds without it: as many nodes as the floor asks for, or as the plan
-/// names, hold the published version, serve, and shall keep it. If one of them is to be at the node's own site, one there holds it already.
+/// Whether a node may remove a title. The floor must hold without it: as many nodes as the floor requires, or as the plan names, must serve, hold
+/// the published version and be meant to keep it. If the plan names nodes at the node's own site, one of them must already hold it.
 pub(super) fn may_evict(core: &Core, name: &Name, held: &HeldTitle) -> bool {
     let world = &core.world;
     let Some(placed) = world.placed.as_ref().filter(|placed| placed.is_whole()) else {
@@ -89,7 +89,7 @@ pub(super) fn may_evict(core: &Core, name: &Name, held: &HeldTitle) -> bool {
     there.len() as u32 >= kept && (!wants_near || there.iter().any(is_near))
 }
 
-/// How many copies must be there before another one may go. Never none: what the plan has no place for stays where it is.
+/// How many copies must exist before another one may be removed. At least one: a title that found no room in the plan stays where it is.
 fn copies_kept(placed: &PlacedTitles, title: u32, floor_copies: u16) -> u32 {
     placed.copies(title).min(floor_copies.into()).max(1)
 }

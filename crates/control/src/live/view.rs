@@ -1,4 +1,4 @@
-//! What operators see of the fleet: for the page, the API and the metrics.
+//! The fleet as operators see it: for the page, the API and the metrics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use super::weights;
 use super::world::WantedNode;
 use crate::clock::Now;
 
-/// A clock that is further off than this is told.
+/// Larger clock errors are reported.
 pub const CLOCK_OFF_MILLIS_MAX: u64 = 1000;
 
-/// The fleet at one moment, as one gateway sees it.
+/// The fleet at one moment, from one gateway's point of view.
 #[derive(Clone, Debug, Serialize)]
 pub struct FleetView {
-    /// Who sees it so.
+    /// The gateway.
     pub gateway: Name,
     /// When, since 1970.
     pub unix_millis: u64,
@@ -32,17 +32,17 @@ pub struct FleetView {
     pub epoch: u64,
     /// The number of the newest snapshot.
     pub snapshot: u64,
-    /// Why silence is not taken for death, if it is not.
+    /// Why silent nodes are not declared lost at present, if they are not.
     pub frozen: Option<String>,
-    /// How long steering answers hold.
+    /// Lifetime of steering answers.
     pub ttl_seconds: u32,
-    /// From this load on a node is full, in thousandths.
+    /// The load from which a node is full, in thousandths.
     pub full_permille: u16,
     /// Sites, by name.
     pub sites: Vec<SiteView>,
     /// Nodes, by name.
     pub nodes: Vec<NodeView>,
-    /// Titles, counted.
+    /// Numbers of titles.
     pub titles: TitleCounts,
 }
 
@@ -51,39 +51,39 @@ pub struct FleetView {
 pub struct SiteView {
     /// Its name.
     pub name: Name,
-    /// The region that it is in.
+    /// Its region.
     pub region: Name,
-    /// How many prefixes it announces.
+    /// Number of prefixes it announces.
     pub prefixes: usize,
-    /// How many more its file and its feeds announce outside its allow-list.
+    /// Number of further prefixes in its file and its feeds that are outside its allow-list.
     pub prefixes_refused: u64,
-    /// How many nodes pass on what its routers say.
+    /// Number of nodes that feed its routers' routes.
     pub feeds: usize,
 }
 
-/// A node that passes on what its router says.
+/// A node that feeds its router's routes.
 #[derive(Clone, Debug, Serialize)]
 pub struct FeedView {
     /// The node.
     pub node: Name,
-    /// How many of its routes are within the site's allow-list.
+    /// Number of its routes within the site's allow-list.
     pub believed: usize,
-    /// How many are not.
+    /// Number of its routes outside it.
     pub refused: u64,
-    /// The first of these.
+    /// The first of those.
     pub first_refused: Option<Prefix>,
-    /// How long ago it spoke.
+    /// Time since its last update.
     pub silent_millis: u64,
 }
 
-/// Titles, counted.
+/// Numbers of titles.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct TitleCounts {
-    /// Published.
+    /// Published titles.
     pub published: usize,
-    /// Versions that no node may serve.
+    /// Versions that must not be served.
     pub withdrawn: usize,
-    /// Published, but not on all nodes that shall have them.
+    /// Published titles that some of their nodes do not have yet.
     pub incomplete: usize,
 }
 
@@ -92,45 +92,45 @@ pub struct TitleCounts {
 pub struct NodeView {
     /// Its name.
     pub name: Name,
-    /// Where it is.
+    /// Its place in the fleet.
     #[serde(flatten)]
     pub place: NodePlace,
     /// What it is built for.
     pub kind: NodeKind,
     /// The host of its addresses.
     pub host: String,
-    /// What this gateway takes it for.
+    /// Its state, as determined by this gateway.
     pub state: State,
     /// Since when, since 1970.
     pub since_unix_millis: u64,
-    /// Why, in words, and what else is wrong with it; `None` if it just serves.
+    /// Why, in words, plus further problems; `None` if it serves normally.
     pub reason: Option<String>,
-    /// When it comes back by itself from being drained, since 1970.
+    /// When it returns to service by itself after draining, since 1970.
     pub returns_unix_seconds: Option<u64>,
     /// Why it wants no new viewers.
     pub not_me: Vec<NotMe>,
-    /// How long ago this gateway heard it; `None` if it has not since it started.
+    /// Time since its last heartbeat; `None` if there was none since this gateway started.
     pub silent_millis: Option<u64>,
     /// Its clock minus the gateway's.
     pub clock_off_millis: Option<i64>,
-    /// What it carries.
+    /// Its load.
     #[serde(flatten)]
     pub load: Load,
-    /// Load beside ceiling, in thousandths.
+    /// Load relative to the ceiling, in thousandths.
     pub load_permille: u16,
-    /// What it weighs next to others, for viewers and titles.
+    /// Its weight relative to other nodes, for viewers and titles.
     pub weight_bits_per_second: u64,
     /// The bound on the weight, if the node's own figure doesn't count.
     pub weight_note: Option<String>,
-    /// How many published titles it holds.
+    /// Number of published titles that it holds.
     pub titles: usize,
-    /// How many it lacks of those that it shall hold.
+    /// Number of titles that it should hold and does not.
     pub missing: usize,
-    /// How many withdrawals it has not answered.
+    /// Number of withdrawals that it has not confirmed.
     pub receipts_waiting: usize,
-    /// What it still has to bring, by its own word.
+    /// What it still has to fetch, as reported by the node.
     pub fill: Option<FillProgress>,
-    /// How its server serves viewers, if they are sent there otherwise.
+    /// How its server serves viewers, if that differs from the fleet's policy.
     pub served_at: Option<ServedAt>,
 }
 
@@ -145,37 +145,37 @@ pub struct TitleView {
     pub bytes: u64,
     /// Playing time; 0 for a withdrawn version.
     pub duration_seconds: f64,
-    /// Whether viewers get it.
+    /// Whether it is published.
     pub state: TitleState,
-    /// How many nodes hold it.
+    /// Number of nodes that hold it.
     pub holders: usize,
-    /// How many shall.
+    /// Number of nodes that should.
     pub wanted: usize,
 }
 
-/// Whether viewers get a title.
+/// Whether a title is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TitleState {
-    /// They do.
+    /// Viewers get it.
     Published,
-    /// No node may serve it.
+    /// It must not be served.
     Withdrawn,
 }
 
-/// Why a node shall hold a title.
+/// Why a node should hold a title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WhyHeld {
-    /// There is no plan: every node holds everything.
+    /// There is no plan: every node holds every title.
     Everything,
-    /// A pin wants it there.
+    /// A pin requires it there.
     Pin,
     /// It is one of the copies that every title has.
     Floor,
-    /// Viewers are expected to watch it there.
+    /// Demand is expected there.
     Demand,
-    /// It was there, and nothing needs its room.
+    /// It was there already, and its space is not needed.
     Spare,
 }
 
@@ -190,53 +190,53 @@ impl From<Why> for WhyHeld {
     }
 }
 
-/// What becomes of a copy.
+/// A planned change of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CopyMove {
-    /// The node shall hold it, and does not yet.
+    /// The node should hold it, and does not yet.
     Comes,
-    /// The plan names it for others: it goes once enough of them hold it and nobody watches it here.
+    /// The plan assigns it to other nodes: it is removed once enough of them hold it and no viewer watches it here.
     Goes,
 }
 
-/// A title beside one node.
+/// A title's status on one node.
 #[derive(Clone, Debug, Serialize)]
 pub struct TitleAtNode {
     /// The node.
     pub node: Name,
     /// Its site.
     pub site: Name,
-    /// What the gateway takes the node for.
+    /// The node's state.
     pub state: State,
     /// Whether it holds the published version.
     pub holds: bool,
-    /// Why it shall, if it shall.
+    /// Why it should, if it should.
     pub why: Option<WhyHeld>,
-    /// Whether it is to come or to go.
+    /// Whether it will be fetched or removed.
     pub moves: Option<CopyMove>,
-    /// What became of the withdrawn versions on it, if there are any.
+    /// Status of the withdrawn versions on it, if there are any.
     pub receipt: Option<WithdrawnState>,
 }
 
-/// What became of a withdrawn version on a node.
+/// Status of a withdrawn version on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WithdrawnState {
-    /// It says that it cannot remove it.
+    /// The node reports that it cannot remove it.
     Failed,
-    /// It has not said anything about it yet.
+    /// The node has not reported on it yet.
     Waiting,
-    /// It says that it has removed it.
+    /// The node reports that it has removed it.
     Removed,
-    /// It says that it never had it.
+    /// The node reports that it never had it.
     Absent,
 }
 
 pub(super) fn of(core: &Core, now: Now) -> FleetView {
     let world = &core.world;
     let places = places(core);
-    // Of nodes that shall hold it.
+    // Counts only nodes that should hold the title.
     let mut holders = vec![0_usize; world.titles.len()];
     let mut nodes = Vec::with_capacity(world.nodes.len());
     for ((name, wanted), weight) in world.nodes.iter().zip(weights::of(core)) {
@@ -256,7 +256,7 @@ pub(super) fn of(core: &Core, now: Now) -> FleetView {
         Some(placed) => placed.copies(title as u32) as usize,
         None => takers,
     };
-    // What has no place yet is held by nobody who shall.
+    // A title without a place in the plan has no holder that counts, so it is incomplete.
     let is_incomplete = |title: &usize| holders[*title] < wanted(*title).max(1).min(takers);
     FleetView {
         gateway: core.gateway.clone(),
@@ -279,9 +279,9 @@ pub(super) fn of(core: &Core, now: Now) -> FleetView {
 fn frozen(core: &Core, since: Duration, now: Now) -> String {
     let seconds = now.uptime.saturating_sub(since).as_secs();
     format!(
-        "{} nodes fell silent at once {seconds} s ago, so this gateway doubts its own hearing and keeps their states. \
-         The nodes that it hears reach {} of them; those that they don't reach are lost as soon as they say so. \
-         If the silent nodes are really dead, say so: fullbore control nodes --believe-silence",
+        "{} nodes fell silent at once {seconds} s ago, so this gateway may have lost its own connection and keeps their states. \
+         The nodes that it still hears can reach {} of them; the others become lost as soon as those nodes report that they can't be reached. \
+         If the silent nodes are really dead, confirm it: fullbore control nodes --believe-silence",
         core.doubt.count(),
         core.doubt.reached(now.uptime)
     )
@@ -311,13 +311,13 @@ pub(super) fn feeds(core: &Core, site: &Name, now: Now) -> Vec<FeedView> {
     view.collect()
 }
 
-/// How many titles a node shall hold.
+/// Number of titles that a node should hold.
 fn shall_hold(core: &Core, name: &Name) -> usize {
     let world = &core.world;
     world.placed.as_ref().map_or(world.titles.len(), |placed| placed.of(name).len())
 }
 
-/// `titles`: how many it holds, and how many it lacks.
+/// `titles`: the number that it holds, and the number that it lacks.
 fn node(
     core: &Core,
     name: &Name,
@@ -360,19 +360,19 @@ fn node(
             false => core.world.withdrawn.iter().filter(waits).count(),
         },
         fill: heard.and_then(|heard| heard.fill.clone()),
-        // The policy may have changed since.
+        // The policy may have changed since the heartbeat.
         served_at: heard
             .and_then(|heard| heard.served_at.clone())
             .filter(|own| *own != core.world.policy.served_at()),
     }
 }
 
-/// Whether a node has been silent for so long that what it said of its viewers is no longer so, whatever it is taken for.
+/// Whether a node has been silent for so long that its reported viewers are out of date, whatever its state.
 fn carries_unknown(silence: Option<Duration>) -> bool {
     silence.is_some_and(|silence| silence >= SILENCE_OF_DEATH)
 }
 
-/// What a node carries. Of one that is silent, only what its machine is stays true: its ceiling and its disks.
+/// A node's load. For a silent node, only the machine's own properties remain valid: its ceiling and its disks.
 fn load(live: &LiveNode, wanted: &WantedNode, silence: Option<Duration>) -> Load {
     let said = live.heard.as_ref().map(|heard| heard.load).unwrap_or_default();
     let ceiling_bits_per_second = live.ceiling_bits_per_second(wanted);
@@ -382,12 +382,12 @@ fn load(live: &LiveNode, wanted: &WantedNode, silence: Option<Duration>) -> Load
     }
 }
 
-/// The nodes that may hold what is published.
+/// The nodes that may hold published titles.
 fn takers(core: &Core) -> impl Iterator<Item = (&Name, &WantedNode)> {
     core.world.nodes.iter().filter(|(_, wanted)| !wanted.is_revoked)
 }
 
-/// Whether a node holds a version, as its inventory says.
+/// Whether a node holds a version, by its inventory.
 pub(super) fn holds(core: &Core, name: &Name, held: &HeldTitle) -> bool {
     let number = core.shelf.number(held);
     let live = core.nodes.get(name);
@@ -403,7 +403,7 @@ fn receipt(core: &Core, name: &Name, held: &HeldTitle) -> WithdrawnState {
     }
 }
 
-/// The titles whose paths contain `search`, at most `limit` of them, and how many there are in all.
+/// The titles whose paths contain `search`, at most `limit` of them, and the total number.
 pub(super) fn titles(core: &Core, search: &str, limit: usize) -> (usize, Vec<TitleView>) {
     let world = &core.world;
     let published = world.titles.iter().filter(|title| title.path.contains(search));
@@ -411,7 +411,7 @@ pub(super) fn titles(core: &Core, search: &str, limit: usize) -> (usize, Vec<Tit
         |path: &str| world.titles.binary_search_by(|title| title.path.as_str().cmp(path)).is_ok();
     let withdrawn = world.withdrawn.iter().filter(|held| held.path.contains(search));
     let withdrawn = withdrawn.filter(|held| !is_published(&held.path));
-    // Several versions of a title may be withdrawn.
+    // One row per title, even if several of its versions are withdrawn.
     let withdrawn: BTreeMap<_, _> = withdrawn.map(|held| (held.path.as_str(), held)).collect();
     let total = published.clone().count() + withdrawn.len();
     let views = published.map(|title| published_view(core, title));
@@ -445,7 +445,7 @@ fn withdrawn_view(core: &Core, held: &HeldTitle) -> TitleView {
     }
 }
 
-/// Why a node shall hold the published title at `path`, if it shall.
+/// Why a node should hold the published title at `path`, if it should.
 fn why(core: &Core, name: &Name, path: &str) -> Option<WhyHeld> {
     let title = core.world.place_of(path)?;
     match &core.world.placed {
@@ -454,7 +454,7 @@ fn why(core: &Core, name: &Name, path: &str) -> Option<WhyHeld> {
     }
 }
 
-/// Whether a copy comes or goes. A node that the plan does not have yet keeps what it holds, and so does every node what has no place in the plan.
+/// The planned change of a copy. A node outside the plan keeps what it holds, and so does every node for titles without a place in the plan.
 fn moves(core: &Core, name: &Name, path: &str, is_held: bool) -> Option<CopyMove> {
     match (why(core, name, path), is_held) {
         (Some(_), false) => Some(CopyMove::Comes),
@@ -467,7 +467,7 @@ fn moves(core: &Core, name: &Name, path: &str, is_held: bool) -> Option<CopyMove
     }
 }
 
-/// Where the title at `path` is; `None` if it was never published.
+/// The nodes with the title at `path`; `None` if it was never published.
 pub(super) fn title_at_nodes(core: &Core, path: &str) -> Option<(TitleState, Vec<TitleAtNode>)> {
     let world = &core.world;
     let published = world.titles.iter().find(|title| title.path == path).map(PublishedTitle::held);

@@ -1,8 +1,8 @@
-//! What nodes say that viewers watched: bounded, and then summed up by title and region.
+//! Nodes' reports of what viewers watched: bounded, then summed by title and region.
 //!
-//! A node that lies can harm little. It speaks for its own region; it may claim what it could have sent since it spoke last, and an hour of that at
-//! once, because honest nodes keep an hour of reports for a gateway that was away; and it may name what is published. All else joins the rest of its
-//! region, or is refused, and counted.
+//! A lying node can do little harm. It reports for its own region; it may claim only what it could have sent since its last report, plus up to an
+//! hour's worth at once, because honest nodes save an hour of reports while the gateway is away; and it may name only published titles. Everything
+//! else is added to the rest of its region, or is refused, and counted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,37 +14,37 @@ use steering::CLAIM_BITS_PER_SECOND_MAX;
 use super::Unheard;
 use crate::clock::Now;
 
-/// A node may claim so much of its ceiling at once.
+/// A node may claim this much time at its ceiling in one report.
 const CREDIT_SECONDS: f64 = 3600.0;
 
-/// What nodes say that viewers watched.
+/// Reports of what viewers watched.
 #[derive(Default)]
 pub(super) struct Watching {
     of_nodes: BTreeMap<Name, Line>,
     pub(super) popularity: FleetPopularity,
-    /// Counts of titles that are not published, which joined the rest.
+    /// Counts of titles that are not published, which were added to the rest.
     pub(super) unknown_titles: u64,
 }
 
-/// What is known of one node's reports.
+/// One node's reports so far.
 struct Line {
     boot: String,
     number: u64,
     credit_bytes: f64,
-    /// When the credit was so, as of the gateway's start.
+    /// When the credit was last computed, since the gateway's start.
     at: Duration,
 }
 
-/// The node that speaks.
+/// The reporting node.
 pub(super) struct Speaker<'s> {
     pub(super) name: &'s Name,
     pub(super) region: &'s Name,
-    /// What it can have sent in a second; `None` if nothing is known.
+    /// The most that it can have sent per second; `None` if unknown.
     pub(super) credible_bits_per_second: Option<u64>,
 }
 
 impl Watching {
-    /// Takes a report. `titles` are those that are published, by path.
+    /// Handles a report. `titles` are the published ones, by path.
     pub(super) fn handle(
         &mut self,
         from: &Speaker<'_>,
@@ -68,7 +68,7 @@ impl Watching {
         Ok(())
     }
 
-    /// Whether the node can have sent so much.
+    /// Checks that the node can have sent that much.
     fn admit(
         &mut self,
         from: &Speaker<'_>,
@@ -100,7 +100,7 @@ impl Watching {
         Ok(())
     }
 
-    /// Only these nodes are there now.
+    /// Drops nodes that are gone.
     pub(super) fn keep_nodes(&mut self, is_there: impl Fn(&Name) -> bool) {
         self.of_nodes.retain(|name, _| is_there(name));
     }
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// A gateway that hears one node of 8 Mb/s: it can send a million bytes a second.
+    /// A gateway with one node of 8 Mb/s, which can send a million bytes a second.
     struct Ear(Watching);
 
     impl Ear {
@@ -163,7 +163,7 @@ mod tests {
         let before = ear.bytes_of("a", 61);
         assert!(before > 0 && ear.bytes_of("x", 61) == 0);
         assert_eq!((ear.0.unknown_titles, ear.0.popularity.counts()), (1, 1));
-        // The agent started anew, and counts from 1 again.
+        // The agent restarted, and counts from 1 again.
         assert_eq!(ear.hear(&report("b2", 1, &[("a", 1_000_000)], 0), 62), Ok(()));
         assert!(ear.bytes_of("a", 62) > before * 3 / 2);
     }
@@ -177,13 +177,13 @@ mod tests {
             Err(Unheard::OverCeiling)
         );
         assert_eq!(ear.bytes_of("a", 60), 0, "nothing of it counts");
-        // After an outage, it says at once what an hour's reports say.
+        // After an outage, it sends an hour's reports at once.
         for number in 1..=60 {
             assert_eq!(ear.hear(&report("b", number, &[("a", HOUR_BYTES / 60)], 0), 60), Ok(()));
         }
         let again = |number| report("b", number, &[("a", 60_000_000)], 0);
         assert_eq!(ear.hear(&again(61), 61), Err(Unheard::OverCeiling));
-        // Another start of the agent is no other node.
+        // A restart of the agent does not make it a new node.
         assert_eq!(ear.hear(&report("c", 1, &[], 60_000_000), 61), Err(Unheard::OverCeiling));
         assert_eq!(ear.hear(&again(61), 121), Ok(()));
         assert_eq!(ear.hear(&again(62), 122), Err(Unheard::OverCeiling));

@@ -10,17 +10,17 @@ use super::core::Core;
 use super::node::LiveNode;
 use super::world::WantedNode;
 
-/// Room, and what viewers took, count up to this many times what is usual. Disks and peaks differ more than network cards do.
+/// Free space and bytes sent count up to this many times the usual amount. Disks and peaks vary more than network cards do.
 const USUAL_TIMES_MAX: u64 = CLAIM_MEDIANS_MAX * CLAIM_MEDIANS_MAX;
 
-/// A median of fewer nodes is one that a single node may choose.
+/// A single node could choose the median of fewer nodes than this.
 const KNOWN_MIN: usize = 3;
 
 /// The weight of each node, in the order of the world's nodes.
 pub(super) fn of(core: &Core) -> Vec<NodeWeight> {
     let sites: HashMap<&Name, usize> = core.world.sites.keys().zip(0..).collect();
     let claim = |(name, wanted): (&Name, &WantedNode)| CeilingClaim {
-        // A node whose site is not known is compared with others of that kind.
+        // A node with an unknown site is compared with others of that kind.
         site: sites.get(&wanted.place.site).copied().unwrap_or(usize::MAX),
         stated_bits_per_second: core.nodes.get(name).map_or(0, LiveNode::stated_bits_per_second),
         set_bits_per_second: wanted.ceiling_bits_per_second.unwrap_or(0),
@@ -29,7 +29,7 @@ pub(super) fn of(core: &Core) -> Vec<NodeWeight> {
     weigh(&core.world.nodes.iter().map(claim).collect::<Vec<_>>())
 }
 
-/// The most that a node can have sent in a second, as a bound on its report of what viewers took; `None` if unknown.
+/// The most that a node can have sent per second, as a bound on its reports of what viewers took; `None` if unknown.
 pub(super) fn credible_bits_per_second(live: &LiveNode, wanted: &WantedNode) -> Option<u64> {
     let stated = live.ceiling_bits_per_second(wanted);
     let Some(weight) = live.weight.filter(|weight| weight.bits_per_second > 0) else {
@@ -83,7 +83,7 @@ fn gigabits(bits: u64) -> String {
     format!("{:.1}", bits as f64 / 1e9)
 }
 
-/// Bounds the room of nodes that say they have far more than others of their kind: a plan would put every title on such a node. Each keeps the room
+/// Caps the free space of nodes that report far more than others of their kind: a plan would put every title on such a node. Each keeps the space
 /// for what it holds. Returns a sentence for each of them.
 pub(super) fn bound_rooms(nodes: &mut [PlacementNode], held: &[u64]) -> Vec<String> {
     let usual = |kind: NodeKind| {
@@ -91,7 +91,7 @@ pub(super) fn bound_rooms(nodes: &mut [PlacementNode], held: &[u64]) -> Vec<Stri
         let mut rooms: Vec<u64> = own.map(|node| node.room_bytes).collect();
         rooms.sort_unstable();
         let median = rooms.get(rooms.len().saturating_sub(1) / 2).copied();
-        // Where most disks are full, a node with room is welcome.
+        // If most disks are full, a node with free space is welcome, so there is no cap.
         median.filter(|room| rooms.len() >= KNOWN_MIN && *room > 0)
     };
     let kinds = [NodeKind::Storage, NodeKind::Flash, NodeKind::Global];
@@ -103,7 +103,7 @@ pub(super) fn bound_rooms(nodes: &mut [PlacementNode], held: &[u64]) -> Vec<Stri
         if node.room_bytes > most {
             let terabytes = |bytes: u64| bytes as f64 / 1e12;
             notes.push(format!(
-                "{} says that it has room for {:.1} TB: the plan counts {:.1} TB, {USUAL_TIMES_MAX} times what is usual for nodes of its kind",
+                "{} reports room for {:.1} TB: the plan counts {:.1} TB, {USUAL_TIMES_MAX} times the median of its kind",
                 node.name,
                 terabytes(node.room_bytes),
                 terabytes(most)

@@ -1,4 +1,4 @@
-//! What the operator wants: the store's records, put together.
+//! The desired state of the fleet: the store's records, combined.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,97 +15,97 @@ use super::allow_list::{AllowList, Sifted};
 use super::joined::JoinedNode;
 use super::placed::PlacedTitles;
 
-/// The desired world. Nothing in it beats: it changes when an operator, or a machine that joins, changes it.
+/// The desired state. It has no heartbeats: it changes only when an operator or a joining machine changes it.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     /// Rises when a backup is restored.
     pub epoch: u64,
-    /// How viewers are answered.
+    /// How viewers are steered.
     pub policy: SteeringPolicy,
-    /// Sites, by name. What they announce is what their files say, as far as it is believed.
+    /// Sites, by name. Their announcements are those in their files that the allow-lists accept.
     pub sites: BTreeMap<Name, Site>,
-    /// What each site may announce. A site that is not here may announce nothing.
+    /// Each site's allow-list. A site that is missing here may announce nothing.
     pub allowed: BTreeMap<Name, AllowList>,
-    /// What their files say and is not believed; `believed` is empty here.
+    /// Announcements in their files that were refused; `believed` is empty here.
     pub refused: BTreeMap<Name, Sifted>,
     /// Nodes, by name. Each is at one of the sites.
     pub nodes: BTreeMap<Name, WantedNode>,
-    /// By which certificates each of them is itself.
+    /// Each node's own certificates.
     pub joined: BTreeMap<Name, JoinedNode>,
-    /// Names of revoked nodes of which no more is known.
+    /// Names of revoked nodes about which nothing else is known.
     pub revoked_names: BTreeSet<Name>,
     /// The store's revision at which a title or the plan last changed.
     pub titles_revision: u64,
     /// Titles, by path.
     pub titles: Vec<PublishedTitle>,
-    /// Those of them that nodes bring at once, whatever their windows say.
+    /// Titles that nodes fetch immediately, even outside their windows.
     pub at_once: Vec<HeldTitle>,
     /// The series of titles that belong to one, by path.
     pub series: BTreeMap<String, String>,
-    /// Where titles must be, whatever is watched, by path.
+    /// Where titles must be, regardless of demand, by path.
     pub pins: BTreeMap<String, Vec<Pin>>,
-    /// How titles are placed.
+    /// The placement policy.
     pub placement: PlacementPolicy,
-    /// Which of the titles nodes hold; `None`: every node holds all of them.
+    /// The titles that nodes hold by the plan; `None`: every node holds every title.
     pub placed: Option<Arc<PlacedTitles>>,
-    /// Versions that no node may serve, sorted.
+    /// Versions that must not be served, sorted.
     pub withdrawn: Vec<HeldTitle>,
-    /// By what nodes check viewers' tokens.
+    /// The keys with which nodes verify viewers' tokens.
     pub viewer_keys: Arc<ViewerKeys>,
-    /// The store's revision at which one of these keys last changed.
+    /// The store's revision of the last change of these keys.
     pub viewer_keys_revision: u64,
-    /// What there is of the certificates that viewers see of nodes.
+    /// Digests of nodes' certificates for viewers, and of the requests for them.
     pub certificates: BTreeMap<Name, ViewerDigests>,
     /// Where nodes reach gateways: `https://HOST:PORT`.
     pub gateways: Vec<String>,
     /// The fleet's signature of what is revoked and withdrawn ([`fleet::Gone`]).
     pub gone_signature: Vec<u8>,
-    /// The store came out of a backup: nodes may know of revocations and withdrawals that it lacks.
+    /// The store comes from a backup: nodes may know of revocations and withdrawals that it lacks.
     pub is_restored: bool,
-    /// Nodes were asked for them, and had the time to answer.
+    /// Nodes have been asked for them, and have had the time to answer.
     pub is_read_back: bool,
 }
 
-/// A node, as the operator wants it.
+/// The desired state of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedNode {
-    /// Where it is.
+    /// Its place in the fleet.
     pub place: NodePlace,
     /// What it is built for.
     pub kind: NodeKind,
     /// The host of its addresses.
     pub host: String,
-    /// What it may carry at most, whatever it says of itself; `None`: what it says.
+    /// The operator's limit on its capacity, which takes precedence over its own figure; `None`: its own figure counts.
     pub ceiling_bits_per_second: Option<u64>,
-    /// Why it is to be without viewers, if it is.
+    /// Why it should have no viewers, if it should not.
     pub drain: Option<WantedDrain>,
-    /// It may not take part any more.
+    /// It is revoked.
     pub is_revoked: bool,
 }
 
-/// Why a node is to be without viewers, and for how long.
+/// Why a node should have no viewers, and until when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedDrain {
     /// In the operator's words.
     pub reason: String,
-    /// When it comes back by itself, since 1970.
+    /// When it returns to service by itself, since 1970.
     pub returns_unix_seconds: Option<u64>,
 }
 
 impl WantedDrain {
-    /// Whether it still holds.
+    /// Whether it is still in force.
     pub fn holds(&self, now_unix_seconds: u64) -> bool {
         self.returns_unix_seconds.is_none_or(|returns| returns > now_unix_seconds)
     }
 }
 
 impl World {
-    /// What a site may announce.
+    /// The prefixes that a site may announce.
     pub(super) fn allow_list(&self, site: &Name) -> Cow<'_, AllowList> {
         self.allowed.get(site).map_or_else(|| Cow::Owned(AllowList::default()), Cow::Borrowed)
     }
 
-    /// What every node shall hold without a plan.
+    /// The list for every node without a plan.
     pub(super) fn desired(&self) -> Desired {
         let Gone { revoked, withdrawn, .. } = self.gone();
         Desired {
@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    /// What a node shall hold; `everything` is what [`desired`](Self::desired) said.
+    /// The list for a node; `everything` is the result of [`desired`](Self::desired).
     pub(super) fn desired_of(&self, node: &Name, everything: &Arc<Desired>) -> Arc<Desired> {
         let Some(placed) = &self.placed else { return Arc::clone(everything) };
         let is_placed = |held: &HeldTitle| {
@@ -139,19 +139,19 @@ impl World {
         })
     }
 
-    /// Whether a node shall hold the title at this place of [`titles`](Self::titles).
+    /// Whether a node should hold the title at this index of [`titles`](Self::titles).
     pub(super) fn wants(&self, node: &Name, title: u32) -> bool {
         self.placed.as_ref().is_none_or(|placed| placed.copy(node, title).is_some())
     }
 
-    /// The place of a title in [`titles`](Self::titles), if it is published.
+    /// The index of a title in [`titles`](Self::titles), if it is published.
     pub(super) fn place_of(&self, path: &str) -> Option<u32> {
         let found = self.titles.binary_search_by(|title| title.path.as_str().cmp(path)).ok()?;
         // A fleet has fewer than 2^32 titles.
         u32::try_from(found).ok()
     }
 
-    /// What must not be forgotten.
+    /// The facts that no restore may undo: revocations and withdrawals.
     pub fn gone(&self) -> Gone {
         let revoked = self.nodes.iter().filter(|(_, wanted)| wanted.is_revoked);
         let revoked: BTreeSet<_> =
@@ -163,9 +163,9 @@ impl World {
         }
     }
 
-    /// Whether nothing of `gone` is news.
+    /// Whether everything in `gone` is known already.
     pub(crate) fn covers(&self, gone: &Gone) -> bool {
-        // A name that is not known is free, and a revoked one must not be.
+        // An unknown name could be used again, which must not happen for a revoked one.
         let is_revoked = |name: &Name| match self.nodes.get(name) {
             Some(node) => node.is_revoked,
             None => self.revoked_names.contains(name),

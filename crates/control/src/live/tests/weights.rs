@@ -1,4 +1,4 @@
-//! What nodes weigh, in virtual time.
+//! Nodes' weights, in virtual time.
 
 use fleet::{WatchCount, WatchReport};
 
@@ -15,7 +15,7 @@ fn an_operators_ceiling_is_above_what_a_node_says_of_itself() {
     assert_eq!((node.ceiling_bits_per_second, node.load_permille), (2_000, 500));
 }
 
-/// What each node weighs in a snapshot, in the order of their names, if they say this of their ceilings.
+/// Each node's weight in a snapshot, by name, for these reported ceilings.
 fn weights_of(fleet: &mut Fleet, ceilings: &[u64]) -> Vec<u64> {
     for (node, ceiling_bits_per_second) in ceilings.iter().enumerate() {
         fleet.sequence += 1;
@@ -29,7 +29,7 @@ fn weights_of(fleet: &mut Fleet, ceilings: &[u64]) -> Vec<u64> {
 
 #[test]
 fn no_node_weighs_more_by_its_own_word_than_four_times_what_is_usual() {
-    // At three sites in turn: too few each for a median of their own.
+    // At three sites in turn: too few nodes per site for a median of its own.
     let mut fleet = Fleet::new(5);
     let said = [10_000, 0, 12_000, 8_000, u64::MAX];
     assert_eq!(weights_of(&mut fleet, &said), [10_000, 10_000, 12_000, 8_000, 40_000]);
@@ -38,12 +38,12 @@ fn no_node_weighs_more_by_its_own_word_than_four_times_what_is_usual() {
     assert!(note(1).contains("states no ceiling") && note(1).ends_with("median of its fleet"));
     assert!(note(4).contains("4 times the median of its fleet"), "{}", note(4));
     assert_eq!((note(0), view.nodes[4].weight_bits_per_second), (String::new(), 40_000));
-    // An operator says that it may.
+    // An operator confirms the ceiling.
     fleet.want(at(2.0), |world| wanted(world, 4).ceiling_bits_per_second = Some(90_000));
     assert_eq!(weights_of(&mut fleet, &said)[4], 90_000);
     let note = fleet.core.view(at(2.0)).nodes[4].weight_note.clone();
     assert!(note.is_some_and(|note| note.ends_with("as set by the operator")));
-    // A node that is revoked has no part in what is usual, and one that never spoke no weight.
+    // A revoked node does not count for the median, and one that has never sent a heartbeat has no weight.
     fleet.want(at(3.0), |world| wanted(world, 0).is_revoked = true);
     let mut silent = Fleet::new(2);
     assert_eq!(weights_of(&mut silent, &[10_000]), [10_000, 0]);
