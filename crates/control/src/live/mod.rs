@@ -95,7 +95,7 @@ impl Unheard {
 impl fmt::Display for Unheard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotItself => f.write_str("a node may speak for itself only"),
+            Self::NotItself => f.write_str("a node may report on itself only"),
             Self::Unknown => f.write_str("the fleet has no such node: join again"),
             Self::Revoked => f.write_str("this node is revoked"),
             Self::Stale => f.write_str(

@@ -1,4 +1,4 @@
-//! Reading a body that a peer controls: bounded in size, time and memory, then JSON of a known form.
+//! Reads request bodies, which peers control: bounded in size, time and memory, then parsed as JSON of a known type.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,23 +12,23 @@ use super::MachineRefusal;
 /// A signing request and a token.
 pub(super) const JOINING: BodyBounds = BodyBounds::small(16 << 10);
 
-/// A body that costs no more than a heartbeat.
+/// Bodies up to this size cost no more than a heartbeat.
 pub(super) const SMALL_BYTES_MAX: u64 = 64 << 10;
 
-/// A thousand receipts of short paths, or some hundred of long ones.
+/// A thousand receipts with short paths, or a few hundred with long ones.
 pub(super) const HEARTBEAT: BodyBounds = BodyBounds::small(64 << 10);
 
 /// 100,000 titles with paths of ordinary length.
 pub(super) const INVENTORY: BodyBounds = BodyBounds::large(16 << 20);
 
-/// As many routes as a node may pass on: some 80 bytes each.
+/// The most routes that a node may feed: some 80 bytes each.
 pub(super) const ROUTES: BodyBounds = BodyBounds::large(16 << 20);
 
 /// A thousand titles with paths of any length. Those of ordinary length take 100 KB.
 pub(super) const WATCHED: BodyBounds = BodyBounds::large(4 << 20);
 
-/// Most memory of all bodies of one kind that machines are sending. The process's, whatever gateways it runs. Strangers join with small bodies and
-/// cannot take the memory that nodes need to beat.
+/// Most memory for all bodies of one kind that machines are sending, per process, for all of its gateways. Strangers join with small bodies and
+/// cannot use up the memory that nodes' heartbeats need.
 static STRANGERS_BODIES: LazyLock<Arc<BodyBudget>> = LazyLock::new(|| BodyBudget::new(8 << 20));
 static SMALL_BODIES: LazyLock<Arc<BodyBudget>> = LazyLock::new(|| BodyBudget::new(64 << 20));
 static LARGE_BODIES: LazyLock<Arc<BodyBudget>> = LazyLock::new(|| BodyBudget::new(128 << 20));
@@ -37,12 +37,12 @@ fn budget(bounds: BodyBounds) -> &'static Arc<BodyBudget> {
     if bounds.bytes_max as u64 <= SMALL_BYTES_MAX { &SMALL_BODIES } else { &LARGE_BODIES }
 }
 
-/// All of a body of a node.
+/// The entire body of a node's request.
 pub(super) async fn read(body: Body, bounds: BodyBounds) -> Result<ReadBody, MachineRefusal> {
     read_within(body, bounds, budget(bounds)).await
 }
 
-/// The JSON in a body of a node.
+/// The JSON in the body of a node's request.
 pub(super) async fn read_json<T: DeserializeOwned>(
     body: Body,
     bounds: BodyBounds,
@@ -50,7 +50,7 @@ pub(super) async fn read_json<T: DeserializeOwned>(
     parse(&read(body, bounds).await?)
 }
 
-/// The JSON in a body of a box that joins.
+/// The JSON in the body of a request to join.
 pub(super) async fn read_json_of_stranger<T: DeserializeOwned>(
     body: Body,
 ) -> Result<T, MachineRefusal> {
@@ -69,7 +69,7 @@ async fn read_within(
     })
 }
 
-/// The JSON in the bytes of a body.
+/// Parses a body as JSON.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, MachineRefusal> {
     serde_json::from_slice(bytes).map_err(|error| {
         MachineRefusal::new(RefusalReason::Malformed, format!("the body: {error}"))

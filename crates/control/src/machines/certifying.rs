@@ -1,4 +1,4 @@
-//! Viewers' certificates: a node's request comes, and the chain that an operator has got for it goes.
+//! Certificates for viewers: receives nodes' requests, and hands out the chains that an operator has uploaded for them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -35,7 +35,7 @@ pub(super) async fn chain(
 }
 
 impl Desk {
-    /// Keeps a node's request. It is written when it is another one than before: a chain for an older key is worth nothing then.
+    /// Saves a node's request. It is written only if it has changed; a chain for an older key is useless then.
     async fn take_viewer_request(
         &self,
         caller: &Caller,
@@ -54,7 +54,7 @@ impl Desk {
         check_viewer_request(&sent.request, &host).map_err(|why| {
             MachineRefusal::new(
                 RefusalReason::BadSigningRequest,
-                format!("the request for viewers' certificate: {why}"),
+                format!("the request for a viewers' certificate: {why}"),
             )
         })?;
         let engine = &*self.machines.engine;
@@ -84,7 +84,7 @@ impl Desk {
             unix_millis: now.unix_millis,
         };
         let digest = Digest::of(record.request.as_bytes()).to_string();
-        // A request is random, as its key is.
+        // A request's digest is random, because its key is.
         let random = u64::from_str_radix(&digest[..16], 16).unwrap_or_default();
         let writes =
             [record.put(node.as_str())?, audit.put(&AuditRecord::name(now.unix_millis, random))?];
@@ -100,8 +100,12 @@ impl Desk {
         let node = self.node(caller).await?.node.clone();
         let known = load::<ViewerCertificateRecord>(&*self.machines.engine, node.as_str()).await?;
         let issued = known.and_then(|known| known.record.chain);
-        let none =
-            || MachineRefusal::new(RefusalReason::NotFound, "nobody has put its certificate yet");
+        let none = || {
+            MachineRefusal::new(
+                RefusalReason::NotFound,
+                "its certificate has not been uploaded yet",
+            )
+        };
         Ok(ViewerChain { version: 1, chain: issued.ok_or_else(none)?.pem })
     }
 }

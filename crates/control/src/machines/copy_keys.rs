@@ -1,4 +1,4 @@
-//! The keys by which nodes prove to each other that they copy titles: see `token::CopyRing`.
+//! The keys with which nodes prove to each other that they copy titles: see `token::CopyRing`.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) async fn copy_keys(
     answer(&desk, &caller, keys.map(Json))
 }
 
-/// The keys of the days around `now`. They follow from the authority, so all gateways give the same and the store has none of them.
+/// The keys of the days around `now`. They are derived from the authority, so all gateways give out the same ones, and the store has none of them.
 fn text(authority: &Authority, now_unix_seconds: u64) -> Result<String, AuthorityError> {
     let mut text = String::new();
     for day in copy_key_days(now_unix_seconds) {

@@ -1,4 +1,4 @@
-//! How many requests one peer may send: a bucket of tokens for each, which fills with time.
+//! Rate limits: one token bucket per peer.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use fleet::Name;
 
-/// Peers that are remembered. When there are more, those whose buckets are full are forgotten, since they would be given a full one anyway;
-/// if there are none, newcomers wait.
+/// Most peers to remember. Beyond that, peers with a full bucket are forgotten, since they would start with a full one anyway; if there are none,
+/// new peers are refused.
 const PEERS_MAX: usize = 50_000;
 
 /// Counts the requests of each peer.
@@ -25,26 +25,26 @@ struct Bucket {
     at: Instant,
 }
 
-/// Certificates that a node may get in a row, in case something goes wrong with the first ones ...
+/// Certificates that a node may get in a row, in case of problems with the first ones ...
 const CERTIFICATES_AT_ONCE: f64 = 20.0;
 
 /// ... and per lifetime of one: a healthy node renews its certificate after two thirds.
 const CERTIFICATES_PER_LIFE: f64 = 30.0;
 
 impl Floods<Name> {
-    /// A node beats every 5 s, and after a restart fetches some documents each second.
+    /// A node sends a heartbeat every 5 s, and after a restart fetches a few documents every second.
     pub(super) fn of_nodes() -> Self {
         Self::new(40.0, 4.0)
     }
 
-    /// Certificate requests of a node. Each writes a record and a line of the audit log, and makes all gateways read the store again.
+    /// A node's certificate requests. Each writes a record and a line of the audit log, and makes all gateways read the store again.
     pub(super) fn of_certificates(lifetime: Duration) -> Self {
         Self::new(CERTIFICATES_AT_ONCE, CERTIFICATES_PER_LIFE / lifetime.as_secs_f64().max(1.0))
     }
 }
 
 impl<K: Hash + Eq + Clone> Floods<K> {
-    /// A stranger joins with one request. Operators may start the boxes of a rack at once, behind one address.
+    /// Joining takes one request. Operators may start a full rack of machines at once, behind one address.
     pub(super) fn of_strangers() -> Self {
         Self::new(50.0, 1.0)
     }
@@ -53,7 +53,7 @@ impl<K: Hash + Eq + Clone> Floods<K> {
         Self { burst, per_second, peers: Mutex::default() }
     }
 
-    /// Whether `peer` may send one request more.
+    /// Whether `peer` may send one more request.
     pub(super) fn may(&self, peer: &K, now: Instant) -> bool {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if peers.len() >= PEERS_MAX && !peers.contains_key(peer) {
@@ -110,7 +110,7 @@ mod tests {
             assert!(floods.may(&peer, now));
         }
         assert!(!floods.may(&PEERS_MAX, now));
-        // They have been silent, and are forgotten.
+        // They have been idle, and are forgotten.
         assert!(floods.may(&PEERS_MAX, now + Duration::from_secs(2)));
         assert_eq!(floods.peers.lock().unwrap().len(), 1);
     }

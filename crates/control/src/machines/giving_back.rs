@@ -1,5 +1,5 @@
-//! After a backup was restored, nodes say what the fleet had told them to be gone since. It has the fleet's signature, so no node can revoke
-//! another or withdraw a title.
+//! After a backup was restored, nodes send the fleet's signed list of revocations and withdrawals that they have received. Because of the
+//! signature, no node can revoke another one or withdraw a title.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::speaking::answer;
 use super::{Desk, MachineRefusal};
 use crate::store::backup::{Tombstones, bury, raise_epoch};
 
-/// The gateway looks at the store once a second; a busy one takes longer.
+/// How long to wait until this gateway has the change. It polls the store once a second; a busy store takes longer.
 const KNOWN_MAX: Duration = Duration::from_secs(5);
 
 const LOOK: Duration = Duration::from_millis(100);
@@ -51,11 +51,11 @@ impl Desk {
         Ok(StatusCode::NO_CONTENT)
     }
 
-    /// Writes into the store what it lacks, and waits until this gateway steers by it. Returns how many records changed.
+    /// Adds what the store lacks, and waits until this gateway steers by it. Returns how many records changed.
     async fn keep(&self, gone: &Gone) -> Result<usize, MachineRefusal> {
         let (live, engine) = (&self.machines.live, &*self.machines.engine);
         let world = live.world();
-        // Until nodes were asked, none has heard of this epoch: one that knows it had it from a store that is lost.
+        // Before nodes have been asked, this gateway gives out nothing of this epoch. A node that has it got it from a lost store.
         let is_used =
             gone.epoch > world.epoch || (gone.epoch == world.epoch && !world.is_read_back);
         if is_used {

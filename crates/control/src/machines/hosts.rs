@@ -1,6 +1,6 @@
-//! Which host a box may have. Viewers are sent there, and its owner may request its certificate, so no two machines of a fleet share one.
+//! Which host a machine may have. Viewers are sent there, and its owner may request a certificate for it, so no two machines of a fleet share one.
 //!
-//! Loopback addresses are free: a fleet on one machine, to try it out, has nothing else.
+//! Loopback addresses may be shared: a test fleet on a single machine has nothing else.
 
 use fleet::{Name, host_of_url, is_own_machine, plain_host};
 use identity::RefusalReason;
@@ -10,7 +10,7 @@ use crate::live::World;
 use crate::store::records::InviteRecord;
 
 impl Desk {
-    /// Checks that a box may join as `host`. What joined a moment ago by another gateway has to be known.
+    /// Checks that a machine may join as `host`. `world` must include machines that joined a moment ago through another gateway.
     pub(super) fn check_host(
         &self,
         world: &World,
@@ -47,7 +47,7 @@ impl Desk {
     }
 }
 
-/// The node that has a host; revoked ones have none. Of several, which a fleet may have from before this was checked, the one that joined first.
+/// The node that has a host; revoked ones don't count. If there are several, from before this was checked, the one that joined first.
 fn holder<'w>(world: &'w World, plain: &str) -> Option<&'w Name> {
     let nodes = world.nodes.iter().filter(|(_, node)| !node.is_revoked);
     let holders = nodes.filter(|(_, node)| plain_host(&node.host) == plain);
@@ -55,14 +55,14 @@ fn holder<'w>(world: &'w World, plain: &str) -> Option<&'w Name> {
     holders.map(|(name, _)| name).min_by_key(|name| joined(name))
 }
 
-/// Checks that `node` may ask for the certificate of its host: it alone has it, or had it first.
+/// Checks that `node` may request a certificate for its host: it is the only node with it, or had it first.
 pub(super) fn check_own_host(world: &World, node: &Name, host: &str) -> Result<(), MachineRefusal> {
     let wanted = plain_host(host);
     match holder(world, &wanted).filter(|holder| *holder != node) {
         Some(holder) if !is_own_machine(host) => Err(MachineRefusal::new(
             RefusalReason::HostTaken,
             format!(
-                "node {holder} has the host {wanted}, too, and had it first: its certificate is not this node's to ask for"
+                "node {holder} has the host {wanted}, too, and had it first: this node may not request its certificate"
             ),
         )),
         _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Joining and renewing: the only requests of machines that write to the store.
+//! Joining and renewing, which write to the store.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,7 +22,7 @@ use crate::store::records::{
 };
 use crate::store::{Check, StoreError, Write};
 
-/// Another gateway, or the operator, may change the same record at the same time.
+/// Attempts, because another gateway or an operator may change the same record at the same time.
 const ATTEMPTS: usize = 4;
 
 pub(super) async fn join(
@@ -53,7 +53,7 @@ impl From<BadRecord> for MachineRefusal {
     }
 }
 
-/// A box at the door, with all that does not depend on the store checked.
+/// A machine that asks to join, after all checks that don't need the store.
 struct Applicant {
     token: InvitationToken,
     wish: JoinRequest,
@@ -70,7 +70,7 @@ impl Desk {
         wish.check()?;
         let token: InvitationToken = wish.token.parse().map_err(|_| RefusalReason::TokenUnknown)?;
         if token.fingerprint() != self.machines.authority.fingerprint() {
-            let text = "the invitation is of another fleet, or of this one before its authority was made anew";
+            let text = "the invitation is from another fleet, or from this one before its authority was replaced";
             return Err(MachineRefusal::new(RefusalReason::TokenUnknown, text));
         }
         let request = check_request(&wish.request, &wish.node)?;
@@ -121,7 +121,7 @@ impl Desk {
             audit(&wish.node, "join", detail, now.unix_millis, &issued)?,
         ];
         self.commit(&checks, &writes).await?;
-        // The node beats as soon as it has the answer.
+        // The node sends its first heartbeat as soon as it has the answer.
         self.machines.store.reread().await;
         Ok(JoinAnswer {
             version: 1,
@@ -146,13 +146,13 @@ impl Desk {
         if revoked.is_some() {
             return Err(RefusalReason::NameTaken.into());
         }
-        // Who has a host is in memory: what joined a moment ago by another gateway has to be there.
+        // Hosts are looked up in memory, so machines that joined a moment ago through another gateway must be loaded first.
         self.machines.store.reread().await;
         self.check_host(&self.machines.live.world(), invite, &wish.host)?;
         Ok(vec![Check::Absent(NodeRecord::key(name)), Check::Absent(RevokedNameRecord::key(name))])
     }
 
-    /// Checks that a node gets no more certificates than it can need.
+    /// Checks that a node does not get more certificates than it can need.
     fn check_certificates(&self, node: &Name) -> Result<(), MachineRefusal> {
         if self.certificates.may(node, Instant::now()) {
             return Ok(());
@@ -185,7 +185,7 @@ impl Desk {
         let now = self.machines.clock.now();
         let known: Option<Stored<NodeRecord>> = load(&*self.machines.engine, node.as_str()).await?;
         let (record, check) = at(known.ok_or(RefusalReason::UnknownNode)?);
-        // The store may know of it before this gateway does.
+        // The store may have the revocation before this gateway does.
         if record.revoked.is_some() {
             return Err(RefusalReason::Revoked.into());
         }
@@ -212,11 +212,11 @@ impl Desk {
     }
 }
 
-/// Somebody else changed a record meanwhile: read it again.
+/// Another request changed a record at the same time: it must be read again.
 pub(super) fn conflict() -> MachineRefusal {
     MachineRefusal::new(
         RefusalReason::Unavailable,
-        "others changed the same records at the same time: try again",
+        "another request changed the same records at the same time: try again",
     )
 }
 
@@ -246,7 +246,7 @@ fn new_node(invite: &InviteRecord, wish: &JoinRequest, now: u64) -> NodeRecord {
         place: invite.place.clone(),
         kind: invite.kind,
         host: wish.host.clone(),
-        // What the box wishes it says with each heartbeat, and is believed within bounds. Here is what the operator allows.
+        // The node's own figure comes with each heartbeat and is accepted within bounds. This is the operator's limit.
         ceiling_bits_per_second: invite.ceiling_bits_per_second,
         serials: Vec::new(),
         wanted: Wanted::Serving,
@@ -259,7 +259,7 @@ fn at(known: Stored<NodeRecord>) -> (NodeRecord, Check) {
     (known.record, Check::At(NodeRecord::key(&known.name), known.revision))
 }
 
-/// The record with one serial number more, and without the oldest if there are too many.
+/// The record with one more serial number, and without the oldest if there are too many.
 fn with_serial(mut node: NodeRecord, issued: &Issued) -> NodeRecord {
     node.serials.push(issued.serial.as_str().to_owned());
     let too_many = node.serials.len().saturating_sub(SERIALS_MAX);

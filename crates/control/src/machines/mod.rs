@@ -1,4 +1,4 @@
-//! The machines' API: what nodes ask of a gateway, over mutual TLS.
+//! The machines' API: nodes' requests to a gateway, over mutual TLS.
 //!
 //! | request | body | answer |
 //! |---|---|---|
@@ -18,10 +18,9 @@
 //! | `GET /machine/v1/snapshot` | | the newest snapshot, its signature in [`SIGNATURE`] |
 //! | `GET /machine/v1/document/DIGEST` | | a title's document |
 //!
-//! Only joining works without a certificate. A node speaks for itself alone: whose request it is comes from the certificate. Bodies have a
-//! Content-Length, and are bounded in size, time and memory; large ones are read one at a time of each node. Requests are bounded in number.
-//! Each refusal is counted by its [reason](identity::RefusalReason) and logged. The node gets
-//! `{"version":1,"error":SENTENCE,"reason":REASON}`.
+//! Only joining works without a certificate. A node may report on itself only: its certificate identifies it. Bodies have a Content-Length, and are
+//! bounded in size, time and memory; large ones are read one at a time per node. Requests are rate-limited. Each refusal is counted by its
+//! [reason](identity::RefusalReason) and logged. The node gets `{"version":1,"error":SENTENCE,"reason":REASON}`.
 
 mod body;
 mod certifying;
@@ -61,59 +60,58 @@ use crate::store::Engine;
 /// The header with a snapshot's signature, in hex digits.
 pub const SIGNATURE: &str = "fullbore-signature";
 
-/// Has [`Live`] know what the store knows. A machine may have joined a moment ago, by another gateway.
+/// Updates [`Live`] from the store, because a machine may have joined a moment ago through another gateway.
 pub trait Reread: Send + Sync {
-    /// Reads the store, if it has changed. If it cannot be read, nothing happens.
+    /// Reads the store, if it has changed. If it cannot be read, this does nothing.
     fn reread(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
-/// Signs an address below a title until a time, in seconds since 1970; gives nothing if the fleet signs none.
+/// Signs an address below a title until a time, in seconds since 1970; `None` if the fleet does not sign addresses.
 pub type SignAddress = Arc<dyn Fn(&str, u64) -> Option<String> + Send + Sync>;
 
-/// What the machines' API works on.
+/// The state behind the machines' API.
 pub struct Machines {
-    /// What the gateway knows of its nodes.
+    /// The live state of the gateway's nodes.
     pub live: Arc<Live>,
     /// The gateway's clock.
     pub clock: Clock,
-    /// The store: joining, renewing, requests for viewers' certificates, and what nodes give back after a restore are written to it, nothing else
-    /// here is.
+    /// The store. Only joining, renewing, requests for viewers' certificates, and lists that nodes give back after a restore are written to it.
     pub engine: Arc<dyn Engine>,
-    /// Brings `live` up to what the store has.
+    /// Updates `live` from the store.
     pub store: Arc<dyn Reread>,
     /// The fleet's certificate authority.
     pub authority: Arc<Authority>,
     /// This gateway's name.
     pub gateway: Name,
-    /// The hosts under which it is reached, for its certificate.
+    /// Hosts of the gateway, for its certificate.
     pub hosts: Vec<String>,
-    /// The host by which viewers know it, if that is another one. No box may join as a host of a gateway.
+    /// The gateway's host for viewers, if it differs. No machine may join with the host of a gateway.
     pub public_host: Option<String>,
     /// The key that signs snapshots.
     pub snapshot_key: PublicKey,
-    /// What was refused.
+    /// The log of refusals.
     pub refusals: Arc<RefusalLog>,
-    /// How long a node's certificate holds.
+    /// How long a node's certificate is valid.
     pub node_lifetime: Duration,
-    /// For grants.
+    /// Signs addresses for grants.
     pub sign: SignAddress,
 }
 
-/// What handlers share.
+/// State shared by the handlers.
 struct Desk {
     machines: Machines,
     nodes: Floods<Name>,
     strangers: Floods<IpAddr>,
-    /// Certificates for machines, and requests for those that viewers see.
+    /// Rate limits of certificates for machines, and of requests for viewers' certificates.
     certificates: Floods<Name>,
     viewer_requests: Floods<Name>,
     large: Arc<Turns>,
-    /// The digest of what every node knows, and the world that it follows from.
+    /// The digest of the public keys for nodes, and the world that it was computed from.
     keys: Mutex<Option<(Arc<World>, Digest)>>,
 }
 
-/// Knows nodes by their names, and by when they joined. A name is never given again, so a revoked node's certificates are worth nothing; should a
-/// lost store have freed it, certificates from before its next holder joined are worth nothing, either.
+/// Identifies nodes by name and by when they joined. A name is never reused, so a revoked node's certificates are useless. If a lost store has
+/// freed a name, certificates from before its next holder joined are useless, too.
 struct KnownNodes(Arc<Live>);
 
 impl Register for KnownNodes {
@@ -129,10 +127,10 @@ impl Register for KnownNodes {
     }
 }
 
-/// Answers machines on `listener`, which has `places`, until it is dropped.
+/// Serves machines on `listener`, within `places`, until it is dropped.
 ///
 /// # Errors
-/// If the gateway's certificate cannot be made, or the listener cannot be used.
+/// If the gateway's certificate cannot be created, or the listener cannot be used.
 pub async fn serve(
     listener: TcpListener,
     machines: Machines,
@@ -189,7 +187,7 @@ fn router(machines: Machines) -> Router {
 }
 
 impl Desk {
-    /// The node that sends a request, if it may, and not too many.
+    /// The node that sent a request, if it is permitted and within its rate limit.
     async fn node<'c>(
         &self,
         caller: &'c Caller,
@@ -200,7 +198,7 @@ impl Desk {
             return Err(RefusalReason::Flood.into());
         }
         match caller.node(&known) {
-            // The fleet has made its certificate, so it may have joined since the store was last read.
+            // The fleet issued its certificate, so it may have joined since the store was last read.
             Err(RefusalReason::UnknownNode) => {
                 self.machines.store.reread().await;
                 Ok(caller.node(&known)?)
@@ -209,7 +207,7 @@ impl Desk {
         }
     }
 
-    /// What every node knows.
+    /// The keys that every node gets.
     fn keys(&self) -> Keys {
         let world = self.machines.live.world();
         Keys {
@@ -222,7 +220,7 @@ impl Desk {
         }
     }
 
-    /// Its digest. Each heartbeat's answer has it, so it is summed when it changes.
+    /// Their digest. It is in the answer to every heartbeat, so it is cached until they change.
     fn keys_digest(&self) -> Digest {
         let world = self.machines.live.world();
         let mut summed = self.keys.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What a machine is told that gets no answer.
+//! Refusals: the response for a machine whose request is not carried out.
 
 use axum::Json;
 use axum::http::header::{CONNECTION, RETRY_AFTER};
@@ -14,19 +14,19 @@ use crate::store::StoreError;
 /// Why a machine's request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineRefusal {
-    /// As it is counted.
+    /// The reason for counters.
     pub reason: RefusalReason,
     /// A sentence for the node's operator.
     pub text: String,
 }
 
 impl MachineRefusal {
-    /// A refusal with words of its own.
+    /// A refusal with its own text.
     pub fn new(reason: RefusalReason, text: impl Into<String>) -> Self {
         Self { reason, text: text.into() }
     }
 
-    /// Counts and logs it, and makes the answer.
+    /// Counts and logs it, and builds the response.
     pub(super) fn tell(self, caller: &Caller, refusals: &RefusalLog) -> Response {
         refusals.refuse(self.reason, caller);
         let told = json!({ "version": 1, "error": self.text, "reason": self.reason.as_str() });
@@ -66,14 +66,16 @@ fn status(reason: RefusalReason) -> StatusCode {
     }
 }
 
-/// The sentence for reasons that need no details.
+/// The texts of reasons that need no details.
 impl From<RefusalReason> for MachineRefusal {
     fn from(reason: RefusalReason) -> Self {
         let text = match reason {
             RefusalReason::NoCertificate => "this needs a node's certificate: join the fleet first",
-            RefusalReason::Revoked => "this node was revoked: it may not take part any more",
+            RefusalReason::Revoked => {
+                "this node was revoked: it can no longer take part in the fleet"
+            }
             RefusalReason::UnknownNode => {
-                "the fleet does not know this node: if it has just joined, it will in a second; else join again"
+                "the fleet does not know this node: if it has just joined, try again in a second; otherwise join again"
             }
             RefusalReason::Expired => {
                 "the node's certificate has expired: join again with a new invitation"
@@ -85,18 +87,18 @@ impl From<RefusalReason> for MachineRefusal {
             RefusalReason::TokenUsed => {
                 "the invitation was used: each is for one box, so ask for a new one"
             }
-            RefusalReason::TokenForOther => "the invitation is for a box of another name",
+            RefusalReason::TokenForOther => "the invitation is for a box with another name",
             RefusalReason::NameTaken => {
                 "another node has, or had, that name: choose another with --name"
             }
             RefusalReason::HostTaken => {
                 "another machine of the fleet has that host: choose another with --host"
             }
-            RefusalReason::OtherName => "a node may speak for itself only",
-            RefusalReason::BodyTooLarge => "the body is larger than this request may be",
-            RefusalReason::BodySlow => "the body did not come in time",
+            RefusalReason::OtherName => "a node may report on itself only",
+            RefusalReason::BodyTooLarge => "the body is too large for this request",
+            RefusalReason::BodySlow => "the body did not arrive in time",
             RefusalReason::Flood => "too many requests: wait a few seconds",
-            RefusalReason::NotFound => "there is nothing of that name",
+            RefusalReason::NotFound => "nothing has that name",
             RefusalReason::Unavailable => "the gateway cannot do this now: try again",
             other => other.as_str(),
         };

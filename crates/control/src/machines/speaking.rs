@@ -1,4 +1,4 @@
-//! What a node that has joined says and asks.
+//! Requests of nodes that have joined.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{Desk, MachineRefusal, SIGNATURE};
 
 type Asked = (State<Arc<Desk>>, ConnectInfo<Caller>);
 
-/// The answer, or the refusal, told and counted.
+/// The response; a refusal is logged and counted.
 pub(super) fn answer(
     desk: &Desk,
     caller: &Caller,
@@ -34,7 +34,7 @@ pub(super) fn answer(
 pub(super) async fn heartbeat((State(desk), ConnectInfo(caller)): Asked, body: Body) -> Response {
     let heard = hear(&desk, &caller, body).await;
     if let (Err(refusal), Some(peer)) = (&heard, &caller.peer) {
-        // A node that is refused is not silent, and operators want to know the difference.
+        // A node with refused heartbeats is not silent, and operators need to see the difference.
         desk.machines.live.note_refused(&peer.node, &refusal.text, desk.machines.clock.now());
     }
     answer(&desk, &caller, heard)
@@ -71,7 +71,8 @@ async fn take_inventory(
     if inventory.node != peer.node {
         return Err(RefusalReason::OtherName.into());
     }
-    // What was sent is summed, not what was understood: a later release may send more, and its heartbeats have the sum of all of it.
+    // The digest covers the received bytes instead of the parsed data: a later release may send more fields, and its heartbeats have the digest of
+    // all of it.
     desk.machines.live.handle_summed_inventory(&peer.node, inventory, Digest::of(&bytes))?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -98,7 +99,7 @@ pub(super) async fn grant((State(desk), ConnectInfo(caller)): Asked, body: Body)
     answer(&desk, &caller, give_grant(&desk, &caller, body).await)
 }
 
-/// A node gets what it shall hold, and nothing else.
+/// Grants a node only what it should hold.
 async fn give_grant(
     desk: &Desk,
     caller: &Caller,
@@ -111,7 +112,7 @@ async fn give_grant(
     if !desk.machines.live.is_wanted_of(&peer.node, &held) {
         return Err(MachineRefusal::new(
             RefusalReason::NotFound,
-            "the node shall not hold this version of this title",
+            "the node is not meant to hold this version of this title",
         ));
     }
     let expires_unix_seconds = desk.machines.clock.now().unix_seconds() + GRANT_SECONDS;
@@ -123,7 +124,7 @@ pub(super) async fn evictions((State(desk), ConnectInfo(caller)): Asked, body: B
     answer(&desk, &caller, give_leave(&desk, &caller, body).await)
 }
 
-/// A node may remove what it is not to hold, once enough others hold it.
+/// Permits a node to remove titles that it should not hold, once enough other nodes hold them.
 async fn give_leave(
     desk: &Desk,
     caller: &Caller,
@@ -160,12 +161,12 @@ pub(super) async fn desired((State(desk), ConnectInfo(caller)): Asked) -> Respon
     let found = desk.node(&caller).await.and_then(|peer| {
         let live = &desk.machines.live;
         if live.wants_gone(&peer.node) || live.reads_back(desk.machines.clock.now()) {
-            let text = "a backup was restored, and this gateway first asks nodes what was withdrawn since: ask again in a few seconds";
+            let text = "a backup was restored, and this gateway first asks nodes for withdrawals since then: try again in a few seconds";
             return Err(MachineRefusal::new(RefusalReason::Unavailable, text));
         }
         if !live.knows_wishes_of(&peer.node) {
-            // A node that was told so little would take it for all: it keeps what it was told before, or hears it from another gateway.
-            let text = "not known yet: this gateway has not read all of the plan, and asks its objects again twice a minute";
+            // A node would take the incomplete list for the full one. With an error, it keeps its previous list, or gets it from another gateway.
+            let text = "not known yet: this gateway has not read all of the plan, and retries twice a minute";
             return Err(MachineRefusal::new(RefusalReason::Unavailable, text));
         }
         let desired = live.desired_of(&peer.node);
@@ -181,7 +182,7 @@ pub(super) async fn keys((State(desk), ConnectInfo(caller)): Asked) -> Response 
     answer(&desk, &caller, node.map(|_| Json(desk.keys())))
 }
 
-/// A snapshot has megabytes in a large fleet, and is not copied for each node.
+/// A snapshot has megabytes in a large fleet, so it is shared instead of copied for each node.
 struct SnapshotBytes(Arc<Signed>);
 
 impl AsRef<[u8]> for SnapshotBytes {

@@ -1,4 +1,4 @@
-//! One large body of each node at a time. A node that sends slowly, or whose key was stolen, takes its own turn and no other node's.
+//! One large body per node at a time. A node that sends slowly, or whose key was stolen, blocks only itself.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use super::body;
 #[derive(Debug, Default)]
 pub(super) struct Turns(Mutex<HashSet<Name>>);
 
-/// A node's turn, until it is dropped.
+/// A node's permit, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     turns: Arc<Turns>,
@@ -28,7 +28,7 @@ impl Turns {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The turn of `node`, unless it has it already.
+    /// The permit of `node`, unless it is taken.
     fn take(self: &Arc<Self>, node: &Name) -> Option<Turn> {
         let is_free = self.lock().insert(node.clone());
         is_free.then(|| Turn { turns: Arc::clone(self), node: node.clone() })
@@ -44,7 +44,7 @@ impl Turns {
         body::parse(&self.read(node, body, bounds).await?)
     }
 
-    /// All of a body of `node`. A small one needs no turn: a node that sends its whole table slowly may still withdraw a route.
+    /// The entire body of `node`. A small one needs no permit: a node that is slowly sending its full table can still withdraw a route.
     pub(super) async fn read(
         self: &Arc<Self>,
         node: &Name,
