@@ -133,7 +133,7 @@ fn operators_command_a_gateway_over_tls_by_certificate_or_token() {
     let by_token = place.control(&["nodes"]).arg("--token-file").arg(token).output().unwrap();
     assert!(by_token.status.success(), "{}", said(&by_token));
     for (more, code, why) in [
-        (vec!["--cert", "eve.pem", "--key", "eve.key"], 1, "eve, who is no operator"),
+        (vec!["--cert", "eve.pem", "--key", "eve.key"], 1, "eve, who is not an operator"),
         (vec!["--cert", "eve.pem"], 2, "--key"),
         (vec!["--cert", "eve.pem", "--key", "admin.key"], 2, "does not belong to the certificate"),
         (vec!["--cert", "admin.pem", "--key", "admin.key", "--ca", "people.pem"], 1, "--ca"),

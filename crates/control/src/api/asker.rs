@@ -1,6 +1,6 @@
-//! Who asks: an operator's token says it, or else the certificate that was shown on the connection.
+//! Authentication of the operator's API: by token, or else by the connection's client certificate.
 //!
-//! A browser shows a certificate to whichever page asks for it, as it sends cookies. So a page of another site gets nothing by it.
+//! A browser sends a certificate with requests from any page, just as it sends cookies. So requests from pages of other sites can't use it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use super::operation::Needed;
 use crate::desired::Operator;
 use crate::gateway::Gateway;
 
-/// What a request says of who sends it.
+/// The credentials of a request.
 pub(super) struct Asker {
     authorization: Option<String>,
     certificate: Option<Arc<OperatorCertificate>>,
-    /// Whether a page of another site has it sent.
+    /// Whether a page of another site caused it.
     is_of_other_site: bool,
 }
 
@@ -41,7 +41,7 @@ fn text_of<'p>(parts: &'p Parts, name: &str) -> Option<&'p str> {
     parts.headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// By Fetch Metadata, which browsers send over TLS, and by the origin, which older ones send along with what changes something.
+/// Checks Fetch Metadata, which browsers send over TLS, and the origin, which older browsers send with requests that change something.
 fn is_of_other_site(parts: &Parts) -> bool {
     let of_target = parts.uri.authority().map(Authority::as_str);
     let own = of_target.or_else(|| text_of(parts, HOST.as_str()));
@@ -53,7 +53,7 @@ fn is_of_other_site(parts: &Parts) -> bool {
 }
 
 impl Asker {
-    /// The operator, if their role is enough. A token counts before a certificate.
+    /// The operator, if their role is sufficient. A token takes precedence over a certificate.
     pub(super) fn operator(&self, gateway: &Gateway, needed: Needed) -> Result<Operator, ApiError> {
         let operator = match (&self.authorization, &self.certificate) {
             (Some(value), _) => {
@@ -86,7 +86,7 @@ impl Asker {
         }
         gateway.operator_named(name).ok_or_else(|| {
             ApiError::NoOperator(format!(
-                "the certificate is of {name}, who is no operator of this fleet, or no longer: an admin can add one"
+                "the certificate is of {name}, who is not an operator of this fleet (any more): an admin can add one"
             ))
         })
     }

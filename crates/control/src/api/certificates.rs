@@ -1,4 +1,4 @@
-//! The certificates that viewers see: nodes' requests for them, and what an authority has made of these.
+//! Certificates for viewers: nodes' requests for them, and the chains that an authority issued.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,9 @@ pub(super) async fn put(call: Call) -> Answer {
         .change(&by, node.as_str(), |before: Option<ViewerCertificateRecord>| {
             let mut record = before.ok_or_else(|| none(&node))?;
             let key = check_viewer_request(&record.request, &wanted.host).map_err(|why| {
-                ApiError::Conflict(format!("the request of {node}: {why}; it will send another"))
+                ApiError::Conflict(format!(
+                    "the request of {node}: {why}; the node will send another one"
+                ))
             })?;
             let ends = check_viewer_chain(&pem, &wanted.host, &key, now).map_err(&wrong)?;
             record.chain = Some(IssuedChain {
@@ -67,7 +69,7 @@ pub(super) async fn put(call: Call) -> Answer {
     object(json!({ "node": node, "host": wanted.host, "expires_unix_seconds": ends }))
 }
 
-/// The node that the path names.
+/// The node in the path.
 fn node_of(call: &Call) -> Result<(Name, WantedNode), ApiError> {
     let text = call.segment("node");
     let world = call.gateway.live().world();

@@ -1,4 +1,4 @@
-//! Why the operator's API does not do what it is asked.
+//! Errors of the operator's API.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -9,28 +9,28 @@ use serde_json::json;
 use crate::store::StoreError;
 use crate::store::records::BadRecord;
 
-/// Why the operator's API does not do what it is asked, as a sentence for the operator.
+/// Why the operator's API does not carry out a request, as a sentence for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApiError {
     /// The request is wrong.
     Wrong(String),
-    /// There is no token, or nobody has it.
+    /// The request has no token, or an unknown one.
     NoToken,
-    /// There is a certificate, but it is nobody's who may ask.
+    /// The certificate does not belong to an operator.
     NoOperator(String),
     /// The operator's role does not allow it.
     Forbidden(String),
-    /// It is not there.
+    /// It does not exist.
     NotFound(String),
-    /// It does not fit to what is there.
+    /// It conflicts with the present state.
     Conflict(String),
-    /// It is larger than its bound.
+    /// It exceeds a limit.
     TooLarge(String),
     /// Its body did not arrive in time.
     Slow(String),
-    /// It cannot be done now.
+    /// It is not possible now.
     Unavailable(String),
-    /// Something is broken on this side.
+    /// An internal error.
     Broken(String),
 }
 
@@ -50,7 +50,7 @@ impl ApiError {
         }
     }
 
-    /// As counters name it.
+    /// The name of the error in metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Wrong(_) => "wrong_request",
@@ -102,7 +102,7 @@ impl From<StoreError> for ApiError {
     }
 }
 
-/// What an operator asked for would make a record that breaks its bounds.
+/// The operator's request would make a record that violates its bounds.
 impl From<BadRecord> for ApiError {
     fn from(bad: BadRecord) -> Self {
         Self::Wrong(bad.to_string())

@@ -1,4 +1,4 @@
-//! The events stream of the fleet page: one line of JSON a second, made once for all readers.
+//! The event stream of the fleet page: one line of JSON a second, shared by all clients.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) async fn answer(State(gateway): State<Arc<Gateway>>, asker: Asker) ->
 }
 
 fn streamed(gateway: Arc<Gateway>, asker: Asker) -> impl IntoResponse {
-    // The first event comes at once: nobody looks at an empty page for a second.
+    // The first event is sent immediately, so that the page is not empty for a second.
     let first = gateway.page_line();
     let later = gateway.page();
     let begin = (Some(first), later, gateway, asker);
@@ -30,14 +30,14 @@ fn streamed(gateway: Arc<Gateway>, asker: Asker) -> impl IntoResponse {
             Some(line) => line,
             None => next(&mut later).await?,
         };
-        // Somebody who was revoked meanwhile sees no more.
+        // The stream ends for an operator who has been revoked.
         asker.operator(&gateway, Needed::Read).ok()?;
         Some((Ok::<_, ApiError>(event(&line)), (None, later, gateway, asker)))
     });
     ([(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")], Body::from_stream(events))
 }
 
-/// The newest line, once it is new. A reader who is slow misses those between.
+/// Waits for the next line. A slow client skips lines and gets the newest one.
 async fn next(later: &mut watch::Receiver<Bytes>) -> Option<Bytes> {
     later.changed().await.ok()?;
     Some(later.borrow_and_update().clone())

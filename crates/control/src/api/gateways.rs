@@ -1,4 +1,4 @@
-//! Gateways, and the keys that sign what they give to viewers.
+//! Gateways, and the keys that sign viewers' addresses.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::places::name;
 use super::{ApiError, object};
 use crate::store::records::{GatewayRecord, load_all};
 
-/// A gateway that takes no connection for so long does not answer.
+/// A gateway that does not accept a connection within this time counts as not answering.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) async fn list(call: Call) -> Answer {
@@ -29,7 +29,7 @@ pub(super) async fn list(call: Call) -> Answer {
     object(json!({ "gateways": shown }))
 }
 
-/// Whether something takes connections there.
+/// Whether it accepts connections at that address.
 async fn answers(machines: &str) -> bool {
     let address = machines.trim_start_matches("https://");
     matches!(timeout(ANSWERS_WITHIN, TcpStream::connect(address)).await, Ok(Ok(_)))
@@ -39,7 +39,7 @@ pub(super) async fn remove(call: Call) -> Answer {
     let gone = name(call.segment("gateway"))?;
     if gone == *call.gateway.name() {
         return Err(ApiError::Conflict(format!(
-            "{gone} is the gateway that you ask, and it runs: stop it, and ask another one"
+            "{gone} is this gateway, which is running: stop it, and send the request to another one"
         )));
     }
     let by = call.by("remove-gateway", "");

@@ -1,7 +1,7 @@
-//! One endpoint for Prometheus with the whole fleet, so that nobody scrapes every node to learn how the fleet is.
+//! One Prometheus endpoint for the entire fleet, so that monitoring need not scrape every node.
 //!
-//! Labels are bounded: each node has its own series only in fleets of up to [`NODES_MAX`] nodes. Larger fleets have sums by site, and beyond
-//! [`SITES_MAX`] sites no series of sites either; `fullbore_fleet_series_left_out` says so. No label has a title or an address.
+//! Labels are bounded: nodes have their own series only in fleets of up to [`NODES_MAX`] nodes. Larger fleets have sums by site, and with more than
+//! [`SITES_MAX`] sites there are no series of sites either; `fullbore_fleet_series_left_out` shows that. No label has a title or an address.
 
 mod defined;
 
@@ -34,7 +34,7 @@ const SITES_MAX: usize = 1000;
 const STATES: [State; 6] =
     [State::Joining, State::Serving, State::Draining, State::Drained, State::Lost, State::Revoked];
 
-/// The form of Prometheus, version 0.0.4.
+/// Prometheus' text format, version 0.0.4.
 const FORM: &str = "text/plain; version=0.0.4";
 
 pub(super) async fn answer(AxumState(gateway): AxumState<Arc<Gateway>>, asker: Asker) -> Response {
@@ -59,14 +59,14 @@ fn written(gateway: &Gateway, view: &FleetView) -> String {
 struct Text(String);
 
 impl Text {
-    /// Begins a family of series.
+    /// Starts a family of series.
     fn family(&mut self, metric: &Metric) {
         let (name, help, kind) = (metric.name, metric.help, metric.kind.name());
         // Writing to a String cannot fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// One series. Labels are names and constants, which need no quoting.
+    /// Writes one series. Label values are names and constants, which need no quoting.
     fn series(&mut self, metric: &Metric, labels: &[(&str, &str)], value: impl std::fmt::Display) {
         let labels: Vec<_> =
             labels.iter().map(|(key, value)| format!("{key}=\"{value}\"")).collect();
@@ -77,7 +77,7 @@ impl Text {
         let _ = writeln!(self.0, "{}{labels} {value}", metric.name);
     }
 
-    /// A family of one series.
+    /// Writes a family with a single series.
     fn one(&mut self, metric: &Metric, value: impl std::fmt::Display) {
         self.family(metric);
         self.series(metric, &[], value);
@@ -177,7 +177,7 @@ fn popularity(text: &mut Text, gateway: &Gateway) {
     }
 }
 
-/// What a site's nodes carry together.
+/// Totals of a site's nodes.
 #[derive(Default)]
 struct Sum {
     serving: u64,
@@ -198,7 +198,7 @@ fn sites(text: &mut Text, view: &FleetView) {
         let sum = sums.entry(node.place.site.as_str()).or_default();
         sum.serving += 1;
         sum.bits_per_second = sum.bits_per_second.saturating_add(node.load.bits_per_second);
-        // As far as it is believed.
+        // Counted up to the node's weight, which bounds implausible figures.
         let ceiling = node.load.ceiling_bits_per_second.min(node.weight_bits_per_second);
         sum.ceiling_bits_per_second = sum.ceiling_bits_per_second.saturating_add(ceiling);
         sum.connections = sum.connections.saturating_add(node.load.connections);
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// How many series of a family there are.
+    /// Number of series in a family.
     fn series(view: &FleetView, metric: &Metric) -> usize {
         let mut text = Text(String::new());
         sites(&mut text, view);

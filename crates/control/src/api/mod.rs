@@ -1,10 +1,10 @@
 //! The operator's API, on the admin listener.
 //!
-//! Every request but those for the pages, `/healthz` and the API's own description needs an operator's token or certificate. Bodies are JSON objects
-//! with fields of known names and kinds, at most [`BODY_BYTES_MAX`], or [`LARGE_BODY_BYTES_MAX`] for two operations. A body is read only once it is
-//! clear who sends it and that they may. Every change has a line in the audit log.
+//! Every request needs an operator's token or certificate, except for the pages, `/healthz` and the API's own description. Bodies are JSON objects
+//! with fields of known names and types, of up to [`BODY_BYTES_MAX`], or [`LARGE_BODY_BYTES_MAX`] for two operations. A body is read only after the
+//! sender is authenticated and authorized. Every change has a line in the audit log.
 //!
-//! Read first: `operation.rs`, then `operations.rs`, which is the table of what there is.
+//! Read first: `operation.rs`, then `operations.rs`, which is the table of all operations.
 
 mod asker;
 mod certificates;
@@ -46,13 +46,13 @@ use crate::gateway::Gateway;
 use asker::Asker;
 use operation::Call;
 
-/// Largest body of most operations: lists of some thousand names or prefixes.
+/// Largest body of most operations: lists of a few thousand names or prefixes.
 pub const BODY_BYTES_MAX: usize = 256 << 10;
 
-/// Largest body that publishes a title (its three documents, in base64) or replaces a site's file of prefixes.
+/// Largest body for publishing a title (its three documents, in base64) or replacing a site's file of prefixes.
 pub const LARGE_BODY_BYTES_MAX: usize = 32 << 20;
 
-/// Most memory of all small bodies that operators are sending, and of all large ones. The process's, whatever gateways it runs.
+/// Most memory for all small bodies that operators are sending, and for all large ones, per process, for all of its gateways.
 static SMALL_BODIES: LazyLock<Arc<BodyBudget>> = LazyLock::new(|| BodyBudget::new(16 << 20));
 static LARGE_BODIES: LazyLock<Arc<BodyBudget>> = LazyLock::new(|| BodyBudget::new(96 << 20));
 
@@ -116,7 +116,7 @@ fn method(operation: &'static Operation) -> MethodRouter<Arc<Gateway>> {
     on(filter, handler)
 }
 
-/// An answer, or a refusal, which is counted.
+/// The response; a refusal is counted.
 fn told(gateway: &Gateway, answer: Result<impl IntoResponse, ApiError>) -> Response {
     answer.map_or_else(
         |error| {
@@ -127,7 +127,7 @@ fn told(gateway: &Gateway, answer: Result<impl IntoResponse, ApiError>) -> Respo
     )
 }
 
-/// The JSON object in a body.
+/// Parses a body as a JSON object.
 async fn read(body: Body, bytes_max: usize) -> Result<Map<String, Value>, ApiError> {
     let (bounds, budget) = match bytes_max {
         BODY_BYTES_MAX => (BodyBounds::small(bytes_max), &*SMALL_BODIES),
@@ -137,7 +137,7 @@ async fn read(body: Body, bytes_max: usize) -> Result<Map<String, Value>, ApiErr
         BodyFault::TooLarge => {
             ApiError::TooLarge(format!("the body is larger than {bytes_max} bytes"))
         }
-        BodyFault::Slow => ApiError::Slow("the body did not arrive whole in time".to_owned()),
+        BodyFault::Slow => ApiError::Slow("the body did not arrive completely in time".to_owned()),
         BodyFault::NoMemory => ApiError::Unavailable(
             "too many requests with large bodies are being read: try again in a few seconds"
                 .to_owned(),
@@ -153,7 +153,7 @@ async fn read(body: Body, bytes_max: usize) -> Result<Map<String, Value>, ApiErr
     }
 }
 
-/// An answer of one value that is an object.
+/// Converts a value that is an object into an answer.
 fn object(value: Value) -> operation::Answer {
     match value {
         Value::Object(object) => Ok(object),

@@ -1,4 +1,4 @@
-//! Nodes: who is there, draining, revoking.
+//! Nodes: listing, draining, revoking.
 
 use fleet::Name;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub(super) async fn list(call: Call) -> Answer {
 pub(super) async fn drain(call: Call) -> Answer {
     let reason = call.text("reason").unwrap_or_default().trim().to_owned();
     if reason.is_empty() {
-        return Err(ApiError::Wrong("reason is empty: say why, others will read it".to_owned()));
+        return Err(ApiError::Wrong("reason is empty: give one for other operators".to_owned()));
     }
     let now = call.gateway.now().unix_seconds();
     let returns_unix_seconds = call.whole("returns_unix_seconds");
@@ -38,7 +38,7 @@ pub(super) async fn revoke(call: Call) -> Answer {
     let reason = call.text("reason").unwrap_or_default().trim().to_owned();
     let since_unix_seconds = call.gateway.now().unix_seconds();
     let revoked = Revoked { reason: reason.clone(), since_unix_seconds };
-    // Whoever was revoked first stays so: when and why do not change.
+    // The first revocation stays: its time and reason don't change.
     change(&call, "revoke", &reason, |node| {
         node.revoked.get_or_insert_with(|| revoked.clone());
     })
@@ -54,16 +54,16 @@ pub(super) async fn ceiling(call: Call) -> Answer {
 pub(super) async fn believe_silence(call: Call) -> Answer {
     let (gateway, by) = (&call.gateway, call.by("believe-silence", ""));
     let subject = gateway.name().as_str();
-    // It must work without the store, too: then its log alone has the line.
+    // This must work without the store, too: then only the gateway's own log has the line.
     if let Err(error) = gateway.commit(&by, subject, &[], Vec::new()).await {
         gateway.tell(&by.line(subject));
-        gateway.tell(&format!("that the silence is real is not in the audit log: {error}"));
+        gateway.tell(&format!("believe-silence could not be written to the audit log: {error}"));
     }
     gateway.live().believe_silence(gateway.now());
     list(call).await
 }
 
-/// Changes a node's record, and answers with its new state.
+/// Changes a node's record, and returns its new state.
 async fn change(
     call: &Call,
     what: &'static str,
@@ -77,7 +77,7 @@ async fn change(
     call.gateway
         .change(&by, name, |before: Option<NodeRecord>| {
             let mut record = before.ok_or_else(missing)?;
-            // A partner does not learn whether others' nodes are there.
+            // A partner must not learn whether nodes of other sites exist.
             if call.own_sites().is_some_and(|own| !own.contains(&record.place.site)) {
                 return Err(missing());
             }

@@ -1,11 +1,11 @@
-//! The description of the API (OpenAPI 3.1), made from the table of operations.
+//! The API's description (OpenAPI 3.1), generated from the table of operations.
 
 use serde_json::{Map, Value, json};
 
 use super::operation::{ApiField, FieldKind, Operation};
 use super::operations::OPERATIONS;
 
-/// The document.
+/// The OpenAPI document.
 pub fn document() -> Value {
     let mut paths = Map::new();
     for operation in OPERATIONS {
@@ -83,7 +83,7 @@ fn schema(fields: &[ApiField]) -> Value {
 }
 
 fn stream() -> Value {
-    let mut stream = text("What the fleet page shows, once a second, as server-sent events");
+    let mut stream = text("The contents of the fleet page, once a second, as server-sent events");
     stream["get"]["responses"]["200"]["content"] = json!({ "text/event-stream": {} });
     stream
 }

@@ -1,4 +1,4 @@
-//! One table says what the operator's API can do. The router, the checks of roles and arguments, and the OpenAPI document are made from it, so they
+//! The form of the table of operations. The router, the checks of roles and arguments, and the OpenAPI document are generated from it, so they
 //! cannot differ.
 
 use std::collections::HashMap;
@@ -14,38 +14,38 @@ use crate::desired::Operator;
 use crate::gateway::{By, Gateway};
 use crate::store::records::Role;
 
-/// Something that the API can do.
+/// An operation of the API.
 pub struct Operation {
     /// GET, POST or PUT.
     pub method: Method,
-    /// Its path; `{name}` stands for one segment.
+    /// Its path; `{name}` stands for any segment.
     pub path: &'static str,
-    /// Who may ask for it.
+    /// The role that it needs.
     pub role: Needed,
-    /// What it does, in a sentence.
+    /// Its description, in one sentence.
     pub summary: &'static str,
-    /// What stands in the query.
+    /// Fields of the query.
     pub query: &'static [ApiField],
-    /// What stands in the body, which is a JSON object.
+    /// Fields of the body, which is a JSON object.
     pub body: &'static [ApiField],
     /// Most bytes of the body.
     pub body_bytes_max: usize,
-    /// What the answer has, which is a JSON object with a version.
+    /// Fields of the answer, which is a JSON object with a version.
     pub answer: &'static [ApiField],
-    /// What does it.
+    /// Its implementation.
     pub(super) handler: Handler,
 }
 
-/// Who may ask for something.
+/// The role that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needed {
     /// Operators with the role read, operate or admin.
     Read,
-    /// The same, and partners: they see their own sites.
+    /// The same, and partners, who see only their own sites.
     ReadOrPartner,
     /// Operators with the role operate or admin.
     Operate,
-    /// The same, and partners for nodes of their own sites.
+    /// The same, and partners, for nodes of their own sites.
     OperateOrPartner,
     /// Admins.
     Admin,
@@ -57,22 +57,22 @@ pub struct ApiField {
     pub name: &'static str,
     /// Its kind.
     pub kind: FieldKind,
-    /// Whether it must be there.
+    /// Whether it is required.
     pub is_required: bool,
-    /// What it is.
+    /// Its description.
     pub what: &'static str,
 }
 
-/// Kinds of fields.
+/// Types of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
-    /// A text.
+    /// A string.
     Text,
-    /// A whole number, not negative.
+    /// A non-negative integer.
     Whole,
     /// A number.
     Number,
-    /// True or false.
+    /// A boolean.
     Truth,
     /// A list.
     List,
@@ -84,7 +84,7 @@ pub(super) type Answer = Result<Map<String, Value>, ApiError>;
 
 pub(super) type Handler = fn(Call) -> Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// A request that may be made: its operator has the role, its fields are there and of their kinds.
+/// A checked request: its operator has the role, and its fields are present and of the right types.
 pub(super) struct Call {
     pub(super) gateway: Arc<Gateway>,
     pub(super) operator: Operator,
@@ -93,18 +93,18 @@ pub(super) struct Call {
     pub(super) body: Map<String, Value>,
 }
 
-/// A field that must be there.
+/// A required field.
 pub(super) const fn needed(name: &'static str, kind: FieldKind, what: &'static str) -> ApiField {
     ApiField { name, kind, is_required: true, what }
 }
 
-/// A field that may be left out or null.
+/// An optional field, which may also be null.
 pub(super) const fn maybe(name: &'static str, kind: FieldKind, what: &'static str) -> ApiField {
     ApiField { name, kind, is_required: false, what }
 }
 
 impl Needed {
-    /// Whether `role` is enough.
+    /// Whether `role` is sufficient.
     pub(super) fn allows(self, role: &Role) -> bool {
         let rank = |role: &Role| match role {
             Role::Partner(_) => 0,
@@ -120,7 +120,7 @@ impl Needed {
         }
     }
 
-    /// As the document names it.
+    /// Its name in the OpenAPI document.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -133,7 +133,7 @@ impl Needed {
 }
 
 impl FieldKind {
-    /// As JSON Schema names it.
+    /// Its name in JSON Schema.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Text => "string",
@@ -157,7 +157,7 @@ impl FieldKind {
     }
 }
 
-/// Checks a body against its fields. A field that nobody knows is refused: it is a typing mistake whose author would wait for its effect.
+/// Checks a body against its fields. Unknown fields are refused: they are typing errors, and ignoring them would hide that.
 pub(super) fn check_body(fields: &[ApiField], body: &Map<String, Value>) -> Result<(), ApiError> {
     for name in body.keys() {
         check_known(fields, name)?;
@@ -169,7 +169,7 @@ pub(super) fn check_body(fields: &[ApiField], body: &Map<String, Value>) -> Resu
             }
             Some(value) if !field.kind.is_of(value) => {
                 let (name, kind) = (field.name, field.kind.as_str());
-                return Err(ApiError::Wrong(format!("{name} is not of the kind {kind}")));
+                return Err(ApiError::Wrong(format!("{name} is not of type {kind}")));
             }
             _ => {}
         }
@@ -177,7 +177,7 @@ pub(super) fn check_body(fields: &[ApiField], body: &Map<String, Value>) -> Resu
     Ok(())
 }
 
-/// As [`check_body`], for a query.
+/// Like [`check_body`], for a query.
 pub(super) fn check_query(
     fields: &[ApiField],
     query: &HashMap<String, String>,
@@ -205,43 +205,43 @@ fn check_known(fields: &[ApiField], name: &str) -> Result<(), ApiError> {
     }
     let known: Vec<_> = fields.iter().map(|field| field.name).collect();
     Err(ApiError::Wrong(match known.is_empty() {
-        true => format!("{name:?} is not known here: this takes nothing"),
-        false => format!("{name:?} is not known here: this takes {}", known.join(", ")),
+        true => format!("{name:?} is not known here: no fields are expected"),
+        false => format!("{name:?} is not known here: expected are {}", known.join(", ")),
     }))
 }
 
 impl Call {
-    /// Who does `what`, for the audit log.
+    /// The author and kind of a change, for the audit log.
     pub(super) fn by(&self, what: &'static str, detail: &str) -> By {
         By { who: self.operator.id.clone(), what, detail: detail.to_owned() }
     }
 
-    /// A segment of the path. The route has it.
+    /// A segment of the path. The route guarantees that it is present.
     pub(super) fn segment(&self, name: &str) -> &str {
         self.path.get(name).map_or("", String::as_str)
     }
 
-    /// A text of the body.
+    /// A string in the body.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.body.get(name).and_then(Value::as_str)
     }
 
-    /// Whether the body says that something holds.
+    /// A boolean in the body.
     pub(super) fn truth(&self, name: &str) -> Option<bool> {
         self.body.get(name).and_then(Value::as_bool)
     }
 
-    /// A whole number of the body.
+    /// An integer in the body.
     pub(super) fn whole(&self, name: &str) -> Option<u64> {
         self.body.get(name).and_then(Value::as_u64)
     }
 
-    /// A number of the query.
+    /// A number in the query.
     pub(super) fn query_whole(&self, name: &str) -> Option<u64> {
         self.query.get(name).and_then(|text| text.parse().ok())
     }
 
-    /// The sites that the operator may see; `None`: all.
+    /// The sites that the operator may see; `None` for all sites.
     pub(super) fn own_sites(&self) -> Option<&[fleet::Name]> {
         match &self.operator.role {
             Role::Partner(sites) => Some(sites),

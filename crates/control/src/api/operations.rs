@@ -1,4 +1,4 @@
-//! The table of all that the operator's API can do.
+//! The table of the operator's API: all of its operations.
 
 use axum::http::Method;
 
@@ -14,13 +14,13 @@ const NODE_STATE: &[ApiField] = &[
 ];
 
 const NODES: &[ApiField] = &[
-    needed("nodes", List, "Nodes with state, load, clock and what they hold."),
-    maybe("frozen", Text, "Why silence is not taken for death now, if it is not."),
-    maybe("store_problem", Text, "Why the store takes no changes now, if it does not."),
+    needed("nodes", List, "Nodes with state, load, clock and number of titles."),
+    maybe("frozen", Text, "Why silent nodes are not declared lost at present, if they are not."),
+    maybe("store_problem", Text, "Why the store accepts no changes at present, if it does not."),
 ];
 
 const SITE: &[ApiField] = &[
-    needed("region", Text, "The region that it is in."),
+    needed("region", Text, "Its region."),
     maybe("latitude", Number, "Degrees north."),
     maybe("longitude", Number, "Degrees east."),
     maybe("operator", Text, "The partner who runs it."),
@@ -28,83 +28,99 @@ const SITE: &[ApiField] = &[
     maybe(
         "announced",
         List,
-        "What it announces: {prefix, as_path_length, med}; for more than some hundred use a file.",
+        "Announced prefixes: {prefix, as_path_length, med}; use a file for more than a few hundred.",
     ),
 ];
 
 const POLICY: &[ApiField] = &[
-    needed("scheme", Text, "http or https, of all nodes."),
-    needed("port", Whole, "The port of all nodes."),
-    needed("ttl_seconds", Whole, "How long a steering answer holds, 1 to 60."),
-    needed("full_permille", Whole, "From this load on a node gets no new viewers, in thousandths."),
-    needed("roomy_permille", Whole, "Until its load has fallen to this."),
+    needed("scheme", Text, "Scheme of all nodes' addresses: http or https."),
+    needed("port", Whole, "Port of all nodes."),
+    needed("ttl_seconds", Whole, "Lifetime of a steering answer, 1 to 60."),
+    needed("full_permille", Whole, "Load from which a node gets no new viewers, in thousandths."),
+    needed("roomy_permille", Whole, "Load at which it gets new viewers again, in thousandths."),
 ];
 
 const KEYS: &[ApiField] = &[needed(
     "keys",
     List,
-    "Keys, the newest first: {id, state (waiting, signs, trusted or gone), and when it was made, signs, is told to nodes, ends}.",
+    "Keys, newest first: {id, state (waiting, signs, trusted or gone), and when it was made, signs, goes to nodes and ends}.",
 )];
 
 const PLACEMENT: &[ApiField] = &[
-    maybe("floor_copies", Whole, "Copies of each title, in as many failure domains; 3."),
+    maybe(
+        "floor_copies",
+        Whole,
+        "Copies of each title, each in another failure domain; default 3.",
+    ),
     maybe(
         "cut_offs",
         Object,
-        "The most wanted titles of a region that nodes of each kind take for demand, in thousandths of the catalog: {storage_permille, \
-         flash_permille, global_permille}; 1000, 200, 1000.",
+        "The share of a region's most popular titles that nodes of each kind take for demand, in thousandths of the catalog: \
+         {storage_permille, flash_permille, global_permille}; default 1000, 200, 1000.",
     ),
-    maybe("churn_bytes_max", Whole, "Most bytes that a plan moves; as many as are worth it."),
+    maybe("churn_bytes_max", Whole, "Most bytes that a plan moves; no limit by default."),
     maybe(
         "worth_permille",
         Whole,
-        "What a move for demand must serve of its bytes in a day, in thousandths; 10.",
+        "The least share of its bytes that a move for demand must serve per day, in thousandths; default 10.",
     ),
-    maybe("margin_permille", Whole, "What it must be worth beside what it displaces; 1250."),
-    maybe("further_permille", Whole, "What a further copy at a site counts beside the first; 125."),
-    maybe("starts_min", Whole, "Titles with fewer starts in a region join the rest; 10."),
+    maybe(
+        "margin_permille",
+        Whole,
+        "Its least value compared with the title that it displaces, in thousandths; default 1250.",
+    ),
+    maybe(
+        "further_permille",
+        Whole,
+        "Value of a further copy at a site compared with the first, in thousandths; default 125.",
+    ),
+    maybe(
+        "starts_min",
+        Whole,
+        "Titles with fewer starts in a region are counted together; default 10.",
+    ),
 ];
 
 const PLAN: &[ApiField] = &[
     maybe(
         "planned_unix_seconds",
         Whole,
-        "When titles were last placed by a plan that nodes follow, since 1970; null while every node holds everything.",
+        "When an applied plan last used demand to place titles, since 1970; null while every node holds every title.",
     ),
-    needed("policy", Object, "How titles are placed, as /api/v1/placement has it."),
-    needed("is_applied", Truth, "Whether this answer tells nodes something new."),
+    needed("policy", Object, "The placement policy, as in /api/v1/placement."),
+    needed("is_applied", Truth, "Whether this request changed what nodes hold."),
     needed(
         "regions",
         List,
-        "What is expected in the coming day: {region, starts, bytes, new_titles, new_in_series, changed_permille, day_permille, since_unix_seconds}.",
+        "Expected demand in the next 24 hours: {region, starts, bytes, new_titles, new_in_series, changed_permille, day_permille, since_unix_seconds}.",
     ),
-    needed("watched_bytes", Whole, "What is expected to be watched in all."),
+    needed("watched_bytes", Whole, "Total expected demand."),
     maybe(
         "near_before_permille",
         Whole,
-        "How much of it at sites that hold the title now, in thousandths.",
+        "Share of it at sites that hold the title now, in thousandths.",
     ),
-    maybe("near_after_permille", Whole, "How much of it at sites that would hold the title."),
-    needed("moves", Object, "Copies to bring, by why (pin, floor, demand): {copies, bytes}."),
-    needed("moved_bytes", Whole, "Bytes of all copies to bring."),
+    maybe("near_after_permille", Whole, "The same share after the plan."),
+    needed("moves", Object, "Copies to fetch, by reason (pin, floor, demand): {copies, bytes}."),
+    needed("moved_bytes", Whole, "Bytes of all copies to fetch."),
     needed("clusters", List, "{site, cluster, manifest, titles, brought, dropped}."),
-    needed("first_moves", List, "The most urgent: {node, title, bytes, why, watched_bytes}."),
-    needed("pins_unmet", Whole, "Copies that pins want and that find no room."),
-    needed("floors_unmet", Whole, "Copies that the floor wants and that find no room."),
-    needed("left_out", List, "Nodes that are no part of the plan: {node, why}."),
+    needed("first_moves", List, "The most urgent moves: {node, title, bytes, why, watched_bytes}."),
+    needed("pins_unmet", Whole, "Copies that pins require and that find no room."),
+    needed("floors_unmet", Whole, "Copies that the floor requires and that find no room."),
+    needed("left_out", List, "Nodes excluded from the plan: {node, why}."),
     needed(
         "bounded",
         List,
-        "What nodes say of themselves and the plan does not count, a sentence each.",
+        "Implausible figures of nodes that the plan caps or ignores, one sentence each.",
     ),
     needed(
         "buy",
         List,
-        "What binds, and what to buy next: {binds (copies, room or ceiling), site, lost, text}.",
+        "Bottlenecks, and what to buy next: {binds (copies, room or ceiling), site, lost, text}.",
     ),
 ];
 
-const REASON: &[ApiField] = &[needed("reason", Text, "Why; others will read it.")];
+const REASON: &[ApiField] = &[needed("reason", Text, "The reason, for other operators.")];
 
 const fn get(
     path: &'static str,
@@ -157,8 +173,12 @@ pub static OPERATIONS: &[Operation] = &[
         OperateOrPartner,
         "Send no new viewers to a node, and let its own leave",
         &[
-            needed("reason", Text, "Why; others will read it."),
-            maybe("returns_unix_seconds", Whole, "When it serves again by itself, since 1970."),
+            needed("reason", Text, "The reason, for other operators."),
+            maybe(
+                "returns_unix_seconds",
+                Whole,
+                "When it returns to service by itself, since 1970.",
+            ),
         ],
         NODE_STATE,
         |call| Box::pin(nodes::drain(call)),
@@ -174,7 +194,7 @@ pub static OPERATIONS: &[Operation] = &[
     post(
         "/api/v1/nodes/{node}/revoke",
         Admin,
-        "Take a node out of the fleet for good: its certificate is worth nothing any more",
+        "Revoke a node: it leaves the fleet permanently, and its certificate becomes useless",
         REASON,
         NODE_STATE,
         |call| Box::pin(nodes::revoke(call)),
@@ -182,15 +202,15 @@ pub static OPERATIONS: &[Operation] = &[
     post(
         "/api/v1/nodes/{node}/ceiling",
         Operate,
-        "Say what a node may carry at most, whatever it says of itself",
-        &[needed("bits_per_second", Whole, "The ceiling; 0 for what the node says.")],
+        "Limit a node's capacity, whatever it reports itself",
+        &[needed("bits_per_second", Whole, "The ceiling; 0 uses the node's own figure.")],
         NODE_STATE,
         |call| Box::pin(nodes::ceiling(call)),
     ),
     post(
         "/api/v1/believe-silence",
         Admin,
-        "Say that nodes that fell silent at once are dead, while the gateway doubts that",
+        "Confirm that nodes that fell silent at once are dead, if the gateway suspects its own connection",
         &[],
         NODES,
         |call| Box::pin(nodes::believe_silence(call)),
@@ -203,20 +223,24 @@ pub static OPERATIONS: &[Operation] = &[
         &[needed("sites", List, "Sites with region, position and prefixes.")],
         |call| Box::pin(places::sites(call)),
     ),
-    put("/api/v1/sites/{site}", "Make or change a site", SITE, |call| {
+    put("/api/v1/sites/{site}", "Create or change a site", SITE, |call| {
         Box::pin(places::put_site(call))
     }),
     get(
         "/api/v1/sites/{site}/announced",
         ReadOrPartner,
-        "Say which prefixes a site announces, by which file and which nodes, and what of it is not believed",
+        "Show which prefixes a site announces, by which file and which nodes, and which are refused",
         &[],
         &[
             needed("site", Text, "Its name."),
             needed("allowed", List, "Prefixes that it may announce."),
-            needed("allows_all", Truth, "Whether it may announce anything."),
-            needed("prefixes", Whole, "How many it announces, by its file and its feeds."),
-            needed("refused", Whole, "How many more are outside its allow-list."),
+            needed("allows_all", Truth, "Whether it may announce any prefix."),
+            needed(
+                "prefixes",
+                Whole,
+                "Number of prefixes that it announces, by its file and its feeds.",
+            ),
+            needed("refused", Whole, "Number of further prefixes outside its allow-list."),
             needed("file", Object, "{prefixes, refused, first_refused, since_unix_seconds}."),
             needed("feeds", List, "{node, believed, refused, first_refused, silent_millis}."),
         ],
@@ -229,21 +253,21 @@ pub static OPERATIONS: &[Operation] = &[
         &[needed("file", Text, "The file: a prefix per line; an empty one announces nothing.")],
         &[
             needed("site", Text, "Its name."),
-            needed("prefixes", Whole, "How many the file has."),
-            needed("refused", Whole, "How many of them are outside the allow-list."),
-            maybe("first_refused", Text, "The first of these."),
+            needed("prefixes", Whole, "Number of prefixes in the file."),
+            needed("refused", Whole, "Number of them outside the allow-list."),
+            maybe("first_refused", Text, "The first of those."),
         ],
         |call| Box::pin(routing::announce(call)),
     )),
     post(
         "/api/v1/sites/{site}/allowed",
         Operate,
-        "Say which prefixes a site may announce",
-        &[needed("allowed", List, "Prefixes; what is within one of them is allowed.")],
+        "Set which prefixes a site may announce",
+        &[needed("allowed", List, "Prefixes; everything within one of them is allowed.")],
         &[
             needed("site", Text, "Its name."),
             needed("allowed", List, "Prefixes that it may announce."),
-            needed("refused", Whole, "How many of its file are outside."),
+            needed("refused", Whole, "Number of prefixes in its file that are outside."),
         ],
         |call| Box::pin(routing::allow(call)),
     ),
@@ -257,14 +281,14 @@ pub static OPERATIONS: &[Operation] = &[
     ),
     put(
         "/api/v1/clusters/{cluster}",
-        "Make or change a cluster",
-        &[needed("site", Text, "The site that it is at.")],
+        "Create or change a cluster",
+        &[needed("site", Text, "Its site.")],
         |call| Box::pin(places::put_cluster(call)),
     ),
-    get("/api/v1/policy", Read, "Say how viewers are answered", &[], POLICY, |call| {
+    get("/api/v1/policy", Read, "Show the steering policy", &[], POLICY, |call| {
         Box::pin(places::policy(call))
     }),
-    put("/api/v1/policy", "Change how viewers are answered", POLICY, |call| {
+    put("/api/v1/policy", "Change the steering policy", POLICY, |call| {
         Box::pin(places::put_policy(call))
     }),
     get(
@@ -281,20 +305,24 @@ pub static OPERATIONS: &[Operation] = &[
         "Invite a box to join the fleet, once",
         &[
             needed("cluster", Text, "The cluster that it joins."),
-            maybe("site", Text, "The site of the cluster, if that is to be made."),
-            maybe("region", Text, "The region of the site, if that is to be made."),
+            maybe("site", Text, "The site of a new cluster."),
+            maybe("region", Text, "The region of a new site."),
             maybe("rack", Text, "Its rack, if the site has several."),
-            maybe("node", Text, "The only name that it may take."),
-            maybe("host", Text, "The only host that it may have; a gateway's own, too."),
+            maybe("node", Text, "The only name with which it may join."),
+            maybe(
+                "host",
+                Text,
+                "The only host with which it may join; this may be a gateway's own.",
+            ),
             maybe("kind", Text, "storage, flash or global."),
-            maybe("ceiling_bits_per_second", Whole, "What it may carry at most, whatever it says."),
-            maybe("seconds", Whole, "How long the invitation holds; a day if left out."),
+            maybe("ceiling_bits_per_second", Whole, "Limit on its capacity, whatever it reports."),
+            maybe("seconds", Whole, "Lifetime of the invitation; default one day."),
         ],
         &[
             needed("id", Text, "The invitation."),
-            needed("token", Text, "What the box joins with. It is told once."),
+            needed("token", Text, "The token with which the box joins. It is shown only once."),
             needed("command", Text, "The command to run on the box."),
-            needed("expires_unix_seconds", Whole, "When it ends, since 1970."),
+            needed("expires_unix_seconds", Whole, "When it expires, since 1970."),
         ],
         |call| Box::pin(places::invite(call)),
     ),
@@ -304,11 +332,11 @@ pub static OPERATIONS: &[Operation] = &[
         "List titles",
         &[
             maybe("search", Text, "Only titles whose paths contain this."),
-            maybe("limit", Whole, "At most so many; 50 if left out."),
+            maybe("limit", Whole, "Most titles to list; default 50."),
         ],
         &[
-            needed("total", Whole, "How many there are."),
-            needed("titles", List, "Titles with how many nodes hold them."),
+            needed("total", Whole, "Total number."),
+            needed("titles", List, "Titles with the number of nodes that hold them."),
         ],
         |call| Box::pin(titles::list(call)),
     ),
@@ -321,13 +349,13 @@ pub static OPERATIONS: &[Operation] = &[
             needed(
                 "origin",
                 Text,
-                "Where nodes copy it from: file:///LIBRARY, s3://BUCKET/PREFIX or https://HOST/PATH.",
+                "The library that nodes copy it from: file:///LIBRARY, s3://BUCKET/PREFIX or https://HOST/PATH.",
             ),
             needed("record", Text, "Its title.json, in base64."),
             needed("hls", Text, "Its HLS playlist, in base64."),
             needed("dash", Text, "Its DASH manifest, in base64."),
-            maybe("series", Text, "The series that it belongs to, whatever its record says."),
-            maybe("now", Truth, "Whether nodes bring it at once, whatever their windows say."),
+            maybe("series", Text, "Its series, instead of the one in its record."),
+            maybe("now", Truth, "Whether nodes fetch it immediately, even outside their windows."),
         ],
         &[
             needed("title", Text, "Its path."),
@@ -348,48 +376,48 @@ pub static OPERATIONS: &[Operation] = &[
     post(
         "/api/v1/titles/pin",
         Operate,
-        "Say where a title must be, whatever is watched",
+        "Pin a title: set where copies must be, regardless of demand",
         &[
             needed("title", Text, "Its path."),
             needed(
                 "pins",
                 List,
-                "{scope, copies}: so many copies at each site of a scope, which is \"everywhere\", {\"region\": NAME} or {\"site\": NAME}. \
-                 None takes earlier pins away.",
+                "{scope, copies}: number of copies at each site of a scope, which is \"everywhere\", {\"region\": NAME} or {\"site\": NAME}. \
+                 An empty list removes earlier pins.",
             ),
         ],
         &[needed("title", Text, "Its path."), needed("pins", List, "Its pins.")],
         |call| Box::pin(plans::pin(call)),
     ),
-    get("/api/v1/placement", Read, "Say how titles are placed", &[], PLACEMENT, |call| {
+    get("/api/v1/placement", Read, "Show the placement policy", &[], PLACEMENT, |call| {
         Box::pin(plans::policy(call))
     }),
     put(
         "/api/v1/placement",
-        "Change how titles are placed, from the next plan on; what is left out gets its default",
+        "Change the placement policy, from the next plan on; omitted fields get their defaults",
         PLACEMENT,
         |call| Box::pin(plans::put_policy(call)),
     ),
     get(
         "/api/v1/plan",
         Read,
-        "Say what would move if titles were placed by what is watched, and how much would then be watched nearby",
-        &[maybe("moves", Whole, "List at most so many moves; 20 if left out.")],
+        "Show which copies a new plan would move, and how much demand would then be served nearby",
+        &[maybe("moves", Whole, "Most moves to list; default 20.")],
         PLAN,
         |call| Box::pin(plans::plan(call)),
     ),
     post(
         "/api/v1/plan/apply",
         Operate,
-        "Plan, and have nodes hold what the plan says; nothing changes if they do already",
-        &[maybe("moves", Whole, "List at most so many moves; 20 if left out.")],
+        "Make a plan and apply it; nothing changes if nodes already follow it",
+        &[maybe("moves", Whole, "Most moves to list; default 20.")],
         PLAN,
         |call| Box::pin(plans::apply(call)),
     ),
     post(
         "/api/v1/plan/undo",
         Operate,
-        "Have every node hold everything that is published again",
+        "Undo the plan: every node holds every published title again",
         &[],
         &[needed("is_undone", Truth, "Whether there was a plan.")],
         |call| Box::pin(plans::undo(call)),
@@ -397,7 +425,7 @@ pub static OPERATIONS: &[Operation] = &[
     get(
         "/api/v1/where",
         Read,
-        "Say which nodes hold a title, and which have sent a receipt for its withdrawal",
+        "Show which nodes hold a title, and which have sent a receipt for its withdrawal",
         &[needed("title", Text, "Its path.")],
         &[
             needed("title", Text, "Its path."),
@@ -410,7 +438,7 @@ pub static OPERATIONS: &[Operation] = &[
             needed(
                 "watched",
                 List,
-                "What regions watched of it, on average of the last days: {region, starts_a_day, bytes_a_day}.",
+                "Its demand by region, averaged over the last days: {region, starts_a_day, bytes_a_day}.",
             ),
         ],
         |call| Box::pin(titles::at_nodes(call)),
@@ -418,23 +446,23 @@ pub static OPERATIONS: &[Operation] = &[
     get(
         "/api/v1/explain",
         Read,
-        "Say where a viewer would be sent now, and why",
+        "Show where a viewer would be sent now, and why",
         &[
-            needed("address", Text, "The viewer's IP address. It is kept nowhere."),
+            needed("address", Text, "The viewer's IP address. It is not stored."),
             needed("title", Text, "The title."),
-            maybe("playing", Text, "The node that the viewer plays from, if it plays already."),
+            maybe("playing", Text, "The node that the viewer is playing from, if any."),
             maybe(
                 "viewer",
                 Text,
-                "The viewer's number, as the decision log has it: up to 16 hexadecimal digits. It decides among nodes that are equally good.",
+                "The viewer's number from the decision log: up to 16 hexadecimal digits. It selects among equally good nodes.",
             ),
         ],
         &[
-            needed("snapshot", Whole, "The snapshot that decides."),
+            needed("snapshot", Whole, "The snapshot used for the decision."),
             needed("nodes", List, "Up to three nodes: {node, site, reason}."),
             maybe("matched", Text, "The prefix that matched the address."),
             maybe("label", Text, "C or H, if it is not the first choice."),
-            needed("text", Text, "All of it in words."),
+            needed("text", Text, "The explanation in words."),
             needed("title", Text, "The title."),
         ],
         |call| Box::pin(viewing::explain(call)),
@@ -442,17 +470,21 @@ pub static OPERATIONS: &[Operation] = &[
     get(
         "/api/v1/replay",
         Read,
-        "Make the decisions of the last 24 hours again, and say which come out otherwise",
+        "Replay the decisions of the last 24 hours, and show which ones differ",
         &[
-            maybe("since_unix_seconds", Whole, "Only those since then."),
-            maybe("title", Text, "Only those of this title."),
+            maybe("since_unix_seconds", Whole, "Only decisions since then, since 1970."),
+            maybe("title", Text, "Only decisions on this title."),
         ],
         &[
-            needed("same", Whole, "How many came out the same."),
-            needed("different", Whole, "How many did not."),
-            needed("without_snapshot", Whole, "How many are of a snapshot that the log lacks."),
-            needed("broken_lines", Whole, "How many lines cannot be read."),
-            needed("differences", List, "Some of those that did not come out the same."),
+            needed("same", Whole, "Number of decisions with the same result."),
+            needed("different", Whole, "Number of decisions with another result."),
+            needed(
+                "without_snapshot",
+                Whole,
+                "Number of decisions whose snapshot is missing from the log.",
+            ),
+            needed("broken_lines", Whole, "Number of unreadable lines."),
+            needed("differences", List, "Some of the decisions that differ."),
         ],
         |call| Box::pin(viewing::replay(call)),
     ),
@@ -467,7 +499,7 @@ pub static OPERATIONS: &[Operation] = &[
     post(
         "/api/v1/gateways/{gateway}/remove",
         Admin,
-        "Forget a gateway that is gone for good: nodes speak to it no more",
+        "Remove a gateway that is gone for good: nodes stop contacting it",
         &[],
         &[needed("name", Text, "Its name.")],
         |call| Box::pin(gateways::remove(call)),
@@ -478,12 +510,12 @@ pub static OPERATIONS: &[Operation] = &[
     post(
         "/api/v1/keys/roll",
         Admin,
-        "Sign viewers' addresses with a new key, or begin to sign them",
+        "Roll to a new key for viewers' addresses, or start signing them",
         &[maybe(
             "seconds",
             Whole,
-            "When the new key begins to sign; 600 if left out. A first key signs at once, and after this time nodes refuse addresses without a token; \
-             as long as tokens work if left out.",
+            "Delay until the new key signs; default 600. A first key signs at once, and after the delay nodes refuse addresses without a token; \
+             its default is the lifetime of tokens.",
         )],
         KEYS,
         |call| Box::pin(gateways::roll_keys(call)),
@@ -491,7 +523,7 @@ pub static OPERATIONS: &[Operation] = &[
     post(
         "/api/v1/keys/distrust",
         Admin,
-        "Sign viewers' addresses with a new key at once; addresses that were signed before end",
+        "Distrust the present keys: a new one signs at once, and addresses signed earlier become invalid",
         &[],
         KEYS,
         |call| Box::pin(gateways::distrust_keys(call)),
@@ -499,7 +531,7 @@ pub static OPERATIONS: &[Operation] = &[
     get(
         "/api/v1/certificates",
         Read,
-        "List the certificates that viewers see of nodes, as far as nodes have requested them",
+        "List nodes' certificates for viewers, and requests for them",
         &[],
         &[needed(
             "certificates",
@@ -511,7 +543,7 @@ pub static OPERATIONS: &[Operation] = &[
     get(
         "/api/v1/certificates/{node}/request",
         Read,
-        "Say what to have signed for a node: a PKCS #10 request for its host",
+        "Get a node's certificate request to be signed: PKCS #10 for its host",
         &[],
         &[
             needed("node", Text, "The node."),
@@ -523,7 +555,7 @@ pub static OPERATIONS: &[Operation] = &[
     post(
         "/api/v1/certificates/{node}/chain",
         Operate,
-        "Give a node the certificate that an authority has issued for its request",
+        "Upload the certificate that an authority issued for a node's request",
         &[needed(
             "chain",
             Text,
@@ -532,18 +564,18 @@ pub static OPERATIONS: &[Operation] = &[
         &[
             needed("node", Text, "The node."),
             needed("host", Text, "Its host."),
-            needed("expires_unix_seconds", Whole, "When it ends, since 1970."),
+            needed("expires_unix_seconds", Whole, "When it expires, since 1970."),
         ],
         |call| Box::pin(certificates::put(call)),
     ),
     get(
         "/api/v1/audit",
         Admin,
-        "Say who changed what, newest first",
-        &[maybe("limit", Whole, "At most so many lines; 100 if left out.")],
+        "List changes and their authors, newest first",
+        &[maybe("limit", Whole, "Most lines to list; default 100.")],
         &[
             needed("lines", List, "Lines: {who, what, subject, detail, unix_millis}."),
-            needed("unreadable", Whole, "How many lines cannot be read."),
+            needed("unreadable", Whole, "Number of unreadable lines."),
         ],
         |call| Box::pin(operators::audit(call)),
     ),
@@ -562,27 +594,23 @@ pub static OPERATIONS: &[Operation] = &[
     post(
         "/api/v1/operators",
         Admin,
-        "Add an operator, and draw a token unless told otherwise",
+        "Add an operator, with a new token unless declined",
         &[
             needed("id", Text, "Their name."),
             needed("role", Text, "read, operate, admin or partner."),
             maybe("sites", List, "A partner's sites."),
-            maybe(
-                "token",
-                Truth,
-                "False for somebody who will show a certificate; true if left out.",
-            ),
+            maybe("token", Truth, "False for an operator who uses a certificate; default true."),
         ],
         &[
             needed("id", Text, "Their name."),
-            maybe("token", Text, "Their token, if they get one. It is told once."),
+            maybe("token", Text, "Their token, if they get one. It is shown only once."),
         ],
         |call| Box::pin(operators::add(call)),
     ),
     post(
         "/api/v1/operators/{operator}/revoke",
         Admin,
-        "Take an operator out for good: token and certificate are worth nothing any more",
+        "Revoke an operator permanently: token and certificate become useless",
         REASON,
         &[needed("id", Text, "Their name.")],
         |call| Box::pin(operators::revoke(call)),

@@ -1,4 +1,4 @@
-//! Operators, and the log of what they changed.
+//! Operators, and the log of their changes.
 
 use fleet::{Digest, Name};
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::{ApiError, object};
 use crate::gateway::draw_token;
 use crate::store::records::{AuditRecord, OperatorRecord, Revoked, Role, load_all};
 
-/// Lines of the audit log in one answer, if nothing else is said, and at most.
+/// Lines of the audit log per answer: default and maximum.
 const AUDIT_LIMIT: u64 = 100;
 const AUDIT_LIMIT_MAX: u64 = 10_000;
 
@@ -71,9 +71,7 @@ fn role(call: &Call) -> Result<Role, ApiError> {
 pub(super) async fn revoke(call: Call) -> Answer {
     let id = call.segment("operator").to_owned();
     if id == call.operator.id {
-        return Err(ApiError::Conflict(
-            "nobody can revoke themselves: ask another admin".to_owned(),
-        ));
+        return Err(ApiError::Conflict("you can't revoke yourself: ask another admin".to_owned()));
     }
     let reason = call.text("reason").unwrap_or_default().to_owned();
     let since_unix_seconds = call.gateway.now().unix_seconds();
@@ -93,7 +91,7 @@ pub(super) async fn revoke(call: Call) -> Answer {
 pub(super) async fn audit(call: Call) -> Answer {
     let limit = call.query_whole("limit").unwrap_or(AUDIT_LIMIT).min(AUDIT_LIMIT_MAX);
     let (lines, bad) = load_all::<AuditRecord>(call.gateway.engine()).await?;
-    // Keys are in the order of time; the newest are told first.
+    // Keys sort by time; the newest lines come first.
     let newest = lines.into_iter().rev().take(limit as usize).map(|line| line.record);
     object(json!({ "lines": newest.collect::<Vec<_>>(), "unreadable": bad.len() }))
 }

@@ -1,4 +1,4 @@
-//! Sites, clusters, invitations, and how viewers are answered.
+//! Sites, clusters, invitations, and the steering policy.
 
 use fleet::{Name, NodeKind, NodePlace, SteeringPolicy, check_node_host};
 use identity::InvitationToken;
@@ -13,10 +13,10 @@ use crate::store::records::{
     load_all, lost_field,
 };
 
-/// An invitation that is not used holds for a day, if nothing else is said.
+/// Default lifetime of an unused invitation: a day.
 const INVITE_SECONDS: u64 = 24 * 3600;
 
-/// And for 30 days at most.
+/// Longest lifetime of an invitation: 30 days.
 const INVITE_SECONDS_MAX: u64 = 30 * 24 * 3600;
 
 pub(super) async fn sites(call: Call) -> Answer {
@@ -29,7 +29,7 @@ pub(super) async fn put_site(call: Call) -> Answer {
     let record: SiteRecord = record(&call)?;
     let name = name(call.segment("site"))?;
     let by = call.by("site", "");
-    // A file of prefixes has an operation of its own, and stays.
+    // The file of prefixes has an operation of its own, and is not changed here.
     let edit = |before: Option<SiteRecord>| {
         let announced_file = before.and_then(|before| before.announced_file);
         Ok(SiteRecord { announced_file, ..record.clone() })
@@ -62,7 +62,7 @@ pub(super) async fn policy(call: Call) -> Answer {
 pub(super) async fn put_policy(call: Call) -> Answer {
     let policy: SteeringPolicy = record(&call)?;
     if policy.port == 0 {
-        return Err(ApiError::Wrong("policy.port is 0, which is no port".to_owned()));
+        return Err(ApiError::Wrong("policy.port is 0, which is not a port".to_owned()));
     }
     let by = call.by("policy", "");
     let missing = || ApiError::Broken("the store has no fleet".to_owned());
@@ -91,7 +91,7 @@ pub(super) async fn invite(call: Call) -> Answer {
     let seconds = call.whole("seconds").unwrap_or(INVITE_SECONDS);
     if !(1..=INVITE_SECONDS_MAX).contains(&seconds) {
         return Err(ApiError::Wrong(
-            "an invitation holds for 1 second to 30 days (seconds is 1 to 2592000)".to_owned(),
+            "an invitation is valid for 1 second to 30 days (seconds is 1 to 2592000)".to_owned(),
         ));
     }
     let now = call.gateway.now().unix_seconds();
@@ -125,7 +125,7 @@ pub(super) async fn invite(call: Call) -> Answer {
 
 pub(super) async fn invites(call: Call) -> Answer {
     let (invites, _) = load_all::<InviteRecord>(call.gateway.engine()).await?;
-    // The digest of the secret is of no use to anybody.
+    // The secret's digest is left out, because it is of no use to operators.
     let shown = invites.into_iter().map(|invite| {
         json!({
             "id": invite.name, "place": invite.record.place, "kind": invite.record.kind,
@@ -137,7 +137,7 @@ pub(super) async fn invites(call: Call) -> Answer {
     object(json!({ "invites": shown.collect::<Vec<_>>() }))
 }
 
-/// Where an invited box will be: its cluster's site, or a new cluster at the site that is named.
+/// The place of an invited machine: its cluster's site, or a new cluster at the given site.
 async fn place(call: &Call) -> Result<NodePlace, ApiError> {
     let cluster = name(call.text("cluster").unwrap_or_default())?;
     let rack = call.text("rack").map(name).transpose()?;
@@ -163,14 +163,14 @@ async fn place(call: &Call) -> Result<NodePlace, ApiError> {
         }
         (None, None) => {
             return Err(ApiError::NotFound(format!(
-                "there is no cluster {cluster} yet: say at which site it is to be made"
+                "there is no cluster {cluster} yet: name the site where it should be created"
             )));
         }
     };
     Ok(NodePlace { site, cluster, rack })
 }
 
-/// Checks that a region which is named is the site's, if the site is there: nothing would come of another one.
+/// Checks that a given region is the one of the site, if the site exists: another region would have no effect.
 async fn check_region(call: &Call, site: &Name) -> Result<(), ApiError> {
     let known = load::<SiteRecord>(call.gateway.engine(), site.as_str()).await?;
     match (known.map(|known| known.record.region), call.text("region")) {
@@ -181,7 +181,7 @@ async fn check_region(call: &Call, site: &Name) -> Result<(), ApiError> {
     }
 }
 
-/// Makes a site of which nothing else is known, if it is not there.
+/// Creates a site with only a name and a region, if it does not exist.
 async fn make_site(call: &Call, site: &Name) -> Result<(), ApiError> {
     if load::<SiteRecord>(call.gateway.engine(), site.as_str()).await?.is_some() {
         return Ok(());
@@ -210,7 +210,7 @@ async fn need_site(call: &Call, site: &Name) -> Result<(), ApiError> {
     }
 }
 
-/// The body as a record.
+/// Decodes the body as a record.
 fn record<R: DeserializeOwned + Serialize>(call: &Call) -> Result<R, ApiError> {
     let body = Value::Object(call.body.clone());
     let record: R =
@@ -223,7 +223,7 @@ fn record<R: DeserializeOwned + Serialize>(call: &Call) -> Result<R, ApiError> {
     }
 }
 
-/// A record with its name.
+/// A record with its name, as JSON.
 fn named<R: StoreRecord>(name: &str, record: &R) -> Result<Value, ApiError> {
     let broken = |error: serde_json::Error| ApiError::Broken(error.to_string());
     let mut value = serde_json::to_value(record).map_err(broken)?;
@@ -232,5 +232,5 @@ fn named<R: StoreRecord>(name: &str, record: &R) -> Result<Value, ApiError> {
 }
 
 pub(super) fn name(text: &str) -> Result<Name, ApiError> {
-    text.parse().map_err(|error| ApiError::Wrong(format!("{text:?} is no name: {error}")))
+    text.parse().map_err(|error| ApiError::Wrong(format!("{text:?} is not a name: {error}")))
 }

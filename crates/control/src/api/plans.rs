@@ -1,4 +1,4 @@
-//! Plans: what would move, and where publishers want titles whatever is watched.
+//! Plans: dry runs, applying and undoing them, and publishers' pins.
 
 use placement::PlacementPolicy;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::store::records::{
     PinnedCopies, PinnedScope, PinsRecord, PlacementRecord, SiteRecord, StoreRecord, load_all,
 };
 
-/// Moves in one answer, if nothing else is said, and at most.
+/// Moves per answer: default and maximum.
 const MOVES: u64 = 20;
 const MOVES_MAX: u64 = 10_000;
 
@@ -66,7 +66,7 @@ pub(super) async fn pin(call: Call) -> Answer {
     object(json!({ "title": path.as_str(), "pins": record.pins }))
 }
 
-/// Refuses a pin at a place that is not there: it would count for nothing.
+/// Refuses a pin at a place that does not exist, because it would have no effect.
 async fn check_places(call: &Call, pins: &[PinnedCopies]) -> Result<(), ApiError> {
     let (sites, _) = load_all::<SiteRecord>(call.gateway.engine()).await?;
     for pin in pins {

@@ -1,4 +1,4 @@
-//! Which prefixes sites may announce, and which they do.
+//! Sites' allow-lists, and the prefixes that sites announce.
 
 use fleet::{Name, Prefix};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::places::name;
 use super::{ApiError, object};
 use crate::store::records::{SiteRecord, load};
 
-/// The site that is asked for. A partner does not learn whether others' sites are there.
+/// The requested site. A partner must not learn whether sites of others exist.
 async fn site(call: &Call) -> Result<(Name, SiteRecord), ApiError> {
     let missing = || ApiError::NotFound(format!("there is no site {:?}", call.segment("site")));
     let site = name(call.segment("site")).map_err(|_| missing())?;

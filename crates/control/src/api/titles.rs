@@ -1,4 +1,4 @@
-//! Titles: what is published, where it is, publishing and withdrawing.
+//! Titles: listing, locating, publishing and withdrawing.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use super::operation::{Answer, Call};
 use super::{ApiError, object};
 use crate::gateway::Publication;
 
-/// Titles in one answer, if nothing else is said, and at most.
+/// Titles per answer: default and maximum.
 const LIMIT: u64 = 50;
 const LIMIT_MAX: u64 = 10_000;
 

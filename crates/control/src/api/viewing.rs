@@ -1,4 +1,4 @@
-//! Why a viewer went where he went.
+//! Explaining and replaying steering decisions.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::operation::{Answer, Call};
 use super::{ApiError, object};
 use crate::live::TitleState;
 
-/// Nodes whose weight an explanation names.
+/// Most nodes whose weight is explained.
 const WEIGHTS_MAX: usize = 12;
 
 pub(super) async fn explain(call: Call) -> Answer {
     let text = |name: &str| call.query.get(name).map_or("", String::as_str);
     let address: IpAddr = text("address")
         .parse()
-        .map_err(|_| ApiError::Wrong(format!("{:?} is no IP address", text("address"))))?;
+        .map_err(|_| ApiError::Wrong(format!("{:?} is not an IP address", text("address"))))?;
     let fleet = call.gateway.fleet();
     let fleet = fleet
         .ok_or_else(|| ApiError::Unavailable("this gateway has no snapshot yet".to_owned()))?;
@@ -31,7 +31,7 @@ pub(super) async fn explain(call: Call) -> Answer {
         "" => 0,
         number => u64::from_str_radix(number, 16).map_err(|_| {
             ApiError::Wrong(format!(
-                "viewer is {number:?}, which is no number of up to 16 hexadecimal digits: take it from the decision log"
+                "viewer is {number:?}, which is not a number of up to 16 hexadecimal digits: take it from the decision log"
             ))
         })?,
     };
@@ -42,7 +42,7 @@ pub(super) async fn explain(call: Call) -> Answer {
     if fleet.title(title).is_none() {
         return Err(no_title(&call, title));
     }
-    // As the gateway answers viewers.
+    // The same way as for viewers.
     let region = call.gateway.region().map(Name::as_str);
     let question = Question { address, title, viewer, region, playing };
     let decision = steering::decide(&fleet, &question);
@@ -58,7 +58,7 @@ pub(super) async fn explain(call: Call) -> Answer {
     }))
 }
 
-/// Which bounds the weights of the title's nodes have, if any have one.
+/// Explanations of the weights of the title's nodes, where they differ from the nodes' own figures.
 fn weights(call: &Call, fleet: &Fleet, title: &str) -> String {
     let Some(title) = fleet.title(title) else { return String::new() };
     let is_holder =
@@ -76,30 +76,27 @@ fn weights(call: &Call, fleet: &Fleet, title: &str) -> String {
     }
 }
 
-/// Why viewers get no title of this path.
+/// Why viewers can't get the title at this path.
 fn no_title(call: &Call, title: &str) -> ApiError {
     match call.gateway.live().title_at_nodes(title).map(|(state, _)| state) {
         None => ApiError::NotFound(format!("{title:?} was never published")),
         Some(TitleState::Withdrawn) => ApiError::NotFound(format!(
-            "{title:?} is withdrawn, so no viewer is sent anywhere for it"
+            "{title:?} is withdrawn, so viewers are not sent anywhere for it"
         )),
         Some(TitleState::Published) => ApiError::Unavailable(format!(
-            "{title:?} has just been published, and this gateway has no snapshot with it yet: ask again in a moment"
+            "{title:?} has just been published, and this gateway has no snapshot with it yet: try again in a moment"
         )),
     }
 }
 
-/// Reads up to a gigabyte for minutes: one at a time, on a thread of its own so that the store keeps those that it needs, and only as long as the
+/// Reads up to a gigabyte for minutes: one replay at a time, on its own thread so that the store keeps its threads, and only as long as the
 /// operator waits.
 pub(super) async fn replay(call: Call) -> Answer {
     let since = call.query_whole("since_unix_seconds").unwrap_or(0);
     let title = call.query.get("title").cloned();
     let gateway = Arc::clone(&call.gateway);
     let turn = gateway.try_to_replay().ok_or_else(|| {
-        ApiError::Unavailable(
-            "another replay is running: try again when it has ended, which takes minutes at most"
-                .to_owned(),
-        )
+        ApiError::Unavailable("another replay is running: try again in a few minutes".to_owned())
     })?;
     let (done, replayed) = oneshot::channel();
     let reading = move || {
@@ -111,7 +108,7 @@ pub(super) async fn replay(call: Call) -> Answer {
             is_title && logged.time_unix_seconds >= since
         };
         let replayed = replay_while(gateway.decisions().folder(), is_waited_for, is_wanted);
-        // An error means that the operator has gone.
+        // An error means that the operator is no longer waiting.
         let _ = done.send(replayed);
     };
     let broken = |error: String| ApiError::Broken(format!("the log of decisions: {error}"));

@@ -12,7 +12,7 @@ fn cases() -> Vec<(&'static str, Value, StatusCode, &'static str)> {
     vec![
         ("/api/v1/nodes/n1/drain", json!({}), wrong, "reason is missing"),
         ("/api/v1/nodes/n1/drain", json!({ "reason": "" }), wrong, "reason is empty"),
-        ("/api/v1/nodes/n1/drain", json!({ "reason": 7 }), wrong, "not of the kind string"),
+        ("/api/v1/nodes/n1/drain", json!({ "reason": 7 }), wrong, "not of type string"),
         ("/api/v1/nodes/n1/drain", json!({ "reason": long }), wrong, "500 bytes"),
         ("/api/v1/nodes/n1/drain", json!({ "reason": "a\u{1b}[31m" }), wrong, "control character"),
         (
@@ -44,7 +44,7 @@ fn cases() -> Vec<(&'static str, Value, StatusCode, &'static str)> {
             StatusCode::CONFLICT,
             "at site paris",
         ),
-        ("/api/v1/invites", json!({ "cluster": "A/B", "site": "rome" }), wrong, "no name"),
+        ("/api/v1/invites", json!({ "cluster": "A/B", "site": "rome" }), wrong, "not a name"),
         (
             "/api/v1/invites",
             json!({ "cluster": "paris-1", "kind": "cloud" }),
@@ -64,7 +64,7 @@ fn cases() -> Vec<(&'static str, Value, StatusCode, &'static str)> {
             "/api/v1/operators/admin/revoke",
             json!({ "reason": "x" }),
             StatusCode::CONFLICT,
-            "themselves",
+            "revoke yourself",
         ),
         ("/api/v1/nothing", json!({}), StatusCode::NOT_FOUND, "no such path"),
         ("/api/v1/titles", json!({}), StatusCode::METHOD_NOT_ALLOWED, "does not take that method"),
@@ -101,7 +101,7 @@ async fn bad_input_is_refused_with_a_sentence() {
         assert!(error.contains(expected), "{path} {body}: {error:?} lacks {expected:?}");
     }
     for (path, expected) in [
-        ("/api/v1/explain?address=somewhere&title=a", "no IP address"),
+        ("/api/v1/explain?address=somewhere&title=a", "not an IP address"),
         ("/api/v1/explain?title=a", "address is missing"),
         ("/api/v1/explain?address=192.0.2.1&title=a&viewer=xyz", "hexadecimal digits"),
         ("/api/v1/explain?address=192.0.2.1&title=a&playing=nobody", "no node"),

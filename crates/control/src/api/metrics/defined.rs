@@ -1,4 +1,4 @@
-//! What a gateway counts of its fleet: the one definition of each number.
+//! Metrics of a gateway's fleet: the one definition of each.
 
 use telemetry::{Kind, Metric};
 
@@ -9,14 +9,14 @@ pub(super) const FLEET_NODES: Metric =
 pub(super) const FLEET_TITLES: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_fleet_titles",
-    "Titles: published, on fewer nodes than shall have them, withdrawn versions.",
+    "Titles: published, on fewer nodes than they should be, withdrawn versions.",
 )
 .by("state");
 
 pub(super) const FLEET_DECISIONS: Metric = Metric::new(
     Kind::Counter,
     "fullbore_fleet_decisions_total",
-    "Decisions where a viewer goes, by what came out: C is no content, H is health.",
+    "Steering decisions, by result: C means no content, H means health.",
 )
 .by("label");
 
@@ -48,7 +48,7 @@ pub(super) const FLEET_HANDSHAKES_REFUSED: Metric = Metric::new(
 pub(super) const FLEET_REQUESTS_REFUSED: Metric = Metric::new(
     Kind::Counter,
     "fullbore_fleet_requests_refused_total",
-    "Connections and requests that a listener (public, machines, admin) refused before it knew who sent them, by reason. gave_way: closed without a \
+    "Connections and requests that a listener (public, machines, admin) refused before authentication, by reason. gave_way: closed without a \
      request in progress, to make room for a new connection.",
 )
 .by("listener, reason");
@@ -56,19 +56,19 @@ pub(super) const FLEET_REQUESTS_REFUSED: Metric = Metric::new(
 pub(super) const FLEET_FROZEN: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_fleet_frozen",
-    "1 while this gateway doubts that it hears its nodes.",
+    "1 while this gateway suspects its own connection to the nodes.",
 );
 
 pub(super) const FLEET_STORE_PROBLEM: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_fleet_store_problem",
-    "1 while the store takes no changes, or is an old copy that was put back without a restore.",
+    "1 while the store accepts no changes, or is an old copy that was put back without a restore.",
 );
 
 pub(super) const FLEET_RECEIPTS_WAITING: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_fleet_receipts_waiting",
-    "Withdrawals that nodes have not answered.",
+    "Withdrawals that nodes have not confirmed.",
 );
 
 pub(super) const FLEET_CLOCKS_OFF: Metric = Metric::new(
@@ -90,19 +90,22 @@ pub(super) const FLEET_SERIES_LEFT_OUT: Metric = Metric::new(
 );
 
 pub(super) const SITE_NODES_SERVING: Metric =
-    Metric::new(Kind::Gauge, "fullbore_site_nodes_serving", "Nodes of the site that serve.")
+    Metric::new(Kind::Gauge, "fullbore_site_nodes_serving", "Serving nodes of the site.")
         .by("site");
 
 pub(super) const SITE_BYTES_PER_SECOND: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_site_bytes_per_second",
-    "What the site's serving nodes send.",
+    "Bytes per second that the site's serving nodes send.",
 )
 .by("site");
 
-pub(super) const SITE_CEILING_BYTES_PER_SECOND: Metric =
-    Metric::new(Kind::Gauge, "fullbore_site_ceiling_bytes_per_second", "What they may send.")
-        .by("site");
+pub(super) const SITE_CEILING_BYTES_PER_SECOND: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_site_ceiling_bytes_per_second",
+    "Bytes per second that they may send.",
+)
+.by("site");
 
 pub(super) const SITE_CONNECTIONS: Metric =
     Metric::new(Kind::Gauge, "fullbore_site_connections", "Connections to them.").by("site");
@@ -124,7 +127,7 @@ pub(super) const SITE_PREFIXES_REFUSED: Metric = Metric::new(
 pub(super) const SITE_FEEDS: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_site_feeds",
-    "Nodes of the site that pass on what its routers say.",
+    "Nodes of the site that feed its routers' routes.",
 )
 .by("site");
 
@@ -142,12 +145,13 @@ pub(super) const NODE_DRAINING: Metric =
 pub(super) const NODE_NOT_ME: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_node_not_me",
-    "How many reasons it has to want no new viewers.",
+    "Number of reasons why it wants no new viewers.",
 )
 .by("node, site");
 
 pub(super) const NODE_LOAD_RATIO: Metric =
-    Metric::new(Kind::Gauge, "fullbore_node_load_ratio", "Load beside ceiling.").by("node, site");
+    Metric::new(Kind::Gauge, "fullbore_node_load_ratio", "Load divided by ceiling.")
+        .by("node, site");
 
 pub(super) const NODE_FREE_BYTES: Metric =
     Metric::new(Kind::Gauge, "fullbore_node_free_bytes", "Free room for titles.").by("node, site");
@@ -160,26 +164,29 @@ pub(super) const NODE_CLOCK_OFF_SECONDS: Metric =
     Metric::new(Kind::Gauge, "fullbore_node_clock_off_seconds", "Its clock minus this gateway's.")
         .by("node, site");
 
-pub(super) const NODE_SILENT_SECONDS: Metric =
-    Metric::new(Kind::Gauge, "fullbore_node_silent_seconds", "How long ago this gateway heard it.")
-        .by("node, site");
+pub(super) const NODE_SILENT_SECONDS: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_node_silent_seconds",
+    "Seconds since its last heartbeat to this gateway.",
+)
+.by("node, site");
 
 pub(super) const FLEET_DECISION_LINES_DROPPED: Metric = Metric::new(
     Kind::Counter,
     "fullbore_fleet_decision_lines_dropped_total",
-    "Lines of the decision log that the disk was too slow for.",
+    "Lines dropped from the decision log because the disk was too slow.",
 );
 
 pub(super) const FLEET_POPULARITY_COUNTS: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_fleet_popularity_counts",
-    "Counts of what viewers of a region watched of a title.",
+    "Popularity counts, one for each title in each region.",
 );
 
 pub(super) const FLEET_POPULARITY_UNNAMED: Metric = Metric::new(
     Kind::Counter,
     "fullbore_fleet_popularity_unnamed_total",
-    "Counts that joined the rest of their region: nodes reported an unknown title, or there was no room for the least watched.",
+    "Counts merged into the rest of their region: nodes reported an unknown title, or there was no room for the least watched.",
 )
 .by("reason");
 
