@@ -1,4 +1,4 @@
-//! A real agent's side: joining, beating, fetching, renewing.
+//! The agent's side, with a real agent: joining, heartbeats, fetching, renewing.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use node::joining::{JoiningError, Membership, Wish, join};
 use crate::gateway::{Gateway, eventually, name, now};
 use crate::watched::{publish, report};
 
-/// A box that notes what it is told.
+/// A node that records everything it gets from gateways.
 #[derive(Default)]
 struct Noted {
     answers: Vec<(String, HeartbeatAnswer, i64)>,
@@ -26,7 +26,7 @@ struct Noted {
     copy_keys: Vec<String>,
     snapshots: Vec<Signed>,
     revocations: usize,
-    /// How often there was no further report, by the task that asked: one for each gateway.
+    /// Requests that found no further report, by task: there is one for each gateway.
     asked_in_vain: HashMap<tokio::task::Id, usize>,
 }
 
@@ -135,7 +135,7 @@ async fn a_box_joins_beats_and_gets_all_that_is_news() {
     let gateway = Gateway::start(NODE_LIFETIME).await;
     let token = gateway.invite(None, 60, 0).await;
     let folder = tempfile::tempdir().unwrap();
-    // The first gateway is not there.
+    // The first gateway does not exist.
     let gateways = ["https://127.0.0.1:1".to_owned(), gateway.url.clone()];
     let joined = join(&gateways, &token, wish("node-1"), folder.path()).await.unwrap();
     assert_eq!(joined.membership.keys.gateways, gateway.here());
@@ -188,7 +188,7 @@ async fn joining_says_why_it_failed_and_may_be_tried_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_renews_itself_and_the_node_never_falls_silent() {
-    // Thirty days in six seconds: renewed after four.
+    // Thirty days are compressed into six seconds: the certificate is renewed after four.
     let gateway = Gateway::start(Duration::from_secs(6)).await;
     let token = gateway.invite(None, 60, 0).await;
     let folder = tempfile::tempdir().unwrap();
@@ -201,7 +201,7 @@ async fn a_certificate_renews_itself_and_the_node_never_falls_silent() {
     assert!(eventually(|| kept().certificate().serial != first.certificate().serial).await);
     let expires = first.certificate().expires_unix_seconds;
     assert!(eventually(|| now() > expires).await, "the first certificate ends");
-    // What still comes is shown with another one.
+    // Later requests use the new certificate.
     let count = own.noted(|noted| noted.answers.len());
     assert!(eventually(|| own.noted(|noted| noted.answers.len()) > count + 2).await);
     assert!(gateway.record("node-1").await.unwrap().serials.len() >= 2);
@@ -212,7 +212,7 @@ async fn a_node_beats_to_every_gateway() {
     let [gateway, second] = Gateway::start_some(NODE_LIFETIME).await;
     let token = gateway.invite(None, 60, 0).await;
     let folder = tempfile::tempdir().unwrap();
-    // It is told one gateway, and learns of the other.
+    // It is given one gateway's address, and learns the other one's.
     join(&gateway.here(), &token, wish("node-1"), folder.path()).await.unwrap();
     let own = NotingBox::new("node-1");
     let _beating = beat(folder.path(), &own);
@@ -234,7 +234,7 @@ async fn a_revoked_node_hears_why() {
     assert!(eventually(|| own.noted(|noted| !noted.answers.is_empty())).await);
     gateway.revoke("node-1").await;
     assert!(eventually(|| gateway.count(RefusalReason::Revoked) >= 2).await);
-    // The task that beats waits for each answer, so after a refusal no earlier one is on its way.
+    // The heartbeat task waits for each answer, so after a refusal no earlier answer is in flight.
     let revocations = || own.noted(|noted| noted.revocations);
     assert!(eventually(|| revocations() > 0).await);
     let answers = || own.noted(|noted| noted.answers.len());
@@ -249,7 +249,7 @@ async fn a_node_learns_of_new_gateways_and_leaves_old_ones() {
     let token = gateway.invite(None, 60, 0).await;
     let folder = tempfile::tempdir().unwrap();
     let joined = join(&gateway.here(), &token, wish("node-1"), folder.path()).await;
-    // As if it had joined when there was another one, which is gone.
+    // As if it had joined when there was another gateway, which is gone.
     let mut membership = joined.unwrap().membership;
     membership.keys.gateways = vec!["https://127.0.0.1:1".to_owned(), gateway.url.clone()];
     membership.keep(folder.path()).unwrap();
@@ -279,7 +279,7 @@ async fn a_gateway_that_knows_no_better_takes_no_key_back() {
     assert!(eventually(|| kept().tokens == "old").await);
     gateway.tell_keys(8, "new");
     assert!(eventually(|| kept().tokens == "new").await);
-    // The stale one says another word, so it is asked again.
+    // The stale one changes its text, so it is asked again.
     stale.tell_keys(7, "older");
     let count = hears(&stale.url);
     assert!(eventually(|| hears(&stale.url) > count + 3).await);
@@ -298,7 +298,7 @@ async fn reports_of_what_was_watched_reach_every_gateway_once_and_in_order() {
     assert!(eventually(|| knows(&one) && knows(&other)).await);
     [&one, &other].into_iter().for_each(|gateway| publish(gateway, "films/a"));
     let own = NotingBox::new("node-1");
-    // The second one is refused, and does not keep the third one from being told.
+    // The second report is refused, which does not block the third.
     let mut reports: Vec<_> =
         (1..=3).map(|number| report("node-1", number, &[("films/a", 1_000_000)])).collect();
     reports[1].titles[0].bytes = 500_000_000_000_000;
@@ -309,9 +309,9 @@ async fn reports_of_what_was_watched_reach_every_gateway_once_and_in_order() {
             let watched = gateway.live.watched("films/a", gateway.now());
             watched.first().map_or(0, |one| one.count.bytes)
         };
-        // A rate is told from an hour at least: two million bytes are 48 million a day then.
+        // A rate is computed over at least an hour: two million bytes then count as 48 million a day.
         assert!(eventually(|| bytes() > 47_000_000).await, "{}", bytes());
-        // Both tasks have asked for a further report since, and there was none.
+        // Both tasks have asked for a further report since, without finding one.
         let asked = || own.noted(|noted| noted.asked_in_vain.clone());
         let before = asked();
         let ask_again = || {
@@ -327,7 +327,7 @@ async fn reports_of_what_was_watched_reach_every_gateway_once_and_in_order() {
     }
 }
 
-/// What a gateway says of node-1.
+/// node-1's state at a gateway, and the reason.
 fn said(gateway: &Gateway) -> (State, String) {
     let view = gateway.live.view(gateway.now());
     let node = view.nodes.into_iter().find(|node| node.name == name("node-1")).unwrap();
@@ -344,14 +344,14 @@ async fn a_node_whose_clone_has_spoken_is_heard_again_and_operators_hear_of_both
     let answers = |of: &NotingBox| of.noted(|noted| noted.answers.len());
     let _beating = beat(folder.path(), &own);
     assert!(eventually(|| answers(&own) > 2).await);
-    // A clone of the box, with all that is in its folder.
+    // A clone of the machine, with a copy of its folder.
     let cloned = beat(folder.path(), &twin);
     assert!(eventually(|| answers(&twin) > 3).await);
     let (before, clones) = (answers(&own), answers(&twin));
     assert!(eventually(|| answers(&own) > before + 3 && answers(&twin) > clones + 3).await);
     assert!(eventually(|| said(&gateway).1.contains("two machines speak as this node")).await);
     assert!(gateway.count(RefusalReason::Stale) >= 2);
-    // It is stopped, and the box goes on alone.
+    // The clone is stopped, and the original continues alone.
     drop(cloned);
     let before = answers(&own);
     assert!(eventually(|| answers(&own) > before + 10).await);

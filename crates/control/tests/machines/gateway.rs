@@ -25,7 +25,7 @@ use listener::{Descriptors, Places};
 use reqwest::{Client, Response};
 use tokio::net::TcpListener;
 
-/// A title of the fleet, of which nobody holds a byte.
+/// A title of the fleet of which no bytes exist.
 pub(crate) fn title(path: &str) -> PublishedTitle {
     let document = TitleDocument { path: "a".to_owned(), sha256: Digest::of(b"a") };
     PublishedTitle {
@@ -49,7 +49,7 @@ pub(crate) fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Until `holds`, or for as long as anything may take on a busy machine.
+/// Waits until `holds`, or for as long as things may take on a busy machine.
 pub(crate) async fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();
     while begin.elapsed() < fullbore_tests::PATIENCE {
@@ -61,7 +61,7 @@ pub(crate) async fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// A store that forgets.
+/// A store in memory only.
 #[derive(Default)]
 pub(crate) struct Memory(Mutex<(u64, BTreeMap<String, Entry>)>);
 
@@ -116,7 +116,7 @@ impl Engine for Memory {
     }
 }
 
-/// What a gateway knows of its store.
+/// Updates a gateway's live state from the store.
 struct Reader {
     engine: Arc<Memory>,
     live: Arc<Live>,
@@ -131,7 +131,7 @@ impl Reread for Reader {
 }
 
 impl Reader {
-    /// What a gateway does when the store's revision has moved.
+    /// Does what a gateway does when the store's revision has changed.
     async fn read_store(&self) {
         let (nodes, bad) = load_all::<NodeRecord>(&*self.engine).await.unwrap();
         assert_eq!(bad, vec![]);
@@ -186,13 +186,13 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Nodes get certificates for `lifetime`.
+    /// Starts a gateway that issues certificates valid for `lifetime`.
     pub(crate) async fn start(lifetime: Duration) -> Arc<Self> {
         let [one] = Self::start_some(lifetime).await;
         one
     }
 
-    /// Nodes are told of these keys from now on, whatever the store says.
+    /// From now on nodes get these keys, regardless of the store.
     pub(crate) fn tell_keys(&self, revision: u64, text: &str) {
         let viewer_keys = Arc::new(ViewerKeys::new(text.to_owned()));
         let world = World::clone(&self.live.world());
@@ -200,7 +200,7 @@ impl Gateway {
         self.live.set_world(Arc::new(world), self.clock.now());
     }
 
-    /// Some gateways of one fleet.
+    /// Starts several gateways of one fleet.
     pub(crate) async fn start_some<const COUNT: usize>(lifetime: Duration) -> [Arc<Self>; COUNT] {
         let authority = Arc::new(Authority::make(&name("films"), now()).unwrap());
         let (_, signing) = SigningKey::draw().unwrap();
@@ -272,7 +272,7 @@ impl Gateway {
         self.clock.now()
     }
 
-    /// An invitation that expires `seconds` after it was made, `age` seconds ago.
+    /// An invitation made `age` seconds ago that expires `seconds` after that.
     pub(crate) async fn invite(
         &self,
         node: Option<&str>,
@@ -308,7 +308,7 @@ impl Gateway {
         stored.map(|stored| stored.record)
     }
 
-    /// Its address, for a box that knows no other.
+    /// Its address, for a machine that knows no other gateway.
     pub(crate) fn here(&self) -> Vec<String> {
         vec![self.url.clone()]
     }
@@ -326,7 +326,7 @@ impl Gateway {
         self.stranger().post(url).json(request).send().await.unwrap()
     }
 
-    /// A node that has joined, with a client that shows its certificate.
+    /// A node that has joined, and a client with its certificate.
     pub(crate) async fn node(&self, node: &str) -> (Credentials, Client) {
         let token = self.invite(None, 60, 0).await;
         let key = NodeKey::draw();
@@ -360,7 +360,7 @@ pub(crate) fn asking(token: &InvitationToken, node: &str, key: &NodeKey) -> Join
     }
 }
 
-/// The status, and the reason that came with it.
+/// The status, and the reason in the body.
 pub(crate) async fn refused(response: Response) -> (u16, String) {
     let status = response.status().as_u16();
     let told: HashMap<String, serde_json::Value> = response.json().await.unwrap();

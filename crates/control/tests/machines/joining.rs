@@ -1,4 +1,4 @@
-//! Who may join, and who may not.
+//! Joining: who is admitted, and who is refused.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -57,10 +57,10 @@ async fn a_token_works_once_and_a_lost_answer_is_given_again() {
     let key = NodeKey::draw();
     let first = asking(&token, "node-1", &key);
     assert_eq!(gateway.try_to_join(&first).await.status(), 200);
-    // The same box, which has not got its answer.
+    // The same machine again, after the answer got lost.
     assert_eq!(gateway.try_to_join(&first).await.status(), 200);
     assert_eq!(gateway.record("node-1").await.unwrap().serials.len(), 2);
-    // Another box, as another name and as the same one.
+    // Another machine, with another name and with the same one.
     for node in ["node-2", "node-1"] {
         let replayed = gateway.try_to_join(&asking(&token, node, &NodeKey::draw())).await;
         assert_eq!(refused(replayed).await, is(403, RefusalReason::TokenUsed));
@@ -97,7 +97,7 @@ async fn forged_and_expired_tokens_are_refused() {
         refused(gateway.try_to_join(&request).await).await
     };
     let (token, other) = (token.to_string(), other.to_string());
-    // The name of one invitation with the secret of another.
+    // The ID of one invitation with the secret of another.
     let mixed = format!("{}{}", &token[..17], &other[17..]);
     let unknown = InvitationToken::draw(gateway.authority.fingerprint()).to_string();
     let foreign = InvitationToken::draw(fleet::Digest::of(b"another fleet")).to_string();
@@ -141,7 +141,7 @@ async fn a_name_is_given_once() {
     assert_eq!(ask(&token, "node-1").await, is(409, RefusalReason::NameTaken));
     let named = gateway.invite(Some("node-2"), 60, 0).await;
     assert_eq!(ask(&named, "node-3").await, is(403, RefusalReason::TokenForOther));
-    // What was refused has not used it up.
+    // The refusal has not used up the invitation.
     let response = gateway.try_to_join(&asking(&named, "node-2", &NodeKey::draw())).await;
     assert_eq!(response.status(), 200);
 }
@@ -204,12 +204,12 @@ async fn a_node_cannot_have_its_certificate_renewed_without_end() {
     assert_eq!(refused(renew().await).await, is(429, RefusalReason::Flood));
     let (log, _) = load_all::<AuditRecord>(&*gateway.engine).await.unwrap();
     assert_eq!(log.len(), 21, "to join, and to renew");
-    // The one that it has works on.
+    // Its present certificate still works.
     let url = format!("{}/machine/v1/keys", gateway.url);
     assert_eq!(client.get(url).send().await.unwrap().status(), 200);
 }
 
-/// The answer to a box that asks to join with this host.
+/// The answer to a machine that asks to join with this host.
 async fn join_with_host(gateway: &Gateway, node: &str, host: &str) -> Response {
     let token = gateway.invite(None, 60, 0).await;
     let mut request = asking(&token, node, &NodeKey::draw());
@@ -230,11 +230,11 @@ async fn no_box_joins_as_the_host_of_another_node_or_of_a_gateway() {
         assert_eq!(refused(answer).await, is(400, RefusalReason::OutOfBounds), "{host}");
     }
     assert!(gateway.record("node-2").await.is_none());
-    // Several nodes of one machine, to try a fleet out.
+    // Several nodes on one machine, in a test fleet.
     for node in ["node-3", "node-4"] {
         assert_eq!(join_with_host(&gateway, node, "127.0.0.1").await.status(), 200);
     }
-    // A box that takes the place of a revoked one.
+    // A machine that replaces a revoked one.
     gateway.revoke("node-1").await;
     assert_eq!(join_with_host(&gateway, "node-5", "node-1.example").await.status(), 200);
 }
@@ -255,7 +255,7 @@ async fn an_invitation_may_name_the_host_and_then_also_that_of_a_gateway() {
     assert_eq!(refused(again).await, is(409, RefusalReason::HostTaken));
 }
 
-/// Nodes with one host may be there from before that was refused.
+/// Nodes with the same host may exist from before that was refused.
 #[tokio::test]
 async fn of_two_nodes_with_one_host_the_first_may_ask_for_its_certificate() {
     let gateway = Gateway::start(NODE_LIFETIME).await;
@@ -291,7 +291,7 @@ async fn a_revoked_name_of_which_no_more_is_known_is_not_given_again() {
     assert!(gateway.record("node-1").await.is_none());
 }
 
-/// The store was lost, with all that said that a node was revoked, and its name is given again.
+/// The store was lost, including the revocation of a node, and its name was reused.
 #[tokio::test]
 async fn a_certificate_from_before_its_name_was_given_again_is_worth_nothing() {
     let gateway = Gateway::start(NODE_LIFETIME).await;
@@ -306,10 +306,10 @@ async fn a_certificate_from_before_its_name_was_given_again_is_worth_nothing() {
         let is_known = || gateway.live.world().joined[&name("node-1")].unix_seconds == joined;
         assert!(eventually(is_known).await);
     };
-    // A backup from before it renewed its certificate: it goes on.
+    // The record comes from a backup made before it renewed its certificate: it can continue.
     put(now() - 1000, &["0a"]).await;
     assert_eq!(ask().await.status(), 200);
-    // Another box has joined under its name.
+    // Another machine has joined under its name.
     put(now() + 1000, &["0b"]).await;
     assert_eq!(refused(ask().await).await, is(403, RefusalReason::Revoked));
 }
@@ -328,7 +328,7 @@ async fn guessing_tokens_is_slow() {
     assert!(gateway.count(RefusalReason::TokenUnknown) <= 55);
 }
 
-/// What an operator would try by hand.
+/// By hand, with an operator's usual tools.
 #[tokio::test(flavor = "multi_thread")]
 async fn curl_joins_with_what_openssl_made() {
     let gateway = Gateway::start(Duration::from_secs(600)).await;

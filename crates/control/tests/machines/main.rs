@@ -1,4 +1,4 @@
-//! The machines' API: real sockets, real TLS, and boxes that mean well or do not.
+//! The machines' API: real sockets, real TLS, and both well-behaved and hostile clients.
 
 mod beating;
 mod gateway;

@@ -1,4 +1,4 @@
-//! What a node's router says, over real sockets: heard, and bounded.
+//! Routes of a node's router, sent over real sockets: accepted within bounds.
 
 use fleet::{Announced, RoutesAnswer, RoutesUpdate};
 use fullbore_control::live::{AllowList, World};

@@ -1,4 +1,4 @@
-//! Nodes that fall silent at once, and what a real agent says of them when its gateway asks.
+//! Nodes that fall silent at once, and a real agent's reports on them when its gateway asks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use node::joining::{Wish, join};
 use crate::gateway::{Gateway, name};
 use crate::speaking::beat;
 
-/// A box that knows at which ports the others serve.
+/// A node that knows the ports of the others.
 struct Neighbour {
     inventory: Arc<Inventory>,
     ports: Vec<(Name, u16)>,
@@ -62,7 +62,7 @@ impl BoxState for Neighbour {
     fn handle_document(&self, _bytes: Vec<u8>) {}
 }
 
-/// Three of four nodes fall silent at once. Two of these still serve their viewers, as the fourth sees, and stay; the other one is dead, and is lost.
+/// Three of four nodes fall silent at once. Two of them still serve their viewers, as the fourth can see, and stay; the third is dead, and is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_node_that_others_do_not_reach_is_lost_and_those_that_they_reach_stay() {
     let gateway = Gateway::start(NODE_LIFETIME).await;
@@ -86,7 +86,7 @@ async fn the_node_that_others_do_not_reach_is_lost_and_those_that_they_reach_sta
     let credentials = Credentials::read(folder.path()).unwrap();
     let place = folder.path().to_owned();
     let _beating = beating::start(joined.membership, credentials, place, own, options).unwrap();
-    // As a gateway does, four times a second.
+    // Four times a second, as a gateway does.
     let states = || ["n1", "n2", "n3", "n4"].map(|node| gateway.live.state_of(&name(node)));
     for _ in 0..480 {
         if states()[3] == State::Lost {

@@ -1,4 +1,4 @@
-//! Nodes that send slowly: they take their own turn, and no other node's.
+//! Nodes that send slowly: they block only themselves.
 
 use std::future::ready;
 use std::io;
@@ -23,7 +23,7 @@ fn inventory(node: &str, count: usize) -> Vec<u8> {
     serde_json::to_vec(&Inventory::new(name(node), (0..count).map(held).collect())).unwrap()
 }
 
-/// Sends the beginning of a large inventory, and never the rest.
+/// Sends the beginning of a large inventory, but never the rest.
 fn trickle(client: &Client, gateway: &Gateway) {
     let url = format!("{}/machine/v1/inventory", gateway.url);
     let begin = stream::once(ready(Ok::<_, io::Error>(vec![b' '; 1000])));
@@ -31,7 +31,7 @@ fn trickle(client: &Client, gateway: &Gateway) {
     tokio::spawn(client.put(url).header(CONTENT_LENGTH, 1 << 20).body(body).send());
 }
 
-/// Until a second large body of the same node is refused, because the first is being read.
+/// Waits until a second large body of the same node is refused, because the first is still being read.
 async fn has_its_turn(client: &Client, gateway: &Gateway) {
     for _ in 0..30 {
         let (status, reason) = refused(put(client, gateway, vec![b' '; 70 << 10]).await).await;
@@ -52,7 +52,7 @@ async fn a_node_that_sends_slowly_takes_its_own_turn_and_no_other_nodes() {
         let (_, client) = gateway.node(&slow).await;
         trickle(&client, &gateway);
         has_its_turn(&client, &gateway).await;
-        // Small ones of the same node need no turn.
+        // Small bodies of the same node need no permit.
         assert_eq!(put(&client, &gateway, inventory(&slow, 1)).await.status(), 204);
     }
     let (_, other) = gateway.node("other").await;

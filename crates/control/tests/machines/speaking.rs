@@ -1,4 +1,4 @@
-//! What nodes may say and ask, and what hostile ones get.
+//! Requests of nodes that have joined, and refusals for hostile ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,7 +89,7 @@ async fn what_a_newer_node_says_besides_is_read_over_and_its_inventory_is_asked_
     assert_eq!((answer.state, answer.wants_inventory), (State::Serving, false));
 }
 
-/// One of a release that this one cannot read is refused, and operators see that it is not silent.
+/// A node of an incompatible release is refused, and operators see that it is not silent.
 #[tokio::test]
 async fn operators_see_why_a_node_that_beats_is_not_heard() {
     let gateway = Gateway::start(NODE_LIFETIME).await;
@@ -133,7 +133,7 @@ async fn after_a_restore_a_node_is_asked_first_and_only_the_fleets_own_word_coun
     let put = node.put(url("gone")).json(&forged).send().await.unwrap();
     assert_eq!(refused(put).await, is(400, RefusalReason::Malformed));
     assert!(gateway.record("node-2").await.unwrap().revoked.is_none());
-    // One that was told nothing says so, and is not asked again.
+    // A node without a list reports that, and is not asked again.
     let nothing: Option<KeptGone> = None;
     assert_eq!(node.put(url("gone")).json(&nothing).send().await.unwrap().status(), 204);
     let beaten = send(&node, &gateway, &beat("node-1", 2)).await;
@@ -174,13 +174,13 @@ async fn a_node_gets_leave_to_copy_what_it_shall_hold_for_ten_minutes_and_nothin
     }
     let odd = HeldTitle { path: "../a".to_owned(), ..held.clone() };
     assert_eq!(refused(ask(&odd).await.unwrap()).await, is(400, RefusalReason::OutOfBounds));
-    // The fleet places it elsewhere.
+    // The plan places the title elsewhere.
     let before = gateway.live.world();
     let placed = PlacedTitles::new(&[], &before.titles, true, 1);
     let world = World { placed: Some(Arc::new(placed)), ..(*before).clone() };
     gateway.live.set_world(Arc::new(world), Clock::start().now());
     assert_eq!(refused(ask(&held).await.unwrap()).await, is(404, RefusalReason::NotFound));
-    // Of a plan that this gateway has read only in part it says nothing: the node would take it for all.
+    // While part of the plan is unread, the gateway gives no list: the node would take it for the full one.
     let placed = PlacedTitles::new(&[], &before.titles, false, 1);
     let world = World { placed: Some(Arc::new(placed)), ..(*before).clone() };
     gateway.live.set_world(Arc::new(world), Clock::start().now());
@@ -296,7 +296,7 @@ async fn a_revoked_node_is_cut_off_while_it_is_connected() {
     assert_eq!(send(&node, &gateway, &beat("node-1", 1)).await.status(), 200);
     gateway.revoke("node-1").await;
     assert!(eventually(|| gateway.count(RefusalReason::Revoked) > 0).await);
-    // On a new connection, too, and with a certificate that has weeks to go.
+    // This also holds on a new connection, and with a certificate that is valid for weeks.
     let again = client(client_config(&own).unwrap());
     let answered = send(&again, &gateway, &beat("node-1", 2)).await;
     assert_eq!(refused(answered).await, is(403, RefusalReason::Revoked));
@@ -306,7 +306,7 @@ async fn a_revoked_node_is_cut_off_while_it_is_connected() {
     assert_eq!(refused(answered).await, is(403, RefusalReason::Revoked));
 }
 
-/// By these keys, nodes prove to each other that they copy titles and don't watch them.
+/// With these keys, nodes prove to each other that they copy titles instead of watching them.
 #[tokio::test]
 async fn nodes_get_one_set_of_keys_of_copies_and_revoked_nodes_and_strangers_get_none() {
     let [first, second] = Gateway::start_some::<2>(NODE_LIFETIME).await;
@@ -324,7 +324,7 @@ async fn nodes_get_one_set_of_keys_of_copies_and_revoked_nodes_and_strangers_get
     first.revoke("node-2").await;
     let mut told = None;
     for _ in 0..1200 {
-        // An error: the gateway has just read the store, and ends the node's connection.
+        // An error means that the gateway has just read the store, and closed the node's connection.
         if let Ok(response) = other.get(url(&first)).send().await {
             if response.status() == 403 {
                 told = Some(refused(response).await);

@@ -1,4 +1,4 @@
-//! What viewers watched, as nodes tell it over real sockets: taken once, bounded, refused with its reason.
+//! Reports of what viewers watched, over real sockets: counted once, bounded, refused with a reason.
 
 use fleet::{WatchCount, WatchReport, WatchedTitle};
 use fullbore_control::live::World;
@@ -33,7 +33,7 @@ async fn send(client: &Client, gateway: &Gateway, report: &WatchReport) -> Respo
     put(client, gateway, serde_json::to_vec(report).unwrap()).await
 }
 
-/// The fleet has this title now.
+/// Publishes this title.
 pub(crate) fn publish(gateway: &Gateway, path: &str) {
     let before = gateway.live.world();
     let titles = vec![title(path)];
@@ -73,7 +73,7 @@ async fn what_cannot_be_is_refused_and_counted() {
     let twice = report("node-1", 1, &[("films/a", 1), ("films/a", 1)]);
     let twice = send(&node, &gateway, &twice).await;
     assert_eq!(refused(twice).await, is(400, RefusalReason::OutOfBounds));
-    // Without a ceiling, no node is believed to send more than 1 Tb/s.
+    // Without a ceiling, no node may claim more than 1 Tb/s.
     let lie = report("node-1", 1, &[("films/a", 500_000_000_000_000)]);
     let lie = send(&node, &gateway, &lie).await;
     assert_eq!(refused(lie).await, is(403, RefusalReason::OverCeiling));

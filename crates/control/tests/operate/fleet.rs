@@ -1,4 +1,4 @@
-//! A gateway on loopback, its operators, and nodes that beat.
+//! A gateway on loopback, its operators, and nodes that send heartbeats.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// How long a thing may take that takes a second or two.
+/// Timeout for steps that usually take a second or two.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running gateway.
@@ -28,7 +28,7 @@ pub(crate) struct Running {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) public: SocketAddr,
     pub(crate) admin: SocketAddr,
-    /// Where nodes reach it.
+    /// Its address for nodes.
     pub(crate) machines_url: String,
     http: reqwest::Client,
     pub(crate) token: String,
@@ -54,7 +54,7 @@ impl Running {
         Self::start_as("g1", folder, engine, NODE_LIFETIME).await
     }
 
-    /// Starts a gateway of this name on this store. Nodes get certificates for `node_lifetime`.
+    /// Starts a gateway with this name on this store. Nodes' certificates are valid for `node_lifetime`.
     pub(crate) async fn start_as(
         gateway: &str,
         folder: &Path,
@@ -65,7 +65,7 @@ impl Running {
         Self::start_over(gateway, folder, engine, node_lifetime, plain).await
     }
 
-    /// Starts a gateway to which viewers and operators come as `transports` says.
+    /// Starts a gateway with these transports for viewers and operators.
     pub(crate) async fn start_over(
         gateway: &str,
         folder: &Path,
@@ -113,7 +113,7 @@ impl Running {
             let _ = stopped.await;
         };
         let served = tokio::spawn(serve(Arc::clone(&gateway), options, stopped));
-        // Only the gateway that made the fleet has one.
+        // Only the gateway that created the fleet has one.
         let token = std::fs::read_to_string(gateway.state().admin_token()).unwrap_or_default();
         let http = fullbore_control::client::plain_http().expect("a client");
         let token = token.trim().to_owned();
@@ -121,14 +121,14 @@ impl Running {
         Self { gateway, public, admin, machines_url, http, token, stop, served }
     }
 
-    /// Stops it as SIGTERM does.
+    /// Stops it the way SIGTERM does.
     pub(crate) async fn stop(self) {
         self.stop.send(()).expect("it runs");
         drop(self.http);
         self.served.await.expect("no panic").expect("it ends cleanly");
     }
 
-    /// Asks the operator's API with a token, or without.
+    /// Sends a request to the operator's API, with or without a token.
     pub(crate) async fn ask(
         &self,
         token: Option<&str>,
@@ -154,43 +154,43 @@ impl Running {
         self.token.clone()
     }
 
-    /// The admin gets something.
+    /// A GET by the admin.
     pub(crate) async fn get(&self, path: &str) -> Value {
         let (status, answer) = self.ask(Some(&self.token), Method::GET, path, None).await;
         assert_eq!(status, StatusCode::OK, "{path}: {answer}");
         answer
     }
 
-    /// The admin posts something.
+    /// A POST by the admin.
     pub(crate) async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
         self.ask(Some(&self.token), Method::POST, path, Some(body)).await
     }
 
-    /// The admin posts something that is done.
+    /// A POST by the admin that succeeds.
     pub(crate) async fn done(&self, path: &str, body: Value) -> Value {
         let (status, answer) = self.post(path, body).await;
         assert_eq!(status, StatusCode::OK, "{path}: {answer}");
         answer
     }
 
-    /// A text of the admin listener, as it is.
+    /// The body of a GET to the admin listener, as text.
     pub(crate) async fn text(&self, path: &str) -> String {
         let request =
             self.http.get(format!("http://{}{path}", self.admin)).bearer_auth(&self.token);
         request.send().await.expect("an answer").text().await.expect("all of it")
     }
 
-    /// Raw bytes to the admin listener, and what it says to them.
+    /// Sends raw bytes to the admin listener, and returns its answer.
     pub(crate) async fn raw(&self, bytes: &[u8]) -> String {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let mut stream = tokio::net::TcpStream::connect(self.admin).await.expect("connected");
         stream.write_all(bytes).await.expect("written");
-        // A request that is whole waits for its answer. What is none would be waited for to become one.
+        // With a complete request, the answer follows. Otherwise the listener would wait for the rest.
         if !String::from_utf8_lossy(bytes).contains("Connection: close") {
             stream.shutdown().await.expect("shut down");
         }
         let mut answer = Vec::new();
-        // A connection that is closed without an answer is an answer.
+        // Closing the connection without an answer also counts as one.
         let _ = stream.read_to_end(&mut answer).await;
         String::from_utf8_lossy(&answer).into_owned()
     }
@@ -202,7 +202,7 @@ impl Running {
         answer["token"].as_str().expect("a token").to_owned()
     }
 
-    /// Makes sites and nodes as joining does, and has each beat once.
+    /// Creates sites and nodes the way joining does, and sends one heartbeat of each.
     pub(crate) async fn nodes(&self, nodes: &[(&str, &str)]) {
         for (node, site) in nodes {
             let body = json!({ "cluster": format!("{site}-1"), "site": site });
@@ -231,7 +231,7 @@ impl Running {
         }
     }
 
-    /// A node beats, and says what it holds.
+    /// Sends a node's heartbeat and inventory.
     pub(crate) fn beat(&self, node: &str, sequence: u64, held: &[HeldTitle]) {
         let now = self.gateway.now();
         let inventory = Inventory::new(name(node), held.to_vec());
@@ -264,10 +264,10 @@ impl Running {
     }
 }
 
-/// What all gateways of this process have logged.
+/// The log of all gateways in this process.
 static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// How many lines of a gateway's log have this in them. It names something that no other test names.
+/// Number of log lines that contain this text, which should name something unique to the test.
 pub(crate) fn logged(text: &str) -> usize {
     LOG.lock().expect("no panic in it").iter().filter(|line| line.contains(text)).count()
 }
@@ -280,7 +280,7 @@ pub(crate) fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// Asks again until there is an answer.
+/// Asks repeatedly until there is a result.
 pub(crate) async fn eventually<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     let waiting = async {
         loop {

@@ -1,4 +1,4 @@
-//! Gateways that join and leave, and nodes that hear of it: a real node's side, and nothing restarts.
+//! Gateways that join and leave, and nodes that learn of it: with a real agent, and without restarts.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::fleet::{Running, eventually, folder, name};
 
-/// A box that notes which gateways answered, and which it was told.
+/// A node that records which gateways answered, and which ones it was given.
 struct Hearing {
     inventory: Arc<Inventory>,
     answered: Mutex<Vec<String>>,
@@ -83,7 +83,7 @@ fn store(folder: &Path) -> Arc<dyn Engine> {
     Arc::new(FolderStore::open(&folder.join("store")).expect("a store"))
 }
 
-/// A node that joins and beats, with its state in `state`.
+/// A node that joins and sends heartbeats, with its state in `state`.
 async fn node(fleet: &Running, state: &Path) -> (Arc<Hearing>, Beating) {
     let body = json!({ "cluster": "paris-1", "site": "paris" });
     let invite = fleet.done("/api/v1/invites", body).await;
@@ -99,7 +99,7 @@ async fn node(fleet: &Running, state: &Path) -> (Arc<Hearing>, Beating) {
     (own, beating)
 }
 
-/// It beats, with what is in `state`.
+/// Starts the agent with what is in `state`.
 fn beat(state: &Path, own: Arc<Hearing>) -> Beating {
     let membership = Membership::read(state).expect("read").expect("a node");
     let credentials = Credentials::read(state).expect("read");
@@ -158,7 +158,7 @@ async fn a_node_that_was_told_a_wrong_address_asks_the_gateway_that_answered_bef
     let kept = || Membership::read(&state).expect("read").expect("a node");
     eventually(|| (kept().answered == [first.machines_url.clone()]).then_some(())).await;
 
-    // The one that answers is not in the list, and the one in the list is nowhere.
+    // The running gateway is not in the list, and the one in the list does not exist.
     let wrong = GatewayRecord { machines: WRONG.to_owned(), token_seconds: 60 };
     let writes = [wrong.put("g2").expect("a record"), Write::Delete(GatewayRecord::key("g1"))];
     first.gateway.engine().commit(&[], &writes).await.expect("kept");
@@ -167,7 +167,7 @@ async fn a_node_that_was_told_a_wrong_address_asks_the_gateway_that_answered_bef
     eventually(|| (own.count() > count + 2).then_some(())).await;
     assert_eq!(kept().keys.gateways, [WRONG]);
 
-    // Also after a start of the agent.
+    // The same after a restart of the agent.
     drop(beating);
     let _beating = beat(&state, Arc::clone(&own));
     let count = own.count();

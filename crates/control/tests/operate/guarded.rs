@@ -1,4 +1,4 @@
-//! What slow, malformed and unknown clients get at a gateway's listeners, and that operators are answered meanwhile.
+//! Slow, malformed and unknown clients at a gateway's listeners, while operators are still served.
 
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 
 use crate::fleet::{Running, folder};
 
-/// How long anything may take here: this is for hanging tests, not for slow machines.
+/// Timeout of every step: it detects hanging tests, not slow machines.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// All that is answered to `bytes`, until the gateway closes.
+/// Everything that is answered to `bytes`, until the gateway closes.
 async fn answer(address: SocketAddr, bytes: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("connected");
     stream.write_all(bytes.as_bytes()).await.expect("written");
@@ -34,7 +34,7 @@ fn is(answer: &str, status: u16) -> bool {
         && answer.to_ascii_lowercase().contains("\r\nconnection: close\r\n")
 }
 
-/// A request whose body never comes.
+/// A request whose body is never sent.
 fn head_only(path: &str, token: Option<&str>, length: usize) -> String {
     let token = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
     format!("POST {path} HTTP/1.1\r\nHost: a\r\n{token}Content-Length: {length}\r\n\r\n")
@@ -106,7 +106,7 @@ async fn heads_are_refused_as_rfc_9112_says_at_any_listener() {
     fleet.stop().await;
 }
 
-/// Takes the ten seconds that a head may take.
+/// Takes ten seconds, the timeout of a head.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_sent_heads_end_on_plain_listeners_and_operators_are_answered_meanwhile() {
     let folder = folder();
@@ -138,7 +138,7 @@ async fn one_replay_runs_at_a_time_and_the_store_is_used_meanwhile() {
     let url = format!("http://{}/api/v1/replay", fleet.admin);
     let http = fullbore_control::client::plain_http().expect("a client");
     let ask = || http.get(&url).bearer_auth(&reader).send();
-    // One of them has its turn.
+    // One of them gets the permit.
     let (mut one, mut other) = (tokio::spawn(ask()), tokio::spawn(ask()));
     let (refused, first) = tokio::select! {
         refused = &mut one => (refused, other),

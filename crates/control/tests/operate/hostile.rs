@@ -1,11 +1,11 @@
-//! Bad input to the operator's API: an error that says what is wrong, counted, and nothing else.
+//! Bad input to the operator's API: an error that explains the fault, a counter, and no effect.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::fleet::{Running, folder};
 
-/// What is posted where, and the answer: its status, and words of its sentence.
+/// Path and body of a POST, and the expected status and part of the error.
 fn cases() -> Vec<(&'static str, Value, StatusCode, &'static str)> {
     let long = "x".repeat(501);
     let wrong = StatusCode::BAD_REQUEST;
@@ -126,7 +126,7 @@ async fn bad_input_is_refused_with_a_sentence() {
         metrics.contains("fullbore_fleet_operators_refused_total{reason=\"wrong_request\"}"),
         "{metrics}"
     );
-    // Nothing of it was done.
+    // None of it had any effect.
     let nodes = fleet.get("/api/v1/nodes").await;
     assert_eq!(nodes["nodes"][0]["state"], "serving");
     fleet.stop().await;

@@ -1,4 +1,4 @@
-//! Keys that sign viewers' addresses: they begin and roll while the gateway runs.
+//! Keys that sign viewers' addresses: signing starts and keys roll while the gateway runs.
 
 use answers::Source;
 use reqwest::{Method, StatusCode};
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Running, eventually, folder};
 
-/// The name of the key that signs now; `None` if nothing does.
+/// The name of the key that signs now; `None` if there is none.
 fn signs(fleet: &Running) -> Option<String> {
     let token = fleet.gateway.sign("films/a", fleet.gateway.now().unix_seconds() + 60)?;
     token.split('.').nth(2).map(str::to_owned)
 }
 
-/// How many keys nodes are told.
+/// Number of keys that nodes get.
 fn told(fleet: &Running) -> usize {
     fleet.gateway.live().world().viewer_keys.text.matches("BEGIN PUBLIC KEY").count()
 }
@@ -33,7 +33,7 @@ async fn signing_begins_and_keys_roll_while_the_gateway_runs() {
     assert_eq!((signs(&fleet), fleet.get("/api/v1/keys").await["keys"].clone()), (None, json!([])));
 
     let keys = fleet.done("/api/v1/keys/roll", json!({ "seconds": 2 })).await;
-    // It signs at once, and nodes ask for it later.
+    // It signs at once, and nodes require signatures later.
     let first = signs(&fleet).expect("it signs");
     assert_eq!((states(&keys), told(&fleet)), (vec![(first.as_str(), "signs")], 0));
     let (status, answer) = fleet.post("/api/v1/keys/roll", json!({})).await;
@@ -43,17 +43,17 @@ async fn signing_begins_and_keys_roll_while_the_gateway_runs() {
     let (status, answer) = fleet.post("/api/v1/keys/roll", json!({ "seconds": 9 })).await;
     assert_eq!(status, StatusCode::CONFLICT, "{answer}");
     let keys = fleet.done("/api/v1/keys/roll", json!({ "seconds": 10 })).await;
-    // Nodes know the new one at once, and it signs later.
+    // Nodes get the new key at once, and it signs later.
     assert_eq!((told(&fleet), signs(&fleet)), (2, Some(first.clone())));
     assert!(
         matches!(states(&keys)[..], [(_, "waiting"), (old, "signs")] if old == first),
         "{keys}"
     );
     let end = keys["keys"][1]["trusted_until_unix_seconds"].as_u64().expect("an end");
-    // Until it signs no more, its last token (60 s) has ended, and clocks may differ.
+    // By then its last token (60 s) has expired, with a margin for differing clocks.
     assert!(end >= fleet.gateway.now().unix_seconds() + 60, "{keys}");
 
-    // All of them are distrusted, in the middle of the roll.
+    // All of them are distrusted in the middle of the roll.
     let keys = fleet.done("/api/v1/keys/distrust", json!({})).await;
     let second = signs(&fleet).expect("it signs");
     assert_eq!((states(&keys), told(&fleet)), (vec![(second.as_str(), "signs")], 1));

@@ -1,4 +1,4 @@
-//! What a gateway logs of changes.
+//! Log lines of changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::fleet::{Running, folder, logged};
 
-/// A store that refuses changes while a test wants it to.
+/// A store that can be made to refuse changes.
 struct Refusing(FolderStore, AtomicBool);
 
 impl Engine for Refusing {

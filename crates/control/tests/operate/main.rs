@@ -1,4 +1,4 @@
-//! A gateway as operators meet it: real HTTP on loopback, a store in a folder.
+//! A gateway from the operators' point of view: real HTTP on loopback, a store in a folder.
 
 mod fleet;
 mod gateways;

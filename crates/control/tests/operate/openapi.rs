@@ -1,4 +1,4 @@
-//! The API's description, and whether it is true.
+//! The API's description, compared with its behaviour.
 
 use fullbore_control::api::OPERATIONS;
 use reqwest::{Method, StatusCode};
@@ -23,7 +23,7 @@ async fn what_the_description_has_is_there_and_needs_a_token() {
             count += 1;
         }
     }
-    // The stream and the metrics are beside the table.
+    // The stream and the metrics are not in the table.
     assert_eq!(count, OPERATIONS.len() + 2);
     fleet.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Authorities and certificates, as operators have them from somewhere else.
+//! External authorities and certificates, as operators have them.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ impl Ca {
         Self { issuer: Issuer::new(parameters, key), folder: folder.to_owned(), file }
     }
 
-    /// A certificate for a gateway here.
+    /// A certificate for a gateway on loopback.
     pub(crate) fn server(&self, file: &str) -> Pair {
         let parameters = CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()]);
         let mut parameters = parameters.expect("names");
@@ -50,7 +50,7 @@ impl Ca {
         self.operator_with(name, name, |_| {})
     }
 
-    /// An operator's certificate that is not as it should be.
+    /// An operator's certificate with a fault.
     pub(crate) fn operator_with(
         &self,
         file: &str,

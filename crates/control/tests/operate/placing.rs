@@ -1,4 +1,4 @@
-//! Plans that are carried out: what nodes are told, whatever becomes of gateways and their store.
+//! Applied plans: the titles that nodes get, through failures of gateways and their store.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::fleet::{Running, eventually, folder, name};
 
 const NODES: [(&str, &str); 4] = [("n1", "paris"), ("n2", "rome"), ("n3", "oslo"), ("n4", "ulm")];
 
-/// Publishes a title, and returns what a node that holds it says.
+/// Publishes a title, and returns its entry in a node's inventory.
 async fn publish(fleet: &Running, library: &Path, title: &str) -> HeldTitle {
     std::fs::create_dir_all(library.join(title)).expect("made");
     fullbore_tests::make_title(&library.join(title), title.as_bytes()).expect("made");
@@ -39,7 +39,7 @@ async fn fleet_of_four(folder: &Path) -> Running {
     fleet
 }
 
-/// All nodes beat, but those that may not any more: whoever is silent for 15 s is lost.
+/// A heartbeat of each node that is not revoked: a node that is silent for 15 s is lost.
 fn beat(fleet: &Running) {
     static SEQUENCE: AtomicU64 = AtomicU64::new(10);
     let live = fleet.gateway.live();
@@ -48,7 +48,7 @@ fn beat(fleet: &Running) {
     }
 }
 
-/// What each node is told to hold, and how often that has changed.
+/// The titles that each node should hold, and the revision of their last change.
 fn told(fleet: &Running) -> (u64, BTreeMap<Name, Vec<String>>) {
     let of = |node: &str| {
         let desired = fleet.gateway.live().desired_of(&name(node)).expect("it takes part");
@@ -84,7 +84,7 @@ async fn nodes_follow_a_plan_from_one_commit_on_until_it_is_undone() {
     let (revision, planned) = told(&fleet);
     assert!(revision > before, "nodes see that something changed");
     assert_eq!((copies(&fleet, "films/a"), copies(&fleet, "films/b")), (3, 3), "{planned:?}");
-    // Twice is once.
+    // Applying it again changes nothing.
     let again = fleet.done(apply, json!({})).await;
     assert_eq!(again["is_applied"], json!(false), "{again}");
     assert_eq!(told(&fleet), (revision, planned.clone()));
@@ -92,7 +92,7 @@ async fn nodes_follow_a_plan_from_one_commit_on_until_it_is_undone() {
     let plans = audit["lines"].as_array().expect("lines").iter();
     let plans: Vec<_> = plans.filter(|line| line["what"] == "plan").collect();
     assert_eq!((plans.len(), &plans[0]["who"]), (1, &json!("otto")), "{audit}");
-    // Why a copy is where it is.
+    // The reason for each copy.
     let place = fleet.get("/api/v1/where?title=films/a").await;
     for node in place["nodes"].as_array().expect("a list") {
         let own = &planned[&name(node["node"].as_str().expect("a name"))];
@@ -101,7 +101,7 @@ async fn nodes_follow_a_plan_from_one_commit_on_until_it_is_undone() {
         let moves = if shall { json!("comes") } else { json!(null) };
         assert_eq!((&node["why"], &node["moves"]), (&why, &moves), "{node}");
     }
-    // Withdrawal goes on working.
+    // Withdrawal still works.
     fleet.done("/api/v1/titles/withdraw", json!({ "title": "films/b" })).await;
     assert_eq!((copies(&fleet, "films/a"), copies(&fleet, "films/b")), (3, 0));
     let undone = fleet.done("/api/v1/plan/undo", json!({})).await;
@@ -119,7 +119,7 @@ async fn a_plan_outlives_its_gateway_its_leader_and_its_store() {
     let fleet = fleet_of_four(folder.path()).await;
     let planned = fleet.done("/api/v1/plan/apply", json!({})).await["planned_unix_seconds"].clone();
     let (_, before) = told(&fleet);
-    // Another gateway, which has never led and hears no node.
+    // Another gateway, which has never led and gets no heartbeats.
     let engine: Arc<dyn Engine> =
         Arc::new(FolderStore::open(&folder.path().join("store")).expect("a store"));
     let second = folder.path().join("second");
@@ -128,13 +128,13 @@ async fn a_plan_outlives_its_gateway_its_leader_and_its_store() {
         .expect("linked");
     let other = Running::start_as("g2", &second, Arc::clone(&engine), NODE_LIFETIME).await;
     assert_eq!(told(&other).1, before);
-    // It leads when the first one ends, and the first one knows the plan when it comes back.
+    // It leads when the first one stops, and the first one has the plan when it comes back.
     fleet.stop().await;
     assert_eq!(told(&other).1, before);
     let fleet = Running::start(folder.path()).await;
     assert_eq!(told(&fleet).1, before);
     other.stop().await;
-    // The objects and the store are away: the gateway's own disk has it all.
+    // The objects and the store are away, but the gateway's own disk has everything.
     let objects = folder.path().join("objects");
     let file = folder.path().join("backup");
     let opened = Objects::open(&objects.display().to_string()).expect("objects");
@@ -145,7 +145,7 @@ async fn a_plan_outlives_its_gateway_its_leader_and_its_store() {
     let fleet = Running::start(folder.path()).await;
     assert_eq!(told(&fleet).1, before);
     fleet.stop().await;
-    // And a backup has it, too.
+    // A backup has everything, too.
     let engine = FolderStore::open(&folder.path().join("other")).expect("a store");
     let opened = Objects::open(&objects.display().to_string()).expect("objects");
     restore(&engine, &opened, &file, &Tombstones::default(), 2).await.expect("restored");
@@ -159,7 +159,7 @@ async fn a_plan_outlives_its_gateway_its_leader_and_its_store() {
     fleet.stop().await;
 }
 
-/// An object that cannot be had may not empty the wishes of a cluster.
+/// An unreadable object must not empty a cluster's list.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_whose_manifest_cannot_be_read_are_told_what_they_were_told_before() {
     let folder = folder();
@@ -178,7 +178,7 @@ async fn nodes_whose_manifest_cannot_be_read_are_told_what_they_were_told_before
     assert_eq!(knows(&fleet), 4);
     let (status, answer) = fleet.post("/api/v1/plan/apply", json!({})).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{answer}");
-    // After a start nothing is known of it, and nodes are told just that.
+    // After a restart the list is unknown, and nodes get exactly that answer.
     fleet.stop().await;
     let fleet = Running::start(folder.path()).await;
     assert_eq!(knows(&fleet), 0);
@@ -204,7 +204,7 @@ async fn what_is_published_after_a_plan_has_its_copies_within_seconds_and_nothin
         let old: Vec<_> = titles.iter().filter(|path| *path != "films/new").collect();
         assert_eq!(old, before[node].iter().collect::<Vec<_>>(), "{node}");
     }
-    // A pin counts with the next plan.
+    // A pin takes effect with the next plan.
     let pins = json!([{ "scope": "everywhere", "copies": 1 }]);
     fleet.done("/api/v1/titles/pin", json!({ "title": "films/new", "pins": pins })).await;
     beat(&fleet);
@@ -212,7 +212,7 @@ async fn what_is_published_after_a_plan_has_its_copies_within_seconds_and_nothin
     assert_eq!(copies(&fleet, "films/new"), 4);
     let place = fleet.get("/api/v1/where?title=films/new").await;
     assert!(place["nodes"].as_array().expect("a list").iter().all(|node| node["why"] == "pin"));
-    // A node that is revoked is replaced at once.
+    // A revoked node is replaced at once.
     let gone = after.iter().find(|(_, titles)| titles.iter().any(|path| path == "films/a"));
     let gone = gone.expect("somebody holds it").0.clone();
     let path = format!("/api/v1/nodes/{gone}/revoke");
@@ -236,7 +236,7 @@ async fn what_is_published_after_a_plan_has_its_copies_within_seconds_and_nothin
     fleet.stop().await;
 }
 
-/// What another release has put there, and what nobody has.
+/// A store without a plan, and one with a plan of another release.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_without_a_plan_and_one_of_another_release_mean_that_all_hold_all() {
     let folder = folder();
@@ -244,7 +244,7 @@ async fn a_store_without_a_plan_and_one_of_another_release_mean_that_all_hold_al
     assert!(fleet.gateway.engine().get(&PlanRecord::key("")).await.expect("read").is_none());
     let (_, all) = told(&fleet);
     assert!(all.values().all(|titles| titles.len() == 2));
-    // A node is not asked to leave anything either.
+    // Nodes get no permission to remove anything either.
     let live = fleet.gateway.live();
     let held = live.world().titles[0].held();
     NODES.iter().for_each(|(node, _)| fleet.beat(node, 2, std::slice::from_ref(&held)));

@@ -1,4 +1,4 @@
-//! What viewers watched, what a plan makes of it, and that a restart does not forget it.
+//! What viewers watched, plans based on it, and that it survives a restart.
 
 use std::path::Path;
 
@@ -57,7 +57,7 @@ async fn a_plan_says_what_would_move_and_how_much_would_be_watched_nearby() {
     let (fleet, bytes) = fleet_with_a_title(folder.path()).await;
     let plan = fleet.get("/api/v1/plan").await;
     assert_eq!((&plan["watched_bytes"], &plan["near_before_permille"]), (&json!(0), &Value::Null));
-    // Three quarters are watched in the south, where nobody holds it.
+    // Three quarters of the demand is in the south, where no node holds the title.
     tell(&fleet, "n1", 1, 10_000_000);
     tell(&fleet, "n2", 1, 30_000_000);
     let plan = fleet.get("/api/v1/plan?moves=1").await;
@@ -78,12 +78,12 @@ async fn a_plan_says_what_would_move_and_how_much_would_be_watched_nearby() {
     assert_eq!(plan["moved_bytes"], json!(bytes));
     let rome = &plan["clusters"][1];
     assert_eq!((&rome["site"], &rome["brought"]["copies"]), (&json!("rome"), &json!(1)));
-    // A pin comes before the floor.
+    // A pin takes precedence over the floor.
     let pins = json!([{ "scope": { "region": "south" }, "copies": 1 }]);
     fleet.done("/api/v1/titles/pin", json!({ "title": "films/a", "pins": pins })).await;
     let plan = fleet.get("/api/v1/plan").await;
     assert_eq!(plan["moves"]["pin"]["copies"], json!(1), "{plan}");
-    // A place that is not there is refused, and the pins stay as they were.
+    // A pin at a place that does not exist is refused, and the pins stay as they were.
     for place in ["site", "region"] {
         let pins = json!([{ "scope": { place: "nowhere" }, "copies": 1 }]);
         let body = json!({ "title": "films/a", "pins": pins });
@@ -96,7 +96,7 @@ async fn a_plan_says_what_would_move_and_how_much_would_be_watched_nearby() {
     fleet.done("/api/v1/titles/pin", json!({ "title": "films/a", "pins": pins })).await;
     fleet.done("/api/v1/titles/pin", json!({ "title": "films/a", "pins": [] })).await;
     assert_eq!(fleet.get("/api/v1/plan").await["moves"]["pin"], Value::Null);
-    // Who is drained for good holds nothing in a plan.
+    // A node drained without an end gets nothing in a plan.
     fleet.done("/api/v1/nodes/n2/drain", json!({ "reason": "sold" })).await;
     let plan = fleet.get("/api/v1/plan").await;
     assert_eq!((&plan["left_out"][0]["node"], &plan["moved_bytes"]), (&json!("n2"), &json!(0)));
@@ -116,13 +116,13 @@ async fn plans_keep_the_bounds_that_the_operator_sets() {
     };
     let before = fleet.get("/api/v1/placement").await;
     assert_eq!((&before["floor_copies"], &before["churn_bytes_max"]), (&json!(3), &Value::Null));
-    // A copy more than the bound is not moved, and the plan says by which bound.
+    // A copy beyond the bound is not moved, and the plan names the bound.
     let (status, answer) = put(json!({ "churn_bytes_max": bytes - 1 })).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
     let plan = fleet.get("/api/v1/plan").await;
     assert_eq!((&plan["moved_bytes"], &plan["floors_unmet"]), (&json!(0), &json!(2)), "{plan}");
     assert_eq!(plan["policy"]["churn_bytes_max"], json!(bytes - 1));
-    // One copy is enough, so nothing is moved for the floor, and the south's viewers are worth a move.
+    // One copy is enough, so nothing moves for the floor, but the south's demand justifies a move.
     let (status, _) = put(json!({ "floor_copies": 1 })).await;
     assert_eq!(status, StatusCode::OK);
     let plan = fleet.get("/api/v1/plan").await;
@@ -132,7 +132,7 @@ async fn plans_keep_the_bounds_that_the_operator_sets() {
         "{plan}"
     );
     assert_eq!(plan["moves"]["demand"]["copies"], json!(1), "{plan}");
-    // Storage takes nothing for demand.
+    // Storage nodes take nothing for demand.
     let cut_offs = json!({ "storage_permille": 0, "flash_permille": 0, "global_permille": 0 });
     let (status, _) = put(json!({ "floor_copies": 1, "cut_offs": cut_offs })).await;
     assert_eq!(status, StatusCode::OK);
@@ -149,13 +149,13 @@ async fn plans_keep_the_bounds_that_the_operator_sets() {
         assert!(status == StatusCode::BAD_REQUEST && is_told, "{status} {answer}");
     }
     fleet.stop().await;
-    // They are kept.
+    // They are saved.
     let fleet = Running::start(folder.path()).await;
     assert_eq!(fleet.get("/api/v1/placement").await["floor_copies"], json!(1));
     fleet.stop().await;
 }
 
-/// What the store names, once this gateway leads and has kept it.
+/// The object that the store names, once this gateway leads and has saved it.
 async fn keep(fleet: &Running, before: Option<Digest>) -> Digest {
     for _ in 0..600 {
         fleet.gateway.keep_popularity().await;
@@ -193,7 +193,7 @@ async fn a_gateway_that_starts_anew_knows_what_was_watched() {
         assert!(before.abs_diff(after) * 100 < *before, "{before} {after}");
     }
     fleet.stop().await;
-    // What cannot be read keeps no gateway from starting.
+    // Unreadable data does not keep a gateway from starting.
     let all = std::fs::read_dir(folder.path().join("objects")).expect("listed").flatten();
     all.for_each(|one| std::fs::remove_dir_all(one.path()).expect("removed"));
     let fleet = Running::start(folder.path()).await;

@@ -1,4 +1,4 @@
-//! A gateway that starts again, with its store and without.
+//! A gateway that restarts, with its store and without.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ async fn a_restarted_gateway_steers_from_its_disk_with_the_store_and_without() {
 
     let fleet = Running::start_on(folder.path(), Arc::new(Away)).await;
     assert_eq!(serving(&fleet.gateway.live().fleet().expect("it steers at once")), expected);
-    // It hears nodes, operators may look, and a change is refused with one line.
+    // It accepts heartbeats, operators can look, and a change is refused with one line.
     fleet.beat("n1", 1, &[]);
     assert_eq!(fleet.gateway.live().state_of(&name("n1")), State::Serving);
     let nodes = fleet.get("/api/v1/nodes").await;
@@ -104,7 +104,7 @@ async fn a_restored_store_does_not_bring_back_what_the_gateway_knows_to_be_revok
     back_up(fleet.gateway.engine(), &objects, &file, 1).await.expect("backed up");
     fleet.done("/api/v1/nodes/n1/revoke", json!({ "reason": "stolen" })).await;
     fleet.stop().await;
-    // The store is lost, and with it that n1 was revoked.
+    // The store is lost, including the revocation of n1.
     let engine = FolderStore::open(&folder.path().join("other")).expect("a store");
     let nothing = Tombstones::default();
     restore(&engine, &objects, &file, &nothing, 2).await.expect("restored");
@@ -142,7 +142,7 @@ async fn a_restore_with_the_gateway_s_folder_at_hand_frees_no_name_and_no_operat
     let fleet = Running::start_on(folder.path(), engine).await;
     let world = fleet.gateway.live().world();
     assert!(world.revoked_names.contains(&name("n3")) && !world.nodes.contains_key(&name("n3")));
-    // Nodes keep it, too, for the next restore.
+    // Nodes have it, too, for the next restore.
     assert_eq!(world.gone().revoked, [name("n3")]);
     fleet.stop().await;
 }
@@ -159,7 +159,7 @@ async fn a_store_that_was_put_back_without_a_restore_is_told_to_operators() {
     let fleet = Running::start(folder.path()).await;
     fleet.done("/api/v1/keys/distrust", json!({})).await;
     fleet.stop().await;
-    // The copy of the folder is put back.
+    // The copy replaces the folder.
     std::fs::remove_dir_all(folder.path().join("store")).expect("removed");
     copy_store(folder.path(), "copy", "store");
     let fleet = Running::start(folder.path()).await;
@@ -172,14 +172,14 @@ async fn a_store_that_was_put_back_without_a_restore_is_told_to_operators() {
     let (told, is_counted) = problem(&fleet).await;
     assert!(told.contains("put back without") && is_counted, "{told}");
     fleet.stop().await;
-    // It is so at the next start, too.
+    // The problem is still reported after the next start.
     let fleet = Running::start(folder.path()).await;
     assert_eq!(problem(&fleet).await, (told, true));
-    // What it says to do helps.
+    // The remedy in the message works.
     back_up(fleet.gateway.engine(), &objects, &file, 1).await.expect("backed up");
     fleet.stop().await;
     let engine = FolderStore::open(&folder.path().join("store")).expect("a store");
-    // A gateway that stops gives up its lead, or it ends by itself.
+    // A stopping gateway resigns as leader, or its lease expires.
     let is_led = async || engine.get(LEADER).await.expect("it answers").is_some();
     while is_led().await {
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -1,4 +1,4 @@
-//! Who may do what, and who did it.
+//! Permissions of roles, and the audit log.
 
 use fullbore_control::api::METRICS;
 use reqwest::{Method, StatusCode};
@@ -48,12 +48,12 @@ async fn a_role_allows_what_it_says_and_no_more() {
         let (status, answer) = fleet.ask(token, method.clone(), path, body).await;
         assert_eq!(status, expected, "{token:?} {method} {path}: {answer}");
     }
-    // A partner sees its own sites only.
+    // A partner sees only its own sites.
     let (_, seen) = fleet.ask(Some(&partner), get.clone(), "/api/v1/nodes", None).await;
     let names: Vec<_> =
         seen["nodes"].as_array().expect("a list").iter().map(|node| &node["name"]).collect();
     assert_eq!(names, ["n1"]);
-    // A token that is taken away is worth nothing at once.
+    // A revoked token becomes useless at once.
     fleet.done("/api/v1/operators/anna/revoke", json!({ "reason": "left" })).await;
     let (status, _) = fleet.ask(Some(&read), get, "/api/v1/nodes", None).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
@@ -80,7 +80,7 @@ async fn every_change_is_in_the_audit_log_and_no_token_is() {
     assert!(!text.contains(&operate), "{text}");
     let invites = fleet.get("/api/v1/invites").await.to_string();
     assert!(invites.contains("paris") && !invites.contains("sha256"), "{invites}");
-    // The store has digests only.
+    // The store has only digests.
     for (key, entry) in fleet.gateway.engine().list("").await.expect("read") {
         assert!(!String::from_utf8_lossy(&entry.value).contains(&operate), "{key}");
     }

@@ -1,4 +1,4 @@
-//! Which prefixes sites announce by their files, and who may say so.
+//! Prefixes that sites announce by their files, and who may change them.
 
 use fleet::Announced;
 use reqwest::{Method, StatusCode};
@@ -23,7 +23,7 @@ async fn a_file_of_prefixes_is_announced_and_survives_a_restart() {
     assert_eq!((&answer["prefixes"], &answer["refused"]), (&json!(2), &json!(0)));
     let expected = ["192.0.2.0/24 as_path_length=2 med=50", "2001:db8::/32"];
     eventually(|| (announced(&fleet, "rome") == expected).then_some(())).await;
-    // Another change of the site leaves the file, and a file the rest.
+    // Another change of the site leaves the file alone, and a file leaves the rest.
     let site = json!({ "region": "south", "latitude": 41.9, "longitude": 12.5 });
     let token = fleet.admin_token();
     let put = fleet.ask(Some(&token), Method::PUT, "/api/v1/sites/rome", Some(site));
@@ -101,7 +101,7 @@ async fn a_file_that_cannot_be_used_changes_nothing() {
     fleet.stop().await;
 }
 
-/// A backup has what a restored fleet needs to announce the same.
+/// A backup has everything that a restored fleet needs to announce the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_has_the_files_of_prefixes() {
     use fullbore_control::store::backup::back_up;

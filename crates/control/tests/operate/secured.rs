@@ -1,4 +1,4 @@
-//! Viewers and operators over TLS: certificates of operators, what is refused, and certificates that are replaced. The client is curl.
+//! Viewers and operators over TLS: operators' certificates, refusals, and renewed certificates. The client is curl.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,19 +16,19 @@ use serde_json::{Value, json};
 use crate::fleet::{Running, eventually, folder, name};
 use crate::pki::{Ca, Pair};
 
-/// A gateway with TLS at both doors, and the authorities that it and its operators have.
+/// A gateway with TLS at both listeners, and the authorities of the gateway and its operators.
 struct Secured {
     running: Running,
     web: Ca,
     operators: Ca,
 }
 
-/// What curl says of one request.
+/// curl's result of one request.
 #[derive(Debug)]
 struct Answer {
     /// 0 if there was no answer.
     status: u16,
-    /// Of HTTP.
+    /// The HTTP version.
     version: String,
     body: String,
 }
@@ -80,7 +80,7 @@ impl Secured {
         format!("https://{}{path}", self.running.admin)
     }
 
-    /// An operator asks with a certificate.
+    /// A request of an operator with a certificate.
     fn ask(&self, own: &Pair, path: &str, more: &[&str]) -> Answer {
         let (cert, key) = (own.cert.to_str().expect("text"), own.key.to_str().expect("text"));
         let url = self.url(path);
@@ -88,7 +88,7 @@ impl Secured {
         curl(&self.web.file, &words)
     }
 
-    /// The admin posts something, with a token.
+    /// A POST by the admin, with a token.
     fn done(&self, path: &str, body: &Value) -> Value {
         let token = format!("Authorization: Bearer {}", self.running.token);
         let answer =
@@ -97,7 +97,7 @@ impl Secured {
         answer.json()
     }
 
-    /// The certificate of an operator who has no token.
+    /// Adds an operator without a token, and returns their certificate.
     fn add(&self, id: &str, role: &str) -> Pair {
         let body = json!({ "id": id, "role": role, "token": false });
         let answer = self.done("/api/v1/operators", &body);
@@ -105,7 +105,7 @@ impl Secured {
         self.operators.operator(id)
     }
 
-    /// Whoever comes with this gets no connection, for this reason.
+    /// Checks that this certificate gets no connection, for this reason.
     async fn is_out(&self, own: &Pair, reason: RefusalReason) {
         let before = self.refused(reason);
         let answer = self.ask(own, "/api/v1/nodes", &[]);
@@ -144,12 +144,12 @@ async fn operators_by_certificate_may_what_their_role_says_until_they_are_revoke
     );
     let lines = fleet.ask(&admin, "/api/v1/audit", &[]).json();
     assert_eq!(lines["lines"][0]["who"], "admin", "{lines}");
-    // A token counts before a certificate.
+    // A token takes precedence over a certificate.
     let wrong = ["-H", "Authorization: Bearer wrong"];
     assert_eq!(fleet.ask(&admin, "/api/v1/nodes", &wrong).status, 401);
     let token = format!("Authorization: Bearer {}", fleet.running.token);
     assert_eq!(fleet.ask(&anna, "/api/v1/audit", &["-H", &token]).status, 200);
-    // Whoever is revoked sees no more, also on a stream that is open.
+    // A revoked operator sees no more, even on an open stream.
     let (cert, key) = (anna.cert.to_str().expect("text"), anna.key.to_str().expect("text"));
     let mut command = tool::command("curl");
     command.args(["-sSN", "--cert", cert, "--key", key, &fleet.url("/api/v1/fleet"), "--cacert"]);
@@ -187,12 +187,12 @@ async fn certificates_that_are_nobodys_open_nothing() {
     let any = fleet.operators.operator_with("any", "admin", |own| own.extended_key_usages.clear());
     fleet.is_out(&any, RefusalReason::NotAnOperator).await;
     fleet.is_out(&node_called(&fleet, "admin", folder.path()), RefusalReason::OtherAuthority).await;
-    // Of the right authority, but nobody whom the fleet knows: told in words.
+    // From the right authority, but of an unknown operator: the answer says so.
     let stranger = fleet.ask(&fleet.operators.operator("eve"), "/api/v1/nodes", &[]);
     assert!(stranger.status == 401 && stranger.body.contains("eve"), "{stranger:?}");
     let nobody = curl(&fleet.web.file, &[&fleet.url("/api/v1/nodes")]);
     assert!(nobody.status == 401 && nobody.body.contains("certificate"), "{nobody:?}");
-    // A browser shows the certificate for pages of other sites as well.
+    // A browser also sends the certificate with requests from other sites' pages.
     let admin = fleet.operators.operator("admin");
     for header in ["Sec-Fetch-Site: cross-site", "Origin: https://evil.example"] {
         let answer = fleet.ask(&admin, "/api/v1/nodes", &["-H", header]);
@@ -207,7 +207,7 @@ async fn certificates_that_are_nobodys_open_nothing() {
     fleet.running.stop().await;
 }
 
-/// A node's certificate, of the fleet's own authority, with an operator's name.
+/// A node's certificate, from the fleet's own authority, with an operator's name.
 fn node_called(fleet: &Secured, operator: &str, folder: &Path) -> Pair {
     let key = NodeKey::draw();
     let request = SigningRequest::check(&key.request(&name(operator)), &name(operator));
@@ -239,7 +239,7 @@ async fn plain_http_and_silence_at_a_tls_port_end_clearly_and_hold_up_nobody() {
         plain.read_to_string(&mut said).expect("a clear end");
         assert!(said.starts_with("HTTP/1.1 400") && said.contains("use https://"), "{said}");
     }
-    // It is counted once the answer has been sent.
+    // It is counted after the answer has been sent.
     let viewers = fleet.running.gateway.viewers_refused();
     let counted =
         || [fleet.refused(RefusalReason::PlainHttp), viewers.count(RefusalReason::PlainHttp)];

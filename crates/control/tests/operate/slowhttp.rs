@@ -1,10 +1,10 @@
-//! slowhttptest's four modes against every listener of a gateway at once, while viewers, machines and operators are answered.
+//! slowhttptest's four modes against all listeners of a gateway at once, while viewers, machines and operators are still served.
 
 use fullbore_tests::{SlowAttack, tool};
 
 use crate::fleet::{Running, folder};
 
-/// The status of the answer, if there is one within curl's time. The client has an address of its own.
+/// The response status, if there is one within curl's timeout. The client has its own address.
 fn status(url: &str) -> String {
     let mut command = tool::command("curl");
     command.args(["-sSk", "--interface", "127.0.0.9", "--max-time", "60"]);
@@ -29,7 +29,7 @@ async fn slow_clients_keep_nobody_out_of_any_listener() {
     while asked < 3 || !attacks.iter_mut().all(SlowAttack::is_over) {
         assert_eq!(status(&public), "200", "viewers, {asked}");
         assert_eq!(status(&admin), "200", "operators, {asked}");
-        // A stranger is answered that a certificate is needed.
+        // A stranger is told that a certificate is needed.
         assert_eq!(status(&machines), "401", "machines, {asked}");
         fleet.get("/api/v1/nodes").await;
         asked += 1;

@@ -1,4 +1,4 @@
-//! Publishing, withdrawing, and what viewers and operators see of it.
+//! Publishing, withdrawing, and the effect on viewers and operators.
 
 use std::path::Path;
 
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Running, eventually, folder};
 
-/// Makes a title in a library, and the request that publishes it.
+/// Creates a title in a library, and returns the request that publishes it.
 pub(crate) fn publication(library: &Path, film: &[u8]) -> Value {
     std::fs::create_dir_all(library.join("films/a")).expect("made");
     make_title(&library.join("films/a"), film).expect("made");
     read(library).expect("whole")
 }
 
-/// A gateway in `folder` with one node, and with the title `films/a`, which viewers get.
+/// A gateway in `folder` with one node, and with the published title `films/a`.
 pub(crate) async fn with_a_film(folder: &Path) -> Running {
     let fleet = Running::start(folder).await;
     fleet.nodes(&[("n1", "paris")]).await;
@@ -72,7 +72,7 @@ async fn a_title_is_published_held_withdrawn_and_not_published_again() {
     let explained = fleet.get(query).await;
     let words = explained["text"].as_str().expect("words");
     assert!(words.contains("It plays from n2"), "{words}");
-    // Its documents are there for nodes.
+    // Its documents are available to nodes.
     let world = live.world();
     let playlist = live.document(&world.titles[0].hls.sha256).expect("its playlist");
     assert!(playlist.starts_with(b"#EXTM3U"));
@@ -90,13 +90,13 @@ async fn a_title_is_published_held_withdrawn_and_not_published_again() {
     assert_eq!(status, StatusCode::CONFLICT, "{answer}");
     let (status, _) = fleet.post("/api/v1/titles/withdraw", json!({ "title": "films/a" })).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
-    // Another version of it may be.
+    // Another version of it may be published.
     let other = publication(&library, b"the same film, cut anew");
     fleet.done("/api/v1/titles/publish", other).await;
     fleet.stop().await;
 }
 
-/// The oldest of a thousand withdrawn versions used to be forgotten, and could be published again.
+/// The oldest of a thousand withdrawn versions used to be forgotten, so it could be published again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_title_forgets_no_withdrawn_version() {
     let folder = folder();
@@ -112,7 +112,7 @@ async fn a_title_forgets_no_withdrawn_version() {
         title.withdrawn.extend(new);
         engine.commit(&[], &[title.put("films/a").expect("it fits")]).await.expect("kept");
     };
-    // The last withdrawal that there is room for works.
+    // The last withdrawal within the limit works.
     add(WITHDRAWN_PUBLISHED_MAX - 1).await;
     fleet.done("/api/v1/titles/withdraw", json!({ "title": "films/a" })).await;
     let stored = load::<TitleRecord>(engine, "films/a").await.expect("read").expect("kept");
@@ -126,7 +126,7 @@ async fn a_title_forgets_no_withdrawn_version() {
     fleet.stop().await;
 }
 
-/// For a title that viewers don't get, the gateway used to answer with a sentence and 200.
+/// For a title that viewers can't get, the gateway used to answer with an explanation and status 200.
 #[tokio::test(flavor = "multi_thread")]
 async fn where_viewers_go_is_explained_only_for_what_they_get() {
     let folder = folder();
@@ -174,7 +174,7 @@ async fn a_title_that_is_not_whole_is_not_published() {
         assert!(error.contains(expected), "{error} lacks {expected}");
     }
     assert_eq!(fleet.get("/api/v1/titles").await["total"], 0);
-    // A byte that is flipped on disk is found before anything is sent.
+    // A flipped byte on disk is found before anything is sent.
     let version = std::fs::read_dir(library.join("films/a"))
         .expect("listed")
         .flatten()

@@ -1,4 +1,4 @@
-//! Backup and restore: all of it comes back, but nothing that was revoked or withdrawn since.
+//! Backup and restore: everything comes back, except for what was revoked or withdrawn since.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -28,7 +28,7 @@ fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
 
-/// A fleet in a store, with its objects beside it.
+/// A fleet in a store, with its objects.
 struct Fleet {
     engine: Arc<dyn Engine>,
     objects: Objects,
@@ -39,7 +39,7 @@ fn objects(folder: &Path) -> Objects {
     Objects::open(folder.join("objects").to_str().expect("a text")).expect("objects")
 }
 
-/// A fleet in a folder, with nothing in it.
+/// An empty fleet in a folder.
 fn empty() -> Fleet {
     let folder = tempdir().expect("a folder");
     let engine = Arc::new(FolderStore::open(&folder.path().join("store")).expect("a store"));
@@ -129,7 +129,7 @@ impl Fleet {
         self.put("ca", &secret).await;
     }
 
-    /// What every test backs up.
+    /// The contents that every test backs up.
     async fn fill(&self) {
         let fleet = FleetRecord {
             name: name("films"),
@@ -189,7 +189,7 @@ fn revoked() -> Option<Revoked> {
     Some(Revoked { reason: "stolen".to_owned(), since_unix_seconds: 150 })
 }
 
-/// The store is lost: all comes back into an empty one, of either engine.
+/// The store is lost: everything comes back into an empty one, with either engine.
 async fn all_comes_back(into: Fleet) {
     let lost = empty();
     lost.fill().await;
@@ -269,7 +269,7 @@ async fn what_was_taken_away_since_the_backup_does_not_come_back() {
     assert!(fleet.get::<InviteRecord>("open").await.is_none());
     let secret = fleet.get::<SecretRecord>("ca").await.expect("the key");
     assert_eq!(secret.pkcs8.reveal(), b"the second key");
-    // Again, and again the epoch rises.
+    // Another restore raises the epoch again.
     assert_eq!(fleet.restore(&fleet.file()).await.expect("restored").epoch, 6);
     assert_eq!(fleet.published().await, ["films/b", "films/säge"]);
 }
@@ -348,7 +348,7 @@ async fn a_restore_that_is_cut_off_is_noticed_and_run_again() {
     lost.back_up().await;
     let into = empty();
     into.restore(&lost.file()).await.expect("restored");
-    // As it is if the process dies in the middle: after the first commit.
+    // The state after the process died in the middle: after the first commit.
     let begun =
         [Write::Put("restoring".to_owned(), b"{}".to_vec()), Write::Delete("node/n1".to_owned())];
     into.engine.commit(&[], &begun).await.expect("made");
@@ -429,7 +429,7 @@ async fn a_backup_replaces_no_link_pipe_socket_or_folder() {
         (socket, "a socket"),
         (folder, "a folder"),
     ];
-    // The numbers of /dev/null. Only root may, and not in each container.
+    // The numbers of /dev/null. Only root may create it, and not in every container.
     let null = makedev(1, 3);
     if mknodat(CWD, &device, FileType::CharacterDevice, Mode::RUSR, null).is_ok() {
         cases.push((device, "a device"));
@@ -446,7 +446,7 @@ async fn a_backup_replaces_no_link_pipe_socket_or_folder() {
         assert_eq!(kind(&to), before, "{error}");
     }
     assert_eq!(fs::read_to_string(&older).expect("it is there"), "an older backup");
-    // An older file is replaced, and what a killed run left has no say in the mode.
+    // An older file is replaced, and the mode of a killed run's leftover has no influence.
     let left = path("older.part");
     fs::write(&left, "half").expect("written");
     fs::set_permissions(&left, fs::Permissions::from_mode(0o644)).expect("set");

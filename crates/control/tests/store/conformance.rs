@@ -1,4 +1,4 @@
-//! What every engine promises. Each test gets two engines of one store, as two gateways have.
+//! The promises of every engine. Each test gets two engines on one store, as two gateways have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use fullbore_control::store::{
     VALUE_BYTES_MAX, Write,
 };
 
-/// Two gateways' ways to one store.
+/// Two gateways' engines on one store.
 pub(crate) type Two = (Arc<dyn Engine>, Arc<dyn Engine>);
 
 pub(crate) fn put(key: &str, value: &str) -> Write {
@@ -34,7 +34,7 @@ async fn keys(engine: &Arc<dyn Engine>, prefix: &str) -> Vec<String> {
     list.into_iter().map(|(key, _)| key).collect()
 }
 
-/// All of them, one after the other, on a store that is empty at first.
+/// All tests, one after another, on a store that is empty at first.
 pub(crate) async fn all(two: Two) {
     what_one_writes_the_other_reads(&two).await;
     a_commit_is_made_whole_or_not_at_all(&two).await;
@@ -96,7 +96,7 @@ async fn a_list_has_all_of_a_prefix_sorted((one, other): &Two) {
     assert_eq!(value(other, "title/säge").await.as_deref(), Some("title/säge"));
 }
 
-/// More than one page, while somebody changes all of it again and again: each list has equal values.
+/// More than one page, while all of it is changed again and again: each list has equal values.
 async fn a_list_is_of_one_moment((one, other): &Two) {
     let all = |round: usize| {
         (0..COMMIT_OPERATIONS_MAX).map(move |at| put(&format!("page/{at:04}"), &round.to_string()))
@@ -141,7 +141,7 @@ async fn bounds_hold((one, _): &Two) {
     assert_eq!(one.revision().await, before);
 }
 
-/// Both add 1 to a number until each has done so 25 times.
+/// Both increment a number until each has done so 25 times.
 async fn two_who_change_one_thing_lose_nothing((one, other): &Two) {
     async fn count(engine: Arc<dyn Engine>) {
         let mut done = 0;
@@ -174,7 +174,7 @@ async fn a_lease_has_one_owner((one, other): &Two) {
     assert_eq!(one.revision().await, before, "renewing it changes nothing");
     let fence = [Check::At("leader".to_owned(), term)];
     one.commit(&fence, &[put("plan", "one's")]).await.expect("it leads");
-    // One resigns: the other leads at once, and what one still writes as a leader is refused.
+    // One resigns: the other leads at once, and a late write of the first as leader is refused.
     one.commit(&fence, &[delete("leader")]).await.expect("it leads");
     let next = other.lease("leader", "other", 30).await.expect("it answers").expect("it is free");
     assert!(next > term);
@@ -185,7 +185,7 @@ async fn a_lease_has_one_owner((one, other): &Two) {
 }
 
 async fn an_ended_lease_is_taken_by_another((one, other): &Two) {
-    // etcd makes no shorter ones than 2 s.
+    // 2 s is the shortest lease in etcd.
     let term = one.lease("short", "one", 2).await.expect("it answers").expect("nobody has it");
     let ends = tokio::time::Instant::now() + Duration::from_secs(60);
     let next = loop {

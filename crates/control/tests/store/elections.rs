@@ -1,4 +1,4 @@
-//! Who leads: one at a time, and another one soon after the leader has died.
+//! Leader election: one leader at a time, and a new one soon after the old one has died.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,11 +12,11 @@ use tokio::task::JoinHandle;
 use crate::conformance::put;
 use crate::etcd::Cluster;
 
-/// Short, because its end is waited for.
+/// Short, because the test waits for its end.
 const LEASE_SECONDS: u32 = 3;
 const LEASE: Duration = Duration::from_secs(LEASE_SECONDS as u64);
 
-/// For a lease that no test waits for: it lasts however slow the machine is.
+/// For leases that no test waits for: they last however slow the machine is.
 const LONG_LEASE_SECONDS: u32 = 600;
 
 struct Gateway {
@@ -44,8 +44,8 @@ async fn leads(election: &Election) -> u64 {
     }
 }
 
-/// Two leases long, a gateway that renews its lease in time keeps its term. A machine that stops for longer than a lease loses it by right, and this
-/// begins again. Returns the term.
+/// Checks for two lease lengths that a gateway that renews its lease in time keeps its term. A machine that pauses for longer than a lease rightly
+/// loses it, and then this starts over. Returns the term.
 async fn keeps_its_term(election: &Election) -> u64 {
     let ends = Instant::now() + PATIENCE;
     let mut kept: Option<(u64, Instant, Instant)> = None;
@@ -53,7 +53,7 @@ async fn keeps_its_term(election: &Election) -> u64 {
         let asks = Instant::now();
         election.tick().await.expect("the store answers");
         kept = election.term().map(|term| match kept {
-            // The lease lasts from when it was granted, which is after it was asked for.
+            // The lease starts when it is granted, which is after the request.
             Some((before, since, asked)) if asked.elapsed() < LEASE * 9 / 10 => {
                 assert_eq!(term, before, "it renews its lease, and the term is the same");
                 (term, since, asks)
@@ -71,7 +71,8 @@ async fn keeps_its_term(election: &Election) -> u64 {
     }
 }
 
-/// Looks all the time whether two lead. One that leads before and after the other was looked at, in the same term, has led meanwhile.
+/// Checks continuously whether two lead at once. A gateway that leads before and after the other one is checked, in the same term, has led in
+/// between.
 fn two_at_once(one: &Election, other: &Election, is_over: &AtomicBool) -> u32 {
     let mut twice = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -83,7 +84,7 @@ fn two_at_once(one: &Election, other: &Election, is_over: &AtomicBool) -> u32 {
     twice
 }
 
-/// Two gateways; the leader dies; the other one leads once the lease is over; there are never two.
+/// Two gateways: the leader dies, and the other one leads once the lease is over; there are never two leaders.
 async fn one_after_the_other(one: Arc<dyn Engine>, other: Arc<dyn Engine>) {
     let first = gateway(one.clone(), "one");
     leads(&first.election).await;
@@ -100,7 +101,7 @@ async fn one_after_the_other(one: Arc<dyn Engine>, other: Arc<dyn Engine>) {
     let fence = [Check::At(LEADER.to_owned(), next)];
     other.commit(&fence, &[put("plan", "in time")]).await.expect("it leads");
 
-    // One that leaves in order costs no lease.
+    // A leader that resigns makes the next one wait for no lease.
     second.resign().await.expect("resigned");
     let term = one.lease(LEADER, "third", LONG_LEASE_SECONDS).await.expect("it answers");
     assert!(term.is_some(), "a lease is left");
@@ -112,7 +113,7 @@ async fn one_after_the_other(one: Arc<dyn Engine>, other: Arc<dyn Engine>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gateways_on_a_folder_lead_one_at_a_time() {
-    // A lease of three seconds cannot wait for a disk that other programs keep busy.
+    // A lease of three seconds can't wait for a disk that other programs keep busy.
     let folder = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a folder");
     let open = || Arc::new(FolderStore::open(&folder.path().join("store")).expect("a store"));
     one_after_the_other(open(), open()).await;

@@ -13,7 +13,7 @@ use fullbore_tests::Etcd;
 use crate::conformance::{self, put, value};
 use crate::forgetting;
 
-/// Members of one etcd, ended when this goes.
+/// Members of one etcd, stopped on drop.
 pub(crate) struct Cluster(Etcd);
 
 impl Deref for Cluster {
@@ -31,12 +31,12 @@ impl DerefMut for Cluster {
 }
 
 impl Cluster {
-    /// Starts it, and waits until it has a leader; `None`, loudly, if there is no etcd here.
+    /// Starts it, and waits until it has a leader; `None`, with a message, if etcd is not installed.
     pub(crate) fn start(count: usize) -> Option<Self> {
         Etcd::start(count, None).map(Self)
     }
 
-    /// As [`Self::start`]: one member, whose clients come over TLS.
+    /// Like [`Self::start`], with one member, whose clients use TLS.
     fn start_with_tls() -> Option<Self> {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
         let made = made.expect("a certificate");
@@ -63,7 +63,7 @@ async fn etcd_does_what_every_engine_promises() {
     let Some(etcd) = Cluster::start(1) else { return };
     conformance::all((etcd.store(), etcd.store())).await;
     conformance::behaves_like_a_map(&etcd.store(), 100).await;
-    // Others in the same etcd are neither seen nor counted.
+    // Other fleets in the same etcd are neither seen nor counted.
     let address = etcd.address().replace("/test/fleet", "/test/fleet2");
     let other: Arc<dyn Engine> = Arc::new(EtcdStore::open(&address).expect("an address"));
     forgetting::all(&other).await;
@@ -87,7 +87,7 @@ async fn a_list_of_many_pages_is_whole() {
     assert_eq!((list.len(), keys.len()), (2500, 2500));
 }
 
-/// Commits until one is made.
+/// Commits repeatedly until one commit succeeds.
 async fn change_again(store: &Arc<dyn Engine>, key: &str) {
     let ends = Instant::now() + Duration::from_secs(60);
     loop {
@@ -119,7 +119,7 @@ async fn etcds_leader_dies_then_its_quorum_and_all_comes_back() {
     );
     assert!(store.revision().await.is_err(), "the poll tells it");
     assert!(store.lease("leader", "one", 5).await.is_err());
-    // Also a gateway that starts now reads what there is.
+    // A gateway that starts now can still read.
     for reader in [&store, &etcd.store()] {
         assert_eq!(value(reader, "node/a").await.as_deref(), Some("1"));
         let keys = reader.list("node/").await.expect("reads go on").len();
@@ -211,7 +211,7 @@ async fn a_change_of_etcds_users_does_not_cut_off_who_has_a_json_web_token() {
     let store: Arc<dyn Engine> = Arc::new(EtcdStore::open(&address).expect("an address"));
     store.commit(&[], &[put("node/a", "1")]).await.expect("made");
 
-    // As `etcdctl user add` does, while the gateway runs.
+    // Like `etcdctl user add` while the gateway runs.
     let login = etcd.ask(0, "auth/authenticate", r#"{"name":"root","password":"secret"}"#);
     let token = login["token"].as_str().expect("a token");
     let body = r#"{"name":"other","password":"x"}"#;
@@ -237,7 +237,7 @@ async fn the_poll_says_that_etcd_is_full() {
         etcd.ask(0, "maintenance/alarm", &body)
     };
     alarm("ACTIVATE");
-    // It is looked at every few seconds.
+    // Alarms are polled every few seconds.
     let ends = Instant::now() + Duration::from_secs(60);
     let polled = async |is_well: bool| loop {
         let polled = store.revision().await;

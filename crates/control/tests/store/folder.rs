@@ -1,4 +1,4 @@
-//! The store in a folder: where it may be, what a disk can do to it, and several processes on it.
+//! The store in a folder: permitted places, disk faults, and several processes at once.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ fn refused(folder: &Path) -> StoreError {
     FolderStore::open(folder).map(|_| ()).expect_err("it is refused")
 }
 
-/// A folder that is only its user's, as stores want it.
+/// A folder that is private to its user, as stores require.
 fn private() -> TempDir {
     let folder = tempdir().expect("a folder");
     fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).expect("its own");
@@ -153,7 +153,7 @@ async fn a_full_disk_refuses_changes_and_loses_nothing() {
     assert!(polled.to_string().contains("disk is full"), "{polled}");
     let keys = |list: Vec<(String, _)>| list.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
     assert_eq!(keys(store.list("node/").await.expect("reads work")), made);
-    // Room again, by whatever else was on the disk: here the limit rises.
+    // Something else on the disk was removed: here, its limit is raised.
     let mut remount = Command::new("mount");
     remount.args(["-o", "remount,size=8m"]).arg(disk.path());
     assert!(remount.status().expect("mount").success());
@@ -164,7 +164,7 @@ async fn a_full_disk_refuses_changes_and_loses_nothing() {
     assert_eq!(keys(open(&folder).list("node/").await.expect("it answers")), made);
 }
 
-/// Not a test of its own: what the next one runs as a process, to be killed.
+/// Not a test by itself: the next test runs it as a process, and kills it.
 #[tokio::test]
 #[ignore = "run by the test below, in a process of its own"]
 async fn write_without_end() {

@@ -1,4 +1,4 @@
-//! What the store and the objects forget, on both engines and on both kinds of objects.
+//! Removal of old data in the store and the objects, with both engines and both kinds of objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use fullbore_control::store::{Check, Engine, Objects, StoreError};
 const DAY: u64 = 24 * 3600;
 const NOW: u64 = 1_790_000_000;
 
-/// All of it, on a store without titles, invitations and an audit log.
+/// All tests, on a store without titles, invitations and an audit log.
 pub(crate) async fn all(engine: &Arc<dyn Engine>) {
     the_audit_log_is_bounded_and_loses_nothing(engine).await;
     let folder = tempfile::tempdir().expect("a folder");
@@ -27,7 +27,7 @@ pub(crate) async fn all(engine: &Arc<dyn Engine>) {
 }
 
 async fn invitations_go_a_week_after_they_expired(engine: &Arc<dyn Engine>) {
-    // More than a commit takes, each expiring a minute after the one before.
+    // More than one commit may have, each expiring a minute after the one before.
     for at in 0..250 {
         let record = InviteRecord {
             sha256: Digest::of(b"secret"),
@@ -64,7 +64,7 @@ async fn lines(engine: &Arc<dyn Engine>) -> Vec<AuditRecord> {
 }
 
 async fn the_audit_log_is_bounded_and_loses_nothing(engine: &Arc<dyn Engine>) {
-    // 250 days, a line each: more than two commits take.
+    // 250 days, with a line each: more than two commits may have.
     for day in 0..250 {
         let record = AuditRecord {
             who: "otto".to_owned(),
@@ -94,13 +94,13 @@ async fn the_audit_log_is_bounded_and_loses_nothing(engine: &Arc<dyn Engine>) {
     assert_eq!(trim(20, 400, &[]).await, Ok(0));
     let left = lines(engine).await;
     assert_eq!((left.len(), left[19].subject.as_str()), (20, "node/n0"), "the newest stay");
-    // Each line is in the one place or the other, the oldest first; those of the attempt that failed are there twice.
+    // Each line is in one place or the other, oldest first; those of the failed attempt are there twice.
     let kept: Vec<serde_json::Value> =
         kept.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
     let subjects: Vec<_> = kept.iter().map(|line| line["subject"].clone()).skip(49).collect();
     let expected: Vec<_> = (20..250).rev().map(|day| format!("node/n{day}")).collect();
     assert_eq!(subjects[subjects.len() - expected.len()..], expected[..]);
-    // What cannot be kept stays.
+    // Lines that can't be exported stay in the store.
     let full = |_: &str| Err(StoreError::Unavailable("the disk is full".to_owned()));
     let bounds = AuditBounds { lines_max: 1, age_max: Duration::from_secs(DAY) };
     assert!(trim_audit(&**engine, &[], bounds, NOW * 1000, full).await.is_err());
@@ -122,7 +122,7 @@ fn title(record: &Digest, playlists: &Digest) -> PublishedTitle {
     }
 }
 
-/// As a gateway publishes, replaces and withdraws.
+/// Publishes, replaces or withdraws like a gateway.
 async fn change(
     engine: &Arc<dyn Engine>,
     from: Option<&PublishedTitle>,
@@ -152,7 +152,7 @@ pub(crate) async fn documents_that_no_title_needs_go_after_a_week(
     assert_eq!(sweep(UNUSED_SECONDS).await, Ok(1));
     assert!(!is_there(&old).await && is_there(&new).await && is_there(&both).await);
 
-    // Withdrawn, and then published again before the week is over: it stays.
+    // Withdrawn, and then published again within the week: it stays.
     change(engine, Some(&second), None).await;
     claim(&**engine, &[new, both], NOW + DAY).await.expect("claimed");
     assert_eq!(sweep(UNUSED_SECONDS).await, Ok(0), "somebody is about to publish it");
@@ -160,13 +160,13 @@ pub(crate) async fn documents_that_no_title_needs_go_after_a_week(
     assert_eq!(sweep(UNUSED_SECONDS + DAY).await, Ok(0));
     assert!(is_there(&new).await && is_there(&both).await);
 
-    // A mark on what another title needs goes without it.
+    // A mark on a document that another title needs is removed, and the document stays.
     let mark = unused(Some(&second), None, NOW).expect("marks");
     engine.commit(&[], &mark).await.expect("made");
     assert_eq!(sweep(UNUSED_SECONDS).await, Ok(0));
     assert!(is_there(&new).await && engine.list("unused/").await.expect("read").is_empty());
 
-    // Who does not lead removes nothing; an attempt to publish that was cut leaves nothing behind.
+    // A gateway that does not lead removes nothing, and an interrupted attempt to publish leaves nothing behind.
     change(engine, Some(&second), None).await;
     let fence = [Check::At("leader".to_owned(), 1)];
     let swept = sweep_documents(&**engine, objects, &fence, NOW + UNUSED_SECONDS).await;

@@ -1,4 +1,4 @@
-//! The store: the same tests on both engines, and what only one of them can suffer.
+//! The store: the same tests with both engines, and tests of faults that only one of them can have.
 
 mod backups;
 mod conformance;

@@ -1,4 +1,4 @@
-//! Objects in a folder and in S3: what is read is what was written, or an error.
+//! Objects in a folder and in S3: reads return what was written, or an error.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tempfile::tempdir;
 
 use crate::s3_server::S3Server;
 
-/// The same for both; `folder` is where the bytes are.
+/// The tests for both kinds; `folder` has the bytes.
 async fn keep(objects: &Objects, folder: &Path) {
     let film = Bytes::from(vec![7; 100_000]);
     let digest = objects.put(film.clone()).await.expect("written");

@@ -1,4 +1,4 @@
-//! Every kind of record, played through "backup, change, restore": over the living store, and into an empty one with the gateway's folder at hand.
+//! Every kind of record, played through "backup, change, restore": over the live store, and into an empty one with the gateway's folder present.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,20 +19,20 @@ use tempfile::tempdir;
 const BACKED_UP: u64 = 100;
 const RESTORED: u64 = 200;
 
-/// What a record is after a restore.
+/// A record after a restore.
 enum After {
-    /// As the backup has it.
+    /// The backup's version.
     Then,
-    /// As it was in the store before the restore.
+    /// The store's version from before the restore.
     Now,
-    /// It is not there.
+    /// No record.
     Gone,
-    /// Something else.
+    /// Another value.
     Is(Vec<u8>),
 }
 use After::{Gone, Is, Now, Then};
 
-/// One record: in the backup, in the store when it is restored, and afterwards, over that store and into an empty one.
+/// One record: in the backup, in the store before the restore, and afterwards, over that store and into an empty one.
 struct Case {
     what: &'static str,
     key: String,
@@ -186,7 +186,7 @@ fn audit() -> AuditRecord {
     }
 }
 
-/// Those about who may do what: taken away stays taken away.
+/// Records that grant access: access that was removed stays removed.
 fn access() -> Vec<Case> {
     let (read, admin) = (Role::Read, Role::Admin);
     vec![
@@ -250,7 +250,7 @@ fn access() -> Vec<Case> {
     ]
 }
 
-/// Those about machines and titles.
+/// Records of machines and titles.
 fn what_is_served() -> Vec<Case> {
     let then = |key: &str, serial: &str| Is(bytes(key, &node(serial, Some(gone()))));
     vec![
@@ -321,7 +321,7 @@ fn what_is_served() -> Vec<Case> {
     ]
 }
 
-/// Those that the backup settles, and those that are kept from both.
+/// Records that the backup determines, and records that are merged.
 fn the_rest() -> Vec<Case> {
     let cluster = |site: &str| ClusterRecord { site: name(site), titles: ClusterTitles::All };
     let gateway =
@@ -405,7 +405,7 @@ async fn every_kind_of_record_comes_out_of_a_restore_as_it_should() {
     back_up(&backed_up, &objects, &path("backup"), BACKED_UP).await.expect("backed up");
     let now = cases().into_iter().filter_map(|case| Some((case.key, case.now?)));
     put(&living, of_fleet().chain(now)).await;
-    // What a gateway's folder knows: it has read the living store.
+    // The folder of a gateway that has read the live store.
     let known = Tombstones::of_entries(&living.list("").await.expect("it answers"));
 
     let restored = restore(&empty, &objects, &path("backup"), &known, RESTORED).await;
@@ -427,7 +427,7 @@ fn no_kind_of_record_is_left_out() {
         None => key.split('/').next().unwrap_or_default().to_owned(),
     };
     let mut kinds: BTreeSet<_> = keys.map(kind).collect();
-    // The fleet itself is restored in each case, and a backup has no lease.
+    // The fleet record is restored in every case, and a backup has no lease.
     assert!(kinds.remove("fleet") && kinds.remove("leader") && kinds.len() > 15, "{kinds:?}");
     let played: BTreeSet<_> = cases().iter().map(|case| kind(&case.key)).collect();
     assert_eq!(kinds, played);
