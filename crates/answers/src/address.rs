@@ -5,17 +5,17 @@ use std::path::Path;
 use catalog::encode_path;
 use fleet::{SnapshotNode, SteeringPolicy};
 
-/// The longest token that is passed on.
+/// Longest token that is passed on.
 const TOKEN_BYTES_MAX: usize = 256;
 
-/// A token that can stand in any address: the characters of `token`'s form, and a bounded number of them. Nodes check what it allows.
+/// Whether a token can be put into an address: it has only the characters of `token`'s format, and a bounded length. Nodes check its permissions.
 pub(crate) fn is_token(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     (1..=TOKEN_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
-/// Where `folder`, a decoded path in the library, begins on a node, with a slash at its end. The same path on all nodes, so that clones need another
-/// host and nothing else.
+/// The URL of `folder`, a decoded path in the library, on a node, with a trailing slash. The path is the same on all nodes, so a clone only needs
+/// another host.
 pub(crate) fn folder(
     policy: &SteeringPolicy,
     node: &SnapshotNode,
@@ -31,7 +31,7 @@ pub(crate) fn folder(
     format!("{}://{}{port}{path}/", policy.scheme, host(node))
 }
 
-/// The node's host as URLs write it: IPv6 addresses in brackets.
+/// The node's host in URL syntax: IPv6 addresses in brackets.
 pub(crate) fn host(node: &SnapshotNode) -> String {
     if node.host.contains(':') && !node.host.starts_with('[') {
         format!("[{}]", node.host)
@@ -40,7 +40,7 @@ pub(crate) fn host(node: &SnapshotNode) -> String {
     }
 }
 
-/// Whether addresses leave the port out.
+/// Whether the port is the scheme's default, which addresses omit.
 pub(crate) fn has_default_port(policy: &SteeringPolicy) -> bool {
     matches!((policy.scheme.as_str(), policy.port), ("https", 443) | ("http", 80))
 }

@@ -1,4 +1,4 @@
-//! What all answers share: the fleet, the viewer, the choice of nodes.
+//! The common part of all answers: the fleet, the viewer, the choice of nodes.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::reply::Refusal;
 use crate::titles::TitleList;
 use crate::{Options, Source};
 
-/// The longest address that is answered: the longest path that a file system allows, with every byte of a name in one of three escaped, fits.
+/// Longest request target. It fits the longest path that a file system allows, with a third of all bytes percent-encoded.
 const TARGET_BYTES_MAX: usize = 8 << 10;
 
-/// The longest host, with a port: a name of DNS has 253 characters.
+/// Longest host with a port: a DNS name has up to 253 characters.
 const HOST_BYTES_MAX: usize = 260;
 
-/// What the handlers share.
+/// State shared by the handlers.
 pub(crate) struct Answers {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) options: Options,
@@ -36,7 +36,7 @@ pub(crate) struct Answers {
 /// A title in a fleet, and the nodes for one viewer.
 pub(crate) struct Chosen {
     pub(crate) fleet: Arc<Fleet>,
-    /// The title's place in the snapshot.
+    /// The title's index in the snapshot.
     pub(crate) title: usize,
     pub(crate) viewer: u64,
     /// Not empty.
@@ -86,7 +86,7 @@ impl Answers {
         Ok(Chosen { fleet, title: place, viewer, decision, token })
     }
 
-    /// Decides, and logs it.
+    /// Makes a decision and logs it.
     pub(crate) fn decide(
         &self,
         fleet: &Fleet,
@@ -106,7 +106,7 @@ impl Answers {
         decision
     }
 
-    /// Scheme, host and port that the viewer reaches this at; empty if the request does not say, so that addresses are relative.
+    /// The scheme, host and port under which the viewer reached this server; empty if the request has no host, so that addresses are relative.
     pub(crate) fn own_address(&self, parts: &Parts) -> String {
         if let Some(address) = &self.options.address {
             return address.clone();
@@ -116,29 +116,29 @@ impl Answers {
 }
 
 fn address_of(scheme: &str, parts: &Parts) -> String {
-    // HTTP/2 says it in the address of the request (RFC 9113, section 8.3.1).
+    // HTTP/2 has it in the request's URI (RFC 9113, section 8.3.1).
     let of_target = parts.uri.authority().map(Authority::as_str);
     let host = of_target.or_else(|| parts.headers.get(HOST).and_then(|host| host.to_str().ok()));
-    // No name of DNS for hosts has an underscore (RFC 1123 section 2.1), but resolvers and container networks take such names.
+    // DNS host names have no underscores (RFC 1123 section 2.1), but resolvers and container networks accept such names.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     let is_host =
         |host: &&str| (1..=HOST_BYTES_MAX).contains(&host.len()) && host.bytes().all(is_plain);
     host.filter(is_host).map_or_else(String::new, |host| format!("{scheme}://{host}"))
 }
 
-/// Refuses addresses that nobody's title has.
+/// Refuses addresses that are longer than any title's.
 pub(crate) fn check_length(parts: &Parts) -> Result<(), Refusal> {
     let bytes = parts.uri.path().len() + parts.uri.query().map_or(0, str::len);
     if bytes > TARGET_BYTES_MAX { Err(Refusal::TooLong) } else { Ok(()) }
 }
 
-/// A title's path, if the text can be one.
+/// The title's path, if the text is a valid one.
 pub(crate) fn title_path(text: Option<String>) -> Result<TitlePath, Refusal> {
     let text = text.ok_or_else(|| Refusal::NoSuchTitle("%".to_owned()))?;
     TitlePath::new(&text).map_err(|_| Refusal::NoSuchTitle(text))
 }
 
-/// The viewer's address. Without one, no site announces it.
+/// The viewer's address. The fallback is one that no site announces.
 pub(crate) fn peer(parts: &Parts) -> IpAddr {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
     // A listener for both IP versions sees 192.0.2.1 as `::ffff:192.0.2.1`.

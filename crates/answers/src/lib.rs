@@ -1,22 +1,22 @@
-//! What a viewer asks before the first byte: titles, routes, manifests with pathways, steering.
+//! A viewer's requests before the first byte: titles, routes, manifests with pathways, steering.
 //!
-//! Gateways and nodes' agents serve the same [`router`]. All that it needs to know of a fleet comes from a [`Source`]. It keeps nothing about
-//! viewers, because a session travels in the steering address of the manifest. Both log what they decided ([`decisions`]), for replays.
+//! Gateways and nodes' agents serve the same [`router`]. All data about the fleet comes from a [`Source`]. Nothing about viewers is stored, because
+//! a session travels in the steering address of the manifest. Both log their decisions ([`decisions`]), for replays.
 //!
 //! | address | answer |
 //! |---|---|
 //! | `/play/TITLE/master.m3u8`, `/play/TITLE/manifest.mpd` | the title's manifest, with a pathway for each of up to three nodes |
-//! | `/steering/hls`, `/steering/dash` | which of the pathways to prefer now, with clones for nodes that the manifest does not have |
+//! | `/steering/hls`, `/steering/dash` | the pathways to prefer now, with clones for nodes that are not in the manifest |
 //! | `/api/v1/titles` | all titles |
-//! | `/api/v1/route?title=TITLE` | the same nodes as a manifest would have, as JSON |
-//! | `/healthz` | whether there is a fleet to answer from |
+//! | `/api/v1/route?title=TITLE` | the nodes that a manifest would have, as JSON |
+//! | `/healthz` | whether a fleet is known |
 //!
 //! Invariants:
-//! - Nothing that a request says changes what anybody else is answered.
-//! - A steering request is answered 200, whatever is in it: players stop steering for good after some other codes.
-//! - The viewer's address is in no answer, no session and no log.
+//! - No request influences the answers to other viewers.
+//! - A steering request is answered with 200, whatever it contains: after some other codes, players stop steering for good.
+//! - The viewer's address is not in any answer, session or log.
 //!
-//! Read first: [`manifest`] for what a viewer's player gets, [`session`] for what it says again when it asks for steering.
+//! Read first: [`manifest`] for what a viewer's player gets, [`session`] for what it sends back when it asks for steering.
 
 #![forbid(unsafe_code)]
 
@@ -43,40 +43,40 @@ use steering::{Fleet, Logged};
 use answering::Answers;
 use session::SessionKey;
 
-/// Where answers come from. None of its calls may wait: they are made on the threads that serve viewers.
+/// The data behind answers. No call may block: they are made on the threads that serve viewers.
 pub trait Source: Send + Sync + 'static {
     /// The newest snapshot, indexed; `None` before there is one.
     fn fleet(&self) -> Option<Arc<Fleet>>;
 
-    /// A title's manifest, by its digest. Asked once, and again only if many other titles were asked for since.
+    /// A title's manifest, by its digest. It is requested once, and again only after many other titles have been requested.
     fn document(&self, sha256: &Digest) -> Option<Bytes>;
 
-    /// The text of a token for everything below `title`, if the fleet signs its addresses and this process may sign.
+    /// A token for everything below `title`, if the fleet signs its addresses and this process may sign.
     fn sign(&self, title: &str, expires_unix_seconds: u64) -> Option<String>;
 
-    /// Takes note of a decision.
+    /// Logs a decision.
     fn log(&self, logged: Logged);
 
-    /// Counts an answer by what it was. There are about twenty different texts.
+    /// Counts an answer by its kind. There are about twenty different kinds.
     fn count(&self, _answer: &'static str) {}
 }
 
-/// What a router may be told.
+/// Options of a router.
 #[derive(Debug)]
 pub struct Options {
     /// Signs sessions. Gateways that share an address need the same key.
     pub session_key: SessionKey,
-    /// The scheme, host and port that viewers reach this at, as in `https://tv.example.org`. If there is none: `scheme`, and the host of the request.
+    /// The scheme, host and port for viewers, as in `https://tv.example.org`. `None`: `scheme`, and the host in the request.
     pub address: Option<String>,
-    /// `https` if the listener does TLS, else `http`.
+    /// `https` if the listener does TLS, otherwise `http`.
     pub scheme: &'static str,
     /// The region of viewers whose address no site announces.
     pub region: Option<Name>,
-    /// How long the tokens of a manifest last. Longer than anybody takes for a film, pauses included.
+    /// Lifetime of a manifest's tokens: longer than any viewer takes for a film, pauses included.
     pub token_seconds: u64,
 }
 
-/// The routes. Serve them with `into_make_service_with_connect_info::<SocketAddr>()`: the viewer's address is the connection's.
+/// The routes. Serve them with `into_make_service_with_connect_info::<SocketAddr>()`: the viewer's address is that of the connection.
 pub fn router(source: Arc<dyn Source>, options: Options) -> Router {
     Router::new()
         .route("/play/{*title}", get(play::play))

@@ -32,7 +32,7 @@ fn label(kind: ManifestKind) -> &'static str {
     }
 }
 
-/// Which manifest of which title.
+/// The kind and the title of a requested manifest.
 fn asked(parts: &Parts) -> Result<(ManifestKind, TitlePath), Refusal> {
     check_length(parts)?;
     let path = parts.uri.path().strip_prefix("/play/").unwrap_or("");

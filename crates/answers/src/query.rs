@@ -1,17 +1,17 @@
-//! Paths and queries of requests: percent-decoding, and what players say about themselves.
+//! Paths and queries of requests: percent-decoding, and players' reports about themselves.
 
 use fleet::Name;
 
 use crate::manifest::ManifestKind;
 
-/// Decodes `%XX`. `None` if a `%` has no two digits behind it, or if the result is not UTF-8.
+/// Decodes `%XX`. `None` if a `%` is not followed by two digits, or if the result is not UTF-8.
 pub(crate) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
         if first == b'%' {
             let digits = after.get(..2).and_then(|pair| std::str::from_utf8(pair).ok())?;
-            // `from_str_radix` would take a sign.
+            // `from_str_radix` would accept a sign.
             let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
             bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)?);
             rest = &after[2..];
@@ -23,18 +23,18 @@ pub(crate) fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The first value of a parameter, decoded as browsers encode forms, where `+` is a space.
+/// The first value of a parameter, decoded like an HTML form, where `+` is a space.
 pub(crate) fn parameter(query: &str, name: &str) -> Option<String> {
     let value = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
     decoded(&value.replace('+', " "))
 }
 
-/// What a player says of where it plays from.
+/// A player's report about the node that it plays from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reported {
-    /// The pathway. dash.js names all that it used since it last asked, the fastest first; this is the first one.
+    /// The pathway. dash.js lists all that it has used since its last request, the fastest first; this is the first one.
     pub(crate) pathway: Option<Name>,
-    /// How fast that one was. Nobody has checked it.
+    /// Its throughput, which is not verified.
     pub(crate) bits_per_second: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ mod tests {
                 reported("node-1", Some(5_140_000)),
             ),
             (ManifestKind::Hls, "_HLS_pathway=%22node-1%22", reported("node-1", None)),
-            // hls.js cuts to 32 bits: above 2 Gb/s it says a negative number.
+            // hls.js truncates to 32 bits: above 2 Gb/s it reports a negative number.
             (ManifestKind::Hls, "_HLS_pathway=a&_HLS_throughput=-5", reported("a", None)),
             (
                 ManifestKind::Dash,

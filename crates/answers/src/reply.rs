@@ -1,4 +1,4 @@
-//! The form of all answers: nobody may keep them, and any page may read them.
+//! Response headers: `no-store`, and CORS for every origin.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::manifest::DocumentError;
 
 pub(crate) const JSON: &str = "application/json";
 
-/// Methods that are answered.
+/// Supported methods.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
 
-/// An answer with its body.
+/// A response with a body.
 pub(crate) fn reply(media_type: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     let headers = response.headers_mut();
@@ -30,13 +30,13 @@ pub(crate) fn reply(media_type: &'static str, body: impl Into<Body>) -> Response
     response
 }
 
-/// An answer in JSON.
+/// A JSON response.
 pub(crate) fn json(value: &impl Serialize) -> Response {
-    // Texts, numbers and lists of them: JSON can express all of it.
+    // It has only strings, numbers and lists of them, which JSON can express.
     reply(JSON, serde_json::to_vec(value).unwrap_or_default())
 }
 
-/// Why a question has no answer. Each has a label for counters, and a sentence for whoever reads the answer.
+/// Why a request is refused. Each reason has a label for counters, and a sentence for the reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NoFleet,
@@ -96,14 +96,14 @@ impl Refusal {
             }
             Self::BadDocument(title, why) => {
                 format!(
-                    "the manifest of {title:?} cannot be served by a fleet: {why}; publish it anew"
+                    "the manifest of {title:?} cannot be served by a fleet: {why}; publish it again"
                 )
             }
             Self::BadToken => {
-                "token has a character that no token has: use a signed address as it is".into()
+                "token has an invalid character: use a signed address unchanged".into()
             }
             Self::NoTitle => "name a title: /api/v1/route?title=TITLE".into(),
-            Self::TooLong => "the address is longer than that of any title".into(),
+            Self::TooLong => "the address is longer than any title's".into(),
         }
     }
 }
@@ -125,7 +125,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Counts an answer and gives it.
+/// Counts a response and returns it.
 pub(crate) fn counted(
     answers: &Answers,
     label: &'static str,
@@ -151,12 +151,12 @@ pub(crate) async fn health(State(answers): State<Arc<Answers>>) -> Response {
     }
 }
 
-/// OPTIONS, as browsers send it ahead of unusual requests, and methods that nothing here has.
+/// OPTIONS, which browsers send before unusual requests, and unsupported methods.
 pub(crate) async fn other_method(method: Method) -> Response {
     let mut response = reply(JSON, Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     if method != Method::OPTIONS {
-        response = json(&ErrorBody { error: format!("{method} does nothing here: use GET") });
+        response = json(&ErrorBody { error: format!("{method} is not supported here: use GET") });
         *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     }
     let headers = response.headers_mut();

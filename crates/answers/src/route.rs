@@ -1,4 +1,4 @@
-//! `/api/v1/route?title=TITLE`: a viewer's nodes as JSON, for players of one's own.
+//! `/api/v1/route?title=TITLE`: a viewer's nodes as JSON, for custom players.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,14 +1,14 @@
-//! What a viewer's player says again each time it asks for steering: the session, signed in the steering address.
+//! The session, which a viewer's player sends back with each steering request: it is signed, in the steering address.
 //!
-//! A gateway keeps nothing about a viewer. All it has to know for the next answer is in the address that the manifest names:
+//! A gateway stores nothing about viewers. Everything it needs for the next answer is in the address that the manifest names:
 //! `VERSION.VIEWER.NODES.SIGNATURE.TITLE`, where
 //! * VERSION is 1;
-//! * VIEWER is a random number, 16 hex digits, by which moves are spread over time; the viewer's address is in none of it;
-//! * NODES are the pathways of the manifest, with `_` between them: all others are clones to the player;
-//! * SIGNATURE is HMAC-SHA256 (RFC 2104) of the rest, cut to 128 bits, 32 hex digits;
-//! * TITLE is the title's path, last because it may have any character.
+//! * VIEWER is a random number, 16 hex digits, which spreads moves over time; it is not derived from the viewer's address;
+//! * NODES are the pathways of the manifest, separated by `_`: to the player, all others are clones;
+//! * SIGNATURE is HMAC-SHA256 (RFC 2104) of the rest, truncated to 128 bits, 32 hex digits;
+//! * TITLE is the title's path, in last position because it may have any character.
 //!
-//! The signature keeps strangers from having titles and pathways of their invention looked up and logged. It protects no secret, and it does not
+//! The signature keeps strangers from having invented titles and pathways looked up and logged. It does not protect a secret, and it does not
 //! expire: the token in the addresses of segments does.
 
 use std::fmt::{self, Write};
@@ -17,32 +17,32 @@ use aws_lc_rs::hmac;
 use catalog::TitlePath;
 use fleet::Name;
 
-/// As many nodes as a manifest has.
+/// Most nodes in a manifest.
 pub const NODES_MAX: usize = 3;
 
-/// The longest session that is read: more than the longest title that a file system can hold.
+/// Longest session that is parsed: more than the longest title that a file system can hold.
 const TEXT_BYTES_MAX: usize = 6 << 10;
 
 const VERSION: &str = "1";
 
-/// What is signed begins with this, so that no signature fits anything else.
+/// Prefix of the signed text, so that no signature is valid in another context.
 const CONTEXT: &str = "fullbore-session-1\n";
 
-/// Bytes of a signature. A forger gets one answer per guess, and learns what /api/v1/route tells everybody.
+/// Bytes of a signature. A forger gets one answer per guess, and only learns what /api/v1/route tells any viewer.
 const SIGNATURE_BYTES: usize = 16;
 
-/// One viewer who plays one title.
+/// A viewer who plays a title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewerSession {
-    /// Random, and the same as long as he plays.
+    /// Random, and the same for as long as the viewer plays.
     pub viewer: u64,
-    /// The pathways of his manifest, the first one first: 1 to [`NODES_MAX`].
+    /// The pathways of the viewer's manifest, preferred one first: 1 to [`NODES_MAX`].
     pub nodes: Vec<Name>,
-    /// What he plays.
+    /// The title that is playing.
     pub title: TitlePath,
 }
 
-/// Signs sessions. All who answer behind one address need the same.
+/// Signs sessions. All servers behind one address need the same key.
 pub struct SessionKey(hmac::Key);
 
 impl fmt::Debug for SessionKey {
@@ -52,7 +52,7 @@ impl fmt::Debug for SessionKey {
 }
 
 impl SessionKey {
-    /// The key that follows from a secret: the fleet's signing key on gateways, a node's own key on nodes. The secret cannot be learnt from it.
+    /// Derives the key from a secret: the fleet's signing key on gateways, a node's own key on nodes. The secret cannot be recovered from it.
     pub fn derive(secret: &[u8]) -> Self {
         let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
         let own = hmac::sign(&secret, b"fullbore session key 1");
@@ -60,26 +60,26 @@ impl SessionKey {
     }
 }
 
-/// A session as it was read.
+/// The result of parsing a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadSession {
-    /// Its signature is right.
+    /// The signature is valid.
     Signed(ViewerSession),
-    /// Its signature is wrong: of another key, or invented.
+    /// The signature is invalid: it is from another key, or invented.
     Unsigned(ViewerSession),
-    /// It is none.
+    /// It is not a session.
     Unreadable,
 }
 
 impl ViewerSession {
-    /// Its text. It needs no quoting but for the title, which the caller percent-encodes with the rest.
+    /// Its text. Only the title needs quoting, and the caller percent-encodes that with the rest.
     pub fn seal(&self, key: &SessionKey) -> String {
         let signature = hex(&signature(&key.0, &self.signed_part()));
         let nodes = self.nodes.iter().map(Name::as_str).collect::<Vec<_>>().join("_");
         format!("{VERSION}.{:016x}.{nodes}.{signature}.{}", self.viewer, self.title)
     }
 
-    /// Reads what [`seal`](Self::seal) wrote, or anything else.
+    /// Parses the output of [`seal`](Self::seal), or any other text.
     pub fn open(text: &str, key: &SessionKey) -> ReadSession {
         let Some((session, signature)) = Self::parse(text) else { return ReadSession::Unreadable };
         let tag = hmac::sign(&key.0, session.signed_part().as_bytes());
@@ -93,7 +93,7 @@ impl ViewerSession {
         }
     }
 
-    /// A session and its signature, which nobody has checked.
+    /// A session and its signature, which has not been verified yet.
     fn parse(text: &str) -> Option<(Self, [u8; SIGNATURE_BYTES])> {
         let mut parts = text.splitn(5, '.');
         let (version, viewer, nodes) = (parts.next()?, parts.next()?, parts.next()?);
@@ -137,7 +137,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Lower-case digits only, so that each session has one text.
+/// Accepts lower-case digits only, so that each session has only one text.
 fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

@@ -1,7 +1,7 @@
-//! `/steering/hls` and `/steering/dash`: which pathways a player should prefer (RFC 8216, second edition, section 7; ETSI TS 103 998).
+//! `/steering/hls` and `/steering/dash`: the pathways that a player should prefer (RFC 8216, second edition, section 7; ETSI TS 103 998).
 //!
-//! The answer is 200 whatever is asked, and it always has a priority list. A session that nobody here has signed is answered with what the player
-//! has already: no decision is made for it, and nothing is logged.
+//! The answer is 200 to every request, and it always has a priority list. A session with an invalid signature is answered with the pathways that
+//! the player already has: no decision is made for it, and nothing is logged.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::query::{Reported, parameter};
 use crate::reply::json;
 use crate::session::{ReadSession, ViewerSession};
 
-/// When to ask again if there is no fleet whose policy says it.
+/// Time until the next request if there is no fleet with a policy.
 const TTL_SECONDS: u32 = 30;
 
-/// The name of a pathway that has none (RFC 8216, second edition, section 4.4.6.6). A list that names no node of a player leaves it where it is.
+/// The name of an unnamed pathway (RFC 8216, second edition, section 4.4.6.6). A list that names none of a player's nodes leaves it where it is.
 const UNNAMED: &str = ".";
 
 pub(crate) async fn hls(State(answers): State<Arc<Answers>>, request: Request) -> Response {
@@ -73,7 +73,7 @@ fn steer(answers: &Answers, kind: ManifestKind, parts: &Parts) -> Response {
             return stay(fleet.as_deref(), &[], reported.pathway.as_ref());
         }
     };
-    // A player that reports nothing is about to begin with the first pathway.
+    // A player that reports nothing is about to start with the first pathway.
     let playing = reported.pathway.clone().unwrap_or_else(|| session.nodes[0].clone());
     if let Some(fleet) = &fleet {
         let (title, viewer) = (session.title.as_str(), session.viewer);
@@ -95,7 +95,7 @@ fn label(kind: ManifestKind) -> &'static str {
     }
 }
 
-/// What was decided, with a clone for each node that the player does not know from its manifest.
+/// The decision, with a clone for each node that is not in the player's manifest.
 fn move_to(
     fleet: &Fleet,
     kind: ManifestKind,
@@ -121,7 +121,7 @@ fn move_to(
     })
 }
 
-/// hls.js and Shaka put the host in the place of the base's and keep its port; dash.js puts it in the place of both.
+/// hls.js and Shaka replace only the host of the base's address and keep its port; dash.js replaces both.
 fn clone_host(fleet: &Fleet, kind: ManifestKind, node: &SnapshotNode) -> String {
     let policy = &fleet.snapshot().policy;
     match kind {
@@ -132,7 +132,7 @@ fn clone_host(fleet: &Fleet, kind: ManifestKind, node: &SnapshotNode) -> String 
     }
 }
 
-/// The player's own pathways, the one that it uses first, but for nodes that were revoked.
+/// The player's own pathways, with the one that it uses first, without revoked nodes.
 fn stay(fleet: Option<&Fleet>, nodes: &[Name], playing: Option<&Name>) -> Response {
     let is_revoked = |name: &Name| {
         let node =

@@ -31,7 +31,7 @@ struct ListedTitle<'a> {
     watch: String,
 }
 
-/// The list as it was last made, and the fleet that it was made from: however many viewers take it slowly, it is in memory once or twice.
+/// The last list, and the fleet that it was made from. It is shared, so it is in memory once or twice, however many viewers fetch it slowly.
 #[derive(Default)]
 pub(crate) struct TitleList(Mutex<Option<(Arc<Fleet>, Bytes)>>);
 
@@ -44,7 +44,7 @@ impl TitleList {
             }
         }
         let titles = fleet.snapshot().titles.iter().map(listed).collect();
-        // Texts and numbers: JSON can express all of it.
+        // It has only strings and numbers, which JSON can express.
         let list = serde_json::to_vec(&Titles { version: 1, titles }).unwrap_or_default();
         let list = Bytes::from(list);
         *made = Some((fleet, list.clone()));
@@ -60,7 +60,7 @@ fn listed(title: &PublishedTitle) -> ListedTitle<'_> {
         bytes: title.bytes,
         hls: format!("/play/{path}/{}", ManifestKind::Hls.file()),
         dash: format!("/play/{path}/{}", ManifestKind::Dash.file()),
-        // What paths may have and queries may not.
+        // These characters may be in paths but not in queries.
         watch: format!("/watch?title={}", path.replace('&', "%26").replace('+', "%2B")),
     }
 }

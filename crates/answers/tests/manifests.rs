@@ -1,4 +1,4 @@
-//! Manifests with pathways, read back by our player, and judged by m3u8-rs and by an XML parser.
+//! Manifests with pathways, parsed by our player, by m3u8-rs and by an XML parser.
 
 use fullbore_answers::manifest::{
     DOCUMENT_BYTES_MAX, DocumentError, ManifestKind, ManifestTemplate, NodeAddress,
@@ -35,7 +35,7 @@ fn pathways(presentation: &Presentation) -> Vec<&str> {
     presentation.pathways.iter().map(|pathway| pathway.id.as_str()).collect()
 }
 
-/// What the sources of a rendition fetch first, pathway by pathway.
+/// The first URLs of a rendition's sources, by pathway.
 fn first_urls(presentation: &Presentation, track: usize, rendition: usize) -> Vec<String> {
     let sources = &presentation.tracks[track].renditions[rendition].sources;
     let url = |source: &Source| source.document().expect("a document").url.to_string();
@@ -160,7 +160,7 @@ fn base_urls_stand_behind_the_program_information() {
     assert_eq!(pathways(&read(&written)).len(), 3);
 }
 
-/// What a steering server answers for a node that the manifest does not have.
+/// A steering server's answer for a node that is not in the manifest.
 fn clone_of(host: &str) -> PathwayClone {
     let text = format!(
         r#"{{"VERSION":1,"TTL":30,"PATHWAY-PRIORITY":["node-9"],"PATHWAY-CLONES":
@@ -176,7 +176,7 @@ fn a_node_that_is_not_in_the_manifest_can_be_cloned_from_one_that_is() {
     for (kind, text, host, file) in [
         (ManifestKind::Hls, INGEST_HLS, "nine.example", "video-240.m3u8"),
         (ManifestKind::Dash, INGEST_DASH, "nine.example", "video-240.mp4"),
-        // dash.js takes the host with its port.
+        // dash.js uses the host with its port.
         (ManifestKind::Dash, INGEST_DASH, "nine.example:8443", "video-240.mp4"),
     ] {
         let mut presentation = read(&written(kind, text));

@@ -8,15 +8,15 @@ use steering::Logged;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
-    /// A snapshot, whole.
+    /// A full snapshot.
     Snapshot(FleetSnapshot),
-    /// The next snapshot, as what changed since the one before it in the file.
+    /// The next snapshot, as the difference from the previous one in the file.
     Change(Change),
-    /// A decision, from one of the snapshots before it.
+    /// A decision, based on one of the snapshots before it.
     Decision(Logged),
 }
 
-/// What is other in the next snapshot. Where nodes are, sites and titles are the same.
+/// The difference between two consecutive snapshots. The nodes' places, the sites and the titles are the same in both.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Change {
     number: u64,
@@ -26,20 +26,20 @@ pub(super) struct Change {
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct ChangedNode {
-    /// Its place in the snapshot.
+    /// Its index in the snapshot.
     place: usize,
     state: State,
     not_me: Vec<NotMe>,
     ceiling_bits_per_second: u64,
     load_permille: u16,
     full: bool,
-    /// If that changed.
+    /// Present only if it changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     holds: Option<Vec<u32>>,
 }
 
 impl Change {
-    /// From `before` to `after`, if that can be said so.
+    /// The difference from `before` to `after`, if it can be expressed as a change of nodes.
     pub(super) fn between(before: &FleetSnapshot, after: &FleetSnapshot) -> Option<Self> {
         let is_same_node = |(one, next): (&SnapshotNode, &SnapshotNode)| {
             (&one.name, &one.host, &one.place, one.kind)
@@ -64,7 +64,7 @@ impl Change {
         })
     }
 
-    /// Makes the next snapshot of `snapshot`; `None` if it has no such node.
+    /// Turns `snapshot` into the next one; `None` if it does not have such a node.
     pub(super) fn apply(self, snapshot: &mut FleetSnapshot) -> Option<()> {
         snapshot.number = self.number;
         snapshot.made_unix_millis = self.made_unix_millis;

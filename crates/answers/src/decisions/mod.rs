@@ -1,10 +1,10 @@
-//! The log of decisions: what every viewer was answered, for 24 hours, so that each can be made again.
+//! The log of steering decisions: the answers of the last 24 hours, so that each decision can be replayed.
 //!
-//! A decision follows from a snapshot, so the log has those, too: a whole one at the start of each file and whenever titles, sites or nodes change,
-//! and what changed of single nodes between them. Each file can be read by itself. No line has a viewer's address ([`steering::Logged`]).
+//! A decision is based on a snapshot, so the log has snapshots, too: a full one at the start of each file and whenever titles, sites or the set of
+//! nodes change, and the changes of single nodes in between. Each file is self-contained. No line has a viewer's address ([`steering::Logged`]).
 //!
-//! A thread of its own writes. Whoever logs never waits: if the disk cannot keep up, lines are dropped and counted. The log is bounded in bytes as
-//! well as in time, and its oldest file goes first.
+//! A separate thread writes. Logging never blocks: if the disk cannot keep up, lines are dropped and counted. The log is bounded in bytes as well
+//! as in time, and the oldest file is removed first.
 
 mod line;
 mod reader;
@@ -21,17 +21,17 @@ use steering::Logged;
 
 pub use reader::{Difference, Replayed, replay_all, replay_while};
 
-/// Decisions that wait for the disk: a second of them at full load takes 30 MB.
+/// Most decisions waiting for the disk: one second of them at full load takes 30 MB.
 const WAITING_MAX: usize = 1 << 16;
 
-/// How long decisions are kept.
+/// How long decisions are stored.
 const KEPT_SECONDS: u64 = 24 * 3600;
 
-/// What is written.
+/// A message to the writer.
 enum Message {
     Decision(Box<Logged>),
     Snapshot(Arc<steering::Fleet>),
-    /// Everything before it is on disk when the sender is dropped.
+    /// Drops the sender once everything before it is on disk.
     Flush(SyncSender<()>),
 }
 
@@ -44,10 +44,10 @@ pub struct DecisionLog {
 }
 
 impl DecisionLog {
-    /// Logs to `folder`, at most `bytes_max`.
+    /// Logs to `folder`, up to `bytes_max`.
     ///
     /// # Errors
-    /// If the folder cannot be made.
+    /// If the folder cannot be created.
     pub fn open(folder: &Path, bytes_max: u64) -> io::Result<Self> {
         let (to_writer, messages) = sync_channel(WAITING_MAX);
         let dropped = Arc::new(AtomicU64::new(0));
@@ -68,7 +68,7 @@ impl DecisionLog {
         self.send(Message::Decision(Box::new(logged)));
     }
 
-    /// From now on, decisions follow from this snapshot.
+    /// Makes this the snapshot of the following decisions.
     pub fn snapshot(&self, fleet: Arc<steering::Fleet>) {
         self.send(Message::Snapshot(fleet));
     }
@@ -80,22 +80,22 @@ impl DecisionLog {
         }
     }
 
-    /// Waits until all that was logged before is on disk.
+    /// Waits until everything logged so far is on disk.
     pub fn flush(&self) {
         let (done, wait) = sync_channel(0);
         let Some(to_writer) = &self.to_writer else { return };
         if to_writer.send(Message::Flush(done)).is_ok() {
-            // An error means that the writer dropped `done`, which is what is waited for.
+            // An error means that the writer dropped `done`, which is the signal.
             let _ = wait.recv();
         }
     }
 
-    /// How many lines were dropped since the start.
+    /// Number of lines dropped since the start.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }
 
-    /// Where it is.
+    /// The folder of the log.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -105,7 +105,7 @@ impl Drop for DecisionLog {
     fn drop(&mut self) {
         self.to_writer = None;
         if let Some(writer) = self.writer.take() {
-            // A writer that panicked has said so.
+            // A panic of the writer has already been reported.
             let _ = writer.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Makes logged decisions again.
+//! Replaying logged decisions.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,42 +13,42 @@ use steering::{Fleet, Logged};
 use super::line::Line;
 use super::writer::files;
 
-/// A decision may be logged a little after the next snapshots are.
+/// Snapshots to remember: a decision may be logged slightly later than the next snapshots.
 const SNAPSHOTS_KEPT: usize = 8;
 
-/// Longest line: a whole snapshot of a large fleet.
+/// Longest line: a full snapshot of a large fleet.
 const LINE_BYTES_MAX: usize = 1 << 30;
 
-/// Differences that are told; all are counted.
+/// Most differences that are returned; all are counted.
 const DIFFERENCES_MAX: usize = 100;
 
-/// What replaying a log found.
+/// The result of a replay.
 #[derive(Debug, Default, Serialize)]
 pub struct Replayed {
-    /// Decisions that came out the same.
+    /// Decisions with the same result.
     pub same: u64,
-    /// Decisions that came out otherwise.
+    /// Decisions with another result.
     pub different: u64,
-    /// Decisions whose snapshot the log has no more.
+    /// Decisions whose snapshot is no longer in the log.
     pub without_snapshot: u64,
-    /// Lines that cannot be read. The last line of a file that a crash cut off is one.
+    /// Unreadable lines. The last line of a file that a crash cut off counts as one.
     pub broken_lines: u64,
-    /// Some of the decisions that came out otherwise.
+    /// Some of the decisions with another result.
     pub differences: Vec<Difference>,
 }
 
-/// A decision that came out otherwise.
+/// A decision with another result.
 #[derive(Debug, Serialize)]
 pub struct Difference {
-    /// As it was logged.
+    /// The logged decision.
     pub logged: Logged,
-    /// The nodes that came out now.
+    /// The nodes of the replayed decision.
     pub now: Vec<String>,
-    /// Why no decision could be made, if none could.
+    /// Why no decision was possible, if it was not.
     pub error: Option<String>,
 }
 
-/// Replays all decisions in the log at `folder` that `is_wanted`.
+/// Replays the decisions in the log at `folder` for which `is_wanted` is true.
 ///
 /// # Errors
 /// If the log cannot be read.
@@ -56,10 +56,10 @@ pub fn replay_all(folder: &Path, is_wanted: impl Fn(&Logged) -> bool) -> io::Res
     replay_while(folder, || true, is_wanted)
 }
 
-/// As [`replay_all`], as long as `goes_on` says so, which is asked before each line. A log may have a gigabyte.
+/// Like [`replay_all`], while `goes_on` returns true, which is called before each line. A log may have a gigabyte.
 ///
 /// # Errors
-/// If the log cannot be read, or if it did not go on: [`io::ErrorKind::Interrupted`].
+/// If the log cannot be read, or if `goes_on` returned false: [`io::ErrorKind::Interrupted`].
 pub fn replay_while(
     folder: &Path,
     goes_on: impl Fn() -> bool,
@@ -69,7 +69,7 @@ pub fn replay_while(
     for (path, _) in files(folder)? {
         match File::open(&path) {
             Ok(file) => replay_file(file, &goes_on, &is_wanted, &mut replayed)?,
-            // The oldest file may go while this runs.
+            // The oldest file may be removed while this runs.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -137,7 +137,7 @@ fn replay_one(logged: Logged, snapshots: &mut Snapshots, replayed: &mut Replayed
     }
 }
 
-/// The newest snapshots of a file. Most are never asked for, so each is indexed when it is.
+/// The newest snapshots of a file. Most are never needed, so each is indexed on first use.
 #[derive(Default)]
 struct Snapshots(VecDeque<(FleetSnapshot, Option<Arc<Fleet>>)>);
 
@@ -153,13 +153,13 @@ impl Snapshots {
         self.0.back().map(|(snapshot, _)| snapshot)
     }
 
-    /// The snapshot that a decision was made from. A node has those of several gateways, each of which counts its own.
+    /// The snapshot that a decision was based on. A node's log has snapshots of several gateways, each with its own numbers.
     fn fleet(&mut self, logged: &Logged) -> Option<Arc<Fleet>> {
         let of = (logged.epoch, &logged.gateway, logged.snapshot);
         let is_of = |one: &FleetSnapshot| (one.epoch, &one.gateway, one.number) == of;
         let found = self.0.iter_mut().rev().find(|(snapshot, _)| is_of(snapshot))?;
         if found.1.is_none() {
-            // A snapshot that is no longer in bounds is as good as none.
+            // A snapshot that violates today's bounds counts as missing.
             found.1 = Fleet::new(found.0.clone(), None).ok().map(Arc::new);
         }
         found.1.clone()

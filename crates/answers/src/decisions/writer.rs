@@ -13,21 +13,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::line::{Change, Line};
 use super::{KEPT_SECONDS, Message};
 
-/// A file is full when what follows its first snapshot has this part of all bytes: so at most this part too much is removed. And it has as many
-/// bytes as that snapshot: those of a large fleet are larger than such a part, and must not become most of the log.
+/// A file is full when the lines after its first snapshot have reached both this fraction of the log and the snapshot's length. The fraction bounds
+/// how much too much goes with a removed file. The length keeps a large fleet's snapshots, which exceed the fraction, from becoming most of the
+/// log.
 const FILES_MIN: u64 = 16;
 
 /// Or when it is this old.
 const FILE_SECONDS: u64 = 3600;
 
-/// What is buffered is on disk after this.
+/// Buffered lines are flushed after this time.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// Whoever sends to a thread that waits has to wake it, which costs about as much as all the rest of an answer. So this thread takes all that has
-/// come, and then does not wait for more for this long. Forty times as many decisions as a core can make in it have room in the queue.
+/// Sending to a waiting thread has to wake it, which costs about as much as the rest of an answer. So this thread handles all pending messages, and
+/// then sleeps for this long. The queue has room for forty times as many decisions as a core can make meanwhile.
 const LOOK_AWAY: Duration = Duration::from_millis(10);
 
-/// What the names of the log's files end with. They begin with the time, so they sort by age.
+/// The file extension of the log's files. Their names begin with the time, so they sort by age.
 pub(super) const EXTENSION: &str = "jsonl";
 
 pub(super) struct Writer {
@@ -35,15 +36,15 @@ pub(super) struct Writer {
     bytes_max: u64,
     dropped: Arc<AtomicU64>,
     file: Option<OpenFile>,
-    /// The snapshot that decisions follow from now.
+    /// The snapshot of the present decisions.
     fleet: Option<Arc<steering::Fleet>>,
 }
 
 struct OpenFile {
     out: BufWriter<File>,
-    /// Of the snapshot that it begins with.
+    /// Length of the snapshot at its start.
     snapshot_bytes: u64,
-    /// Of all that follows.
+    /// Length of everything after it.
     bytes: u64,
     began_unix_seconds: u64,
 }
@@ -54,7 +55,7 @@ impl Writer {
         Ok(Self { folder: folder.to_owned(), bytes_max, dropped, file: None, fleet: None })
     }
 
-    /// Writes what comes, until nobody can send any more.
+    /// Writes messages until all senders are gone.
     pub(super) fn run(&mut self, messages: &Receiver<Message>) {
         loop {
             match messages.recv_timeout(FLUSH) {
@@ -81,7 +82,7 @@ impl Writer {
     fn note_snapshot(&mut self, fleet: Arc<steering::Fleet>) {
         let before = self.fleet.replace(Arc::clone(&fleet));
         if self.file.is_none() {
-            // The next line begins a file with this snapshot.
+            // The next line starts a file, which begins with this snapshot.
             return;
         }
         let change = before.and_then(|before| Change::between(before.snapshot(), fleet.snapshot()));
@@ -94,7 +95,7 @@ impl Writer {
     fn note(&mut self, line: &Line) {
         if self.write(line).is_err() {
             self.dropped.fetch_add(1, Relaxed);
-            // Half a line may be in it. The next line begins another file, with a whole snapshot.
+            // The file may end with half a line. The next line starts another file, with a full snapshot.
             self.file = None;
         }
     }
@@ -137,7 +138,7 @@ fn put(file: &mut OpenFile, line: &Line) -> io::Result<()> {
     file.out.write_all(&text)
 }
 
-/// Begins a file. Two that begin within a second get names of their own.
+/// Creates a file. If another one was created in the same second, it gets another name.
 fn create(folder: &Path, now: u64) -> io::Result<OpenFile> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
@@ -165,7 +166,7 @@ pub(super) fn files(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     Ok(files)
 }
 
-/// Removes files until there is room for one more, and those that ended too long ago.
+/// Removes files until there is room for one more, as well as those that ended too long ago.
 fn remove_old(folder: &Path, bytes_max: u64, now: u64) -> io::Result<()> {
     let files = files(folder)?;
     let mut bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();

@@ -1,11 +1,12 @@
-//! Attribute lists of HLS tags (RFC 8216, section 4.2), to be written again: order, quotes and unknown attributes stay.
+//! Attribute lists of HLS tags (RFC 8216, section 4.2), parsed so that they can be written again: order, quotes and unknown attributes are
+//! preserved.
 
 use super::DocumentError;
 
-/// More attributes than any tag has.
+/// Ample for any tag.
 const ATTRIBUTES_MAX: usize = 64;
 
-/// An attribute: its name, and its value as it is written, with quotes if it has any.
+/// An attribute: its name, and its value as written, including quotes.
 pub(super) struct Attribute<'a> {
     pub(super) name: &'a str,
     pub(super) value: &'a str,
@@ -18,7 +19,7 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// Reads a list.
+/// Parses a list.
 pub(super) fn parse(list: &str) -> Result<Vec<Attribute<'_>>, DocumentError> {
     let malformed = || DocumentError::Malformed("an attribute list cannot be read".into());
     let mut attributes: Vec<Attribute<'_>> = Vec::new();

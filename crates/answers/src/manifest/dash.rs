@@ -1,6 +1,6 @@
 //! A DASH manifest with service locations and a steering server (ISO/IEC 23009-1, ETSI TS 103 998).
 //!
-//! The document stays as it is, but for what is put in at its beginning: a BaseURL for each node, which all relative references in it continue,
+//! The document stays unchanged, except for insertions near its start: a BaseURL for each node, which is the base of all relative references in it,
 //! and the steering server.
 
 use roxmltree::{Document, Node, ParsingOptions};
@@ -8,19 +8,19 @@ use roxmltree::{Document, Node, ParsingOptions};
 use super::template::{ManifestTemplate, Piece, Pieces};
 use super::{DocumentError, reference};
 
-/// More elements and texts than the longest document has.
+/// Ample for the longest document: elements and texts.
 const NODES_MAX: u32 = 64 << 10;
 
 /// Limit on equals signs from one `<` to the next: the parser compares each attribute of an element with all its others.
 const EQUALS_MAX: usize = 128;
 
-/// Limit on declarations of namespaces: the parser keeps those that apply for each element that declares one.
+/// Limit on namespace declarations: for each element that declares one, the parser stores all that apply.
 const NAMESPACES_MAX: usize = 64;
 
-/// Attributes that refer to something, wherever they stand.
+/// Attributes that contain references, in any element.
 const REFERENCES: [&str; 5] = ["href", "index", "initialization", "media", "sourceURL"];
 
-/// Reads a title's own manifest.
+/// Parses a title's own manifest.
 pub(super) fn template(text: &str) -> Result<ManifestTemplate, DocumentError> {
     check_cost(text)?;
     let options =
@@ -28,7 +28,7 @@ pub(super) fn template(text: &str) -> Result<ManifestTemplate, DocumentError> {
     let document = Document::parse_with_options(text, options)
         .map_err(|error| DocumentError::Malformed(error.to_string()))?;
     let root = document.root_element();
-    // What is put in has no prefix, so the document may have none either.
+    // The inserted elements have no prefix, so the document must not have one either.
     if root.tag_name().name() != "MPD" || !text[root.range().start..].starts_with("<MPD") {
         return Err(DocumentError::Malformed("it does not begin with an MPD element".into()));
     }
@@ -45,13 +45,13 @@ trait Named {
 }
 
 impl Named for Node<'_, '_> {
-    /// Whether it is an element of this name, in whichever namespace.
+    /// Whether it is an element with this name, in any namespace.
     fn has_tag_name_of(&self, name: &str) -> bool {
         self.is_element() && self.tag_name().name() == name
     }
 }
 
-/// Refuses what takes the parser more than linear time or memory.
+/// Refuses documents for which the parser needs more than linear time or memory.
 fn check_cost(text: &str) -> Result<(), DocumentError> {
     let is_heavy = |tag: &str| tag.bytes().filter(|byte| *byte == b'=').count() > EQUALS_MAX;
     if text.split('<').any(is_heavy) {
@@ -76,7 +76,7 @@ fn check(element: Node<'_, '_>) -> Result<(), DocumentError> {
             if siblings.filter(|one| one.has_tag_name_of("BaseURL")).take(2).count() > 1 {
                 return Err(DocumentError::Unsupported("service locations"));
             }
-            // A comment would divide the text, and players put it together.
+            // A comment would split the text, while players join the parts.
             if element.children().count() > 1 {
                 return Err(DocumentError::Malformed("a BaseURL is more than a text".into()));
             }
@@ -89,7 +89,7 @@ fn check(element: Node<'_, '_>) -> Result<(), DocumentError> {
     references.try_for_each(|attribute| reference::check(attribute.value()))
 }
 
-/// Where BaseURL elements belong: behind ProgramInformation, in front of all else (ISO/IEC 23009-1, section 5.3.1.3).
+/// The position for BaseURL elements: after ProgramInformation, before everything else (ISO/IEC 23009-1, section 5.3.1.3).
 fn place(root: Node<'_, '_>) -> Option<usize> {
     let mut elements = root.children().filter(Node::is_element);
     let next = elements.find(|element| !element.has_tag_name_of("ProgramInformation"))?;
@@ -104,7 +104,7 @@ fn around(before: &str, after: &str) -> ManifestTemplate {
     each.text("\">");
     each.gap(Piece::Folder);
     each.text("</BaseURL>\n");
-    // The manifest's first node is the answer already: nothing is won by asking again before the first segment.
+    // The manifest's first node is already the result of a decision, so a steering request before the first segment would gain nothing.
     end.text("<ContentSteering defaultServiceLocation=\"");
     end.gap(Piece::First);
     end.text("\" queryBeforeStart=\"false\">");

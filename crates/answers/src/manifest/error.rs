@@ -1,23 +1,23 @@
-//! Why a title's manifest cannot be given pathways.
+//! Why pathways cannot be added to a title's manifest.
 
 use std::fmt;
 
 use super::DOCUMENT_BYTES_MAX;
 
-/// What is wrong with a title's own manifest.
+/// The fault in a title's own manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DocumentError {
     /// Longer than [`DOCUMENT_BYTES_MAX`].
     Long,
     /// Not UTF-8.
     NotText,
-    /// It breaks its format: how.
+    /// It violates its format, as described.
     Malformed(String),
     /// It refers to something outside the title's folder.
     Outside(String),
-    /// It has something that only a fleet may write, or that cannot be repeated for each pathway.
+    /// It has a feature reserved for the fleet, or one that cannot be repeated for each pathway.
     Unsupported(&'static str),
-    /// There is nothing to play in it.
+    /// It contains nothing to play.
     Empty,
 }
 

@@ -1,7 +1,7 @@
 //! A multivariant playlist with pathways (RFC 8216, second edition, sections 4.4.6.2 and 4.4.6.6).
 //!
-//! Each node gets all variants, with rendition groups of its own: a group that two pathways shared would tie the sound of one to the other. Variants
-//! and renditions of the same file have the same stable id on every pathway, so players know what replaces what.
+//! Each node gets all variants, with its own rendition groups: a group shared by two pathways would tie the sound of one to the other. Variants and
+//! renditions of the same file have the same stable ID on every pathway, so players know which ones replace each other.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ use super::{DocumentError, reference};
 /// Attributes that name a rendition group.
 const GROUPS: [&str; 5] = ["GROUP-ID", "AUDIO", "VIDEO", "SUBTITLES", "CLOSED-CAPTIONS"];
 
-/// Whether an attribute is a reference: URI, and others that end like it.
+/// Whether an attribute is a reference: URI, and other names that end with it.
 fn is_reference(name: &str) -> bool {
     name.ends_with("URI")
 }
 
-/// Attributes that are quoted strings (RFC 8216, second edition, section 4.4.6). Some players take them without quotes, too.
+/// Attributes that are quoted strings (RFC 8216, second edition, section 4.4.6). Some players also accept them without quotes.
 fn must_be_quoted(name: &str) -> bool {
     is_reference(name)
         || name.starts_with("STABLE-")
         || GROUPS.contains(&name) && name != "CLOSED-CAPTIONS"
 }
 
-/// Reads a title's own playlist.
+/// Parses a title's own playlist.
 pub(super) fn template(text: &str) -> Result<ManifestTemplate, DocumentError> {
     let mut reader = Reader::default();
     let mut lines = text.lines();
@@ -39,10 +39,10 @@ pub(super) fn template(text: &str) -> Result<ManifestTemplate, DocumentError> {
 struct Reader {
     before: Pieces,
     each: Pieces,
-    /// A variant's tag has been read, and its URI comes next: its attributes.
+    /// The attributes of a variant whose tag has been parsed, and whose URI comes next.
     variant: Option<Vec<(String, String)>>,
     variant_count: usize,
-    /// How often each stable id was given.
+    /// Number of uses of each stable ID.
     ids: HashMap<String, usize>,
 }
 
@@ -70,7 +70,7 @@ impl Reader {
         }
     }
 
-    /// A tag that concerns the playlist as a whole.
+    /// A tag about the entire playlist.
     fn pass(&mut self, line: &str) -> Result<(), DocumentError> {
         if line.contains("URI=") {
             return Err(DocumentError::Unsupported("a tag with a URI that is not known"));
@@ -80,7 +80,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A tag that stands for itself, with its URI among its attributes if it has one.
+    /// A tag for an independent item, with its URI among its attributes if it has one.
     fn tag(&mut self, tag: &str, value: &str, id_name: &str) -> Result<(), DocumentError> {
         let attributes = attributes::parse(value)?;
         let uri = attributes::quoted(&attributes, "URI");
@@ -133,7 +133,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The attributes as they are, but for groups, which become the node's own, and URIs, which become absolute.
+    /// The attributes unchanged, except for groups, which become the node's own, and URIs, which become absolute.
     fn write(&mut self, attributes: &[Attribute<'_>]) -> Result<(), DocumentError> {
         for (nth, attribute) in attributes.iter().enumerate() {
             let Attribute { name, value } = attribute;
@@ -167,12 +167,12 @@ impl Reader {
         self.each.text("\"");
     }
 
-    /// The id that the playlist gives, or else one made of the reference. Of several with the same reference, each gets its own.
+    /// The playlist's own ID, or else one derived from the reference. Items with the same reference get different IDs.
     fn stable_id(&mut self, kind: &str, uri: &str, own: Option<&str>) -> String {
         if let Some(own) = own {
             return own.to_owned();
         }
-        // Section 4.4.6.2: these characters only.
+        // Section 4.4.6.2 permits only these characters.
         let allowed = |letter: char| letter.is_ascii_alphanumeric() || "+/=.-_".contains(letter);
         let plain = uri.strip_suffix(".m3u8").unwrap_or(uri);
         let plain: String = plain.chars().map(|one| if allowed(one) { one } else { '_' }).collect();

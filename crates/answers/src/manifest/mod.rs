@@ -1,8 +1,8 @@
-//! Manifests with pathways, made of the manifests that ingest has written.
+//! Manifests with pathways, derived from the manifests that ingest has written.
 //!
-//! A title's own manifest has relative references and knows no node. It is read once, as a [`ManifestTemplate`], and then written for each
-//! viewer with the nodes that he gets. Refused, because a viewer's player would leave the fleet or follow the wrong steering server: references
-//! that lead out of the title's folder, pathways, steering servers and variables of the title's own.
+//! A title's own manifest has relative references and no nodes. It is parsed once, into a [`ManifestTemplate`], and then written for each viewer
+//! with that viewer's nodes. Some things are refused, because a player would leave the fleet or follow the wrong steering server: references out of
+//! the title's folder, and a title's own pathways, steering servers and variables.
 //!
 //! Read `template` first, then `hls` or `dash`.
 
@@ -18,10 +18,10 @@ pub use error::DocumentError;
 pub use template::{ManifestTemplate, NodeAddress};
 pub(crate) use templates::Templates;
 
-/// The longest document that is taken. Ingest's manifest of a film with ten bit rates, five languages and 40 subtitles has 20 KB.
+/// Longest document that is accepted. Ingest's manifest of a film with ten bit rates, five languages and 40 subtitles has 20 KB.
 pub const DOCUMENT_BYTES_MAX: usize = 256 << 10;
 
-/// Which kind of manifest.
+/// Kinds of manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ManifestKind {
     /// HTTP Live Streaming: a multivariant playlist.
@@ -31,7 +31,7 @@ pub enum ManifestKind {
 }
 
 impl ManifestKind {
-    /// The name that a manifest of this kind has below `/play/TITLE/`.
+    /// The name of a manifest of this kind below `/play/TITLE/`.
     pub fn file(self) -> &'static str {
         match self {
             Self::Hls => "master.m3u8",

@@ -1,12 +1,12 @@
-//! References in a title's manifest: each has to stay in the title's folder.
+//! References in a title's manifest: each must stay in the title's folder.
 
 use super::DocumentError;
 
-/// Refuses references that are absolute, begin with a slash, climb by `..`, or have what no URL has.
+/// Refuses references that are absolute, begin with a slash, go up with `..`, or have characters that no URL has.
 pub(super) fn check(reference: &str) -> Result<(), DocumentError> {
     let path = reference.split(['?', '#']).next().unwrap_or("");
     let first = path.split('/').next().unwrap_or("");
-    // Browsers take a backslash for a slash.
+    // Browsers treat a backslash as a slash.
     let is_odd = |letter: char| letter.is_control() || " \"<>\\".contains(letter);
     if path.starts_with('/')
         || first.contains(':')

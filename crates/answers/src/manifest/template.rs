@@ -1,4 +1,4 @@
-//! A manifest with gaps for what each viewer's has of its own.
+//! A manifest with gaps for the parts that depend on the viewer.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) enum Piece {
     Text(String),
     /// The name of this node's pathway.
     Id,
-    /// Where the title's folder begins on this node.
+    /// The URL of the title's folder on this node.
     Folder,
     /// The name of the first node's pathway.
     First,
@@ -32,16 +32,16 @@ pub(super) enum Piece {
 pub struct NodeAddress<'n> {
     /// The id of its pathway: the node's name.
     pub id: &'n str,
-    /// Where the manifest's references begin on it: `https://node-1.example:8443/films/a/`. It has no character that XML or a playlist would
-    /// read otherwise.
+    /// The base of the manifest's references on it: `https://node-1.example:8443/films/a/`. It has no character with a special meaning in XML or a
+    /// playlist.
     pub folder: String,
 }
 
 impl ManifestTemplate {
-    /// Reads a title's own manifest.
+    /// Parses a title's own manifest.
     ///
     /// # Errors
-    /// If it is no manifest of that kind, or has what a fleet cannot serve.
+    /// If it is not a manifest of that kind, or has features that a fleet cannot serve.
     pub fn parse(kind: ManifestKind, bytes: &[u8]) -> Result<Self, DocumentError> {
         if bytes.len() > DOCUMENT_BYTES_MAX {
             return Err(DocumentError::Long);
@@ -54,8 +54,8 @@ impl ManifestTemplate {
         }
     }
 
-    /// The manifest with these nodes, the viewer's first one first, and with the address that his player asks for steering: it has only characters
-    /// that need no quoting in either kind, `&` excluded.
+    /// The manifest with these nodes, the viewer's preferred one first, and with the steering address for the player. That address has only
+    /// characters that need no quoting in either kind, so no `&`.
     pub fn write(&self, nodes: &[NodeAddress<'_>], steering: &str) -> String {
         let first = nodes.first().map_or("", |node| node.id);
         let none = NodeAddress { id: "", folder: String::new() };
@@ -77,7 +77,7 @@ impl ManifestTemplate {
         text
     }
 
-    /// What [`write`](Self::write) takes.
+    /// The length of the output of [`write`](Self::write).
     fn bytes(&self, nodes: &[NodeAddress<'_>], steering: &str) -> usize {
         let of = |pieces: &[Piece], id: usize, folder: usize| -> usize {
             let one = |piece: &Piece| match piece {
@@ -93,7 +93,7 @@ impl ManifestTemplate {
         of(&self.before, first, 0) + each.sum::<usize>() + of(&self.after, first, 0)
     }
 
-    /// The memory that it takes, roughly.
+    /// Its approximate memory use.
     pub(super) fn memory_bytes(&self) -> usize {
         let all = [&self.before, &self.each, &self.after];
         let one = |piece: &Piece| match piece {
@@ -104,7 +104,7 @@ impl ManifestTemplate {
     }
 }
 
-/// Pieces while they are collected: texts that meet become one.
+/// Pieces while they are collected: adjacent texts are merged.
 #[derive(Default)]
 pub(super) struct Pieces(pub(super) Vec<Piece>);
 

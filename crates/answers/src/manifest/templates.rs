@@ -1,4 +1,4 @@
-//! Templates that have been read, by the digest of their document.
+//! Cache of parsed templates, by the digest of their document.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,15 +7,15 @@ use fleet::Digest;
 
 use super::{DocumentError, ManifestKind, ManifestTemplate};
 
-/// The memory that templates may take: some ten thousand titles. When it is full, all are forgotten: reading one again takes 20 us.
+/// Memory for templates: enough for some ten thousand titles. When it is full, the cache is cleared: parsing a template again takes 20 us.
 const BYTES_MAX: usize = 64 << 20;
 
-/// What an entry takes besides its template.
+/// Memory of an entry in addition to its template.
 const ENTRY_BYTES: usize = 128;
 
 type Known = Result<Arc<ManifestTemplate>, DocumentError>;
 
-/// Safe to share. A document that cannot be used is remembered as well, so that nobody makes us read it again and again.
+/// A shared cache. Invalid documents are cached as well, so that requests cannot make us parse them again and again.
 #[derive(Default)]
 pub(crate) struct Templates(Mutex<Kept>);
 
@@ -26,7 +26,7 @@ struct Kept {
 }
 
 impl Templates {
-    /// The template of the document of this digest, which `read` brings if it is not known. `None` if there is no such document.
+    /// The template of the document with this digest, which `read` provides if it is not cached. `None` if there is no such document.
     pub(crate) fn get(
         &self,
         kind: ManifestKind,
@@ -49,7 +49,7 @@ impl Templates {
         Some(known)
     }
 
-    /// A panic elsewhere leaves a map that is whole: entries go in by one call.
+    /// After a panic elsewhere the map is still consistent: entries are added by a single call.
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! The log of decisions of who follows several gateways, and of large fleets.
+//! The log of decisions with several gateways, and in large fleets.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn bytes_of(folder: &Path) -> u64 {
 fn a_decision_is_made_again_from_the_snapshot_of_its_own_gateway() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = DecisionLog::open(folder.path(), 1 << 20).expect("a log");
-    // Two gateways count alike, and one of them cannot hear two nodes.
+    // Two gateways use the same numbers, and one of them has lost contact with two nodes.
     let one = indexed(|_| {});
     let other = indexed(|own| {
         own.gateway = name("other");
@@ -73,7 +73,7 @@ fn snapshots_that_are_larger_than_a_file_of_the_log_are_not_written_again_for_ev
     let folder = tempfile::tempdir().expect("a folder");
     let fleet = indexed(|_| {});
     let snapshot_bytes = serde_json::to_vec(fleet.snapshot()).expect("JSON").len() as u64;
-    // A file has a sixteenth of it.
+    // A file has a sixteenth of the log.
     let log = DecisionLog::open(folder.path(), 4 * snapshot_bytes).expect("a log");
     log.snapshot(Arc::clone(&fleet));
     (0..10).for_each(|viewer| ask(&log, &fleet, viewer));

@@ -1,4 +1,4 @@
-//! A real server on loopback, asked as players ask, and as nobody should.
+//! A real server on loopback, with players' requests and malformed ones.
 
 mod decisions;
 mod world;
@@ -45,7 +45,7 @@ fn is_open_to_all_and_kept_by_nobody(got: &Got) {
     assert_eq!(got.header("cache-control"), Some("no-store"), "{:?}", got.head);
 }
 
-/// What a player asks, and what it makes of the answer.
+/// A player's steering request, and the parsed answer.
 fn steer(
     server: &Server,
     presentation: &Presentation,
@@ -112,7 +112,7 @@ fn a_node_that_came_later_is_a_clone_for_those_who_play() {
         let sources = &presentation.tracks[0].renditions[0].sources;
         let url = url_of(sources.last().expect("a source"));
         assert!(url.starts_with("https://node-4.example:8443/films/a/v-8373df639e6c/"), "{url}");
-        // It plays from the clone now, and is told of it again.
+        // It now plays from the clone, and gets it again.
         let again = steer(&server, &presentation, "node-4", None);
         assert_eq!((again.priority[0].as_str(), again.clones.len()), ("node-4", 1));
     }
@@ -205,7 +205,7 @@ fn a_session_that_nobody_signed_moves_nobody_and_is_not_logged() {
     let stranger = World::default();
     stranger.set(snapshot());
     let stranger = Server::serve(stranger, SessionKey::derive(b"another secret"));
-    // A viewer of one gateway asks another one, at whose fleet his node was drained.
+    // A viewer of one gateway asks another one, in whose fleet the viewer's node has been drained.
     stranger.world.change(|snapshot| snapshot.nodes[0].state = State::Draining);
     let at = &presentation.steering.as_ref().expect("a steering server").url;
     let asked = steering::request(at, Format::Hls, "node-1", None);
@@ -252,7 +252,7 @@ fn steering_is_always_answered() {
         }
     }
     assert_eq!(server.world.logged.lock().expect("log").len(), before);
-    // Odd reports in a session of ours: it is steered, by what can be believed.
+    // Odd reports in one of our sessions: it is steered by the valid part.
     for report in ["", "&_HLS_pathway=nobody", "&_HLS_throughput=-5", "&_HLS_pathway=%22", "&s=1"] {
         let got = server.get(&format!("/steering/hls?s={session}{report}"));
         assert_eq!(got.json()["PATHWAY-PRIORITY"].as_array().map(Vec::len), Some(3), "{report}");
@@ -382,7 +382,7 @@ fn no_host_of_a_request_can_break_a_manifest() {
             let got = server.ask("GET", &path, &format!("Host: {host}\r\n"));
             if got.status == 200 {
                 let presentation = Presentation::parse(&url, got.body.as_bytes()).expect("a title");
-                // Relative: it leads to where the manifest came from.
+                // Relative, so it leads back to where the manifest came from.
                 let at = presentation.steering.expect("a steering server").url;
                 assert!(at.is_same_origin(&url), "{host}: {at}");
                 assert_eq!(presentation.pathways.len(), 3);

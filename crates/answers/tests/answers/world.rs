@@ -19,7 +19,7 @@ pub(crate) const HLS: &str =
     include_str!("../../../player/tests/manifests/samples/ingest-master.m3u8");
 pub(crate) const DASH: &str = include_str!("../../../player/tests/manifests/samples/ingest.mpd");
 
-/// A name with everything that some format would read otherwise.
+/// A name with every character that has a special meaning in one of the formats.
 pub(crate) const ODD: &str = "films/A film, 50% off & <b>\"x\"</b> 'y' \u{e4}#?+;=\u{1f3ac}.final";
 
 pub(crate) fn name(text: &str) -> Name {
@@ -71,7 +71,7 @@ fn title(path: &str, hls: &str, dash: &str) -> PublishedTitle {
     }
 }
 
-/// A home site, two more, and a fourth node that is joining at another.
+/// A home site, two more, and a fourth node that is joining at yet another.
 pub(crate) fn snapshot() -> FleetSnapshot {
     let mut titles = vec![
         title(
@@ -155,10 +155,10 @@ impl Source for World {
     }
 }
 
-/// An answer.
+/// A response.
 pub(crate) struct Got {
     pub(crate) status: u16,
-    /// Lines of the head.
+    /// Lines of the response head.
     pub(crate) head: Vec<String>,
     pub(crate) body: String,
 }
@@ -176,7 +176,7 @@ impl Got {
     }
 }
 
-/// A server. It ends with the test.
+/// A server, which stops with the test.
 pub(crate) struct Server {
     pub(crate) world: Arc<World>,
     pub(crate) at: SocketAddr,
@@ -230,7 +230,7 @@ impl Server {
         self.ask("GET", path_and_query, &format!("Host: {}\r\n", self.at))
     }
 
-    /// Asks what a player would.
+    /// Fetches a URL like a player.
     pub(crate) fn fetch(&self, url: &Url) -> Got {
         assert_eq!((url.host(), url.port()), ("127.0.0.1", self.at.port()));
         self.get(&url.path_and_query())
