@@ -1,7 +1,7 @@
-//! Prefixes that a site announces, as lines of a file.
+//! Prefixes that a site announces, in the lines of a file.
 //!
 //! ```text
-//! # Whom the site reaches: a prefix per line, and how far away it is, if that is known.
+//! # Networks that the site reaches: a prefix per line, and its distance, if that is known.
 //! 192.0.2.0/24
 //! 198.51.100.0/24  as_path=64500,64501  med=50
 //! 2001:db8::/32    as_path_length=3
@@ -12,10 +12,10 @@ use std::str::FromStr;
 
 use crate::{Announced, Prefix};
 
-/// Most prefixes of one file: about as many as the whole internet announces.
+/// Most prefixes in one file: about as many as the entire internet announces.
 pub const FILE_PREFIXES_MAX: usize = 1_000_000;
 
-/// A line is not a prefix with what may follow it.
+/// A line is not a prefix with valid attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnouncedError(String);
 
@@ -31,7 +31,7 @@ fn wrong(why: impl Into<String>) -> AnnouncedError {
     AnnouncedError(why.into())
 }
 
-/// How many systems a path has. Longer ones than steering can tell apart count as the longest.
+/// Number of systems in a path. Paths that are too long for steering to distinguish count as the longest.
 fn path_length(path: &str) -> Option<u8> {
     let mut count = 0_usize;
     for system in path.split(',') {
@@ -44,12 +44,12 @@ fn path_length(path: &str) -> Option<u8> {
 impl FromStr for Announced {
     type Err = AnnouncedError;
 
-    /// A prefix, then `as_path_length=N` or `as_path=N,N`, and `med=N`, in any order.
+    /// Parses a prefix, then `as_path_length=N` or `as_path=N,N`, and `med=N`, in any order.
     fn from_str(line: &str) -> Result<Self, AnnouncedError> {
         let mut words = line.split_whitespace();
         let prefix = words.next().unwrap_or_default();
         let prefix: Prefix =
-            prefix.parse().map_err(|why| wrong(format!("{prefix:?} is no prefix: {why}")))?;
+            prefix.parse().map_err(|why| wrong(format!("{prefix:?} is not a prefix: {why}")))?;
         let (mut length, mut med) = (None, None);
         for word in words {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
@@ -86,7 +86,7 @@ impl FromStr for Announced {
     }
 }
 
-/// As [`FromStr`] reads it.
+/// The format that [`FromStr`] parses.
 impl Display for Announced {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.prefix)?;
@@ -101,10 +101,10 @@ impl Display for Announced {
 }
 
 impl Announced {
-    /// Reads a file: a prefix per line. Empty lines, and what follows `#`, mean nothing. Returns them sorted by prefix.
+    /// Parses a file with a prefix per line. Empty lines and comments after `#` are ignored. Returns the prefixes sorted.
     ///
     /// # Errors
-    /// If a line is wrong, if a prefix is there twice, or if there are more than [`FILE_PREFIXES_MAX`].
+    /// If a line is invalid, if a prefix occurs twice, or if there are more than [`FILE_PREFIXES_MAX`].
     pub fn read_file(text: &str) -> Result<Vec<Self>, AnnouncedError> {
         let mut read: Vec<(Self, usize)> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -129,7 +129,7 @@ impl Announced {
         Ok(read.into_iter().map(|(one, _)| one).collect())
     }
 
-    /// Writes a file that [`read_file`](Self::read_file) reads.
+    /// Writes a file in the format of [`read_file`](Self::read_file).
     pub fn write_file(all: &[Self]) -> String {
         let mut text = String::with_capacity(all.len() * 24);
         for one in all {
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_wrong_line_is_told_with_its_number() {
         let cases = [
-            ("192.0.2.0/24\n192.0.2.1/24", "line 2: \"192.0.2.1/24\" is no prefix"),
+            ("192.0.2.0/24\n192.0.2.1/24", "line 2: \"192.0.2.1/24\" is not a prefix"),
             ("192.0.2.0/24 med", "line 1: med is not a number"),
             ("192.0.2.0/24 med=-1", "med is not a number"),
             ("192.0.2.0/24 as_path_length=256", "as_path_length is not 0 to 255"),

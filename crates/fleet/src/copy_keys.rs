@@ -1,4 +1,4 @@
-//! The keys by which nodes prove to each other that they copy titles.
+//! The keys with which nodes prove to each other that they copy titles.
 
 use std::fmt::{self, Debug, Formatter};
 
@@ -9,13 +9,13 @@ use crate::OutOfBounds;
 /// Longest text: a few lines of a hundred bytes.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
-/// The keys of a few days. Only gateways and nodes of the fleet have them. They are not part of [`Keys`](crate::Keys), which every gateway's
-/// answers name by a digest and nodes keep in a file that others may read; a gateway of an older release does not know the question for them.
+/// The keys of a few days. Only gateways and nodes of the fleet have them. They are not part of [`Keys`](crate::Keys), because nodes keep those in
+/// a file that others may read; and a gateway of an older release does not know the request for them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyKeys {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
-    /// What a server reads as a file of keys.
+    /// The text of a key file for the server.
     pub text: String,
 }
 
@@ -31,10 +31,10 @@ impl CopyKeys {
         Self { version: 1, text }
     }
 
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         if self.version != 1 {
             return Err(OutOfBounds(

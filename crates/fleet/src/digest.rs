@@ -1,4 +1,4 @@
-//! SHA-256 of something: the name of what never changes.
+//! SHA-256 digests, which identify immutable data.
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::str::FromStr;

@@ -1,37 +1,37 @@
-//! Leave to remove copies that a plan no longer names.
+//! Permission to remove copies that are no longer in a plan.
 //!
-//! Only a gateway knows whether the copies that replace them are there. So a node asks, and asks again just before it removes something: without a
-//! gateway, nothing is removed.
+//! Only a gateway knows whether the replacement copies exist. So a node asks, and asks again just before it removes something: without a gateway,
+//! nothing is removed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::title::check_path;
 use crate::{HeldTitle, OutOfBounds};
 
-/// Most titles that a node asks about at once: with long paths, too, they fit into a heartbeat's bounds.
+/// Most titles in one request: even with long paths, they fit into a heartbeat's bounds.
 pub const EVICTIONS_MAX: usize = 50;
 
-/// A node asks which of these it may remove.
+/// A node's request for permission to remove titles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvictionRequest {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
-    /// What it holds and was not told to hold.
+    /// Titles that it holds and should not.
     pub held: Vec<HeldTitle>,
 }
 
 /// A gateway's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvictionLeave {
-    /// Those of them that it may remove now: enough other nodes hold them, and shall.
+    /// Those that it may remove now: enough other nodes hold them, and should.
     pub held: Vec<HeldTitle>,
 }
 
 impl EvictionRequest {
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         if self.version != 1 {
             return Err(OutOfBounds(

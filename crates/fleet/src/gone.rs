@@ -1,5 +1,5 @@
-//! What a fleet must not forget: who was revoked, and what was withdrawn. Every node keeps it, signed by the fleet, so that a fleet whose store was
-//! lost and put back from an old backup learns it again. It only grows, so an old one does no harm.
+//! Facts that a fleet must not forget: revocations and withdrawals. Every node keeps a signed copy, so that a fleet whose store was lost and
+//! restored from an old backup gets them back. The list only grows, so an old copy does no harm.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub(crate) const SIGNATURE_BYTES: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gone {
-    /// The epoch of the fleet that said so.
+    /// The fleet's epoch when it was signed.
     pub epoch: u64,
     /// Revoked nodes.
     pub revoked: Vec<Name>,
@@ -22,22 +22,22 @@ pub struct Gone {
     pub withdrawn: Vec<HeldTitle>,
 }
 
-/// As a node gives it back.
+/// A node's copy, in the form in which it is sent back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptGone {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
-    /// What the fleet said.
+    /// The fleet's list.
     pub gone: Gone,
     /// Its signature.
     pub signature: Vec<u8>,
 }
 
 impl Gone {
-    /// What its signature is made for.
+    /// The signature's context.
     pub const CONTEXT: &str = "fullbore-gone-1";
 
-    /// Its JSON, which is what is signed.
+    /// Its JSON, which is what gets signed.
     ///
     /// # Panics
     /// Never: JSON can express everything in it.
@@ -47,17 +47,17 @@ impl Gone {
 }
 
 impl KeptGone {
-    /// What a node was told last; `None` if the fleet has not signed it.
+    /// The list that a node got last; `None` if the fleet has not signed it.
     pub fn of(desired: &Desired) -> Option<Self> {
         let Desired { epoch, revoked, withdrawn, signature, .. } = desired.clone();
         let gone = Gone { epoch, revoked, withdrawn };
         (!signature.is_empty()).then_some(Self { version: 1, gone, signature })
     }
 
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         if self.version != 1 {
             return Err(OutOfBounds(
@@ -67,10 +67,10 @@ impl KeptGone {
         self.gone.withdrawn.iter().try_for_each(|held| check_path(&held.path))
     }
 
-    /// What the fleet said, if it is what the fleet said.
+    /// The fleet's list, if the signature is valid.
     ///
     /// # Errors
-    /// If the fleet has not signed it.
+    /// If the fleet did not sign it.
     pub fn open(&self, key: &PublicKey) -> Result<&Gone, UnsignedError> {
         let signed = Signed { bytes: self.gone.to_bytes(), signature: self.signature.clone() };
         key.open(Gone::CONTEXT, &signed).map(|_| &self.gone)

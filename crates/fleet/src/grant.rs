@@ -1,44 +1,44 @@
-//! Leave to copy a title from another node.
+//! Permission to copy a title from another node.
 //!
-//! Nodes serve signed addresses only, if the fleet signs them. A grant is such a token, as viewers have them: it opens one title, on any node that
-//! holds it, for ten minutes at most. Only gateways can sign, so a node asks one of them.
+//! If the fleet signs addresses, nodes serve only signed ones. A grant is such a token, as viewers have them: it permits access to one title, on
+//! any node that holds it, for up to ten minutes. Only gateways can sign, so a node asks one of them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::title::check_path;
 use crate::{HeldTitle, OutOfBounds};
 
-/// How long a grant holds.
+/// How long a grant is valid.
 pub const GRANT_SECONDS: u64 = 600;
 
 /// Longest token.
 const TOKEN_BYTES_MAX: usize = 1024;
 
-/// A node asks for a grant.
+/// A node's request for a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FillGrantRequest {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
-    /// What it shall hold and wants to copy.
+    /// The title that it should hold, and wants to copy.
     pub held: HeldTitle,
 }
 
 /// A gateway's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FillGrant {
-    /// What it opens.
+    /// The title that it permits access to.
     pub held: HeldTitle,
-    /// The token of a signed address; `None` if the fleet signs none.
+    /// The token of a signed address; `None` if the fleet does not sign addresses.
     pub token: Option<String>,
-    /// When it ends, since 1970.
+    /// When it expires, since 1970.
     pub expires_unix_seconds: u64,
 }
 
 impl FillGrantRequest {
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         if self.version != 1 {
             return Err(OutOfBounds(
@@ -50,10 +50,10 @@ impl FillGrantRequest {
 }
 
 impl FillGrant {
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         let is_token = |token: &String| {
             token.len() <= TOKEN_BYTES_MAX

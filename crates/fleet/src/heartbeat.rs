@@ -1,50 +1,50 @@
-//! What a node tells its gateways every five seconds, and what they answer.
+//! Heartbeats, which a node sends to its gateways every five seconds, and the answers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::title::check_path;
 use crate::{Digest, HeldTitle, Name, OutOfBounds, ServedAt, State, ViewerDigests};
 
-/// Most receipts in one heartbeat: the rest waits for the next one.
+/// Most receipts in one heartbeat: the others wait for the next one.
 const RECEIPTS_MAX: usize = 1000;
 
 /// Most silent nodes that a gateway asks one node about at a time.
 pub const ASKS_MAX: usize = 8;
 
-/// Sent every 5 s, with jitter, to every gateway that the node knows (at most five). Nothing of it is written to the store.
+/// Sent every 5 s, with jitter, to every gateway that the node knows (at most five). It is never written to the store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Heartbeat {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
-    /// Who sends it: the name in its certificate, or it is refused.
+    /// The sender. A name other than the one in its certificate is refused.
     pub node: Name,
-    /// Drawn anew at each start of the agent.
+    /// Drawn at each start of the agent.
     pub boot: String,
-    /// Rises by one with each heartbeat of a boot; a gateway ignores one that is not newer than the last.
+    /// Rises by one with each heartbeat of a boot; a gateway refuses one that is not newer than the last.
     pub sequence: u64,
-    /// The node's clock, since 1970. Gateways tell operators when it differs from theirs by more than a second.
+    /// The node's clock, since 1970. Gateways report a difference of more than a second to operators.
     pub sent_unix_millis: u64,
     /// Whether it wants viewers.
     pub condition: Condition,
-    /// What it carries.
+    /// Its load.
     pub load: Load,
-    /// Digest of its inventory, so that the gateway can ask for one that it lacks.
+    /// The digest of its inventory, so that the gateway can request an unknown one.
     pub inventory: Digest,
-    /// The number of the snapshot that it has, of this gateway.
+    /// The number of its snapshot from this gateway.
     pub snapshot: u64,
-    /// Titles that it was told to remove, and how far that is.
+    /// Titles that it was instructed to remove, and the results.
     #[serde(default)]
     pub receipts: Vec<Receipt>,
-    /// What it still has to bring; `None` if it has everything.
+    /// Copies that it still has to fetch; `None` if it has everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<FillProgress>,
-    /// What its windows and its rate let it bring within a day; `None` if its rate is not bounded.
+    /// The most that it can fetch per day within its windows and at its rate; `None` if its rate is not limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill_bytes_per_day: Option<u64>,
-    /// How its server serves viewers, if the fleet's policy sends them there otherwise.
+    /// How its server serves viewers, if that differs from the fleet's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_at: Option<ServedAt>,
-    /// Whether it reaches the nodes that this gateway asked about ([`HeartbeatAnswer::asks`]). Only gateways that ask get any.
+    /// Whether it reaches the nodes that this gateway asked about ([`HeartbeatAnswer::asks`]). Sent only to gateways that asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sightings: Vec<Sighting>,
 }
@@ -53,30 +53,30 @@ pub struct Heartbeat {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sighting {
-    /// The other one.
+    /// The other node.
     pub node: Name,
-    /// Whether its server took a connection where viewers come.
+    /// Whether its server accepted a connection on the viewers' port.
     pub is_reached: bool,
 }
 
-/// What a node still has to bring, and how far that is.
+/// Progress of the copies that a node still has to fetch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FillProgress {
-    /// The title that it brings now.
+    /// The title that it is fetching now.
     pub title: Option<String>,
-    /// How much of that title is there.
+    /// Bytes of that title that it has.
     pub done_bytes: u64,
-    /// All of it.
+    /// Total bytes of that title.
     pub title_bytes: u64,
-    /// Titles that it lacks, that one among them.
+    /// Number of titles that it lacks, including that one.
     pub missing_titles: u64,
-    /// What they have, without what is there.
+    /// Bytes that it still has to fetch for them.
     pub missing_bytes: u64,
-    /// What it brings, averaged over some seconds.
+    /// Its fetch rate, averaged over some seconds.
     pub bytes_per_second: u64,
-    /// Its window is open, or it has none.
+    /// Whether its window is open, or it has none.
     pub is_open: bool,
-    /// When it has everything, as far as it can tell, since 1970.
+    /// Estimated time of completion, since 1970.
     pub done_unix_seconds: Option<u64>,
 }
 
@@ -89,48 +89,48 @@ impl FillProgress {
     }
 }
 
-/// Whether a node wants viewers, by its own control loop.
+/// Whether a node wants viewers, as determined by the node itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
     /// Its server is not up yet.
     Starting,
-    /// It takes new viewers.
+    /// It accepts new viewers.
     Ready,
-    /// It takes no new viewers, and says why. Those that play stay unless a reason [moves them](NotMe::moves_viewers).
+    /// It accepts no new viewers, for these reasons. Present viewers stay unless a reason [moves them](NotMe::moves_viewers).
     NotMe(Vec<NotMe>),
 }
 
-/// Why a node takes no new viewers.
+/// Why a node accepts no new viewers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotMe {
-    /// It carries what its ceiling allows.
+    /// Its load has reached its ceiling.
     AtCeiling,
     /// A disk returns errors.
     DiskErrors,
     /// Tasks wait for CPU, memory or disks (PSI) longer than they should.
     Pressure,
-    /// The server has stopped accepting connections for want of something.
+    /// The server has stopped accepting connections, because a resource is exhausted.
     AcceptPaused,
     /// Viewers report stalls.
     ViewersStall,
-    /// The processor is throttled for heat.
+    /// The processor is throttled because of heat.
     Hot,
     /// The server does not answer its agent.
     ServerSilent,
-    /// A reason of a later release.
+    /// A reason from a later release.
     #[serde(other)]
     Other,
 }
 
 impl NotMe {
-    /// Whether viewers who play should leave, too.
+    /// Whether present viewers should leave, too.
     pub fn moves_viewers(self) -> bool {
         matches!(self, Self::DiskErrors | Self::ViewersStall | Self::ServerSilent)
     }
 
-    /// As it is written in metrics.
+    /// Its name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::AtCeiling => "at_ceiling",
@@ -145,23 +145,23 @@ impl NotMe {
     }
 }
 
-/// What a node carries, averaged over some seconds.
+/// A node's load, averaged over some seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// What its server sends.
+    /// The rate at which its server sends.
     pub bits_per_second: u64,
-    /// What it may send.
+    /// The most that it may send.
     pub ceiling_bits_per_second: u64,
     /// Connections to its server.
     pub connections: u64,
     /// CPU time of all its processors, in thousandths.
     pub cpu_permille: u16,
-    /// Free room for titles.
+    /// Free space for titles.
     pub free_bytes: u64,
 }
 
 impl Load {
-    /// Load beside ceiling, in thousandths; 0 without a ceiling.
+    /// Load relative to the ceiling, in thousandths; 0 without a ceiling.
     pub fn permille(&self) -> u16 {
         let share = u128::from(self.bits_per_second) * 1000;
         let share = share.checked_div(u128::from(self.ceiling_bits_per_second)).unwrap_or(0);
@@ -169,16 +169,16 @@ impl Load {
     }
 }
 
-/// What became of a withdrawn title on one node.
+/// The result of removing a withdrawn title on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// What was withdrawn.
+    /// The withdrawn version.
     pub held: HeldTitle,
-    /// How far its removal is.
+    /// The result of its removal.
     pub state: ReceiptState,
 }
 
-/// How far a removal is.
+/// The result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiptState {
@@ -186,7 +186,7 @@ pub enum ReceiptState {
     Removed,
     /// The node never had it.
     Absent,
-    /// It could not be removed; the node's log says why.
+    /// Its removal failed; the node's log has the reason.
     Failed,
 }
 
@@ -195,22 +195,22 @@ pub enum ReceiptState {
 pub struct HeartbeatAnswer {
     /// The gateway's clock, since 1970.
     pub now_unix_millis: u64,
-    /// What the gateway takes the node for.
+    /// The node's state, as determined by the gateway.
     pub state: State,
-    /// Why it is to drain, if it is.
+    /// Why it should drain, if it should.
     pub reason: Option<String>,
-    /// Digest of what the node shall hold; it asks for it if that is news.
+    /// Digest of the list of what the node should hold; the node fetches the list if the digest is new.
     pub desired: Digest,
-    /// Digest of the fleet's public keys for tokens; likewise.
+    /// Digest of the fleet's public keys for tokens, which the node fetches in the same way.
     pub keys: Digest,
-    /// The number of the gateway's snapshot; likewise.
+    /// Number of the gateway's snapshot, which the node fetches in the same way.
     pub snapshot: u64,
-    /// The gateway does not know the inventory of that digest: send it.
+    /// The gateway does not have the inventory with that digest: the node should send it.
     pub wants_inventory: bool,
-    /// A backup was restored, and the gateway asks what the node knows to be gone.
+    /// A backup was restored, and the gateway requests the node's list of revocations and withdrawals.
     #[serde(default)]
     pub wants_gone: bool,
-    /// What the fleet has of the certificate that viewers see of the node.
+    /// Digests of the node's certificate for viewers, and of the request for it, as the fleet has them.
     #[serde(default)]
     pub certificate: ViewerDigests,
     /// Silent nodes that this node should try to reach. Empty except while many are silent at once.
@@ -219,10 +219,10 @@ pub struct HeartbeatAnswer {
 }
 
 impl Heartbeat {
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         if self.version != 1 {
             return Err(OutOfBounds(
@@ -246,7 +246,7 @@ impl Heartbeat {
     }
 }
 
-/// What an agent draws at its start.
+/// Checks the identifier that an agent draws at each start.
 pub(crate) fn check_boot(boot: &str) -> Result<(), OutOfBounds> {
     let fits = (1..=64).contains(&boot.len());
     if fits && boot.bytes().all(|byte| byte.is_ascii_alphanumeric()) {

@@ -1,4 +1,4 @@
-//! Hosts: the part of an address by which viewers reach a node.
+//! Hosts: the part of an address that identifies a node to viewers.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,7 +8,7 @@ use crate::OutOfBounds;
 const NAME_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
-/// Whether `host` can be the host of a URL, with a port or without.
+/// Checks that `host` can be the host of a URL, with or without a port.
 pub(crate) fn check_host(host: &str) -> Result<(), OutOfBounds> {
     let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:[]".contains(&byte);
     if host.is_empty() || host.len() > NAME_BYTES_MAX || !host.bytes().all(is_host) {
@@ -17,10 +17,11 @@ pub(crate) fn check_host(host: &str) -> Result<(), OutOfBounds> {
     Ok(())
 }
 
-/// Whether `host` can be the host of a node: a name, or an address that one machine has. It has no port, because all nodes of a fleet have the same.
+/// Checks that `host` can be the host of a node: a name, or an address of a single machine. It has no port, because all nodes of a fleet use the
+/// same one.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault.
 pub fn check_node_host(host: &str) -> Result<(), OutOfBounds> {
     check_host(host)?;
     if let Some(address) = address(host) {
@@ -29,11 +30,13 @@ pub fn check_node_host(host: &str) -> Result<(), OutOfBounds> {
             && address != IpAddr::V4(Ipv4Addr::BROADCAST);
         return match is_of_one {
             true => Ok(()),
-            false => Err(OutOfBounds("a host is an address that no single machine has")),
+            false => {
+                Err(OutOfBounds("a host is an address that does not belong to a single machine"))
+            }
         };
     }
     if host.contains(['[', ']', ':']) {
-        return Err(OutOfBounds("a host has a port, or is no address: name it without a port"));
+        return Err(OutOfBounds("a host has a port, or is not an address: name it without a port"));
     }
     let is_label = |label: &str| {
         (1..=LABEL_BYTES_MAX).contains(&label.len())
@@ -42,21 +45,23 @@ pub fn check_node_host(host: &str) -> Result<(), OutOfBounds> {
     };
     if !host.split('.').all(is_label) {
         return Err(OutOfBounds(
-            "a host is no name: a label is empty, too long, or has a hyphen at an end",
+            "a host is not a valid name: a label is empty, too long, or has a hyphen at an end",
         ));
     }
-    // Browsers take a name whose last label is a number for an IPv4 address, and refuse what is none (WHATWG URL, "ends in a number checker").
+    // Browsers treat a name whose last label is a number as an IPv4 address, and refuse invalid ones (WHATWG URL, "ends in a number checker").
     let last = host.rsplit('.').next().unwrap_or_default();
     let hex = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
     let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
         || hex.is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
     match is_number {
-        true => Err(OutOfBounds("a host ends with a number, as addresses do, and is no address")),
+        true => {
+            Err(OutOfBounds("a host ends with a number like an address, but is not an address"))
+        }
         false => Ok(()),
     }
 }
 
-/// The address that a host is, if it is one.
+/// The address in a host, if it is one.
 fn address(host: &str) -> Option<IpAddr> {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     match bare {
@@ -65,7 +70,7 @@ fn address(host: &str) -> Option<IpAddr> {
     }
 }
 
-/// One way to write each host: what names the same machine is equal.
+/// The canonical form of a host: hosts that name the same machine are equal in this form.
 pub fn plain_host(host: &str) -> String {
     match address(host) {
         Some(address) => address.to_canonical().to_string(),
@@ -83,7 +88,7 @@ pub fn host_of_url(url: &str) -> &str {
     }
 }
 
-/// Whether a host is the machine itself, whichever that is: a fleet on one machine, to try it out.
+/// Whether a host always means the local machine, as in a test fleet on one machine.
 pub fn is_own_machine(host: &str) -> bool {
     match address(host) {
         Some(address) => address.to_canonical().is_loopback(),

@@ -1,4 +1,4 @@
-//! What a node holds, and what it shall hold.
+//! Inventories: the titles that a node holds, and those that it should hold.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,14 +9,14 @@ use crate::{Digest, HeldTitle, Name, OutOfBounds, PublishedTitle};
 /// Most titles of one node.
 const TITLES_MAX: usize = 100_000;
 
-/// The complete versions on a node, sorted. Its digest is that of its JSON, as [`Inventory::digest`] makes it.
+/// The complete versions on a node, sorted. Its digest is that of its JSON, as computed by [`Inventory::digest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inventory {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
-    /// Whose it is.
+    /// The node.
     pub node: Name,
-    /// What it holds, sorted, nothing twice.
+    /// The versions that it holds, sorted, without duplicates.
     pub held: Vec<HeldTitle>,
 }
 
@@ -36,10 +36,10 @@ impl Inventory {
         Digest::of(&serde_json::to_vec(self).expect("an inventory is plain JSON"))
     }
 
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         if self.version != 1 {
             return Err(OutOfBounds(
@@ -56,24 +56,24 @@ impl Inventory {
     }
 }
 
-/// What a node shall hold.
+/// The list of what a node should hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Desired {
-    /// Of the fleet: rises when a backup is restored.
+    /// The fleet's epoch, which rises when a backup is restored.
     pub epoch: u64,
-    /// The store's revision at which a title or the plan last changed; rises within an epoch.
+    /// The store's revision of the last change of a title or the plan; it rises within an epoch.
     pub revision: u64,
-    /// What it shall hold, by path.
+    /// The titles that it should hold, by path.
     pub titles: Vec<PublishedTitle>,
-    /// Those of them that it brings at once, whatever its windows say.
+    /// Those that it fetches immediately, even outside its windows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_once: Vec<HeldTitle>,
-    /// What it must not serve any more, whatever lies in its library: it removes these and sends a receipt for each.
+    /// Versions that it must not serve any more, even if its library has them: it removes these and sends a receipt for each.
     pub withdrawn: Vec<HeldTitle>,
-    /// Nodes that may not take part any more: it keeps that for the fleet ([`Gone`](crate::Gone)).
+    /// Revoked nodes. It keeps the list for the fleet ([`Gone`](crate::Gone)).
     #[serde(default)]
     pub revoked: Vec<Name>,
-    /// The fleet's signature of the [`Gone`](crate::Gone) in this; empty if it has not signed.
+    /// The fleet's signature of the [`Gone`](crate::Gone) in this; empty if the fleet has not signed it.
     #[serde(default)]
     pub signature: Vec<u8>,
 }
@@ -87,15 +87,15 @@ impl Desired {
         Digest::of(&serde_json::to_vec(self).expect("it is plain JSON"))
     }
 
-    /// Whether this was wanted before `other` was: a gateway that cannot reach the store may know no better.
+    /// Whether this list is older than `other`: a gateway that cannot reach the store may have an old one.
     pub fn is_older_than(&self, other: &Self) -> bool {
         (self.epoch, self.revision) < (other.epoch, other.revision)
     }
 
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         if self.signature.len() > SIGNATURE_BYTES {
             return Err(OutOfBounds("signature has more than 64 bytes"));

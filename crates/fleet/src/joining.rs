@@ -1,11 +1,11 @@
-//! What a box sends to join, what it gets back, and what every node knows of its fleet.
+//! Joining: a machine's request, the answer, and the data that every node has about its fleet.
 
 use serde::{Deserialize, Serialize};
 
 use crate::host::{check_host, check_node_host};
 use crate::{Digest, Name, NodeKind, NodePlace, OutOfBounds, PublicKey};
 
-/// Most gateways that a node beats to.
+/// Most gateways that a node sends heartbeats to.
 pub const GATEWAYS_MAX: usize = 5;
 
 /// Longest text of an invitation's token: three fields of hex digits take 146.
@@ -14,51 +14,51 @@ const TOKEN_BYTES_MAX: usize = 256;
 /// Longest certificate signing request, as PEM. One for P-256 takes about 400 bytes.
 const REQUEST_BYTES_MAX: usize = 4096;
 
-/// Longest text of public keys for tokens: hundreds of keys.
+/// Longest text of public keys for tokens: enough for hundreds of keys.
 const TOKEN_KEYS_BYTES_MAX: usize = 64 * 1024;
 
-/// Sent once, without a certificate, by a box that has an invitation.
+/// Sent once, without a certificate, by a machine with an invitation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinRequest {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
     /// The invitation's token.
     pub token: String,
-    /// The name that the box wants.
+    /// The requested name.
     pub node: Name,
-    /// The host of the addresses that viewers get.
+    /// The host of its addresses for viewers.
     pub host: String,
-    /// What the box may send at most; 0 if nobody has said.
+    /// The most that the machine may send; 0 if it is not set.
     pub ceiling_bits_per_second: u64,
     /// A certificate signing request for the name, as PEM.
     pub request: String,
 }
 
-/// What a box gets that may join.
+/// The answer to a machine that may join.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinAnswer {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
     /// Its name.
     pub node: Name,
-    /// Where the fleet places it.
+    /// Its place in the fleet.
     pub place: NodePlace,
-    /// What the fleet takes it for.
+    /// Its kind, according to the fleet.
     pub kind: NodeKind,
     /// Its certificate, as PEM.
     pub certificate: String,
-    /// The certificate of the fleet's authority, as PEM. The box checks it against the invitation's fingerprint.
+    /// The certificate of the fleet's authority, as PEM. The machine checks it against the invitation's fingerprint.
     pub authority: String,
-    /// What every node knows.
+    /// The data that every node has.
     pub keys: Keys,
     /// The gateway's clock, since 1970.
     pub now_unix_millis: u64,
 }
 
-/// Sent by a node whose certificate is two thirds through its life.
+/// Sent by a node when two thirds of its certificate's lifetime are over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenewRequest {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
     /// A certificate signing request for the node's own name, as PEM.
     pub request: String,
@@ -67,24 +67,24 @@ pub struct RenewRequest {
 /// A node's new certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenewAnswer {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
     /// The certificate, as PEM.
     pub certificate: String,
 }
 
-/// What every node of the fleet knows: whom to trust, and where gateways are.
+/// The data that every node has about its fleet: trusted keys, and gateways' addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keys {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
-    /// Of the fleet: rises when a backup is restored.
+    /// The fleet's epoch, which rises when a backup is restored.
     #[serde(default)]
     pub epoch: u64,
-    /// The store's revision at which a key of [`tokens`](Self::tokens) last changed; rises within an epoch.
+    /// The store's revision of the last change of a key in [`tokens`](Self::tokens); it rises within an epoch.
     #[serde(default)]
     pub revision: u64,
-    /// Keys that sign snapshots. Several while they roll.
+    /// Keys that sign snapshots. There are several during a roll.
     pub snapshots: Vec<PublicKey>,
     /// Public keys for viewers' tokens: the text of a key file that `fullbore serve` reads.
     pub tokens: String,
@@ -101,15 +101,15 @@ impl Keys {
         Digest::of(&serde_json::to_vec(self).expect("keys are plain JSON"))
     }
 
-    /// Whether these are keys from before `other`: a gateway that cannot reach the store may know no better.
+    /// Whether these keys are older than `other`: a gateway that cannot reach the store may have old ones.
     pub fn are_older_than(&self, other: &Self) -> bool {
         (self.epoch, self.revision) < (other.epoch, other.revision)
     }
 
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         check_version(self.version)?;
         if self.snapshots.len() > 16 {
@@ -122,10 +122,10 @@ impl Keys {
     }
 }
 
-/// Whether these can be the addresses of a fleet's gateways.
+/// Checks that these can be the addresses of a fleet's gateways.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The fault.
 pub fn check_gateways(gateways: &[String]) -> Result<(), OutOfBounds> {
     if gateways.is_empty() || gateways.len() > GATEWAYS_MAX {
         return Err(OutOfBounds("gateways are not 1 to 5"));
@@ -141,10 +141,10 @@ pub fn check_gateways(gateways: &[String]) -> Result<(), OutOfBounds> {
 }
 
 impl JoinRequest {
-    /// Checks what serde does not. The token and the signing request are checked by who knows them.
+    /// Checks the constraints that serde does not. The token and the signing request are checked elsewhere.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         check_version(self.version)?;
         if self.token.len() > TOKEN_BYTES_MAX {
@@ -156,10 +156,10 @@ impl JoinRequest {
 }
 
 impl JoinAnswer {
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         check_version(self.version)?;
         self.keys.check()
@@ -167,10 +167,10 @@ impl JoinAnswer {
 }
 
 impl RenewRequest {
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         check_version(self.version)?;
         check_request(&self.request)

@@ -1,18 +1,19 @@
-//! The nouns of a fleet, and what gateways and nodes tell each other. No I/O and no clock.
+//! Types of a fleet, and messages between gateways and nodes. No I/O and no clock.
 //!
-//! Everything here may come from a peer that is broken or hostile, so each type that a peer writes has bounds, and reading it checks them:
-//! [`Name`] and [`Digest`] when they are read, the rest in a `check` that the reader calls before it believes anything.
+//! Everything here may come from a faulty or hostile peer, so each type that a peer writes has bounds, and the reader checks them: [`Name`] and
+//! [`Digest`] during parsing, the others in a `check` that the reader calls before it trusts anything.
 //!
 //! # Releases that differ
-//! Gateways and nodes are updated one at a time, and rolled back, so each reads what the releases next to its own write:
-//! - A field that is not known is ignored, at any depth. A new field has a default for readers of documents that lack it.
-//! - A field keeps its meaning, its unit and its bounds for ever. What means something else gets another name; the old one is still written as long
-//!   as a release that needs it is supported.
-//! - What a reader must not ignore raises `version`, which every reader compares. A release reads both versions before the next one writes the new.
-//! - The values of an enumeration are fixed, and a new one raises `version`, but for [`NotMe`]: a reason that is not known is [`NotMe::Other`].
+//! Gateways and nodes are updated one at a time, and rolled back, so each release can read the documents of adjacent releases:
+//! - Unknown fields are ignored, at any depth. A new field has a default for readers of documents that lack it.
+//! - A field keeps its meaning, its unit and its bounds for ever. Data with another meaning gets another field; the old one is still written as
+//!   long as a release that needs it is supported.
+//! - A change that readers must not ignore raises `version`, which every reader compares. A release reads both versions before the next one writes
+//!   the new one.
+//! - The values of an enumeration are fixed, and a new one raises `version`, except for [`NotMe`]: an unknown reason is [`NotMe::Other`].
 //!
-//! `tests/versions` holds this to documents that the release of 27 November 2026 wrote. Records in the store follow another rule: a gateway
-//! writes them back, so it refuses those that it does not know entirely.
+//! `tests/versions` checks this with documents that the release of 27 November 2026 wrote. Records in the store follow another rule: a gateway
+//! writes them back, so it refuses those with unknown parts.
 
 mod announced;
 mod copy_keys;
@@ -66,7 +67,7 @@ pub use viewer_certificate::{CHAIN_BYTES_MAX, ViewerChain, ViewerDigests, Viewer
 pub use viewer_keys::ViewerKeys;
 pub use watched::{REPORT_TITLES_MAX, WatchCount, WatchReport, WatchedTitle};
 
-/// Why something that a peer sent is refused. Its text names the field and its bound.
+/// Why data from a peer is refused. The text names the field and its bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutOfBounds(pub(crate) &'static str);
 

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A label of DNS (RFC 1123, section 2.1): 1 to 63 lower-case letters, digits and hyphens, no hyphen at either end. So it can be part of a
-/// host name, an identifier of a pathway, a key in the store and a file name, and needs no quoting in any of them.
+/// A DNS label (RFC 1123, section 2.1): 1 to 63 lower-case letters, digits and hyphens, without a hyphen at either end. So it can be part of a host
+/// name, an identifier of a pathway, a key in the store or a file name, and needs no quoting in any of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(String);

@@ -1,4 +1,4 @@
-//! What a node is.
+//! Kinds, places and states of nodes.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,13 @@ pub enum NodeKind {
     /// Many disks: holds much of the catalog.
     #[default]
     Storage,
-    /// Flash: holds what is in demand, and serves much of it.
+    /// Flash: holds popular titles, and serves much of the demand.
     Flash,
-    /// Some of each, for a site of its own.
+    /// Some of each, for a site on its own.
     Global,
 }
 
-/// Where a node is: what fails together with it.
+/// A node's place: the units that fail together with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NodePlace {
     /// The site.
@@ -35,22 +35,22 @@ pub struct NodePlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It has a certificate, and has not said yet that it serves.
+    /// It has a certificate, but has not reported yet that it serves.
     Joining,
     /// It gets viewers.
     Serving,
-    /// It gets no new viewers, and its own leave.
+    /// It gets no new viewers, and its present ones leave.
     Draining,
     /// It has no viewers left.
     Drained,
     /// It has been silent for too long.
     Lost,
-    /// It may not take part any more.
+    /// It is revoked.
     Revoked,
 }
 
 impl State {
-    /// As it is written everywhere.
+    /// Its name in all texts.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Joining => "joining",

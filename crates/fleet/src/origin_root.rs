@@ -1,4 +1,4 @@
-//! Where titles come from: what a publication says, and what a node lets itself be told.
+//! Origins: the libraries that titles are copied from, and the ones that a node accepts.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -13,18 +13,18 @@ pub struct OriginRoot {
     kind: OriginKind,
 }
 
-/// What an origin is.
+/// The kind of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginKind {
-    /// A folder of the node's machine.
+    /// A folder on the node's machine.
     Folder,
-    /// A bucket of S3.
+    /// An S3 bucket.
     Bucket,
-    /// A web server, by HTTP or HTTPS.
+    /// A web server, over HTTP or HTTPS.
     Web,
 }
 
-/// A text that is no address of an origin.
+/// A text that is not an address of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadOrigin;
 
@@ -42,9 +42,9 @@ impl FromStr for OriginRoot {
     fn from_str(text: &str) -> Result<Self, BadOrigin> {
         let (scheme, rest) = text.split_once("://").ok_or(BadOrigin)?;
         let is_plain = text.len() <= BYTES_MAX && !text.chars().any(char::is_control);
-        // What a web server would resolve before it looks, and what would lead out of a folder.
+        // A web server would resolve dot segments before the lookup, and in a folder they would lead out of it.
         let is_direct = !rest.split('/').any(|step| matches!(step, "." | ".."));
-        // A slash at the end means nothing, but for the root folder.
+        // A trailing slash is ignored, except for the root folder.
         let trimmed = if rest == "/" { rest } else { rest.trim_end_matches('/') };
         let kind = match scheme {
             "file" if trimmed.starts_with('/') => OriginKind::Folder,
@@ -59,7 +59,7 @@ impl FromStr for OriginRoot {
     }
 }
 
-/// `HOST[:PORT][/PATH]`, and nothing else that an address may have; no dot and no slash in disguise either, which a web server would resolve.
+/// Whether it is `HOST[:PORT][/PATH]` without any other part of a URL, and without encoded dots and slashes, which a web server would resolve.
 fn is_web(rest: &str) -> bool {
     let host = rest.split('/').next().unwrap_or_default();
     let name = host.split(':').next().unwrap_or_default();
@@ -70,19 +70,19 @@ fn is_web(rest: &str) -> bool {
 }
 
 impl OriginRoot {
-    /// What it is.
+    /// Its kind.
     pub fn kind(&self) -> OriginKind {
         self.kind
     }
 
-    /// As it was written, without a slash at its end.
+    /// Its text, without a trailing slash.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether a node to which `allowed` was said takes titles from here: from one of them or from below it. If nothing was said, that is any
-    /// folder, and any bucket at the server that the node's environment names, but no server that the address names: who publishes shall not make
-    /// nodes ask machines that their operators do not know of.
+    /// Whether a node with the configured origins `allowed` copies titles from here: from one of them or from below one. Without a configuration,
+    /// it accepts any folder, and any bucket at the server that its own environment names, but no server named in the address: publishers must not
+    /// be able to direct nodes to machines unknown to the nodes' operators.
     pub fn is_allowed(&self, allowed: &[Self]) -> bool {
         let (place, server) = self.parts();
         match (allowed, self.kind) {
@@ -95,7 +95,7 @@ impl OriginRoot {
         }
     }
 
-    /// The place, and what follows it: a bucket's `?endpoint=URL&region=REGION` says which server is asked.
+    /// The place, and the rest: a bucket's `?endpoint=URL&region=REGION` selects the server.
     fn parts(&self) -> (&str, &str) {
         match self.text.find('?') {
             Some(at) if self.kind == OriginKind::Bucket => self.text.split_at(at),
@@ -104,7 +104,7 @@ impl OriginRoot {
     }
 }
 
-/// Whether `place` is `above`, or below it.
+/// Whether `place` is equal to `above`, or below it.
 fn is_below(place: &str, above: &str) -> bool {
     let rest = place.strip_prefix(above);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || above.ends_with('/'))

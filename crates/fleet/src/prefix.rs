@@ -1,4 +1,4 @@
-//! Prefixes of addresses, as routes announce them.
+//! Prefixes of addresses, as announced in routes.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A network: an address and how many of its leading bits count. The other bits are zero.
+/// A network: an address and the number of its significant bits. The other bits are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Prefix {
@@ -28,7 +28,7 @@ impl Display for PrefixError {
 
 impl std::error::Error for PrefixError {}
 
-/// The address as 128 bits from the left, and how many bits its family has.
+/// The address as 128 bits, left-aligned, and the number of bits of its family.
 fn wide(address: IpAddr) -> (u128, u8) {
     match address {
         IpAddr::V4(four) => (u128::from(four.to_bits()) << 96, 32),
@@ -41,10 +41,10 @@ fn mask(bits: u8) -> u128 {
 }
 
 impl Prefix {
-    /// The first `bits` bits of `address`.
+    /// The prefix of the first `bits` bits of `address`.
     ///
     /// # Errors
-    /// If there are other bits after them, or fewer in all.
+    /// If the remaining bits are not zero, or the address has fewer bits.
     pub fn new(address: IpAddr, bits: u8) -> Result<Self, PrefixError> {
         let (value, width) = wide(address);
         if bits <= width && value & !mask(bits) == 0 {
@@ -59,18 +59,18 @@ impl Prefix {
         self.address
     }
 
-    /// How many leading bits count.
+    /// Number of significant bits.
     pub fn bits(&self) -> u8 {
         self.bits
     }
 
-    /// Whether `address` is in it.
+    /// Whether it contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         let ((own, width), (other, others)) = (wide(self.address), wide(address));
         width == others && other & mask(self.bits) == own
     }
 
-    /// Whether all of `other` is in it.
+    /// Whether it contains all of `other`.
     pub fn covers(&self, other: &Self) -> bool {
         self.bits <= other.bits && self.contains(other.address)
     }

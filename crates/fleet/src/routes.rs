@@ -1,34 +1,34 @@
-//! How a node passes on what its router says.
+//! Routes of a node's router, forwarded to gateways.
 //!
-//! A node beside a router reads the router's routes and tells every gateway. The first update of a boot has all routes, each further one what has
-//! changed; one without a change says that they still hold. So a full table costs its length once, and a withdrawn route is one line.
+//! A node next to a router reads the router's routes and sends them to every gateway. The first update of a boot has all routes, each further one
+//! only the changes; one without changes confirms the present routes. So a full table is sent once, and a withdrawn route takes one line.
 
 use serde::{Deserialize, Serialize};
 
 use crate::heartbeat::check_boot;
 use crate::{Announced, Name, OutOfBounds, Prefix};
 
-/// Most routes that one node passes on.
+/// Most routes of one node.
 pub const ROUTES_MAX: usize = 100_000;
 
-/// What has changed since the update before.
+/// The changes since the previous update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutesUpdate {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
-    /// Who sends it: the name in its certificate, or it is refused.
+    /// The sender. A name other than the one in its certificate is refused.
     pub node: Name,
-    /// Drawn anew at each start of the agent.
+    /// Drawn at each start of the agent.
     pub boot: String,
-    /// The number of the routes that hold after this update. It rises with each change of a boot.
+    /// The number of the set of routes after this update. It rises with each change within a boot.
     pub number: u64,
-    /// The number of the routes that held before; `None` if `announced` is all that holds.
+    /// The number of the set of routes before it; `None` if `announced` is the complete set.
     #[serde(default)]
     pub base: Option<u64>,
     /// New and changed routes, sorted by prefix.
     #[serde(default)]
     pub announced: Vec<Announced>,
-    /// What no longer holds, sorted.
+    /// Withdrawn routes, sorted.
     #[serde(default)]
     pub withdrawn: Vec<Prefix>,
 }
@@ -36,19 +36,19 @@ pub struct RoutesUpdate {
 /// A gateway's answer to a [`RoutesUpdate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutesAnswer {
-    /// The gateway lacks the routes that the update is about: send all.
+    /// The gateway lacks the base of the update: the node should send all routes.
     pub wants_all: bool,
-    /// How many of the node's routes are within its site's allow-list.
+    /// Number of the node's routes within its site's allow-list.
     pub believed: u64,
-    /// How many are not.
+    /// Number of its routes outside it.
     pub refused: u64,
 }
 
 impl RoutesUpdate {
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         let wrong = |text| Err(OutOfBounds(text));
         if self.version != 1 {
@@ -79,7 +79,7 @@ impl RoutesUpdate {
         self.announced.is_empty() && self.withdrawn.is_empty()
     }
 
-    /// The routes that hold after this update, if `before` held. Both are sorted.
+    /// The routes after this update, given those before it. Both are sorted.
     ///
     /// # Errors
     /// If there are too many.
@@ -98,7 +98,7 @@ impl RoutesUpdate {
     }
 }
 
-/// What was announced or changed, and what was withdrawn, between two sorted lists of routes.
+/// The new and changed routes, and the withdrawn ones, between two sorted lists.
 pub fn route_changes(before: &[Announced], after: &[Announced]) -> (Vec<Announced>, Vec<Prefix>) {
     let find = |all: &[Announced], prefix: &Prefix| {
         all.binary_search_by(|one| one.prefix.cmp(prefix)).ok().map(|at| all[at])

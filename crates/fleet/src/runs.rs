@@ -1,14 +1,14 @@
-//! Rising numbers as a text: `0-4999,6000` are 5,001 of them.
+//! Ascending numbers in a compact text: `0-4999,6000` are 5,001 of them.
 //!
-//! Where every node shall hold every title, a list of what 10,000 nodes hold of 5,000 titles would have 250 MB, and a gateway makes, signs and keeps
-//! one every few seconds. Runs make a line of it.
+//! If every node should hold every title, a plain list of what 10,000 nodes hold of 5,000 titles would have 250 MB, and a gateway makes, signs and
+//! saves one every few seconds. Runs reduce it to a line per node.
 
 use std::fmt::{self, Formatter, Write};
 
 use serde::de::{Error, Visitor};
 use serde::{Deserializer, Serializer};
 
-/// Most numbers in one text, which bounds the memory that a short text can take: as many as an inventory may have titles.
+/// Most numbers in one text, which bounds the memory that a short text can take: as many as there may be titles in an inventory.
 const NUMBERS_MAX: usize = 100_000;
 
 pub(crate) fn serialize<S: Serializer>(numbers: &[u32], serializer: S) -> Result<S::Ok, S::Error> {
@@ -46,7 +46,7 @@ fn written(numbers: &[u32]) -> String {
     text
 }
 
-/// `None` if it is none, or too many. Whether the numbers rise is for the caller to check, as with any list.
+/// `None` if it is invalid, or has too many numbers. The caller checks that the numbers rise, as with any list.
 fn read(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     if text.is_empty() {
@@ -64,7 +64,7 @@ fn read(text: &str) -> Option<Vec<u32>> {
     Some(numbers)
 }
 
-/// Digits alone: `parse` would take a sign.
+/// Accepts only digits: `parse` would accept a sign.
 fn number(text: &str) -> Option<u32> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_plain)

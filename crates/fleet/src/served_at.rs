@@ -1,7 +1,7 @@
-//! How a box serves viewers: by which scheme, and at which port.
+//! How a node's server is reached by viewers: scheme and port.
 //!
-//! A fleet sends viewers to all of its nodes alike ([`SteeringPolicy::served_at`](crate::SteeringPolicy::served_at)). A box that serves otherwise is
-//! reached by nobody, unless something in front of it forwards.
+//! A fleet sends viewers to all of its nodes in the same way ([`SteeringPolicy::served_at`](crate::SteeringPolicy::served_at)). Viewers can't reach
+//! a node that serves in another way, unless a proxy in front of it forwards.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -25,7 +25,7 @@ impl Display for ServedAt {
 }
 
 impl ServedAt {
-    /// Of a server's address with its port, such as `https://[::1]:8443/`.
+    /// The scheme and port in a server's address, such as `https://[::1]:8443/`.
     pub fn of_url(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let (_, port) = rest.trim_end_matches('/').rsplit_once(':')?;

@@ -1,11 +1,11 @@
-//! What the fleet says, signed by the fleet (Ed25519, RFC 8032).
+//! Data signed by the fleet (Ed25519, RFC 8032).
 
 use std::fmt::{self, Debug, Display, Formatter};
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
-/// Whoever has it speaks for the fleet. It never leaves gateways.
+/// The fleet's private key. It never leaves gateways.
 pub struct SigningKey(Ed25519KeyPair);
 
 impl Debug for SigningKey {
@@ -14,7 +14,7 @@ impl Debug for SigningKey {
     }
 }
 
-/// The bytes are not a private key of Ed25519 in PKCS #8, or none could be drawn.
+/// The bytes are not an Ed25519 private key in PKCS #8, or drawing a key failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningKeyError;
 
@@ -26,14 +26,14 @@ impl Display for SigningKeyError {
 
 impl std::error::Error for SigningKeyError {}
 
-/// Checks what a [`SigningKey`] signed.
+/// Verifies signatures of a [`SigningKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PublicKey([u8; 32]);
 
-/// Bytes with a signature. The first line of what is signed says what it is (`context`), so that no signature fits another kind.
+/// Bytes with a signature. The signed text starts with a line that names its kind (`context`), so that no signature is valid for another kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
-    /// What is signed.
+    /// The signed bytes.
     pub bytes: Vec<u8>,
     /// 64 bytes.
     pub signature: Vec<u8>,
@@ -56,25 +56,25 @@ fn message(context: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 impl SigningKey {
-    /// Draws a key. Returns it and its PKCS #8, which is all that has to be kept.
+    /// Draws a key. Returns it and its PKCS #8, which is all that has to be stored.
     ///
     /// # Errors
-    /// If the system gives no random bytes.
+    /// If the system provides no random bytes.
     pub fn draw() -> Result<(Self, Vec<u8>), SigningKeyError> {
         let pair = Ed25519KeyPair::generate().map_err(|_| SigningKeyError)?;
         let pkcs8 = pair.to_pkcs8().map_err(|_| SigningKeyError)?;
         Ok((Self(pair), pkcs8.as_ref().to_vec()))
     }
 
-    /// Reads a key that [`draw`](Self::draw) made.
+    /// Decodes a key from [`draw`](Self::draw).
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is not a key.
     pub fn from_pkcs8(bytes: &[u8]) -> Result<Self, SigningKeyError> {
         Ed25519KeyPair::from_pkcs8(bytes).map(Self).map_err(|_| SigningKeyError)
     }
 
-    /// The key that checks its signatures.
+    /// The key that verifies its signatures.
     ///
     /// # Panics
     /// Never: a public key of Ed25519 has 32 bytes.
@@ -97,12 +97,12 @@ impl PublicKey {
         &self.0
     }
 
-    /// A key of these bytes. Any bytes are taken: those that are no key verify nothing.
+    /// A key with these bytes. All bytes are accepted: an invalid key verifies nothing.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Gives the signed bytes if the fleet signed them as `context`.
+    /// Returns the signed bytes if the fleet signed them as `context`.
     ///
     /// # Errors
     /// If it did not.

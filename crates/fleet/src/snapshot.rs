@@ -1,4 +1,4 @@
-//! All that steering needs: who is there, in which state, with which titles, and whom each site reaches.
+//! Snapshots: everything that steering needs, which is nodes with their states and titles, and sites with the networks that they reach.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,47 +9,47 @@ use crate::{
     Name, NodeKind, NodePlace, NotMe, OutOfBounds, Prefix, PublishedTitle, ServedAt, State,
 };
 
-/// What a gateway knows at one moment. It makes at most one a second. Each has a number, which rises, and is signed by the fleet, so that a node can
-/// answer viewers from it when no gateway is there.
+/// A gateway's state at one moment. It makes at most one a second. Each has a number, which rises, and is signed by the fleet, so that a node can
+/// answer viewers from it when no gateway is reachable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FleetSnapshot {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
-    /// Rises when a backup is restored; a node takes none of an older epoch.
+    /// Rises when a backup is restored; a node accepts none of an older epoch.
     pub epoch: u64,
-    /// Who made it.
+    /// The gateway that made it.
     pub gateway: Name,
     /// Rises with each snapshot of this gateway.
     pub number: u64,
     /// When it was made, by the gateway's clock, since 1970.
     pub made_unix_millis: u64,
-    /// How viewers are answered.
+    /// How viewers are steered.
     pub policy: SteeringPolicy,
-    /// Where nodes are.
+    /// The sites of nodes.
     pub sites: Vec<Site>,
-    /// Nodes, whatever their state, by name.
+    /// Nodes in any state, by name.
     pub nodes: Vec<SnapshotNode>,
     /// Titles, by path.
     pub titles: Vec<PublishedTitle>,
 }
 
-/// How viewers are answered.
+/// How viewers are steered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteeringPolicy {
     /// `http` or `https`.
     pub scheme: String,
-    /// The port of all nodes: players change the host of a clone's address, and keep its port.
+    /// The port of all nodes: players change the host in a clone's address, but keep its port.
     pub port: u16,
-    /// How long a steering answer holds, and over how long forced moves are spread: at most 60 s.
+    /// Lifetime of a steering answer, and the time over which forced moves are spread: at most 60 s.
     pub ttl_seconds: u32,
-    /// From this load beside ceiling on, in thousandths, a node gets no new viewers while another has room ...
+    /// From this load relative to the ceiling, in thousandths, a node gets no new viewers while another one has room ...
     pub full_permille: u16,
     /// ... until it has fallen to this.
     pub roomy_permille: u16,
 }
 
 impl SteeringPolicy {
-    /// How viewers come to nodes.
+    /// How viewers reach nodes.
     pub fn served_at(&self) -> ServedAt {
         ServedAt { scheme: self.scheme.clone(), port: self.port }
     }
@@ -72,7 +72,7 @@ impl Default for SteeringPolicy {
 pub struct Site {
     /// Its name.
     pub name: Name,
-    /// The region that it is in.
+    /// Its region.
     pub region: Name,
     /// Degrees north, if known.
     #[serde(default)]
@@ -80,7 +80,7 @@ pub struct Site {
     /// Degrees east, if known.
     #[serde(default)]
     pub longitude: Option<f64>,
-    /// Whom it reaches: only prefixes within its operator's allow-list are here.
+    /// The networks that it reaches: only prefixes within its operator's allow-list.
     pub announced: Vec<Announced>,
 }
 
@@ -89,7 +89,7 @@ pub struct Site {
 pub struct Announced {
     /// The prefix.
     pub prefix: Prefix,
-    /// Autonomous systems on the way: fewer are better.
+    /// Number of autonomous systems on the way: fewer are better.
     #[serde(default)]
     pub as_path_length: u8,
     /// Multi-exit discriminator: less is better.
@@ -100,27 +100,28 @@ pub struct Announced {
 /// A node, as steering sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotNode {
-    /// Its name, for ever; also the id of its pathway.
+    /// Its permanent name; also the ID of its pathway.
     pub name: Name,
     /// The host of its addresses: a name or an IP address.
     pub host: String,
-    /// Where it is. `place.site` is one of the snapshot's sites.
+    /// Its place. `place.site` is one of the snapshot's sites.
     pub place: NodePlace,
     /// What it is built for.
     pub kind: NodeKind,
-    /// What the gateway takes it for.
+    /// Its state, as determined by the gateway.
     pub state: State,
-    /// Why it takes no new viewers by its own judgement; empty if it does.
+    /// Its own reasons for accepting no new viewers; empty if it accepts them.
     pub not_me: Vec<NotMe>,
-    /// What it may carry, as far as the gateway believes it: its weight next to others of its site. 0 for a node that has never spoken.
+    /// Its plausible capacity according to the gateway, which is its weight relative to other nodes of its site. 0 for a node that has never sent a
+    /// heartbeat.
     pub ceiling_bits_per_second: u64,
-    /// Load beside ceiling, in thousandths.
+    /// Load relative to the ceiling, in thousandths.
     pub load_permille: u16,
-    /// Whether it counted as full when the snapshot was made. The load alone does not tell: between the policy's two marks it depends on what was
-    /// before. `steering::Fleet::new` sets it, so that whoever has the snapshot, later or elsewhere, decides alike.
+    /// Whether it counted as full when the snapshot was made. The load alone is not enough: between the policy's two thresholds, it depends on the
+    /// previous state. `steering::Fleet::new` sets it, so that every reader of the snapshot makes the same decisions.
     #[serde(default)]
     pub full: bool,
-    /// Which of the snapshot's titles it holds in the published version, by their places in `titles`, rising. Written as a text of runs.
+    /// The snapshot's titles that it holds in the published version: their indexes in `titles`, ascending. Encoded as a text of runs.
     #[serde(with = "crate::runs")]
     pub holds: Vec<u32>,
 }
@@ -146,7 +147,7 @@ impl Display for SnapshotError {
 impl std::error::Error for SnapshotError {}
 
 impl FleetSnapshot {
-    /// What its signature is made for.
+    /// The signature's context.
     pub const CONTEXT: &str = "fullbore-snapshot-1";
 
     /// Its JSON.
@@ -157,10 +158,10 @@ impl FleetSnapshot {
         serde_json::to_vec(self).expect("a snapshot is plain JSON")
     }
 
-    /// Reads and checks a snapshot.
+    /// Parses and checks a snapshot.
     ///
     /// # Errors
-    /// If it is none, or refers to what is not in it.
+    /// If it is not one, or refers to entries that it does not have.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SnapshotError> {
         let snapshot: Self = serde_json::from_slice(bytes)
             .map_err(|error| SnapshotError::Form(error.to_string()))?;
@@ -168,10 +169,10 @@ impl FleetSnapshot {
         Ok(snapshot)
     }
 
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         let wrong = |text| Err(OutOfBounds(text));
         let policy = &self.policy;

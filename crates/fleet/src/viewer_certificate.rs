@@ -1,39 +1,39 @@
-//! How a node gets the certificate that viewers see, issued by somebody else for a key that never leaves the node.
+//! A node's certificate for viewers, issued by an external authority for a key that never leaves the node.
 //!
-//! The node sends a request, which the fleet keeps. Whoever has an account with an authority has it signed and gives the fleet the chain, and
-//! the node fetches that. Both sides say by digests what they have, so nothing is sent twice.
+//! The node sends a request, which the fleet stores. An operator with an account at an authority gets it signed and uploads the chain, and the node
+//! fetches that. Both sides exchange digests of what they have, so nothing is sent twice.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Digest, Name, OutOfBounds};
 
-/// A request for one host has less than 1 KiB.
+/// Ample for a request for one host, which has less than 1 KiB.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
-/// A chain has some KiB.
+/// Ample for a chain, which has a few KiB.
 pub const CHAIN_BYTES_MAX: usize = 64 << 10;
 
-/// A node's request for the certificate that viewers see.
+/// A node's request for a certificate for viewers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewerRequest {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
-    /// Who sends it: the name in its certificate, or it is refused.
+    /// The sender. A name other than the one in its certificate is refused.
     pub node: Name,
     /// A PKCS #10 request for the node's host, in PEM.
     pub request: String,
 }
 
-/// What an authority made of it.
+/// The chain that an authority issued for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewerChain {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
     /// Certificates in PEM, the node's first.
     pub chain: String,
 }
 
-/// What the fleet has of both, in the answer to a heartbeat.
+/// Digests of the request and the chain that the fleet has, in the answer to a heartbeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewerDigests {
     /// Digest of the node's request.
@@ -48,10 +48,10 @@ const VERSION_IS_NOT_1: OutOfBounds =
     OutOfBounds("version is not 1: gateway and node are of different releases");
 
 impl ViewerRequest {
-    /// Checks what serde does not. Whether it is a request is not known then.
+    /// Checks the constraints that serde does not. It does not check that this is a certificate request.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         match self.version {
             1 if self.request.len() <= REQUEST_BYTES_MAX => Ok(()),
@@ -62,10 +62,10 @@ impl ViewerRequest {
 }
 
 impl ViewerChain {
-    /// Checks what serde does not. Whether it is a chain is not known then.
+    /// Checks the constraints that serde does not. It does not check that this is a chain.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         match self.version {
             1 if self.chain.len() <= CHAIN_BYTES_MAX => Ok(()),

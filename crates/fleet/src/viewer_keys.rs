@@ -1,4 +1,4 @@
-//! The keys by which nodes check viewers' tokens.
+//! The keys with which nodes verify viewers' tokens.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,12 @@ use crate::{Digest, OutOfBounds};
 /// Longest text: some hundred keys. A fleet that rolls its keys has two.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// The fleet's public keys for viewers' tokens. Whoever has them can check a token and make none.
+/// The fleet's public keys for viewers' tokens. They can verify tokens, but not create any.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewerKeys {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
-    /// What a server reads as a file of keys. Empty if the fleet signs no addresses.
+    /// The text of a key file for the server. Empty if the fleet does not sign addresses.
     pub text: String,
 }
 
@@ -36,10 +36,10 @@ impl ViewerKeys {
         Digest::of(&serde_json::to_vec(self).expect("it is plain JSON"))
     }
 
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         if self.version != 1 {
             return Err(OutOfBounds(

@@ -1,7 +1,7 @@
-//! What viewers watched on one node in one minute, as the node tells its gateways.
+//! Reports of what viewers watched on one node in one minute, for its gateways.
 //!
-//! A report never changes: a node closes one a minute, and sends it to each gateway until that gateway has taken it. It is bounded: the titles that
-//! the node's server counts by name, at most [`REPORT_TITLES_MAX`], and one sum of the rest. A minute in which nobody watched has no report.
+//! A report is immutable: a node completes one per minute, and sends it to each gateway until that gateway has accepted it. It is bounded: the
+//! titles that the node's server counts by name, at most [`REPORT_TITLES_MAX`], and one sum for the rest. A minute without viewers has no report.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,95 +9,95 @@ use crate::heartbeat::check_boot;
 use crate::title::check_path;
 use crate::{Name, OutOfBounds};
 
-/// Most titles in one report. A server names 256 at a time, and they change within a minute.
+/// Most titles in one report. A server names 256 at a time, and they may change within a minute.
 pub const REPORT_TITLES_MAX: usize = 1000;
 
 /// Longest time of one report.
 const SECONDS_MAX: u32 = 3600;
 
-/// So much no node sends in an hour: 18 Tb/s. Sums of reports stay far below 2^64.
+/// More than any node sends in an hour: 18 Tb/s. Sums of reports stay far below 2^64.
 const BYTES_MAX: u64 = 1 << 53;
 
-/// An answer to a viewer has at least so many bytes: a status line and some header lines. So starts are bounded by bytes.
+/// A lower bound on the bytes of an answer to a viewer: a status line and some header lines. So the bytes bound the number of starts.
 const ANSWER_BYTES_MIN: u64 = 100;
 
-/// How often something was started, and bytes sent of it.
+/// Number of starts, and bytes sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchCount {
-    /// Answers that began with the first byte of a track or a film. Players open a track for picture and one for sound, and others as they change
-    /// quality, so a viewer counts a few times.
+    /// Answers that began with the first byte of a track or a film. Players open one track for picture and one for sound, and others when they
+    /// change quality, so a viewer counts a few times.
     pub starts: u64,
-    /// Bytes that viewers took.
+    /// Bytes sent to viewers.
     pub bytes: u64,
 }
 
-/// A title that was watched.
+/// A title with its counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedTitle {
     /// Its path.
     pub path: String,
-    /// As in [`WatchCount`].
+    /// See [`WatchCount`].
     pub starts: u64,
-    /// As in [`WatchCount`].
+    /// See [`WatchCount`].
     pub bytes: u64,
 }
 
-/// What viewers watched on one node.
+/// A report of what viewers watched on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchReport {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
-    /// Who sends it: the name in its certificate, or it is refused.
+    /// The sender. A name other than the one in its certificate is refused.
     pub node: Name,
-    /// Drawn anew at each start of the agent.
+    /// Drawn at each start of the agent.
     pub boot: String,
-    /// Rises with each report of a boot; a gateway takes none that is not newer than the last.
+    /// Rises with each report of a boot; a gateway accepts none that is not newer than the last.
     pub number: u64,
-    /// The time that it is about.
+    /// The time that it covers.
     pub seconds: u32,
-    /// What was watched by title, sorted by path, nothing twice.
+    /// Counts by title, sorted by path, without duplicates.
     pub titles: Vec<WatchedTitle>,
-    /// All else that viewers took.
+    /// Counts of everything else.
     pub rest: WatchCount,
 }
 
 impl WatchCount {
-    /// Adds another one, as far as numbers go.
+    /// Adds another count, saturating.
     pub fn add(&mut self, other: Self) {
         self.starts = self.starts.saturating_add(other.starts);
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
-    /// Nothing was watched.
+    /// Whether nothing was watched.
     pub fn is_none(self) -> bool {
         self == Self::default()
     }
 
-    /// Itself, with no more starts than its bytes can be.
+    /// The same count, with no more starts than its bytes allow.
     pub fn bounded(self) -> Self {
         Self { starts: self.starts.min(self.bytes / ANSWER_BYTES_MIN), ..self }
     }
 }
 
 impl WatchedTitle {
-    /// What was watched of it.
+    /// Its counts.
     pub fn count(&self) -> WatchCount {
         WatchCount { starts: self.starts, bytes: self.bytes }
     }
 }
 
 impl WatchReport {
-    /// All that was watched.
+    /// The total.
     pub fn sum(&self) -> WatchCount {
         let mut sum = self.rest;
         self.titles.iter().for_each(|title| sum.add(title.count()));
         sum
     }
 
-    /// Checks what serde does not.
+    /// Checks the constraints that serde does not.
     ///
     /// # Errors
-    /// The field that is out of its bounds.
+    /// The invalid field.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         let wrong = |text| Err(OutOfBounds(text));
         if self.version != 1 {

@@ -1,7 +1,8 @@
-//! Gateways and nodes of releases that differ: this program and the release of 27 November 2026, whose documents are in `release.json`.
+//! Compatibility of gateways and nodes of different releases: this program and the release of 27 November 2026, whose documents are in
+//! `release.json`.
 //!
-//! Both directions are tested, without that release's program. It reads what it wrote and nothing else: a field that it does not know makes it refuse
-//! the document, and so does the lack of one of its own. So it reads what this program writes if that is what it wrote itself.
+//! Both directions are tested, without that release's program. It reads only documents like its own: an unknown or a missing field makes it refuse
+//! one. So it can read this program's documents if they equal those that it wrote itself.
 
 use std::fmt::Debug;
 
@@ -15,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// What is not searched for unknown fields: an enumeration, which JSON writes as an object, and what is signed as it is.
+/// Parts without added unknown fields: an enumeration, which JSON writes as an object, and a part that is signed as it is.
 const WHOLE: [&str; 2] = ["condition", "gone"];
 
 fn released(name: &str) -> Value {
@@ -24,7 +25,7 @@ fn released(name: &str) -> Value {
     all.get(name).unwrap_or_else(|| panic!("release.json has no {name}")).clone()
 }
 
-/// The document with a field more in each of its objects.
+/// The document with an additional field in each of its objects.
 fn with_unknown(mut document: Value) -> Value {
     match &mut document {
         Value::Array(items) => {
@@ -44,7 +45,7 @@ fn with_unknown(mut document: Value) -> Value {
     document
 }
 
-/// Checks that `now` says what `then` said, and nothing else. What is null may be left out.
+/// Checks that `now` has the same content as `then`. Null fields may be omitted.
 fn assert_says(now: &Value, then: &Value, at: &str) {
     match (now, then) {
         (Value::Object(now), Value::Object(then)) => {
@@ -78,7 +79,7 @@ fn lasts<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str) -> T {
     own
 }
 
-/// As [`lasts`], of a document whose version counts.
+/// Like [`lasts`], for a document with a version.
 fn lasts_by_version<T: Serialize + DeserializeOwned + PartialEq + Debug>(
     name: &str,
     check: impl Fn(&T) -> Result<(), OutOfBounds>,
