@@ -1,8 +1,7 @@
-//! Accepts machines: TCP, then mutual TLS within bounds of time and number, then a connection whose [`Caller`] is known.
+//! Accepting machines: TCP, then mutual TLS with limits on time and number, then a connection with a known [`Caller`].
 //!
-//! A client's certificate is optional here, since a box that joins has none; whatever needs one asks for [`Caller::peer`].
-//! Open connections of nodes are looked at twice a second: a node that was revoked,
-//! or whose certificate has run out meanwhile, is cut off.
+//! The client certificate is optional here, since a machine that joins has none; handlers that need one call [`Caller::peer`]. Nodes' open
+//! connections are checked twice a second: they are closed once the node is revoked or its certificate has expired.
 
 use std::fmt::{self, Display, Formatter};
 use std::io;
@@ -20,27 +19,27 @@ use tokio_rustls::server::TlsStream;
 use crate::handshakes::{Door, Handshakes, Welcomed};
 use crate::{NodeCertificate, NodeStanding, RefusalLog, RefusalReason, Register, now_unix_seconds};
 
-/// How often open connections are looked at: revoking takes effect within this time.
+/// How often open connections are checked: a revocation takes effect within this time.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// Bounds of an [`Acceptor`] and of a [`GuestListener`](crate::GuestListener).
+/// Limits of an [`Acceptor`] and of a [`GuestListener`](crate::GuestListener).
 #[derive(Clone, Debug)]
 pub struct AcceptBounds {
-    /// How long a handshake may take.
+    /// Handshake timeout.
     pub handshake_max: Duration,
-    /// How long a handshake has before it may have to give way to others.
+    /// Time for which a handshake is protected from being dropped in favour of others.
     pub handshake_min: Duration,
-    /// Handshakes at a time. When there are more, the oldest ones give way.
+    /// Most concurrent handshakes. Beyond that, the oldest ones are dropped.
     pub handshakes_max: usize,
-    /// Connections in all.
+    /// Most connections in total.
     pub connections_max: usize,
-    /// Connections of one node.
+    /// Most connections per node.
     pub connections_per_node_max: usize,
-    /// Connections of strangers from one IPv4 address or one /64 of IPv6, handshakes included. All guests are strangers.
+    /// Most connections of strangers per IPv4 address or IPv6 /64, including handshakes. All guests are strangers.
     pub strangers_per_source_max: usize,
-    /// How long a stranger may stay: joining takes one request.
+    /// Longest connection of a stranger: joining takes one request.
     pub stranger_max: Duration,
-    /// How long the connection of a node, which beats every 5 s, or of a guest stays open without a request.
+    /// How long a connection may be idle, of a node, which sends a heartbeat every 5 s, or of a guest.
     pub idle_max: Duration,
 }
 
@@ -60,10 +59,10 @@ impl Default for AcceptBounds {
 }
 
 impl AcceptBounds {
-    /// Sources of IPv6 that one /48 counts as: a site has more customers or boxes than a /64.
+    /// Number of IPv6 sources that one /48 counts as: a site has more customers or machines than a /64.
     const SITE_SOURCES: usize = 4;
 
-    /// The places at such a listener.
+    /// Connection limits for such a listener.
     pub fn places(&self) -> PlaceBounds {
         PlaceBounds {
             connections_max: self.connections_max,
@@ -74,22 +73,22 @@ impl AcceptBounds {
         }
     }
 
-    /// What each of its connections may do, if it takes no bodies.
+    /// Request limits for each of its connections, if it accepts no bodies.
     pub fn requests(&self) -> RequestBounds {
         RequestBounds { idle_max: self.idle_max, ..RequestBounds::default() }
     }
 }
 
-/// Who sends a request. Handlers get it as `ConnectInfo<Caller>`.
+/// The sender of a request. Handlers get it as `ConnectInfo<Caller>`.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Where from.
+    /// The remote address.
     pub address: SocketAddr,
-    /// The node's certificate; none for a stranger.
+    /// The node's certificate; `None` for a stranger.
     pub peer: Option<Arc<NodeCertificate>>,
 }
 
-/// As it is written in logs.
+/// The form for logs.
 impl Display for Caller {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.peer {
@@ -99,19 +98,19 @@ impl Display for Caller {
     }
 }
 
-/// Gives out connections whose handshake is done. For [`listener::serve`].
+/// Yields connections with a completed handshake, for [`listener::serve`].
 #[derive(Debug)]
 pub struct Acceptor {
     handshakes: Handshakes<Caller>,
     sweeper: JoinHandle<()>,
 }
 
-/// The open connections of nodes.
+/// Nodes' open connections.
 #[derive(Debug, Default)]
 struct OpenNodes(Mutex<Vec<(Arc<NodeCertificate>, Ender)>>);
 
 impl Acceptor {
-    /// Accepts from `listener`, which has `places`.
+    /// Accepts from `listener`, within `places`.
     ///
     /// # Errors
     /// If the listener has no address.
@@ -161,9 +160,9 @@ impl OpenNodes {
         open.push((Arc::clone(peer), ender));
     }
 
-    /// Ends the connections of nodes that `may_stay` does not hold for.
+    /// Closes the connections of nodes for which `may_stay` is false.
     fn sweep(&self, may_stay: impl Fn(&NodeCertificate) -> bool) {
-        // Asking may take a lock of the gateway's, so it does not happen under ours.
+        // The check may take a lock of the gateway's, so it runs without holding ours.
         let open = {
             let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             open.retain(|(_, ender)| !ender.is_closed());
@@ -193,7 +192,7 @@ async fn sweep(open: Arc<OpenNodes>, register: Arc<dyn Register>, refusals: Arc<
     }
 }
 
-/// Why a node may not speak, if it may not. Asked for each of its requests, too.
+/// Why a node is refused, if it is. This is checked for each of its requests, too.
 pub(crate) fn refused(
     peer: &NodeCertificate,
     register: &(impl Register + ?Sized),
@@ -210,10 +209,10 @@ pub(crate) fn refused(
 }
 
 impl Caller {
-    /// The node that speaks, if it may.
+    /// The calling node, if it is permitted.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason if it is not.
     pub fn node(
         &self,
         register: &(impl Register + ?Sized),

@@ -1,6 +1,6 @@
-//! The fleet's certificate authority: it makes the certificates of nodes and gateways, and nobody outside the fleet trusts it.
+//! The fleet's certificate authority: it issues certificates for nodes and gateways. Only members of the fleet trust it.
 //!
-//! Its key is in the store, under `secret/ca`, and in gateways' memory; nowhere else. Whoever has it can be any machine of the fleet.
+//! Its key is in the store, under `secret/ca`, and in gateways' memory; nowhere else. With it, anyone can impersonate any machine of the fleet.
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::net::IpAddr;
@@ -22,15 +22,15 @@ use crate::request::common_name;
 use crate::trust::GATEWAY;
 use crate::{Serial, SigningRequest};
 
-/// How long a node's certificate holds. It is renewed after two thirds, so a node may be out of touch for ten days.
+/// Lifetime of a node's certificate. It is renewed after two thirds, so a node may be out of touch for ten days.
 pub const NODE_LIFETIME: Duration = Duration::from_secs(30 * DAY_SECONDS);
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// The salt of all secrets that follow from an authority's key.
+/// The salt of all secrets derived from an authority's key.
 const DERIVED: &[u8] = b"fullbore fleet secrets, 1";
 
-/// Ten years: a new authority means that every box has to be invited again.
+/// Ten years: with a new authority, every machine has to be invited again.
 const AUTHORITY_SECONDS: u64 = 3653 * DAY_SECONDS;
 
 /// The certificate authority of one fleet.
@@ -41,12 +41,12 @@ pub struct Authority {
     certificate_pem: String,
 }
 
-/// Why an authority cannot be made, read, or sign.
+/// Why an authority cannot be created or decoded, or cannot sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthorityError {
-    /// The bytes are not an authority that was kept.
+    /// The stored bytes are not an authority.
     Kept(&'static str),
-    /// Making a certificate failed.
+    /// Creating a certificate failed.
     Making(String),
     /// A gateway's host is neither a name nor an address.
     Host(String),
@@ -90,13 +90,13 @@ pub struct Issued {
     pub pem: String,
     /// Its serial number.
     pub serial: Serial,
-    /// When it ends, since 1970.
+    /// When it expires, since 1970.
     pub expires_unix_seconds: u64,
 }
 
-/// A gateway's certificate with its chain and key. It stays in memory: a gateway makes itself a new one at each start.
+/// A gateway's certificate with its chain and key. It stays in memory: a gateway issues a new one to itself at each start.
 pub struct GatewayPair {
-    /// The gateway's certificate, then the authority's, which a box that joins knows by its fingerprint alone.
+    /// The gateway's certificate, then the authority's, which a joining machine knows only by its fingerprint.
     pub chain: Vec<CertificateDer<'static>>,
     /// Its private key.
     pub key: PrivateKeyDer<'static>,
@@ -109,10 +109,10 @@ impl Debug for GatewayPair {
 }
 
 impl Authority {
-    /// Makes the authority of a new fleet.
+    /// Creates the authority of a new fleet.
     ///
     /// # Errors
-    /// If the system gives no random bytes.
+    /// If the system provides no random bytes.
     pub fn make(fleet: &Name, now_unix_seconds: u64) -> Result<Self, AuthorityError> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let mut parameters = parameters(fleet);
@@ -126,15 +126,15 @@ impl Authority {
         })
     }
 
-    /// Its private key, PKCS #8 in DER: to be kept secret, beside [its certificate](Self::certificate_pem).
+    /// Its private key, PKCS #8 in DER: to be stored as a secret, together with [its certificate](Self::certificate_pem).
     pub fn pkcs8(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new(self.key.serialize_der())
     }
 
-    /// Reads the authority of `fleet` as it was kept.
+    /// Decodes the stored authority of `fleet`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn read(fleet: &Name, pkcs8: &[u8], certificate_pem: &str) -> Result<Self, AuthorityError> {
         let der = PrivatePkcs8KeyDer::from(pkcs8);
         let key = KeyPair::from_pkcs8_der_and_sign_algo(&der, &PKCS_ECDSA_P256_SHA256)
@@ -161,16 +161,16 @@ impl Authority {
         &self.certificate_pem
     }
 
-    /// SHA-256 of its certificate: what an invitation names it by.
+    /// SHA-256 of its certificate, which identifies it in invitations.
     pub fn fingerprint(&self) -> Digest {
         Digest::of(&self.certificate)
     }
 
-    /// A secret that follows from the authority's key and `purpose`, and from which neither the key nor another purpose's secret follows
-    /// (HKDF, RFC 5869). All gateways derive the same one.
+    /// Derives a secret from the authority's key and `purpose`. Neither the key nor other secrets can be computed from it (HKDF, RFC 5869). All
+    /// gateways derive the same one.
     ///
     /// # Errors
-    /// Never, in effect: a secret of this length can always be derived.
+    /// None in practice: a secret of this length can always be derived.
     pub fn derive(&self, purpose: &str) -> Result<Zeroizing<[u8; 32]>, AuthorityError> {
         let failed = |_| AuthorityError::Making("no secret can be derived".to_owned());
         let extracted = Salt::new(HKDF_SHA256, DERIVED).extract(&self.pkcs8());
@@ -181,7 +181,7 @@ impl Authority {
         Ok(secret)
     }
 
-    /// Makes a node's certificate, good for speaking to gateways and nothing else.
+    /// Issues a node's certificate, valid only for calling gateways.
     ///
     /// # Errors
     /// If it cannot be signed.
@@ -199,11 +199,11 @@ impl Authority {
         Ok(Issued { pem: certificate.pem(), serial, expires_unix_seconds })
     }
 
-    /// Makes a gateway's certificate, good for answering machines. Nodes of the fleet look for one name that all gateways have;
-    /// `hosts` are for `curl` and other tools that compare the address.
+    /// Issues a gateway's certificate, valid for serving machines. Nodes of the fleet check for one name that all gateways share; `hosts` are for
+    /// `curl` and other tools that compare the address.
     ///
     /// # Errors
-    /// If it cannot be signed, or a host is none.
+    /// If it cannot be signed, or one of the hosts is invalid.
     pub fn sign_gateway(
         &self,
         gateway: &Name,
@@ -223,7 +223,7 @@ impl Authority {
         })
     }
 
-    /// The issuer's name and key identifier follow from the fleet's name and the key, so they need not be parsed.
+    /// The issuer's name and key identifier are derived from the fleet's name and the key, so they need not be parsed.
     fn issuer(&self) -> Issuer<'_, &KeyPair> {
         Issuer::new(parameters(&self.fleet), &self.key)
     }
@@ -250,7 +250,7 @@ fn own_name(fleet: &Name) -> String {
     format!("Fullbore fleet {fleet}")
 }
 
-/// The authority's own parameters. It may sign leaves, and no further authorities.
+/// The authority's own parameters. It may sign leaf certificates, but no further authorities.
 fn parameters(fleet: &Name) -> CertificateParams {
     let mut parameters = CertificateParams::default();
     parameters.distinguished_name = common_name(&own_name(fleet));

@@ -1,4 +1,4 @@
-//! What a node's certificate says.
+//! The contents of a node's certificate.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,19 +7,19 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::Serial;
 
-/// A certificate is valid from this long before it was issued, for machines whose clocks are behind.
+/// A certificate is valid from this long before its issue, for machines with slow clocks.
 pub(crate) const BACKDATED_SECONDS: u64 = 3600;
 
-/// What a node's certificate says. Whether the fleet's authority signed it is the handshake's to check.
+/// The contents of a node's certificate. The handshake verifies the authority's signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeCertificate {
-    /// Whose it is.
+    /// The node's name.
     pub node: Name,
     /// Its serial number.
     pub serial: Serial,
     /// When it was issued, since 1970.
     pub issued_unix_seconds: u64,
-    /// When it ends, since 1970.
+    /// When it expires, since 1970.
     pub expires_unix_seconds: u64,
 }
 
@@ -36,7 +36,7 @@ impl Display for BadCertificate {
 impl std::error::Error for BadCertificate {}
 
 impl NodeCertificate {
-    /// Reads a certificate in DER.
+    /// Parses a certificate in DER.
     ///
     /// # Errors
     /// If it is not a node's.
@@ -59,14 +59,14 @@ impl NodeCertificate {
         })
     }
 
-    /// When it is to be renewed: two thirds through its life, so that a gateway may be away for the last third.
+    /// When it should be renewed: after two thirds of its lifetime, so that gateways may be away for the last third.
     pub fn renew_unix_seconds(&self) -> u64 {
         let life = self.expires_unix_seconds.saturating_sub(self.issued_unix_seconds);
         self.issued_unix_seconds + life * 2 / 3
     }
 }
 
-/// The name in a subject that has a common name and nothing else.
+/// The name in a subject that has only a common name.
 pub(crate) fn only_name(subject: &x509_parser::x509::X509Name<'_>) -> Option<Name> {
     let mut attributes = subject.iter_attributes();
     let only = attributes.next()?;

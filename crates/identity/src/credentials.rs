@@ -1,7 +1,7 @@
-//! What a node keeps of its identity: `node.key`, `node.pem`, `ca.pem` in its state directory.
+//! A node's stored identity: `node.key`, `node.pem`, `ca.pem` in its state directory.
 //!
-//! Each file is replaced whole, by rename. A renewed certificate is for the same key, so that no crash between two files can leave
-//! a pair that does not match. Joining again makes a new key.
+//! Each file is replaced atomically, by rename. A renewed certificate is for the same key, so a crash between two files can't leave a mismatched
+//! pair. Joining again creates a new key.
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::io;
@@ -18,7 +18,7 @@ const KEY: &str = "node.key";
 const CERTIFICATE: &str = "node.pem";
 const AUTHORITY: &str = "ca.pem";
 
-/// Such files have about 1 KB.
+/// Ample: such files have about 1 KB.
 const BYTES_MAX: u32 = 64 * 1024;
 
 /// A node's key and certificate, and the certificate of its fleet's authority.
@@ -31,12 +31,12 @@ pub struct Credentials {
     certificate: NodeCertificate,
 }
 
-/// Why there are no credentials.
+/// Why credentials are not available.
 #[derive(Debug)]
 pub enum CredentialsError {
     /// A file cannot be read or written.
     File(PathBuf, io::Error),
-    /// The parts are not what they should be, or do not belong together.
+    /// The parts are invalid, or do not match.
     Mismatch(&'static str),
 }
 
@@ -58,7 +58,7 @@ impl Debug for Credentials {
 }
 
 impl Credentials {
-    /// The key for joining with `state_dir`. It is kept before anybody is asked, so a box whose answer got lost asks again with the same key.
+    /// The key for joining with `state_dir`. It is saved before any request, so a machine whose answer got lost asks again with the same key.
     ///
     /// # Errors
     /// The file that cannot be read or written.
@@ -78,10 +78,10 @@ impl Credentials {
         }
     }
 
-    /// Puts a key, its certificate and the authority's together.
+    /// Combines a key, its certificate and the authority's.
     ///
     /// # Errors
-    /// If they do not belong together.
+    /// If they do not match.
     pub fn new(key: NodeKey, pem: String, authority_pem: String) -> Result<Self, CredentialsError> {
         let der = |pem: &str, what| {
             CertificateDer::from_pem_slice(pem.as_bytes())
@@ -101,7 +101,7 @@ impl Credentials {
         Ok(Self { key, der: own, pem, authority, authority_pem, certificate })
     }
 
-    /// As these, with a renewed certificate.
+    /// The same credentials with a renewed certificate.
     ///
     /// # Errors
     /// If it is for another key or another name.
@@ -115,10 +115,10 @@ impl Credentials {
         Ok(new)
     }
 
-    /// Reads them from `state_dir`.
+    /// Loads them from `state_dir`.
     ///
     /// # Errors
-    /// The file that cannot be read, or what is wrong with it.
+    /// The file that cannot be read, or the fault in it.
     pub fn read(state_dir: &Path) -> Result<Self, CredentialsError> {
         let text = |name: &str| {
             let path = state_dir.join(name);
@@ -131,13 +131,13 @@ impl Credentials {
         Self::new(key, text(CERTIFICATE)?, text(AUTHORITY)?)
     }
 
-    /// Keeps them in `state_dir`, which is made if it is not there. Others can never read the key.
+    /// Saves them in `state_dir`, which is created if needed. Other users can never read the key.
     ///
     /// # Errors
     /// The file that cannot be written.
     pub fn keep(&self, state_dir: &Path) -> Result<(), CredentialsError> {
         make_private_folder(state_dir)?;
-        // The certificate last: a directory is a node's when it has one.
+        // The certificate comes last: with it, the directory is a node's.
         let files = [
             (KEY, self.key.to_pem().as_bytes().to_vec(), 0o600),
             (AUTHORITY, self.authority_pem.as_bytes().to_vec(), 0o644),
@@ -152,7 +152,7 @@ impl Credentials {
         Ok(())
     }
 
-    /// Keeps the certificate alone, after it was renewed.
+    /// Saves only the certificate, after a renewal.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -162,7 +162,7 @@ impl Credentials {
             .map_err(|error| CredentialsError::File(path, error))
     }
 
-    /// What the certificate says.
+    /// The contents of the certificate.
     pub fn certificate(&self) -> &NodeCertificate {
         &self.certificate
     }

@@ -1,5 +1,4 @@
-//! Viewers and operators at a gateway, over TLS or without. The gateway's certificate is one that browsers trust; only operators may show one of
-//! their own.
+//! Viewers and operators at a gateway, with or without TLS. Browsers trust the gateway's certificate; only operators may use a client certificate.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,12 +13,12 @@ use tokio_rustls::server::TlsStream;
 use crate::handshakes::{Door, Handshakes, Welcomed};
 use crate::{AcceptBounds, OperatorCertificate, RefusalLog, RefusalReason};
 
-/// Who sends a request. Handlers get it as `ConnectInfo<Guest>`.
+/// The sender of a request. Handlers get it as `ConnectInfo<Guest>`.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// Where from.
+    /// The remote address.
     pub address: SocketAddr,
-    /// The operator's certificate, if one was shown.
+    /// The operator's certificate, if the client sent one.
     pub operator: Option<Arc<OperatorCertificate>>,
 }
 
@@ -30,18 +29,18 @@ impl Guest {
     }
 }
 
-/// Bounds for guests. A thousand viewers may be behind one address, and two connections each are usual.
+/// Limits for guests. A thousand viewers may share one address, and two connections each are usual.
 pub fn guest_bounds() -> AcceptBounds {
     AcceptBounds {
         handshakes_max: 8192,
         strangers_per_source_max: 2048,
-        // As the box's server keeps idle connections.
+        // The same as the video server's for idle connections.
         idle_max: Duration::from_secs(75),
         ..AcceptBounds::default()
     }
 }
 
-/// Gives out guests' connections whose handshake is done. For [`listener::serve`].
+/// Yields guests' connections with a completed handshake, for [`listener::serve`].
 #[derive(Debug)]
 pub struct GuestListener(Handshakes<Guest>);
 

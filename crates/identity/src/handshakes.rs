@@ -1,4 +1,4 @@
-//! Accepting: TCP, then TLS within bounds of time and number. A handshake never holds up another one.
+//! Accepting connections: TCP, then TLS with limits on time and number. A handshake never blocks another one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,21 +17,21 @@ use tokio_rustls::server::TlsStream;
 use crate::acceptor::AcceptBounds;
 use crate::{RefusalLog, RefusalReason, plain_http};
 
-/// How long to wait when the system has no room for one more connection.
+/// Pause before the next attempt if the system cannot accept another connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Who is let in at a door.
+/// Admission rules of a listener.
 pub(crate) struct Door<C> {
     pub(crate) places: Arc<Places>,
     pub(crate) bounds: AcceptBounds,
     pub(crate) refusals: Arc<RefusalLog>,
-    /// Identifies the peer of a connection whose handshake is done.
+    /// Identifies the peer of a connection with a completed handshake.
     pub(crate) welcome: Welcome<C>,
-    /// Why a certificate for another purpose is refused.
+    /// The refusal reason of a certificate for another purpose.
     pub(crate) wrong_purpose: RefusalReason,
 }
 
-/// Who is at the other end, and how long the connection may last.
+/// The peer, and the longest duration of its connection.
 pub(crate) struct Welcomed<C> {
     pub(crate) caller: C,
     pub(crate) life_max: Option<Duration>,
@@ -45,7 +45,7 @@ pub(crate) type Welcome<C> = Box<
 
 type Ready<C> = Accepted<TlsStream<TcpStream>, C>;
 
-/// Gives out connections whose handshake is done.
+/// Yields connections with a completed handshake.
 #[derive(Debug)]
 pub(crate) struct Handshakes<C> {
     ready: mpsc::Receiver<Ready<C>>,
@@ -53,7 +53,7 @@ pub(crate) struct Handshakes<C> {
     task: JoinHandle<()>,
 }
 
-/// What each handshake needs.
+/// State shared by all handshakes.
 struct Shared<C> {
     tls: TlsAcceptor,
     door: Door<C>,
@@ -80,7 +80,7 @@ impl<C: Send + 'static> Handshakes<C> {
     pub(crate) async fn next(&mut self) -> Ready<C> {
         match self.ready.recv().await {
             Some(ready) => ready,
-            // The accepting task ends with this object only.
+            // The accepting task lives as long as this object.
             None => std::future::pending().await,
         }
     }
@@ -96,7 +96,7 @@ impl<C> Drop for Handshakes<C> {
     }
 }
 
-/// Handshakes are connections without a request: when there are too many, the oldest give way, and accepting never waits.
+/// Handshakes count as connections without a request: when there are too many, the oldest are dropped, and accepting never waits.
 async fn accept<C: Send + 'static>(listener: TcpListener, shared: Arc<Shared<C>>) {
     loop {
         let (stream, address) = match listener.accept().await {
@@ -113,7 +113,7 @@ async fn accept<C: Send + 'static>(listener: TcpListener, shared: Arc<Shared<C>>
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
             match shake_hands(&shared, stream, address, place).await {
-                // If nobody takes it any more, the gateway is about to end.
+                // A closed receiver means that the gateway is about to stop.
                 Ok(connection) => drop(shared.ready.send(connection).await),
                 Err(reason) => shared.door.refusals.refuse(reason, &address),
             }
@@ -128,7 +128,7 @@ async fn shake_hands<C>(
     mut place: HeldPlace,
 ) -> Result<Ready<C>, RefusalReason> {
     let Door { bounds, welcome, wrong_purpose, .. } = &shared.door;
-    // Answers are small, and wait for nothing.
+    // Answers are small, and must not be delayed.
     let _ = stream.set_nodelay(true);
     let handshake = async {
         if plain_http::comes(&stream).await {

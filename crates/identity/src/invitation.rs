@@ -1,8 +1,7 @@
-//! Invitations: an operator lets one box join, once, within some time.
+//! Invitations: permission from an operator for one machine to join, once, within a limited time.
 //!
-//! The token is the operator's to carry to the box. It names the fleet's authority by fingerprint, so the box knows whom it
-//! speaks to before it says anything. The fleet keeps a digest of the token's secret: who reads the store, or a backup of it,
-//! cannot join with what is there.
+//! The operator transfers the token to the machine. It has the fingerprint of the fleet's authority, so the machine can authenticate the gateway
+//! before it sends anything. The fleet stores only a digest of the token's secret: a reader of the store, or of a backup, can't join with it.
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::str::FromStr;
@@ -15,7 +14,7 @@ use crate::{RefusalReason, SigningRequest, hex, is_hex, random};
 const ID_DIGITS: usize = 16;
 const SECRET_DIGITS: usize = 64;
 
-/// What the operator carries to the box: `ID.SECRET.FINGERPRINT`, all hex digits.
+/// The token for the machine: `ID.SECRET.FINGERPRINT`, all in hex digits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct InvitationToken {
     id: String,
@@ -38,20 +37,19 @@ impl Display for BadToken {
 impl std::error::Error for BadToken {}
 
 impl InvitationToken {
-    /// Draws a token of the fleet whose authority has that fingerprint.
+    /// Draws a token for the fleet whose authority has this fingerprint.
     pub fn draw(fingerprint: Digest) -> Self {
         let id = hex(&random::<{ ID_DIGITS / 2 }>());
         let secret = hex(&random::<{ SECRET_DIGITS / 2 }>());
         Self { id, secret, fingerprint }
     }
 
-    /// What the fleet keeps: the digest of the secret. That has 256 random bits, so nobody finds it by trying, and one plain digest is
-    /// enough.
+    /// The stored digest of the secret. The secret has 256 random bits, so guessing is hopeless, and a plain digest is sufficient.
     pub fn digest(&self) -> Digest {
         Digest::of(self.secret.as_bytes())
     }
 
-    /// Which invitation it is of.
+    /// The invitation's ID.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -62,14 +60,14 @@ impl InvitationToken {
     }
 }
 
-/// All of it, with the secret.
+/// The full token, including the secret.
 impl Display for InvitationToken {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.id, self.secret, self.fingerprint)
     }
 }
 
-/// Without the secret: this may end up in a log.
+/// Without the secret, because this may end up in a log.
 impl Debug for InvitationToken {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "InvitationToken({})", self.id)
@@ -94,20 +92,20 @@ impl FromStr for InvitationToken {
     }
 }
 
-/// What the fleet keeps of an invitation.
+/// The stored part of an invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
     /// [`InvitationToken::digest`].
     pub digest: Digest,
-    /// If set, the only name that the box may have.
+    /// The only permitted name, if set.
     pub node: Option<Name>,
-    /// When it ends, since 1970.
+    /// When it expires, since 1970.
     pub expires_unix_seconds: u64,
-    /// Who used it.
+    /// The node that used it.
     pub used: Option<Used>,
 }
 
-/// Who used an invitation.
+/// The node that used an invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Used {
     /// The node.
@@ -116,20 +114,20 @@ pub struct Used {
     pub key: Digest,
 }
 
-/// How a box may come in.
+/// How a machine may join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WayIn {
     /// For the first time.
     First,
-    /// The same box with the same key asks once more, since the answer got lost on its way. It gets a certificate again.
+    /// The same machine with the same key asks again, because the answer got lost. It gets another certificate.
     Again,
 }
 
 impl Invitation {
-    /// Whether a box with `token` and `request` may come in.
+    /// Whether a machine with `token` and `request` may join.
     ///
     /// # Errors
-    /// Why not. An expired or used token is called so only if it is the right one.
+    /// The reason if it may not. Only a matching token is reported as expired or used.
     pub fn check(
         &self,
         token: &InvitationToken,
@@ -155,7 +153,7 @@ impl Invitation {
     }
 }
 
-/// The command for the new box. If no host is given, HOST is for the operator to fill in: the name or address under which viewers reach the box.
+/// The command for the new machine. Without a host, the operator fills in HOST: the name or address under which viewers reach the machine.
 pub fn join_command(gateways: &[String], token: &InvitationToken, host: Option<&str>) -> String {
     format!(
         "fullbore join {} --token {token} --state /var/lib/fullbore --host {}",
@@ -199,7 +197,7 @@ mod tests {
         assert_eq!(invitation.check(&token, &box_1, NOW + 3600), Err(RefusalReason::TokenExpired));
         let used = used_by(invitation, &box_1);
         assert_eq!(used.check(&token, &request("node-2"), NOW), Err(RefusalReason::TokenUsed));
-        // The same name is not enough: it is a thief's, or another box's.
+        // The same name is not enough: it may be a thief, or another machine.
         assert_eq!(used.check(&token, &request("node-1"), NOW), Err(RefusalReason::TokenUsed));
         assert_eq!(used.check(&token, &box_1, NOW), Ok(WayIn::Again));
         assert_eq!(used.check(&token, &box_1, NOW + 3600), Err(RefusalReason::TokenExpired));

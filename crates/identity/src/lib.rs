@@ -1,14 +1,12 @@
 //! The fleet's own certificates: its authority, invitations, joining, renewal, revocation; mutual TLS between machines.
 //!
-//! Viewers never see these certificates: a gateway answers them, and operators, with certificates of another authority ([`GuestListener`]). Such
-//! a one for a node is requested by its [`ViewerKey`], and [`check_viewer_chain`] checks what was issued.
-//! A node's certificate says its [`fleet::Name`], and lets it speak to gateways as that node, for 30 days. A gateway's certificate lets
-//! a machine answer as a gateway. Neither can be used as the other, and only the [`Authority`] makes either. Start reading there; what
-//! happens on the wire is in [`Acceptor`].
+//! Viewers never see these certificates: a gateway serves them, and operators, with certificates of another authority ([`GuestListener`]). A node
+//! requests such a certificate with its [`ViewerKey`], and [`check_viewer_chain`] checks the issued chain. A node's certificate contains its
+//! [`fleet::Name`], and lets it call gateways as that node, for 30 days. A gateway's certificate lets a machine serve as a gateway. Neither can be
+//! used as the other, and only the [`Authority`] issues them. Start reading there; the network part is in [`Acceptor`].
 //!
-//! Refused, each with a [`RefusalReason`] that is counted and logged: certificates of other authorities, expired ones, those of revoked
-//! or unknown nodes; tokens that are unknown, expired or used; signing requests for another name, another kind of key, or more
-//! names than one.
+//! Refused, each with a [`RefusalReason`] that is counted and logged: certificates of other authorities, expired ones, and those of revoked or
+//! unknown nodes; tokens that are unknown, expired or used; signing requests for another name, another kind of key, or more than one name.
 
 mod acceptor;
 mod authority;
@@ -43,7 +41,7 @@ pub use viewer_certificate::{
     BadViewerCertificate, ViewerKey, check_viewer_chain, check_viewer_request, has_private_key,
 };
 
-/// Whether a node may speak.
+/// Whether a node may call gateways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeStanding {
     /// It may.
@@ -54,17 +52,17 @@ pub enum NodeStanding {
     Unknown,
 }
 
-/// Who knows the fleet's nodes. It answers from memory: it is asked for each request, and twice a second for each open
+/// The register of the fleet's nodes. It answers from memory, because it is consulted for each request, and twice a second for each open
 /// connection.
 pub trait Register: Send + Sync + 'static {
-    /// Whether the node that a certificate names may speak with it.
+    /// Whether the node in a certificate may call with it.
     fn standing(&self, certificate: &NodeCertificate) -> NodeStanding;
 }
 
 /// Draws random bytes.
 ///
 /// # Panics
-/// If the system has none, in which case nothing here could be secret.
+/// If the system provides none, in which case nothing here could be secret.
 pub(crate) fn random<const BYTES: usize>() -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system gives random bytes");

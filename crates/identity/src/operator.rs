@@ -1,7 +1,7 @@
-//! Operators who show a certificate instead of a token. It says who they are; what they may do is in the fleet's store, under that name.
+//! Operators who use a certificate instead of a token. It identifies them; their permissions are in the fleet's store, under the same name.
 //!
-//! The certificates come from an authority of the operators' own, never from the fleet's: that one signs nodes, and a node that is called as an
-//! operator is would be one.
+//! The certificates come from a separate authority of the operators, never from the fleet's: that one signs nodes, so a node with an operator's
+//! name would become that operator.
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{Authority, now_unix_seconds};
 
-/// Some authorities have about 1 KB each.
+/// Ample for some authorities of about 1 KB each.
 const BYTES_MAX: u32 = 64 << 10;
 
-/// What an operator's certificate says. That an [`OperatorAuthority`] signed it is the handshake's to check.
+/// The contents of an operator's certificate. The handshake verifies the [`OperatorAuthority`]'s signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorCertificate {
     /// The operator's name.
     pub operator: Name,
-    /// When it ends, since 1970.
+    /// When it expires, since 1970.
     pub expires_unix_seconds: u64,
 }
 
 impl OperatorCertificate {
-    /// Reads a certificate in DER, if it is for clients and has one common name, which an operator can have.
+    /// Parses a certificate in DER, if it is for clients and has a single common name that an operator can have.
     pub(crate) fn read(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let usage = certificate.extended_key_usage().ok().flatten()?;
@@ -43,13 +43,13 @@ impl OperatorCertificate {
         })
     }
 
-    /// Whether it has ended. A connection may last longer than its certificate.
+    /// Whether it has expired. A connection may last longer than its certificate.
     pub fn has_expired(&self) -> bool {
         now_unix_seconds() >= self.expires_unix_seconds
     }
 }
 
-/// Who signs operators' certificates.
+/// The authorities that sign operators' certificates.
 pub struct OperatorAuthority {
     pub(crate) roots: RootCertStore,
     file: PathBuf,
@@ -61,7 +61,7 @@ impl Debug for OperatorAuthority {
     }
 }
 
-/// Why a file names no authority for operators.
+/// Why a file has no usable authority for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadOperatorAuthority(PathBuf, String);
 
@@ -70,7 +70,7 @@ impl Display for BadOperatorAuthority {
         let Self(file, what) = self;
         write!(
             f,
-            "{}: {what}: name the certificate of an authority that signs operators and nobody else",
+            "{}: {what}: name the certificate of an authority that signs only operators",
             file.display()
         )
     }
@@ -79,10 +79,10 @@ impl Display for BadOperatorAuthority {
 impl std::error::Error for BadOperatorAuthority {}
 
 impl OperatorAuthority {
-    /// Reads the authorities' certificates in a PEM file, for a gateway of `fleet`.
+    /// Reads authorities' certificates from a PEM file, for a gateway of `fleet`.
     ///
     /// # Errors
-    /// If the file cannot be read, or names something else, such as a certificate of an operator or the fleet's own authority.
+    /// If the file cannot be read, or has something else in it, such as an operator's certificate or the fleet's own authority.
     pub fn read(file: &Path, fleet: &Authority) -> Result<Self, BadOperatorAuthority> {
         let bad = |what: &dyn Display| BadOperatorAuthority(file.to_owned(), what.to_string());
         let pem = smallfile::read(file, BYTES_MAX).map_err(|error| bad(&error))?;
@@ -93,20 +93,20 @@ impl OperatorAuthority {
             roots.add(der).map_err(|error| bad(&error))?;
         }
         if roots.is_empty() {
-            return Err(bad(&"it holds no certificate"));
+            return Err(bad(&"it contains no certificate"));
         }
         Ok(Self { roots, file: file.to_owned() })
     }
 }
 
 fn check(der: &CertificateDer<'_>, fleet: &Authority) -> Result<(), &'static str> {
-    let unreadable = |_| "it holds a certificate that is not readable";
+    let unreadable = |_| "it contains an unreadable certificate";
     let (_, own) = X509Certificate::from_der(der).map_err(unreadable)?;
     let (_, fleets) = X509Certificate::from_der(fleet.certificate()).map_err(unreadable)?;
     if own.public_key() == fleets.public_key() {
         return Err("this is the fleet's own authority, which signs nodes");
     }
-    if own.is_ca() { Ok(()) } else { Err("it holds a certificate that is not an authority's") }
+    if own.is_ca() { Ok(()) } else { Err("it contains a certificate that is not an authority's") }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Somebody speaks plain HTTP where TLS is spoken: a person has typed `http://`, and is told so in words.
+//! Plain HTTP on a TLS port: someone typed `http://`, and gets a clear answer.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use tokio::time::timeout;
 const ANSWER: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 53\r\n\
     Connection: close\r\n\r\nThis port speaks HTTPS: use https:// in the address.\n";
 
-/// The rest of a request is read for so long, since closing before would destroy the answer on its way.
+/// The rest of a request is read for this long, since closing the connection earlier would destroy the answer in flight.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// The most that is read of it.
+/// Most bytes of it that are read.
 const REQUEST_BYTES_MAX: u64 = 64 << 10;
 
-/// Whether the first byte is that of a method. A TLS record begins with 22 (RFC 8446, section 5.1).
+/// Whether the first byte belongs to an HTTP method. A TLS record starts with 22 (RFC 8446, section 5.1).
 pub(crate) async fn comes(stream: &TcpStream) -> bool {
     let mut first = [0];
     matches!(stream.peek(&mut first).await, Ok(1)) && first[0].is_ascii_uppercase()
 }
 
-/// Says what is wrong, and closes.
+/// Sends the explanation, and closes.
 pub(crate) async fn refuse(mut stream: TcpStream) {
-    // If it cannot be told, there is nobody to tell it to.
+    // On an error the client is gone, so there is no more to do.
     if stream.write_all(ANSWER.as_bytes()).await.is_err() || stream.shutdown().await.is_err() {
         return;
     }

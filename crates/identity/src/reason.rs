@@ -1,9 +1,9 @@
-//! Why a machine is refused, or a guest's handshake.
+//! Reasons for refusing a machine or a guest's handshake.
 
-/// Why a connection or a request of a machine, or the handshake of a guest, was refused. Each reason is a counter.
+/// Why a machine's connection or request, or a guest's handshake, was refused. Each reason has a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefusalReason {
-    /// The peer's certificate is of another authority.
+    /// The peer's certificate is from another authority.
     OtherAuthority,
     /// The peer's certificate has expired, or is not valid yet.
     Expired,
@@ -17,15 +17,15 @@ pub enum RefusalReason {
     HandshakeFailed,
     /// The TLS handshake took too long.
     HandshakeSlow,
-    /// There are too many connections, in all or of this source.
+    /// There are too many connections, in total or from this source.
     TooManyConnections,
-    /// The request needs a node's certificate, and there is none.
+    /// The request needs a node's certificate, and has none.
     NoCertificate,
     /// The node, or its certificate, was revoked.
     Revoked,
     /// The fleet has no such node.
     UnknownNode,
-    /// The invitation's token is not one of this fleet's.
+    /// The invitation's token does not belong to this fleet.
     TokenUnknown,
     /// The invitation has expired.
     TokenExpired,
@@ -33,31 +33,31 @@ pub enum RefusalReason {
     TokenUsed,
     /// The invitation is for another name.
     TokenForOther,
-    /// The certificate signing request is not what it should be.
+    /// The certificate signing request is invalid.
     BadSigningRequest,
     /// Another node has the name.
     NameTaken,
     /// Another node, or a gateway, has the host.
     HostTaken,
-    /// A node spoke for another.
+    /// A node's report is about another node.
     OtherName,
-    /// What the node said is older than what it said before.
+    /// A node's report is older than an earlier one.
     Stale,
     /// The body is larger than its bound.
     BodyTooLarge,
-    /// The body came too slowly.
+    /// The body arrived too slowly.
     BodySlow,
-    /// The body is not the JSON that it should be.
+    /// The body is not valid JSON of the expected type.
     Malformed,
     /// A field is out of its bounds.
     OutOfBounds,
-    /// A node says that it has sent more than it can.
+    /// A node claims to have sent more than it can.
     OverCeiling,
     /// There were too many requests.
     Flood,
-    /// What was asked for is not there.
+    /// The requested item does not exist.
     NotFound,
-    /// The gateway cannot do it now.
+    /// The gateway cannot do it at present.
     Unavailable,
 }
 
@@ -94,7 +94,7 @@ impl RefusalReason {
         Self::Unavailable,
     ];
 
-    /// Those for which a guest's handshake is refused.
+    /// The reasons for which a guest's handshake is refused.
     pub const OF_GUESTS: [Self; 7] = [
         Self::OtherAuthority,
         Self::Expired,
@@ -105,7 +105,7 @@ impl RefusalReason {
         Self::TooManyConnections,
     ];
 
-    /// As it is written in metrics, logs and answers.
+    /// Its name in metrics, logs and answers.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OtherAuthority => "other_authority",

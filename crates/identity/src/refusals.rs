@@ -1,5 +1,5 @@
-//! Refusals, counted by reason and logged. A flood of refusals must not become a flood of log lines, so each reason has a
-//! few lines per period; the next line says how many were left out.
+//! Refusals, counted by reason and logged. A flood of refusals must not become a flood of log lines, so each reason gets a few lines per period;
+//! the next line has the number of those that were omitted.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use crate::RefusalReason;
 
-/// Lines of one reason in one [`PERIOD`].
+/// Most lines for one reason in one [`PERIOD`].
 const LINES_MAX: u32 = 10;
 
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Where log lines go. They contain only this program's words, names, addresses and numbers: nothing that a peer wrote.
+/// The log. Lines contain only this program's words, names, addresses and numbers, and no text from peers.
 type Log = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Counts and logs refusals.
@@ -31,7 +31,7 @@ struct Period {
 }
 
 impl RefusalLog {
-    /// Writes its lines to `log`.
+    /// Logs to `log`.
     pub fn new(log: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let period = Period { began: Instant::now(), lines: 0, left_out: 0 };
         Self {
@@ -41,7 +41,7 @@ impl RefusalLog {
         }
     }
 
-    /// Counts a refusal of `who`, and logs it.
+    /// Counts and logs a refusal of `who`.
     pub fn refuse(&self, reason: RefusalReason, who: &dyn Display) {
         self.counts[reason as usize].fetch_add(1, Relaxed);
         if let Some(left_out) = self.may_log(reason, Instant::now()) {
@@ -53,7 +53,7 @@ impl RefusalLog {
         }
     }
 
-    /// How many lines were left out before this one, if there is one.
+    /// The number of lines omitted before this one; `None` if this one must be omitted as well.
     fn may_log(&self, reason: RefusalReason, now: Instant) -> Option<u64> {
         let mut periods = self.periods.lock().unwrap_or_else(PoisonError::into_inner);
         let period = &mut periods[reason as usize];
@@ -68,7 +68,7 @@ impl RefusalLog {
         Some(std::mem::take(&mut period.left_out))
     }
 
-    /// How often this was the reason.
+    /// Number of refusals for this reason.
     pub fn count(&self, reason: RefusalReason) -> u64 {
         self.counts[reason as usize].load(Relaxed)
     }

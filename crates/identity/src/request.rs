@@ -1,7 +1,7 @@
-//! Certificate signing requests (RFC 2986): made by nodes, checked by gateways.
+//! Certificate signing requests (RFC 2986), which nodes create and gateways check.
 //!
-//! A request is for exactly one name, with a key of P-256 that the sender proves to have. It may ask for nothing else: what a
-//! certificate is good for is the gateway's decision, so attributes and extensions are refused rather than ignored.
+//! A request is for exactly one name, with a P-256 key that the sender proves to have. It may not ask for anything else: the gateway decides what a
+//! certificate is valid for, so attributes and extensions are refused instead of ignored.
 
 use std::fmt::{self, Debug, Display, Formatter};
 
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use crate::certificate::only_name;
 
-/// What a SubjectPublicKeyInfo (RFC 5480, section 2) of an uncompressed point on P-256 begins with.
+/// Prefix of a SubjectPublicKeyInfo (RFC 5480, section 2) of an uncompressed point on P-256.
 const P256_INFO: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
@@ -28,12 +28,12 @@ const P256_INFO: [u8; 26] = [
 /// 4, then both coordinates.
 const P256_POINT_BYTES: usize = 65;
 
-/// The point of a SubjectPublicKeyInfo of a key of P-256; `None` for other keys.
+/// The point in a SubjectPublicKeyInfo of a P-256 key; `None` for other keys.
 pub(crate) fn p256_point(info: &[u8]) -> Option<&[u8]> {
     info.strip_prefix(&P256_INFO).filter(|point| point.len() == P256_POINT_BYTES)
 }
 
-/// A node's private key, of P-256. It never leaves the node.
+/// A node's private P-256 key. It never leaves the node.
 pub struct NodeKey(KeyPair);
 
 impl Debug for NodeKey {
@@ -46,16 +46,16 @@ impl NodeKey {
     /// Draws a key.
     ///
     /// # Panics
-    /// If the system has no random bytes.
+    /// If the system provides no random bytes.
     pub fn draw() -> Self {
         let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256);
         Self(pair.expect("the system gives random bytes"))
     }
 
-    /// Reads a key in PEM.
+    /// Decodes a key in PEM.
     ///
     /// # Errors
-    /// If it is not a key of P-256.
+    /// If it is not a P-256 key.
     pub fn from_pem(pem: &str) -> Result<Self, rcgen::Error> {
         KeyPair::from_pkcs8_pem_and_sign_algo(pem, &PKCS_ECDSA_P256_SHA256).map(Self)
     }
@@ -85,14 +85,14 @@ impl NodeKey {
     }
 }
 
-/// A subject with a common name alone.
+/// A subject with only a common name.
 pub(crate) fn common_name(text: &str) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, text);
     name
 }
 
-/// A signing request that was checked: the sender has the key, and asks for `node` alone.
+/// A checked signing request: the sender has the key, and asks only for `node`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningRequest {
     node: Name,
@@ -104,11 +104,11 @@ pub struct SigningRequest {
 pub enum BadSigningRequest {
     /// It is not a signing request in PEM.
     Form,
-    /// Its key is not of P-256.
+    /// Its key is not a P-256 key.
     Key,
-    /// Its signature does not belong to its key.
+    /// Its signature does not match its key.
     Signature,
-    /// It is for another name than its sender's, or has more in its subject than a name.
+    /// It is for another name than the sender's, or its subject has more than a name.
     Name,
     /// It asks for more than a name.
     Extras,
@@ -129,10 +129,10 @@ impl Display for BadSigningRequest {
 impl std::error::Error for BadSigningRequest {}
 
 impl SigningRequest {
-    /// Reads and checks a request in PEM from somebody who says that he is `node`.
+    /// Parses and checks a request in PEM from a sender that claims to be `node`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn check(pem: &str, node: &Name) -> Result<Self, BadSigningRequest> {
         let der = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes())
             .map_err(|_| BadSigningRequest::Form)?;
@@ -155,7 +155,7 @@ impl SigningRequest {
         Ok(Self { node: node.clone(), point: point.to_vec() })
     }
 
-    /// Who gets the certificate.
+    /// The node that gets the certificate.
     pub fn node(&self) -> &Name {
         &self.node
     }
@@ -250,7 +250,7 @@ mod tests {
             let mut bytes = der.to_vec();
             bytes[at] ^= 1;
             let text = pem_of(&bytes);
-            // The label of the signature's algorithm is the one thing that nothing depends on.
+            // The label of the signature's algorithm is the only part that nothing depends on.
             if let Ok(request) = check(&text) {
                 assert_eq!(request.key(), Digest::of(key.public()), "byte {at}");
             }

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{hex, is_hex, random};
 
-/// A certificate's serial number: 16 bytes as 32 hex digits. 126 bits are random, so no counter has to be kept
-/// (RFC 5280, section 4.1.2.2, wants them unique and positive).
+/// A certificate's serial number: 16 bytes as 32 hex digits. 126 bits are random, so no counter is needed (RFC 5280, section 4.1.2.2, requires
+/// unique and positive ones).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Serial(String);
 
 impl Serial {
-    /// Draws one.
+    /// Draws a serial number.
     pub(crate) fn draw() -> Self {
         let mut bytes: [u8; 16] = random();
         // Positive, and never shortened by a leading zero.
@@ -21,7 +21,7 @@ impl Serial {
         Self(hex(&bytes))
     }
 
-    /// The one of these bytes, as a certificate has them.
+    /// The serial number with these bytes, as in a certificate.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         (bytes.len() == 16).then(|| Self(hex(bytes)))
     }

@@ -1,5 +1,5 @@
-//! TLS between machines: version 1.3 alone, since both sides are ours, and without session tickets. A resumed session would
-//! skip the certificate's check, and machines keep their connections open anyway. Guests come with other people's programs: they get 1.2 as well.
+//! TLS between machines: only version 1.3, since both sides are ours, and without session tickets. A resumed session would skip the certificate's
+//! check, and machines keep their connections open anyway. Guests use other programs, so they get 1.2 as well.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// How a gateway answers machines. Its certificate renews itself.
+/// A gateway's TLS for machines. Its certificate renews itself.
 pub struct GatewayTls {
     authority: Arc<Authority>,
     gateway: Name,
@@ -41,10 +41,10 @@ impl Debug for GatewayTls {
 }
 
 impl GatewayTls {
-    /// Makes the gateway a certificate. A new one follows after two thirds of each `lifetime`.
+    /// Issues a certificate for the gateway. A new one follows after two thirds of each `lifetime`.
     ///
     /// # Errors
-    /// If one of its hosts is none.
+    /// If one of its hosts is invalid.
     pub fn new(
         authority: Arc<Authority>,
         gateway: Name,
@@ -55,8 +55,8 @@ impl GatewayTls {
         Ok(Self { authority, gateway, hosts, lifetime, current: Mutex::new(current) })
     }
 
-    /// The configuration for an [`Acceptor`](crate::Acceptor). Who has no certificate gets in, and can do no more than join; who
-    /// has one of another authority, or one that is not a node's, does not.
+    /// The configuration for an [`Acceptor`](crate::Acceptor). A client without a certificate is accepted, but can only join; a client with one
+    /// from another authority, or one that is not a node's, is refused.
     ///
     /// # Errors
     /// If the authority's certificate cannot be used.
@@ -81,7 +81,7 @@ impl GatewayTls {
     fn certified(&self) -> Arc<CertifiedKey> {
         let mut own = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if now_unix_seconds() >= own.renew_unix_seconds {
-            // If that fails the old one still has a third of its life.
+            // If this fails, the old one still has a third of its lifetime.
             if let Ok(new) = current(&self.authority, &self.gateway, &self.hosts, self.lifetime) {
                 *own = new;
             }
@@ -110,8 +110,8 @@ impl ResolvesServerCert for GatewayTls {
     }
 }
 
-/// How a gateway answers guests, with certificates that their browsers trust. Whoever shows one of `operators`' is known by it; whoever shows another
-/// one does not get in. Without `operators` nobody is asked for one.
+/// A gateway's TLS for guests, with certificates that browsers trust. A client certificate from `operators` identifies an operator; any other one
+/// is refused. Without `operators`, no client certificate is requested.
 ///
 /// # Errors
 /// If the operators' authority cannot be used.
@@ -141,10 +141,10 @@ pub fn guest_config(
     Ok(Arc::new(config))
 }
 
-/// How a node speaks to gateways: it trusts its fleet's authority alone, and shows its certificate.
+/// A node's TLS towards gateways: it trusts only its fleet's authority, and uses its own certificate.
 ///
 /// # Errors
-/// If the certificate and the key do not belong together.
+/// If the certificate and the key do not match.
 pub fn client_config(credentials: &Credentials) -> Result<ClientConfig, Error> {
     let verifier = GatewaysOf::new(credentials.authority(), &provider())?;
     let mut config = ClientConfig::builder_with_provider(provider())
@@ -159,7 +159,7 @@ pub fn client_config(credentials: &Credentials) -> Result<ClientConfig, Error> {
     Ok(config)
 }
 
-/// How a box speaks to gateways before it has joined: it trusts the authority of that fingerprint, and shows nothing.
+/// A machine's TLS towards gateways before it has joined: it trusts the authority with this fingerprint, and has no certificate.
 ///
 /// # Errors
 /// None with this provider.

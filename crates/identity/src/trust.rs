@@ -1,7 +1,7 @@
-//! Whom a node trusts: gateways of its own fleet, and nobody else.
+//! A node's trust: gateways of its own fleet only.
 //!
-//! A gateway's address may change, or be that of a load balancer. Its certificate is what makes it a gateway: the fleet's
-//! authority signed it, for answering machines, with the name [`GATEWAY`]. So the address that a node dialled is not compared.
+//! A gateway's address may change, or be that of a load balancer. Its certificate identifies it as a gateway: the fleet's authority signed it, for
+//! serving machines, with the name [`GATEWAY`]. So the dialled address is not compared.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use rustls::{
     CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
 };
 
-/// A name that all gateways have in their certificates. `.internal` is reserved for such use, so it is never anybody's.
+/// A name in the certificates of all gateways. `.internal` is reserved for private use, so no public host has it.
 pub(crate) const GATEWAY: &str = "gateway.fullbore.internal";
 
-/// Trusts gateways whose certificates one authority has signed.
+/// Trusts gateways with certificates from a given authority.
 #[derive(Debug)]
 pub(crate) struct GatewaysOf {
     authority: Arc<WebPkiServerVerifier>,
@@ -37,15 +37,15 @@ impl GatewaysOf {
     }
 }
 
-/// As [`GatewaysOf`], for a box that knows the authority by the fingerprint in its invitation alone. The gateway sends the
-/// authority's certificate along.
+/// Like [`GatewaysOf`], for a machine that knows the authority only by the fingerprint in its invitation. The gateway sends the authority's
+/// certificate along.
 #[derive(Debug)]
 pub(crate) struct GatewaysByFingerprint {
     pub(crate) fingerprint: Digest,
     pub(crate) provider: Arc<CryptoProvider>,
 }
 
-/// The gateway is not of the fleet that the invitation names.
+/// The gateway does not belong to the fleet in the invitation.
 #[derive(Debug)]
 struct OtherFleet;
 

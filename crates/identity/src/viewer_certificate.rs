@@ -1,7 +1,7 @@
-//! The certificate that viewers see of a node. A public authority issues it, so nothing here signs one: a node makes a key and a request for the
-//! host of its addresses, whoever has an account with an authority gets the chain, and both gateway and node check that before it is used.
+//! A node's certificate for viewers. A public authority issues it, so nothing here signs one: a node creates a key and a request for the host of
+//! its addresses, an operator with an account at an authority gets the chain, and both gateway and node check it before it is used.
 //!
-//! Invariants: the key never leaves the node; a request is for one host and proves that its sender has the key.
+//! Invariants: the key never leaves the node; a request is for one host and proves that the sender has the key.
 
 use std::fmt::{self, Display, Formatter};
 use std::io;
@@ -23,13 +23,13 @@ use zeroize::Zeroizing;
 
 use crate::request::p256_point;
 
-/// Longer than any chain that is sent to viewers.
+/// Longer than any chain for viewers.
 const CERTIFICATES_MAX: usize = 8;
 
-/// A key file has some hundred bytes.
+/// Ample for a key file, which has a few hundred bytes.
 const KEY_BYTES_MAX: u32 = 64 << 10;
 
-/// A node's private key for viewers, of P-256.
+/// A node's private P-256 key for viewers.
 pub struct ViewerKey(KeyPair);
 
 impl fmt::Debug for ViewerKey {
@@ -39,10 +39,10 @@ impl fmt::Debug for ViewerKey {
 }
 
 impl ViewerKey {
-    /// The key in the file at `path`; it is made, for its owner alone to read, if there is none.
+    /// The key in the file at `path`. If there is none, it is created, readable by its owner only.
     ///
     /// # Errors
-    /// If the file cannot be read or written, or is no key of P-256.
+    /// If the file cannot be read or written, or is not a P-256 key.
     pub fn at(path: &Path) -> io::Result<Self> {
         match smallfile::read_text(path, KEY_BYTES_MAX).map(Zeroizing::new) {
             Ok(pem) => KeyPair::from_pkcs8_pem_and_sign_algo(&pem, &PKCS_ECDSA_P256_SHA256)
@@ -59,19 +59,19 @@ impl ViewerKey {
         }
     }
 
-    /// A request for a certificate of `host`, as PEM.
+    /// A request for a certificate for `host`, as PEM.
     ///
     /// # Errors
-    /// If it is neither a name nor an address.
+    /// If `host` is neither a name nor an address.
     pub fn request(&self, host: &str) -> io::Result<String> {
         let request = parameters(host)?.serialize_request(&self.0);
         request.and_then(|request| request.pem()).map_err(io::Error::other)
     }
 
-    /// A certificate that no authority has signed, for as long as there is no other, as PEM.
+    /// A self-signed certificate as PEM, for use until there is another one.
     ///
     /// # Errors
-    /// As [`request`](Self::request).
+    /// Like [`request`](Self::request).
     pub fn self_signed(&self, host: &str) -> io::Result<String> {
         let mut parameters = parameters(host)?;
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -96,12 +96,12 @@ fn parameters(host: &str) -> io::Result<CertificateParams> {
     Ok(parameters)
 }
 
-/// The address that a host is, if it is one.
+/// The address in a host, if it is one.
 fn address(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
-/// Why a request for viewers' certificate is refused, or an issued chain. Its text is for people.
+/// Why a request for a viewers' certificate, or an issued chain, is refused. Its text is for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadViewerCertificate {
     text: String,
@@ -109,7 +109,7 @@ pub struct BadViewerCertificate {
 }
 
 impl BadViewerCertificate {
-    /// Whether nothing is wrong but the time: it has ended, or has not begun.
+    /// Whether only the time is wrong: the certificate has expired, or is not valid yet.
     pub fn is_of_time(&self) -> bool {
         self.is_of_time
     }
@@ -127,10 +127,10 @@ fn bad(why: impl Into<String>) -> BadViewerCertificate {
     BadViewerCertificate { text: why.into(), is_of_time: false }
 }
 
-/// Checks a node's request for a certificate of `host`, and returns the digest of its public key.
+/// Checks a node's request for a certificate for `host`, and returns the digest of its public key.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault.
 pub fn check_viewer_request(pem: &str, host: &str) -> Result<Digest, BadViewerCertificate> {
     let form = || bad("it is not PEM of a PKCS #10 request");
     let der = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes()).map_err(|_| form())?;
@@ -165,16 +165,16 @@ fn is_of(name: &GeneralName<'_>, host: &str) -> bool {
     }
 }
 
-/// Whether there is a private key in a PEM file, of whatever kind. Authorities' tools write some with the chain.
+/// Whether a PEM file contains a private key of any kind. Authorities' tools write some with the chain.
 pub fn has_private_key(pem: &str) -> bool {
     pem.lines().any(|line| line.contains("-----BEGIN ") && line.contains("PRIVATE KEY-----"))
 }
 
-/// Checks what an authority has issued for the key with that digest and for `host`, and returns when it ends, since 1970. Whether viewers trust
-/// the authority is not looked at: it may be one of their own.
+/// Checks a chain that an authority issued for the key with this digest and for `host`, and returns its expiry, since 1970. Whether viewers trust
+/// the authority is not checked: it may be a private one.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault.
 pub fn check_viewer_chain(
     pem: &str,
     host: &str,
@@ -183,7 +183,7 @@ pub fn check_viewer_chain(
 ) -> Result<u64, BadViewerCertificate> {
     if has_private_key(pem) {
         return Err(bad(
-            "there is a private key in it, which is to stay where it is: give the certificates alone",
+            "there is a private key in it, which must not be uploaded: give only the certificates",
         ));
     }
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
@@ -212,7 +212,7 @@ pub fn check_viewer_chain(
     }
     if chain.windows(2).any(|two| two[0].issuer().as_raw() != two[1].subject().as_raw()) {
         return Err(bad(
-            "its certificates are not in order: each is to be followed by its issuer's",
+            "its certificates are not in order: each must be followed by its issuer's",
         ));
     }
     let name = ServerName::try_from(host.trim_start_matches('[').trim_end_matches(']'));
@@ -250,7 +250,7 @@ mod tests {
         (folder, key)
     }
 
-    /// What an authority has issued for a key and a host, from and until when.
+    /// A certificate that an authority issues for a key and a host, with this validity.
     fn issue(key: &ViewerKey, host: &str, [from, until]: [u64; 2]) -> String {
         let mut authority = CertificateParams::default();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,4 +1,4 @@
-//! Guests of a gateway over real sockets: what ends a handshake, and what does not hold up others.
+//! Guests of a gateway over real sockets: causes for ending a handshake, and isolation from others.
 
 use std::future::pending;
 use std::io::Read;
@@ -70,7 +70,7 @@ impl Door {
         let mut stream = StreamOwned::new(client, socket);
         stream.write_all(b"GET /who HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
         let mut text = String::new();
-        // The gateway may close without a last word of TLS.
+        // The gateway may close the connection without close_notify.
         let _ = stream.read_to_string(&mut text);
         text
     }
@@ -111,7 +111,7 @@ async fn one_address_cannot_take_all_connections() {
     };
     let door = Door::open(bounds).await;
     let mut silent: Vec<_> = (0..3).map(|_| door.silent()).collect();
-    // The oldest silent one makes room for each that comes, so the others are still there.
+    // The oldest silent connection is dropped for each new one, so the others are still there.
     assert!(door.ask().ends_with("127.0.0.1 false"));
     assert_eq!(silent[0].read(&mut [0; 16]).unwrap_or(0), 0);
     for socket in &mut silent[1..] {

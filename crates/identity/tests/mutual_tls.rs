@@ -1,4 +1,4 @@
-//! Mutual TLS over real sockets: a gateway's acceptor under axum, and clients that may or may not speak to it.
+//! Mutual TLS over real sockets: a gateway's acceptor under axum, and clients that may or may not be permitted.
 
 use std::future::pending;
 use std::io::Write;
@@ -33,7 +33,7 @@ fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Says of every node what it is told.
+/// Reports the same, configurable standing for every node.
 #[derive(Default)]
 struct Says(AtomicU8);
 
@@ -123,7 +123,7 @@ async fn ask(stream: &mut TlsStream<TcpStream>) -> std::io::Result<String> {
     body.ok_or_else(|| std::io::Error::other(format!("no answer: {text:?}")))
 }
 
-/// Until `holds`, or for as long as anything may take on a busy machine.
+/// Waits until `holds`, or for as long as things may take on a busy machine.
 async fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(60) {
@@ -139,7 +139,7 @@ async fn eventually(mut holds: impl FnMut() -> bool) -> bool {
 async fn a_day_without_gateways_leaves_a_node_its_certificate() {
     const DAY_SECONDS: u64 = 24 * 3600;
     let gateway = Gateway::start(AcceptBounds::default()).await;
-    // It was due for renewal when the gateways died, which was a day ago.
+    // It was due for renewal when the gateways died, a day ago.
     let died = now() - DAY_SECONDS;
     let node = gateway.node("node-1", NODE_LIFETIME, died - 20 * DAY_SECONDS);
     assert_eq!(node.certificate().renew_unix_seconds(), died);
@@ -183,7 +183,7 @@ async fn a_node_of_another_fleet_is_refused_though_fleet_and_node_have_its_names
     let (key, node) = (NodeKey::draw(), name("node-1"));
     let request = SigningRequest::check(&key.request(&node), &node).unwrap();
     let issued = impostor.sign_node(&request, NODE_LIFETIME, now()).unwrap();
-    // It trusts the gateway, and shows a certificate of an authority of its own.
+    // It trusts the gateway, but uses a certificate from its own authority.
     let own_authority = gateway.authority.certificate_pem().to_owned();
     let forged = Credentials::new(key, issued.pem, own_authority).unwrap();
     assert!(gateway.ask(client_config(&forged).unwrap()).await.is_err());
@@ -201,7 +201,7 @@ async fn an_expired_certificate_is_refused() {
 #[tokio::test]
 async fn a_certificate_that_expires_meanwhile_ends_its_connection() {
     let gateway = Gateway::start(AcceptBounds::default()).await;
-    // As short as a request fits in, which depends on the machine.
+    // As short as possible while a request still fits in, which depends on the machine.
     let mut answered = None;
     for seconds in [2, 4, 8, 16, 32] {
         let short = gateway.node("node-1", Duration::from_secs(seconds), now());
@@ -290,7 +290,7 @@ async fn a_peer_that_says_nothing_does_not_hold_up_others() {
     }
     let own = gateway.node("node-1", NODE_LIFETIME, now());
     assert!(gateway.ask(client_config(&own).unwrap()).await.unwrap().starts_with("node-1"));
-    // Four handshakes may be under way: five have made room, and the rest are too slow.
+    // Four handshakes may be in progress: five have been dropped for others, and the rest are too slow.
     let ended = || {
         let slow = gateway.refusals.count(RefusalReason::HandshakeSlow);
         (slow, gateway.refusals.count(RefusalReason::TooManyConnections))
@@ -314,7 +314,7 @@ async fn strangers_of_one_source_have_a_few_connections_and_little_time() {
         let config = joining_config(gateway.authority.fingerprint()).unwrap();
         strangers.push(gateway.connect(config).await.unwrap());
     }
-    // The oldest makes room for a fourth.
+    // The oldest is dropped for a fourth.
     let config = joining_config(gateway.authority.fingerprint()).unwrap();
     strangers.push(gateway.connect(config.clone()).await.unwrap());
     let oldest = tokio::time::timeout(Duration::from_secs(5), strangers[0].read_u8()).await;
@@ -327,7 +327,7 @@ async fn strangers_of_one_source_have_a_few_connections_and_little_time() {
     assert_eq!(gateway.ask(config).await.unwrap(), "no_certificate");
 }
 
-/// What `openssl s_client` says after one request.
+/// The output of `openssl s_client` after one request.
 fn s_client(gateway: &Gateway, state: &std::path::Path, arguments: &[&str]) -> String {
     let mut client = Command::new("openssl")
         .args(["s_client", "-connect", &gateway.address.to_string(), "-CAfile"])
@@ -341,7 +341,7 @@ fn s_client(gateway: &Gateway, state: &std::path::Path, arguments: &[&str]) -> S
         .spawn()
         .unwrap();
     let request = b"GET /who HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n";
-    // The gateway may have hung up already.
+    // The gateway may already have closed the connection.
     let _ = client.stdin.take().unwrap().write_all(request);
     let output = client.wait_with_output().unwrap();
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
