@@ -1,7 +1,7 @@
-//! The decision.
+//! Choosing nodes for a viewer.
 //!
-//! A walk over the sites, best first, finds a few that can serve. Then nodes are taken from them: first those with room, one from each site; what is
-//! missing to three comes from nodes of fewer virtues, or closer together.
+//! A walk over the sites, best first, finds a few that can serve. Then nodes are taken from them: first those with room, one from each site; the
+//! rest of the three are nodes in a worse state, or closer together.
 
 use std::ops::ControlFlow;
 
@@ -10,10 +10,10 @@ use crate::order::{self, Whence};
 use crate::seats::{self, Apart, Seat};
 use crate::{Decision, Fleet, Label, Question, Ranked, Reason, Standing, hash};
 
-/// How many nodes a viewer gets.
+/// Most nodes in an answer.
 const NODES_MAX: usize = 3;
 
-/// A question without its address.
+/// A question with the matched prefix in place of the address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known<'q> {
     pub(crate) whence: Whence<'q>,
@@ -31,14 +31,15 @@ impl<'q> Known<'q> {
     }
 }
 
-/// Which nodes are taken in one turn: how they stand, and how far they are from those taken before.
+/// Which nodes a turn may take: their standing, and their distance from those taken before.
 struct Turn {
     from: Standing,
     to: Standing,
     apart: Apart,
 }
 
-/// Another site is worth more than room: the second and third node are for when others fail. A node that serves badly is worse than one next door.
+/// Another site is worth more than room, because the second and third node are for failures of others. But a failing node is worse than one in the
+/// same place.
 const TURNS: [Turn; 6] = [
     Turn { from: Standing::Open, to: Standing::Open, apart: Apart::Site },
     Turn { from: Standing::Closed, to: Standing::Closed, apart: Apart::Site },
@@ -70,14 +71,14 @@ pub(crate) fn decide_known(fleet: &Fleet, known: &Known<'_>) -> Decision {
     decision
 }
 
-/// Half the policy's time and up to all of it, by viewer: viewers who started in one second ask at different times from their second question on, so
-/// those of a node that goes away don't arrive elsewhere all at once.
+/// A time between half the policy's time and all of it, by viewer: viewers who started in the same second ask at different times from their second
+/// request on, so those of a node that goes away don't all arrive elsewhere at once.
 fn ttl(policy: u32, viewer: u64) -> u32 {
     let half = policy.div_ceil(2);
     half + (hash::mix(viewer.rotate_left(32)) % u64::from(policy - half + 1)) as u32
 }
 
-/// The node of `holders` that comes first for this title and viewer, in its site.
+/// The best of these seats for this title and viewer: by standing, then by cost.
 fn least(fleet: &Fleet, seats: impl Iterator<Item = u32>, key: u64) -> Option<u32> {
     let cost = |seat: u32| fleet.seats().at(seat).cost(key);
     let costs = seats.map(|seat| (fleet.seats().at(seat).standing, cost(seat), seat));
@@ -86,8 +87,8 @@ fn least(fleet: &Fleet, seats: impl Iterator<Item = u32>, key: u64) -> Option<u3
         .map(|(_, _, seat)| seat)
 }
 
-/// The node that a site would give this viewer if all of its nodes were healthy: of those that hold the title, if there are any. Returns whether
-/// it does.
+/// The node that a site would give this viewer if all of its nodes were healthy: one that holds the title, if any of them does. Also returns
+/// whether it holds it.
 fn first_of_site(fleet: &Fleet, site: usize, holders: &[u32], key: u64) -> Option<(u32, bool)> {
     let range = fleet.seats().range(site);
     let least = |seats: &mut dyn Iterator<Item = u32>| {
@@ -105,7 +106,7 @@ struct Choice<'c> {
     known: &'c Known<'c>,
     key: u64,
     holders: &'c [u32],
-    /// The node that the viewer plays from, if it may be named at all: it holds the title and is not revoked.
+    /// The viewer's present node, if it may be in an answer: it holds the title and is not revoked.
     playing: Option<u32>,
     first_choice: Option<(u32, bool)>,
     /// Sites that can serve, best first.
@@ -134,7 +135,7 @@ impl<'c> Choice<'c> {
     fn make(mut self, decision: &mut Decision) {
         let stays = self.playing.filter(|seat| self.seat(*seat).standing <= Standing::Closed);
         self.taken.extend(stays.map(|seat| (seat, Reason::Playing)));
-        // One site more than nodes are missing: one may be that of the node that stays.
+        // One more site than missing nodes: one may be the site of the node that stays.
         self.find_sites(NODES_MAX + self.taken.len());
         for turn in &TURNS {
             self.take(turn);
@@ -150,7 +151,7 @@ impl<'c> Choice<'c> {
         decision.ranked = self.taken.iter().map(|taken| self.ranked(*taken)).collect();
     }
 
-    /// A viewer who must leave stays if it would only come to nodes that serve badly, or to none: a drain or a fault must not end a film.
+    /// A viewer who must leave stays if the alternatives are only failing nodes, or none: a drain or a fault must not end a film.
     fn stay_for_want_of_better(&mut self) {
         let Some(playing) = self.playing else { return };
         let has_better = self
@@ -164,7 +165,7 @@ impl<'c> Choice<'c> {
         }
     }
 
-    /// Walks over the sites until `enough` of them have a node with room. On the way it notes the first sites of each standing.
+    /// Walks over the sites until `enough` of them have an open node. On the way it collects the first sites for each standing.
     fn find_sites(&mut self, enough: usize) {
         let mut counts = [0; 3];
         order::sites(self.fleet, &self.known.whence, |site, reason| {

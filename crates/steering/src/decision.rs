@@ -1,38 +1,38 @@
-//! What a viewer is answered.
+//! The answer to a viewer.
 
 use fleet::Prefix;
 use serde::{Deserialize, Serialize};
 
 use crate::Standing;
 
-/// Up to three nodes, best first, and what led to them.
+/// Up to three nodes, best first, and the reasons for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The number of the snapshot that it was made from.
+    /// The number of the snapshot that it is based on.
     pub snapshot: u64,
     /// That snapshot's epoch.
     pub epoch: u64,
     /// The longest announced prefix that contains the address.
     pub matched: Option<Prefix>,
-    /// At most three nodes, best first. Empty if no node that serves holds the title.
+    /// At most three nodes, best first. Empty if no serving node holds the title.
     pub ranked: Vec<Ranked>,
-    /// Why the first of them is not [`first_choice`](Self::first_choice). None if it is, and for viewers who stay where they play.
+    /// Why the first of them is not [`first_choice`](Self::first_choice). `None` if it is, and for viewers who stay where they play.
     pub label: Option<Label>,
-    /// The node that would serve this viewer if all held the title and were healthy: its place in the snapshot's `nodes`.
+    /// The node that the best site would give this viewer if all of its nodes were healthy: its index in the snapshot's `nodes`.
     pub first_choice: Option<usize>,
-    /// How long the answer holds: between half the policy's `ttl_seconds` and all of it, by viewer. So viewers who started together don't ask, and
-    /// don't move, together.
+    /// How long the answer is valid: between half the policy's `ttl_seconds` and all of it, by viewer. So viewers who started together don't ask,
+    /// and don't move, together.
     pub ttl_seconds: u32,
 }
 
-/// A node of an answer.
+/// A node in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ranked {
-    /// Its place in the snapshot's `nodes`.
+    /// Its index in the snapshot's `nodes`.
     pub node: usize,
-    /// Why this one.
+    /// Why it is in the answer.
     pub reason: Reason,
-    /// Whether it takes new viewers.
+    /// Whether it accepts new viewers.
     pub standing: Standing,
 }
 
@@ -40,7 +40,7 @@ pub struct Ranked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The viewer plays from it.
+    /// The viewer is playing from it.
     Playing,
     /// Its site announces a prefix that contains the viewer's address.
     Prefix,
@@ -48,12 +48,12 @@ pub enum Reason {
     Near,
     /// Its site is in the viewer's region.
     Region,
-    /// It is somewhere else, or nothing is known of where the viewer is.
+    /// Its site is elsewhere, or the viewer's location is unknown.
     Anywhere,
 }
 
 impl Reason {
-    /// As it is written everywhere.
+    /// Its name in all texts.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Playing => "playing",
@@ -71,7 +71,7 @@ pub enum Label {
     /// No node of the best site holds the title.
     #[serde(rename = "C")]
     Content,
-    /// The first choice holds the title, but takes no new viewers: it is full, unwell, draining or lost.
+    /// The first choice holds the title, but accepts no new viewers: it is full, unhealthy, draining or lost.
     #[serde(rename = "H")]
     Health,
 }

@@ -1,4 +1,4 @@
-//! A decision in an operator's words.
+//! Explaining a decision to an operator.
 
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -9,14 +9,14 @@ use crate::decide::{Known, decide_known};
 use crate::order;
 use crate::{Decision, Fleet, Label, Question, Reason, Standing};
 
-/// Sites named beside those of the answer.
+/// Most sites named in addition to those in the answer.
 const SITES_MAX: usize = 8;
 
-/// Nodes named for each site.
+/// Most nodes named for each site.
 const NODES_MAX: usize = 12;
 
-/// Tells in words which sites and nodes were considered for a viewer, which were left out and why, and the answer. The address is in it, so it is for
-/// whoever asked, and for no log.
+/// Describes which sites and nodes were considered for a viewer, which were excluded and why, and the answer. The text contains the address, so it
+/// is only for the operator who asked, and must not be logged.
 pub fn explain(fleet: &Fleet, question: &Question<'_>) -> String {
     let known = Known::of(fleet, question);
     let decision = decide_known(fleet, &known);
@@ -71,7 +71,7 @@ impl Told<'_> {
         let Some(node) = self.fleet.node(pathway) else {
             return writeln!(
                 text,
-                "It reports a pathway that is no node: it counts as a new viewer."
+                "It reports a pathway that is not a node, so it counts as a new viewer."
             );
         };
         let stays =
@@ -84,7 +84,7 @@ impl Told<'_> {
         writeln!(text, "It plays from {pathway} ({}), {verdict}.", self.state(node, title))
     }
 
-    /// Sites in order, until those of the answer have been named.
+    /// The sites in order, until those in the answer have been named.
     fn sites(&self, text: &mut String, title: usize) -> std::fmt::Result {
         let snapshot = self.fleet.snapshot();
         let mut seen: Vec<usize> = Vec::new();
@@ -180,7 +180,7 @@ impl Told<'_> {
         Some(format!("{km:.0} km from {name} (region {region})"))
     }
 
-    /// Whether a node can serve this, and why not.
+    /// Whether a node can serve the title, and why not.
     fn state(&self, node: usize, title: usize) -> String {
         let own = &self.fleet.snapshot().nodes[node];
         let holds = if self.fleet.holds(node, title) { "" } else { ", lacks the title" };
@@ -191,7 +191,7 @@ impl Told<'_> {
         let nodes = &self.fleet.snapshot().nodes;
         writeln!(text, "\nAnswer, good for {} s:", self.decision.ttl_seconds)?;
         if self.decision.ranked.is_empty() {
-            writeln!(text, "  None: no node that serves holds the title.")?;
+            writeln!(text, "  None: no serving node holds the title.")?;
         }
         for (rank, ranked) in self.decision.ranked.iter().enumerate() {
             let node = &nodes[ranked.node];
@@ -224,7 +224,7 @@ impl Told<'_> {
     }
 }
 
-/// Whether a node takes viewers, and why not.
+/// Whether a node accepts viewers, and why not.
 fn standing(node: &SnapshotNode, standing: Standing) -> String {
     let load = format!("{}.{} % of its ceiling", node.load_permille / 10, node.load_permille % 10);
     let reasons: Vec<&str> = node.not_me.iter().map(|reason| reason.as_str()).collect();

@@ -12,7 +12,7 @@ use crate::reach::Reach;
 use crate::seats::Seats;
 use crate::standing::mark_full;
 
-/// A snapshot, ready for questions. It never changes; share it in an [`Arc`].
+/// An indexed snapshot, for questions. It is immutable; share it in an [`Arc`].
 #[derive(Debug)]
 pub struct Fleet {
     pub(crate) snapshot: FleetSnapshot,
@@ -23,7 +23,7 @@ pub struct Fleet {
     pub(crate) geography: Arc<Geography>,
 }
 
-/// Places of names in the snapshot.
+/// Indexes of names in the snapshot.
 #[derive(Debug, Default)]
 struct Names {
     nodes: HashMap<String, u32>,
@@ -39,14 +39,14 @@ impl Names {
 }
 
 impl Fleet {
-    /// Indexes a snapshot. `before` is the one before it of the same gateway, if there is one: nodes that were full stay so until they are roomy, and
-    /// parts of the index that have not changed are shared.
+    /// Indexes a snapshot. `before` is the previous snapshot of the same gateway, if there is one: nodes that were full stay full until they are
+    /// roomy, and unchanged parts of the index are shared.
     ///
-    /// It marks in the snapshot which nodes are full. So sign and keep what [`snapshot`](Self::snapshot) returns: then nodes and replays decide as
-    /// the gateway does, without `before`.
+    /// It marks full nodes in the snapshot. So sign and save the result of [`snapshot`](Self::snapshot): then nodes and replays make the gateway's
+    /// decisions without `before`.
     ///
     /// # Errors
-    /// If the snapshot is out of its bounds.
+    /// If the snapshot violates its bounds.
     pub fn new(mut snapshot: FleetSnapshot, before: Option<&Self>) -> Result<Self, SnapshotError> {
         snapshot.check().map_err(SnapshotError::Bounds)?;
         mark_full(&mut snapshot, before);
@@ -74,22 +74,22 @@ impl Fleet {
         &self.snapshot
     }
 
-    /// A node's place in the snapshot's `nodes`.
+    /// A node's index in the snapshot's `nodes`.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.names.nodes.get(name).map(|node| *node as usize)
     }
 
-    /// A title's place in the snapshot's `titles`.
+    /// A title's index in the snapshot's `titles`.
     pub fn title(&self, path: &str) -> Option<usize> {
         self.names.titles.get(path).map(|title| *title as usize)
     }
 
-    /// Whether a node holds a title; both by their places in the snapshot.
+    /// Whether a node holds a title; both are indexes in the snapshot.
     pub fn holds(&self, node: usize, title: usize) -> bool {
         self.holders.of(title).binary_search(&self.seats.of_node(node)).is_ok()
     }
 
-    /// Whether a node takes viewers.
+    /// Whether a node accepts viewers.
     pub fn standing(&self, node: usize) -> Standing {
         self.seats.at(self.seats.of_node(node)).standing
     }

@@ -1,4 +1,4 @@
-//! Where sites are, for viewers whose address no site announces, and for those whose own site cannot serve them.
+//! Locations of sites, for viewers whose address no site announces, and for those whose own site cannot serve them.
 
 use std::collections::HashMap;
 
@@ -7,30 +7,32 @@ use fleet::Site;
 use crate::hash;
 use crate::seats::Seats;
 
-/// How many neighbours a site knows by distance; further sites follow by region. A tenth of a fleet of a thousand sites holds almost any title.
+/// Most neighbours of a site that are ordered by distance; further sites follow by region. A tenth of a fleet of a thousand sites has a copy of
+/// almost any title.
 const NEIGHBOURS_MAX: usize = 64;
 
-/// Orders of all sites, of which a viewer gets one: enough to spread viewers evenly over sites, few enough to make beforehand.
+/// Number of precomputed orders of all sites, of which each viewer gets one: enough to spread viewers evenly over sites, and few enough to compute
+/// in advance.
 const ORDERS: usize = 64;
 
-/// Kilometres of a radian on a sphere of the earth's mean radius.
+/// Kilometres per radian on a sphere of the earth's mean radius.
 const EARTH_RADIUS_KM: f64 = 6371.0;
 
-/// Where a site is.
+/// A site's location.
 #[derive(Clone, Debug, PartialEq)]
 struct Spot {
     name: String,
     region: String,
-    /// On the unit sphere.
+    /// Position on the unit sphere.
     at: Option<[f64; 3]>,
     weight: f64,
 }
 
-/// A site, seen from another.
+/// A neighbour of a site.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Neighbour {
     pub(crate) site: u32,
-    /// None: its place is not known, but it is in the same region.
+    /// `None`: its location is unknown, but it is in the same region.
     pub(crate) km: Option<f32>,
 }
 
@@ -53,7 +55,7 @@ impl Spot {
         Self { name: site.name.as_str().to_owned(), region, at, weight }
     }
 
-    /// Squared length of the straight line through the earth: it orders sites as their distance does, and costs less.
+    /// Squared length of the straight line through the earth, which sorts sites like their distance and is cheaper to compute.
     fn chord(&self, other: &Self) -> Option<f64> {
         let (one, other) = (self.at?, other.at?);
         Some(one.iter().zip(other).map(|(one, other)| (one - other).powi(2)).sum())
@@ -64,7 +66,7 @@ fn km(chord: f64) -> f32 {
     (2.0 * (chord.sqrt() / 2.0).min(1.0).asin() * EARTH_RADIUS_KM) as f32
 }
 
-/// The sites nearest to `from`: those of its region first, by distance if that is known.
+/// The nearest sites to `from`: first those in its region, by distance if known.
 fn neighbours(spots: &[Spot], from: usize) -> Box<[Neighbour]> {
     let own = &spots[from];
     let mut found: Vec<(bool, bool, f64, u64, u32)> = Vec::new();
@@ -95,7 +97,7 @@ fn neighbours(spots: &[Spot], from: usize) -> Box<[Neighbour]> {
     found.into_iter().map(neighbour).collect()
 }
 
-/// Sites in the order number `order`, by weighted rendezvous hashing: each is first in its share of the orders.
+/// The sites in the order with number `order`, by weighted rendezvous hashing: each site comes first in its share of the orders.
 fn ordered(spots: &[Spot], sites: &[u32], order: usize) -> Box<[u32]> {
     let cost = |site: u32| {
         let spot = &spots[site as usize];
@@ -134,7 +136,7 @@ impl Geography {
         }
     }
 
-    /// Whether it still holds for these sites and nodes.
+    /// Whether it is still valid for these sites and nodes.
     pub(crate) fn is_of(&self, sites: &[Site], seats: &Seats) -> bool {
         self.spots == spots(sites, seats)
     }
@@ -147,18 +149,18 @@ impl Geography {
         &self.spots[site].region
     }
 
-    /// The sites of a region, in a viewer's order.
+    /// The sites of a region, in the viewer's order.
     pub(crate) fn in_region(&self, region: &str, viewer: u64) -> &[u32] {
         self.regions.get(region).map_or(&[], |orders| &orders[order_of(viewer)])
     }
 
-    /// All sites, in a viewer's order.
+    /// All sites, in the viewer's order.
     pub(crate) fn anywhere(&self, viewer: u64) -> &[u32] {
         &self.anywhere[order_of(viewer)]
     }
 }
 
 fn order_of(viewer: u64) -> usize {
-    // Not the bits by which a site's nodes are chosen, or a site's viewers would all have the same favourites.
+    // Other bits than for the choice of a site's nodes, or all viewers of a site would prefer the same nodes.
     hash::mix(hash::mix(viewer)) as usize % ORDERS
 }

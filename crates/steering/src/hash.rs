@@ -1,4 +1,4 @@
-//! Hashes that are equal on every machine and in every release: a title keeps its nodes by them, and logged decisions are replayed with them.
+//! Hashes that are equal on every machine and in every release: they determine a title's nodes, and replays of logged decisions.
 
 /// Mixes all bits of `value`: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 pub(crate) fn mix(value: u64) -> u64 {
@@ -8,16 +8,16 @@ pub(crate) fn mix(value: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The hash of a name: FNV-1a, mixed. Names are the operator's, so nobody looks for collisions.
+/// The hash of a name: FNV-1a, mixed. Operators choose names, so collisions by attackers are not a concern.
 pub(crate) fn of_text(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     mix(text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// Weighted rendezvous hashing: of several candidates, the one with the least cost wins, and each wins in proportion to its weight (Schindelhauer
-/// and Schomaker, SPAA 2005: the logarithmic method). A candidate that comes or goes moves only what it wins or loses.
+/// Weighted rendezvous hashing: the candidate with the lowest cost wins, and each wins in proportion to its weight (Schindelhauer and Schomaker,
+/// SPAA 2005: the logarithmic method). Adding or removing a candidate moves only what it wins or loses.
 pub(crate) fn cost(key: u64, weight: f64) -> f64 {
-    // In (0, 1], with the 53 bits that a float has.
+    // In (0, 1], with the 53 bits of a float's mantissa.
     let share = ((key >> 11) + 1) as f64 / (1u64 << 53) as f64;
     -share.ln() / weight
 }
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn hashes_stay_as_they_are() {
-        // A change would give every title other nodes, and make old logs disagree.
+        // A change would assign every title to other nodes, and contradict old logs.
         assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
         assert_eq!(of_text("a"), mix(0xaf63_dc4c_8601_ec8c));
     }

@@ -1,4 +1,4 @@
-//! Which nodes hold a title.
+//! The nodes that hold a title.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use fleet::FleetSnapshot;
 
 use crate::seats::Seats;
 
-/// For each title, the seats that hold it, rising. Each list has its exact size: fifty million entries are 200 MB.
+/// For each title, the seats that hold it, ascending. Each list has its exact size: fifty million entries take 200 MB.
 #[derive(Clone, Debug)]
 pub(crate) struct Holders(Vec<Box<[u32]>>);
 
@@ -30,7 +30,7 @@ impl Holders {
         &self.0[title]
     }
 
-    /// Copies come or go, as title and seat.
+    /// Adds or removes copies, each a title and a seat.
     pub(crate) fn change(&mut self, copies: impl Iterator<Item = (u32, u32)>, come: bool) {
         let mut copies: Vec<(u32, u32)> = copies.collect();
         copies.sort_unstable();
@@ -49,7 +49,7 @@ impl Holders {
     }
 }
 
-/// Those of `holders` that are among the seats of one site.
+/// Those of `holders` that are seats of one site.
 pub(crate) fn within(holders: &[u32], site: Range<u32>) -> &[u32] {
     let from = &holders[holders.partition_point(|seat| *seat < site.start)..];
     let count = from.iter().take_while(|seat| **seat < site.end).count();

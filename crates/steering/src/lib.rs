@@ -1,19 +1,18 @@
-//! Which three nodes a viewer gets, and why. No I/O and no clock.
+//! Steering: the three nodes that a viewer gets, and why. No I/O and no clock.
 //!
-//! A [`Fleet`] is the index of a snapshot. [`decide`] answers a [`Question`] from it, and [`explain`] tells an operator in words how the answer
-//! came about.
+//! A [`Fleet`] is the index of a snapshot. [`decide`] answers a [`Question`] with it, and [`explain`] describes the reasons for an operator.
 //!
-//! # What always holds
-//! - No answer names a node that lacks the title, is revoked, or has the title in another version than the published one.
-//! - If nodes that serve and hold the title are in three failure domains, so are the three of the answer. Sites come first: three sites if there are
-//!   three, then clusters, then racks.
-//! - New viewers get a full node only when no other has room. Viewers who play stay where they are until they must leave.
-//! - What a viewer reports moves that viewer and nobody else.
-//! - A node without a ceiling weighs what is usual at its site, not nothing ([`weigh`]).
-//! - An answer depends on the address only through the prefix that matched it. So [`Logged`] needs no address, and [`replay`] gives the same answer.
+//! # Invariants
+//! - No node in an answer lacks the title in its published version, or is revoked.
+//! - If serving nodes that hold the title are in three failure domains, so are the three nodes of the answer. Sites come first: three sites if
+//!   possible, then clusters, then racks.
+//! - New viewers get a full node only when no other one has room. Present viewers stay where they are until they must leave.
+//! - A viewer's report affects only that viewer.
+//! - A node without a ceiling has the usual weight at its site, not zero ([`weigh`]).
+//! - An answer depends on the address only through the matched prefix. So [`Logged`] needs no address, and [`replay`] gives the same answer.
 //!
 //! # Read first
-//! `decide.rs`, then `order.rs` (which sites, in which order).
+//! `decide.rs`, then `order.rs` (the order of sites).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Decisions as lines of a log, and decisions again from such lines.
+//! Decisions as lines of a log, and replays of such lines.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,20 +9,20 @@ use crate::decide::{Known, decide_known};
 use crate::order::Whence;
 use crate::{Decision, Fleet, Label, Question};
 
-/// Longest line that is read: 4 names of 63 bytes and a path of a kilobyte are far below it.
+/// Longest line that is parsed: 4 names of 63 bytes and a path of a kilobyte are far below it.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// A question and its answer, as they are logged. The viewer's address is not in it.
+/// A logged question and its answer. It does not have the viewer's address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logged {
-    /// The version of this form: 1.
+    /// The version of this document: 1.
     pub version: u32,
     /// When, since 1970.
     pub time_unix_seconds: u64,
     /// The snapshot's epoch.
     pub epoch: u64,
-    /// Who made the snapshot.
+    /// The gateway that made the snapshot.
     pub gateway: Name,
     /// The snapshot's number.
     pub snapshot: u64,
@@ -30,14 +30,14 @@ pub struct Logged {
     pub title: String,
     /// The viewer's number, in hexadecimal.
     pub viewer: String,
-    /// The region that the question named.
+    /// The region in the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    /// The longest announced prefix that contains the address. If that is the address itself, it is written `SITE#N`: announcement N of a site in the
-    /// snapshot, counted from 0.
+    /// The longest announced prefix that contains the address. If that is a single address, it is written as `SITE#N`: announcement N of a site in
+    /// the snapshot, counted from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matched: Option<String>,
-    /// The node that the viewer said it plays from.
+    /// The node that the viewer reported to play from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub playing: Option<Name>,
     /// The throughput that the viewer reported.
@@ -45,12 +45,12 @@ pub struct Logged {
     pub bits_per_second: Option<u64>,
     /// The answer, best first.
     pub nodes: Vec<Name>,
-    /// Why it does not begin with the first choice.
+    /// Why it does not start with the first choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Label>,
 }
 
-/// A line is no logged decision.
+/// A line is not a logged decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError(String);
 
@@ -62,14 +62,14 @@ impl Display for LineError {
 
 impl std::error::Error for LineError {}
 
-/// Why a decision cannot be made again.
+/// Why a decision cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayError {
-    /// The line is of another snapshot: epoch, gateway and number.
+    /// The line is based on another snapshot: epoch, gateway and number.
     OtherSnapshot(u64, Name, u64),
     /// The snapshot has no such prefix.
     UnknownPrefix(String),
-    /// The viewer's number is none.
+    /// The viewer's number is invalid.
     BadViewer,
 }
 
@@ -91,7 +91,7 @@ impl Display for ReplayError {
 impl std::error::Error for ReplayError {}
 
 impl Logged {
-    /// What to log of a decision.
+    /// The log entry of a decision.
     pub fn new(
         fleet: &Fleet,
         question: &Question<'_>,
@@ -100,7 +100,7 @@ impl Logged {
     ) -> Self {
         let snapshot = fleet.snapshot();
         let name = |node: usize| snapshot.nodes[node].name.clone();
-        // A report that names no node decides nothing, and would put a stranger's text into the log.
+        // A report that is not a node has no effect, and would put a stranger's text into the log.
         let playing =
             question.playing.and_then(|playing| Some((fleet.node(playing.pathway)?, playing)));
         Self {
@@ -120,7 +120,7 @@ impl Logged {
         }
     }
 
-    /// One line of JSON, without its end.
+    /// One line of JSON, without a line end.
     ///
     /// # Panics
     /// Never: JSON can express everything in it.
@@ -128,10 +128,10 @@ impl Logged {
         serde_json::to_string(self).expect("a logged decision is plain JSON")
     }
 
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// If it is none of [`to_line`](Self::to_line)'s.
+    /// If it is not an output of [`to_line`](Self::to_line).
     pub fn from_line(line: &str) -> Result<Self, LineError> {
         if line.len() > LINE_BYTES_MAX {
             return Err(LineError(format!("it is longer than {LINE_BYTES_MAX} bytes")));
@@ -144,17 +144,17 @@ impl Logged {
         Ok(logged)
     }
 
-    /// Whether `decision` names the same nodes in the same order, with the same label.
+    /// Whether `decision` has the same nodes in the same order, and the same label.
     pub fn agrees_with(&self, fleet: &Fleet, decision: &Decision) -> bool {
         let names = decision.ranked.iter().map(|ranked| &fleet.snapshot().nodes[ranked.node].name);
         self.label == decision.label && self.nodes.iter().eq(names)
     }
 }
 
-/// Makes a logged decision again, from the snapshot that it was made from. Compare it by [`Logged::agrees_with`].
+/// Replays a logged decision, with the snapshot that it was based on. Compare the result with [`Logged::agrees_with`].
 ///
 /// # Errors
-/// If the line does not belong to this snapshot.
+/// If the line is based on another snapshot.
 pub fn replay(fleet: &Fleet, logged: &Logged) -> Result<Decision, ReplayError> {
     let snapshot = fleet.snapshot();
     let of_snapshot = (snapshot.epoch, &snapshot.gateway, snapshot.number);
@@ -178,7 +178,7 @@ pub fn replay(fleet: &Fleet, logged: &Logged) -> Result<Decision, ReplayError> {
     Ok(decide_known(fleet, &Known { whence, title: &logged.title, pathway }))
 }
 
-/// A prefix that holds one address is that address, so the log says where the snapshot has it.
+/// A prefix of a single address would reveal it, so the log has its position in the snapshot.
 fn matched_text(fleet: &Fleet, prefix: &Prefix) -> String {
     let width = if prefix.address().is_ipv4() { 32 } else { 128 };
     let id = fleet.reach().find(prefix).filter(|_| prefix.bits() == width);

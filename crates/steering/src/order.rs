@@ -1,12 +1,12 @@
-//! In which order sites are asked for a viewer.
+//! The order in which sites are considered for a viewer.
 //!
-//! 1. Sites that announce the viewer's address: by the longest prefix, then the shortest AS path, then the least MED. Of those that routing does not
-//!    tell apart, the one nearest to the best site comes first; the best site itself is drawn by viewer.
-//! 2. The neighbours of the best site: its region first, then by distance.
-//! 3. The region of the best site, or of the gateway that was asked.
+//! 1. Sites that announce the viewer's address: by the longest prefix, then the shortest AS path, then the lowest MED. Among sites that routing
+//!    ranks equal, the nearest to the best site comes first; the best site itself is drawn by viewer.
+//! 2. The neighbours of the best site: first in its region, then by distance.
+//! 3. The region of the best site, or of the gateway.
 //! 4. All sites.
 //!
-//! A site can come more than once.
+//! A site may occur more than once.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ use crate::geography::Neighbour;
 use crate::reach::{PrefixId, Route};
 use crate::{Fleet, Reason, hash};
 
-/// What is known of where a viewer is, and its number.
+/// A viewer's location, as far as known, and its number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whence<'q> {
     pub(crate) matched: Option<PrefixId>,
@@ -22,12 +22,12 @@ pub(crate) struct Whence<'q> {
     pub(crate) viewer: u64,
 }
 
-/// Is told of each site and why it comes now, until it breaks.
+/// Visits sites in order with the reason for each; return `Break` to stop.
 pub(crate) trait Visit: FnMut(usize, Reason) -> ControlFlow<()> {}
 
 impl<F: FnMut(usize, Reason) -> ControlFlow<()>> Visit for F {}
 
-/// Names sites, best first, until `visit` breaks or there are no more.
+/// Visits sites, best first, until `visit` breaks or there are no more.
 pub(crate) fn sites(fleet: &Fleet, whence: &Whence<'_>, mut visit: impl Visit) {
     let _ = walk(fleet, whence, &mut visit);
 }
@@ -55,7 +55,7 @@ fn walk(fleet: &Fleet, whence: &Whence<'_>, visit: &mut impl Visit) -> ControlFl
     each(geography.anywhere(whence.viewer), Reason::Anywhere, visit)
 }
 
-/// Sites that announce a prefix and that routing does not tell apart.
+/// The sites that announce a prefix and that routing ranks equal.
 fn announcing(
     equals: &[Route],
     viewer: u64,

@@ -1,28 +1,28 @@
-//! What a viewer asks.
+//! A viewer's question.
 
 use std::net::IpAddr;
 
-/// Where should this viewer play this title?
+/// The question where a viewer should play a title.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'q> {
     /// The viewer's address.
     pub address: IpAddr,
     /// The title's path.
     pub title: &'q str,
-    /// Any number that stays the same while a viewer plays. It spreads viewers over nodes and over time, so draw it at random.
+    /// Any number that stays the same while a viewer plays. It spreads viewers over nodes and over time, so it should be random.
     pub viewer: u64,
-    /// Where the viewer is likely to be if no site announces its address: the region of the gateway that was asked, if that says anything.
+    /// The viewer's likely region if no site announces the address: that of the gateway, if it has one.
     pub region: Option<&'q str>,
-    /// What the viewer says of itself, if it plays already.
+    /// The viewer's report, if it is already playing.
     pub playing: Option<Playing<'q>>,
 }
 
-/// What a playing viewer reports. Nobody can check it.
+/// A playing viewer's report, which cannot be verified.
 #[derive(Clone, Copy, Debug)]
 pub struct Playing<'q> {
-    /// The pathway that it plays from: a node's name. A name of no node counts as no report.
+    /// The pathway that it plays from: a node's name. Any other name counts as no report.
     pub pathway: &'q str,
-    /// What it measured. It is logged, and decides nothing: it says as much of the viewer's own line as of the node.
+    /// Its measured throughput. It is logged, but has no effect: it says as much about the viewer's own line as about the node.
     pub bits_per_second: Option<u64>,
 }
 

@@ -1,29 +1,29 @@
-//! Whom each site reaches: the longest announced prefix of an address, and the sites that announce it.
+//! The networks that each site reaches: the longest announced prefix of an address, and the sites that announce it.
 //!
-//! Prefixes nest or are apart, never half inside each other. So they cut the addresses of a family into ranges, each with one longest prefix, and
-//! a search among the starts of sorted ranges finds it. A trie would give the same answer for more memory and more code.
+//! Prefixes are nested or disjoint, and never overlap partially. So they divide the addresses of a family into ranges, each with one longest
+//! prefix, and a binary search among the ranges' starts finds it. A trie would give the same answer with more memory and more code.
 
 use std::net::IpAddr;
 
 use fleet::{Prefix, Site};
 
-/// A prefix's place in the table.
+/// A prefix's index in the table.
 pub(crate) type PrefixId = u32;
 
 const NONE: PrefixId = PrefixId::MAX;
 
-/// A site announces a prefix.
+/// An announcement of a prefix by a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Route {
     pub(crate) as_path_length: u8,
     pub(crate) med: u32,
     pub(crate) site: u32,
-    /// The place in the site's `announced`.
+    /// The index in the site's `announced`.
     pub(crate) index: u32,
 }
 
 impl Route {
-    /// Whether routing prefers neither.
+    /// Whether routing ranks both equal.
     pub(crate) fn equals(&self, other: &Self) -> bool {
         (self.as_path_length, self.med) == (other.as_path_length, other.med)
     }
@@ -34,7 +34,7 @@ struct Entry {
     prefix: Prefix,
     /// The longest other prefix that covers it.
     parent: PrefixId,
-    /// Where its routes begin; they end where the next entry's begin.
+    /// Where its routes start; they end where the next entry's start.
     routes: u32,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Reach {
     six: Ranges<u128>,
 }
 
-/// Where ranges of addresses start, and the longest prefix of each.
+/// Starts of address ranges, and the longest prefix of each range.
 #[derive(Debug, Default)]
 struct Ranges<A> {
     starts: Vec<A>,
@@ -56,7 +56,7 @@ struct Ranges<A> {
 
 impl<A: Ord> Ranges<A> {
     fn push(&mut self, start: A, longest: PrefixId) {
-        // A longer prefix can begin where a shorter one does.
+        // A longer prefix may start at the same address as a shorter one.
         if self.starts.last() == Some(&start) {
             self.starts.pop();
             self.longest.pop();
@@ -72,7 +72,7 @@ impl<A: Ord> Ranges<A> {
     }
 }
 
-/// An address as 128 bits from the left, so that both families are handled alike.
+/// An address as 128 bits, left-aligned, so that both families are handled alike.
 fn wide(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(four) => u128::from(four.to_bits()) << 96,
@@ -80,7 +80,7 @@ fn wide(address: IpAddr) -> u128 {
     }
 }
 
-/// The address after a prefix's last, unless that was the last of all.
+/// The address after a prefix's last one; `None` after the last address of all.
 fn after(prefix: &Prefix) -> Option<u128> {
     let rest = u128::MAX.checked_shr(prefix.bits().into()).unwrap_or(0);
     (wide(prefix.address()) | rest).checked_add(1)
@@ -101,7 +101,7 @@ impl Reach {
             };
             all.push((announced.prefix, route));
         }
-        // By address, then by length: a prefix comes before those that it covers.
+        // By address, then by length, so a prefix comes before those that it covers.
         all.sort_unstable();
         let mut entries: Vec<Entry> = Vec::new();
         for (at, (prefix, _)) in all.iter().enumerate() {
@@ -127,7 +127,7 @@ impl Reach {
         self.entries[id as usize].prefix
     }
 
-    /// Where `prefix` itself is announced.
+    /// The index of `prefix` itself.
     pub(crate) fn find(&self, prefix: &Prefix) -> Option<PrefixId> {
         let longest = match prefix.address() {
             IpAddr::V4(four) => self.four.longest(four.to_bits()),
@@ -136,7 +136,7 @@ impl Reach {
         self.levels(longest).find(|id| self.prefix(*id) == *prefix)
     }
 
-    /// A prefix and those that cover it, the longest first.
+    /// A prefix and those that cover it, longest first.
     pub(crate) fn levels(&self, longest: Option<PrefixId>) -> impl Iterator<Item = PrefixId> {
         let parent = |id: &PrefixId| {
             let parent = self.entries[*id as usize].parent;
@@ -145,7 +145,7 @@ impl Reach {
         std::iter::successors(longest, parent)
     }
 
-    /// Who announces a prefix, best first, and by site among those that routing does not tell apart.
+    /// The announcements of a prefix, best first; those that routing ranks equal are sorted by site.
     pub(crate) fn routes(&self, id: PrefixId) -> &[Route] {
         let start = self.entries[id as usize].routes as usize;
         let next = self.entries.get(id as usize + 1);
@@ -153,8 +153,8 @@ impl Reach {
     }
 }
 
-/// Cuts the addresses into ranges, and finds each prefix's parent on the way. `open` are the prefixes that cover the place that the sweep has
-/// come to.
+/// Divides the addresses into ranges, and finds each prefix's parent on the way. `open` has the prefixes that cover the current position of the
+/// sweep.
 fn cut(entries: &mut [Entry]) -> (Ranges<u32>, Ranges<u128>) {
     let (mut four, mut six) = (Ranges::default(), Ranges::default());
     let mut push = |is_four: bool, start: u128, id: PrefixId| {
@@ -172,7 +172,7 @@ fn cut(entries: &mut [Entry]) -> (Ranges<u32>, Ranges<u128>) {
     (four, six)
 }
 
-/// Closes the prefixes that end before `next`: behind each, the addresses are those of the prefix around it.
+/// Closes the prefixes that end before `next`: the addresses after each belong to the surrounding prefix.
 fn close(
     entries: &[Entry],
     open: &mut Vec<PrefixId>,
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// A prefix in a corner of its family, so that drawn ones nest and touch.
+    /// A prefix in a small part of its family's addresses, so that drawn prefixes nest and touch.
     fn drawn(random: &mut fastrand::Rng) -> Prefix {
         let high = random.bool();
         if random.bool() {
@@ -242,7 +242,7 @@ mod tests {
                 (0..random.usize(..30)).map(|_| drawn(&mut random)).collect();
             let reach = Reach::new(&[site("a", &prefixes)]);
             for address in addresses() {
-                // ::ffff:0:0/96 is IPv4, written in IPv6's way: none is drawn.
+                // ::ffff:0:0/96 is IPv4 in IPv6 notation, so none is drawn there.
                 let mut containing: Vec<_> =
                     prefixes.iter().copied().filter(|prefix| prefix.contains(address)).collect();
                 containing.sort_unstable_by_key(|prefix| std::cmp::Reverse(prefix.bits()));

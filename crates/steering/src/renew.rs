@@ -1,4 +1,4 @@
-//! The next snapshot in the place of the one before, for whoever owns an index alone: a simulated day has 288 of them, of a hundred million copies.
+//! Updating an index in place, for a sole owner: a simulated day has 288 snapshots with a hundred million copies.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use crate::Fleet;
 use crate::geography::Geography;
 use crate::standing::mark_full;
 
-/// What has changed since a snapshot. Nodes and titles are named by their places in it.
+/// Changes since a snapshot. Nodes and titles are given by their indexes in it.
 #[derive(Clone, Copy, Debug)]
 pub struct FleetChanges<'c> {
-    /// The number of the new one.
+    /// The number of the new snapshot.
     pub number: u64,
-    /// How each node is: its state, and its load beside its ceiling in thousandths.
+    /// Each node's state, and its load relative to its ceiling in thousandths.
     pub reports: &'c [(State, u16)],
-    /// Copies that have come, as node and title.
+    /// Added copies, each a node and a title.
     pub came: &'c [(u32, u32)],
-    /// Copies that have gone.
+    /// Removed copies.
     pub went: &'c [(u32, u32)],
 }
 
 impl Fleet {
-    /// Makes this the index of the next snapshot. It is then equal to what [`Fleet::new`] makes of that snapshot with this one as `before`.
+    /// Turns this into the index of the next snapshot. The result equals that of [`Fleet::new`] for that snapshot with this one as `before`.
     ///
     /// # Panics
-    /// If a place is not in the snapshot.
+    /// If an index is not in the snapshot.
     pub fn renew(&mut self, changes: &FleetChanges<'_>) {
         let nodes = &mut self.snapshot.nodes;
         self.snapshot.number = changes.number;
@@ -45,7 +45,7 @@ impl Fleet {
         }
         mark_full(&mut self.snapshot, None);
         self.seats.refresh(&self.snapshot);
-        // Revoked nodes weigh nothing.
+        // Revoked nodes have no weight.
         if !self.geography.is_of(&self.snapshot.sites, &self.seats) {
             self.geography = Arc::new(Geography::new(&self.snapshot.sites, &self.seats));
         }

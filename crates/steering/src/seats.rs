@@ -1,4 +1,4 @@
-//! Nodes in the order of their sites, so that a site's nodes are neighbours in every list.
+//! Nodes sorted by site ("seats"), so that a site's nodes are adjacent in every list.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,40 +8,40 @@ use fleet::{FleetSnapshot, Name, SnapshotNode, State};
 use crate::hash;
 use crate::{CeilingClaim, Standing, weigh};
 
-/// What a decision needs to know of a node.
+/// The data about a node that decisions need.
 #[derive(Clone, Debug)]
 pub(crate) struct Seat {
-    /// Its place in the snapshot's `nodes`.
+    /// Its index in the snapshot's `nodes`.
     pub(crate) node: u32,
     pub(crate) site: u32,
     cluster: u32,
-    /// None: it fails with the rest of its cluster.
+    /// `None`: it is in the same failure domain as the rest of its cluster.
     rack: Option<u32>,
     pub(crate) standing: Standing,
-    /// Whether it counts when a site's first choice is sought: it has been one of the fleet, and may be again.
+    /// Whether it is a candidate for a site's first choice: it has been in service, and may be again.
     pub(crate) is_member: bool,
     pub(crate) is_revoked: bool,
-    /// Whether its site weighs more for it. One that was revoked, or has never spoken, must draw no viewers to its site.
+    /// Whether it adds to its site's weight. A node that is revoked, or has never sent a heartbeat, must not attract viewers to its site.
     draws: bool,
     hash: u64,
     weight: f64,
 }
 
-/// How far apart two nodes must be.
+/// The required distance between two nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Apart {
-    /// In two sites.
+    /// Different sites.
     Site,
-    /// In two clusters, and not in one rack.
+    /// Different clusters and different racks.
     Cluster,
-    /// In two failure domains: another site, cluster or rack.
+    /// Different failure domains: another site, cluster or rack.
     Domain,
-    /// Two machines.
+    /// Different machines.
     Node,
 }
 
 impl Seat {
-    /// Takes over how its node is.
+    /// Updates the seat from its node.
     fn take(&mut self, node: &SnapshotNode) {
         self.standing = Standing::of(node);
         self.is_member = !matches!(node.state, State::Joining | State::Revoked);
@@ -60,25 +60,25 @@ impl Seat {
         }
     }
 
-    /// The cost of this node for a title and a viewer: in a site, the least wins. `key` is [`key`]'s.
+    /// The cost of this node for a title and a viewer: in a site, the lowest one wins. `key` comes from [`key`].
     pub(crate) fn cost(&self, key: u64) -> f64 {
         hash::cost(hash::mix(key ^ self.hash), self.weight)
     }
 }
 
-/// What costs depend on beside the node. A title has eight orders of a site's nodes, and a viewer one of them: so a premiere has several nodes of
-/// a site from its first second on, two nodes of a small site both get viewers, and what few watch lies in the memory of few.
+/// The part of a cost that does not depend on the node. A title has eight orders of a site's nodes, of which a viewer gets one: so a premiere has
+/// several nodes per site from its first second, both nodes of a small site get viewers, and unpopular titles occupy the memory of few nodes.
 pub(crate) fn key(title: &str, viewer: u64) -> u64 {
     hash::of_text(title) ^ hash::mix(hash::mix(viewer) >> 61)
 }
 
-/// All seats, by site.
+/// All seats, sorted by site.
 #[derive(Debug)]
 pub(crate) struct Seats {
     seats: Vec<Seat>,
-    /// Where each site's begin, and the end.
+    /// Where each site's seats start, and the end.
     starts: Vec<u32>,
-    /// By place in the snapshot's `nodes`.
+    /// By index in the snapshot's `nodes`.
     of_node: Vec<u32>,
 }
 
@@ -93,7 +93,7 @@ impl<'n> Numbers<'n> {
     }
 }
 
-/// What nodes weigh. A gateway has bounded their ceilings already; this looks after snapshots that lack some.
+/// Nodes' weights. A gateway has already bounded their ceilings; this handles snapshots with missing ones.
 fn weights(nodes: &[SnapshotNode], sites: &[u32]) -> Vec<f64> {
     let claim = |(node, site): (&SnapshotNode, &u32)| CeilingClaim {
         site: *site as usize,
@@ -143,7 +143,7 @@ impl Seats {
         Self { seats, starts, of_node }
     }
 
-    /// Takes over how nodes are. They are the same nodes at the same places.
+    /// Updates the seats from a snapshot with the same nodes at the same indexes.
     pub(crate) fn refresh(&mut self, snapshot: &FleetSnapshot) {
         for seat in &mut self.seats {
             seat.take(&snapshot.nodes[seat.node as usize]);
@@ -167,7 +167,7 @@ impl Seats {
         &self.seats[range.start as usize..range.end as usize]
     }
 
-    /// The sum of what a site's nodes weigh.
+    /// The total weight of a site's nodes.
     pub(crate) fn weight(&self, site: usize) -> f64 {
         self.in_site(site).iter().filter(|seat| seat.draws).map(|seat| seat.weight).sum()
     }

@@ -1,19 +1,19 @@
-//! Whether a node takes viewers.
+//! Whether a node accepts viewers.
 
 use fleet::{FleetSnapshot, NotMe, SnapshotNode, State};
 
 use crate::Fleet;
 
-/// Whether a node takes viewers. Earlier is better.
+/// Whether a node accepts viewers. Earlier is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Standing {
-    /// It takes new viewers.
+    /// It accepts new viewers.
     Open,
-    /// It is full, or says "not me". Its own viewers stay; new ones come only if no other node has room.
+    /// It is full, or reports "not me". Its present viewers stay; new ones are sent there only if no other node has room.
     Closed,
-    /// It says that it serves badly. Its viewers leave, and it is named only where fewer than three others are.
+    /// It reports a serious fault. Its viewers leave, and it is in an answer only if there are fewer than three others.
     Failing,
-    /// It is draining, drained, lost, revoked or not there yet: no answer names it, but to viewers who play from it and can go nowhere else.
+    /// It is draining, drained, lost, revoked or still joining: it is in no answer, except to viewers who play from it and have no alternative.
     Out,
 }
 
@@ -30,7 +30,7 @@ impl Standing {
         }
     }
 
-    /// As it is written everywhere.
+    /// Its name in all texts.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -41,8 +41,8 @@ impl Standing {
     }
 }
 
-/// Says of each node whether it is full: from `full_permille` on, and then until its load has fallen to `roomy_permille`. Without the second mark a
-/// node at its ceiling would close and open with each heartbeat.
+/// Determines for each node whether it is full: from `full_permille` on, and then until its load has fallen to `roomy_permille`. Without the second
+/// threshold, a node at its ceiling would close and open with each heartbeat.
 pub(crate) fn mark_full(snapshot: &mut FleetSnapshot, before: Option<&Fleet>) {
     let (full, roomy) = (snapshot.policy.full_permille, snapshot.policy.roomy_permille);
     for node in &mut snapshot.nodes {

@@ -1,11 +1,11 @@
-//! In which order the nodes of a site come for a title: what placement needs to put copies where steering looks for them.
+//! The order of a site's nodes for a title, with which placement puts copies where steering looks for them.
 
 use crate::hash;
 
-/// Orders of a site's nodes that viewers follow: see `seats::key`.
+/// Number of orders of a site's nodes that viewers follow: see `seats::key`.
 const ORDERS: u64 = 8;
 
-/// A node as hashing sees it.
+/// A node's input to hashing.
 #[derive(Clone, Copy, Debug)]
 pub struct HashedNode {
     hash: u64,
@@ -21,8 +21,8 @@ impl HashedNode {
 
 /// The nodes of a site, in the order in which they should get copies of one title.
 ///
-/// Each viewer follows one of eight orders of the title. The least cost of all eight comes first here, so the first copy lies on the node that is
-/// already the first choice of some viewers, and so on: a further copy takes viewers from the ones before and moves none between them.
+/// Each viewer follows one of eight orders of the title. Here, nodes are sorted by their lowest cost in all eight, so the first copy goes to a node
+/// that is already the first choice of some viewers, and so on: a further copy takes viewers from the previous nodes and moves none between them.
 #[derive(Clone, Copy, Debug)]
 pub struct TitleOrder(u64);
 
@@ -32,7 +32,7 @@ impl TitleOrder {
         Self(hash::of_text(title))
     }
 
-    /// The node with the least cost gets the first copy. Never NaN, never negative.
+    /// The node with the lowest cost gets the first copy. Never NaN, never negative.
     pub fn cost(self, node: HashedNode) -> f64 {
         let keys = (0..ORDERS).map(|order| hash::mix(self.0 ^ hash::mix(order) ^ node.hash));
         hash::cost(keys.max().unwrap_or_default(), node.weight).abs()

@@ -1,11 +1,11 @@
 //! A node's weight relative to others, bounded so that no node attracts viewers by overstating its ceiling.
 //!
-//! A weight is a ceiling in bits per second. An operator's ceiling counts as it is. A node's own figure counts up to [`CLAIM_MEDIANS_MAX`]
-//! times the usual ceiling, and a node that reports none weighs the usual: otherwise one node with a ceiling would get every viewer of the nodes
+//! A weight is a ceiling in bits per second. An operator's ceiling counts as it is. A node's own figure counts up to [`CLAIM_MEDIANS_MAX`] times
+//! the usual ceiling, and a node that reports none gets the usual one: otherwise a single node with a ceiling would get all viewers of the nodes
 //! next to it that have none.
 //!
-//! *Usual* is the lower median of the ceilings known at the node's site. One liar moves a median only where fewer than three are known, so such a
-//! site takes that of the whole fleet. If that has fewer than three as well, the lower one counts.
+//! *Usual* is the lower median of the known ceilings at the node's site. A single liar can choose the median only if fewer than three are known, so
+//! such a site uses that of the entire fleet. If that has fewer than three as well, the lower one counts.
 
 use crate::weight::Scope::{Fleet, Site};
 
@@ -16,52 +16,52 @@ pub const CLAIM_MEDIANS_MAX: u64 = 4;
 /// Upper bound on any node's ceiling, whatever it reports.
 pub const CLAIM_BITS_PER_SECOND_MAX: u64 = 1_000_000_000_000;
 
-/// A median of fewer ceilings is one that a single node may choose.
+/// A single node could choose the median of fewer ceilings than this.
 const KNOWN_MIN: usize = 3;
 
-/// What is known of the ceiling of one node.
+/// The known data about a node's ceiling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CeilingClaim {
-    /// The node's site, by any number that is the site's own.
+    /// The node's site, as any number that is unique to the site.
     pub site: usize,
     /// The node's own figure; 0 if it reports none.
     pub stated_bits_per_second: u64,
-    /// What the operator allows; 0 if no operator has set anything.
+    /// The operator's limit; 0 if none is set.
     pub set_bits_per_second: u64,
-    /// The node may no longer take part: its word moves no median.
+    /// The node is revoked: its figure does not count for medians.
     pub is_revoked: bool,
 }
 
-/// How much a node weighs, and why.
+/// A node's weight, and its basis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeWeight {
     /// The weight; 0 if no ceiling is known in the whole fleet.
     pub bits_per_second: u64,
-    /// Which bound was used.
+    /// The bound that was applied.
     pub basis: WeightBasis,
 }
 
-/// Which bound a weight has.
+/// The bound on a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightBasis {
     /// None: the node's own figure counts.
     Stated,
-    /// The operator's.
+    /// The operator's ceiling.
     Set,
-    /// The node reports more than [`CLAIM_MEDIANS_MAX`] times what is usual there.
+    /// The node reports more than [`CLAIM_MEDIANS_MAX`] times the usual ceiling there.
     Capped(Scope),
-    /// The node reports no ceiling, and weighs what is usual there.
+    /// The node reports no ceiling, and gets the usual one there.
     Usual(Scope),
     /// No node of the fleet reports a ceiling.
     Unknown,
 }
 
-/// Where a median was taken.
+/// The scope of a median.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// At the node's site.
+    /// The node's site.
     Site,
-    /// In the fleet: at the site too few ceilings are known.
+    /// The fleet, because too few ceilings are known at the site.
     Fleet,
 }
 
@@ -70,7 +70,7 @@ impl CeilingClaim {
         self.stated_bits_per_second.min(CLAIM_BITS_PER_SECOND_MAX)
     }
 
-    /// The ceiling before it is compared with others; 0 if it is not known.
+    /// The ceiling before the comparison with others; 0 if unknown.
     fn known(&self) -> u64 {
         match (self.stated(), self.set_bits_per_second) {
             (stated, 0) => stated,
@@ -80,7 +80,7 @@ impl CeilingClaim {
     }
 }
 
-/// What each node weighs, in the order of `claims`.
+/// Nodes' weights, in the order of `claims`.
 pub fn weigh(claims: &[CeilingClaim]) -> Vec<NodeWeight> {
     let usual = Usual::of(claims);
     claims.iter().map(|claim| weigh_one(claim, usual.at(claim.site))).collect()
@@ -108,7 +108,7 @@ fn weigh_one(claim: &CeilingClaim, usual: Option<(u64, Scope)>) -> NodeWeight {
 
 /// The usual ceilings of a fleet.
 struct Usual {
-    /// Known ceilings by site, rising.
+    /// Known ceilings by site, ascending.
     known: Vec<(usize, u64)>,
     of_fleet: Option<u64>,
 }
@@ -166,12 +166,12 @@ mod tests {
         let site = [stated(0, u64::MAX), stated(0, 10), stated(0, 10), stated(0, 40)];
         assert_eq!(weights(&site)[0], (40, Capped(Site)));
         assert_eq!(weights(&site)[3], (40, Stated));
-        // At a site of its own it meets the fleet's.
+        // Alone at its site, it is compared with the fleet.
         let alone = [stated(7, u64::MAX), stated(0, 10), stated(0, 10)];
         assert_eq!(weights(&alone)[0], (40, Capped(Fleet)));
         let two = [stated(0, u64::MAX), stated(0, 10)];
         assert_eq!(weights(&two)[0], (40, Capped(Fleet)));
-        // With nothing to compare it with, the others weigh the same.
+        // Without any comparison, the others get the same weight.
         let only = [stated(0, u64::MAX), stated(0, 0)];
         assert_eq!(weigh(&only)[0].bits_per_second, weigh(&only)[1].bits_per_second);
         assert_eq!(weights(&only)[0], (1000, Stated));

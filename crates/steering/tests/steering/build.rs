@@ -1,4 +1,4 @@
-//! Small fleets, put together by hand.
+//! Small, hand-made fleets.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use fleet::{
 };
 use fullbore_steering::{Decision, Fleet, Question};
 
-/// The title that all questions are for.
+/// The title in all questions.
 pub(crate) const TITLE: &str = "films/tears";
 
 pub(crate) fn name(text: &str) -> Name {
@@ -23,7 +23,7 @@ pub(crate) fn question(from: &str) -> Question<'static> {
     Question { address: address(from), title: TITLE, viewer: 1, region: None, playing: None }
 }
 
-/// A node with room that holds the title.
+/// An open node that holds the title.
 pub(crate) fn node(own: &str, site: &str) -> SnapshotNode {
     SnapshotNode {
         name: name(own),
@@ -64,7 +64,7 @@ pub(crate) fn title(path: &str) -> PublishedTitle {
     }
 }
 
-/// A fleet under construction: nodes, and the sites that they name.
+/// A builder for fleets: nodes, and their sites.
 #[derive(Default)]
 pub(crate) struct Builder {
     nodes: Vec<SnapshotNode>,
@@ -125,7 +125,7 @@ pub(crate) fn snapshot(
     }
 }
 
-/// The nodes of an answer, by name.
+/// The nodes in an answer, by name.
 pub(crate) fn names<'f>(fleet: &'f Fleet, decision: &Decision) -> Vec<&'f str> {
     let nodes = &fleet.snapshot().nodes;
     decision.ranked.iter().map(|ranked| nodes[ranked.node].name.as_str()).collect()

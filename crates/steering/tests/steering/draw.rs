@@ -1,4 +1,4 @@
-//! Fleets and questions, drawn at random: small enough to be odd in every way.
+//! Random fleets and questions: small, so that all kinds of odd cases occur.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,10 +18,10 @@ const REASONS: [NotMe; 5] = [
     NotMe::ViewersStall,
 ];
 
-/// A fleet of up to 5 sites and 14 nodes, of 3 titles. [`TITLE`] is one of them.
+/// A fleet of up to 5 sites and 14 nodes, with 3 titles. [`TITLE`] is one of them.
 pub(crate) fn fleet(random: &mut Rng) -> FleetSnapshot {
     let sites: Vec<Site> = (0..random.usize(1..=5)).map(|number| site(random, number)).collect();
-    // Many fleets are healthy, so that not all is decided by who is left.
+    // Many fleets are healthy, so that missing nodes don't determine every answer.
     let trouble = random.f64() * random.f64();
     let nodes = (0..random.usize(0..=14)).map(|number| node(random, number, sites.len(), trouble));
     let nodes = nodes.collect();
@@ -58,7 +58,7 @@ fn announced(random: &mut Rng) -> Announced {
     }
 }
 
-/// An address of few possible ones. Its text is no part of a wider prefix's: the last part is an odd number of three digits.
+/// One of a few possible addresses. Its text does not occur in a wider prefix, because the last part is an odd number of three digits.
 pub(crate) fn address(random: &mut Rng, is_four: bool) -> IpAddr {
     let last = 201 + 2 * random.u8(..3);
     if is_four {

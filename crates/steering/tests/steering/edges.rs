@@ -1,4 +1,4 @@
-//! Fleets in which little is left, and viewers who must leave.
+//! Fleets with little left, and viewers who must leave.
 
 use fleet::{NotMe, SnapshotNode, State};
 use fullbore_steering::{Fleet, Label, Playing, Question, Reason, Standing, decide, explain};
@@ -18,7 +18,7 @@ fn a_fleet_without_sites_or_nodes_answers_with_nobody() {
             let decision = decide(&fleet, &question(address));
             assert!(decision.ranked.is_empty() && decision.label.is_none());
             assert!(decision.first_choice.is_none());
-            assert!(explain(&fleet, &question(address)).contains("None: no node"));
+            assert!(explain(&fleet, &question(address)).contains("None: no serving node"));
         }
     }
 }
@@ -41,7 +41,7 @@ fn without_prefixes_viewers_spread_over_sites_by_ceiling() {
         builder =
             builder.with(node(&format!("{site}1"), site)).with(node(&format!("{site}2"), site));
     }
-    // `u` may carry half of all.
+    // `u` has half of the total ceiling.
     let mut snapshot = builder.snapshot();
     for node in &mut snapshot.nodes[4..] {
         node.ceiling_bits_per_second *= 2;
@@ -57,7 +57,7 @@ fn without_prefixes_viewers_spread_over_sites_by_ceiling() {
         first[decision.ranked[0].node] += 1;
     }
     let site = |site: usize| f64::from(first[2 * site] + first[2 * site + 1]) / 1000.0;
-    // 64 orders: a share is right to a few of them.
+    // With 64 orders, a share is accurate to a few of them.
     for (own, expected) in [(site(0), 25.0), (site(1), 25.0), (site(2), 50.0)] {
         assert!(
             (own - expected).abs() < 12.0,
@@ -95,7 +95,7 @@ fn when_all_drain_new_viewers_get_nobody_and_those_who_play_stay() {
     assert_eq!(names(&fleet, &decision), ["a"]);
     assert_eq!(decision.ranked[0].standing, Standing::Out);
     assert!(explain(&fleet, &question).contains("because no better node"));
-    // A revoked node serves nobody, whatever that costs.
+    // A revoked node gets no viewers at any cost.
     question.playing = Some(Playing::from("c"));
     assert!(decide(&fleet, &question).ranked.is_empty());
 }
@@ -160,7 +160,7 @@ fn a_title_keeps_its_nodes_when_another_goes() {
     assert!(kept > 400, "{kept}");
 }
 
-/// How many of 300 viewers each node is the first choice of.
+/// For how many of 300 viewers each node is the first choice.
 fn firsts(nodes: Vec<SnapshotNode>) -> Vec<u32> {
     let mut first = vec![0; nodes.len()];
     let builder = Builder::default().site("s", "r", None);

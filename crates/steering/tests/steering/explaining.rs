@@ -1,4 +1,4 @@
-//! What an operator reads.
+//! Explanations for operators.
 
 use fleet::{NotMe, State};
 use fullbore_steering::{Playing, explain};

@@ -1,4 +1,4 @@
-//! When a node counts as full.
+//! The conditions for a full node.
 
 use fullbore_steering::Fleet;
 
@@ -13,7 +13,7 @@ fn a_full_node_stays_full_until_it_is_roomy() {
         snapshot.nodes[0].load_permille = load;
         let fleet = Fleet::new(snapshot, before.as_ref()).expect("a good snapshot");
         assert_eq!(fleet.snapshot().nodes[0].full, expected, "at {load}");
-        // Whoever reads the snapshot that was sent decides alike, without the one before.
+        // A reader of the published snapshot makes the same decisions without the previous one.
         let again = Fleet::new(fleet.snapshot().clone(), None).expect("a good snapshot");
         assert_eq!(again.snapshot(), fleet.snapshot());
         before = Some(fleet);

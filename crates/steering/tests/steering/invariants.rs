@@ -1,4 +1,4 @@
-//! What holds of every answer, in 100,000 drawn fleets, judged from the snapshot alone.
+//! Invariants of every answer, in 100,000 random fleets, checked against the snapshot alone.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::draw;
 
 const FLEETS: u64 = 100_000;
 
-/// What fails together: a rack, or what has none of it in a cluster.
+/// The failure domain: a rack, or the nodes of a cluster without one.
 fn domain(node: &SnapshotNode) -> (&Name, &Name, Option<&Name>) {
     (&node.place.site, &node.place.cluster, node.place.rack.as_ref())
 }
@@ -22,7 +22,7 @@ fn is_failing(node: &SnapshotNode) -> bool {
     node.not_me.iter().any(|reason| reason.moves_viewers())
 }
 
-/// It serves and is well; it may be full.
+/// It serves and is healthy; it may be full.
 fn is_usable(node: &SnapshotNode) -> bool {
     node.state == State::Serving && !is_failing(node)
 }
@@ -55,7 +55,7 @@ impl<'c> Case<'c> {
         self.decision.ranked.iter().map(|ranked| &self.nodes()[ranked.node]).collect()
     }
 
-    /// The node that the viewer plays from.
+    /// The node that the viewer is playing from.
     fn playing(&self) -> Option<&'c SnapshotNode> {
         let pathway = self.question.playing?.pathway;
         self.nodes().iter().find(|node| node.name.as_str() == pathway)
@@ -112,7 +112,7 @@ impl<'c> Case<'c> {
         if !stays && !self.holders(is_open).is_empty() {
             assert!(is_open(first), "a node without room, although another has room");
         }
-        // Each standing before the worse ones.
+        // Better standings come first.
         let rest = &self.decision.ranked[usize::from(stays)..];
         assert!(rest.is_sorted_by_key(|ranked| ranked.standing));
     }
@@ -144,7 +144,7 @@ impl<'c> Case<'c> {
         self.check_first_site(first, is_member);
     }
 
-    /// No site with nodes is nearer by routes than that of the first choice.
+    /// By routing, no other site with nodes is nearer than that of the first choice.
     fn check_first_site(&self, first: &SnapshotNode, is_member: impl Fn(&&SnapshotNode) -> bool) {
         let address = self.question.address;
         let key = |site: &fleet::Site| {
@@ -204,7 +204,7 @@ fn every_answer_keeps_its_promises() {
                 && decision.ranked.first().is_some_and(|r| r.reason != Reason::Playing),
         );
     }
-    // The draw reaches what it is for.
+    // The random fleets cover the interesting cases.
     assert!(full_answers > 30_000 && moved > 3_000, "{full_answers} full answers, {moved} moved");
     assert!(labels.iter().all(|count| *count > 3_000), "labels: {labels:?}");
 }
@@ -223,7 +223,7 @@ fn what_a_viewer_reports_moves_nobody() {
         for absurd in [0, 1, u64::MAX] {
             assert_eq!(question("n1", Some(absurd)), calm);
         }
-        // A pathway that is no node is no report.
+        // A pathway that is not a node counts as no report.
         let new = Question { address, title: TITLE, viewer: 7, region: None, playing: None };
         for pathway in ["", "n1 ", "N1", "../n1", &"n".repeat(100_000)] {
             assert_eq!(question(pathway, Some(1)), decide(&fleet, &new));

@@ -1,4 +1,4 @@
-//! Decisions, seen from outside: drawn fleets, viewers over time, questions at the edges.
+//! Decisions from outside: random fleets, viewers over time, and edge cases.
 
 mod build;
 mod draw;

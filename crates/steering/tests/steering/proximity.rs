@@ -1,4 +1,4 @@
-//! Which site comes first.
+//! The first site.
 
 use fullbore_steering::{Label, Reason, decide};
 
@@ -35,7 +35,7 @@ fn ipv6_has_prefixes_of_its_own() {
     assert_eq!(decide(&fleet, &question("2001:db9::1")).matched, None);
 }
 
-/// Three cities of one region and one of another, some with the default route that everybody announces.
+/// Three cities in one region and one in another, some with the default route that all of them announce.
 fn cities() -> Builder {
     let builder = Builder::default()
         .site("amsterdam", "europe", Some((52.4, 4.9)))
@@ -53,7 +53,7 @@ fn other_sites_follow_by_region_and_distance() {
     assert_eq!(names(&fleet, &decision), ["amsterdam-1", "frankfurt-1", "lisbon-1"]);
     let reasons: Vec<_> = decision.ranked.iter().map(|ranked| ranked.reason).collect();
     assert_eq!(reasons, [Reason::Prefix, Reason::Near, Reason::Near]);
-    // Without coordinates a site is in its region, and no nearer.
+    // A site without coordinates is in its region, but not near.
     let fleet = cities().announced("somewhere", "192.0.2.0/24").fleet();
     let decision = decide(&fleet, &question("192.0.2.1"));
     assert_eq!(decision.ranked[1].reason, Reason::Region);

@@ -1,4 +1,4 @@
-//! An index that is made the next one in its place.
+//! An index that is updated in place.
 
 use fastrand::Rng;
 use fleet::{FleetSnapshot, State};
@@ -6,7 +6,7 @@ use fullbore_steering::{Fleet, FleetChanges, Question, decide};
 
 use crate::draw;
 
-/// Draws a change, and makes it in the snapshot, too.
+/// Draws a change, and also applies it to the snapshot.
 struct Drawn {
     reports: Vec<(State, u16)>,
     came: Vec<(u32, u32)>,

@@ -1,4 +1,4 @@
-//! Viewers over time: 10,000 who obey each answer at once, as hls.js does, on nodes that are near their ceilings. Time is a counter of seconds.
+//! Viewers over time: 10,000 who follow each answer at once, as hls.js does, on nodes near their ceilings. Time is a counter of seconds.
 
 use fastrand::Rng;
 use fleet::{FleetSnapshot, NotMe, State};
@@ -10,7 +10,7 @@ const VIEWERS: usize = 10_000;
 const BITS_PER_SECOND: u64 = 5_000_000;
 /// Nodes report this often, as heartbeats do.
 const REPORT_SECONDS: u64 = 5;
-/// Viewers come over ten minutes.
+/// Viewers arrive over ten minutes.
 const ARRIVAL_SECONDS: u64 = 600;
 
 struct Viewer {
@@ -19,15 +19,15 @@ struct Viewer {
     asks_at: u64,
 }
 
-/// A fleet with its viewers. Four sites of three nodes; all viewers are nearest to the first.
+/// A fleet with its viewers: four sites of three nodes, with all viewers nearest to the first.
 struct World {
     snapshot: FleetSnapshot,
     fleet: Fleet,
     now: u64,
     viewers: Vec<Viewer>,
-    /// Whether viewers say where they play. If they don't, each answer is one for a new viewer.
+    /// Whether viewers report where they play. Otherwise each answer is one for a new viewer.
     is_told: bool,
-    /// When somebody moved.
+    /// Times of moves.
     moves: Vec<u64>,
     load_max: u16,
     random: Rng,
@@ -89,7 +89,7 @@ impl World {
         self.now += 1;
     }
 
-    /// The gateway's snapshot of this second, in which some nodes have reported.
+    /// The gateway's snapshot in this second, after reports of some nodes.
     fn report(&mut self) {
         for node in 0..self.snapshot.nodes.len() {
             if (self.now + node as u64) % REPORT_SECONDS == 0 {
@@ -119,8 +119,8 @@ fn obedient_viewers_near_the_ceilings_do_not_swing() {
     world.run(ARRIVAL_SECONDS + 600);
     assert_eq!(world.viewers.len(), VIEWERS);
     assert_eq!(world.moves.len(), 0, "nobody had to move");
-    // A node closes when it has reported that it is full, so it can get too many by what came since its last report: at worst all who arrived,
-    // on the smallest node.
+    // A node closes when it has reported that it is full, so it can get too many of those who arrive between two reports: at worst all of them, on
+    // the smallest node.
     let arrived = VIEWERS as u64 * (REPORT_SECONDS + 1) / ARRIVAL_SECONDS;
     let too_many = arrived * BITS_PER_SECOND * 1000 / 2_200_000_000;
     assert!(u64::from(world.load_max) <= 900 + too_many, "{} permille", world.load_max);
@@ -140,7 +140,7 @@ fn a_drained_node_empties_within_one_ttl_and_moves_nobody_else() {
     world.run(ttl + 1);
     assert_eq!(world.count(4), 0);
     assert_eq!(world.moves_since(from), before, "only its own viewers moved");
-    // Spread over the time: in no second more than a few times the mean.
+    // Spread over time: no second has more than a few times the mean.
     let in_second = |second: u64| world.moves.iter().filter(|at| **at == second).count();
     let most = (from..world.now).map(in_second).max().expect("some seconds");
     assert!(most < 4 * before / ttl as usize, "{most} of {before} in one second");
@@ -148,7 +148,7 @@ fn a_drained_node_empties_within_one_ttl_and_moves_nobody_else() {
     assert_eq!(world.moves_since(from), before, "and then nobody");
 }
 
-/// That these tests can fail: viewers who are answered as new ones at each question swing for ever.
+/// Proof that these tests can fail: viewers who are answered as new ones at each request swing for ever.
 #[test]
 fn viewers_who_are_chosen_anew_each_time_would_swing() {
     let mut world = World::new(false);

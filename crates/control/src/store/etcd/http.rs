@@ -33,7 +33,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Largest file that the address may name.
 const FILE_BYTES_MAX: u32 = 1 << 20;
 
-/// gRPC's codes for failures worth retrying later: DEADLINE_EXCEEDED and UNAVAILABLE (no leader).
+/// gRPC's codes for failures worth retrying later: `DEADLINE_EXCEEDED` and `UNAVAILABLE` (no leader).
 const LATER: [i64; 2] = [4, 14];
 
 /// gRPC's code for a caller who has to log in (again).
