@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Name;
 
-/// What a node is built for.
+/// The kind of a node, by its hardware.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]

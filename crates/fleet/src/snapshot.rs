@@ -106,7 +106,7 @@ pub struct SnapshotNode {
     pub host: String,
     /// Its place. `place.site` is one of the snapshot's sites.
     pub place: NodePlace,
-    /// What it is built for.
+    /// Its kind.
     pub kind: NodeKind,
     /// Its state, as determined by the gateway.
     pub state: State,

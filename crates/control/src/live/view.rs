@@ -95,7 +95,7 @@ pub struct NodeView {
     /// Its place in the fleet.
     #[serde(flatten)]
     pub place: NodePlace,
-    /// What it is built for.
+    /// Its kind.
     pub kind: NodeKind,
     /// The host of its addresses.
     pub host: String,
@@ -128,7 +128,7 @@ pub struct NodeView {
     pub missing: usize,
     /// Number of withdrawals that it has not confirmed.
     pub receipts_waiting: usize,
-    /// What it still has to fetch, as reported by the node.
+    /// Copies that it still has to fetch, as reported by the node.
     pub fill: Option<FillProgress>,
     /// How its server serves viewers, if that differs from the fleet's policy.
     pub served_at: Option<ServedAt>,

@@ -71,7 +71,7 @@ pub struct World {
 pub struct WantedNode {
     /// Its place in the fleet.
     pub place: NodePlace,
-    /// What it is built for.
+    /// Its kind.
     pub kind: NodeKind,
     /// The host of its addresses.
     pub host: String,

@@ -3,7 +3,7 @@
 //! Keys are strings with slashes, values are the JSON of [`records`]. There are two engines, and the same tests run on both: a folder for the
 //! gateways of one machine, and etcd for gateways on several machines. Heartbeats are never written here.
 //!
-//! What every engine promises:
+//! The promises of every engine:
 //! - a [commit](Engine::commit) is atomic, and is on disk when it returns;
 //! - revisions rise with every commit, and an [`Entry`] carries the revision of its last change;
 //! - if changes are impossible, reads continue as far as they can, and every change fails with one clear error.

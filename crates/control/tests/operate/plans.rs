@@ -1,4 +1,4 @@
-//! What viewers watched, plans based on it, and that it survives a restart.
+//! Reports of what viewers watched, plans based on them, and that both survive a restart.
 
 use std::path::Path;
 

@@ -29,7 +29,7 @@ async fn slow_clients_keep_nobody_out_of_any_listener() {
     while asked < 3 || !attacks.iter_mut().all(SlowAttack::is_over) {
         assert_eq!(status(&public), "200", "viewers, {asked}");
         assert_eq!(status(&admin), "200", "operators, {asked}");
-        // A stranger is told that a certificate is needed.
+        // A stranger gets the answer that a certificate is needed.
         assert_eq!(status(&machines), "401", "machines, {asked}");
         fleet.get("/api/v1/nodes").await;
         asked += 1;

@@ -163,7 +163,7 @@ pub enum ClusterTitles {
 pub struct NodeRecord {
     /// Its place in the fleet.
     pub place: NodePlace,
-    /// What it is built for.
+    /// Its kind.
     pub kind: NodeKind,
     /// The host of its addresses: a name or an IP address.
     pub host: String,
@@ -261,7 +261,7 @@ pub struct InviteRecord {
     pub sha256: Digest,
     /// The new node's place.
     pub place: NodePlace,
-    /// What it is built for.
+    /// Its kind.
     pub kind: NodeKind,
     /// Its name, if the operator chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
