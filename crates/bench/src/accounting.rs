@@ -1,8 +1,8 @@
-//! What a server costs, by the kernel's accounts: CPU time and memory of its processes, and how a core spent its time.
+//! A server's cost according to the kernel: CPU time and memory of its processes, and how a core spent its time.
 //!
-//! CPU time is the scheduler's own account of each thread (`/proc/PID/task/TID/schedstat`, nanoseconds), which is finer
-//! than the clock ticks of `/proc/PID/stat`. Work that the kernel does for a server outside its threads, in software
-//! interrupts of an otherwise idle core, is in no thread's account. [`CoreTimes`] covers that.
+//! CPU time is the scheduler's own account of each thread (`/proc/PID/task/TID/schedstat`, in nanoseconds), which is finer than the clock
+//! ticks of `/proc/PID/stat`. No thread's account includes the kernel's work for a server outside its threads, such as software interrupts
+//! on an otherwise idle core. [`CoreTimes`] covers that.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,14 +12,14 @@ use std::io;
 #[derive(Debug)]
 pub(crate) struct Account {
     root: u32,
-    /// What each thread had cost at the last reading, including threads that have ended since.
+    /// Each thread's cost at the last reading, including threads that have exited since.
     seen: HashMap<u32, Spent>,
-    /// What threads had cost whose number another thread has now.
+    /// The cost of exited threads whose thread ID has been reused.
     replaced: Spent,
     processes: Vec<u32>,
 }
 
-/// What a thread has cost so far.
+/// A thread's cost so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Spent {
     nanoseconds: u64,
@@ -29,32 +29,32 @@ struct Spent {
 /// An account's values at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
-    /// CPU seconds so far. What a thread does between the last reading and its end is missed.
+    /// CPU seconds so far, except what a thread used between the last reading and its exit.
     pub(crate) cpu_seconds: f64,
-    /// Resident bytes now, of all processes; shared pages count for each.
+    /// Resident bytes now, over all processes; shared pages count once for each.
     pub(crate) rss_bytes: u64,
-    /// Of these, the anonymous ones. The others belong to files or are shared, as what a server keeps of its library is.
+    /// The anonymous part of these. The rest belongs to files or is shared, such as a server's cached library.
     pub(crate) anonymous_bytes: u64,
-    /// How often a thread has slept and was woken so far (voluntary context switches).
+    /// How often threads have gone to sleep so far (voluntary context switches).
     pub(crate) wakeups: u64,
 }
 
 impl Account {
-    /// The account of `root` and all its descendants.
+    /// Opens the account of `root` and all its descendants.
     pub(crate) fn of(root: u32) -> Self {
         Self { root, seen: HashMap::new(), replaced: Spent::default(), processes: Vec::new() }
     }
 
-    /// Reads it.
+    /// Takes a reading.
     ///
     /// # Errors
-    /// If the process is gone.
+    /// If the process has exited.
     pub(crate) fn read(&mut self) -> io::Result<Reading> {
         let mut resident = Resident::of(self.root)?;
         let mut waiting = vec![self.root];
         self.processes.clear();
         while let Some(process) = waiting.pop() {
-            // A child may end during the reading: its last value is in `seen`.
+            // A child may exit during the reading; `seen` has its last value.
             let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
             self.processes.push(process);
             if process != self.root {
@@ -79,7 +79,7 @@ impl Account {
         })
     }
 
-    /// The processes of the account, as of the last reading.
+    /// The account's processes, as of the last reading.
     pub(crate) fn processes(&self) -> &[u32] {
         &self.processes
     }
@@ -91,7 +91,7 @@ impl Account {
     fn book(&mut self, thread: u32, spent: Spent) {
         let before = self.seen.insert(thread, spent).unwrap_or_default();
         if before.nanoseconds > spent.nanoseconds {
-            // Time does not run backwards: this is another thread with the number of one that has ended.
+            // CPU time does not run backwards: this thread reuses the ID of one that has exited.
             self.replaced = self.replaced.plus(before);
         }
     }
@@ -115,7 +115,7 @@ impl Spent {
     }
 }
 
-/// What is resident, from `statm` (proc_pid_statm(5)).
+/// Resident memory, from `statm` (proc_pid_statm(5)).
 #[derive(Clone, Copy, Debug, Default)]
 struct Resident {
     bytes: u64,
@@ -123,7 +123,7 @@ struct Resident {
 }
 
 impl Resident {
-    /// Of one process.
+    /// Reads one process.
     fn of(process: u32) -> io::Result<Self> {
         let text = fs::read_to_string(format!("/proc/{process}/statm"))?;
         let mut pages = numbers::<u64>(&text).skip(1);
@@ -160,16 +160,16 @@ pub(crate) struct CoreTimes {
 /// Shares of a core's time between two moments, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CoreShares {
-    /// Not idle.
+    /// Time not idle.
     pub(crate) busy: f64,
-    /// In software interrupts, where packets are received and forwarded.
+    /// Time in software interrupts, where packets are received and forwarded.
     pub(crate) softirq: f64,
-    /// Not idle, and not in low-priority programs.
+    /// Time neither idle nor in low-priority programs.
     pub(crate) spent: f64,
 }
 
 impl CoreTimes {
-    /// Reads the times of `cpu`.
+    /// Reads the times of core `cpu`.
     ///
     /// # Errors
     /// If there is no such core.
@@ -182,7 +182,7 @@ impl CoreTimes {
     fn parse(text: &str, cpu: u32) -> Option<Self> {
         let name = format!("cpu{cpu} ");
         let line = text.lines().find_map(|line| line.strip_prefix(&name))?;
-        // user nice system idle iowait irq softirq steal; what follows is already counted in user and nice.
+        // user nice system idle iowait irq softirq steal. The later fields are already included in user and nice.
         let ticks: Vec<u64> = numbers(line).take(8).collect();
         (ticks.len() == 8).then(|| Self {
             all: ticks.iter().sum(),
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
-    /// Multiplies until this thread has used `seconds` of CPU time by its own clock.
+    /// Multiplies until this thread has used `seconds` of CPU time on its own clock.
     fn burn(seconds: f64) {
         let clock = || {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -245,7 +245,7 @@ mod tests {
     fn a_thread_that_waits_is_woken_as_often() {
         let mut account = Account::of(std::process::id());
         let before = account.read().unwrap().wakeups;
-        // sleeps: being woken is what is counted
+        // sleeps, because the test counts wake-ups
         (0..20).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
         let after = account.read().unwrap().wakeups;
         assert!(after >= before + 20, "{before} {after}");

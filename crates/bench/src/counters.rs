@@ -1,7 +1,7 @@
-//! Hardware counters of a server: cycles, instructions and last-level cache misses of its threads, and bytes that moved to and from memory
-//! and between sockets, if the machine counts them ([`buses`]).
+//! Hardware counters of a server: cycles, instructions and last-level cache misses of its threads, and bytes to and from memory and between
+//! sockets, if the machine counts them ([`buses`]).
 //!
-//! If there are none (as in most virtual machines) or they may not be read, the results say so. Nothing is guessed.
+//! If there are none (as in most virtual machines) or they may not be read, the results say so. No figure is estimated.
 
 mod buses;
 
@@ -13,10 +13,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Where the kernel lists what can be counted.
+/// Where the kernel lists sources of events.
 const SOURCES: &str = "/sys/bus/event_source/devices";
 
-/// Why there are no hardware counters; `None` if there are.
+/// Why there are no hardware counters; `None` if there are some.
 pub(crate) fn unavailable() -> Option<String> {
     open_task(Id::CPU_CYCLES, 0).err().map(|error| reason(&error))
 }
@@ -38,20 +38,20 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// What was counted.
+/// Counts since the counters were opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     cycles: f64,
     instructions: f64,
     llc_misses: f64,
-    /// For the whole machine, not for the server alone.
+    /// For the whole machine, not only the server.
     dram_bytes: Option<f64>,
-    /// The same, between sockets.
+    /// The same, for bytes between sockets.
     socket_bytes: Option<f64>,
 }
 
 impl Counts {
-    /// What was counted since `earlier`.
+    /// The difference from `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let since =
             |now: Option<f64>, then| now.zip(then).map(|(now, then): (f64, f64)| now - then);
@@ -64,7 +64,7 @@ impl Counts {
         }
     }
 
-    /// Per byte of body.
+    /// The counts per byte of body, as JSON.
     pub(crate) fn to_json(self, body_bytes: u64) -> Value {
         let per_byte = |count: f64| (body_bytes > 0).then(|| count / body_bytes as f64);
         json!({
@@ -82,13 +82,13 @@ impl Counts {
 pub(crate) struct Counters {
     /// For each thread: cycles, instructions, last-level cache misses.
     threads: Vec<[Counter; 3]>,
-    /// Of the whole machine.
+    /// For the whole machine.
     buses: Vec<(Counter, Bus, f64)>,
 }
 
 impl Counters {
-    /// Counts for the present threads of a process and its children, and for those that these start. `None` if there
-    /// are no counters.
+    /// Opens counters for the current threads of a process and its children, and for those that they start. `None` if there are no
+    /// counters.
     pub(crate) fn of(processes: &[u32]) -> Option<Self> {
         let threads: Option<Vec<_>> =
             processes.iter().flat_map(|id| threads(*id)).map(open).collect();
@@ -96,10 +96,10 @@ impl Counters {
         Some(Self { threads, buses: buses() })
     }
 
-    /// What was counted so far.
+    /// Reads the counts so far.
     ///
     /// # Errors
-    /// If the kernel takes a counter away.
+    /// If the kernel withdraws a counter.
     pub(crate) fn read(&mut self) -> io::Result<Counts> {
         let mut counts = Counts::default();
         for [cycles, instructions, misses] in &mut self.threads {
@@ -128,7 +128,7 @@ fn open(thread: i32) -> Option<[Counter; 3]> {
     Some([open(Id::CPU_CYCLES)?, open(Id::INSTRUCTIONS)?, open(Id::CACHE_MISSES)?])
 }
 
-/// A counter of one thread (0: this one), kernel included.
+/// Opens a counter for one thread (0 is this one), kernel included.
 fn open_task(event: impl Event, thread: i32) -> io::Result<Counter> {
     let mut builder = Builder::new(event);
     builder.observe_pid(thread).any_cpu().inherit(true).include_kernel();
@@ -138,7 +138,7 @@ fn open_task(event: impl Event, thread: i32) -> io::Result<Counter> {
     Ok(counter)
 }
 
-/// The count, scaled up for the time in which the counter shared its hardware with others.
+/// The count, scaled up because the counter shared its hardware with others for some of the time.
 fn count(counter: &mut Counter) -> io::Result<f64> {
     let data = counter.read_full()?;
     let share = match (data.time_running(), data.time_enabled()) {
@@ -150,7 +150,7 @@ fn count(counter: &mut Counter) -> io::Result<f64> {
     Ok(data.count() as f64 * share)
 }
 
-/// What moves over the buses of the machine: each counter with its bus, and the bytes that one count is worth.
+/// Opens the counters of the machine's buses: each with its bus, and the bytes per count.
 fn buses() -> Vec<(Counter, Bus, f64)> {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let events = buses::events(Path::new(SOURCES), &cpuinfo);
@@ -158,7 +158,7 @@ fn buses() -> Vec<(Counter, Bus, f64)> {
         let of_bus = events.iter().filter(|event| event.bus == bus);
         let each = of_bus.flat_map(|event| event.cpus.iter().map(move |cpu| (event, *cpu)));
         let open = each.map(|(event, cpu)| Some((open_bus(event, cpu)?, bus, event.bytes)));
-        // A part of the controllers or of the sockets says nothing of all.
+        // Counting only some of the controllers or sockets says nothing about all of them.
         open.collect::<Option<Vec<_>>>().unwrap_or_default()
     };
     [Bus::Memory, Bus::Sockets].into_iter().flat_map(opened).collect()

@@ -1,10 +1,10 @@
-//! What servers cost and what limits this machine: comparisons, single parts, optimisations switched off.
+//! Measures the cost of servers and the limits of this machine: comparisons, single parts, and optimisations switched off.
 //!
-//! Servers are compared by work per CPU second, taken from the scheduler's accounts of their threads, so neither the
-//! clients' speed nor idle waits count. Sides take turns, medians are reported with their median absolute deviation,
-//! and nothing is compared unless both sides returned the right bytes.
+//! Servers are compared by work per CPU second, from the scheduler's accounts of their threads, so neither the clients' speed nor idle
+//! waits count. Sides take turns, results are medians with their median absolute deviation, and nothing is compared unless both sides
+//! returned the right bytes.
 //!
-//! The clients are those of the `load` crate. Read [`versus`] for comparisons, [`ablate`] for what each optimisation is worth.
+//! The clients are those of the `load` crate. Read [`versus`] for comparisons, [`ablate`] for the worth of each optimisation.
 
 #![forbid(unsafe_code)]
 

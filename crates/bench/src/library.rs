@@ -1,5 +1,4 @@
-//! The library that servers are measured with: files in which every byte differs from its neighbours, and whether they
-//! are in memory or on disk.
+//! The library that servers are measured with: files in which every byte differs from its neighbours, kept in memory or on disk.
 
 use load::interrupt::Interrupt;
 use reactor::residency::cached_pages;
@@ -12,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often cold files are evicted while they are served: less often than a read-ahead lasts, so that none is wasted,
-/// and often enough that no byte is cached when it is requested again.
+/// How often cold files are evicted while they are served: less often than a read-ahead lasts, so that none is wasted, and often enough
+/// that no byte is still cached when it is requested again.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How many free bytes a library leaves on its disk.
+/// Free bytes that a library must leave on its disk.
 const HEADROOM_BYTES: u64 = 1 << 30;
 
 /// A library below a root, created once per run.
@@ -27,7 +26,7 @@ pub(crate) struct Library {
     pub(crate) files: usize,
     /// Bytes of each.
     pub(crate) file_bytes: u64,
-    /// Bytes that evictions have found in the page cache.
+    /// Bytes that evictions found in the page cache.
     left_bytes: AtomicU64,
 }
 
@@ -36,17 +35,17 @@ pub(crate) fn file_name(file: usize) -> String {
     format!("title-{file}.mp4")
 }
 
-/// The byte at an offset of a file: it differs from every neighbour, so a shifted answer is a wrong one.
+/// The byte at an offset of a file. It differs from its neighbours, so a shifted answer is a wrong one.
 pub(crate) fn byte_at(file: usize, offset: u64) -> u8 {
     let word = (offset / 8).wrapping_add(file as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (word >> (offset % 8 * 8)) as u8
 }
 
 impl Library {
-    /// Creates `files` files of `bytes` together.
+    /// Creates `files` files of `bytes` in total.
     ///
     /// # Errors
-    /// If there is no room for them, they may not be written, or the user interrupts.
+    /// If the disk is too full, the folder is not writable, or the user interrupts.
     pub(crate) fn make(
         root: &Path,
         files: usize,
@@ -59,8 +58,8 @@ impl Library {
         for file in 0..files {
             library.write(file, interrupt)?;
         }
-        // A file of the current second has no Last-Modified yet (RFC 9110 section 8.8.2.2), and heads would change
-        // their length later.
+        // A file modified in the current second has no Last-Modified yet (RFC 9110 section 8.8.2.2), so heads would change their length
+        // later.
         std::thread::sleep(Duration::from_millis(1100));
         Ok(library)
     }
@@ -89,7 +88,7 @@ impl Library {
         self.root.join(file_name(file))
     }
 
-    /// Brings the first `hot` files into memory and evicts the others.
+    /// Reads the first `hot` files into memory and evicts the others.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -107,7 +106,7 @@ impl Library {
     pub(crate) fn evict(&self, hot: usize) -> io::Result<()> {
         for file in hot..self.files {
             let file = File::open(self.path(file))?;
-            // A kernel that does not count them is noticed in `left_bytes`.
+            // If the kernel does not count them, `left_bytes` notices.
             let pages = cached_pages(file.as_fd(), 0..self.file_bytes).unwrap_or(0);
             let bytes = pages * rustix::param::page_size() as u64;
             self.left_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -116,8 +115,8 @@ impl Library {
         Ok(())
     }
 
-    /// Evicts all but the first `hot` files. Returns how many bytes evictions have found in the page cache since the library was made; none where the
-    /// kernel does not count them, or if all files are hot.
+    /// Evicts all but the first `hot` files. Returns how many bytes evictions found in the page cache since the library was created; `None`
+    /// if the kernel does not count them, or all files are hot.
     ///
     /// # Errors
     /// If a file cannot be opened.
@@ -145,15 +144,15 @@ fn check_room(root: &Path, bytes: u64) -> io::Result<()> {
     )))
 }
 
-/// Keeps files cold while they are served, like a memory much smaller than the library: evicts them every quarter of a
-/// second. Ends when dropped.
+/// Keeps files cold while they are served, as if memory were much smaller than the library: evicts them every quarter of a second. Ends
+/// when dropped.
 pub(crate) struct Eviction {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Eviction {
-    /// Begins to evict all but the first `hot` files, if there are others.
+    /// Starts to evict all but the first `hot` files, if there are others.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -168,7 +167,7 @@ impl Eviction {
             while !stopped.load(Ordering::Acquire) {
                 if Instant::now() >= due {
                     due += EVICTION_INTERVAL;
-                    // If a file cannot be opened, the servers cannot open it either, and report it.
+                    // If a file cannot be opened, the servers cannot open it either and report it.
                     let _ = library.evict(hot);
                 }
                 std::thread::sleep(Duration::from_millis(10));

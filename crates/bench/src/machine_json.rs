@@ -1,4 +1,4 @@
-//! The machine's description, which every bench writes next to its figures: figures mean little without their machine.
+//! The machine's description. Every bench writes it next to its figures, which mean little without it.
 //!
 //! One flat object. Unknown values are `null`, never a guess. Readers (the report) must accept missing and additional
 //! members.
@@ -15,15 +15,15 @@ use serde_json::{Value, json};
 /// | `cpu` | the model, text or null |
 /// | `architecture` | `x86_64`, `aarch64` |
 /// | `cores` | how many CPUs this process may run on |
-/// | `cpu_quota` | how many CPUs' worth of time its control groups grant, or null |
-/// | `cpu_features` | names of the instructions that decide how fast records are sealed |
+/// | `cpu_quota` | how many CPUs' worth of time its control groups allow, or null |
+/// | `cpu_features` | the instruction sets that decide how fast records are encrypted |
 /// | `l1d_bytes`, `l2_bytes`, `l3_bytes` | caches of the first core, data or unified, or null |
 /// | `l3_shared_by` | how many CPUs share the last one, or null |
-/// | `memory_bytes`, `memory_limit_bytes` | the machine's, and what control groups grant, or null |
+/// | `memory_bytes`, `memory_limit_bytes` | the machine's, and the limit set by control groups, or null |
 /// | `page_bytes` | a page of memory |
 /// | `kernel` | the release in full, or null |
-/// | `kernel_tls` | whether the kernel has TLS in it at this moment |
-/// | `congestion_control` | the one that new connections get |
+/// | `kernel_tls` | whether the kernel has TLS loaded now |
+/// | `congestion_control` | the default for new connections |
 /// | `fullbore` | this program's version |
 /// | `measured_unix_seconds` | the time of this call |
 pub fn machine_json() -> Value {

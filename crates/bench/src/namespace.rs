@@ -1,11 +1,11 @@
-//! A network namespace of the bench's own, so that both sides have the requested congestion control. It is set on the
-//! loopback route, because most servers cannot choose one and the system's setting is not ours to change.
+//! A network namespace for the bench, so that both sides use the requested congestion control. It is set on the loopback route, because
+//! most servers cannot choose one and the system's setting is not ours to change.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Tells the process inside which congestion control its loopback has.
+/// Passes the congestion control of the loopback route to the process inside.
 const VARIABLE: &str = "FULLBORE_BENCH_CONGESTION_CONTROL";
 
 /// Runs as root inside the new namespace: brings loopback up, sets the route's congestion control, then runs the bench
@@ -19,7 +19,7 @@ done
 exec "$@"
 "#;
 
-/// Whether this process is already inside.
+/// Returns true if this process is already inside.
 pub fn is_inside() -> bool {
     std::env::var_os(VARIABLE).is_some()
 }
@@ -28,7 +28,7 @@ pub fn is_inside() -> bool {
 /// that fails.
 ///
 /// # Errors
-/// Without `unshare`.
+/// If `unshare` is missing.
 pub fn enter_with(name: &str) -> io::Result<()> {
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", SCRIPT, name]);
@@ -36,11 +36,10 @@ pub fn enter_with(name: &str) -> io::Result<()> {
     Err(command.env(VARIABLE, name).exec())
 }
 
-/// Starts this program again, with the same arguments, in a namespace with the congestion control that the system has.
-/// Returns only if that fails.
+/// Starts this program again, with the same arguments, in a namespace with the system's congestion control. Returns only if that fails.
 ///
 /// # Errors
-/// Without `unshare`.
+/// If `unshare` is missing.
 pub fn enter() -> io::Result<()> {
     enter_with(&congestion_control())
 }

@@ -1,53 +1,53 @@
-//! Looks for the greatest stable load: up in leaps until a load is not stable, then between the two.
+//! Searches for the greatest stable load: up in leaps until a load is not stable, then between the last two.
 //!
-//! The search is noisy, so a step that is not stable gets a second chance. Nothing here knows what a viewer is.
+//! The search is noisy, so an unstable step gets a second chance. This module knows nothing about viewers but their number.
 
 use std::cell::Cell;
 use std::io;
 
 /// One step: a number of viewers, and whether the load was stable.
 pub(crate) trait Attempt {
-    /// How many viewers there were.
+    /// The number of viewers.
     fn viewers(&self) -> usize;
 
-    /// What is wrong with this load, if it is not stable.
+    /// Why this load is not stable; `None` if it is.
     fn trouble(&self) -> Option<String>;
 }
 
-/// Where to search.
+/// The limits of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Viewers to begin with: a guess at the answer, or a small number.
+    /// Viewers to start with: a guess at the answer, or a small number.
     pub(crate) first: usize,
     /// Limit on viewers.
     pub(crate) most: usize,
-    /// The first leap, as a factor; each further one is its square, up to 2.
+    /// The factor of the first leap. Each further one is its square, up to 2.
     pub(crate) leap: f64,
-    /// How precise the answer must be, as a share of it.
+    /// Precision of the answer, as a share of it.
     pub(crate) resolution: f64,
-    /// Limit on steps, second chances included. A search that comes to it is less precise.
+    /// Limit on steps, second chances included. A search that reaches it is less precise.
     pub(crate) steps_max: usize,
 }
 
 /// The result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found<T> {
-    /// The stable step with the most viewers; none if no step was stable.
+    /// The stable step with the most viewers; `None` if no step was stable.
     pub(crate) best: Option<T>,
-    /// The step with the fewest viewers that was not stable, if any.
+    /// The unstable step with the fewest viewers, if any.
     pub(crate) worst: Option<T>,
-    /// Why no more was stable.
+    /// Why no larger load was stable.
     pub(crate) stopped_by: String,
 }
 
 impl<T: Attempt> Found<T> {
-    /// The end of a search: by what was wrong with the next load, or `otherwise` if nothing was.
+    /// Ends a search. The reason is what was wrong with the next larger load, or `otherwise` if nothing was.
     fn ended(best: Option<T>, worst: Option<T>, otherwise: impl FnOnce() -> String) -> Self {
         let stopped_by = worst.as_ref().and_then(T::trouble).unwrap_or_else(otherwise);
         Self { best, worst, stopped_by }
     }
 
-    /// Replaces the reason, if the search ended at a limit that was set on purpose.
+    /// Replaces the reason, if the search ended at a deliberate limit.
     pub(crate) fn explained(self, why: &str) -> Self {
         let is_bound =
             self.best.as_ref().is_some_and(|best| self.stopped_by == beyond(best.viewers()));
@@ -63,11 +63,11 @@ fn beyond(most: usize) -> String {
 /// The largest factor of a leap.
 const LEAP_MAX: f64 = 2.0;
 
-/// Looks for the greatest stable load. `step` tries a number of viewers; if it returns `None`, it was interrupted, and
-/// so is the search.
+/// Searches for the greatest stable load. `step` tries a number of viewers. If it returns `None`, it was interrupted, which ends the search
+/// as well.
 ///
 /// # Errors
-/// Errors of `step`: what cannot be tried at all, not what is unstable.
+/// If `step` fails: a load that cannot be tried at all, not an unstable one.
 pub(crate) fn search<T: Attempt>(
     bounds: Bounds,
     mut step: impl FnMut(usize) -> io::Result<Option<T>>,
@@ -107,7 +107,7 @@ pub(crate) fn search<T: Attempt>(
     }
 }
 
-/// Whether there is a load left to try between the stable and the unstable one.
+/// Returns true if there is a load left to try between the stable and the unstable one.
 fn is_between(stable: usize, unstable: usize, resolution: f64) -> bool {
     let gap = unstable.saturating_sub(stable);
     gap > 1 && gap as f64 > stable as f64 * resolution

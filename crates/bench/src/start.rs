@@ -1,4 +1,4 @@
-//! From the start of the process to the first byte served: what a restart costs viewers.
+//! Time from the start of the process to the first byte served: the cost of a restart for viewers.
 
 use crate::library::{Library, file_name};
 use crate::machine_json::machine_json;
@@ -69,7 +69,7 @@ async fn first_byte(address: SocketAddr, tls: ClientTls) -> io::Result<()> {
 }
 
 impl Started {
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let Summary { median, deviation } = Summary::of(&self.milliseconds);
         let worst = self.milliseconds.iter().copied().fold(0.0, f64::max);
@@ -79,7 +79,7 @@ impl Started {
         )
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self) -> Value {
         let Summary { median, deviation } = Summary::of(&self.milliseconds);
         json!({

@@ -1,6 +1,6 @@
 //! Medians, and how far rounds are from them.
 
-/// The middle of some figures, and the middle of their distances from it.
+/// The median of some figures, and the median of their distances from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Summary {
     /// Median.
@@ -10,7 +10,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Of one or more figures.
+    /// Summarizes one or more figures.
     ///
     /// # Panics
     /// If there are no figures.

@@ -1,8 +1,8 @@
-//! A name on the command line that nothing has.
+//! An unknown name on the command line.
 
 use std::fmt;
 
-/// A name that nothing of its kind has, with those that there are.
+/// A name that does not exist for its kind, with the names that do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName {
     kind: &'static str,

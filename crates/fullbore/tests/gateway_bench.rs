@@ -41,7 +41,7 @@ fn a_gateway_is_measured_beside_a_plain_server() {
     assert!(number(&sides[1], "answer_bytes") > 3000.0, "{}", sides[1]);
     assert!(figures["machine"].is_object());
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("beside a plain axum server, on "), "{said}");
+    assert!(said.contains("compared with a plain axum server, on "), "{said}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn the_ceiling_is_the_sum_of_the_parts_beside_it() {
 #[test]
 fn viewers_are_measured_beside_a_fill_and_without() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        tool::skip("viewers beside a fill: they need two cores");
+        tool::skip("viewers during a fill: they need two cores");
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
@@ -82,5 +82,5 @@ fn viewers_are_measured_beside_a_fill_and_without() {
     assert!((ratio - figure(&beside["p99_ratio"])).abs() < 1e-6, "{beside}");
     assert!(figure(&beside["fill_gbps"]) > 0.0 && figure(&round["share"]) <= 1.0, "{beside}");
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("beside a fill") && said.contains("times that without"), "{said}");
+    assert!(said.contains("during a fill") && said.contains("times that without"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! The run: for each work its baseline, then each of its optimisations switched off.
+//! Runs the bench: for each workload a baseline, then each of its optimisations switched off.
 
 use super::drive::{Asks, Load, Stage};
 use super::group::Group;
@@ -19,25 +19,25 @@ use std::path::{Path, PathBuf};
 /// Number of files in the library: enough to spread the viewers.
 const FILES: usize = 64;
 
-/// Where memory is scarce, a server has memory for one part in this many of the library.
+/// Where memory is scarce, the server gets memory for one part in this many of the library.
 const SCARCE_SHARE: u64 = 4;
 
-/// Memory that a server needs even where it is scarce: for its buffers, its sockets, and itself.
+/// The least memory that a server gets where it is scarce: for its buffers, its sockets, and itself.
 const SCARCE_BYTES_MIN: u64 = 192 << 20;
 
-/// Viewers to begin with if nothing is known yet.
+/// Viewers to start with when there is no earlier result to go by.
 const VIEWERS_FIRST: usize = 64;
 
-/// The first leap if something is known: a baseline, or the work before.
+/// The first leap when there is one: from the baseline, or from the previous workload.
 const LEAP_NEAR: f64 = 1.25;
 
 /// Typical number of steps of a search, to estimate how long it will take.
 const STEPS_PER_SEARCH: f64 = 9.0;
 
-/// Seconds of a step that are not measured: viewers connect, and servers start.
+/// Unmeasured seconds of a step, while viewers connect and servers start.
 const STEP_SECONDS_BESIDE: f64 = 2.5;
 
-/// What players request at first, and while they play at a high rate.
+/// Bytes of a small range: players request these first, and keep doing so when they play at a high rate.
 const SMALL_RANGE_BYTES: u64 = 45_000;
 const LONG_RANGE_BYTES: u64 = 1_070_000;
 
@@ -53,20 +53,20 @@ pub struct Options {
     pub rate_bits_per_second: u64,
     /// Seconds of a step, after its viewers have connected.
     pub seconds: f64,
-    /// How precisely to find the greatest stable load, as a share of it.
+    /// Precision of the search for the greatest stable load, as a share of that load.
     pub resolution: f64,
-    /// Limit on viewers; else as many as this process may have files open, one each.
+    /// Limit on viewers. Without it, as many as this process may have open files: each viewer takes one.
     pub viewers_max: Option<usize>,
     /// Bytes of the library.
     pub library_bytes: u64,
-    /// Where to create the library; else the system's temporary directory.
+    /// Where to create the library; the system's temporary directory if unset.
     pub scratch: Option<PathBuf>,
 }
 
-/// Measures, and reports each step to `progress`. Ctrl-C ends it early, with what was measured until then.
+/// Runs the bench and reports each step to `progress`. Ctrl-C ends it early and keeps what was measured so far.
 ///
 /// # Errors
-/// A switch that does not exist; a server that does not start; a library that cannot be created.
+/// If a switch does not exist, a server does not start, or a library cannot be created.
 pub fn run(options: &Options, progress: impl FnMut(String)) -> io::Result<Outcome> {
     let ablations = chosen(&options.switches).map_err(io::Error::other)?;
     let scratch = crate::scratch::folder(options.scratch.as_ref())?;
@@ -99,7 +99,7 @@ struct Bench<'a, P> {
     cpus: Vec<u32>,
     viewers_max: usize,
     interrupt: Interrupt,
-    /// The last greatest stable load with everything on.
+    /// The latest greatest stable load with everything on.
     guess: Option<usize>,
     progress: P,
 }
@@ -140,7 +140,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
         }
     }
 
-    /// Measures one work's baseline and each optimisation that matters in it.
+    /// Measures a workload's baseline and each optimisation that matters in it.
     fn measure(&mut self, work: Work, ablations: &[Ablation], outcome: &mut Outcome) {
         let group = match self.scarce_group(work) {
             Ok(group) => group,
@@ -164,7 +164,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
                 continue;
             }
             let found = self.find_or_tell(work, Some(ablation), group.as_ref());
-            // Interrupted before anything was found: as if it had not begun.
+            // Interrupted before any load was stable: leave the row out, as if it had not begun.
             if found.best.is_some() || !self.is_interrupted() {
                 outcome.rows.push(Row::new(*ablation, &found));
             }
@@ -183,7 +183,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
         (work == Work::Scarce).then(|| Group::with_memory(bytes)).transpose()
     }
 
-    /// As [`Self::find`], but a failure only stops this search, and keeps what was measured before.
+    /// Like [`Self::find`], but a failure only ends this search and keeps earlier results.
     fn find_or_tell(
         &mut self,
         work: Work,
@@ -197,7 +197,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
         })
     }
 
-    /// Looks for the greatest stable load of a new server.
+    /// Searches for the greatest stable load of a new server.
     fn find(
         &mut self,
         work: Work,
@@ -251,7 +251,7 @@ impl<P: FnMut(String)> Bench<'_, P> {
             Bounds { first, most, leap, resolution, steps_max }
         };
         match (work, self.guess) {
-            // As fast as they can: there is no greater load to look for.
+            // These viewers go as fast as they can, so there is no greater load to search for.
             (Work::Handshakes, _) => {
                 let first = VIEWERS_FIRST.min(most);
                 Bounds { most: first, ..from(first, LEAP_NEAR) }
@@ -293,12 +293,12 @@ fn viewers_for(machine: &Machine) -> usize {
     usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(200).max(1)
 }
 
-/// Whether the page cache must have nothing of the library when a step begins.
+/// True if the page cache must hold nothing of the library when a step begins.
 fn is_cold(work: Work) -> bool {
     work.is_direct() || work == Work::Scarce
 }
 
-/// Why this machine cannot switch something off, although it can do the work.
+/// Why something cannot be switched off on this machine, although the workload itself runs.
 fn obstacle(ablation: &Ablation) -> Option<String> {
     match ablation.off {
         Off::VectorAes => vector_aes::obstacle(),

@@ -1,4 +1,4 @@
-//! One step: viewers connect, stay for a while and leave. What they got is compared with what the server's cores did.
+//! One step: viewers connect, stay for a while and leave. Compares what they received with the CPU time of the server's cores.
 
 use super::trial::Trial;
 use crate::accounting::Account;
@@ -10,27 +10,27 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Viewers that connect per second: few enough that nobody has to catch up when the step begins.
+/// Viewers that connect per second: few enough that none still has to catch up when the step begins.
 const ARRIVALS_PER_SECOND: f64 = 500.0;
 
 /// The shortest time in which viewers connect, in seconds: the first windows are small.
 const RAMP_SECONDS_MIN: f64 = 1.0;
 
-/// How many seconds before its end a step is read for the last time: no viewer has left yet.
+/// A step is read for the last time this many seconds before its end, when no viewer has left yet.
 const END_SECONDS: f64 = 0.05;
 
-/// How often to check for an interrupt.
+/// How often to check for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long, and what viewers do.
+/// The length of a step, and what its viewers do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// After all have connected.
+    /// Seconds after all viewers have connected.
     pub(crate) seconds: f64,
     pub(crate) asks: Asks,
 }
 
-/// What viewers request.
+/// The viewers' requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asks {
     /// Range after range, at the viewer's own rate.
@@ -40,7 +40,7 @@ pub(crate) enum Asks {
         /// Rate of each viewer.
         bits_per_second: u64,
     },
-    /// A connection and a handshake, with a ticket if there is one, again and again.
+    /// A connection and a handshake over and over, resumed with a ticket if there is one.
     Handshakes,
 }
 
@@ -67,11 +67,11 @@ impl Stage {
     /// Plays one step with `viewers` viewers; `None` if it was interrupted.
     ///
     /// # Errors
-    /// If the load cannot be generated, or the server is gone.
+    /// If the load cannot be generated, or the server has exited.
     pub(crate) fn play(&self, load: &Load, viewers: usize) -> io::Result<Option<Trial>> {
         let ramp_seconds = (viewers as f64 / ARRIVALS_PER_SECOND).max(RAMP_SECONDS_MIN);
         let running = Running::start(self.options(load, viewers, ramp_seconds))?;
-        // From the moment at which the last viewer has started.
+        // Counting starts when the last viewer has started.
         let Some(begun) = self.look_after(&running, ramp_seconds + load.interval_seconds())? else {
             return Ok(None);
         };
@@ -101,7 +101,7 @@ impl Stage {
             cpus: self.client_cpus.clone(),
             duration: Duration::from_secs_f64(load.seconds),
             ramp: Duration::from_secs_f64(ramp_seconds),
-            // One version and one cipher, whatever this machine would prefer.
+            // Pin one version and one cipher, so that results do not depend on what this machine prefers.
             tls: ClientOptions {
                 trust: Trust::Anyone,
                 versions: Versions::Tls13,
@@ -113,7 +113,7 @@ impl Stage {
         }
     }
 
-    /// Takes readings after `seconds`; `None` if that was interrupted.
+    /// Takes readings after `seconds`; `None` if interrupted.
     fn look_after(&self, running: &Running, seconds: f64) -> io::Result<Option<Instants>> {
         let deadline = Instant::now() + Duration::from_secs_f64(seconds);
         while !self.interrupt.is_asked() {
@@ -158,12 +158,12 @@ impl Stage {
     }
 }
 
-/// The first error, if there was one: no answer at all counts too.
+/// The first error, if any. Getting no answer at all counts as one.
 fn first_error(outcome: &Outcome) -> Option<String> {
     let first = outcome.errors.iter().next();
     let described = first
         .map(|(kind, error)| format!("{} x {kind}, the first: {}", error.count, error.example));
-    described.or_else(|| (!outcome.is_clean()).then(|| "nothing was answered".to_owned()))
+    described.or_else(|| (!outcome.is_clean()).then(|| "there were no answers".to_owned()))
 }
 
 impl Load {
@@ -174,7 +174,7 @@ impl Load {
         }
     }
 
-    /// The time between two requests of a viewer.
+    /// Time between a viewer's requests.
     fn interval_seconds(&self) -> f64 {
         match self.asks {
             Asks::Ranges { bytes, bits_per_second } => bytes as f64 * 8.0 / bits_per_second as f64,

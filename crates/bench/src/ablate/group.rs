@@ -1,11 +1,10 @@
-//! A memory control group of the bench's own: the server in it has little memory for the page cache, like one with a
-//! large library.
+//! A memory control group for the server under test: it leaves little memory for the page cache, as on a server with a large library.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel shows control groups.
+/// Where control groups are mounted.
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// A control group that limits memory; removed when dropped, after the last process in it has ended.
@@ -18,7 +17,7 @@ impl Group {
     /// Creates a group below ours that may use `bytes`, including the page cache.
     ///
     /// # Errors
-    /// Why this machine does not allow it, and what would help.
+    /// Why this machine does not allow it, and what to do about it.
     pub(crate) fn with_memory(bytes: u64) -> Result<Self, String> {
         let memberships = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let (parent, limit) = parent(&memberships)
@@ -48,12 +47,12 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Nothing can be done about a failure here; the group is empty and limits nobody.
+        // A failure cannot be handled here. The group is empty, so it limits nothing.
         let _ = fs::remove_dir(&self.path);
     }
 }
 
-/// Our own group in the hierarchy that has the memory controller, and the name of its limit: version 1 if that has it.
+/// Our own group in the hierarchy with the memory controller, and the name of its limit file. Version 1 wins if it has the controller.
 fn parent(memberships: &str) -> Option<(PathBuf, &'static str)> {
     let of = |controller: &str| {
         memberships.lines().find_map(|line| {

@@ -1,25 +1,25 @@
-//! What can be switched off, in which work it matters, and what Netflix measured when it switched off the same thing.
+//! Everything that can be switched off, the workload in which it matters, and what Netflix measured when it switched off the same thing.
 //!
-//! That holds for two: reads that leave nothing in the page cache are `SF_NOCACHE`, and segmentation offload is TSO. It does not hold for vector AES,
-//! because ISA-L gained by stores past the caches; and `gro` and `gso-gro` change what the clients acknowledge as well, which switching
-//! LRO off at a server does not.
+//! Only two rows match exactly: reads that leave nothing in the page cache are `SF_NOCACHE`, and segmentation offload is TSO. Vector AES
+//! does not, because ISA-L's gain came from stores past the caches. Nor do `gro` and `gso-gro`, which also change how the clients
+//! acknowledge; switching off LRO at a server does not.
 
 use super::pair::Interrupts;
 use crate::UnknownName;
 use serde_json::{Value, json};
 
-/// The work in which an optimisation is measured. Each has a baseline of its own.
+/// The workload in which an optimisation is measured. Each has its own baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
     /// Long files from the page cache, over TLS 1.3.
     Warm,
-    /// The same in answers of 45 KB.
+    /// The same, in answers of 45 KB.
     Small,
     /// Long files past the page cache.
     Cold,
     /// Long files from disk with memory for a quarter of them, so the page cache must evict.
     Scarce,
-    /// Clients who come back and only do handshakes.
+    /// Returning clients that only do handshakes.
     Handshakes,
     /// As `Warm`, with two workers.
     Workers,
@@ -47,12 +47,12 @@ impl Work {
         }
     }
 
-    /// Whether servers and clients have network namespaces of their own, which takes root.
+    /// Returns true if servers and clients get network namespaces of their own, which takes root.
     pub(crate) fn takes_namespaces(self) -> bool {
         matches!(self, Self::Pair | Self::Bypass | Self::Frames)
     }
 
-    /// Whether the server reads past the page cache.
+    /// Returns true if the server reads past the page cache.
     pub(crate) fn is_direct(self) -> bool {
         matches!(self, Self::Cold | Self::Bypass | Self::Frames)
     }
@@ -61,10 +61,10 @@ impl Work {
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Warm => "TLS 1.3, from the page cache",
-            Self::Small => "the same in answers of 45 KB",
+            Self::Small => "the same, in answers of 45 KB",
             Self::Cold => "TLS 1.3, from disk past the page cache",
             Self::Scarce => "TLS 1.3, from disk by heat, with memory for a quarter of the library",
-            Self::Handshakes => "clients who come back and only do handshakes, as fast as they can",
+            Self::Handshakes => "returning clients that only do handshakes, as fast as they can",
             Self::Workers => "as warm, two workers on two cores",
             Self::Pair => "as warm, over an Ethernet pair in packets of 1500 bytes",
             Self::Bypass => "as cold, over our own TCP and a TAP in packets of 1500 bytes",
@@ -73,16 +73,16 @@ impl Work {
     }
 }
 
-/// How something is switched off.
+/// How an optimisation is switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Off {
     /// `serve --off` with its own name.
     Switch,
-    /// `serve --off` with this name, because the row's own name differs.
+    /// `serve --off` with this name, which differs from the row's.
     SwitchOf(&'static str),
     /// `serve --tls off`.
     Tls,
-    /// An environment in which aws-lc does not detect the vector AES instructions.
+    /// An environment that makes aws-lc believe there are no vector AES instructions.
     VectorAes,
     /// `ethtool -K` at the server's end of the pair, and at the clients'.
     Offloads {
@@ -91,24 +91,24 @@ pub(crate) enum Off {
         /// At the clients' end.
         clients: &'static [&'static str],
     },
-    /// Larger packets on the pair: this adds something, so the change is a gain.
+    /// Larger packets on the pair. This adds something, so the change is a gain.
     Mtu(u32),
-    /// Interrupts of the server's end put off, which adds something too.
+    /// Delayed interrupts at the server's end. This adds something too.
     Interrupts(Interrupts),
 }
 
 /// One optimisation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ablation {
-    /// Its name; the same as for `serve --off` if it has one there.
+    /// Its name, the same as in `serve --off` if that has one.
     pub(crate) name: &'static str,
-    /// What is switched off.
+    /// The feature that is switched off.
     pub(crate) what: &'static str,
-    /// Where it matters.
+    /// The workload in which it matters.
     pub(crate) work: Work,
     /// How it is switched off.
     pub(crate) off: Off,
-    /// What Netflix measured of the same thing; none if there is no such row.
+    /// Netflix's measurement of the same thing; `None` if it published none.
     pub(crate) seed: Option<Seed>,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Seed {
     baseline_cpu_percent: f64,
 }
 
-/// Where the table of ablations is.
+/// Source of the table of ablations.
 const SOURCE: &str = "Drew Gallatin, EuroBSDCon 2022";
 
 impl Seed {
@@ -137,7 +137,7 @@ impl Seed {
         (self.gbps / self.cpu_percent) / (self.baseline_gbps / self.baseline_cpu_percent)
     }
 
-    /// For people: `SF_NOCACHE: 375 @ 53 -> 120 @ 55 (x0.31)`.
+    /// As text: `SF_NOCACHE: 375 @ 53 -> 120 @ 55 (x0.31)`.
     pub(crate) fn describe(&self) -> String {
         let Self { switched_off, gbps, cpu_percent, baseline_gbps, baseline_cpu_percent } = self;
         let change = self.change();
@@ -146,7 +146,7 @@ impl Seed {
         )
     }
 
-    /// For programs.
+    /// As JSON.
     pub(crate) fn to_json(self) -> Value {
         json!({
             "source": SOURCE,
@@ -173,7 +173,7 @@ impl Ablation {
     }
 }
 
-/// Every optimisation, grouped by work.
+/// All optimisations, grouped by workload.
 pub(crate) const ALL: &[Ablation] = &[
     switch("onepass", "sealing in one pass (copy first instead)", Work::Warm),
     switch("handout", "keys taken out of the handshake (rustls seals instead)", Work::Warm),
@@ -223,10 +223,10 @@ pub(crate) const ALL: &[Ablation] = &[
     switch("cached-frames", "frames written through the caches (past them instead)", Work::Frames),
 ];
 
-/// The ablations with these names, or all.
+/// The ablations with these names; all of them if there are no names.
 ///
 /// # Errors
-/// If there is none of a name.
+/// If a name is unknown.
 pub(crate) fn chosen(names: &[String]) -> Result<Vec<Ablation>, UnknownName> {
     let is_known = |name: &&String| ALL.iter().any(|ablation| ablation.name == *name);
     if let Some(name) = names.iter().find(|name| !is_known(name)) {

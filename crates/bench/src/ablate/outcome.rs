@@ -5,7 +5,7 @@ use super::trial::Trial;
 use crate::search::Found;
 use serde_json::{Value, json};
 
-/// The greatest stable load of one work, with or without something.
+/// The greatest stable load of one workload, with everything on or with one optimisation off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Figures {
     pub(crate) viewers: usize,
@@ -22,7 +22,7 @@ impl From<&Trial> for Figures {
 }
 
 impl Figures {
-    /// What one percent of the cores achieves: Gb/s, or handshakes per second if that is the work.
+    /// Work per percent of the cores: Gb/s, or handshakes per second if the workload is handshakes.
     fn per_cpu_percent(&self, work: Work) -> f64 {
         self.achieved(work) / self.cpu_percent
     }
@@ -43,11 +43,11 @@ impl Figures {
     }
 }
 
-/// One work with everything on.
+/// One workload with everything on.
 #[derive(Clone, Debug)]
 pub(crate) struct Baseline {
     pub(crate) work: Work,
-    /// None if no load was stable.
+    /// `None` if no load was stable.
     pub(crate) figures: Option<Figures>,
     pub(crate) stopped_by: String,
 }
@@ -80,14 +80,14 @@ impl Row {
     }
 }
 
-/// A whole run.
+/// The results of a whole run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub(crate) rate_bits_per_second: u64,
     pub(crate) machine: Value,
     pub(crate) baselines: Vec<Baseline>,
     pub(crate) rows: Vec<Row>,
-    /// Ctrl-C came before everything was measured.
+    /// Ctrl-C ended the run before everything was measured.
     pub(crate) interrupted: bool,
 }
 
@@ -97,7 +97,7 @@ impl Outcome {
         self.interrupted
     }
 
-    /// Whether every measurement found a stable load.
+    /// Returns true if every measurement found a stable load.
     pub fn is_stable(&self) -> bool {
         let of_rows = self.rows.iter().all(|row| row.skipped.is_some() || row.figures.is_some());
         of_rows && self.baselines.iter().all(|baseline| baseline.figures.is_some())
@@ -107,18 +107,18 @@ impl Outcome {
         self.baselines.iter().find(|baseline| baseline.work == work)?.figures
     }
 
-    /// The ratio of what a CPU percent achieves to its baseline's.
+    /// Work per CPU percent, as a ratio to the baseline's.
     fn change(&self, row: &Row) -> Option<f64> {
         let work = row.ablation.work;
         let (without, with) = (row.figures?, self.baseline(work)?);
         Some(without.per_cpu_percent(work) / with.per_cpu_percent(work))
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let rate = self.rate_bits_per_second as f64 * 1e-6;
         let mut text = format!(
-            "greatest stable load, viewers of {rate} Mb/s each; CPU % is of the cores that the server was given\n\n{HEADING}\n"
+            "greatest stable load, viewers of {rate} Mb/s each; CPU % is the share of the server's own cores\n\n{HEADING}\n"
         );
         for baseline in &self.baselines {
             let work = baseline.work;
@@ -161,7 +161,7 @@ impl Outcome {
         text
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self) -> Value {
         let first = self.baselines.first();
         let baseline = |work| self.baseline(work).map(|figures| figures.to_json(work));

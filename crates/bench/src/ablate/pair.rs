@@ -1,7 +1,7 @@
-//! An Ethernet pair between two network namespaces: it has what loopback lacks, offloads and packets of 1500 bytes.
+//! An Ethernet pair between two network namespaces. Unlike loopback, it has offloads and packets of 1500 bytes.
 //!
-//! The clients' end is in the namespace in which this program was started again, the server's end in one of the
-//! server's own. Both disappear with their processes.
+//! The clients' end is in the namespace in which this program was restarted, the server's end in a namespace of the server's own. Both
+//! disappear with their processes.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-/// The server's address and the clients': in a network for documentation (RFC 5737).
+/// The server's and the clients' addresses, from a documentation network (RFC 5737).
 pub(crate) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
@@ -20,7 +20,7 @@ pub(crate) const CLIENT_END: &str = "fb-clients";
 /// How long to wait for a namespace or a link.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Waits for the message that its end of the pair exists, sets it up, and becomes the server.
+/// Waits for a line that says its end of the pair exists, sets it up, and execs the server.
 const SERVER_SCRIPT: &str = r#"
 set -e
 read -r _
@@ -47,31 +47,31 @@ exec "$@"
 pub(crate) struct Pair {
     /// Bytes of a packet.
     pub(crate) mtu: u32,
-    /// What to switch at the server's end: names and values for `ethtool -K`.
+    /// Names and values for `ethtool -K` at the server's end.
     pub(crate) server_offloads: &'static [&'static str],
     /// The same at the clients' end.
     pub(crate) client_offloads: &'static [&'static str],
-    /// When the server's end interrupts; none: as the kernel has it, without polling.
+    /// When the server's end raises interrupts; `None` keeps the kernel's default, without polling.
     pub(crate) interrupts: Option<Interrupts>,
 }
 
-/// Interrupt coalescing by the kernel (Documentation/networking/napi.rst): after a poll that found something, the queue is
-/// polled again without an interrupt.
+/// Interrupt coalescing by the kernel (Documentation/networking/napi.rst): after a poll that found packets, the queue is polled again
+/// without an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interrupts {
-    /// Nanoseconds until then (`gro_flush_timeout`); 0: interrupts are on at once.
+    /// Nanoseconds until that poll (`gro_flush_timeout`); 0 turns interrupts back on at once.
     pub(crate) flush_ns: u32,
-    /// How many polls may find nothing before interrupts are on again (`napi_defer_hard_irqs`).
+    /// How many empty polls before interrupts are turned back on (`napi_defer_hard_irqs`).
     pub(crate) deferred: u32,
 }
 
 impl Pair {
-    /// As the kernel makes it, in packets of 1500 bytes.
+    /// The kernel's defaults, with packets of 1500 bytes.
     pub(crate) const PLAIN: Self =
         Self { mtu: 1500, server_offloads: &[], client_offloads: &[], interrupts: None };
 }
 
-/// Why there can be no pair here, and what would help.
+/// Why a pair cannot be created here, and what to do about it.
 pub(crate) fn obstacle() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("network namespaces need root".into());
@@ -85,7 +85,7 @@ pub(crate) fn obstacle() -> Option<String> {
 }
 
 impl Pair {
-    /// The command that starts a server at the far end. It waits for [`Self::connect`] and a line on its input.
+    /// The command that starts a server at the far end. It waits for [`Self::connect`] and for a line on its standard input.
     pub(crate) fn server(&self) -> Command {
         let mut command = Command::new("unshare");
         command.args(["--net", "sh", "-c", SERVER_SCRIPT, "sh"]);
@@ -102,12 +102,12 @@ impl Pair {
         command
     }
 
-    /// Completes the start of a process from [`Self::server`].
+    /// Completes the start of a process created by [`Self::server`].
     ///
     /// # Errors
-    /// If it has no namespace in time, and errors of `ip` or `ethtool`.
+    /// If it has no namespace in time, or `ip` or `ethtool` fails.
     pub(crate) fn meet(&self, server: &mut Child) -> io::Result<()> {
-        // `unshare` is in its namespace only once it has become the shell that reads from us.
+        // `unshare` has entered its namespace only once it has become the shell that reads from us.
         await_namespace(server.id())?;
         self.connect(server.id())?;
         server.stdin.as_mut().expect("it was asked for").write_all(b"\n")
@@ -116,9 +116,9 @@ impl Pair {
     /// Creates the pair from here to the namespace of process `server`.
     ///
     /// # Errors
-    /// Errors of `ip` or `ethtool`.
+    /// If `ip` or `ethtool` fails.
     fn connect(&self, server: u32) -> io::Result<()> {
-        // The previous server's pair disappears with that server's namespace, which the kernel removes in its own time.
+        // The previous server's pair goes away with that server's namespace, which the kernel removes in its own time.
         let _ = run("ip", &["link", "delete", CLIENT_END]);
         let (server, mtu) = (server.to_string(), self.mtu.to_string());
         let address = format!("{CLIENTS}/24");

@@ -1,4 +1,4 @@
-//! The server under test: this program, in a process of its own, on the given cores and in the given place.
+//! The server under test: this program as a process of its own, on the given cores and in the given place.
 
 use super::group::Group;
 use super::pair::{self, Pair};
@@ -11,13 +11,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Joins the memory group given first and becomes the rest.
+/// Joins the memory group given first, then execs the rest.
 const JOIN: &str = r#"echo $$ >"$0" && exec "$@""#;
 
-/// How long to wait for a server's end once nobody is connected.
+/// How long to wait for a server to exit once all clients have left.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How a server is to run.
+/// How to run a server.
 #[derive(Debug)]
 pub(crate) struct Setting<'a> {
     /// The library's root.
@@ -28,7 +28,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) cpus: &'a [u32],
     /// Its further arguments.
     pub(crate) arguments: Vec<String>,
-    /// Whether to hide vector AES.
+    /// Hides vector AES if set.
     pub(crate) hides_vector_aes: bool,
     /// Where it runs.
     pub(crate) place: Place<'a>,
@@ -37,27 +37,26 @@ pub(crate) struct Setting<'a> {
 /// Where a server runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
-    /// Next to the bench, on loopback.
+    /// Next to the bench, over loopback.
     Here,
-    /// The same, in a memory group.
+    /// The same, inside a memory group.
     In(&'a Group),
     /// At the far end of an Ethernet pair.
     Behind(Pair),
-    /// Next to the bench, with its own TCP behind a TAP.
+    /// Next to the bench, with our own TCP behind a TAP.
     BehindTap,
-    /// At the far end of an Ethernet pair, with its own TCP by AF_XDP.
+    /// At the far end of an Ethernet pair, with our own TCP over AF_XDP.
     BehindXdp,
 }
 
-/// Configuration of a server behind a TAP, for one worker; addresses for documentation (RFC 5737), in a namespace of
-/// our own.
+/// Configuration of a server behind a TAP, with one worker. The addresses are for documentation (RFC 5737), in our own namespace.
 const TAP_CONFIG: &str = r#"
 [bypass]
 addresses = ["192.0.2.2"]
 kernel_addresses = ["192.0.2.1/24"]
 "#;
 
-/// The same at the end of an Ethernet pair, whose address is the kernel's.
+/// The same at the end of an Ethernet pair; the kernel owns its address.
 const XDP_CONFIG: &str = r#"
 [bypass]
 device = "xdp"
@@ -77,11 +76,11 @@ impl Subject {
     /// Starts a server and waits until it reports that it is ready.
     ///
     /// # Errors
-    /// If it does not, with its output.
+    /// If it does not, with the server's output.
     pub(crate) fn start(setting: &Setting<'_>) -> io::Result<Self> {
         let said = setting.scratch.join("server.log");
         let mut command = setting.command()?;
-        // In our process group: a Ctrl-C that ends us at once ends it too.
+        // The child stays in our process group, so a Ctrl-C that ends us ends it too.
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(File::create(&said)?).spawn()?;
         let ready = setting.meet(&mut child).and_then(|()| ready_address(&mut child));
@@ -162,7 +161,7 @@ impl Setting<'_> {
         Ok(command)
     }
 
-    /// Completes the child's start, before it becomes the server.
+    /// Completes the child's start, before it execs the server.
     fn meet(&self, child: &mut Child) -> io::Result<()> {
         match self.place {
             Place::Behind(pair) => pair.meet(child),

@@ -1,4 +1,4 @@
-//! One step of the search: a number of viewers for some time, the results, and whether they are stable.
+//! One step of the search: a number of viewers for a while, their results, and whether these are stable.
 
 use crate::search::Attempt;
 
@@ -8,25 +8,25 @@ const MEDIAN_SHARE_MIN: f64 = 0.95;
 /// The share of the median's rate that the viewer at the 1st percentile of a stable step must get.
 const P1_SHARE_MIN: f64 = 0.8;
 
-/// The CPU percent from which a server is out of time: the rest goes to the kernel's other work.
+/// From this CPU percent on, a server counts as out of CPU time: the rest goes to other work of the kernel.
 const FULL_PERCENT: f64 = 85.0;
 
 /// The results of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Trial {
-    /// Viewers at once.
+    /// Concurrent viewers.
     pub(crate) viewers: usize,
-    /// Bits of bodies per second that all of them got together, in 10^9.
+    /// Bits of bodies per second that all of them received together, in 10^9.
     pub(crate) gbps: f64,
     /// Handshakes per second.
     pub(crate) handshakes_per_second: f64,
     /// The share of its cores that the server used.
     pub(crate) cpu_percent: f64,
-    /// The clients were out of CPU time, too.
+    /// The clients were out of CPU time as well.
     pub(crate) clients_are_full: bool,
-    /// The rate of each viewer in bits per second; none if viewers take what they can get.
+    /// The rate of each viewer in bits per second; `None` if viewers take all they can get.
     pub(crate) asked_bits_per_second: Option<f64>,
-    /// The rate of each viewer who was there for the whole step.
+    /// The rate that each viewer present for the whole step received.
     pub(crate) viewer_bits_per_second: Vec<f64>,
     /// The first kind of error, if any, with its count and an example.
     pub(crate) error: Option<String>,
@@ -73,7 +73,7 @@ impl Trial {
         None
     }
 
-    /// The rate that this share of the viewers stays below.
+    /// The rate that this share of viewers stays below.
     fn viewer_percentile(&self, share: f64) -> f64 {
         let mut rates = self.viewer_bits_per_second.clone();
         rates.sort_by(f64::total_cmp);
@@ -135,7 +135,7 @@ pub(crate) mod tests {
     fn nobody_is_not_taken_for_everybody_content() {
         let nobody = Trial { viewer_bits_per_second: Vec::new(), ..trial(5, 1.0) };
         assert!(nobody.trouble().is_some());
-        // Viewers who take what they can get cannot get too little.
+        // Viewers who take all they can get cannot get too little.
         let greedy = Trial { asked_bits_per_second: None, ..nobody };
         assert_eq!(greedy.trouble(), None);
     }

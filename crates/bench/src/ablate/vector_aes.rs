@@ -1,4 +1,4 @@
-//! Hides the vector AES instructions from the cipher library, which then seals as on CPUs of 2017.
+//! Hides the vector AES instructions from the cipher library, which then encrypts as on CPUs of 2017.
 
 /// The environment variable that aws-lc reads when it detects the CPU's features.
 pub(crate) const VARIABLE: &str = "OPENSSL_ia32cap";
@@ -9,14 +9,13 @@ const AVX512: u64 = 1 << 16 | 1 << 17 | 1 << 21 | 1 << 28 | 1 << 30 | 1 << 31;
 /// VAES and VPCLMULQDQ, in ECX of the same leaf.
 const VECTOR_AES: u64 = (1 << 9 | 1 << 10) << 32;
 
-/// The variable's value: the first word is unchanged, and these bits of the second word, which is EBX and ECX of leaf
-/// 7, are cleared. The format is that of aws-lc's `cpu_intel.c`: two 64-bit values, where `~` before a value clears its
-/// bits.
+/// The variable's value, in the format of aws-lc's `cpu_intel.c`: two 64-bit values, where a `~` clears the bits that follow. The first
+/// stays unchanged. The second, EBX and ECX of leaf 7, loses these bits.
 pub(crate) fn value() -> String {
     format!("~0x0:~{:#x}", AVX512 | VECTOR_AES)
 }
 
-/// Why there is nothing to hide here.
+/// Why there is nothing to hide on this machine.
 pub(crate) fn obstacle() -> Option<String> {
     #[cfg(target_arch = "x86_64")]
     {

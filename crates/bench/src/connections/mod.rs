@@ -1,11 +1,12 @@
-//! What a viewer more costs on the bypass route: from a thousand connections to hundreds of thousands, at one total rate.
+//! Measures the cost of additional viewers on the bypass route: from a thousand connections to hundreds of thousands, at a constant total
+//! rate.
 //!
-//! Everything above the device is the server's own (`server.rs`): TCP, the layout of answers, keys, records, buffers. The
-//! viewers are a thread that makes their frames (`peer.rs`), so that no descriptor and no port limits their number, and
-//! what they cost is not counted as the server's. Each number of connections has a process of its own, because memory that
-//! a process has once used tells nothing of what it needs.
+//! Everything above the device is the server's real code (`server.rs`): TCP, the layout of answers, keys, records, buffers. A thread makes
+//! the frames of all viewers (`peer.rs`), so neither descriptors nor ports limit their number, and their cost is not counted as the
+//! server's. Each number of connections runs in its own process, because a process's memory after a large run says nothing about what a
+//! small one needs.
 //!
-//! What is not here: handshakes, requests' parsing and what a device or the kernel does with a frame. `versus` has those.
+//! Not included: handshakes, parsing of requests, and what a device or the kernel does with a frame. `versus` measures those.
 
 mod outcome;
 mod peer;
@@ -33,37 +34,37 @@ use peer::{Habits, ON_LINK_MAX, Peer, SERVER};
 use progress::Progress;
 use server::{HEAD_BYTES, Served, serve};
 
-/// What to measure.
+/// Options of the bench.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Numbers of connections, one after the other.
+    /// Numbers of connections to measure, one after the other.
     pub connections: Vec<u32>,
-    /// Bytes per second of all viewers together, of the film.
+    /// Bytes of film per second for all viewers together.
     pub total_bytes_per_second: f64,
-    /// The rate of a viewer's link, in bytes per second.
+    /// Rate of a viewer's link, in bytes per second.
     pub link_bytes_per_second: f64,
-    /// Bytes of the film in each answer.
+    /// Bytes of film in each answer.
     pub body_bytes: u64,
-    /// How long to measure, at least; and at least until each viewer has asked once.
+    /// How long to measure at least. The run also lasts until each viewer has sent one request.
     pub duration: Duration,
-    /// Where to keep the film meanwhile; else the system's temporary folder.
+    /// Where to keep the film during the run; the system's temporary folder if unset.
     pub scratch: Option<PathBuf>,
 }
 
-/// More than any processor's cache, so that the film's bytes come from memory.
+/// Larger than any processor's cache, so that the film's bytes come from memory.
 const FILM_BYTES: u64 = 512 << 20;
 
-/// How long viewers ask before it counts: slow start is over, and buffers have been touched.
+/// How long viewers send requests before counting starts: by then slow start is over and buffers have been touched.
 const WARM_UP: Duration = Duration::from_secs(3);
 
-/// How long nothing may change before a run is given up.
+/// Gives up a run in which nothing has changed for this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Measures each number of connections in a process of its own: this program, with `alone` as its arguments and the number
-/// as the last one. `tell` gets a line on each step.
+/// Measures each number of connections in its own process: this program, with the arguments `alone` and the number last. `tell` gets a line
+/// on each step.
 ///
 /// # Errors
-/// If one of them fails, or the user ends it.
+/// If one of them fails, or the user interrupts.
 pub fn run(
     options: &Options,
     alone: &[String],
@@ -96,7 +97,7 @@ pub fn run(
 /// Measures one number of connections in this process.
 ///
 /// # Errors
-/// If viewers do not connect, the server fails, or a viewer saw what a viewer must not see.
+/// If viewers do not connect, the server fails, or a viewer saw a fault of the server.
 pub fn run_alone(options: &Options, connections: u32, interrupt: &Interrupt) -> io::Result<Row> {
     let on_link = f64::from(answer_bytes(options.body_bytes)) / options.link_bytes_per_second;
     if on_link > ON_LINK_MAX.as_secs_f64() {
@@ -127,7 +128,7 @@ pub fn run_alone(options: &Options, connections: u32, interrupt: &Interrupt) -> 
     let cpus = client_cpus()?;
     let told = Arc::clone(&progress);
     let server = start("server", SERVER_CPU, move || serve(interface, served, &told))?;
-    // Until the server has touched its buffers, and published once.
+    // Wait until the server has touched its buffers and published once.
     wait(&progress, interrupt, PATIENCE, |progress| {
         progress.with(|told| !told.samples.is_empty())
     })?;
@@ -150,7 +151,7 @@ pub fn run_alone(options: &Options, connections: u32, interrupt: &Interrupt) -> 
     Ok(row)
 }
 
-/// From when to when it counts.
+/// The stretch of time in which the bench counts.
 #[derive(Clone, Copy)]
 struct Stretch {
     from: Instant,
@@ -182,7 +183,7 @@ fn measure(
     }
     progress.begin_counting();
     let from = Instant::now();
-    // Whole periods, so that each viewer asks equally often.
+    // Measure whole periods, so that each viewer sends the same number of requests.
     let periods = (options.duration.as_secs_f64() / habits.period.as_secs_f64()).ceil().max(1.0);
     let end = from + habits.period.mul_f64(periods);
     while Instant::now() < end {
@@ -236,13 +237,13 @@ fn join<T>(thread: JoinHandle<io::Result<T>>) -> io::Result<T> {
         .unwrap_or_else(|_| Err(io::Error::other("a thread panicked; its message is above")))
 }
 
-/// Bytes of an answer on the wire: a record for the head, and records of the body, each with 22 bytes around it.
+/// Bytes of an answer on the wire: a record for the head, then records of the body, each with 22 bytes of overhead.
 fn answer_bytes(body_bytes: u64) -> u32 {
     let record = |bytes: u64| bytes + bytes.div_ceil(crypt::PLAINTEXT_MAX as u64) * 22;
     (record(HEAD_BYTES as u64) + record(body_bytes)) as u32
 }
 
-/// A file of arbitrary bytes in the page cache.
+/// Creates a file of arbitrary bytes in the page cache.
 fn film(scratch: &TempDir) -> io::Result<Arc<File>> {
     let path = scratch.path().join("film");
     let mut file = File::create(&path)?;

@@ -1,4 +1,4 @@
-//! What was measured with each number of connections.
+//! The figures for each number of connections.
 
 use std::io;
 
@@ -11,19 +11,19 @@ use super::server::Sample;
 use super::{Options, Stretch};
 use crate::machine_json::machine_json;
 
-/// Figures of all numbers of connections.
+/// Figures for all numbers of connections.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub(super) options: Options,
     pub(super) rows: Vec<Row>,
 }
 
-/// Figures of one number of connections.
+/// Figures for one number of connections.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
     connections: u32,
     seconds: f64,
-    /// What the server sent, headers of TCP and below not counted.
+    /// The server's sending rate, without headers of TCP and below.
     gbps: f64,
     cpu_percent: f64,
     cpu_ns_per_byte: f64,
@@ -32,16 +32,16 @@ pub struct Row {
     wants_per_mib: f64,
     frames_sent_per_mib: f64,
     frames_received_per_mib: f64,
-    /// Records that were sealed more than once, of a hundred.
+    /// Percentage of records that were encrypted more than once.
     records_again_percent: f64,
     kept_percent: f64,
     retransmitted_bytes: u64,
-    /// The longest publication of the counters.
+    /// Longest time to publish the counters.
     publish_ms_max: f64,
-    /// Growth of resident memory since before the first viewer, without the viewers' own.
+    /// Growth of resident memory since before the first viewer, without the viewers' own memory.
     rss_bytes: u64,
     bytes_per_connection: f64,
-    /// What the server itself counts.
+    /// Memory as the server itself counts it.
     counted_bytes_per_connection: f64,
     in_flight_bytes: u64,
     peer_bytes: u64,
@@ -52,10 +52,10 @@ pub struct Row {
     jain: f64,
 }
 
-/// Puts a run's figures together.
+/// Assembles a run's figures.
 ///
 /// # Errors
-/// If viewers saw what they must not see, or the counters do not cover the stretch.
+/// If viewers saw faults of the server, or the counters do not cover the stretch.
 pub(super) fn row(
     habits: &Habits,
     progress: &Progress,
@@ -77,7 +77,7 @@ pub(super) fn row(
         let publish = told.samples.iter().filter(within).map(|sample| sample.publish).max();
         let shares = told.shares.take().unwrap_or_default();
         let growth = resident_bytes.saturating_sub(before_bytes);
-        // The viewers' own table was there before.
+        // The viewers' table already existed at the start, so it is not part of the growth.
         let rss_bytes = growth.saturating_sub(peer_bytes as u64 - habits.table_bytes());
         let viewers = f64::from(habits.viewers);
         let mut row = rates(first, last);
@@ -128,12 +128,12 @@ fn jain(shares: &[u32]) -> f64 {
 }
 
 impl Row {
-    /// None if it is not the JSON of a row.
+    /// `None` if `value` is not the JSON of a row.
     pub(super) fn from_json(value: &Value) -> Option<Self> {
         serde_json::from_value(value.clone()).ok()
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).expect("a row has numbers only")
     }
@@ -158,13 +158,13 @@ impl Row {
 }
 
 impl Outcome {
-    /// Cost per byte with the most connections, beside that with the fewest.
+    /// Cost per byte with the most connections, relative to that with the fewest.
     fn growth(&self) -> Option<f64> {
         let (first, last) = (self.rows.first()?, self.rows.last()?);
         Some(last.cpu_ns_per_byte / first.cpu_ns_per_byte)
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let Options { total_bytes_per_second, link_bytes_per_second, body_bytes, .. } =
             self.options;
@@ -199,7 +199,7 @@ impl Outcome {
         text
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self) -> Value {
         json!({
             "version": 1,

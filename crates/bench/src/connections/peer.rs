@@ -1,12 +1,12 @@
-//! All viewers of a server at once, without a socket: they make the frames that a kernel would have made, and read the heads
-//! of those that the server sends.
+//! All viewers of a server at once, without a socket: this code makes the frames that a kernel would have made, and reads the headers of
+//! those that the server sends.
 //!
-//! A viewer takes 28 bytes. Each has an address of its own (10.0.0.0/8, by its number), a round trip between 10 and 80 ms,
-//! and a link of one rate, in front of a queue that never drops. What the server sends takes the round trip, then its time
-//! on the link, and is acknowledged every two segments (RFC 9293 section 3.8.6.3). A viewer sends a request, sealed with
-//! keys of its own, at its place in the period. If the last answer has not come by then, it is late, and asks when it has.
+//! A viewer takes 28 bytes. Each has its own address (10.0.0.0/8, by its number), a round trip between 10 and 80 ms, and a link behind a
+//! queue that never drops. All links have the same rate. Data from the server takes the round trip, then its time on the link, and is
+//! acknowledged every two segments (RFC 9293 section 3.8.6.3). Each viewer sends its request, encrypted with its own keys, at a fixed place
+//! in the period. If the previous answer is not complete by then, the request counts as late and goes out once it is.
 //!
-//! The bytes of answers are counted and not checked: nobody sees them here. Other tests of the route do that.
+//! The bytes of answers are counted, not checked, because this code never sees them. Other tests of the route check them.
 
 use crypt::made_up;
 use stack::synthetic::{FarEnd, add_frame, heads};
@@ -20,7 +20,7 @@ use super::server::cpu;
 /// The server's address and port.
 pub(super) const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 255, 255, 1), 443);
 
-/// Every viewer's port: they differ by address.
+/// The same port for all viewers: they differ by address.
 const PORT: u16 = 50_000;
 
 /// Payload of a full segment, with timestamps: 1500 less 20, 20 and 12 bytes.
@@ -29,16 +29,16 @@ const SEGMENT_BYTES: u32 = 1448;
 /// Received segments per acknowledgement.
 const SEGMENTS_PER_ACK: u32 = 2;
 
-/// How many begin to connect in a millisecond. With round trips of 80 ms, 800 are half open, fewer than the server allows.
+/// How many viewers begin to connect per millisecond. With round trips of 80 ms, 800 are half open, fewer than the server allows.
 const CONNECTS_PER_MS: u32 = 10;
 
-/// Milliseconds ahead that acknowledgements can be scheduled: a round trip and four seconds on the link.
+/// How far ahead acknowledgements can be scheduled, in milliseconds: a round trip and four seconds on the link.
 const SLOTS: usize = 4096;
 
-/// How long an answer may be on its link.
+/// The longest time that an answer may take on its link.
 pub(super) const ON_LINK_MAX: Duration = Duration::from_secs(4);
 
-/// The window that viewers offer, 1 MiB, with a shift of 7.
+/// The window that viewers advertise, 1 MiB, with a shift of 7.
 const WINDOW: u16 = 8192;
 
 const REQUEST: &[u8] = b"GET /film.mp4 HTTP/1.1\r\nHost: example.org\r\nRange: bytes=0-131071\r\nUser-Agent: \
@@ -50,11 +50,11 @@ const RST: u8 = 4;
 const PSH: u8 = 8;
 const ACK: u8 = 16;
 
-/// What viewers do.
+/// How viewers behave.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Habits {
     pub(super) viewers: u32,
-    /// Time between two requests of a viewer.
+    /// Time between a viewer's requests.
     pub(super) period: Duration,
     /// Bytes of an answer on the wire.
     pub(super) answer_bytes: u32,
@@ -63,24 +63,24 @@ pub(super) struct Habits {
 }
 
 impl Habits {
-    /// Bytes of the table of viewers, which is there from the start.
+    /// Bytes of the table of viewers, which is allocated at the start.
     pub(super) fn table_bytes(&self) -> u64 {
         u64::from(self.viewers) * size_of::<Viewer>() as u64
     }
 }
 
-/// A viewer. Numbers of sequence and times wrap.
+/// A viewer. Its sequence numbers and times wrap.
 #[derive(Clone, Copy)]
 struct Viewer {
-    /// The number of the next byte that it sends.
+    /// Sequence number of the next byte that it sends.
     next: u32,
-    /// The number of the next byte that the server sends.
+    /// Sequence number of the next byte expected from the server.
     expected: u32,
-    /// Where the answer that it waits for ends.
+    /// Where the answer that it is waiting for ends.
     answer_end: u32,
-    /// What was expected when counting began.
+    /// The value of `expected` when counting began.
     counted_from: u32,
-    /// When its link has nothing left to bring, in microseconds.
+    /// When its link will be idle, in microseconds.
     link_free_us: u32,
     requests: u32,
     stage: Stage,
@@ -97,7 +97,7 @@ enum Stage {
     Gone,
 }
 
-/// An acknowledgement that is due at some time.
+/// An acknowledgement that is due at a set time.
 #[derive(Clone, Copy)]
 struct Due {
     viewer: u32,
@@ -105,38 +105,38 @@ struct Due {
     timestamp: u32,
 }
 
-/// What the peer has counted.
+/// The peer's counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     pub(super) answers: u64,
-    /// Requests that came late, because the last answer had not come.
+    /// Requests sent late, because the previous answer was not complete.
     pub(super) late: u64,
-    /// Bytes that came more than once.
+    /// Bytes received more than once.
     pub(super) again_bytes: u64,
     pub(super) acknowledgements: u64,
-    /// Connections that the server ended, or segments that fit nowhere: always none, or the figures mean nothing.
+    /// Connections that the server ended, or segments that did not fit the sequence. Must stay 0, or the figures mean nothing.
     pub(super) faults: u64,
 }
 
-/// All of them.
+/// All viewers together.
 pub(super) struct Peer {
     habits: Habits,
     far: FarEnd,
     viewers: Vec<Viewer>,
     slots: Vec<Vec<Due>>,
-    /// The millisecond that is handled next.
+    /// The millisecond to handle next.
     at_ms: u64,
     frames: Vec<u8>,
     connecting: u32,
     connected: u32,
-    /// How many requests have fallen due since the first.
+    /// Requests that have fallen due since the first.
     asked: u64,
     asking_since_ms: Option<u64>,
     counted: Counted,
 }
 
 impl Peer {
-    /// Nobody is connected yet. All memory for viewers is there.
+    /// Allocates all memory for viewers; none is connected yet.
     pub(super) fn new(habits: Habits, far: FarEnd) -> Self {
         let mut random = fastrand::Rng::with_seed(7);
         let viewer = |random: &mut fastrand::Rng| Viewer {
@@ -165,7 +165,7 @@ impl Peer {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that the peer takes.
     fn memory_bytes(&self) -> usize {
         let dues: usize = self.slots.iter().map(Vec::capacity).sum();
         self.viewers.capacity() * size_of::<Viewer>()
@@ -173,7 +173,7 @@ impl Peer {
             + self.frames.capacity()
     }
 
-    /// Lives by the clock, a millisecond at a time, until `progress` says that it is over.
+    /// Follows the clock, a millisecond at a time, until `progress` reports that the run is over.
     pub(super) fn run(mut self, progress: &Arc<Progress>) {
         let started = Instant::now();
         let mut taken = Vec::new();
@@ -204,13 +204,13 @@ impl Peer {
         }
     }
 
-    /// Bytes that each viewer got since counting began.
+    /// Bytes that each viewer received since counting began.
     fn shares(&self) -> Vec<u32> {
         let share = |viewer: &Viewer| viewer.expected.wrapping_sub(viewer.counted_from);
         self.viewers.iter().map(share).collect()
     }
 
-    /// A frame of the server has left.
+    /// Handles a frame that the server has sent.
     fn see(&mut self, now_us: u64, head: &[u8], payload_bytes: u32) {
         let Some((number, segment)) = Sent::read(head) else {
             self.counted.faults += 1;
@@ -235,7 +235,7 @@ impl Peer {
             return;
         }
         if payload_bytes == 0 {
-            // A keep-alive probe is a number behind.
+            // A keep-alive probe carries the number before the expected one.
             if segment.sequence != viewer.expected {
                 let due = due(viewer.expected);
                 self.schedule(arrives_us, due);
@@ -245,7 +245,7 @@ impl Peer {
         let ahead = segment.sequence.wrapping_sub(viewer.expected) as i32;
         let new_bytes = payload_bytes as i32 + ahead;
         if ahead > 0 {
-            // Nothing is lost here, and the server sends in order.
+            // Nothing is lost here and the server sends in order, so this segment is a fault.
             self.counted.faults += 1;
             return;
         }
@@ -276,7 +276,7 @@ impl Peer {
         self.slots[at_ms as usize % SLOTS].push(due);
     }
 
-    /// Sends the acknowledgements of this millisecond.
+    /// Sends the acknowledgements that are due in this millisecond.
     fn acknowledge(&mut self) {
         let mut dues = std::mem::take(&mut self.slots[self.at_ms as usize % SLOTS]);
         for due in &dues {
@@ -302,7 +302,7 @@ impl Peer {
         self.slots[self.at_ms as usize % SLOTS] = dues;
     }
 
-    /// A few more begin to connect.
+    /// Has a few more viewers begin to connect.
     fn connect(&mut self) {
         for _ in 0..CONNECTS_PER_MS.min(self.habits.viewers - self.connecting) {
             let viewer = &mut self.viewers[self.connecting as usize];
@@ -314,7 +314,7 @@ impl Peer {
         }
     }
 
-    /// When all are connected, they ask in turn, spread over the period.
+    /// Once all are connected, has them send requests in turn, spread over the period.
     fn ask(&mut self) {
         if self.connected < self.habits.viewers {
             return;
@@ -354,7 +354,7 @@ fn request(frames: &mut Vec<u8>, at_ms: u64, number: u32, viewer: &mut Viewer, a
     viewer.stage = Stage::Waiting;
 }
 
-/// A segment of a viewer.
+/// A segment that a viewer sends.
 struct Segment<'a> {
     flags: u8,
     ack: u32,
@@ -367,7 +367,7 @@ fn address(number: u32) -> [u8; 4] {
     (0x0a00_0000 + 1 + number).to_be_bytes()
 }
 
-/// Adds a segment's frame. Its TCP checksum is left out, as behind a card that verifies it.
+/// Adds a segment's frame, without a TCP checksum, as if a NIC had verified it.
 fn send(frames: &mut Vec<u8>, at_ms: u64, number: u32, viewer: &Viewer, segment: &Segment<'_>) {
     const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     let is_syn = segment.flags & SYN != 0;
@@ -395,7 +395,7 @@ fn send(frames: &mut Vec<u8>, at_ms: u64, number: u32, viewer: &Viewer, segment:
     tcp[14..16].copy_from_slice(&WINDOW.to_be_bytes());
     let options = &mut tcp[20..];
     let stamps = if is_syn {
-        // MSS 1460, SACK permitted, timestamps; then a window shift of 7.
+        // MSS 1460, SACK permitted, timestamps, then a window shift of 7.
         options[..8].copy_from_slice(&[2, 4, 5, 180, 4, 2, 8, 10]);
         options[16..20].copy_from_slice(&[1, 3, 3, 7]);
         8
@@ -409,7 +409,7 @@ fn send(frames: &mut Vec<u8>, at_ms: u64, number: u32, viewer: &Viewer, segment:
     add_frame(frames, &frame[..bytes]);
 }
 
-/// What a viewer reads of the server's head.
+/// The fields that a viewer reads from the headers of the server's frame.
 struct Sent {
     sequence: u32,
     flags: u8,
@@ -417,7 +417,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// With the viewer's number.
+    /// Parses it, with the viewer's number.
     fn read(head: &[u8]) -> Option<(u32, Self)> {
         let number = |at: usize| head.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
         let viewer = number(30)?.checked_sub(0x0a00_0001)?;
@@ -427,7 +427,7 @@ impl Sent {
     }
 }
 
-/// The time stamp among a segment's options (RFC 7323 section 3).
+/// The timestamp in a segment's options (RFC 7323 section 3).
 fn timestamp(mut options: &[u8]) -> Option<u32> {
     loop {
         match options {

@@ -1,4 +1,4 @@
-//! What the threads of a run tell each other.
+//! State that the threads of a run share.
 
 use super::peer::Counted;
 use super::server::Sample;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Default)]
 pub(super) struct Progress {
     is_over: AtomicBool,
@@ -16,23 +16,23 @@ pub(super) struct Progress {
     told: Mutex<Told>,
 }
 
-/// What was told.
+/// Reports from the threads.
 #[derive(Default)]
 pub(super) struct Told {
     pub(super) counted: Counted,
     pub(super) peer_bytes: usize,
-    /// CPU time of the peer's thread, at the begin and the end of counting and now.
+    /// CPU time of the peer's thread at the start and the end of counting, and now.
     peer_cpu: [Duration; 3],
-    /// What each viewer got between the begin and the end of counting.
+    /// Bytes that each viewer received between the start and the end of counting.
     pub(super) shares: Option<Vec<u32>>,
     /// The server's samples, oldest first.
     pub(super) samples: Vec<Sample>,
-    /// Why the server has ended.
+    /// Why the server has stopped.
     pub(super) failure: Option<String>,
 }
 
 impl Told {
-    /// What the peer took of a core while it counted.
+    /// Percentage of a core that the peer used while counting.
     pub(super) fn peer_cpu_percent(&self, from: Instant, to: Instant) -> f64 {
         let [begin, end, _] = self.peer_cpu;
         100.0 * (end - begin).as_secs_f64() / (to - from).as_secs_f64()
@@ -72,7 +72,7 @@ impl Progress {
         self.connected.load(Ordering::Relaxed)
     }
 
-    /// For the peer: how it is.
+    /// For the peer: reports its state.
     pub(super) fn tell(&self, connected: u32, counted: Counted, peer_bytes: usize, cpu: Duration) {
         self.connected.store(connected, Ordering::Relaxed);
         self.with(|told| {
@@ -84,7 +84,7 @@ impl Progress {
         self.with(|told| told.shares = Some(shares));
     }
 
-    /// Looks at what was told, or adds to it.
+    /// Reads or changes what was reported.
     pub(super) fn with<R>(&self, look: impl FnOnce(&mut Told) -> R) -> R {
         look(&mut self.told.lock().expect("no holder of this lock can panic"))
     }

@@ -1,7 +1,7 @@
-//! The server's side: a worker's TCP, suppliers, keys and sessions, as on the bypass route, over a device without a network.
+//! The server's side: a worker's TCP, suppliers, keys and sessions as on the bypass route, over a device without a network.
 //!
-//! Left out is what comes before: the handshake of TLS, whose result each connection gets ready-made, and the reading of
-//! HTTP. Each session waits for a request that it opens with the viewer's keys, and answers with the next part of the film.
+//! The steps before that are left out: each connection gets the result of a TLS handshake ready-made, and no HTTP is parsed. A session
+//! waits for a request, decrypts it with the viewer's keys, and answers with the next part of the film.
 
 use super::progress::Progress;
 use delivery::own_tcp::{OwnTcp, Parts, Socket, suppliers};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use telemetry::{Family, Numbers};
 
-/// As `net.window_bytes_max` has it by default.
+/// The default of `net.window_bytes_max`.
 const WINDOW_BYTES: usize = 512 << 10;
 
 /// Buffers of each kind: 16 MiB, a core's share of a large cache.
@@ -32,10 +32,10 @@ const BUFFERS: usize = 32;
 /// The head of each answer.
 pub(super) const HEAD_BYTES: usize = 300;
 
-/// How often the counters are published, as a worker does.
+/// How often the counters are published, as in a worker.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
-/// What is served.
+/// The film that is served, and its size.
 #[derive(Clone)]
 pub(super) struct Served {
     pub(super) film: Arc<File>,
@@ -44,7 +44,7 @@ pub(super) struct Served {
     pub(super) connections_max: usize,
 }
 
-/// The server's counters at some time.
+/// The server's counters at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) at: Instant,
@@ -64,7 +64,7 @@ pub(super) struct Sample {
     pub(super) in_flight_bytes: u64,
 }
 
-/// Serves on this thread until `progress` says that it is over.
+/// Serves on this thread until `progress` reports that the run is over.
 ///
 /// # Errors
 /// If the kernel provides no ring or no memory.
@@ -130,7 +130,7 @@ fn sample(numbers: &Numbers, publish: Duration) -> Sample {
     }
 }
 
-/// How often this thread has waited of its own accord.
+/// How often this thread has waited voluntarily.
 fn voluntary_switches() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -149,7 +149,7 @@ impl Sessions {
         let number = u32::from(*peer.ip()).wrapping_sub(0x0a00_0001);
         let sessions = Rc::clone(self);
         spawn(async move {
-            // The viewer notices, and says so.
+            // A failure is the viewer's to notice and count.
             let _ = sessions.converse(socket, number.into()).await;
         });
     }
@@ -160,18 +160,18 @@ impl Sessions {
         let mut channel = Socket::establish(link, Protection::Keys(keys), Vec::new());
         let (mut request, mut answers) = (Vec::new(), 0);
         loop {
-            // The next one may have been read with the last answer. A viewer sends one at a time.
+            // The next request may have been read along with the last answer. A viewer sends one at a time.
             if request.is_empty() {
                 channel.receive(&mut request).await?;
             }
             request = Vec::new();
-            // Boxed, so that a viewer who waits does not pay for it.
+            // Boxed, so that a waiting viewer does not carry its size.
             Box::pin(channel.send(&self.answer(number, answers), &mut request)).await?;
             answers += 1;
         }
     }
 
-    /// Another part of the film for each viewer and each time.
+    /// A different part of the film for each viewer and each request.
     fn answer(&self, number: u64, answers: u64) -> Rc<Outgoing> {
         let Served { film_bytes, body_bytes, .. } = self.served;
         let parts = film_bytes / body_bytes;
@@ -181,7 +181,7 @@ impl Sessions {
     }
 }
 
-/// As the server configures it over a TAP (`appliance/src/bypass.rs`).
+/// The configuration that the server uses over a TAP (`appliance/src/bypass.rs`).
 fn parts(interface: Interface, connections_max: usize) -> io::Result<Parts> {
     let (sibling, told) = siblings(1)?.remove(0);
     let tcp = tcp::Config {
@@ -206,7 +206,7 @@ fn parts(interface: Interface, connections_max: usize) -> io::Result<Parts> {
     })
 }
 
-/// A worker's resources with default settings, but for the film, which is in the page cache.
+/// A worker's resources with default settings, except that the film is in the page cache.
 fn resources() -> io::Result<Rc<Resources>> {
     let options = |register| PoolOptions {
         buffer_bytes: WINDOW_BYTES + 2 * DIRECT_ALIGNMENT,
@@ -216,7 +216,7 @@ fn resources() -> io::Result<Rc<Resources>> {
         large_pages: true,
     };
     let (read_buffers, send_buffers) = (Pool::new(options(true))?, Pool::new(options(false))?);
-    // Not a viewer's memory: it is all there before the first one comes.
+    // Touch the buffers now, so that they do not count as viewers' memory.
     read_buffers.touch()?;
     send_buffers.touch()?;
     Ok(Rc::new(Resources {

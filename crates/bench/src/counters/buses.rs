@@ -1,6 +1,6 @@
-//! What moves over a machine's buses: bytes to and from memory, and bytes between sockets. The kernel names counters for it in sysfs, of
-//! Intel's memory controllers with their events, and of AMD's with the form of an event alone: there the numbers come from AMD's
-//! processor manuals, as in Linux (tools/perf/pmu-events/arch/x86/amdzen3 and amdzen4).
+//! Traffic on a machine's buses: bytes to and from memory, and bytes between sockets. The kernel lists counters for it in sysfs: for
+//! Intel's memory controllers by name, for AMD's only with the format of an event. AMD's event numbers come from its processor manuals, as
+//! in Linux (tools/perf/pmu-events/arch/x86/amdzen3 and amdzen4).
 
 use machine::parse_list;
 use perf_event::events::Event;
@@ -8,20 +8,20 @@ use perf_event_open_sys::bindings::perf_event_attr;
 use std::fs;
 use std::path::Path;
 
-/// Intel's memory controllers count transfers under these names; the kernel gives the size of one.
+/// Intel's memory controllers count transfers under these names. The kernel gives the size of each.
 const INTEL_EVENTS: [&str; 2] = ["cas_count_read", "cas_count_write"];
 
 /// A mebibyte, the unit of those sizes.
 const MIB: f64 = 1_048_576.0;
 
-/// AMD from Zen 4 on: a memory controller counts the commands that read or write 64 bytes.
+/// AMD from Zen 4 on: a memory controller counts commands, each of which reads or writes 64 bytes.
 const UMC_COMMANDS: [(&str, u64); 1] = [("event", 0x0a)];
 
-/// AMD's Zen 2 and Zen 3: the fabric counts transfers of eight memory channels (64 bytes each), and of four links to other sockets (32).
+/// AMD's Zen 2 and Zen 3: the fabric counts transfers on eight memory channels (64 bytes each), and on four links to other sockets (32).
 const FABRIC_CHANNELS: [u64; 8] = [0x07, 0x47, 0x87, 0xc7, 0x107, 0x147, 0x187, 0x1c7];
 const FABRIC_LINKS: [u64; 4] = [0x7c7, 0x807, 0x847, 0x887];
 
-/// Which bus.
+/// The bus that an event counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bus {
     /// To and from memory.
@@ -30,16 +30,16 @@ pub(super) enum Bus {
     Sockets,
 }
 
-/// Something to count.
+/// An event to count.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BusEvent {
     pub(super) bus: Bus,
-    /// The kernel's number for the counters.
+    /// The kernel's number for this source of events.
     source: u32,
     config: u64,
-    /// CPUs by which it is counted: one for each socket.
+    /// CPUs to count on: one per socket.
     pub(super) cpus: Vec<u32>,
-    /// What one count is worth.
+    /// Bytes per count.
     pub(super) bytes: f64,
 }
 
@@ -50,7 +50,7 @@ impl Event for &BusEvent {
     }
 }
 
-/// What can be counted, of the counters listed in `sources` (/sys/bus/event_source/devices), on the processor that `cpuinfo` describes.
+/// The events to count from `sources` (/sys/bus/event_source/devices), on the processor that `cpuinfo` describes.
 pub(super) fn events(sources: &Path, cpuinfo: &str) -> Vec<BusEvent> {
     let entries = fs::read_dir(sources).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
@@ -78,7 +78,7 @@ fn intel(path: &Path) -> Vec<BusEvent> {
     INTEL_EVENTS.iter().filter_map(|name| event(name)).collect()
 }
 
-/// `umask=0x3`
+/// Parses a term such as `umask=0x3`.
 fn term(term: &str) -> Option<(&str, u64)> {
     let (name, value) = term.split_once('=')?;
     Some((name, u64::from_str_radix(value.trim().strip_prefix("0x")?, 16).ok()?))
@@ -97,7 +97,7 @@ fn fabric(path: &Path) -> Vec<BusEvent> {
     channels.chain(FABRIC_LINKS.iter().filter_map(link)).collect()
 }
 
-/// Other generations of AMD's have other numbers for the fabric's events.
+/// Other AMD generations number the fabric's events differently.
 fn is_zen_2_or_3(cpuinfo: &str) -> bool {
     let value = |key: &str| {
         let mut pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
@@ -118,12 +118,13 @@ fn bus_event(path: &Path, bus: Bus, terms: &[(&str, u64)], bytes: f64) -> Option
     for (name, value) in terms {
         config |= placed(&text(&path.join("format").join(name))?, *value)?;
     }
-    // Without a list, it is counted wherever one looks.
+    // Without a list, any CPU can count it.
     let cpus = text(&path.join("cpumask")).map_or(Some(vec![0]), |list| parse_list(&list))?;
     Some(BusEvent { bus, source, config, cpus, bytes })
 }
 
-/// The bits of `value` where a field has them: `config:0-7,32-35,59-60`. `None` if it is no such field, or the value does not fit.
+/// Puts the bits of `value` where the field has them, such as `config:0-7,32-35,59-60`. `None` if the field cannot be parsed or the value
+/// does not fit.
 fn placed(field: &str, mut value: u64) -> Option<u64> {
     let mut config = 0;
     for range in field.strip_prefix("config:")?.split(',') {

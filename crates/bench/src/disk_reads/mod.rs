@@ -1,10 +1,10 @@
-//! How a program learns that a disk has read: by an interrupt, by polling, or past the filesystem by a command of its own.
+//! Compares how a program learns that a read from disk is done: by an interrupt, by polling, or with commands sent straight to the driver.
 //!
-//! All ways have the same loop: one thread on the server's core keeps some reads in flight, each past the page cache into memory that
-//! the ring knows, and begins the next one in a slot as soon as the last one there is done. Before it is measured, each way must
-//! bring the bytes that `pread` brings. A way that a disk, a filesystem or this user does not have is reported with the reason.
+//! All ways use the same loop: one thread on the server's core keeps some reads in flight, each past the page cache into memory registered
+//! with the ring, and refills a slot as soon as its read is done. Before it is measured, each way must return the same bytes as `pread`. A
+//! way that the disk, the filesystem or this user does not allow is reported with the reason.
 //!
-//! Nothing is written, and of a disk nothing but reads is asked.
+//! Nothing is written: a disk only sees reads.
 
 mod outcome;
 mod target;
@@ -25,14 +25,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use target::Target;
 
-/// What to measure.
+/// Options of the bench.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// A file or a block device; else a file is made.
+    /// A file or a block device; a file is created if unset.
     pub path: Option<PathBuf>,
-    /// Bytes of the file that is made.
+    /// Bytes of the created file.
     pub file_bytes: u64,
-    /// Where to make it; else the system's temporary folder.
+    /// Where to create it; the system's temporary folder if unset.
     pub scratch: Option<PathBuf>,
     /// Turns of each way.
     pub rounds: usize,
@@ -66,7 +66,7 @@ impl Way {
         }
     }
 
-    /// Its description, for people.
+    /// A description for people.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Interrupts => "direct reads (O_DIRECT), as the server's",
@@ -90,8 +90,8 @@ impl Way {
 /// Measures each way in turn, and reports each round to `progress`.
 ///
 /// # Errors
-/// If the file cannot be read at all, or a way brings other bytes than `pread`. An interrupt is not an error: the outcome
-/// then has the rounds so far.
+/// If the file cannot be read at all, or a way returns other bytes than `pread`. An interrupt is not an error: the outcome then has the
+/// rounds so far.
 pub fn run(
     options: &Options,
     interrupt: &Interrupt,
@@ -133,11 +133,11 @@ pub fn run(
     Ok(outcome)
 }
 
-/// Why a way is not measured.
+/// Why a way was not measured.
 enum Obstacle {
-    /// It is not there, which is a result.
+    /// It does not exist here, which is a result too.
     Unavailable(String),
-    /// It went wrong.
+    /// It failed.
     Failed(io::Error),
 }
 
@@ -155,7 +155,8 @@ fn ring(target: &Target, way: Way, options: &Options) -> Result<DiskRing, Obstac
     ring.map_err(|error| Obstacle::Unavailable(format!("the kernel has no such ring: {error}")))
 }
 
-/// Compares what a way brings with what `pread` does: a read in each slot, from places all over the file. Returns how many bytes.
+/// Compares what a way reads with what `pread` does: one read per slot, from places all over the file. Returns the number of bytes
+/// compared.
 fn compared_bytes(target: &Target, way: Way, options: &Options) -> Result<u64, Obstacle> {
     let mut ring = ring(target, way, options)?;
     let places = target.places(options.read_bytes, options.in_flight);
@@ -178,9 +179,9 @@ fn compared_bytes(target: &Target, way: Way, options: &Options) -> Result<u64, O
     Ok(places.len() as u64 * u64::from(options.read_bytes))
 }
 
-/// The kernel says `EOPNOTSUPP` where a filesystem or a driver has no polling or no commands; an old NVMe driver, `ENOTTY`. `EACCES`
-/// and `EPERM` are what a user without rights gets, and `EINVAL` a command that asks for more than the disk gives at once. Only
-/// plain reads must work.
+/// The kernel reports `EOPNOTSUPP` if a filesystem or a driver has no polling or no commands; an old NVMe driver reports `ENOTTY`. `EACCES`
+/// and `EPERM` mean that the user lacks rights, and `EINVAL` that a command asks for more than the disk transfers at once. Only plain reads
+/// must work.
 fn refused(way: Way, error: io::Error) -> Obstacle {
     use rustix::io::Errno;
     match Errno::from_io_error(&error) {
@@ -202,15 +203,15 @@ pub(crate) struct Turn {
     pub(crate) gbps_per_cpu_second: f64,
     pub(crate) gbps: f64,
     pub(crate) reads_per_second: f64,
-    /// Median time from asking for a read until the program sees that it is done.
+    /// Median time from submitting a read until the program sees that it is done.
     pub(crate) us_median: f64,
-    /// Reads that are done each time when the program looks.
+    /// Completed reads each time the program looks.
     pub(crate) reads_per_look: f64,
-    /// The disk's interrupts, if the kernel says which they are.
+    /// The disk's interrupts, if the kernel identifies them.
     pub(crate) interrupts_per_read: Option<f64>,
 }
 
-/// One turn, on a thread of its own that is pinned to the server's core.
+/// Runs one turn, on its own thread that is pinned to the server's core.
 fn turn(target: &Target, way: Way, options: &Options) -> io::Result<Turn> {
     std::thread::scope(|scope| {
         let turn =
@@ -231,7 +232,7 @@ fn turn(target: &Target, way: Way, options: &Options) -> io::Result<Turn> {
     })
 }
 
-/// What a turn has counted.
+/// The counts of a turn.
 struct Reads {
     wall: Duration,
     cpu: Duration,

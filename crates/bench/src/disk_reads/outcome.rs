@@ -1,4 +1,4 @@
-//! What was found of each way to read.
+//! The results of each way to read.
 
 use super::target::Target;
 use super::{Options, Turn, Way};
@@ -7,17 +7,17 @@ use crate::stats::Summary;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What was found.
+/// The results.
 #[derive(Debug)]
 pub struct Outcome {
     options: Options,
     read: String,
     ways: Vec<Found>,
-    /// The user ended it early.
+    /// The user interrupted.
     pub interrupted: bool,
 }
 
-/// One way.
+/// The results of one way.
 #[derive(Debug)]
 struct Found {
     way: Way,
@@ -27,13 +27,13 @@ struct Found {
 }
 
 impl Found {
-    /// The median of one of its figures.
+    /// The median of one of its figures over the turns.
     fn median(&self, figure: impl Fn(&Turn) -> f64) -> Option<Summary> {
         let figures: Vec<_> = self.turns.iter().map(figure).collect();
         (!figures.is_empty()).then(|| Summary::of(&figures))
     }
 
-    /// The same of a figure that turns may lack.
+    /// The same for a figure that turns may lack.
     fn median_of_some(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Summary> {
         let figures: Vec<_> = self.turns.iter().filter_map(figure).collect();
         (!figures.is_empty()).then(|| Summary::of(&figures))
@@ -68,7 +68,7 @@ impl Outcome {
         self.found(way).turns.push(turn);
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let Options { read_bytes, in_flight, rounds, seconds, .. } = &self.options;
         let mut said = format!(
@@ -87,9 +87,9 @@ impl Outcome {
             let _ = writeln!(said, "{}", row(found));
         }
         said.push_str(
-            "\nEach way first brought the bytes that pread brings, from a place in the file for each read in flight.\n\
-             us: median time until the program sees that a read is done. at once: reads done each time that it looks.\n\
-             interrupts: the disk's, for each read. A thread that polls is never idle, so its CPU seconds are those of the clock.\n",
+            "\nEach way first read the same bytes as pread, from a place in the file for each read in flight.\n\
+             us: median time until the program sees that a read is done. at once: reads that are done each time it looks.\n\
+             interrupts: the disk's, for each read. A polling thread is never idle, so its CPU seconds equal wall time.\n",
         );
         for found in &self.ways {
             let _ = writeln!(said, "{:<20} {}", found.way.name(), found.way.what());
@@ -97,7 +97,7 @@ impl Outcome {
         said
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self) -> Value {
         let ways: Vec<_> = self.ways.iter().map(of_way).collect();
         json!({

@@ -1,4 +1,4 @@
-//! What is read, the disk that it is on, and which ways lead there.
+//! The file or device to read, its disk, and the ways in which it can be read.
 
 use super::{Options, Way};
 use reactor::Asked;
@@ -14,17 +14,17 @@ pub(crate) struct Target {
     pub(crate) path: PathBuf,
     is_device: bool,
     bytes: u64,
-    /// None if the kernel names none: memory, a network, a filesystem over several.
+    /// `None` if the kernel names none: memory, a network, a filesystem over several disks.
     disk: Option<Disk>,
 }
 
-/// A disk, as sysfs has it.
+/// A disk, as described in sysfs.
 #[derive(Debug)]
 struct Disk {
     name: String,
     /// Its folder in sysfs.
     folder: PathBuf,
-    /// The path is a part of it.
+    /// The path is a partition of it.
     is_partition: bool,
     /// Numbers of its interrupts.
     interrupts: Vec<String>,
@@ -32,7 +32,7 @@ struct Disk {
 
 impl Target {
     /// # Errors
-    /// If it cannot be opened, is of another kind, or is too small for a read in each slot.
+    /// If it cannot be opened, is neither, or is too small for a read in each slot.
     pub(super) fn open(path: &Path, options: &Options) -> io::Result<Self> {
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))
@@ -43,7 +43,7 @@ impl Target {
         if !is_device && !metadata.is_file() {
             return Err(named(io::Error::other("it is neither a file nor a block device")));
         }
-        // A device's size is where its end is.
+        // For a device, seeking to the end gives the size.
         let bytes = rustix::fs::seek(&file, SeekFrom::End(0))?;
         let needed = u64::from(options.read_bytes) * u64::from(options.in_flight);
         if bytes < needed {
@@ -55,7 +55,7 @@ impl Target {
         Ok(Self { path: path.to_owned(), is_device, bytes, disk: Disk::of(number) })
     }
 
-    /// What to read by this way, and how; or why not.
+    /// The file to read by this way, and what kind of read; or why it is impossible.
     pub(super) fn way(&self, way: Way) -> Result<(File, Asked), String> {
         let found = if way.is_command() { self.commands() } else { self.direct_reads() }?;
         if way.is_polled() {
@@ -83,7 +83,7 @@ impl Target {
         let number = |name: &str| {
             let said = std::fs::read_to_string(disk.folder.join(name));
             let number = said.ok().and_then(|said| said.trim().parse().ok());
-            number.ok_or_else(|| format!("the kernel does not tell the {name} of {}", disk.name))
+            number.ok_or_else(|| format!("the kernel does not report the {name} of {}", disk.name))
         };
         let (namespace, block_bytes) = (number("nsid")?, number("queue/logical_block_size")?);
         let device = format!("/dev/ng{}", &disk.name["nvme".len()..]);
@@ -91,7 +91,7 @@ impl Target {
         Ok((file, Asked::Nvme { namespace, block_bytes }))
     }
 
-    /// Without queues for it, a polled read would be refused by some kernels, and wait for an interrupt in others.
+    /// Without queues for polling, some kernels would refuse a polled read and others would wait for an interrupt.
     fn check_polls(&self) -> Result<(), String> {
         let disk = self
             .disk
@@ -113,20 +113,20 @@ impl Target {
         Err(format!("{} has no queues to poll{parameter}", disk.name))
     }
 
-    /// How many interrupts the disk has raised, if the kernel tells.
+    /// How many interrupts the disk has raised, if the kernel reports them.
     pub(super) fn interrupts(&self) -> Option<u64> {
         let disk = self.disk.as_ref().filter(|disk| !disk.interrupts.is_empty())?;
         let said = std::fs::read_to_string("/proc/interrupts").ok()?;
         Some(raised(&said, &disk.interrupts))
     }
 
-    /// Where reads begin, one after the other, again and again.
+    /// Offsets of reads, one after the other, starting over at the end.
     pub(super) fn offsets(&self, read_bytes: u32) -> impl Iterator<Item = u64> + use<> {
         let read_bytes = u64::from(read_bytes);
         (0..self.bytes / read_bytes).map(move |read| read * read_bytes).cycle()
     }
 
-    /// The beginnings of `count` reads all over the file.
+    /// The offsets of `count` reads spread over the file.
     pub(super) fn places(&self, read_bytes: u32, count: u16) -> Vec<u64> {
         let (read_bytes, count) = (u64::from(read_bytes), u64::from(count));
         let reads = self.bytes / read_bytes;
@@ -150,7 +150,7 @@ impl Disk {
         let folder = if is_partition { folder.parent()?.to_owned() } else { folder };
         let name = folder.file_name()?.to_str()?.to_owned();
         let mut interrupts = Vec::new();
-        // The disk's own device is a few folders up: a function of PCI, with its interrupts.
+        // The disk's own device is a few folders up: a PCI function, with its interrupts.
         if let Some(numbers) =
             folder.ancestors().map(|up| up.join("msi_irqs")).find(|up| up.exists())
         {

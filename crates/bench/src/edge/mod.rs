@@ -1,11 +1,11 @@
-//! Caching edges beside each other: this program's, and nginx with `proxy_cache` and `slice`, before the same origin and with the same clients;
-//! and this program serving the library itself, which is what an edge can reach at best.
+//! Compares caching edges: this program, and nginx with `proxy_cache` and `slice`, in front of the same origin and with the same clients.
+//! This program also serves the library itself, which is the most that an edge can reach.
 //!
-//! Cold turns begin with an empty cache and end when nine tenths of the library have been sent, so next to nothing of it was sent twice. They are
-//! compared by the CPU seconds of all the server's processes, its helper's among them. Then every cache is filled, and warm turns are as those of
-//! `versus`. The origin is a `fullbore serve` on a core of the clients.
+//! Cold turns begin with an empty cache and end when nine tenths of the library have been sent, so hardly anything is sent twice. They are
+//! compared by the CPU seconds of all the server's processes, including its helper's. Then every cache is filled, and warm turns work like
+//! those of `versus`. The origin is a `fullbore serve` on one of the clients' cores.
 //!
-//! Two more parts count what the edges ask an origin for that is slow, or that fails now and then: see `trial`.
+//! Two more parts count the requests that edges send to a slow origin, and to one that sometimes fails: see `trial`.
 
 mod origin;
 mod outcome;
@@ -29,10 +29,10 @@ use std::sync::Arc;
 use trial::Ground;
 use turns::{Cache, Runner};
 
-/// Three servers have their own copy of the library in memory at the same time.
+/// Copies of the library in memory at the same time: one in each of three servers.
 const COPIES: u64 = 3;
 
-/// Default size of the library: many turns of read-ahead, and quick to create and to fetch.
+/// Default size of the library: many times the read-ahead, and quick to create and to fetch.
 const LIBRARY_BYTES: u64 = 1 << 30;
 
 /// A part of the comparison.
@@ -42,14 +42,14 @@ pub enum Part {
     Cold,
     /// The same, from full caches.
     Warm,
-    /// Many viewers of one title at once: what the origin is asked for.
+    /// Many concurrent viewers of one title: counts requests to the origin.
     Stampede,
-    /// An origin that fails now and then: what viewers get.
+    /// An origin that sometimes fails: counts what viewers get.
     Flaky,
 }
 
 impl Part {
-    /// All of them, in their order, with their names.
+    /// All parts in order, with their names.
     pub const ALL: [(Self, &'static str); 4] = [
         (Self::Cold, "cold"),
         (Self::Warm, "warm"),
@@ -75,13 +75,13 @@ impl std::str::FromStr for Part {
 /// How to compare.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What to compare.
+    /// Parts to run.
     pub parts: Vec<Part>,
-    /// Viewers of a stampede.
+    /// Viewers in a stampede.
     pub viewers: usize,
-    /// Whether viewers come over TLS.
+    /// Viewers connect over TLS if set.
     pub has_tls: bool,
-    /// Viewers at once.
+    /// Concurrent connections of viewers.
     pub connections: usize,
     /// Turns per server, cold and warm.
     pub rounds: usize,
@@ -89,15 +89,15 @@ pub struct Options {
     pub seconds: f64,
     /// Bytes of the library; `None` makes it 1 GiB, or an eighth of the memory.
     pub library_bytes: Option<u64>,
-    /// Where to create the library and the caches; else the system's temporary directory.
+    /// Where to create the library and the caches; the system's temporary directory if unset.
     pub scratch: Option<PathBuf>,
 }
 
 /// Compares the edges, and reports each turn to `progress`.
 ///
 /// # Errors
-/// If a server does not start, answers wrongly or fails: then nothing is compared. An interrupt is not an error: the outcome then has the turns
-/// so far.
+/// If a server does not start, answers wrongly or fails; then nothing is compared. An interrupt is not an error: the outcome then has the
+/// turns so far.
 pub fn run(
     options: &Options,
     interrupt: &Interrupt,
@@ -155,7 +155,7 @@ pub fn run(
 /// The size of the library.
 ///
 /// # Errors
-/// If three copies of it do not stay in memory.
+/// If three copies of it do not fit in memory.
 fn library_bytes(options: &Options) -> io::Result<u64> {
     let machine = machine::Machine::probe();
     let memory_bytes = machine.memory_limit_bytes.or(machine.memory_bytes).unwrap_or(u64::MAX);
@@ -170,7 +170,7 @@ fn library_bytes(options: &Options) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// The servers in the order in which they are compared. Ours comes first, because it makes the certificate that all use.
+/// The servers in the order of the comparison. Ours comes first, because it makes the certificate that all of them use.
 fn caches(options: &Options, origin: SocketAddr, scratch: &Path) -> io::Result<Vec<Cache>> {
     let workload = if options.has_tls { Workload::TlsWarm } else { Workload::HttpWarm };
     let http = include_str!("../../peers/nginx-edge.conf").replace("@ORIGIN@", &origin.to_string());
@@ -195,7 +195,7 @@ fn edge(has_tls: bool, origin: SocketAddr) -> io::Result<Recipe> {
     own_program("fullbore edge", words(&line))
 }
 
-/// The origin that all edges fetch from. It lets them keep what they fetch for longer than the bench runs.
+/// The origin behind all edges. It lets them cache for longer than the bench runs.
 fn origin() -> io::Result<Recipe> {
     let line = "serve @LIBRARY@ --state @SCRATCH@/origin --listen @ADDRESS@:0 --admin 127.0.0.1:0 \
                 --workers 1 --tls off --config @CONFIG@";

@@ -1,6 +1,6 @@
-//! An origin that counts what it is asked for, answers late, and fails now and then: the library, in this process.
+//! An origin that counts requests, answers late, and sometimes fails. It serves the library from this process.
 //!
-//! It serves files as web servers do, with a strong tag and ranges. A client that is not as HTTP/1.1 wants it loses its connection.
+//! It serves files as web servers do, with a strong ETag and ranges. It drops clients that break the rules of HTTP/1.1.
 
 use crate::library::{Library, file_name};
 use crate::limit::pin;
@@ -18,22 +18,23 @@ const HEAD_BYTES_MAX: u64 = 16 << 10;
 /// How an origin behaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Manner {
-    /// It waits so long before each answer.
+    /// Delay before each answer.
     pub(super) delay: Duration,
-    /// One request in so many fails, in turn by a status of 500, a reset before the answer, and a reset in the middle of it; `None`: no request.
+    /// One request in this many fails: in turn with status 500, with a reset before the answer, and with a reset in the middle of it.
+    /// `None`: all succeed.
     pub(super) fails_one_in: Option<u64>,
 }
 
-/// What was asked for.
+/// Requests that the origin received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
     /// Requests.
     pub(super) requests: u64,
-    /// How many of them failed on purpose.
+    /// How many of them were made to fail.
     pub(super) failed: u64,
-    /// Different parts of files. A whole file is one.
+    /// Different ranges of files. A whole file counts as one.
     pub(super) ranges: u64,
-    /// How often one of them was asked for again. What is asked for again because the origin failed is not counted.
+    /// Repeated requests for the same range. Repeats after a failure of the origin are not counted.
     pub(super) repeated: u64,
 }
 
@@ -41,18 +42,18 @@ pub(super) struct Asked {
 struct State {
     requests: u64,
     failed: u64,
-    /// How often each part of a file was asked for, besides what failed.
+    /// How often each range was requested, not counting failures.
     answered: HashMap<(usize, u64, u64), u64>,
 }
 
-/// A running origin. It takes no more connections once this is dropped.
+/// A running origin. It stops accepting connections when dropped.
 pub(super) struct Origin {
     pub(super) address: SocketAddr,
     state: Arc<Mutex<State>>,
     is_over: Arc<AtomicBool>,
 }
 
-/// What each connection's thread knows.
+/// State shared by the connections' threads.
 struct Serving {
     library: Arc<Library>,
     manner: Manner,
@@ -79,7 +80,7 @@ impl Origin {
                     return;
                 }
                 let serving = Arc::clone(&serving);
-                // A client that leaves ends its connection's thread. If there is none for it, the client sees a reset.
+                // When a client leaves, its connection's thread ends. If no thread can be started, the client sees a reset.
                 let thread = std::thread::Builder::new().name("origin".into());
                 let _ = thread.spawn(move || drop(serving.serve(stream)));
             }
@@ -87,7 +88,7 @@ impl Origin {
         Ok(Self { address, state, is_over })
     }
 
-    /// What it was asked for so far.
+    /// The requests so far.
     pub(super) fn asked(&self) -> Asked {
         let state = lock(&self.state);
         let answered = state.answered.values();
@@ -103,17 +104,17 @@ impl Origin {
 impl Drop for Origin {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
-        // It notices with the next connection.
+        // The thread notices at its next connection, so make one.
         drop(TcpStream::connect(self.address));
     }
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // Counts are valid whatever happened to the thread that last held the lock.
+    // Counts are valid whatever happened to the last holder of the lock.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A failure on purpose.
+/// A deliberate failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Status,
@@ -121,10 +122,10 @@ enum Fault {
     ResetAmid,
 }
 
-/// A request, as far as it matters.
+/// The parts of a request that matter here.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
-    /// `None`: there is no such file.
+    /// `None`: no such file.
     file: Option<usize>,
     /// First and last byte.
     range: Option<(u64, u64)>,
@@ -156,7 +157,7 @@ impl Serving {
         Ok(())
     }
 
-    /// `None` once the client has closed.
+    /// Reads a request; `None` once the client has closed.
     fn read(&self, reader: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> {
         let mut head = String::new();
         let mut bounded = reader.take(HEAD_BYTES_MAX);
@@ -169,13 +170,13 @@ impl Serving {
     }
 
     fn count(&self, request: &Request) -> Option<Fault> {
-        // An edge that starts looks whether the origin is there.
+        // A starting edge checks whether the origin is there.
         if request.is_head && request.file.is_none() {
             return None;
         }
         let mut state = lock(&self.state);
         state.requests += 1;
-        // In the middle of each turn, so that the first one does not fail.
+        // Fail in the middle of each turn, so that the first request succeeds.
         let fails = |one_in: u64| state.requests % one_in == one_in / 2;
         if self.manner.fails_one_in.is_some_and(fails) {
             state.failed += 1;
@@ -227,13 +228,13 @@ impl Serving {
     }
 }
 
-/// What has not been taken yet is thrown away, and the client is told by a reset.
+/// Discards unsent bytes and resets the connection.
 fn reset(stream: &TcpStream) -> io::Result<()> {
     socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO))
 }
 
 impl Request {
-    /// A request that is not as caches send it is one for no file.
+    /// Treats a request in a form that caches never send as one for an unknown file.
     fn parse(head: &str, files: usize) -> Option<Self> {
         let mut words = head.split(' ');
         let (method, path) = (words.next()?, words.next().unwrap_or_default());
@@ -260,12 +261,12 @@ mod tests {
         Origin::start(Arc::new(library), manner, 0).unwrap()
     }
 
-    /// The whole answer to a request on a connection of its own; empty after a reset.
+    /// The whole answer to a request on its own connection; empty after a reset.
     fn ask(origin: &Origin, head: &str) -> Vec<u8> {
         let mut stream = TcpStream::connect(origin.address).unwrap();
         stream.write_all(format!("{head}\r\n\r\n").as_bytes()).unwrap();
         let mut answer = Vec::new();
-        // A reset ends it as well, and may have come already.
+        // A reset ends it as well, and may have arrived already.
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut answer);
         answer

@@ -1,4 +1,4 @@
-//! The results, for people and for programs.
+//! The results, as text and as JSON.
 
 use super::trial::{self, Tried};
 use super::{Options, Part};
@@ -7,10 +7,10 @@ use crate::stats::Summary;
 use crate::versus::side::Side;
 use serde_json::{Value, json};
 
-/// What is compared.
+/// The unit of the comparison.
 const UNIT: &str = "gbps_per_cpu_second";
 
-/// What is counted rather than timed.
+/// The parts that count instead of timing.
 const TRIALS: [Part; 2] = [Part::Stampede, Part::Flaky];
 
 /// The results.
@@ -20,11 +20,11 @@ pub struct Outcome {
     library_bytes: u64,
     sides: Vec<Turns>,
     pub(super) tried: Vec<Tried>,
-    /// The user ended it early.
+    /// The user interrupted.
     pub interrupted: bool,
 }
 
-/// What the caches have when a turn begins.
+/// State of the caches when a turn begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Nothing.
@@ -52,15 +52,15 @@ struct Turns {
     warm: Vec<Turn>,
 }
 
-/// What was measured in a turn.
+/// The figures of one turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
-    /// Bodies that the clients received.
+    /// Gigabits of bodies that the clients received.
     pub(super) gigabits: f64,
-    /// Of all the server's processes.
+    /// CPU seconds of all the server's processes.
     pub(super) cpu_seconds: f64,
     pub(super) wall_seconds: f64,
-    /// Whether the clients had no CPU time left.
+    /// Set if the clients ran out of CPU time.
     pub(super) is_client_bound: bool,
 }
 
@@ -97,7 +97,7 @@ impl Turns {
         (!figures.is_empty()).then(|| Summary::of(&figures))
     }
 
-    /// This side over another one, turn by turn.
+    /// This side relative to another one, turn by turn.
     fn ratio(&self, other: &Self, state: State) -> Option<Summary> {
         let pairs = self.of(state).iter().zip(other.of(state));
         let ratios: Vec<_> = pairs.map(|(own, other)| own.figure() / other.figure()).collect();
@@ -127,7 +127,7 @@ impl Outcome {
         }
     }
 
-    /// Keeps a turn, and describes it.
+    /// Records a turn and describes it.
     pub(super) fn note(&mut self, number: usize, side: usize, state: State, turn: Turn) -> String {
         let side = &mut self.sides[side];
         let (name, rounds, state_name) = (&side.name, self.options.rounds, state.name());
@@ -142,7 +142,7 @@ impl Outcome {
         told
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let ended = if self.interrupted { "interrupted; " } else { "" };
         let wire = if self.options.has_tls { "TLS 1.3" } else { "plain HTTP" };
@@ -193,7 +193,7 @@ impl Outcome {
         }
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self) -> Value {
         let Options { has_tls, connections, seconds, .. } = self.options;
         json!({

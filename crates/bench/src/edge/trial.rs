@@ -1,7 +1,8 @@
-//! Trials: what an edge asks a slow or a failing origin for, and what its viewers get meanwhile. They are counted, not timed.
+//! Trials: what an edge requests from a slow or failing origin, and what its viewers get meanwhile. These count; they do not time.
 //!
-//! * **Stampede**: all viewers want one title that no cache has, at the same moment, from an origin that answers after [`DELAY`].
-//! * **Flaky**: viewers draw the library through an empty cache from an origin that answers as late, and fails one request in [`FAILS_ONE_IN`].
+//! * **Stampede**: all viewers want the same uncached title at the same moment, from an origin that answers after [`DELAY`].
+//! * **Flaky**: viewers draw the library through an empty cache from an origin with the same delay that fails one request in
+//!   [`FAILS_ONE_IN`].
 //!
 //! Every answer is compared with the library byte for byte.
 
@@ -19,41 +20,41 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// As far away as another continent.
+/// The delay of an origin on another continent.
 const DELAY: Duration = Duration::from_millis(100);
 
-/// A bad day.
+/// An origin on a bad day.
 const FAILS_ONE_IN: u64 = 100;
 
-/// Viewers of the flaky origin: four for each file, so that most blocks are wanted by several.
+/// Viewers of the flaky origin: four per file, so that several want most blocks.
 const FLAKY_VIEWERS: usize = 4 * FILES;
 
-/// The title of a stampede is this part of the library: 8 MiB, as far as an edge reads ahead.
+/// A stampede's title is this part of the library: 8 MiB, as much as an edge reads ahead.
 const TITLE_SHARE: u64 = 128;
 const TITLE_BYTES_MIN: u64 = 2 << 20;
 
-/// How long a trial may take.
+/// Time limit of a trial.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How soon it is noticed that it is over.
+/// How often to check whether it is over.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// What was counted in a trial of one server.
+/// The counts of a trial of one server.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {
     part: Part,
     name: String,
-    /// Answers that came whole and right.
+    /// Complete and correct answers.
     right: u64,
-    /// Answers with bytes that are not the library's, or with another range.
+    /// Answers with bytes that differ from the library's, or with another range.
     wrong: u64,
-    /// Answers that were errors, or ended early.
+    /// Answers that were errors or ended early.
     failed: u64,
     asked: Asked,
     wall_seconds: f64,
 }
 
-/// What trials need.
+/// State that trials share.
 pub(super) struct Ground<'a> {
     pub(super) options: &'a Options,
     pub(super) given: Given<'a>,
@@ -70,10 +71,10 @@ struct Plan {
 }
 
 impl Ground<'_> {
-    /// All turns of a trial: forwards, backwards and so on.
+    /// Runs all turns of a trial: forwards, backwards and so on.
     ///
     /// # Errors
-    /// If a server does not start, ends, or answers nothing rightly.
+    /// If a server does not start, exits, or gives no correct answer.
     pub(super) fn play(
         &self,
         part: Part,
@@ -107,7 +108,7 @@ impl Ground<'_> {
         Ok(Plan { part, library, viewers, manner: Manner { delay: DELAY, fails_one_in } })
     }
 
-    /// `index` is the server's among those that have a cache.
+    /// Runs one turn; `index` counts only servers that have a cache.
     fn turn(&self, plan: &Plan, index: usize) -> io::Result<Tried> {
         let cpu = *self.client_cpus.last().expect("clients have a core");
         let origin = Origin::start(Arc::clone(&plan.library), plan.manner, cpu)?;
@@ -126,7 +127,7 @@ impl Ground<'_> {
         Ok(tried)
     }
 
-    /// Until each viewer could have had an answer: a viewer that has one asks for the next.
+    /// Waits until each viewer could have had an answer. A viewer that has one requests the next.
     fn watch(&self, plan: &Plan, side: &Side, origin: &Origin) -> io::Result<Tried> {
         let scheme = if self.options.has_tls { "https" } else { "http" };
         let url = |file| {
@@ -150,7 +151,7 @@ impl Ground<'_> {
             std::thread::sleep(GLANCE);
         }
         let wall_seconds = began.elapsed().as_secs_f64();
-        // What is cut off by the end is no request that somebody waits for.
+        // Read the origin's counts before stopping: requests cut off by the end do not count, because no viewer waits for them.
         let asked = origin.asked();
         running.stop();
         let outcome = running.join()?;
@@ -178,7 +179,7 @@ impl Ground<'_> {
     }
 }
 
-/// The load's names for answers that are not what was asked for.
+/// The load generator's names for wrong answers.
 const WRONG: [&str; 2] = ["wrong_bytes", "other_range"];
 
 impl Tried {
@@ -217,7 +218,7 @@ fn sides(part: Part, tried: &[Tried]) -> Vec<(&str, Vec<&Tried>)> {
     sides
 }
 
-/// For people. Viewers' answers are sums of all turns; what the origin was asked is a median.
+/// As text. Viewers' answers are summed over all turns; the origin's requests are medians.
 pub(super) fn describe(part: Part, tried: &[Tried], text: &mut String) {
     let sides = sides(part, tried);
     if sides.is_empty() {
@@ -245,7 +246,7 @@ pub(super) fn describe(part: Part, tried: &[Tried], text: &mut String) {
     }
 }
 
-/// For programs.
+/// As JSON.
 pub(super) fn to_json(part: Part, tried: &[Tried]) -> Value {
     let side = |(name, turns): (&str, Vec<&Tried>)| {
         let rounds: Vec<_> = turns.iter().map(|turn| turn.to_json()).collect();

@@ -1,4 +1,4 @@
-//! The turns: who has one when, and what is measured in it.
+//! The turns: their order, and what each one measures.
 
 use super::outcome::{Outcome, State, Turn};
 use super::{Options, Part};
@@ -10,20 +10,20 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long drawing the library may take.
+/// Time limit for drawing the library.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// How soon it is noticed that enough was drawn: at 10 Gb/s, 6 MB late.
+/// How often to check whether enough was drawn: at 10 Gb/s, this is 6 MB late.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// How often the library is drawn before warm turns. Our hot set takes what is requested again and again, and was not full after four draws.
-/// An edge's begins later than that of a server which has all files from the start.
+/// How often the library is drawn before warm turns. Our hot set takes what is requested again and again, and was not full after four
+/// draws. An edge fills its hot set later than a server that has all files from the start.
 const FILL_DRAWS: u64 = 16;
 
-/// A server that is compared.
+/// A server to compare.
 pub(super) struct Cache {
     pub(super) recipe: Recipe,
-    /// What it keeps; `None` if it has no cache.
+    /// Its cache folder; `None` if it has no cache.
     pub(super) folder: Option<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ impl Cache {
         self.folder.is_some()
     }
 
-    /// Removes what it keeps, while no server runs with it.
+    /// Empties the cache folder, while no server uses it.
     pub(super) fn empty(&self) -> io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         match std::fs::remove_dir_all(folder) {
@@ -42,12 +42,12 @@ impl Cache {
     }
 }
 
-/// Takes the turns.
+/// Runs the turns.
 pub(super) struct Runner<'a> {
     caches: Vec<Cache>,
     given: Given<'a>,
     task: Task<'a>,
-    /// `None` only while one is restarted.
+    /// `None` only during a restart.
     sides: Vec<Option<Side>>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Runner<'a> {
         self.sides.iter().flatten()
     }
 
-    /// All turns: first those of empty caches, then those of full ones; forwards, backwards and so on, so that no side always follows the same
+    /// Runs all turns: first with empty caches, then with full ones; forwards, backwards and so on, so that no side always follows the same
     /// one.
     pub(super) fn play(
         &mut self,
@@ -105,9 +105,9 @@ impl<'a> Runner<'a> {
         io::Error::new(error.kind(), what)
     }
 
-    /// Starts a server with an empty cache, and measures what it costs to send the library.
+    /// Starts a server with an empty cache, and measures the cost of sending the library.
     fn cold(&mut self, index: usize) -> io::Result<Turn> {
-        // The previous one ends first, because its cache is removed.
+        // Stop the previous one first, because its cache is removed.
         self.sides[index] = None;
         self.caches[index].empty()?;
         self.sides[index] = Some(Side::start(&self.caches[index].recipe, &self.given)?);
@@ -119,7 +119,7 @@ impl<'a> Runner<'a> {
         Ok(turn)
     }
 
-    /// Draws the library so often that all of it is in the cache and in memory.
+    /// Draws the library often enough that all of it is in the cache and in memory.
     fn fill(&mut self, index: usize) -> io::Result<()> {
         let library = self.task.library;
         self.draw(index, FILL_DRAWS * library.file_bytes * library.files as u64).map(drop)
@@ -136,7 +136,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Requests one file after the other until so many bytes have come.
+    /// Requests file after file until this many bytes have arrived.
     fn draw(&mut self, index: usize, wanted_bytes: u64) -> io::Result<Turn> {
         let side = self.sides[index].as_mut().expect("all were started");
         let options = LoadOptions {

@@ -1,8 +1,8 @@
-//! Viewers beside a fill: what a box that brings titles at its full rate costs those who watch on it.
+//! Viewers during a fill: how much slower a box answers its viewers while it copies titles at its full rate.
 //!
-//! A real agent with its real server is on the first core, and viewers request ranges of titles in memory from it, each at its rate. They do that
-//! with and without a fill, in turn: a title that comes over TLS from another real server, which shares the other cores with the viewers. What is
-//! compared is the time to the first byte, round by round.
+//! A real agent with its real server runs on the first core. Viewers request ranges of cached titles from it, each at its rate, with and
+//! without a fill in turn. The fill is a title that arrives over TLS from a second real server, which shares the other cores with the
+//! viewers. The bench compares times to the first byte, round by round.
 
 mod outcome;
 pub(crate) mod source;
@@ -28,38 +28,38 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a viewer requests at once: some seconds of film, as players do.
+/// Bytes that a viewer requests at once: some seconds of film, as players do.
 const RANGE_BYTES: u64 = 1 << 20;
 
-/// The film lasts for longer than the viewers watch: until they have come, and for what the agent needs to begin.
+/// The film outlasts the viewers by this much, to cover the time until they have connected and the agent has started.
 const FILM_MARGIN: Duration = Duration::from_secs(10);
 
-/// How long the agent may take for anything.
+/// Time limit for anything the agent does.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often to look whether it is done.
+/// How often to check whether it is done.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// How to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many turns with a fill, and without.
+    /// Turns with a fill, and as many without.
     pub rounds: usize,
-    /// Seconds of each turn, after all viewers have come.
+    /// Seconds of each turn, after all viewers have connected.
     pub seconds: f64,
     /// How many viewers.
     pub viewers: usize,
-    /// The rate at which each plays.
+    /// The rate at which each viewer plays.
     pub viewer_bits_per_second: u64,
-    /// The window's rate.
+    /// The rate that the fill window allows.
     pub fill_bits_per_second: u64,
-    /// Bytes of what viewers watch.
+    /// Bytes of the titles that viewers watch.
     pub library_bytes: u64,
-    /// Where to create the libraries; else the system's temporary directory.
+    /// Where to create the libraries; the system's temporary directory if unset.
     pub scratch: Option<PathBuf>,
 }
 
-/// The box that is measured. It ends when it is dropped, with its server.
+/// The measured box. Dropping it ends it and its server.
 struct WatchedBox {
     agent: Arc<Agent>,
     url: String,
@@ -72,7 +72,7 @@ impl Drop for WatchedBox {
 }
 
 impl WatchedBox {
-    /// Starts it on the server's core: its threads and its server inherit that.
+    /// Starts it on the server's core, which its threads and its server inherit.
     fn start(root: &Path, fill_bits_per_second: u64, interrupt: &Interrupt) -> io::Result<Self> {
         let flags = "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 1";
         let options = AgentOptions {
@@ -90,7 +90,7 @@ impl WatchedBox {
             snapshot_keys: Vec::new(),
             viewer_keys: String::new(),
             origins: Vec::new(),
-            // The other server has just made its certificate.
+            // The other server has only just made its certificate, so there is no authority to check it against.
             trust: Trust::Anyone,
             host: "127.0.0.1".to_owned(),
             program: std::env::current_exe()?,
@@ -129,8 +129,8 @@ fn await_that(what: &str, interrupt: &Interrupt, holds: impl Fn() -> bool) -> io
 /// Measures, and reports each round to `progress`.
 ///
 /// # Errors
-/// If a server cannot run, a viewer gets an error, or the fill ends before the viewers do. An interrupt is not an error: the outcome then has the
-/// rounds so far.
+/// If a server cannot run, a viewer gets an error, or the fill ends before the viewers do. An interrupt is not an error: the outcome then
+/// has the rounds so far.
 pub fn run(
     options: &Options,
     interrupt: &Interrupt,
@@ -171,15 +171,15 @@ pub fn run(
     Ok(outcome)
 }
 
-/// The server that the box copies from. In a fleet it has a machine of its own. Here it shares the viewers' cores, so it leaves them to the viewers:
-/// otherwise what they measure would be how long it keeps them from looking at their sockets.
+/// The server that the box copies from. In a fleet it has its own machine. Here it shares the viewers' cores at idle priority, or the
+/// viewers would measure how long it keeps them from looking at their sockets.
 fn sender() -> io::Result<Recipe> {
     let own = fullbore(Workload::TlsWarm, &[], OURS)?;
     let command = ["chrt", "--idle", "0"].map(str::to_owned).into_iter().chain(own.command);
     Ok(Recipe { command: command.collect(), version: None, ..own })
 }
 
-/// All that a round needs.
+/// State that every round needs.
 struct Bench<'a> {
     options: &'a Options,
     library: Library,
@@ -191,7 +191,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Both sides, the one that comes first in turn.
+    /// Runs both sides, alternating which comes first.
     fn round(&self, number: usize) -> io::Result<Round> {
         let title = self.source.title(number)?;
         if number % 2 == 1 {
@@ -203,7 +203,7 @@ impl Bench<'_> {
         Ok(Round { without: self.watch()?, with, fill_gbps, share })
     }
 
-    /// What viewers wait.
+    /// Measures how long viewers wait.
     fn watch(&self) -> io::Result<Waits> {
         self.library.prepare(self.library.files)?;
         let url = |file| format!("{}{}", self.one.url, file_name(file)).parse::<Url>();
@@ -231,7 +231,7 @@ impl Bench<'_> {
         })
     }
 
-    /// The same while a title comes: with the rate at which it came, and the share of its rate that the fill had at the end.
+    /// The same during a fill. Also returns the fill's rate, and the share of its allowed rate that it had at the end.
     fn watch_beside(&self, title: &PublishedTitle) -> io::Result<(Waits, f64, f64)> {
         let holder = self.one.agent.holder();
         let at_first = self.one.brought_bytes();
@@ -243,7 +243,7 @@ impl Bench<'_> {
         let gbps = bits * 1e-9 / began.elapsed().as_secs_f64();
         let fill = holder.status().fill;
         if holder.folder_of(title).is_some() || !fill.counts.refused.is_empty() {
-            return Err(io::Error::other(format!("the fill has ended too early: {fill:?}")));
+            return Err(io::Error::other(format!("the fill ended too early: {fill:?}")));
         }
         unwant(holder, title)?;
         let is_gone = || !holder.receipts().is_empty();

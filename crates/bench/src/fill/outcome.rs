@@ -1,4 +1,4 @@
-//! What viewers waited with a fill and without.
+//! How long viewers waited, with and without a fill.
 
 use super::Options;
 use crate::machine_json::machine_json;
@@ -6,10 +6,10 @@ use crate::stats::Summary;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Picks the waits of one kind out of a round.
+/// Picks one kind of waits from a round.
 type WaitsOf = fn(&Round) -> Waits;
 
-/// Milliseconds to the first byte.
+/// Times to the first byte, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waits {
     p50_ms: f64,
@@ -18,7 +18,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// `None` without requests.
+    /// `None` if there were no requests.
     pub(super) fn of(outcome: &load::Outcome) -> Option<Self> {
         let (p50_ms, p99_ms) = (outcome.first_byte_ms(50.0)?, outcome.first_byte_ms(99.0)?);
         Some(Self { p50_ms, p99_ms, requests: outcome.requests })
@@ -29,22 +29,22 @@ impl Waits {
     }
 }
 
-/// One turn of each.
+/// A turn with a fill and a turn without.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     pub(super) without: Waits,
     pub(super) with: Waits,
     pub(super) fill_gbps: f64,
-    /// The share of its rate that the fill had at the end: less than 1 if it has given way.
+    /// The share of its allowed rate that the fill had at the end: less than 1 if it gave way to viewers.
     pub(super) share: f64,
 }
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     options: Options,
     rounds: Vec<Round>,
-    /// The user ended it early.
+    /// The user interrupted.
     pub interrupted: bool,
 }
 
@@ -62,12 +62,12 @@ impl Outcome {
         (!figures.is_empty()).then(|| Summary::of(&figures))
     }
 
-    /// The 99th percentile beside a fill over the one without, round by round.
+    /// The 99th percentile with a fill, relative to the one without, round by round.
     fn ratio(&self) -> Option<Summary> {
         self.of(|round| round.with.p99_ms / round.without.p99_ms)
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         self.write(&mut text).expect("writing to a string cannot fail");
@@ -84,7 +84,7 @@ impl Outcome {
             self.rounds.len()
         )?;
         let sides: [(&str, WaitsOf); 2] =
-            [("without a fill", |round| round.without), ("beside a fill", |round| round.with)];
+            [("without a fill", |round| round.without), ("during a fill", |round| round.with)];
         for (name, side) in sides {
             let p50 = self.of(|round| side(round).p50_ms);
             let Some((p50, p99)) = p50.zip(self.of(|round| side(round).p99_ms)) else { continue };
@@ -97,14 +97,14 @@ impl Outcome {
         if let (Some(ratio), Some(fill)) = (self.ratio(), self.of(|round| round.fill_gbps)) {
             writeln!(
                 text,
-                "  p99 beside it is {:.2} +- {:.2} times that without; the fill took {:.3} of {rate:.3} Gb/s",
+                "  p99 during a fill is {:.2} +- {:.2} times that without; the fill took {:.3} of {rate:.3} Gb/s",
                 ratio.median, ratio.deviation, fill.median
             )?;
         }
         Ok(())
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self) -> Value {
         let rounds = self.rounds.iter().map(|round| {
             json!({

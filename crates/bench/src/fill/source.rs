@@ -1,4 +1,4 @@
-//! A title that a real server has, and the fleet in which a box finds it there.
+//! A title on a real server, and the fleet in which a box finds it there.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use steering::Fleet;
 
 use crate::library::Library;
 
-/// The box that is measured, and the node that it copies from: of one cluster.
+/// The measured box, and the node it copies from, in the same cluster.
 pub(crate) const TARGET: &str = "target";
 const SOURCE: &str = "source";
 
@@ -25,7 +25,7 @@ const HLS: &str = "master.m3u8";
 const DASH: &str = "manifest.mpd";
 const FILM: &str = "film.mp4";
 
-/// A library whose titles all have the same film.
+/// A library in which all titles share one film.
 pub(crate) struct Source {
     /// The library's root.
     pub(crate) root: PathBuf,
@@ -35,10 +35,10 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Makes the film, of so many bytes, in the new folder `root`.
+    /// Creates the film with this many bytes in the new folder `root`.
     ///
     /// # Errors
-    /// If there is no room for it, it may not be written, or the user interrupts.
+    /// If the disk is too full, the folder is not writable, or the user interrupts.
     pub(crate) fn make(root: &Path, bytes: u64, interrupt: &Interrupt) -> io::Result<Self> {
         let film = Library::make(root, 1, bytes, interrupt)?.path(0);
         let mut record = FileRecord::of_file(&film, FILM)?;
@@ -47,7 +47,7 @@ impl Source {
         Ok(Self { root: root.to_owned(), film, record, version })
     }
 
-    /// Another title with the film.
+    /// Adds another title with the film.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -71,7 +71,7 @@ impl Source {
             record: document(RECORD)?,
             hls: document(HLS)?,
             dash: document(DASH)?,
-            // Nothing comes from there: a node of the cluster has it.
+            // Never used: a node of the cluster has the title.
             origin: "file:///nowhere".to_owned(),
             published_unix_seconds: 1,
             path,
@@ -104,16 +104,16 @@ impl Source {
     }
 }
 
-/// From now on `holder` lacks `title`, and knows that the node at `address` has it.
+/// Makes `holder` lack `title` from now on, and gives it the address of the node that has it.
 ///
 /// # Errors
-/// If that is no fleet, or the holder refuses it.
+/// If the fleet is invalid, or the holder refuses it.
 pub(crate) fn want(holder: &Holder, title: &PublishedTitle, address: SocketAddr) -> io::Result<()> {
     holder.note_fleet(fleet_of(title, address)?);
     say(holder, vec![title.clone()], Vec::new())
 }
 
-/// From now on `holder` is to have nothing.
+/// Makes `holder` want nothing from now on.
 ///
 /// # Errors
 /// If the holder refuses it.

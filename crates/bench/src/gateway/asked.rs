@@ -1,4 +1,4 @@
-//! What is asked, and whether the answers are right: each kind is asked for once before anything is measured.
+//! The requests of the comparison. Each kind is sent once and its answer checked before anything is measured.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::hello;
 use crate::populated::{Populated, get};
 
-/// Titles that are asked for in turn.
+/// How many titles to request in turn.
 const TITLES_MAX: usize = 50;
 
 /// One side of the comparison.
@@ -17,9 +17,9 @@ pub(super) struct Asked {
     /// Its name in reports.
     pub(super) name: &'static str,
     pub(super) address: SocketAddr,
-    /// Asked for in turn.
+    /// Paths to request in turn.
     pub(super) paths: Vec<String>,
-    /// Of one answer's body.
+    /// Bytes of one answer's body.
     pub(super) answer_bytes: usize,
 }
 
@@ -27,16 +27,16 @@ pub(super) struct Asked {
 const HELLO: &str = "hello";
 
 impl Asked {
-    /// Whether it is the plain server.
+    /// Returns true for the plain server.
     pub(super) fn is_hello(&self) -> bool {
         self.name == HELLO
     }
 }
 
-/// All sides, the plain server first.
+/// Requests each kind once and returns all sides, the plain server first.
 ///
 /// # Errors
-/// If an answer is not what it should be.
+/// If an answer is wrong.
 pub(super) async fn check(gateway: &Populated, hello: SocketAddr) -> io::Result<Vec<Asked>> {
     let address = gateway.public;
     let titles: Vec<_> = gateway.titles().take(TITLES_MAX).map(str::to_owned).collect();
@@ -74,7 +74,7 @@ async fn side(
     Ok(Asked { name, address, paths, answer_bytes })
 }
 
-/// What a player asks that plays from the first pathway of each manifest.
+/// The steering requests of a player that plays from the first pathway of each manifest.
 async fn steering_paths(address: SocketAddr, manifests: &[String]) -> io::Result<Vec<String>> {
     let mut paths = Vec::with_capacity(manifests.len());
     for path in manifests {

@@ -1,4 +1,4 @@
-//! The least that a server like a gateway can do: axum on Tokio answers "hello".
+//! The least that a server like a gateway can do: axum on Tokio, answering "hello".
 
 use std::future::Future;
 use std::io;
@@ -14,13 +14,13 @@ use crate::accounting::Account;
 use crate::versus::SERVER_CPU;
 use crate::versus::process::Process;
 
-/// How long it may take to start.
+/// Time limit for its start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The answer.
+/// The body of its answers.
 pub(super) const BODY: &str = "hello\n";
 
-/// Answers every request for `/` on `listener`, until `stop` is done. Run it on the runtime of a gateway.
+/// Answers every request for `/` on `listener`, until `stop` completes. Run it on the same kind of runtime as a gateway.
 ///
 /// # Errors
 /// If the listener fails.
@@ -32,7 +32,7 @@ pub async fn serve(
     axum::serve(listener, router).with_graceful_shutdown(stop).await
 }
 
-/// The server in a process of its own, on the servers' core.
+/// The plain server in its own process, on the servers' core.
 pub(super) struct Hello {
     pub(super) address: SocketAddr,
     pub(super) account: Account,

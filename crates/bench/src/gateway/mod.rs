@@ -1,8 +1,9 @@
-//! What a gateway's answers to viewers cost, beside the least that a server of its kind can do: a plain axum "hello".
+//! Measures the cost of a gateway's answers to viewers, compared with the least that a server of its kind can do: a plain axum "hello".
 //!
-//! Both are processes of their own on the servers' core, each with the one thread that Tokio gives it there. wrk asks them in turn from the
-//! clients' cores, over plain HTTP and connections that stay open, and answers per CPU second of the server's process are compared. The gateway has a
-//! fleet: its nodes beat meanwhile, and it logs every decision, so its CPU seconds include all that a gateway does for its answers.
+//! Each is its own process on the servers' core, with the one thread that Tokio gives it there. wrk sends requests to one at a time from
+//! the clients' cores, over plain HTTP and persistent connections, and the bench compares answers per CPU second of the server's process.
+//! The gateway has a fleet whose nodes send heartbeats meanwhile, and it logs every decision, so its CPU seconds include all of a gateway's
+//! work for its answers.
 
 mod asked;
 mod hello;
@@ -24,14 +25,14 @@ use crate::populated::{
 use crate::versus::client_cpus;
 use hello::Hello;
 
-/// The fleet, and how long to measure.
+/// The size of the fleet, and how long to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Nodes.
     pub nodes: u32,
     /// Titles on each node.
     pub titles: u32,
-    /// Whether viewers' addresses are signed: then each manifest and each route has a signature made for it.
+    /// Whether viewers' URLs are signed. If so, the gateway signs each manifest and each route.
     pub signed: bool,
     /// Connections of wrk.
     pub connections: u32,
@@ -39,17 +40,17 @@ pub struct Options {
     pub rounds: usize,
     /// Seconds per turn.
     pub seconds: f64,
-    /// Where to keep the gateway's folder meanwhile; else the system's temporary folder.
+    /// Where to keep the gateway's folder during the run; the system's temporary folder if unset.
     pub scratch: Option<PathBuf>,
 }
 
-/// As agents beat.
+/// The heartbeat interval of agents.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Makes a fleet, checks the answers, and measures. `tell` gets a line on each step.
+/// Creates a fleet, checks the answers, and measures. `tell` gets a line on each step.
 ///
 /// # Errors
-/// If a server does not start, or an answer is not right: then nothing is compared.
+/// If a server does not start, or an answer is wrong; then nothing is compared.
 pub fn run(options: &Options, interrupt: &Interrupt, tell: impl Fn(&str)) -> io::Result<Outcome> {
     wrk::find()?;
     check_open_files(options.nodes)?;

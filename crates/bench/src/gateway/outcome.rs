@@ -1,4 +1,4 @@
-//! What was measured of a gateway's answers.
+//! The figures of a gateway's answers.
 
 use serde_json::{Value, json};
 
@@ -7,15 +7,15 @@ use super::asked::Asked;
 use crate::machine_json::machine_json;
 use crate::stats::Summary;
 
-/// Figures of a run.
+/// The figures of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub(super) options: Options,
-    /// The plain server first.
+    /// All sides, the plain server first.
     pub(super) sides: Vec<Side>,
-    /// The gateway's, of one core, while its nodes beat and nobody asks.
+    /// Percentage of one core that the gateway uses with heartbeats but without requests.
     pub(super) at_rest_cpu_percent: f64,
-    /// Lines that did not get into the log of decisions, because they came faster than it was written.
+    /// Lines missing from the log of decisions, because they came faster than it could be written.
     pub(super) decisions_dropped: u64,
     pub(super) beats_lost: u64,
 }
@@ -29,11 +29,11 @@ pub(super) struct Side {
     pub(super) rounds: Vec<Round>,
 }
 
-/// A turn.
+/// One turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     pub(super) answers: u64,
-    /// Of all the server's threads.
+    /// CPU seconds of all the server's threads.
     pub(super) cpu_seconds: f64,
     pub(super) wall_seconds: f64,
 }
@@ -44,7 +44,7 @@ impl Round {
     }
 }
 
-/// A side beside the plain server, turn by turn.
+/// A side relative to the plain server, turn by turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ratio {
     summary: Summary,
@@ -124,12 +124,12 @@ impl Outcome {
         )
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let machine = machine_json();
         let options = &self.options;
         let mut text = format!(
-            "a gateway of {} nodes with {} titles each{} beside a plain axum server, on {}\n",
+            "a gateway of {} nodes with {} titles each{} compared with a plain axum server, on {}\n",
             options.nodes,
             options.titles,
             if options.signed { ", addresses signed," } else { "" },
@@ -137,7 +137,7 @@ impl Outcome {
         );
         text += &format!(
             "{:<10}{:>24}{:>10}{:>26}{:>12}{:>10}\n",
-            "", "answers per CPU second", "CPU us", "beside hello", "a second", "bytes"
+            "", "answers per CPU second", "CPU us", "ratio to hello", "a second", "bytes"
         );
         for side in &self.sides {
             let Summary { median, deviation } = Summary::of(&side.per_cpu_second());
@@ -160,7 +160,7 @@ impl Outcome {
         text
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self) -> Value {
         let Self { options, sides, .. } = self;
         json!({

@@ -1,4 +1,4 @@
-//! A turn of wrk: it asks one side for a time, and the server's CPU seconds are counted around it.
+//! A turn of wrk: it sends requests to one side for a while, and the bench counts the server's CPU seconds meanwhile.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::populated::sleep_for;
 use crate::versus::client::{judge_wrk, wrk_script};
 use crate::versus::process::{self, Process};
 
-/// Looks for wrk before anything is made.
+/// Checks for wrk before anything is created.
 ///
 /// # Errors
 /// If it is not installed.
@@ -24,7 +24,7 @@ pub(super) fn find() -> io::Result<()> {
     })
 }
 
-/// How to ask.
+/// How to send requests.
 pub(super) struct Turn<'t> {
     pub(super) cpus: &'t [u32],
     pub(super) connections: u32,
@@ -34,10 +34,10 @@ pub(super) struct Turn<'t> {
 }
 
 impl Turn<'_> {
-    /// Asks one side.
+    /// Measures one side.
     ///
     /// # Errors
-    /// If any request failed, or the user ended it.
+    /// If any request failed, or the user interrupted.
     pub(super) fn take(&self, asked: &Asked, account: &mut Account) -> io::Result<Round> {
         let script = self.scratch.join("wrk.lua");
         std::fs::write(&script, wrk_script(asked.paths.iter()))?;
@@ -67,7 +67,7 @@ impl Turn<'_> {
             Some(answers) if answers > 0 && cpu_seconds > 0.0 => {
                 Ok(Round { answers, cpu_seconds, wall_seconds })
             }
-            _ => Err(io::Error::other("nothing was answered in the measured time")),
+            _ => Err(io::Error::other("there were no answers in the measured time")),
         }
     }
 }

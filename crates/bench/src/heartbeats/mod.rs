@@ -1,8 +1,8 @@
-//! What it costs a gateway to hear a large fleet: CPU, memory and writes of its store, while thousands of nodes beat.
+//! The cost of a large fleet's heartbeats to a gateway: CPU, memory and writes of its store, with thousands of nodes.
 //!
-//! The gateway is a real one in a process of its own, on the servers' core. Nodes are simulated: each has a certificate of the fleet's authority, a
-//! connection with mutual TLS that stays open, and an inventory, and beats every five seconds as an agent does. First the gateway is measured
-//! at rest, without a node; then while all beat. What is written to the store must be the same in both.
+//! The gateway is a real one in its own process, on the servers' core. Nodes are simulated: each has a certificate from the fleet's
+//! authority, a persistent connection with mutual TLS, and an inventory, and sends a heartbeat every five seconds as an agent does. The
+//! gateway is measured first at rest, without a node, then with heartbeats from all of them. It must write the same to its store in both.
 
 mod outcome;
 
@@ -21,7 +21,7 @@ use crate::populated::{
 use crate::versus::client_cpus;
 use outcome::Stretch;
 
-/// How many nodes, and for how long.
+/// The number of nodes, and how long to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Nodes.
@@ -34,17 +34,17 @@ pub struct Options {
     pub duration: Duration,
     /// How often a node fetches the snapshot; `None`: never.
     pub snapshots: Option<Duration>,
-    /// Where to keep the gateway's folder meanwhile; else the system's temporary folder.
+    /// Where to keep the gateway's folder during the run; the system's temporary folder if unset.
     pub scratch: Option<PathBuf>,
 }
 
-/// The gateway is measured at rest for a quarter of the time, but no longer than this: its lease is renewed six times.
+/// The gateway is measured at rest for a quarter of the time, but no longer than this, in which its lease is renewed six times.
 const REST_MAX: Duration = Duration::from_secs(30);
 
-/// Makes a fleet, has it beat, and measures. `tell` gets a line on each step.
+/// Creates a fleet, starts its heartbeats, and measures. `tell` gets a line on each step.
 ///
 /// # Errors
-/// If the gateway does not start, or does not get to know all nodes; there are too few open files; or the user ends it.
+/// If the gateway does not start or does not learn of all nodes, the limit on open files is too low, or the user interrupts.
 pub fn run(options: &Options, interrupt: &Interrupt, tell: impl Fn(&str)) -> io::Result<Outcome> {
     check_open_files(options.nodes)?;
     let scratch = Scratch::make(options.scratch.as_ref())?;
@@ -55,7 +55,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, tell: impl Fn(&str)) -> io:
     let rest = (options.duration / 4).min(REST_MAX);
     tell(&format!("measuring the gateway at rest for {} s", rest.as_secs()));
     let at_rest = measure(&mut gateway, None, rest, &runtime, interrupt)?;
-    tell("waiting until it knows all nodes and what they hold");
+    tell("waiting until it knows all nodes and their titles");
     let (began, before) = (Instant::now(), gateway.read()?);
     let crowd = CrowdOptions {
         nodes: options.nodes,
@@ -85,7 +85,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, tell: impl Fn(&str)) -> io:
     })
 }
 
-/// Measures the gateway for this time.
+/// Measures the gateway for this long.
 fn measure(
     gateway: &mut Populated,
     crowd: Option<&Crowd>,
@@ -110,7 +110,7 @@ fn measure(
         latencies_us: crowd.map(|crowd| crowd.tally().end_latencies()).unwrap_or_default(),
         tallied: crowd.map(|crowd| crowd.tally().read().since(tallied)).unwrap_or_default(),
         store: runtime.block_on(gateway.store().written())?.since(store),
-        // A gateway that started meanwhile would begin at another number; this one did not.
+        // A gateway that restarted meanwhile would have begun at another number; this one did not.
         snapshots: runtime.block_on(gateway.told())?.snapshot.saturating_sub(snapshot),
     })
 }

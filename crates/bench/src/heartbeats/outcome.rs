@@ -1,4 +1,4 @@
-//! What was measured of a gateway that hears its nodes.
+//! The figures of a gateway that receives heartbeats.
 
 use serde_json::{Value, json};
 
@@ -6,37 +6,37 @@ use super::Options;
 use crate::machine_json::machine_json;
 use crate::populated::{StoreWritten, Tallied};
 
-/// Figures of a run.
+/// The figures of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub(super) options: Options,
     pub(super) at_rest: Stretch,
-    /// How long it took until the gateway knew everybody, and what it cost the gateway.
+    /// How long the gateway took to learn of all nodes, and what that cost it.
     pub(super) known_seconds: f64,
     pub(super) known_cpu_seconds: f64,
     pub(super) beating: Stretch,
-    /// Nodes that get viewers, at the end.
+    /// Nodes that are sent viewers, at the end.
     pub(super) serving: u64,
-    /// What the gateway refused in all.
+    /// Requests that the gateway refused, in all.
     pub(super) refused: u64,
     pub(super) rss_bytes_max: u64,
     pub(super) first_trouble: Option<String>,
 }
 
-/// What was counted in some time.
+/// The counts of a stretch of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stretch {
     pub(super) seconds: f64,
     pub(super) cpu_seconds: f64,
-    /// At its end.
+    /// Resident bytes at its end.
     pub(super) rss_bytes: u64,
-    /// What the gateway has written to disks.
+    /// Bytes that the gateway has written to disk.
     pub(super) disk_bytes: u64,
     pub(super) tallied: Tallied,
-    /// Rising.
+    /// In ascending order.
     pub(super) latencies_us: Vec<u32>,
     pub(super) store: StoreWritten,
-    /// Snapshots that the gateway has made.
+    /// Snapshots that the gateway made.
     pub(super) snapshots: u64,
 }
 
@@ -45,7 +45,7 @@ impl Stretch {
         count as f64 / self.seconds
     }
 
-    /// Of one core.
+    /// Percentage of one core.
     fn cpu_percent(&self) -> f64 {
         100.0 * self.cpu_seconds / self.seconds
     }
@@ -85,7 +85,7 @@ impl Stretch {
 }
 
 impl Outcome {
-    /// CPU time for a heartbeat, with all that follows from it; what the gateway takes at rest is taken off.
+    /// CPU time per heartbeat, including all work that follows from it, less the gateway's use at rest.
     fn micros_per_beat(&self) -> Option<f64> {
         let (rest, beating) = (&self.at_rest, &self.beating);
         let cpu_seconds = beating.cpu_seconds - rest.cpu_seconds / rest.seconds * beating.seconds;
@@ -93,7 +93,7 @@ impl Outcome {
         (answered > 0).then(|| cpu_seconds * 1e6 / answered as f64)
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let Self { options, at_rest, beating, .. } = self;
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -146,7 +146,7 @@ impl Outcome {
             self.known_seconds, self.known_cpu_seconds, self.serving,
         );
         if let Some(trouble) = &self.first_trouble {
-            text += &format!("the first trouble: {trouble}\n");
+            text += &format!("the first problem: {trouble}\n");
         }
         text
     }
@@ -163,7 +163,7 @@ impl Outcome {
         }
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self) -> Value {
         json!({
             "version": 1,

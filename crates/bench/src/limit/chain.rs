@@ -1,9 +1,9 @@
-//! Which parts a byte passes through, and what their sum allows.
+//! The parts that a byte passes through, and the ceiling that follows from them.
 
 use super::parts::Part;
 use crate::versus::Workload;
 
-/// The parts that a workload's bytes pass through, one after the other, on one core.
+/// The consecutive parts that a workload's bytes pass through on one core.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) workload: Workload,
@@ -14,15 +14,15 @@ pub(crate) struct Chain {
 pub(crate) const CHAINS: [Chain; 4] = [
     Chain { workload: Workload::TlsWarm, parts: &[Part::SealHot, Part::Send] },
     Chain { workload: Workload::TlsCold, parts: &[Part::ReadDirect, Part::SealAes128, Part::Send] },
-    // The kernel sends what is in the page cache by itself.
+    // The kernel sends directly from the page cache.
     Chain { workload: Workload::HttpWarm, parts: &[Part::Sendfile] },
     Chain { workload: Workload::Viewers, parts: &[Part::SealPaced, Part::SendPaced] },
 ];
 
-/// What a byte that is brought from another node passes through: what anybody would have to do who wants it checked and kept.
+/// The parts for a byte copied from another node: anyone who wants it checked and stored needs these.
 pub(crate) const FILL: [Part; 3] = [Part::Open, Part::Sha256, Part::WriteDirect];
 
-/// The ceiling of consecutive parts, in the unit of their rates: the time for a byte is the sum of its times.
+/// The ceiling of consecutive parts, in the unit of their rates: a byte's time is the sum of its times in the parts.
 pub(crate) fn ceiling(rates: &[f64]) -> f64 {
     1.0 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>()
 }

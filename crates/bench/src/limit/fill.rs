@@ -1,4 +1,4 @@
-//! The fill itself: a box copies a title from a real server over TLS, beside its parts: opening records, SHA-256, writing.
+//! A whole fill, next to its parts: a box copies a title from a real server over TLS, which takes opening records, SHA-256, and writing.
 
 use super::parts::{Rate, Stage, pin};
 use crate::fill::source::{Source, TARGET, want};
@@ -14,23 +14,23 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The name of the thread that copies (`Holder::start`).
+/// The name of the copying thread (`Holder::start`).
 const COPIER: &str = "copy";
 
-/// How long a title may take.
+/// Time limit for a title.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often to look whether it is there.
+/// How often to check whether it has arrived.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// A box that holds nothing. Its threads end when it is dropped.
+/// An empty box. Its threads end when it is dropped.
 struct EmptyBox {
     holder: Arc<Holder>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl EmptyBox {
-    /// Its threads stay on the caller's core.
+    /// Starts the box on the caller's core.
     fn start(root: &Path) -> io::Result<Self> {
         let holder = Holder::open(HoldingOptions {
             node: TARGET.parse().map_err(|_| io::Error::other("a name"))?,
@@ -44,12 +44,12 @@ impl EmptyBox {
             evict_after: Duration::ZERO,
             clock: wall_clock,
             origins: Vec::new(),
-            // The server has just made its certificate.
+            // The server has only just made its certificate.
             trust: Trust::Anyone,
         });
         let holder = Arc::new(holder?);
         let own = Self { threads: holder.start()?, holder };
-        // A thread gives itself its name, when it first runs.
+        // The thread sets its name itself, when it first runs.
         let began = Instant::now();
         while copier_time().is_err() && began.elapsed() < PATIENCE {
             std::thread::sleep(GLANCE);
@@ -62,13 +62,13 @@ impl Drop for EmptyBox {
     fn drop(&mut self) {
         self.holder.stop();
         for thread in self.threads.drain(..) {
-            // One that has panicked has said so.
+            // If it panicked, its message has been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// One turn: a new box copies the title from the server at `address`.
+/// Runs one turn: a new box copies the title from the server at `address`.
 ///
 /// # Errors
 /// If it does not arrive in time.
@@ -121,7 +121,7 @@ fn copy(
     Ok(Rate::of(usize::try_from(counts.cluster_bytes).unwrap_or(usize::MAX), wall, cpu))
 }
 
-/// CPU time of the one thread of this process that copies (Documentation/scheduler/sched-stats.rst).
+/// CPU time of this process's only copying thread (Documentation/scheduler/sched-stats.rst).
 fn copier_time() -> io::Result<Duration> {
     for task in fs::read_dir("/proc/self/task")? {
         let task = task?.path();
@@ -132,5 +132,5 @@ fn copier_time() -> io::Result<Duration> {
             return ran.map(Duration::from_nanos).ok_or_else(|| io::Error::other("no schedstat"));
         }
     }
-    Err(io::Error::other("there is no thread that copies"))
+    Err(io::Error::other("there is no copying thread"))
 }

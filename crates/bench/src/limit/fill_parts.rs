@@ -1,4 +1,4 @@
-//! The parts of a fill alone: opening records, SHA-256, writing to the disk.
+//! The parts of a fill, each alone: opening records, SHA-256, writing to disk.
 
 use super::parts::{Rate, Stage, WINDOW_BYTES, sealed_bytes, thread_time};
 use catalog::BLOCK_BYTES;
@@ -8,14 +8,14 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::time::{Duration, Instant};
 
-/// Blocks that together, 64 MiB, are larger than most caches.
+/// Number of blocks. Together they take 64 MiB, more than most caches hold.
 const UNCACHED_BLOCKS: usize = 16;
 
-/// The file that is written begins anew after this.
+/// After this many bytes, writing starts over at the beginning of the file.
 const WRITTEN_BYTES_MAX: u64 = 64 * BLOCK_BYTES;
 
 impl Stage {
-    /// Opens a window's records again and again. Sealing them anew is not counted.
+    /// Opens a window's records again and again. Encrypting the next ones is not counted.
     pub(super) fn open(&self) -> io::Result<Rate> {
         let (mut sealer, mut opener) = self.ends(Suite::Aes128Gcm)?;
         let plaintext = vec![7; WINDOW_BYTES];
@@ -29,7 +29,7 @@ impl Stage {
         Ok(spent.rate(bytes))
     }
 
-    /// Of blocks that together are larger than the caches: a fill has each of them once.
+    /// Hashes blocks that together are larger than the caches: a fill sees each block once.
     pub(super) fn sha256(&self) -> Rate {
         let blocks = vec![7; BLOCK_BYTES as usize * UNCACHED_BLOCKS];
         let timer = self.timer();
@@ -44,7 +44,7 @@ impl Stage {
         timer.rate(bytes)
     }
 
-    /// The blocks go to one file, which begins anew from time to time.
+    /// Writes the blocks to one file, and starts over at its beginning from time to time.
     pub(super) fn write_direct(&self) -> io::Result<Rate> {
         let block = BLOCK_BYTES as usize;
         let bytes = vec![7; block + disk::DIRECT_ALIGNMENT];
@@ -75,7 +75,7 @@ impl Stage {
     }
 }
 
-/// Opens all records of `sealed`, whatever is in them: the next one is then the opener's next.
+/// Opens all records of `sealed` without looking at them, so that the opener is ready for the record after them.
 pub(super) fn skip_records(opener: &mut Opener, mut sealed: &mut [u8]) -> io::Result<()> {
     while !sealed.is_empty() {
         let opened = opener.open(sealed).map_err(io::Error::other)?;
@@ -87,7 +87,7 @@ pub(super) fn skip_records(opener: &mut Opener, mut sealed: &mut [u8]) -> io::Re
     Ok(())
 }
 
-/// Opens all records of `sealed`, and returns how many bytes of data were in them.
+/// Opens all records of `sealed` and returns how many bytes of data they contained.
 fn open_all(opener: &mut Opener, mut sealed: &mut [u8]) -> io::Result<usize> {
     let mut bytes = 0;
     while !sealed.is_empty() {
@@ -101,7 +101,7 @@ fn open_all(opener: &mut Opener, mut sealed: &mut [u8]) -> io::Result<usize> {
     Ok(bytes)
 }
 
-/// Time of work between which something else is done that does not count.
+/// CPU and wall time of stretches of work, without the uncounted work between them.
 #[derive(Default)]
 struct Spent {
     wall: Duration,

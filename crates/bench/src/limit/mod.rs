@@ -1,11 +1,10 @@
-//! What limits this machine: measures the parts of serving alone, in the same run as the server that consists of them.
+//! What limits this machine: measures each part of serving alone, in the same run as the server made of these parts.
 //!
-//! Each part runs on the server's core, with the server's sizes and calls, and is counted in CPU seconds of its thread:
-//! waiting for the disk or for viewers does not count. A byte that is read, sealed and sent costs the sum of the three,
-//! so the chain's ceiling is 1 / (1/read + 1/seal + 1/send). The nearer the server comes to it, the less the server
-//! adds.
+//! Each part runs on the server's core, with the server's sizes and calls, and is measured in CPU seconds of its thread: waiting for the
+//! disk or for viewers does not count. A byte that is read, encrypted and sent costs the sum of the three, so the chain's ceiling is 1 /
+//! (1/read + 1/seal + 1/send). The nearer the server comes to it, the less the server adds.
 //!
-//! Bringing titles is measured the same way: opening records, SHA-256 and writing alone, beside a box that copies a title over TLS.
+//! Fills are measured the same way: opening records, SHA-256 and writing alone, next to a box that copies a title over TLS.
 //!
 //! Read `parts` for how each part is measured, `chain` for the sums.
 
@@ -34,21 +33,21 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The film that is brought in each turn: a second or so, and in memory at its source.
+/// Bytes of the film that is copied in each turn: about a second's worth, in memory at its source.
 const FILM_BYTES_MAX: u64 = 512 << 20;
 
 /// How to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many turns each part has.
+    /// Turns of each part.
     pub rounds: usize,
     /// Seconds of each turn.
     pub seconds: f64,
     /// Bytes of the library.
     pub library_bytes: u64,
-    /// Where to create the library; else the system's temporary directory.
+    /// Where to create the library; the system's temporary directory if unset.
     pub scratch: Option<PathBuf>,
-    /// Whether only what `fullbore plan` takes is measured: no other ciphers, and no fill.
+    /// Measures only the parts that `fullbore plan` needs if set: no other ciphers, and no fill.
     pub is_for_plan: bool,
 }
 
@@ -108,14 +107,14 @@ pub fn run(
     Ok(outcome)
 }
 
-/// What a box copies, and the server that it copies from.
+/// The title that a box copies, and the server that it copies from.
 struct Filled {
     source: Source,
     sender: Side,
 }
 
 impl Filled {
-    /// The box has the core of the parts, and its source another one, `cpu`.
+    /// Starts the source's server on core `cpu`. The box runs on the core of the parts.
     fn start(library_bytes: u64, given: &Given<'_>, cpu: u32) -> io::Result<Self> {
         let film_bytes = (library_bytes / 4).min(FILM_BYTES_MAX);
         let source = Source::make(&given.scratch.join("source"), film_bytes, given.interrupt)?;
@@ -125,8 +124,8 @@ impl Filled {
     }
 }
 
-/// One round: each of `parts`, then each server, which is a new one: where a server's buffers lie is chance and decides how fast it is, so one
-/// server for all rounds would make them alike.
+/// Runs one round: each of `parts`, then each server. Every round starts new servers: the placement of a server's buffers varies by run and
+/// affects its speed, so a single server would make all rounds alike.
 fn measure(
     stage: &Stage,
     parts: &[Part],
@@ -155,7 +154,7 @@ fn measure(
             counts_core: false,
             guess: None,
         };
-        // The first turn fills its hot set.
+        // The first turn fills the server's hot set.
         task.take(&mut server, interrupt, &mut |_| ())?;
         let round = task.take(&mut server, interrupt, &mut |_| ())?;
         outcome.add_server(chain.workload, round.figure);

@@ -1,4 +1,4 @@
-//! The results of parts and servers, what the parts' sum allows, and what that says about this machine.
+//! The results of parts and servers, the ceilings that follow from the parts, and a verdict on this machine.
 
 use super::Rates;
 use super::chain::{CHAINS, Chain, FILL, ceiling, shares};
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     parts: BTreeMap<Part, Vec<Rate>>,
     servers: Vec<(Workload, Vec<f64>)>,
     fills: Vec<Rate>,
-    /// The speed of the fastest network card, if it is known.
+    /// Speed of the fastest network card, if known.
     nic_gbps: Option<f64>,
-    /// The user ended it early.
+    /// The user interrupted.
     pub interrupted: bool,
 }
 
-/// A chain with figures.
+/// A chain with its figures.
 struct Link {
     workload: Workload,
     parts: Vec<(Part, f64)>,
@@ -69,7 +69,7 @@ impl Outcome {
         self.fills.push(rate);
     }
 
-    /// What a fill reaches, and what its parts' sum allows.
+    /// A fill's rate, and the ceiling from its parts.
     fn fill(&self) -> Option<(Rates, f64)> {
         let of = |part: Part| Some(self.rates(part)?.per_cpu.median);
         let parts: Vec<_> = FILL.into_iter().map(of).collect::<Option<_>>()?;
@@ -106,7 +106,7 @@ impl Outcome {
         CHAINS.iter().filter_map(|chain| self.link(chain)).collect()
     }
 
-    /// What limits this machine, in words.
+    /// What limits this machine, as text.
     pub fn verdict(&self) -> Option<String> {
         let links = self.links();
         let of = |workload| links.iter().find(|link| link.workload == workload);
@@ -116,7 +116,7 @@ impl Outcome {
         let cores = crate::machine_json()["cores"].as_f64().unwrap_or(1.0);
         let all_cores = cold.server.median * cores;
         let mut text = format!(
-            "Warm and over TLS the server reaches {:.0}% of its parts' sum; of a byte's time {:.0}% is `{}`. ",
+            "From memory over TLS, the server reaches {:.0}% of its parts' sum; {:.0}% of a byte's time goes to `{}`. ",
             100.0 * warm.share(),
             100.0 * share,
             dearest.name()
@@ -128,13 +128,13 @@ impl Outcome {
         };
         let _ = write!(
             text,
-            "What is not in memory is bound by {bound}: the disk brings {disk_gbps:.1} Gb/s, {cores} cores serve {all_cores:.0} \
+            "Data from disk is bound by {bound}: the disk delivers {disk_gbps:.1} Gb/s, {cores} cores serve {all_cores:.0} \
              Gb/s of it."
         );
         Some(text)
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         self.write(&mut text).expect("writing to a string cannot fail");
@@ -193,7 +193,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self) -> Value {
         let parts: Vec<_> = Part::ALL
             .iter()
@@ -224,7 +224,7 @@ impl Outcome {
             "bound_by": self.verdict(),
             "counters_unavailable": counters::unavailable(),
         });
-        // The first chain is what the machine is for: its members are repeated at the top level.
+        // The first chain stands for the machine as a whole, so its members are repeated at the top level.
         if let Some(Value::Object(first)) = chains.first() {
             let members = whole.as_object_mut().expect("it was made as an object");
             members.extend(first.clone());
@@ -250,7 +250,7 @@ fn link_json(link: &Link) -> Value {
 fn nic_gbps() -> Option<f64> {
     let cards = std::fs::read_dir("/sys/class/net").ok()?;
     let speeds = cards.flatten().filter_map(|card| {
-        // Virtual cards have no device behind them, and claim any speed.
+        // Virtual cards have no device behind them and report any speed.
         card.path().join("device").exists().then_some(())?;
         let speed = std::fs::read_to_string(card.path().join("speed")).ok()?;
         speed.trim().parse::<f64>().ok().filter(|megabits| *megabits > 0.0)

@@ -22,22 +22,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How much the server brings at once for a viewer who takes everything (`net.window_bytes_max`).
+/// How much the server reads at once for a viewer who takes everything (`net.window_bytes_max`).
 pub(super) const WINDOW_BYTES: usize = 512 << 10;
 
-/// Number of connections, as for the server in the same run.
+/// Connections, as for the server in the same run.
 pub(super) const CONNECTIONS: usize = 8;
 
-/// Reads in flight if the disk is used: two for each connection.
+/// Reads in flight when reading from disk: two per connection.
 const READS_IN_FLIGHT: usize = 16;
 
-/// Windows that together, 512 MiB, are larger than almost any processor's caches.
+/// Number of windows. Together they take 512 MiB, more than almost any processor's caches hold.
 const UNCACHED_WINDOWS: usize = 1024;
 
-/// What a viewer takes at a time who takes what it plays.
+/// Bytes at a time for a viewer who takes only what it plays.
 const PACED_BYTES: usize = 64 << 10;
 
-/// A part of serving, or of filling.
+/// A part of serving or of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     SealAes128,
@@ -63,7 +63,7 @@ pub(crate) enum Part {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     pub(crate) gbps_per_cpu_second: f64,
-    /// By the clock: for the disk, what it delivers.
+    /// Rate by the wall clock. For the disk, this is what it delivers.
     pub(crate) gbps: f64,
 }
 
@@ -98,7 +98,7 @@ impl Part {
         Self::WriteDirect,
     ];
 
-    /// What `fullbore plan` computes a core's rate from.
+    /// The parts from which `fullbore plan` computes a core's rate.
     pub(crate) const PLANNED: [Part; 8] = [
         Self::SealAes128,
         Self::SealHot,
@@ -132,7 +132,7 @@ impl Part {
         }
     }
 
-    /// Its description, for people.
+    /// A description for people.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::SealAes128 => {
@@ -180,7 +180,7 @@ impl Part {
     }
 }
 
-/// Where parts are measured.
+/// The cores and files that parts are measured with.
 #[derive(Clone, Debug)]
 pub(crate) struct Stage {
     pub(crate) library: Arc<Library>,
@@ -191,10 +191,10 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// One turn, on a thread of its own that is pinned to the server's core.
+    /// Runs one turn, on its own thread that is pinned to the server's core.
     ///
     /// # Errors
-    /// Any error of the part.
+    /// If the part fails.
     ///
     /// # Panics
     /// If the part panics.
@@ -234,7 +234,7 @@ impl Stage {
         Timer::start(Duration::from_secs_f64(self.seconds))
     }
 
-    /// Seals `windows` windows in turn, again and again.
+    /// Encrypts `windows` windows in turn, again and again.
     fn seal(&self, suite: Suite, windows: usize) -> io::Result<Rate> {
         let mut sealer = self.sealer(suite)?;
         let plaintext = vec![7; windows * WINDOW_BYTES];
@@ -251,7 +251,8 @@ impl Stage {
         Ok(timer.rate(bytes))
     }
 
-    /// Seals for each of many viewers in turn. Their keys together are larger than the first caches, and their places are spread over memory.
+    /// Encrypts for each of many viewers in turn. Their keys together exceed the first-level caches, and their positions are spread over
+    /// memory.
     fn seal_for_viewers(&self) -> io::Result<Rate> {
         let viewers = Workload::Viewers.connections();
         let tls = self.tls()?;
@@ -264,7 +265,7 @@ impl Stage {
         let mut bytes = 0;
         for pass in 0.. {
             for (index, sealer) in sealers.iter_mut().enumerate() {
-                // Each goes on from where it was, as far from the others as there is room.
+                // Each viewer continues at its own position, as far from the others' as there is room.
                 let place = (index * places / viewers + pass) % places * PACED_BYTES;
                 sealer
                     .seal(&plaintext[place..place + PACED_BYTES], &mut sealed)
@@ -278,11 +279,11 @@ impl Stage {
         Ok(timer.rate(bytes))
     }
 
-    /// Seals a window again and again, each time to another place in memory that no cache holds; `streamed` says how.
+    /// Encrypts a window again and again, each time to another place in memory that no cache holds; `streamed` chooses non-temporal stores.
     fn seal_to_cold(&self, streamed: bool) -> io::Result<Rate> {
         let mut sealer = self.sealer(Suite::Aes128Gcm)?;
         let plaintext = vec![7; WINDOW_BYTES];
-        // Written once before, so that no page is missing.
+        // Written once up front, so that all pages exist.
         let mut cold = vec![1; UNCACHED_WINDOWS * sealed_bytes(&sealer)];
         let mut block = vec![0; RECORD_BYTES_MAX];
         let timer = self.timer();
@@ -303,12 +304,12 @@ impl Stage {
         Ok(timer.rate(bytes))
     }
 
-    /// A sealer like the server's, from a handshake in memory.
+    /// A sealer like the server's, from an in-memory handshake.
     fn sealer(&self, suite: Suite) -> io::Result<Sealer> {
         Ok(self.ends(suite)?.0)
     }
 
-    /// The server's sealer and its client's opener.
+    /// The server's sealer and its client's opener, from such a handshake.
     pub(super) fn ends(&self, suite: Suite) -> io::Result<(Sealer, Opener)> {
         ends(&self.tls()?, suite)
     }
@@ -350,14 +351,14 @@ impl Stage {
                 });
             }
             while tasks_live() > 1 {
-                // Sleeps instead of spinning, because this thread's time is measured.
+                // Sleep instead of spinning, because this thread's CPU time is measured.
                 sleep(Duration::from_millis(1)).await;
             }
             failure.take().map_or_else(|| Ok(timer.rate(next.bytes.get())), Err)
         })?
     }
 
-    /// Does what the server does for a byte, and nothing else: no requests, no shared buffers, no time-outs.
+    /// Does the server's work for a byte and nothing else: no requests, no shared buffers, no timeouts.
     fn pipeline(&self) -> io::Result<Rate> {
         let sink = Sink::start(CONNECTIONS, self.sink_cpu)?;
         let mut sockets = sink.connect()?;
@@ -366,7 +367,7 @@ impl Stage {
             .map(|_| self.sealer(Suite::Aes128Gcm))
             .collect::<io::Result<Vec<_>>>()?;
         let mut plaintext = vec![0; WINDOW_BYTES];
-        // What TCP did not take is kept: here is room for it.
+        // Holds what TCP did not take.
         let mut sealed = vec![vec![0; sealed_bytes(&sealers[0])]; CONNECTIONS];
         let mut owed: Vec<_> = sealed.iter().map(|sealed| sealed.len()..sealed.len()).collect();
         let timer = self.timer();
@@ -395,7 +396,7 @@ impl Stage {
     }
 }
 
-/// A handshake with such a server, and what its two ends then have.
+/// Does a handshake in memory, and returns what each end then has.
 fn ends(tls: &Tls, suite: Suite) -> io::Result<(Sealer, Opener)> {
     let options = ClientOptions {
         trust: Trust::Anyone,
@@ -422,14 +423,14 @@ fn ends(tls: &Tls, suite: Suite) -> io::Result<(Sealer, Opener)> {
         from_client.drain(..consumed);
         if let Progress::Done(established) = progress {
             let mut opener = opener.ok_or_else(|| io::Error::other("the client is not done"))?;
-            // Tickets.
+            // These are session tickets.
             skip_records(&mut opener, &mut from_server)?;
             return Ok((established.sealer, opener));
         }
     }
 }
 
-/// Seals one record after the other into `block`, and streams each to its place in `sealed`.
+/// Encrypts one record after the other into `block`, and streams each to its place in `sealed`.
 fn seal_streamed(
     sealer: &mut Sealer,
     plaintext: &[u8],
@@ -467,7 +468,7 @@ impl Film {
     }
 }
 
-/// Where to read next: window after window, file after file.
+/// The next position to read: window after window, file after file.
 struct Cursor {
     files: Vec<disk::File>,
     windows_per_file: u64,

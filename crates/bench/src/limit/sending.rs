@@ -1,7 +1,8 @@
-//! Sending alone: on the server's reactor, with the calls that the server makes around each window and the sizes that follow from them.
+//! Sending alone: on the server's reactor, with the calls that the server makes for each window and with its window sizes.
 //!
-//! How much TCP takes at a time decides what sending costs, and how often a core wakes up for it. So the viewers are those whom the server gets in
-//! the same bench: a few who take all that they get, from a buffer and out of the page cache, and many who take what they play.
+//! The cost of sending, and how often a core wakes up for it, depends on how much TCP takes at a time. So the viewers are those that the
+//! server serves in the same bench: a few who take all they can, from a buffer and from the page cache, and many who take only what they
+//! play.
 
 use super::parts::{Rate, Stage, WINDOW_BYTES, thread_time};
 use super::sockets::UNSENT_BYTES_MAX;
@@ -20,24 +21,24 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the server lets wait in the kernel for a viewer who takes everything, if TCP sends it at once (`net.unsent_bytes_max`): sealed bytes,
-/// and pages of the page cache.
+/// How much unsent data the server lets wait in the kernel for a viewer who takes everything, if TCP sends it at once
+/// (`net.unsent_bytes_max`): encrypted bytes, and pages of the page cache.
 const SEALED_UNSENT_BYTES: u32 = 512 << 10;
 const PAGES_UNSENT_BYTES: u32 = 4 << 20;
 
-/// The most that the server sends out of the page cache at once (`net.sendfile_bytes_max`).
+/// The most that the server sends from the page cache in one call (`net.sendfile_bytes_max`).
 const SENDFILE_BYTES_MAX: usize = 4 << 20;
 
-/// What viewers play: longer than any of them gets.
+/// Size of the film: more than any viewer gets.
 const FILM_BYTES: u64 = 1 << 30;
 
-/// More than a request has.
+/// Larger than any request.
 const REQUEST_BYTES_MAX: usize = 4096;
 
-/// Nothing of the beginning is measured.
+/// Time to leave out at the start.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// What is sent.
+/// The film to send.
 enum Film {
     /// A warm buffer, again and again.
     Buffer(Rc<[u8]>),
@@ -46,12 +47,12 @@ enum Film {
 }
 
 impl Stage {
-    /// A warm buffer to viewers who take everything.
+    /// Sends a warm buffer to viewers who take everything.
     pub(super) fn send(&self) -> io::Result<Rate> {
         self.answer_viewers(Workload::HttpWarm, vec![Film::warm_buffer()])
     }
 
-    /// The page cache to such viewers.
+    /// Sends from the page cache to such viewers.
     pub(super) fn sendfile(&self) -> io::Result<Rate> {
         let film = |index| {
             let file = File::open(self.library.path(index))?;
@@ -62,12 +63,12 @@ impl Stage {
         self.answer_viewers(Workload::HttpWarm, films)
     }
 
-    /// A warm buffer to a thousand viewers who request ranges as players do, each at the pace of a film.
+    /// Sends a warm buffer to a thousand viewers who request ranges as players do, each at the pace of a film.
     pub(super) fn send_paced(&self) -> io::Result<Rate> {
         self.answer_viewers(Workload::Viewers, vec![Film::warm_buffer()])
     }
 
-    /// Answers the viewers whom the server gets with `workload`, but without TLS. They request all films.
+    /// Answers the same viewers as the server gets with `workload`, without TLS. They request all films.
     fn answer_viewers(&self, workload: Workload, films: Vec<Film>) -> io::Result<Rate> {
         let options = ListenerOptions {
             unsent_bytes_max: Some(UNSENT_BYTES_MAX),
@@ -101,7 +102,7 @@ impl Stage {
             sleep(seconds).await;
             let cpu = thread_time().saturating_sub(began_cpu);
             let rate = Rate::of(bytes.get() - before, began.elapsed(), cpu);
-            // They end by themselves, and need answers until then.
+            // The viewers end by themselves and need answers until then.
             while !viewers.have_ended() {
                 sleep(Duration::from_millis(5)).await;
             }
@@ -138,23 +139,23 @@ impl Film {
     }
 }
 
-/// Answers all who connect.
+/// Answers every viewer that connects.
 async fn welcome(listener: Fd, films: Rc<[Film]>, bytes: Rc<Cell<usize>>) {
     let mut incoming = op::Incoming::new(listener);
     let window = Window::new(films[0].window_bytes_max());
     while let Ok(connection) = incoming.next().await {
         let (films, bytes) = (Rc::clone(&films), Rc::clone(&bytes));
         let viewer = Viewer::new(connection.into(), window);
-        // A viewer that is cut off says so itself.
+        // A viewer that is cut off reports it itself.
         spawn(async move { drop(viewer.answer(&films, &bytes).await) });
     }
 }
 
-/// One who is answered.
+/// A connected viewer.
 struct Viewer {
     socket: Socket,
     window: Window,
-    /// Holds what TCP did not take at once. By the time it does, these bytes are in no cache any more, as in the server.
+    /// Holds what TCP did not take at once. By the time it does, these bytes are no longer in any cache, as in the server.
     kept: Vec<u8>,
 }
 
@@ -187,7 +188,7 @@ impl Viewer {
         }
     }
 
-    /// Sends window after window out of `buffer`, each as large as what TCP has lately taken.
+    /// Sends window after window from `buffer`, each as large as what TCP took recently.
     async fn send(
         &mut self,
         mut head: &[u8],
@@ -219,7 +220,7 @@ impl Viewer {
         Ok(())
     }
 
-    /// Sends the rest of a window. What is in it doesn't matter to anybody.
+    /// Sends the rest of a window. Its content does not matter here.
     async fn send_kept(&mut self, bytes: usize, count: impl Fn(usize)) -> io::Result<()> {
         if self.kept.len() < bytes {
             self.kept.resize(bytes, 7);
@@ -234,7 +235,8 @@ impl Viewer {
         Ok(())
     }
 
-    /// Sends a range of a file. For each window: does TCP take more, what of it is in memory, is it held still, is it the same.
+    /// Sends a range of a file, with the server's checks for each window: does TCP take more, how much is in memory, does the lease hold,
+    /// is the file unchanged?
     async fn send_file(
         &mut self,
         head: &[u8],
@@ -243,7 +245,7 @@ impl Viewer {
         count: impl Fn(usize),
     ) -> io::Result<()> {
         self.socket.cork(true);
-        // Few bytes, behind an answer that was taken whole: there is room for them.
+        // The head is small and follows an answer that was taken whole, so there is room for it.
         self.socket.send(head, false)?;
         let (mut start, mut is_corked) = (range.start, true);
         while start < range.end {
@@ -254,7 +256,8 @@ impl Viewer {
                 self.socket.writable().await;
             }
             let end = range.end.min(start + self.window.bytes() as u64);
-            // Nobody else has the film, so the lease is there; what the kernel does not say is taken to be in memory.
+            // No other process has the film open, so the lease holds. If the kernel does not know what is in memory, all of it counts as
+            // cached.
             let end = film.first_missing(start..end).filter(|there| *there > start).unwrap_or(end);
             film.hold_still();
             film.check_unchanged().map_err(io::Error::other)?;
@@ -278,7 +281,7 @@ impl Viewer {
     }
 }
 
-/// The film that a request's path names by its number.
+/// The film whose number is in the request's path.
 fn requested<'a>(request: &[u8], films: &'a [Film]) -> io::Result<&'a Film> {
     let text = String::from_utf8_lossy(request);
     let path = text.split(' ').nth(1).unwrap_or_default();
@@ -287,7 +290,7 @@ fn requested<'a>(request: &[u8], films: &'a [Film]) -> io::Result<&'a Film> {
     film.ok_or_else(|| io::Error::other(format!("no film at {path}")))
 }
 
-/// The head of an answer, and the bytes that follow it: of a range if the request names one.
+/// The head of an answer, and the range of bytes after it: the request's range, or the whole film.
 fn head_of(request: &[u8], film_bytes: u64) -> (String, Range<u64>) {
     let text = String::from_utf8_lossy(request);
     let range = text.split_once("Range: bytes=").and_then(|(_, rest)| {
@@ -300,7 +303,7 @@ fn head_of(request: &[u8], film_bytes: u64) -> (String, Range<u64>) {
             format!(
                 "HTTP/1.1 200 OK\r\nAccept-Ranges: bytes\r\nContent-Length: {film_bytes}\r\n\r\n"
             ),
-            // Whoever asks for the size wants nothing else.
+            // A HEAD request gets no body.
             0..if text.starts_with("HEAD") { 0 } else { film_bytes },
         );
     };
@@ -312,7 +315,7 @@ fn head_of(request: &[u8], film_bytes: u64) -> (String, Range<u64>) {
     (head, range)
 }
 
-/// Viewers, who are looked after by a thread of their own: they ask for the film before they begin.
+/// The viewers, on a thread of their own. They request the film before the measurement begins.
 struct Audience {
     begun: mpsc::Receiver<()>,
     thread: JoinHandle<io::Result<()>>,
@@ -323,7 +326,7 @@ impl Audience {
         let (tell, begun) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let running = Running::start(options)?;
-            // Whoever waits for it is gone only if the part has failed.
+            // Sending fails only if the receiver is gone, because the part has failed.
             let _ = tell.send(());
             let outcome = running.join()?;
             match outcome.errors.is_empty() {
@@ -334,10 +337,10 @@ impl Audience {
         Self { begun, thread }
     }
 
-    /// Whether they have begun.
+    /// Returns true once the viewers have started.
     ///
     /// # Errors
-    /// If they cannot.
+    /// If they cannot start.
     fn have_begun(&self) -> io::Result<bool> {
         match self.begun.try_recv() {
             Ok(()) => Ok(true),

@@ -1,7 +1,7 @@
 //! Loopback connections to a sink that discards what it receives.
 //!
-//! On loopback the sender's core also does what a receiver's network interrupt would do. That is in every figure of
-//! sending here, as it is in the server's.
+//! On loopback the sender's core also does the work of a receiver's network interrupt. All figures of sending include it here, as the
+//! server's do.
 
 use super::parts::pin;
 use rustix::event::{PollFd, PollFlags};
@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 /// The server's `TCP_NOTSENT_LOWAT` (`net.unsent_bytes_max`).
 pub(super) const UNSENT_BYTES_MAX: u32 = 32 << 10;
 
-/// How much the sink takes at once.
+/// How much the sink reads at once.
 const GULP_BYTES: usize = 256 << 10;
 
 /// A thread that receives from several connections until all are closed.
@@ -26,7 +26,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Starts it on a core of its own.
+    /// Starts it on core `cpu`.
     ///
     /// # Errors
     /// If no sockets or threads are left.
@@ -37,7 +37,7 @@ impl Sink {
             pin(cpu)?;
             let accept = |_| {
                 let (stream, _) = listener.accept()?;
-                // Like the server's clients: one wake-up for much data.
+                // As for the server's clients: one wake-up for much data.
                 net::Socket::from(OwnedFd::from(stream.try_clone()?)).wake_at(GULP_BYTES as i32)?;
                 Ok(stream)
             };
@@ -46,10 +46,10 @@ impl Sink {
         Ok(Self { address, connections, thread: Some(thread) })
     }
 
-    /// Connects to it as often as it expects.
+    /// Opens as many connections as the sink expects.
     ///
     /// # Errors
-    /// If it is gone.
+    /// If the sink has ended.
     pub(crate) fn connect(&self) -> io::Result<Sockets> {
         let connect = |_| {
             let stream = TcpStream::connect(self.address)?;
@@ -63,7 +63,7 @@ impl Sink {
 
 impl Drop for Sink {
     fn drop(&mut self) {
-        // It ends when its connections do, which are dropped first.
+        // It ends when its connections do, and those are dropped first.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -92,7 +92,7 @@ fn swallow(mut streams: Vec<TcpStream>) -> io::Result<()> {
 pub(crate) struct Socket(TcpStream);
 
 impl Socket {
-    /// Gives TCP what it takes, possibly nothing.
+    /// Offers bytes to TCP, which may take none.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -116,7 +116,7 @@ impl Sockets {
     /// Gives each writable connection a turn, and waits if there is none. Returns the bytes that all of them took.
     ///
     /// # Errors
-    /// Errors of a turn, or of waiting.
+    /// If a turn or the wait fails.
     pub(crate) fn each(
         &mut self,
         mut turn: impl FnMut(&Socket, usize) -> io::Result<usize>,

@@ -1,4 +1,4 @@
-//! How fast the library's disks are read past the page cache: windows of the server's size, several at a time.
+//! Measures how fast the library's disks can be read past the page cache: windows of the server's size, several at a time.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, pread};
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 /// A window of the server (`net.window_bytes_max`).
 const WINDOW_BYTES: usize = 512 << 10;
 
-/// What devices want addresses and offsets to be multiples of.
+/// Alignment of addresses and offsets that devices require.
 const ALIGNMENT: usize = 4096;
 
 /// Reads in flight for each disk.
 const READS_IN_FLIGHT: usize = 16;
 
-/// Entries that are looked at, and files that are read.
+/// Limit on entries to look at, and on files to read.
 const ENTRIES_MAX: usize = 10_000;
 const FILES_MAX: usize = 64;
 
@@ -27,12 +27,12 @@ const FILES_MAX: usize = 64;
 pub(crate) struct DiskFiles {
     folder: PathBuf,
     device: u64,
-    /// Files with the windows that each has.
+    /// The files, with the number of windows in each.
     files: Vec<(File, u64)>,
 }
 
 impl DiskFiles {
-    /// Looks for them.
+    /// Finds them.
     ///
     /// # Errors
     /// If there is no file of a window or more, or none can be opened past the page cache.
@@ -71,7 +71,7 @@ impl DiskFiles {
         self.files.iter().map(|(_, windows)| windows).sum()
     }
 
-    /// The file and the offset of a window; after the last one comes the first.
+    /// The file and offset of a window; after the last one, it starts over.
     fn window(&self, index: u64) -> (&File, u64) {
         let mut left = index % self.windows();
         for (file, windows) in &self.files {
@@ -84,7 +84,7 @@ impl DiskFiles {
     }
 }
 
-/// Leaves one folder for each disk.
+/// Keeps one folder per disk.
 pub(crate) fn one_for_each_device(disks: &mut Vec<DiskFiles>) {
     let mut seen = Vec::new();
     disks.retain(|disk| {
@@ -104,7 +104,7 @@ fn largest(folder: &Path, device: u64) -> Vec<(u64, PathBuf)> {
                 return found;
             }
             entries_left -= 1;
-            // Of the entry itself: links are not followed.
+            // Metadata of the entry itself: links are not followed.
             let Ok(metadata) = entry.metadata() else { continue };
             if metadata.dev() != device {
                 continue;
@@ -119,10 +119,10 @@ fn largest(folder: &Path, device: u64) -> Vec<(u64, PathBuf)> {
     found
 }
 
-/// Gb/s of all `disks` together, for `seconds`.
+/// Gb/s of all `disks` together, over `seconds`.
 ///
 /// # Errors
-/// The first error of a read.
+/// The first read that fails.
 ///
 /// # Panics
 /// If a thread panics.
@@ -138,7 +138,7 @@ pub(crate) fn read(disks: &[&DiskFiles], seconds: f64) -> io::Result<f64> {
         while began.elapsed() < length && !has_failed.load(Ordering::Relaxed) {
             let (file, offset) = disk.window(cursor.fetch_add(1, Ordering::Relaxed));
             match pread(file, &mut *window, offset) {
-                // Somebody has made it shorter.
+                // The file has become shorter meanwhile.
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(read) => bytes += read,
                 Err(error) => {
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn library(files: &[(&str, usize)]) -> tempfile::TempDir {
-        // Beside the program and not in the system's temporary folder, which may be in memory and then has no way past itself.
+        // Next to the program, not in the system's temporary folder: that may be in memory, which cannot be read past the page cache.
         let program = std::env::current_exe().unwrap();
         let library = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
         for (name, bytes) in files {

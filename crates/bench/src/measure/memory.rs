@@ -1,6 +1,6 @@
-//! How fast all cores of a node copy memory of a node, their own or another one (as STREAM's "Copy" does).
+//! Measures how fast all cores of one node copy memory of the same node or of another (as STREAM's "Copy" does).
 //!
-//! Counted are bytes read and bytes written. A processor that reads a line before it writes it moves half as much again.
+//! Bytes read and bytes written both count. A processor that reads a line before it writes it moves half as much again.
 
 use crate::limit::parts::pin;
 use machine::{Machine, MemoryPressure, Topology};
@@ -10,24 +10,24 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// All arrays together are this many times as large as all last-level caches of the CPUs that copy (a node may have several), and at
-/// least that large.
+/// All arrays together are this many times as large as the last-level caches of the copying CPUs (a node may have several), and at least
+/// that large.
 const CACHES: u64 = 4;
 const BYTES_MIN: u64 = 256 << 20;
 
 /// The part of the available memory that may be taken.
 const AVAILABLE_PART: u64 = 4;
 
-/// Pieces in which arrays are copied: small enough to look at the clock often.
+/// Arrays are copied in pieces of this size, small enough to check the clock often.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// CPUs of one node, and memory of one node.
+/// The CPUs of one node, and the memory of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodePair {
     pub(crate) from: u32,
     pub(crate) to: u32,
     cpus: Vec<u32>,
-    /// Whether there is another node, so that memory has to be asked for.
+    /// Set if there are other nodes, so that memory must be requested from a particular one.
     is_choice: bool,
 }
 
@@ -37,7 +37,7 @@ impl NodePair {
     }
 }
 
-/// All pairs of a node whose CPUs this process may use and a node with memory.
+/// All pairs of a node whose CPUs this process may use and a node that has memory.
 pub(crate) fn ways() -> Vec<NodePair> {
     let topology = Topology::open();
     let nodes = Machine::probe().nodes;
@@ -61,7 +61,7 @@ pub(crate) fn ways() -> Vec<NodePair> {
     from.flat_map(|from| with_memory.iter().map(move |to| pair(from, *to))).collect()
 }
 
-/// GB/s that a pair copies in `seconds`.
+/// GB/s that a pair copies, measured over `seconds`.
 ///
 /// # Errors
 /// If a thread cannot be started or pinned, or the kernel refuses a node's memory.
@@ -73,7 +73,7 @@ pub(crate) fn copied(pair: &NodePair, seconds: f64) -> io::Result<f64> {
     let (ready, length) = (Barrier::new(pair.cpus.len()), Duration::from_secs_f64(seconds));
     let copier = |cpu: u32| {
         let arrays = prepare(pair, cpu, bytes);
-        // Everybody comes here, or others would wait for ever.
+        // Every thread must get here, even if it failed, or the others would wait forever.
         ready.wait();
         let (from, mut to) = arrays?;
         Ok::<_, io::Error>(copy_for(length, &from, &mut to))
@@ -87,7 +87,7 @@ pub(crate) fn copied(pair: &NodePair, seconds: f64) -> io::Result<f64> {
     })
 }
 
-/// Bytes of one array of one thread, which has two.
+/// Bytes of one array. Each thread has two.
 fn array_bytes(threads: usize) -> usize {
     let nodes = Machine::probe().nodes;
     let share = nodes.iter().filter_map(machine::Node::last_level_bytes_per_cpu).max().unwrap_or(0);
@@ -103,11 +103,11 @@ fn prepare(pair: &NodePair, cpu: u32, bytes: usize) -> io::Result<(Vec<u8>, Vec<
     if pair.is_choice {
         reactor::prefer_node(pair.to)?;
     }
-    // Not zeros: those the kernel would give without memory behind them.
+    // Not zeros, which the kernel would map without memory behind them.
     Ok((vec![1; bytes], vec![2; bytes]))
 }
 
-/// GB/s read and written.
+/// Copies for a while and returns GB/s read and written.
 fn copy_for(length: Duration, from: &[u8], to: &mut [u8]) -> f64 {
     let began = Instant::now();
     let mut bytes = 0;

@@ -1,8 +1,8 @@
-//! What the hardware delivers, in a minute at most: memory by node and across, the library's disks alone and together, sealing,
-//! and sending over loopback. Reads the library and writes nothing to it.
+//! Measures the hardware in a minute at most: memory within and across nodes, the library's disks alone and together, encryption, and
+//! sending over loopback. Reads the library and writes nothing to it.
 //!
-//! `bench limit` says what a server makes of a core. This says what all cores and disks have, which is what bounds a large
-//! machine. Read `memory` and `disks` for how each figure comes about.
+//! `bench limit` shows what a server makes of one core. This shows what all cores and disks can do, which is the limit on a large machine.
+//! Read `memory` and `disks` for how each figure is measured.
 
 mod disks;
 mod memory;
@@ -19,24 +19,24 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is measured of a core: encryption from a warm buffer, from memory, and sending.
+/// Parts measured on one core: encryption from a warm buffer, encryption from memory, and sending.
 const PARTS: [Part; 3] = [Part::SealAes128, Part::SealHot, Part::Send];
 
-/// What follows is for a run of this many seconds. The rest of it passes with preparations.
+/// The times below are for a run of this many seconds. The rest of it goes to preparations.
 const WHOLE_SECONDS: f64 = 60.0;
 
 /// Seconds of each part.
 const PART_SECONDS: f64 = 2.0;
 
-/// Seconds of all ways between nodes, and of all disks.
+/// Seconds for all pairs of nodes together, and for all disks together.
 const MEMORY_SECONDS: f64 = 16.0;
 const DISKS_SECONDS: f64 = 24.0;
 
-/// The most for one of them.
+/// Limit for one of them.
 const WAY_SECONDS_MAX: f64 = 1.0;
 const DISK_SECONDS_MAX: f64 = 4.0;
 
-/// What was measured.
+/// The results.
 #[derive(Clone, Debug, Default)]
 pub struct Measurements {
     parts: Vec<(Part, Rate)>,
@@ -44,13 +44,13 @@ pub struct Measurements {
     disks: Vec<(String, f64)>,
     /// All disks at the same time, if there are several.
     together_gbps: Option<f64>,
-    /// What could not be measured, and why.
+    /// Measurements that failed, with the reasons.
     troubles: Vec<String>,
-    /// The user ended it early.
+    /// The user interrupted.
     pub interrupted: bool,
 }
 
-/// Measures for `seconds` at most, preparations aside, and tells `progress` what comes next.
+/// Measures for at most `seconds`, not counting preparations, and reports to `progress` what comes next.
 pub fn run(
     library: &[PathBuf],
     seconds: u16,
@@ -151,12 +151,12 @@ fn measure_disks(
 }
 
 impl Measurements {
-    /// GB/s that the CPUs of a node (first) copy memory of a node (second).
+    /// GB/s at which the CPUs of a node (first) copy memory of a node (second).
     pub fn node_rates(&self) -> impl Iterator<Item = (u32, u32, f64)> {
         self.memory.iter().map(|(way, gbytes)| (way.from, way.to, *gbytes))
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         self.write(&mut text).expect("writing to a string cannot fail");
@@ -194,7 +194,7 @@ impl Measurements {
         Ok(())
     }
 
-    /// For programs. `parts` has the form that it has in `bench limit`.
+    /// As JSON. `parts` has the same form as in `bench limit`.
     pub fn to_json(&self) -> Value {
         let parts = self.parts.iter().map(|(part, rate)| {
             json!({

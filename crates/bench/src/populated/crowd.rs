@@ -1,4 +1,4 @@
-//! Simulated nodes by the thousand, on a runtime of their own.
+//! Thousands of simulated nodes, on their own runtime.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,28 +15,29 @@ use tokio::sync::Semaphore;
 use super::node::Node;
 use super::{Populated, Tally};
 
-/// Handshakes at a time. A gateway takes 128 of one source, because a source without certificates is a stranger until its handshake is done.
+/// Concurrent handshakes. A gateway takes 128 from one source, because it cannot know a source before the handshake has shown a
+/// certificate.
 const HANDSHAKES_MAX: usize = 64;
 
-/// Descriptors that the bench needs besides one for each node.
+/// Descriptors that the bench needs in addition to one per node.
 const OTHER_FILES: u64 = 200;
 
-/// How soon an interrupt or the end of the wait is noticed.
+/// How often to check for an interrupt or the end of a wait.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// How nodes behave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CrowdOptions {
     pub(crate) nodes: u32,
-    /// Time between heartbeats, give or take a fifth.
+    /// Mean time between heartbeats; a fifth of it is random.
     pub(crate) interval: Duration,
-    /// Whether each heartbeat says another load, as those of busy nodes do. Then each second has another snapshot.
+    /// If set, each heartbeat reports a different load, as those of busy nodes do. Then there is a new snapshot every second.
     pub(crate) varies: bool,
     /// How often a node fetches the snapshot; `None`: never.
     pub(crate) snapshots: Option<Duration>,
 }
 
-/// What nodes share.
+/// State that the nodes share.
 pub(super) struct Shared {
     pub(super) options: CrowdOptions,
     pub(super) gateway: SocketAddr,
@@ -53,7 +54,8 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// Starts nodes that beat to `gateway`. They come one after the other within an interval, and more slowly if the gateway is slower.
+    /// Starts nodes that send heartbeats to `gateway`. They connect one after the other within an interval, or more slowly if the gateway
+    /// is slower.
     ///
     /// # Errors
     /// If this process cannot raise its limit on open files.
@@ -78,28 +80,30 @@ impl Crowd {
         Ok(Self { shared, tasks })
     }
 
-    /// What has happened to them.
+    /// Counts of what the nodes experienced.
     pub(crate) fn tally(&self) -> &Tally {
         &self.shared.tally
     }
 
-    /// Waits until the gateway knows each of them with its inventory.
+    /// Waits until the gateway knows all nodes and their inventories.
     ///
     /// # Errors
-    /// If it takes too long, with the first trouble; or a node has ended, which none does by itself.
+    /// If it takes too long, with the first problem; or if a node has ended, which none does by itself.
     pub(crate) fn wait_until_known(&mut self, interrupt: &Interrupt) -> io::Result<()> {
         let (nodes, interval) = (self.shared.options.nodes, self.shared.options.interval);
-        // Two hundred handshakes a second would be slow; then there are some heartbeats until each inventory was taken.
+        // Two hundred handshakes a second would be slow. Add some heartbeats until each inventory has been accepted.
         let patience = Duration::from_secs(60) + interval * 10 + Duration::from_millis(5) * nodes;
         let deadline = Instant::now() + patience;
         while self.tally().known() < u64::from(nodes) {
             interrupt.check()?;
             if self.tasks.try_join_next().is_some() {
-                return Err(io::Error::other("a simulated node has ended: a bug of this bench"));
+                return Err(io::Error::other(
+                    "a simulated node has ended: this is a bug in the bench",
+                ));
             }
             if Instant::now() > deadline {
                 return Err(io::Error::other(format!(
-                    "after {} s the gateway knows only {} of {nodes} nodes; the first trouble: {}",
+                    "after {} s the gateway knows only {} of {nodes} nodes; the first problem: {}",
                     patience.as_secs(),
                     self.tally().known(),
                     self.tally().first_trouble().unwrap_or_else(|| "none".to_owned())
@@ -111,16 +115,16 @@ impl Crowd {
     }
 }
 
-/// Whether this process may have a connection for each of so many nodes. It raises no limit yet: a gateway that is started next shall not inherit
-/// it.
+/// Checks that this process may open a connection for each of this many nodes. It does not raise the limit yet, because a gateway started
+/// later must not inherit it.
 ///
 /// # Errors
-/// If it may not, with what to do.
+/// If it may not, with the remedy.
 pub(crate) fn check_open_files(nodes: u32) -> io::Result<()> {
     check_files(nodes, getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX))
 }
 
-/// Whether `allowed` descriptors are enough.
+/// Checks that `allowed` descriptors are enough.
 fn check_files(nodes: u32, allowed: u64) -> io::Result<()> {
     let needed = u64::from(nodes) + OTHER_FILES;
     if allowed >= needed {
@@ -133,10 +137,10 @@ fn check_files(nodes: u32, allowed: u64) -> io::Result<()> {
     )))
 }
 
-/// Sleeps, unless the user ends the run.
+/// Sleeps, unless the user interrupts.
 ///
 /// # Errors
-/// [`io::ErrorKind::Interrupted`].
+/// [`io::ErrorKind::Interrupted`], if the user does.
 pub(crate) fn sleep_for(time: Duration, interrupt: &Interrupt) -> io::Result<()> {
     let until = Instant::now() + time;
     loop {

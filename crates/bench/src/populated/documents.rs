@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Heights and kilobits per second of a usual ladder.
+/// Heights and kilobits per second of a typical ladder.
 const RUNGS: [(u32, u32); 6] =
     [(240, 600), (360, 1200), (480, 2200), (720, 4000), (1080, 7500), (2160, 16_000)];
 

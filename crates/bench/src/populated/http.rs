@@ -1,4 +1,5 @@
-//! HTTP/1.1 as far as the bench needs it: one request, one answer with a length. Its own client costs less than a general one, ten thousand times.
+//! HTTP/1.1 as far as the bench needs it: one request, one answer with a length. With ten thousand nodes, this costs less than a general
+//! client.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -14,7 +15,7 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
-    /// Head and body.
+    /// Bytes of head and body.
     pub(super) bytes: u64,
 }
 
@@ -22,7 +23,7 @@ fn invalid(why: impl Into<String>) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, why.into())
 }
 
-/// A whole request.
+/// Builds a whole request.
 pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: gateway\r\n");
     for (name, value) in headers {
@@ -34,10 +35,10 @@ pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
     [head.as_bytes(), b"\r\n", body].concat()
 }
 
-/// Sends a request, and reads its answer. The connection can be used again after it.
+/// Sends a request and reads its answer. The connection can be reused.
 ///
 /// # Errors
-/// Those of the connection; or the answer is none that has a length.
+/// If the connection fails, or the answer has no length.
 pub(super) async fn exchange(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     request: &[u8],
@@ -59,7 +60,7 @@ pub(super) async fn exchange(
     let (status, length) = head(&String::from_utf8_lossy(&read[..head_bytes]))?;
     let mut body = read.split_off(head_bytes);
     let missing = length.checked_sub(body.len());
-    let missing = missing.ok_or_else(|| invalid("its answer is longer than it says"))?;
+    let missing = missing.ok_or_else(|| invalid("its answer is longer than its Content-Length"))?;
     body.reserve_exact(missing);
     let got = (&mut *stream).take(missing as u64).read_to_end(&mut body).await?;
     if got < missing {
@@ -68,7 +69,7 @@ pub(super) async fn exchange(
     Ok(HttpAnswer { status, bytes: (head_bytes + body.len()) as u64, body })
 }
 
-/// Status and length of the body.
+/// Status, and length of the body.
 fn head(text: &str) -> io::Result<(u16, usize)> {
     let mut lines = text.split("\r\n");
     let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
@@ -84,10 +85,10 @@ fn head(text: &str) -> io::Result<(u16, usize)> {
     }
 }
 
-/// Asks for one path on a connection of its own.
+/// Requests one path on a new connection.
 ///
 /// # Errors
-/// As of [`exchange`], and if nobody listens.
+/// As for [`exchange`], and if nothing listens there.
 pub(crate) async fn get(
     address: SocketAddr,
     path: &str,

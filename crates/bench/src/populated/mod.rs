@@ -1,10 +1,11 @@
-//! A real gateway in a process of its own, with a fleet in its store, and nodes that beat to it over real connections.
+//! A real gateway in its own process, with a fleet in its store, and nodes that send heartbeats to it over real connections.
 //!
-//! The gateway's first start makes the fleet. Then its store gets sites, nodes and titles (records.rs), and the gateway starts again, on the
-//! servers' core. It gets no help: the limit on open files is what the caller was started with, so a gateway that did not raise it would lose
-//! nodes here as it would anywhere.
+//! The gateway's first start creates the fleet. Then the bench adds sites, nodes and titles to its store (records.rs), and starts the
+//! gateway again, on the servers' core. The gateway gets no help: it inherits the limit on open files that the bench was started with, so a
+//! gateway that did not raise it would lose nodes here as anywhere else.
 //!
-//! Nodes ([`Crowd`]) have certificates of the fleet's own authority and a connection each. They beat as agents do, from the clients' cores.
+//! Nodes ([`Crowd`]) have certificates from the fleet's own authority and one connection each. They send heartbeats as agents do, from the
+//! clients' cores.
 
 mod crowd;
 mod documents;
@@ -35,7 +36,7 @@ use crate::versus::SERVER_CPU;
 use crate::versus::process::Process;
 use store::Store;
 
-/// How long a gateway may take to start: with 10,000 nodes in its store it reads for a second.
+/// Time limit for a gateway's start: with 10,000 nodes in its store, reading them takes a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The gateway's name.
@@ -45,15 +46,15 @@ const NAME: &str = "g1";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FleetSize {
     pub(crate) nodes: u32,
-    /// Every node shall hold all of them.
+    /// Titles that every node should hold.
     pub(crate) titles: u32,
 }
 
 /// A running gateway of a fleet.
 pub(crate) struct Populated {
-    /// Where viewers ask.
+    /// The address for viewers.
     pub(crate) public: SocketAddr,
-    /// Where nodes speak.
+    /// The address for nodes.
     machines: SocketAddr,
     admin: SocketAddr,
     token: String,
@@ -64,24 +65,24 @@ pub(crate) struct Populated {
     process: Process,
 }
 
-/// What the gateway says of itself, by its metrics.
+/// Figures from the gateway's metrics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Told {
-    /// Nodes that get viewers.
+    /// Nodes that are sent viewers.
     pub(crate) serving: u64,
     /// The number of the newest snapshot.
     pub(crate) snapshot: u64,
-    /// Requests and connections of machines that it refused.
+    /// Requests and connections of machines that the gateway refused.
     pub(crate) refused: u64,
-    /// Lines that did not get into the log of decisions.
+    /// Lines missing from the log of decisions.
     pub(crate) decisions_dropped: u64,
 }
 
 impl Populated {
-    /// Makes a fleet in `scratch`, and starts its gateway on the servers' core. `arguments` are further ones of the first start.
+    /// Creates a fleet in `scratch`, and starts its gateway on the servers' core. `arguments` are added to its command line.
     ///
     /// # Errors
-    /// If the gateway does not start, with its last words; or the store cannot be written.
+    /// If the gateway does not start, with its last output; or the store cannot be written.
     pub(crate) fn start(
         scratch: &Path,
         size: FleetSize,
@@ -89,7 +90,7 @@ impl Populated {
         runtime: &Runtime,
     ) -> io::Result<Self> {
         let state = scratch.join("gateway");
-        // Ended again: the fleet is made.
+        // This start only creates the fleet.
         drop(serve(&state, scratch, arguments)?);
         let store = Store::open(&state.join("store"))?;
         let objects = state.join("objects");
@@ -116,30 +117,30 @@ impl Populated {
         })
     }
 
-    /// What it has cost so far.
+    /// The gateway's cost so far.
     ///
     /// # Errors
-    /// If it has ended, with its last words.
+    /// If it has exited, with its last output.
     pub(crate) fn read(&mut self) -> io::Result<Reading> {
         check_running(&mut self.process)?;
         self.account.read()
     }
 
-    /// The account of its process, for who reads it often.
+    /// The account of its process, for callers that read it often.
     pub(crate) fn account(&mut self) -> &mut Account {
         &mut self.account
     }
 
-    /// The greatest number of resident bytes that it had, and the bytes that it has written to disks.
+    /// Its peak of resident bytes, and the bytes it has written to disk.
     ///
     /// # Errors
-    /// If it has ended.
+    /// If it has exited.
     pub(crate) fn peaks(&self) -> io::Result<(u64, u64)> {
         let field = |file: &str, name: &str| {
             let text = std::fs::read_to_string(format!("/proc/{}/{file}", self.process.id()))?;
             let line = text.lines().find_map(|line| line.strip_prefix(name));
             let value = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-            value.ok_or_else(|| io::Error::other(format!("the kernel tells no {name} in {file}")))
+            value.ok_or_else(|| io::Error::other(format!("the kernel reports no {name} in {file}")))
         };
         Ok((field("status", "VmHWM:")? * 1024, field("io", "write_bytes:")?))
     }
@@ -154,7 +155,7 @@ impl Populated {
         self.held.iter().map(|held| held.path.as_str())
     }
 
-    /// Asks it how it is.
+    /// Fetches the gateway's metrics.
     ///
     /// # Errors
     /// If it does not answer.
@@ -174,13 +175,13 @@ impl Populated {
         })
     }
 
-    /// The end of its output, to be appended to an error.
+    /// The end of its output, to append to an error.
     pub(crate) fn last_words(&self) -> String {
         self.process.last_words()
     }
 }
 
-/// The sum of the series whose names and labels begin so.
+/// The sum of the series whose names and labels begin with `beginning`.
 fn sum(metrics: &str, beginning: &str) -> u64 {
     let series = metrics.lines().filter(|line| line.starts_with(beginning));
     series.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
@@ -196,7 +197,7 @@ fn check_running(process: &mut Process) -> io::Result<()> {
     }
 }
 
-/// Starts a gateway, and waits until it is ready. Returns where viewers and where operators ask.
+/// Starts a gateway and waits until it is ready. Returns the addresses for viewers and for operators.
 fn serve(
     state: &Path,
     scratch: &Path,
@@ -228,25 +229,27 @@ fn addresses(ready: &str) -> Option<(SocketAddr, SocketAddr)> {
     Some((all.next()??, all.next()??))
 }
 
-/// Where the gateway has told nodes that it is: it chose the port itself.
+/// The address that the gateway advertises to nodes. It chose the port itself.
 async fn machines_address(store: &Store) -> io::Result<SocketAddr> {
     let told = load::<GatewayRecord>(store.engine(), NAME).await.map_err(io::Error::other)?;
     let url = told.map(|told| told.record.machines).unwrap_or_default();
     let address = url.strip_prefix("https://").and_then(|address| address.parse().ok());
-    address.ok_or_else(|| io::Error::other(format!("nodes cannot be told where it is: {url:?}")))
+    address.ok_or_else(|| {
+        io::Error::other(format!("the gateway advertises no usable address to nodes: {url:?}"))
+    })
 }
 
-/// A runtime on the clients' cores, with a thread on each.
+/// A runtime on the clients' cores, with one thread on each.
 ///
 /// # Errors
-/// If there is no memory for it.
+/// If it cannot be created.
 pub(crate) fn runtime_on(cpus: &[u32]) -> io::Result<Runtime> {
     let mut set = rustix::thread::CpuSet::new();
     cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).for_each(|cpu| set.set(cpu));
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cpus.len())
         .on_thread_start(move || {
-            // A thread that stays where it is measures less exactly, and that is all.
+            // A thread that cannot be pinned only makes the figures less exact.
             let _ = rustix::thread::sched_setaffinity(None, &set);
         })
         .enable_all()
@@ -262,7 +265,7 @@ impl Scratch {
     /// Below `parent`, or in the system's temporary folder.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub(crate) fn make(parent: Option<&PathBuf>) -> io::Result<Self> {
         let folder = crate::scratch::folder(parent)?;
         Ok(Self { folder })

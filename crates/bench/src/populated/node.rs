@@ -1,4 +1,4 @@
-//! One simulated node: a certificate, a connection, and heartbeats as an agent sends them.
+//! One simulated node: a certificate, a connection, and heartbeats like an agent's.
 
 use std::future::Future;
 use std::io;
@@ -17,16 +17,16 @@ use super::crowd::Shared;
 use super::http::{HttpAnswer, exchange, request};
 use super::records::node_name;
 
-/// How much of the time between heartbeats is left to chance, as agents do.
+/// The random share of the time between heartbeats, as in agents.
 const JITTER: f64 = 0.2;
 
-/// A node sends its inventory no more often, as agents do.
+/// The least time between a node's inventories, as in agents.
 const INVENTORY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long an inventory or a snapshot may take.
+/// Time limit for an inventory or a snapshot.
 const LARGE_MAX: Duration = Duration::from_secs(120);
 
-/// What a node may send.
+/// The rate at which a node may send.
 const CEILING: u64 = 40_000_000_000;
 
 /// A node.
@@ -51,13 +51,13 @@ fn late() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
 }
 
-/// Bounds what waits.
+/// Limits how long `work` may take.
 async fn within<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     timeout(time, work).await.unwrap_or_else(|_| Err(late()))
 }
 
 impl Node {
-    /// Beats until the task is ended.
+    /// Sends heartbeats until the task is aborted.
     pub(super) async fn live(shared: Arc<Shared>, number: u32) {
         let interval = shared.options.interval;
         sleep(interval.mul_f64(fastrand::f64())).await;
@@ -89,7 +89,7 @@ impl Node {
         let credentials = Credentials::new(key, pem, authority).map_err(io::Error::other)?;
         let config = client_config(&credentials).map_err(io::Error::other)?;
         let inventory = Inventory::new(name.clone(), shared.held.to_vec()).digest();
-        // Not all of them at the same time.
+        // Spread the nodes, so that they do not fetch all at once.
         let snapshots = shared.options.snapshots.unwrap_or_default();
         let now = Instant::now();
         Ok(Self {
@@ -112,7 +112,7 @@ impl Node {
         let answer = match self.line.is_some() {
             true => within(interval, self.say(shared)).await?,
             false => {
-                // Until the answer is there, the gateway may count this as a stranger's handshake.
+                // Until the answer arrives, the gateway may count this as an unknown client's handshake.
                 let turn = shared.handshakes.acquire().await.map_err(io::Error::other)?;
                 let answer = within(interval, self.connect_and_say(shared)).await?;
                 drop(turn);
@@ -175,7 +175,7 @@ impl Node {
         let body = serde_json::to_vec(&inventory)?;
         let answer =
             within(LARGE_MAX, self.ask(shared, "PUT", "/machine/v1/inventory", &body)).await?;
-        // A gateway reads four at a time. The others are sent with a later heartbeat.
+        // A gateway reads four inventories at a time. The others are sent with a later heartbeat.
         if answer.status == 503 {
             return Ok(());
         }
@@ -186,7 +186,7 @@ impl Node {
         Ok(())
     }
 
-    /// The gateway knows it, and what it holds.
+    /// Counts this node once the gateway knows it and its inventory.
     fn count_known(&mut self, shared: &Shared) {
         if !self.is_known {
             self.is_known = true;
@@ -208,7 +208,7 @@ impl Node {
         Ok(answer)
     }
 
-    /// Fetches the snapshot on a connection of its own, as agents do: a heartbeat does not wait for it.
+    /// Fetches the snapshot on a separate connection, as agents do, so that a heartbeat does not wait for it.
     fn fetch_snapshot(&mut self, shared: &Arc<Shared>, number: u64) {
         let is_due =
             shared.options.snapshots.is_some_and(|after| self.snapshot_at.elapsed() >= after);
@@ -234,11 +234,11 @@ impl Node {
 async fn connect(connector: &TlsConnector, shared: &Shared) -> io::Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect(shared.gateway).await?;
     stream.set_nodelay(true)?;
-    // Nodes know gateways by their certificates, not by their addresses.
+    // Nodes identify gateways by certificate, not by address.
     connector.connect(ServerName::from(shared.gateway.ip()), stream).await
 }
 
-/// The answer, if it is not a refusal.
+/// The answer, unless it is a refusal.
 fn accepted(answer: HttpAnswer) -> io::Result<HttpAnswer> {
     if (200..300).contains(&answer.status) {
         return Ok(answer);

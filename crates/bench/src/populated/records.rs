@@ -1,4 +1,4 @@
-//! The fleet that is written into the store: sites, nodes as joining leaves them, and titles that every node shall hold.
+//! The fleet to write into the store: sites, nodes as they are after joining, and titles that every node should hold.
 
 use std::io;
 use std::path::Path;
@@ -16,24 +16,24 @@ use identity::Authority;
 use super::FleetSize;
 use super::documents::{dash, hls};
 
-/// Nodes of a site.
+/// Nodes per site.
 const SITE_NODES: u32 = 10;
 
-/// Three sites announce the clients' own addresses, so their nodes come first.
+/// Three sites announce the clients' own addresses, so their nodes come first in answers.
 const HOME_SITES: u32 = 3;
 
-/// What was written.
+/// The contents of the store that the bench needs later.
 pub(super) struct Written {
-    /// The fleet's.
+    /// The fleet's authority.
     pub(super) authority: Authority,
-    /// What every node shall hold.
+    /// Titles that every node should hold.
     pub(super) held: Vec<HeldTitle>,
 }
 
 /// Writes the fleet.
 ///
 /// # Errors
-/// Those of the store.
+/// If the store fails.
 pub(super) async fn write(
     engine: &dyn Engine,
     objects: &Path,
@@ -61,9 +61,9 @@ pub(super) async fn write(
     Ok(Written { authority, held })
 }
 
-/// The authority that the first start has made.
+/// The authority that the first start created.
 async fn authority(engine: &dyn Engine) -> io::Result<Authority> {
-    let lacks = || io::Error::other("the gateway's first start made no fleet");
+    let lacks = || io::Error::other("the gateway's first start created no fleet");
     let fleet = load::<FleetRecord>(engine, "").await.map_err(io::Error::other)?;
     let secret = load::<SecretRecord>(engine, "ca").await.map_err(io::Error::other)?;
     let (fleet, secret) = fleet.zip(secret).ok_or_else(lacks)?;
@@ -117,7 +117,7 @@ fn node(number: u32, sites: u32) -> io::Result<NodeRecord> {
         kind: NodeKind::Storage,
         host: format!("{}.example", node_name(number)),
         ceiling_bits_per_second: 0,
-        // The gateway knows nodes by their names; serial numbers are for the operator.
+        // The gateway identifies nodes by name; serial numbers are for the operator.
         serials: Vec::new(),
         wanted: Wanted::Serving,
         joined_unix_seconds: 1,
@@ -125,7 +125,7 @@ fn node(number: u32, sites: u32) -> io::Result<NodeRecord> {
     })
 }
 
-/// Titles with documents as ingest writes them. All have the same ones: what a manifest costs does not depend on whose it is.
+/// Titles with documents as ingest writes them. All share the same documents: a manifest's cost does not depend on its title.
 async fn titles(objects: &Path, count: u32) -> io::Result<Vec<PublishedTitle>> {
     let objects = Objects::open(&objects.to_string_lossy()).map_err(io::Error::other)?;
     let keep = async |path: &str, text: String| {

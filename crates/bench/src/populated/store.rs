@@ -1,4 +1,4 @@
-//! The gateway's store, looked at from beside: what has changed in it, and how often anything was written.
+//! Reads the gateway's store from outside: what has changed in it, and how often anything was written.
 
 use std::fs::File;
 use std::io;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use ::control::store::{Engine, open};
 
-/// Where SQLite's index of its log counts transactions that wrote something: `iChange` (<https://sqlite.org/walformat.html>, section 2.1). A lease
-/// that is renewed counts there, too, which changes no revision.
+/// Offset in SQLite's WAL index of the count of transactions that wrote something: `iChange` (<https://sqlite.org/walformat.html>, section
+/// 2.1). Renewing a lease counts too, although it changes no revision.
 const CHANGES_AT: u64 = 8;
 
 /// A store in a folder.
@@ -18,12 +18,12 @@ pub(crate) struct Store {
     index: PathBuf,
 }
 
-/// What was written to a store so far.
+/// Writes to a store so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StoreWritten {
-    /// The store's revision: it rises when a record changes.
+    /// The store's revision, which rises when a record changes.
     pub(crate) revision: u64,
-    /// Transactions that wrote something, leases included.
+    /// Transactions that wrote something, including leases.
     pub(crate) transactions: u64,
 }
 
@@ -37,10 +37,10 @@ impl Store {
         &*self.engine
     }
 
-    /// What was written so far.
+    /// Reads the writes so far.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the store cannot be read.
     pub(crate) async fn written(&self) -> io::Result<StoreWritten> {
         let revision = self.engine.revision().await.map_err(io::Error::other)?;
         let mut changes = [0; 4];
@@ -50,11 +50,11 @@ impl Store {
 }
 
 impl StoreWritten {
-    /// What was written since `earlier`.
+    /// The writes since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             revision: self.revision - earlier.revision,
-            // The counter has 32 bits, and may go round.
+            // The counter has 32 bits and may wrap.
             transactions: (self.transactions as u32)
                 .wrapping_sub(earlier.transactions as u32)
                 .into(),

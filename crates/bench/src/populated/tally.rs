@@ -1,16 +1,16 @@
-//! What happens to simulated nodes, counted by all of them.
+//! Counts of what simulated nodes experience.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Counts since the nodes began. Latencies are kept only while somebody measures.
+/// Counts since the nodes started. Latencies are kept only during a measurement.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     answered: AtomicU64,
     lost: AtomicU64,
-    /// Nodes that are known by a heartbeat, and whose inventory the gateway has.
+    /// Nodes whose heartbeat and inventory the gateway has accepted.
     known: AtomicU64,
     inventories: AtomicU64,
     snapshots: AtomicU64,
@@ -27,11 +27,11 @@ pub(crate) struct Tally {
 pub(crate) struct Tallied {
     /// Heartbeats that were answered.
     pub(crate) answered: u64,
-    /// Heartbeats that were not: refused, late by a whole interval, or without a connection.
+    /// Heartbeats that were refused, late by a whole interval, or had no connection.
     pub(crate) lost: u64,
-    /// Inventories that were sent.
+    /// Inventories sent.
     pub(crate) inventories: u64,
-    /// Snapshots that were fetched.
+    /// Snapshots fetched.
     pub(crate) snapshots: u64,
     /// Bytes of requests, before TLS.
     pub(crate) sent_bytes: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Tallied {
 }
 
 impl Tallied {
-    /// What was counted since `earlier`.
+    /// The difference from `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             answered: self.answered - earlier.answered,
@@ -75,7 +75,7 @@ impl Tally {
         self.note(why);
     }
 
-    /// Keeps the first trouble, which mostly explains the others.
+    /// Keeps the first problem, which mostly explains the others.
     pub(super) fn note(&self, why: &io::Error) {
         let mut first = self.first_trouble.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert_with(|| why.to_string());
@@ -94,12 +94,12 @@ impl Tally {
         self.snapshot_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// How many nodes the gateway knows all about.
+    /// How many nodes the gateway knows with their inventories.
     pub(crate) fn known(&self) -> u64 {
         self.known.load(Relaxed)
     }
 
-    /// The first thing that went wrong.
+    /// The first problem.
     pub(crate) fn first_trouble(&self) -> Option<String> {
         self.first_trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -117,12 +117,12 @@ impl Tally {
         }
     }
 
-    /// Keeps latencies from now on.
+    /// Starts to keep latencies.
     pub(crate) fn begin_latencies(&self) {
         self.is_measured.store(true, Relaxed);
     }
 
-    /// The latencies that were kept, rising, in microseconds. No more are kept.
+    /// Stops keeping latencies, and returns them in microseconds, in ascending order.
     pub(crate) fn end_latencies(&self) -> Vec<u32> {
         self.is_measured.store(false, Relaxed);
         let mut kept =

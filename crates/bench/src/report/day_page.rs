@@ -1,4 +1,4 @@
-//! A page about one simulated day of a fleet, as one file.
+//! A page about one simulated day of a fleet, as a single file.
 
 use super::html;
 use super::page::{document, embedded};
@@ -16,7 +16,7 @@ pub fn day_page(figures: &Value) -> Result<String, String> {
     }
     let run = day::Day::deserialize(figures).map_err(|error| error.to_string())?;
     let mut slugs = Slugs::default();
-    // The page's own element.
+    // Reserved for the page's own element.
     slugs.take("data");
     let title = "A simulated day of a fleet";
     let mut opening = html::paragraph("over", "Fullbore fleet");
@@ -56,14 +56,14 @@ mod tests {
     fn the_page_shows_ranks_fill_labels_and_load() {
         let page = day_page(&figures()).expect("a page");
         for said in [
-            "98.77\u{202f}% of what was watched came from the viewer",
+            "98.77\u{202f}% of watched bytes came from the viewer",
             "consistent hashing: 80.00",
             "Share of bytes by rank",
             "C: the best site lacks it: 5.00",
-            "brought: at most 1;",
+            "filled: at most 1;",
             "H: full or unwell: at most 5;",
             "3 sites in 2 regions; the highest load is 103 percent, 1 sites reached 90",
-            "4 copies found no time in the window. 2.00 terabytes came from the origin.",
+            "4 copies did not fit into the window. 2.00 terabytes came from the origin.",
         ] {
             assert!(page.contains(said), "{said}");
         }
@@ -79,14 +79,14 @@ mod tests {
         figures["told"] = json!(["step 3: </script><script>alert(1)</script> lacks title 4"]);
         let page = day_page(&figures).expect("a page");
         let drawings: Vec<_> = page.split("<svg").skip(1).collect();
-        // Each chart is there for wide pages and for phones.
+        // Each chart is drawn for wide pages and for phones.
         assert_eq!(drawings.len(), 2 * 6);
         for drawing in drawings {
             let text = format!("<svg{}</svg>", drawing.split("</svg>").next().unwrap_or_default());
             roxmltree::Document::parse(&text).expect("well-formed");
         }
         let top = page.split("<nav").next().unwrap_or_default();
-        assert!(top.contains("2 times something that must hold did not") && top.contains("step 3"));
+        assert!(top.contains("2 invariants were broken") && top.contains("step 3"));
         assert_eq!(page.matches("<script").count(), 1);
     }
 

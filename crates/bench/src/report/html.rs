@@ -1,4 +1,4 @@
-//! Pieces of the page. Text is escaped here; markup comes only from here.
+//! Building blocks of the page. Text is escaped here, and markup comes only from here.
 
 use super::chart::Chart;
 use super::svg::escaped;
@@ -6,19 +6,19 @@ use super::svg::escaped;
 /// The content of a table cell.
 #[derive(Clone, Debug)]
 pub(crate) enum Cell {
-    /// Set to the right.
+    /// Aligned right.
     Number(String),
-    /// Set to the left.
+    /// Aligned left.
     Words(String),
 }
 
 impl Cell {
-    /// A dash if there is none.
+    /// A number, or a dash if there is none.
     pub(crate) fn number(figure: Option<f64>, write: impl Fn(f64) -> String) -> Self {
         Self::Number(figure.map_or_else(|| "–".to_owned(), write))
     }
 
-    /// Empty if there is none.
+    /// Text, or nothing if there is none.
     pub(crate) fn words(text: Option<&str>) -> Self {
         Self::Words(text.unwrap_or("").to_owned())
     }
@@ -43,7 +43,7 @@ pub(crate) fn list(items: &[String]) -> String {
     format!("<ul>\n{items}</ul>\n")
 }
 
-/// Names and their meanings.
+/// Terms and their definitions.
 pub(crate) fn definitions(pairs: &[(&str, String)]) -> String {
     let pairs: String = pairs
         .iter()
@@ -52,7 +52,7 @@ pub(crate) fn definitions(pairs: &[(&str, String)]) -> String {
     format!("<dl>\n{pairs}</dl>\n")
 }
 
-/// A chart, the words below it, and a link to its file, if there is one beside the page.
+/// A chart with its caption, and a link to its file if there is one next to the page.
 pub(crate) fn figure(chart: &Chart, caption: &str, has_file: bool) -> String {
     let link = match has_file {
         true => format!(" <a href=\"{}.svg\">As a file</a>", chart.slug),
@@ -70,7 +70,7 @@ pub(crate) fn details(summary: &str, content: &str) -> String {
     format!("<details>\n<summary>{}</summary>\n{content}</details>\n", escaped(summary))
 }
 
-/// A table that scrolls by itself if it is too wide. Headings of number columns are aligned like the numbers.
+/// A table that scrolls on its own if it is too wide. Headings of number columns are aligned like the numbers.
 pub(crate) fn table(caption: &str, head: &[&str], rows: &[Vec<Cell>]) -> String {
     let is_number = |column: usize| {
         matches!(rows.first().and_then(|row| row.get(column)), Some(Cell::Number(_)))

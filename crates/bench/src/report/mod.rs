@@ -1,13 +1,12 @@
 //! Makes a page from the files of the benches: `fullbore bench report`.
 //!
-//! The page is one HTML file that needs no script, no font and no host, light or dark as its reader prefers, with the
-//! same figures as charts and as tables. Each chart is also an SVG file next to it. The page reports what the data
-//! show, losses as plainly as wins.
+//! The page is one HTML file, in light or dark as its reader prefers, that needs no script, no font and no other host. It shows the same
+//! figures as charts and as tables. Each chart is also an SVG file next to it. The page reports losses as plainly as wins.
 //!
-//! It draws no conclusion that the files do not support, and refuses files of other versions rather than guess. The
-//! files are not trusted: every text is escaped, every figure may be missing.
+//! It draws no conclusion that the files do not support, and refuses files of other versions instead of guessing. The files are not
+//! trusted: all text is escaped, and any figure may be missing.
 //!
-//! Read `page` for the order of things, `chart` for how figures become drawings, `verdict` for how they become words.
+//! Read `page` for the order of the page, `chart` for how figures become drawings, `verdict` for how they become words.
 
 mod chart;
 mod day_page;
@@ -64,7 +63,7 @@ impl Report {
         &self.skipped
     }
 
-    /// Whether there is no figure at all.
+    /// Returns true if there is no figure at all.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }

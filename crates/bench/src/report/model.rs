@@ -1,7 +1,7 @@
 //! The content of the benches' JSON files, as far as the report shows it.
 //!
-//! Every member may be missing or null: a bench that was ended early, a machine that does not report something, a later
-//! version with more members. A member with a wrong type makes the file unusable.
+//! Every member may be missing or null: the bench may have been ended early, the machine may not report something, or a later version may
+//! have more members. A member of the wrong type makes the file unusable.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -20,7 +20,7 @@ pub(crate) enum Bench {
     Swarm(Box<Swarm>),
 }
 
-/// Two servers, one workload.
+/// A comparison of two servers in one workload.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Versus {
@@ -32,7 +32,7 @@ pub(crate) struct Versus {
     pub(crate) rate_bits_per_second: Option<f64>,
     pub(crate) interrupted: Option<bool>,
     pub(crate) counters_unavailable: Option<String>,
-    /// One for each hit ratio. Otherwise there is one part, whose members are at the top level.
+    /// One part per hit ratio. Other workloads have a single part, with its members at the top level.
     #[serde(skip)]
     pub(crate) parts: Vec<Part>,
 }
@@ -82,12 +82,12 @@ pub(crate) struct Round {
     pub(crate) counters: Option<Counters>,
 }
 
-/// How many viewers played without a stall.
+/// The result of a search for how many viewers play without a stall.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Carried {
     pub(crate) viewers: Option<f64>,
-    /// The swarm could not bring more, or more were not tried.
+    /// A lower bound: the swarm was the limit, or larger numbers were not tried.
     pub(crate) at_least: Option<bool>,
     pub(crate) stopped_by: Option<String>,
     pub(crate) lag_ms_p99: Option<f64>,
@@ -131,12 +131,12 @@ pub(crate) struct Limit {
     pub(crate) pipeline_gbps: Option<f64>,
     pub(crate) bound_by: Option<String>,
     pub(crate) interrupted: Option<bool>,
-    /// The first one is what the machine is for. A file may have its members at the top level, and no list.
+    /// All chains; the first is the main one. In some files its members are at the top level, without a list.
     #[serde(skip)]
     pub(crate) chains: Vec<Chain>,
 }
 
-/// Parts that a workload's bytes go through, and the server that does so.
+/// The parts of a workload, and the server that runs it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Chain {
@@ -153,10 +153,10 @@ pub(crate) struct Chain {
 pub(crate) struct LimitPart {
     pub(crate) name: Option<String>,
     pub(crate) what: Option<String>,
-    /// Per CPU second.
+    /// Rate per CPU second.
     pub(crate) gbps: Option<f64>,
     pub(crate) deviation: Option<f64>,
-    /// By the clock: lower if the part waits.
+    /// Rate by the wall clock: lower if the part waits.
     pub(crate) wall_gbps: Option<f64>,
 }
 
@@ -168,7 +168,7 @@ pub(crate) struct LimitServer {
     pub(crate) deviation: Option<f64>,
 }
 
-/// The bypass route with more and more viewers.
+/// The bypass route with increasing numbers of viewers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Connections {
@@ -176,7 +176,7 @@ pub(crate) struct Connections {
     pub(crate) rows: Option<Vec<ConnectionsRow>>,
 }
 
-/// One number of viewers.
+/// The figures for one number of viewers.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ConnectionsRow {
@@ -195,7 +195,7 @@ pub(crate) struct ConnectionsRow {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Disk {
-    /// What was read.
+    /// A description of the file or device.
     pub(crate) read: Option<String>,
     pub(crate) read_bytes: Option<f64>,
     pub(crate) in_flight: Option<u64>,
@@ -208,7 +208,7 @@ pub(crate) struct Disk {
 #[serde(default)]
 pub(crate) struct DiskWay {
     pub(crate) name: Option<String>,
-    /// Why it was not there.
+    /// Why it was not available.
     pub(crate) unavailable: Option<String>,
     pub(crate) gbps_per_cpu_second: Option<f64>,
     pub(crate) deviation: Option<f64>,
@@ -219,7 +219,7 @@ pub(crate) struct DiskWay {
     pub(crate) interrupts_per_read: Option<f64>,
 }
 
-/// The greatest stable load with everything on, and with one thing after the other switched off.
+/// The greatest stable load with everything on, and with each optimisation switched off in turn.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Ablate {
@@ -228,7 +228,7 @@ pub(crate) struct Ablate {
     pub(crate) interrupted: Option<bool>,
 }
 
-/// Something switched off.
+/// One optimisation switched off.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct AblateRow {
@@ -256,7 +256,7 @@ pub(crate) struct Stable {
     pub(crate) handshakes_per_second: Option<f64>,
 }
 
-/// What Netflix, whose method this is, measured when it switched off something similar.
+/// What Netflix measured when it switched off something similar; the method is theirs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Seed {
@@ -268,7 +268,7 @@ pub(crate) struct Seed {
     pub(crate) baseline_cpu_percent: Option<f64>,
 }
 
-/// From the start of the process to the first byte.
+/// Time from the start of the process to the first byte.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Start {
@@ -277,7 +277,7 @@ pub(crate) struct Start {
     pub(crate) deviation: Option<f64>,
 }
 
-/// A crowd of viewers on one server.
+/// Many viewers on one server.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Load {
@@ -294,7 +294,7 @@ pub(crate) struct Load {
     pub(crate) interrupted: Option<bool>,
 }
 
-/// Viewers that really played, and what they saw.
+/// Viewers that play like real ones, and their experience.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Swarm {
@@ -307,7 +307,7 @@ pub(crate) struct Swarm {
     pub(crate) stalls: Option<Stalls>,
     pub(crate) pathways: Option<BTreeMap<String, Watched>>,
     pub(crate) titles: Option<Vec<Watched>>,
-    /// How often a player left one pathway for another, by reason.
+    /// How often players changed their pathway, by reason.
     pub(crate) moves: Option<BTreeMap<String, u64>>,
     pub(crate) errors: Option<Map<String, Value>>,
     pub(crate) course: Option<Vec<Moment>>,
@@ -315,7 +315,7 @@ pub(crate) struct Swarm {
     pub(crate) interrupted: Option<bool>,
 }
 
-/// What the viewers of a group saw.
+/// The experience of a group's viewers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Watched {
@@ -339,7 +339,7 @@ pub(crate) struct Sessions {
     pub(crate) gave_up: Option<u64>,
 }
 
-/// How something is distributed over viewers.
+/// A quantity's distribution over viewers.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Spread {
@@ -360,7 +360,7 @@ pub(crate) struct Stalls {
     pub(crate) by_reason: Option<BTreeMap<String, u64>>,
 }
 
-/// Where the viewers were at one moment.
+/// The viewers' states at one moment.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Moment {
@@ -370,7 +370,7 @@ pub(crate) struct Moment {
     pub(crate) stalled: Option<f64>,
 }
 
-/// How late the swarm itself was.
+/// Delays of the swarm itself.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Own {
@@ -392,7 +392,7 @@ impl Bench {
     /// Reads a file's object.
     ///
     /// # Errors
-    /// If it is not a bench's file, has another version, or a member has another type. The text says what is wrong.
+    /// If it is not a bench's file, has another version, or a member has the wrong type. The text says what is wrong.
     pub(crate) fn of(value: &Value) -> Result<Self, String> {
         let kind =
             value["kind"].as_str().ok_or("it has no \"kind\", so it is not a file of a bench")?;
@@ -451,7 +451,7 @@ impl Versus {
         self.workload.as_deref().unwrap_or("a workload without a name")
     }
 
-    /// The client, if it was not our own load.
+    /// The client, unless it was our own load.
     pub(crate) fn other_client(&self) -> Option<&str> {
         self.client.as_deref().filter(|client| *client != "load")
     }
@@ -461,7 +461,7 @@ impl Versus {
         self.parts.first().and_then(|part| part.sides().get(1)).map_or("another server", Side::name)
     }
 
-    /// Whether it ran too short to be cited.
+    /// Returns true if the run was too short to cite.
     pub(crate) fn is_short(&self) -> bool {
         let rounds = self.parts.iter().flat_map(Part::sides).map(|side| side.rounds().len()).min();
         self.seconds.is_some_and(|seconds| seconds < 1.0) || rounds.is_some_and(|rounds| rounds < 5)
@@ -487,7 +487,7 @@ impl Side {
         self.rounds.as_deref().unwrap_or_default()
     }
 
-    /// The rounds in which viewers who play were searched for.
+    /// The rounds that searched for how many viewers can play.
     pub(crate) fn carried(&self) -> impl Iterator<Item = &Carried> {
         self.rounds().iter().filter_map(|round| round.swarm.as_ref())
     }
@@ -517,7 +517,7 @@ impl AblateRow {
         self.unit.as_deref() == Some("handshakes_per_second")
     }
 
-    /// What a CPU percent achieved: Gb/s, or handshakes per second.
+    /// Work per CPU percent: Gb/s, or handshakes per second.
     pub(crate) fn per_cpu_percent(&self, stable: &Stable) -> Option<f64> {
         if self.counts_handshakes() {
             stable
@@ -542,7 +542,7 @@ impl AblateRow {
 }
 
 impl Seed {
-    /// The ratio of its Gb/s per CPU percent to its own baseline's.
+    /// Gb/s per CPU percent, as a ratio to its own baseline's.
     pub(crate) fn ratio(&self) -> Option<f64> {
         let per_cpu =
             |gbps: Option<f64>, cpu: Option<f64>| Some(gbps? / cpu.filter(|cpu| *cpu > 0.0)?);

@@ -1,6 +1,6 @@
-//! Numbers for people: three significant digits, thin spaces between thousands, a unit that fits.
+//! Numbers for people: three significant digits, thin spaces between thousands, a fitting unit.
 
-/// Separates groups of three digits, and a number from its unit: narrow, without a line break.
+/// Separates groups of three digits, and a number from its unit. It is narrow and does not break lines.
 pub(crate) const THIN_SPACE: char = '\u{202f}';
 
 const KIBI: f64 = 1024.0;
@@ -28,7 +28,7 @@ pub(crate) fn with_spread(median: f64, deviation: f64) -> String {
     format!("{}{THIN_SPACE}±{THIN_SPACE}{spread}", significant(median))
 }
 
-/// A count: every digit.
+/// A count, with all its digits.
 pub(crate) fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 2);
@@ -41,7 +41,7 @@ pub(crate) fn count(count: u64) -> String {
     text
 }
 
-/// A share, 0 to 1, in percent.
+/// A share, 0 to 1, as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let text = if percent.abs() < 10.0 && percent.fract() != 0.0 {
@@ -52,7 +52,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{text}{THIN_SPACE}%")
 }
 
-/// `32 MiB`
+/// A size such as `32 MiB`.
 pub(crate) fn bytes(bytes: f64) -> String {
     let (divisor, name) = byte_unit(bytes);
     let figure = bytes / divisor;
@@ -61,14 +61,14 @@ pub(crate) fn bytes(bytes: f64) -> String {
     format!("{text}{THIN_SPACE}{name}")
 }
 
-/// The largest binary unit that `bytes` has at least one of, and its name.
+/// The largest binary unit not above `bytes`, and its name.
 pub(crate) fn byte_unit(bytes: f64) -> (f64, &'static str) {
     let units = [(KIBI.powi(3), "GiB"), (KIBI.powi(2), "MiB"), (KIBI, "KiB")];
     units.into_iter().find(|(unit, _)| bytes.abs() >= *unit).unwrap_or((1.0, "B"))
 }
 
-/// Rounded to three significant digits, and the exponent of the first one; `None` for zero and for anything that is not
-/// a number.
+/// The figure rounded to three significant digits, and the exponent of its first digit; `None` for zero and for anything that is not a
+/// number.
 fn rounded(figure: f64) -> Option<(f64, i32)> {
     if figure == 0.0 || !figure.is_finite() {
         return None;
@@ -82,7 +82,7 @@ fn decimals(exponent: i32) -> usize {
     usize::try_from(2 - exponent).unwrap_or(0)
 }
 
-/// With this many decimals, and its integer part in groups of three.
+/// The figure with this many decimals, and its integer part in groups of three.
 fn grouped(figure: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", figure.abs());
     let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));

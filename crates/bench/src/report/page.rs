@@ -1,4 +1,4 @@
-//! The page: one file without scripts that fetches nothing from elsewhere.
+//! The page: one file without scripts that loads nothing from elsewhere.
 
 use super::chart::{Chart, overview};
 use super::html::{self, Cell};
@@ -15,7 +15,7 @@ use super::verdict::{Comparison, Verdict, headline, listed, worst_clients};
 use crate::versus::Workload;
 use serde_json::{Value, json};
 
-/// What a report is made from.
+/// The data for a report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Material<'a> {
     pub(crate) sources: &'a [Source],
@@ -23,10 +23,10 @@ pub(crate) struct Material<'a> {
     pub(crate) steps: &'a [Taken],
 }
 
-/// The page's text, and the charts that become files beside it.
+/// Returns the page's text, and the charts to write as files next to it.
 pub(crate) fn render(material: Material<'_>) -> (String, Vec<Chart>) {
     let mut slugs = Slugs::default();
-    // Names that the page itself uses, in its own elements and in its charts.
+    // Reserve the names that the page itself uses, in its own elements and in its charts.
     for taken in ["data", "overview"] {
         slugs.take(taken);
     }
@@ -36,7 +36,7 @@ pub(crate) fn render(material: Material<'_>) -> (String, Vec<Chart>) {
     (page, sections.into_iter().flat_map(|section| section.charts).collect())
 }
 
-/// A whole page: an opening, links to the sections, the sections, and the figures that they were made from.
+/// A whole page: an opening, links to the sections, the sections, and the raw figures.
 pub(crate) fn document(title: &str, opening: &str, sections: &[Section], raw: &str) -> String {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -70,7 +70,7 @@ fn of_kind<'a, T: 'a>(
     sources.iter().filter_map(|source| pick(&source.bench)).collect()
 }
 
-/// Ordered by workload as the program lists them, others last.
+/// Comparisons in the program's order of workloads; unknown workloads last.
 fn versus_runs(sources: &[Source]) -> Vec<&Versus> {
     let mut runs = of_kind(sources, |bench| match bench {
         Bench::Versus(versus) => Some(versus),
@@ -118,7 +118,7 @@ fn disks(sources: &[Source]) -> Vec<&Disk> {
     })
 }
 
-/// With the names of their files, because nothing else distinguishes several runs of load.
+/// Runs of load with the names of their files, because nothing else tells them apart.
 fn loads(sources: &[Source]) -> Vec<(&str, &Load)> {
     sources
         .iter()
@@ -129,7 +129,7 @@ fn loads(sources: &[Source]) -> Vec<(&str, &Load)> {
         .collect()
 }
 
-/// With the names of their files.
+/// Runs of the swarm with the names of their files.
 fn swarms(sources: &[Source]) -> Vec<(&str, &Swarm)> {
     sources
         .iter()
@@ -145,7 +145,7 @@ fn comparisons(runs: &[&Versus]) -> Vec<Comparison> {
     parts.filter_map(|(versus, part)| Comparison::of(versus, part)).collect()
 }
 
-/// Title, what this is, and the headline figures in words.
+/// Title, introduction, and the headline figures in words.
 fn opening(material: Material<'_>, title: &str) -> String {
     let runs = versus_runs(material.sources);
     let comparisons = comparisons(&runs);
@@ -164,7 +164,7 @@ fn opening(material: Material<'_>, title: &str) -> String {
     if runs.iter().any(|versus| versus.is_short()) {
         text.push_str(&html::paragraph(
             "warning",
-            "Some of these runs are short: they show that the bench works and are not to be cited.",
+            "Some of these runs are short: they show that the bench works, but do not cite them.",
         ));
     }
     text
@@ -180,12 +180,15 @@ fn what_this_is(runs: &[&Versus]) -> String {
     let beside = if peers.is_empty() {
         String::new()
     } else {
-        format!(" beside {}, which did the same work in turn on the same core", listed(&peers))
+        format!(
+            " and compares it with {}, which did the same work in turn on the same core",
+            listed(&peers)
+        )
     };
     let compared = if peers.is_empty() {
         ""
     } else {
-        " What is compared is work per CPU second of the server: not how fast the wire is, but how much a core gets done."
+        " The comparison is by work per CPU second of the server: how much a core gets done, not how fast the wire is."
     };
     format!(
         "Fullbore serves video over HTTPS. This page shows what it did on one machine{beside}.{compared}"
@@ -268,12 +271,12 @@ fn at_a_glance(comparisons: &[Comparison], slugs: &mut Slugs) -> Option<Section>
             ]
         })
         .collect();
-    let head = ["workload", "beside", "congestion control", "ratio", "of", "that is"];
+    let head = ["workload", "compared with", "congestion control", "ratio", "of", "that is"];
     section.push(&html::details("The figures as a table", &html::table("Ratios", &head, &rows)));
     Some(section)
 }
 
-/// What failed, was not run, or could not be read. `None` if there is nothing like that.
+/// Steps that failed or were not run, and files that could not be read. `None` if there are none.
 fn missing(material: Material<'_>, slugs: &mut Slugs) -> Option<Section> {
     let failed = material.steps.iter().filter_map(|taken| match &taken.fate {
         Fate::Done => None,
@@ -288,17 +291,17 @@ fn missing(material: Material<'_>, slugs: &mut Slugs) -> Option<Section> {
     if items.is_empty() {
         return None;
     }
-    let mut section = Section::new(slugs.take("missing"), "What is missing here");
+    let mut section = Section::new(slugs.take("missing"), "Missing from this page");
     section.push(&html::list(&items));
     Some(section)
 }
 
 fn figures(slugs: &mut Slugs) -> Section {
-    let mut section = Section::new(slugs.take("figures"), "The figures themselves");
+    let mut section = Section::new(slugs.take("figures"), "Raw figures");
     section.push(&html::paragraph(
         "",
-        "All that the benches wrote is in this page's source, unrounded: a list of file names and their JSON in the element with the \
-         id “data”. Each chart is also a file beside this page.",
+        "This page's source contains everything that the benches wrote, unrounded: a list of file names and their JSON in the element with the \
+         id “data”. Each chart is also a file next to this page.",
     ));
     section
 }
@@ -309,8 +312,8 @@ fn raw(sources: &[Source]) -> String {
     )
 }
 
-/// JSON within HTML. It must contain no `<`, because a name could end the element, nor characters that change the
-/// direction of the text around it.
+/// JSON to embed in HTML. It must not contain `<`, because a name could end the element, nor characters that change the direction of the
+/// text around it.
 pub(crate) fn embedded(all: &Value) -> String {
     let mut text = String::new();
     for character in all.to_string().chars() {

@@ -1,4 +1,4 @@
-//! A page about what a machine will serve, as one file, and the chart of what the model says beside what was measured.
+//! A page about a machine's predicted capacity, as a single file, and a chart of predicted and measured rates.
 
 use super::chart::foretold::{self, Foretold};
 use super::html;
@@ -17,7 +17,7 @@ pub fn plan_page(figures: &Value) -> Result<String, String> {
     }
     let planned = plan::Planned::deserialize(figures).map_err(|error| error.to_string())?;
     let mut slugs = Slugs::default();
-    // The page's own element.
+    // Reserved for the page's own element.
     slugs.take("data");
     let title = format!("{}, planned", planned.name);
     let mut opening = html::paragraph("over", "Fullbore plan");
@@ -31,7 +31,7 @@ pub fn plan_page(figures: &Value) -> Result<String, String> {
     Ok(document(&title, &opening, &plan::sections(&planned, &mut slugs), &raw))
 }
 
-/// A drawing of what a model says beside what was measured, as a file of its own. `None` without rows.
+/// A chart of predicted and measured figures, as a separate file. `None` if there are no rows.
 pub fn foretold_chart(title: &str, rows: &[Foretold], axis: &str) -> Option<String> {
     Some(foretold::chart("foretold", title, rows, axis)?.standalone())
 }
@@ -70,7 +70,7 @@ mod tests {
             "a box: 380 Gb/s.",
             "That is enough for your viewers",
             "network ports: 380",
-            "node 0: disks bring 11.0 GB/s, cores read 0 and write 0, cards send 11.9",
+            "node 0: disks read 11.0 GB/s, cores read 0 and write 0, cards send 11.9",
             "57.0 GB/s cross between nodes",
             "one more port: 475",
             "one more core",
@@ -86,7 +86,7 @@ mod tests {
     fn drawings_are_well_formed() {
         let page = plan_page(&figures()).expect("a page");
         let drawings: Vec<_> = page.split("<svg").skip(1).collect();
-        // Each chart is there for wide pages and for phones.
+        // Each chart is drawn for wide pages and for phones.
         assert_eq!(drawings.len(), 2 * 3);
         for drawing in drawings {
             let text = format!("<svg{}</svg>", drawing.split("</svg>").next().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Maps figures to places along an axis, and chooses the axis's marks.
+//! Maps figures to positions along an axis, and chooses the axis's marks.
 
 /// An axis from left to right.
 #[derive(Clone, Copy, Debug)]
@@ -10,11 +10,11 @@ pub(crate) struct Scale {
     is_logarithmic: bool,
 }
 
-/// How many powers of ten a logarithmic axis covers at most; figures beyond are put at its ends.
+/// The most powers of ten that a logarithmic axis covers; figures beyond are drawn at its ends.
 const DECADES_MAX: i32 = 12;
 
 impl Scale {
-    /// From zero to somewhat more than the greatest of `figures`.
+    /// From zero to slightly above the largest of `figures`.
     pub(crate) fn from_nought(
         figures: impl IntoIterator<Item = f64>,
         left: f64,
@@ -42,7 +42,7 @@ impl Scale {
         Self { low: low / 1.15, high: high * 1.15, left, right, is_logarithmic: true }
     }
 
-    /// The place of a figure. What is outside is put at the end.
+    /// The position of a figure. Figures outside are drawn at the end.
     pub(crate) fn place(&self, figure: f64) -> f64 {
         let share = if self.is_logarithmic {
             (figure.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln()
@@ -89,7 +89,7 @@ fn finite(figures: impl IntoIterator<Item = f64>) -> impl Iterator<Item = f64> {
     figures.into_iter().filter(|figure| figure.is_finite())
 }
 
-/// The next of 1, 2, 2.5, 5 times a power of ten.
+/// The next larger of 1, 2, 2.5, 5 times a power of ten.
 fn round_up(step: f64) -> f64 {
     let power = 10_f64.powf(step.log10().floor());
     let digits = [1.0, 2.0, 2.5, 5.0, 10.0];

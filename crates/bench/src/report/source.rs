@@ -1,4 +1,4 @@
-//! Finds and reads the files of earlier runs. A file that cannot be used is listed with the reason, and left out.
+//! Finds and reads the files of earlier runs. An unusable file is left out and listed with the reason.
 
 use super::model::Bench;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The benches write some kilobytes; a film that is named `.json` is not read to its end.
+/// The benches write some kilobytes. This bound stops us from reading a film that is named `.json` to its end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// The content of one file.
@@ -14,9 +14,9 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 pub(crate) struct Source {
     /// Its name without its folder.
     pub(crate) file: String,
-    /// As it is written.
+    /// The JSON as written.
     pub(crate) raw: Value,
-    /// As far as the report shows it.
+    /// The part that the report shows.
     pub(crate) bench: Bench,
 }
 
@@ -25,14 +25,14 @@ pub(crate) struct Source {
 pub struct Skipped {
     /// Its name.
     pub file: String,
-    /// What is wrong with it, for people.
+    /// The reason, as text.
     pub why: String,
 }
 
 /// Reads every `.json` file of a folder, in the order of their names.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// If the folder cannot be read.
 pub(crate) fn read_directory(directory: &Path) -> io::Result<(Vec<Source>, Vec<Skipped>)> {
     let named = |error: io::Error| {
         io::Error::new(error.kind(), format!("cannot read {}: {error}", directory.display()))
@@ -58,7 +58,7 @@ pub(crate) fn read_directory(directory: &Path) -> io::Result<(Vec<Source>, Vec<S
 /// Reads one file.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// A description of the problem.
 pub(crate) fn read_file(path: &Path) -> Result<Source, String> {
     let mut text = Vec::new();
     // Reading a pipe or a device with such a name could block.

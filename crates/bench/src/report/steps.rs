@@ -1,7 +1,7 @@
 //! Runs every bench, one after the other, as processes of this program.
 //!
-//! Each step is a command line that anybody can run by hand. If a step fails, its last output is noted, and the next
-//! step runs. Ctrl-C is passed on to the running step, which writes what it has; later steps are not started.
+//! Each step is a command line that anyone can run by hand. If a step fails, its last output is kept and the next step runs. Ctrl-C is
+//! passed on to the running step, which writes what it has; later steps are not started.
 
 use super::Report;
 use super::source::{self, Skipped};
@@ -17,14 +17,14 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Other servers, which are measured if they are installed, and how to install them.
+/// Other servers, measured if they are installed, and how to install them.
 const PEERS: [(&str, &str); 2] = [
     ("nginx", "apt install nginx-light, or use ./run bench, which unpacks one"),
     ("h2o", "apt install h2o, or use ./run bench, which unpacks one"),
 ];
 
-/// Other clients, and how to get those that others wrote. They are measured beside the first peer: the client decides how often a
-/// server has to wake up, so the figures of slow clients belong beside those of a fast one.
+/// Other clients, and how to install those by other authors. They are measured with the first peer: the client decides how often a server
+/// has to wake up, so figures with slow clients belong next to those with a fast one.
 const CLIENTS: [(&str, Option<&str>); 3] = [
     ("small-reads", None),
     ("curl", Some("apt install curl, or use ./run bench, which installs it")),
@@ -34,21 +34,21 @@ const CLIENTS: [(&str, Option<&str>); 3] = [
 /// How many lines of a failed step's output are shown.
 const LAST_LINES: usize = 4;
 
-/// Seconds of a turn that are not measured: warming up, comparing bytes, connecting.
+/// Unmeasured seconds of a turn: warming up, comparing bytes, connecting.
 const TURN_SECONDS: f64 = 3.0;
 
-/// Seconds of a turn in which viewers who play are searched for.
+/// Seconds of a turn that searches for how many viewers can play.
 const SEARCH_SECONDS: f64 = 100.0;
 
-/// So few viewers who play need no search.
+/// Arguments for so few playing viewers that no search is needed.
 const QUICK_SWARM: [&str; 2] = ["--connections", "32"];
 
-/// How much is run.
+/// How much to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// Figures to cite: takes about an hour with two other servers.
     Full,
-    /// A few minutes: to see that everything works.
+    /// A few minutes, to check that everything works.
     Quick,
 }
 
@@ -59,13 +59,13 @@ pub(crate) struct Taken {
     pub(crate) fate: Fate,
 }
 
-/// What happened to a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Done,
     /// The end of its output.
     Failed(String),
-    /// Why.
+    /// The reason.
     NotRun(String),
 }
 
@@ -74,16 +74,16 @@ pub(crate) enum Fate {
 struct Step {
     name: String,
     arguments: Vec<String>,
-    /// The file for its figures.
+    /// Where to write its figures.
     json: PathBuf,
     seconds: f64,
 }
 
-/// Runs every bench with this program, with its files in a folder that is created if necessary, and reads what they
-/// wrote. `progress` gets each step and each line that the steps print.
+/// Runs every bench with this program, writing files into a folder that is created if necessary, and reads them. `progress` gets each step
+/// and each line that the steps print.
 ///
 /// # Errors
-/// If the folder cannot be created or this program cannot be found. The failure of a step is in the report instead.
+/// If the folder cannot be created or this program cannot be found. A step's failure is in the report instead.
 pub fn run_all(
     extent: Extent,
     files: &Path,
@@ -120,7 +120,7 @@ pub fn run_all(
 }
 
 impl Report {
-    /// Reads what a step has written, if it has.
+    /// Reads what a step has written, if anything.
     fn read_step(&mut self, step: &Step) {
         if !step.json.exists() {
             return;
@@ -132,7 +132,7 @@ impl Report {
     }
 }
 
-/// All steps. What cannot be run is added to `taken` at once.
+/// All steps to run. Those that cannot be run go to `taken` at once.
 fn plan(
     extent: Extent,
     files: &Path,
@@ -209,7 +209,7 @@ fn announce(steps: &[Step], progress: &mut impl FnMut(&str)) {
     }
 }
 
-/// Only an estimate, so in large units.
+/// An estimate, so in large units.
 fn duration(seconds: f64) -> String {
     if seconds < 90.0 {
         format!("about {seconds:.0} s")
@@ -218,7 +218,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Whether a program is on the PATH.
+/// Returns true if a program is on the PATH.
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
@@ -254,7 +254,7 @@ impl Step {
         }
     }
 
-    /// Runs it. Returns its exit status and its last lines.
+    /// Runs the step. Returns its exit status and its last lines.
     fn run(
         &self,
         program: &Path,
@@ -268,7 +268,7 @@ impl Step {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // A process group of its own: a terminal's Ctrl-C reaches only us, and the step gets it from us, once.
+            // A separate process group: a terminal's Ctrl-C reaches only us, and we pass it on to the step once.
             .process_group(0)
             .spawn()?;
         let lines = lines_of(child.stderr.take().expect("it was asked for"));
@@ -294,7 +294,7 @@ impl Step {
     }
 }
 
-/// A process's output, line by line, from a thread of its own, because reading blocks.
+/// A process's output, line by line, read by a separate thread because reading blocks.
 fn lines_of(stderr: ChildStderr) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     std::thread::spawn(move || {
@@ -315,7 +315,7 @@ fn lines_of(stderr: ChildStderr) -> Receiver<String> {
 fn end(child: &Child) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
-        // It may just have ended by itself.
+        // It may just have exited by itself.
         let _ = kill_process(pid, Signal::INT);
     }
 }
@@ -329,7 +329,7 @@ mod tests {
         let mut taken = Vec::new();
         let is_there = |program: &str| ["nginx", "wrk"].contains(&program);
         let steps = plan(Extent::Full, Path::new("f"), is_there, &mut taken);
-        // wrk and small reads draw two of the workloads, too.
+        // wrk and small reads add two workloads each.
         assert_eq!(steps.len(), Workload::ALL.len() + 2 * 2 + 4);
         assert_eq!(taken.len(), 2);
         for (taken, advice) in taken.iter().zip(["apt install h2o", "apt install curl"]) {

@@ -1,8 +1,7 @@
 //! The report's look in one place: named colours for light and dark, and the classes of charts and pages.
 //!
-//! Ours is blue, others are grey, losses are orange. With each kind of colour blindness they can be told apart by
-//! colour, and without colour by name and shape. Text has a contrast of at least 4.5 to its background, marks of at
-//! least 3 (WCAG 2.2, 1.4.3 and 1.4.11).
+//! Ours is blue, others are grey, losses are orange. They can be told apart by colour with every kind of colour blindness, and without
+//! colour by name and shape. Text has a contrast of at least 4.5 to its background, marks of at least 3 (WCAG 2.2, 1.4.3 and 1.4.11).
 
 use std::fmt::Write;
 
@@ -42,7 +41,7 @@ pub(crate) fn page() -> String {
     )
 }
 
-/// For a file with one chart: without variables, which programs for slides do not support.
+/// For a file with one chart: without variables, which presentation programs do not support.
 pub(crate) fn resolved() -> String {
     let mut style = with_colours(|(_, light, _)| light);
     let dark = with_colours(|(_, _, dark)| dark);

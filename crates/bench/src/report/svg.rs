@@ -1,24 +1,23 @@
 //! Writes drawings: rectangles, lines, circles, paths and text, with everything escaped.
 //!
-//! Why no plotting library: they write colours and fonts into each element, so a drawing cannot follow the reader's
-//! light or dark theme, and they bring rasterizers that nothing here needs. Here elements have classes, and `chart.css`
-//! defines each class once.
+//! Why no plotting library: they write colours and fonts into each element, so a drawing cannot follow the reader's light or dark theme,
+//! and they pull in rasterizers that are not needed here. Here elements have classes, and `chart.css` defines each class once.
 //!
-//! Invariants: the output is well-formed XML whatever the texts are, and every coordinate is a number.
+//! Invariants: the output is well-formed XML for any text, and every coordinate is a number.
 
 use std::fmt::Write;
 
 /// A drawing without its frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Svg {
-    /// In the drawing's own units, which are CSS pixels at its natural size.
+    /// Width in the drawing's own units, which are CSS pixels at its natural size.
     pub(crate) width: f64,
-    /// The same.
+    /// Height in the same units.
     pub(crate) height: f64,
     body: String,
 }
 
-/// Which end of a text is at the given place.
+/// Which end of a text is at the given position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -32,7 +31,7 @@ impl Svg {
         Self { width, height, body: String::new() }
     }
 
-    /// A rectangle; nothing if it has no size.
+    /// A rectangle; draws nothing if it has no size.
     pub(crate) fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) {
         if width <= 0.0 || height <= 0.0 {
             return;
@@ -43,7 +42,7 @@ impl Svg {
         ));
     }
 
-    /// A line.
+    /// A line between two points.
     pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(coordinate);
         self.push(format_args!(
@@ -101,7 +100,7 @@ impl Svg {
         )
     }
 
-    /// A file of its own: the same drawing with its title, on its own background, with `style` inside.
+    /// A separate file: the same drawing with its title, on its own background, with `style` inside.
     pub(crate) fn standalone(&self, style: &str, title: &str, description: &str) -> String {
         let (margin, heading) = (20.0, 34.0);
         let (width, height) = (
@@ -127,7 +126,7 @@ impl Svg {
     }
 }
 
-/// A tenth of a pixel is as exact as eyes are. Anything that is not a number becomes 0.
+/// Rounds to a tenth of a pixel, as exact as eyes are. Anything that is not a number becomes 0.
 fn coordinate(figure: f64) -> f64 {
     if figure.is_finite() { (figure.clamp(-1e6, 1e6) * 10.0).round() / 10.0 } else { 0.0 }
 }
@@ -154,7 +153,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// The beginning of a text that is too long for its place.
+/// Cuts text that is too long for its place.
 pub(crate) fn shortened(text: &str, characters_max: usize) -> String {
     if text.chars().count() <= characters_max {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! A page about one run of the swarm: one file, for somebody who asks what viewers would have seen.
+//! A page about one run of the swarm, as a single file, for readers who want to know what viewers would have seen.
 
 use super::html;
 use super::model::Bench;
@@ -6,7 +6,7 @@ use super::page::{document, embedded};
 use super::section::{Slugs, swarm};
 use serde_json::{Value, json};
 
-/// The page of a run, from the JSON that it writes.
+/// The page of a run, from the JSON that the run writes.
 ///
 /// # Errors
 /// If that is not the JSON of a swarm. The text says what is wrong.
@@ -15,7 +15,7 @@ pub fn swarm_page(figures: &Value) -> Result<String, String> {
         return Err("it is not what a swarm writes".to_owned());
     };
     let mut slugs = Slugs::default();
-    // The page's own element.
+    // Reserved for the page's own element.
     slugs.take("data");
     let title = "What viewers saw";
     let mut opening = html::paragraph("over", "Fullbore swarm");
@@ -70,7 +70,7 @@ mod tests {
     fn drawings_are_well_formed_and_links_lead_somewhere() {
         let page = swarm_page(&figures()).expect("a page");
         let drawings: Vec<_> = page.split("<svg").skip(1).collect();
-        // Each chart is there for wide pages and for phones.
+        // Each chart is drawn for wide pages and for phones.
         assert_eq!(drawings.len(), 2 * 5);
         for drawing in drawings {
             let text = format!("<svg{}</svg>", drawing.split("</svg>").next().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The page from made-up figures: complete, correct, and safe whatever the files contain.
+//! Tests of the page with invented figures: complete, correct, and safe whatever the files contain.
 
 use super::Report;
 use super::number::significant;
@@ -205,7 +205,7 @@ fn no_text_of_a_file_becomes_markup() {
     }
 }
 
-/// Every place of a document, each set to null in turn.
+/// Sets every place of a document to null, one at a time.
 fn with_nulls(value: &Value, make: &mut dyn FnMut(Value)) {
     let inner: Vec<String> = match value {
         Value::Object(members) => members.keys().cloned().collect(),
@@ -252,8 +252,8 @@ fn whatever_is_null_the_page_is_made_of_the_rest_or_the_file_is_refused() {
 fn viewers_at_no_stall_are_said_for_each_side_and_the_swarm_s_limit_as_a_lower_bound() {
     let page = plain(&page(&fixtures()));
     for said in [
-        "fullbore: at least 3 000 viewers played without a stall at 4.00 Mb/s each. What ended the search: the swarm itself was the limit",
-        "nginx: 2 150 viewers played without a stall at 4.00 Mb/s each. What ended the search: 14 stalls, most of them slow_network.",
+        "fullbore: at least 3 000 viewers played without a stall at 4.00 Mb/s each. Why the search ended: the swarm itself was the limit",
+        "nginx: 2 150 viewers played without a stall at 4.00 Mb/s each. Why the search ended: 14 stalls, most of them slow_network.",
         "Fullbore carries 2.51 × the viewers of nginx per CPU second",
         "Viewers who played without a stall",
         "./run bench versus nginx --workload swarm",
@@ -309,13 +309,13 @@ fn what_was_skipped_failed_or_cut_short_is_said_with_its_reason() {
     ] {
         assert!(page.contains(said), "{said}");
     }
-    assert!(!page.contains("not to be cited"));
+    assert!(!page.contains("do not cite"));
     let mut short =
         report.sources.iter().find(|source| source.file.contains("tls-warm")).unwrap().raw.clone();
     short["seconds"] = json!(0.3);
     short["interrupted"] = json!(true);
     let page = page_of(vec![source("f", short)]);
-    assert!(page.contains("not to be cited") && page.contains("This run was interrupted"));
+    assert!(page.contains("do not cite") && page.contains("This run was interrupted"));
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! What a ratio means, in words that are right whichever side is ahead.
+//! Puts a ratio into words that are right whichever side is ahead.
 
 use super::model::{Part, Versus};
 use super::number::{THIN_SPACE, percent, significant, with_spread};
 
-/// Sides nearer than this are level: a server compared with itself must come out within it.
+/// Sides closer than this are level: a server compared with itself must come out within it.
 const TELLABLE: f64 = 0.05;
 
 /// A ratio within this many deviations of 1 is chance.
@@ -21,7 +21,7 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub(crate) workload: String,
-    /// The client, if it was not our own load.
+    /// The client, unless it was our own load.
     pub(crate) client: Option<String>,
     pub(crate) hit_percent: Option<f64>,
     pub(crate) congestion_control: Option<String>,
@@ -34,14 +34,14 @@ pub(crate) struct Comparison {
     pub(crate) ratio_deviation: f64,
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Gigabits,
     Handshakes,
     ConnectionBytes,
     Viewers,
-    /// A unit that this version does not know, by the name in the file.
+    /// A unit that this version does not know, by its name in the file.
     Other(String),
 }
 
@@ -127,12 +127,12 @@ impl Comparison {
         [Some(self.workload.clone()), hits, client].into_iter().flatten().collect()
     }
 
-    /// `3.14 ×`
+    /// The ratio, as `3.14 ×`.
     pub(crate) fn times(&self) -> String {
         format!("{}{THIN_SPACE}×", significant(self.ratio))
     }
 
-    /// What the ratio means.
+    /// The ratio in words.
     pub(crate) fn sentence(&self) -> String {
         let Self { ours, peer, .. } = self;
         let (times, inverse) =
@@ -193,8 +193,8 @@ pub(crate) fn headline(comparisons: &[Comparison]) -> Vec<(Verdict, String)> {
         .collect()
 }
 
-/// For each peer and workload that several clients drew: what it comes to with the client that suits the first side least. Who publishes
-/// one figure for a workload publishes this one.
+/// For each peer and workload measured with several clients: the ratio with the client that suits the first side least. Anyone who
+/// publishes one figure for a workload should publish this one.
 pub(crate) fn worst_clients(comparisons: &[Comparison]) -> Option<String> {
     let is_same = |one: &Comparison, other: &Comparison| {
         let of = |one: &Comparison| {
@@ -212,7 +212,7 @@ pub(crate) fn worst_clients(comparisons: &[Comparison]) -> Option<String> {
     };
     let items: Vec<_> = comparisons.iter().filter(is_worst).map(item).collect();
     (!items.is_empty())
-        .then(|| format!("With the client that suits it least it comes to {}.", listed(&items)))
+        .then(|| format!("With the client that suits it least, it reaches {}.", listed(&items)))
 }
 
 /// `None` if no comparison with this side had this verdict.
@@ -228,14 +228,14 @@ fn sentence_of(comparisons: &[Comparison], peer: &str, verdict: Verdict) -> Opti
     (!items.is_empty()).then(|| format!("{ours} {is} in {}.", listed(&items)))
 }
 
-/// As a sentence begins.
+/// The text with a capital first letter.
 fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(char::to_uppercase);
     first.into_iter().flatten().chain(characters).collect()
 }
 
-/// `a, b and c`
+/// A list, as `a, b and c`.
 pub(crate) fn listed(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -314,7 +314,7 @@ mod tests {
         let alone = Comparison { workload: "v".into(), ..alone };
         let said = worst_clients(&[alone.clone(), own, with("wrk", 0.8), with("curl", 0.9)]);
         let expected =
-            "With the client that suits it least it comes to 0.800 × of peer in w (wrk).";
+            "With the client that suits it least, it reaches 0.800 × of peer in w (wrk).";
         assert_eq!(plain(&said.unwrap()), expected);
         assert_eq!(worst_clients(&[alone]), None);
     }

@@ -1,7 +1,7 @@
-//! A fleet, drawn from a fixed seed.
+//! A random fleet, generated from a fixed seed.
 //!
-//! Sites lie in regions and announce prefixes together with two others of their region. Half of what a node holds is what all hold (what is in
-//! demand), the rest is drawn. One node in twenty is full, and some are unwell, draining or lost.
+//! Sites lie in regions, and each prefix is announced by a site together with two others of its region. Half of a node's titles are the
+//! popular ones, which all nodes hold; the rest is random. One node in twenty is full, and some are unhealthy, draining or lost.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,7 +19,7 @@ const REGION_SITES: u32 = 50;
 /// Exponent of the titles' popularity (the usual one of video on demand).
 const ZIPF: f64 = 0.8;
 
-/// The generator of SplitMix64, which is all the chance that is needed here.
+/// SplitMix64, which is random enough here.
 struct Random(u64);
 
 impl Random {
@@ -35,7 +35,7 @@ impl Random {
         (self.next() >> 32) as u32 % bound.max(1)
     }
 
-    /// In 0..1.
+    /// A number in 0..1.
     fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -60,7 +60,7 @@ pub(super) fn snapshot(options: &Options) -> FleetSnapshot {
     }
 }
 
-/// The snapshot of a second later: other loads.
+/// The snapshot of the next second, with other loads.
 pub(super) fn next(snapshot: &FleetSnapshot) -> FleetSnapshot {
     let (mut next, mut random) = (snapshot.clone(), Random(3));
     next.number += 1;
@@ -92,7 +92,7 @@ fn sites(options: &Options, random: &mut Random) -> Vec<Site> {
     sites
 }
 
-/// A quarter of the prefixes are IPv6. Of the others one in 64 is wider, around those that follow it.
+/// A quarter of the prefixes are IPv6. Of the others, one in 64 is wider and covers those that follow it.
 fn prefix(number: u32) -> Prefix {
     let (address, bits): (IpAddr, u8) = if number % 4 == 3 {
         (Ipv6Addr::from_bits(0x2001_u128 << 112 | u128::from(number) << 80).into(), 48)
@@ -105,7 +105,7 @@ fn prefix(number: u32) -> Prefix {
 }
 
 fn node(options: &Options, number: u32, random: &mut Random) -> SnapshotNode {
-    // By site, so that numbers of one site are neighbours; several racks and two clusters each.
+    // Number nodes by site, so that neighbours share a site; each site has several racks and two clusters.
     let site = number % options.sites;
     let place = NodePlace {
         site: name(&format!("site-{site:06}")),
@@ -138,7 +138,7 @@ fn holds(options: &Options, random: &mut Random) -> Vec<u32> {
     let held = options.held.min(options.titles);
     let popular = held / 2;
     let mut rest: Vec<u32> = Vec::with_capacity(held as usize);
-    // Some are drawn twice, so a few more than that are drawn.
+    // Some are drawn twice, so draw a few more than needed.
     let tail = options.titles - popular;
     let wanted = (held - popular) as usize;
     while rest.len() < wanted.min(tail as usize) {
@@ -146,7 +146,7 @@ fn holds(options: &Options, random: &mut Random) -> Vec<u32> {
         rest.sort_unstable();
         rest.dedup();
     }
-    // Those that are too many go from everywhere, not from the end.
+    // Remove surplus titles from everywhere, not only from the end.
     while rest.len() > wanted {
         rest.remove(random.below(rest.len() as u32) as usize);
     }
@@ -168,7 +168,7 @@ fn title(number: u32) -> PublishedTitle {
     }
 }
 
-/// Questions of new viewers. One in fifty comes from an address that no site announces.
+/// Requests of new viewers. One in fifty comes from an address that no site announces.
 pub(super) fn questions(options: &Options, fleet: &Fleet, count: usize) -> Vec<Asked> {
     let mut random = Random(2);
     let sites = &fleet.snapshot().sites;

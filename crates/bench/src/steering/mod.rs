@@ -1,8 +1,8 @@
-//! How fast viewers are given their nodes: decisions per second of a core, how long one takes, and what the index costs in memory.
+//! How fast viewers are assigned to nodes: decisions per second of a core, the time for one, and the index's size in memory.
 //!
-//! The fleet is drawn (draw.rs), and so are the questions: titles by Zipf's law, addresses from announced prefixes, half of the viewers playing
-//! already. Every answer is checked once before anything is measured. Throughput is per CPU second of the one thread that decides, so that
-//! whatever else runs on the machine does not count; latencies are by the clock.
+//! The fleet is random (draw.rs), and so are the requests: titles by Zipf's law, addresses from announced prefixes, half of them from
+//! viewers that already play. Every answer is checked once before anything is measured. Throughput is per CPU second of the only deciding
+//! thread, so other load on the machine does not count; latencies are by the wall clock.
 
 mod draw;
 mod outcome;
@@ -24,7 +24,7 @@ pub struct Options {
     pub nodes: u32,
     /// Titles on each node.
     pub held: u32,
-    /// Titles in all.
+    /// Total titles.
     pub titles: u32,
     /// Sites.
     pub sites: u32,
@@ -36,19 +36,19 @@ pub struct Options {
     pub seconds: f64,
 }
 
-/// Questions that are asked over and over. Together with what they touch of the index they are far larger than a processor's caches.
+/// Requests to repeat. With the parts of the index that they touch, they far exceed a processor's caches.
 const QUESTIONS: usize = 200_000;
 
-/// Every n-th decision is logged and made again.
+/// One decision in this many is logged and replayed.
 const REPLAY_EVERY: usize = 100;
 
-/// A question that owns what it says.
+/// A request that owns its fields.
 #[derive(Clone, Debug)]
 struct Asked {
     address: IpAddr,
     title: u32,
     viewer: u64,
-    /// The node that it plays from.
+    /// The node that the viewer plays from.
     playing: Option<u32>,
 }
 
@@ -65,10 +65,10 @@ impl Asked {
     }
 }
 
-/// Draws a fleet, asks, checks and measures. `tell` gets a line on each step.
+/// Generates a fleet, sends requests, checks and measures. `tell` gets a line on each step.
 ///
 /// # Errors
-/// If an answer breaks a promise, or the machine has no accounts of memory.
+/// If an answer breaks a promise, or the kernel does not report memory.
 pub fn run(options: &Options, tell: impl Fn(&str)) -> io::Result<Outcome> {
     let mut outcome = Outcome { options: Some(*options), ..Outcome::default() };
     tell("drawing a fleet");
@@ -98,7 +98,7 @@ fn built(snapshot: FleetSnapshot, before: Option<&Fleet>) -> io::Result<(Fleet, 
     Ok((fleet, started.elapsed().as_secs_f64()))
 }
 
-/// Half of the viewers play already, from the node that they were given.
+/// Makes half of the viewers playing ones, on the node that they were assigned.
 fn settle(fleet: &Fleet, asked: &mut [Asked]) {
     for asked in asked.iter_mut().step_by(2) {
         let decision = decide(fleet, &asked.question(fleet.snapshot()));
@@ -123,7 +123,7 @@ fn check(fleet: &Fleet, asked: &[Asked], outcome: &mut Outcome) -> io::Result<()
     Ok(())
 }
 
-/// What is wrong with an answer. Every drawn title is held in three sites and more, so each answer must have three.
+/// The fault of an answer, if it has one. At least three sites hold each drawn title, so each answer must name three.
 fn fault(fleet: &Fleet, title: u32, decision: &Decision) -> Option<&'static str> {
     let nodes = &fleet.snapshot().nodes;
     let ranked: Vec<_> = decision.ranked.iter().map(|ranked| &nodes[ranked.node]).collect();
@@ -148,7 +148,7 @@ fn cpu_time() -> Duration {
 
 fn throughput(fleet: &Fleet, asked: &[Asked], seconds: f64) -> f64 {
     let (started, cpu, mut count) = (Instant::now(), cpu_time(), 0u64);
-    // The clocks are asked once for many decisions: they would cost as much as a tenth of one.
+    // Read the clocks once for many decisions: reading them would cost as much as a tenth of one.
     for batch in asked.chunks(1000).cycle() {
         for asked in batch {
             std::hint::black_box(decide(fleet, &asked.question(fleet.snapshot())));
@@ -161,7 +161,7 @@ fn throughput(fleet: &Fleet, asked: &[Asked], seconds: f64) -> f64 {
     count as f64 / (cpu_time() - cpu).as_secs_f64()
 }
 
-/// How long decisions took, in nanoseconds, rising.
+/// Latencies of decisions in nanoseconds, in ascending order.
 fn latencies(fleet: &Fleet, asked: &[Asked], seconds: f64) -> Vec<u32> {
     let started = Instant::now();
     let mut latencies = Vec::with_capacity(asked.len());
@@ -178,7 +178,7 @@ fn latencies(fleet: &Fleet, asked: &[Asked], seconds: f64) -> Vec<u32> {
     latencies
 }
 
-/// A size in `/proc/self/status`, which has them in KiB.
+/// A size from `/proc/self/status`, which is in KiB there.
 fn status_bytes(name: &str) -> io::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(name));

@@ -1,4 +1,4 @@
-//! What was measured of steering.
+//! The figures of steering.
 
 use ::steering::{Decision, Label};
 use serde_json::{Value, json};
@@ -7,12 +7,12 @@ use super::Options;
 use crate::machine_json::machine_json;
 use crate::stats::Summary;
 
-/// Figures of a run.
+/// The figures of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub(super) options: Option<Options>,
     pub(super) per_cpu_second: Vec<f64>,
-    /// Rising.
+    /// In ascending order.
     pub(super) latencies_ns: Vec<u32>,
     pub(super) build_seconds: f64,
     pub(super) rebuild_seconds: f64,
@@ -41,7 +41,7 @@ impl Outcome {
         100.0 * count as f64 / self.checked.max(1) as f64
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let Summary { median, deviation } = Summary::of(&self.per_cpu_second);
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
@@ -66,7 +66,7 @@ impl Outcome {
         )
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self) -> Value {
         let Summary { median, deviation } = Summary::of(&self.per_cpu_second);
         let options = self.options.map(|options| {

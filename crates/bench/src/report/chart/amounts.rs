@@ -1,4 +1,4 @@
-//! Amounts of one kind as bars from nought.
+//! Amounts of one kind, as bars that start at zero.
 
 use super::{Chart, Layout, longest, plain};
 use crate::report::scale::Scale;
@@ -6,7 +6,7 @@ use crate::report::svg::Svg;
 
 const BAR: f64 = 18.0;
 
-/// A bar with its name and its figure in words.
+/// A bar with its name and its figure as text.
 #[derive(Clone, Debug)]
 pub(crate) struct Amount {
     pub(crate) label: String,
@@ -15,7 +15,7 @@ pub(crate) struct Amount {
     pub(crate) value: String,
 }
 
-/// None without any.
+/// `None` if there are none.
 pub(crate) fn chart(slug: &str, title: &str, amounts: &[Amount], axis: &str) -> Option<Chart> {
     if amounts.is_empty() {
         return None;

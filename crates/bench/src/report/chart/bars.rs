@@ -1,4 +1,4 @@
-//! Sides next to each other: a bar to the median, a whisker of the median absolute deviation, a dot for each round.
+//! Sides next to each other: a bar up to the median, a whisker for the median absolute deviation, a dot per round.
 
 use super::{Chart, Layout, longest, plain, spread};
 use crate::report::model::{Part, Side};
@@ -18,7 +18,7 @@ pub(crate) struct Group<'a> {
     pub(crate) part: &'a Part,
 }
 
-/// All groups on one axis. None if no side has a figure.
+/// All groups on one axis. `None` if no side has a figure.
 pub(crate) fn chart(
     slug: &str,
     title: &str,

@@ -1,23 +1,23 @@
-//! Viewers over time: who plays, who waits, who has stalled, as areas on top of each other.
+//! Viewers over time, as stacked areas: playing, waiting, stalled.
 
 use super::{Chart, plain};
 use crate::report::model::Moment;
 use crate::report::scale::Scale;
 use crate::report::svg::{Anchor, Svg};
 
-/// The height of the areas.
+/// Height of the areas.
 const HEIGHT: f64 = 180.0;
-/// Room above, for the names of the areas.
+/// Space above, for the names of the areas.
 const TOP: f64 = 28.0;
-/// Room below, for the marks and the name of the axis.
+/// Space below, for the marks and the name of the axis.
 const BOTTOM: f64 = 40.0;
-/// Room for the numbers of viewers.
+/// Space for the numbers of viewers.
 const LEFT: f64 = 52.0;
 
-/// More moments than this are thinned out: a drawing has no more pixels.
+/// More moments than this are thinned out: the drawing has no more pixels.
 const POINTS_MAX: usize = 400;
 
-/// The areas from the bottom up: name, class, and what they show.
+/// The areas from the bottom up: name, class, and figure.
 type Area = (&'static str, &'static str, fn(&Moment) -> Option<f64>);
 const AREAS: [Area; 3] = [
     ("playing", "tone1", |moment| moment.playing),
@@ -25,7 +25,7 @@ const AREAS: [Area; 3] = [
     ("stalled", "behind", |moment| moment.stalled),
 ];
 
-/// None with fewer than two moments.
+/// `None` with fewer than two moments.
 pub(crate) fn chart(slug: &str, title: &str, moments: &[Moment]) -> Option<Chart> {
     let step = moments.len().div_ceil(POINTS_MAX).max(1);
     let kept: Vec<Moment> = moments.iter().step_by(step).copied().collect();
@@ -46,7 +46,7 @@ fn draw(width: f64, moments: &[Moment]) -> Svg {
     let mut svg = Svg::new(width, TOP + HEIGHT + BOTTOM);
     let seconds = Scale::from_nought(moments.iter().filter_map(|at| at.seconds), LEFT, width - 8.0);
     let all = |at: &Moment| AREAS.iter().filter_map(|(.., of)| of(at)).map(sane).sum::<f64>();
-    // The scale runs from left to right; here from the bottom up.
+    // The scale runs from left to right; here it is used from the bottom up.
     let viewers = Scale::from_nought(moments.iter().map(all), 0.0, HEIGHT);
     let floor = TOP + HEIGHT;
     for tick in viewers.ticks() {
@@ -74,7 +74,7 @@ fn draw(width: f64, moments: &[Moment]) -> Svg {
     svg
 }
 
-/// Draws one area on top of those `below`, and adds it to them.
+/// Draws one area on top of those in `below`, and adds it to them.
 fn area(
     svg: &mut Svg,
     class: &str,
@@ -100,7 +100,7 @@ fn area(
     svg.polygon(class, &outline);
 }
 
-/// What each colour is, above the areas.
+/// The legend, above the areas.
 fn names(svg: &mut Svg) {
     let mut x = LEFT;
     for (name, class, _) in AREAS {
@@ -110,7 +110,7 @@ fn names(svg: &mut Svg) {
     }
 }
 
-/// A count of viewers that can be drawn.
+/// A count of viewers that is safe to draw.
 fn sane(count: f64) -> f64 {
     if count.is_finite() { count.clamp(0.0, 1e12) } else { 0.0 }
 }

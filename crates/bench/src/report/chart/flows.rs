@@ -1,22 +1,22 @@
-//! A machine drawn with its flows: for each node disks, memory, cores, memory and cards, and what goes from one to the next.
+//! A machine drawn with its flows: for each node its disks, memory, cores, memory again and cards, with the flow between each two.
 
 use super::Chart;
 use crate::report::number::{THIN_SPACE, significant};
 use crate::report::svg::{Anchor, Svg};
 
-/// More nodes than these would be a wall of boxes. Machines that have more are alike from node to node.
+/// More nodes than this would be a wall of boxes. In larger machines the nodes are alike.
 const NODES_MAX: usize = 8;
 
 const ROW: f64 = 92.0;
 const BOX: f64 = 46.0;
-/// Above a row's boxes, for its name.
+/// Space above a row's boxes, for its name.
 const NAME: f64 = 24.0;
 /// Thickness of the widest arrow.
 const ARROW_MAX: f64 = 12.0;
-/// The share from which on a part is drawn as scarce.
+/// A part used more than this is drawn as scarce.
 const SCARCE: f64 = 0.98;
 
-/// What happens on a node, in GB/s.
+/// A node's flows, in GB/s.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
     pub(crate) disks: f64,
@@ -25,18 +25,18 @@ pub(crate) struct Node {
     pub(crate) cpu_reads: f64,
     pub(crate) cpu_writes: f64,
     pub(crate) to_cards: f64,
-    /// Used, 0 to 1, of memory, cores and cards.
+    /// Utilisation of memory, cores and cards, 0 to 1.
     pub(crate) used: [f64; 3],
 }
 
-/// None without nodes.
+/// `None` if there are no nodes.
 pub(crate) fn chart(slug: &str, title: &str, nodes: &[Node], between: f64) -> Option<Chart> {
     if nodes.is_empty() {
         return None;
     }
     let told = |(at, node): (usize, &Node)| {
         format!(
-            "node {at}: disks bring {} GB/s, cores read {} and write {}, cards send {}",
+            "node {at}: disks read {} GB/s, cores read {} and write {}, cards send {}",
             significant(node.from_disks),
             significant(node.cpu_reads),
             significant(node.cpu_writes),
@@ -74,7 +74,7 @@ fn draw(width: f64, nodes: &[Node], between: f64) -> Svg {
 struct Row {
     width: f64,
     top: f64,
-    /// Pixels for a GB/s.
+    /// Pixels per GB/s.
     thickness: f64,
 }
 

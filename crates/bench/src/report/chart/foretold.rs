@@ -1,4 +1,4 @@
-//! What a model says beside what was measured: a bar for the measurement, a mark for the model, a line for how far off it may be.
+//! A model's figures next to measured ones: a bar for the measurement, a mark for the model, a line for the allowed error.
 
 use super::{Chart, Layout, longest, plain};
 use crate::report::number::significant;
@@ -11,13 +11,13 @@ const MARK: f64 = 6.0;
 /// A row.
 #[derive(Clone, Debug)]
 pub struct Foretold {
-    /// What was measured.
+    /// The name of what was measured.
     pub label: String,
     /// The model's figure.
     pub predicted: f64,
-    /// The measured one.
+    /// The measured figure.
     pub measured: f64,
-    /// How far off counts as near: 0.15.
+    /// The largest error that counts as close: 0.15.
     pub error_max: f64,
 }
 
@@ -32,7 +32,7 @@ impl Foretold {
     }
 }
 
-/// None without rows.
+/// `None` if there are no rows.
 pub(crate) fn chart(slug: &str, title: &str, rows: &[Foretold], axis: &str) -> Option<Chart> {
     if rows.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! One figure that grows, or should not: a bar for each step of what it grows with.
+//! One figure that grows, or should not, as a bar for each step of the quantity it depends on.
 
 use super::{Chart, Layout, longest, plain};
 use crate::report::scale::Scale;
@@ -11,11 +11,11 @@ const BAR: f64 = 18.0;
 pub(crate) struct Step {
     pub(crate) label: String,
     pub(crate) figure: f64,
-    /// The figure, for people.
+    /// The figure as text.
     pub(crate) value: String,
 }
 
-/// None without steps.
+/// `None` if there are no steps.
 pub(crate) fn chart(slug: &str, title: &str, steps: &[Step], axis: &str) -> Option<Chart> {
     if steps.is_empty() {
         return None;

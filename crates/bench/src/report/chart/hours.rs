@@ -1,15 +1,15 @@
-//! Columns for each hour of a day, those of one hour beside each other.
+//! Columns for each hour of a day, with the series next to each other.
 
 use super::{Chart, plain};
 use crate::report::scale::Scale;
 use crate::report::svg::{Anchor, Svg};
 
 const HEIGHT: f64 = 170.0;
-/// Room above, for the names of the columns.
+/// Space above, for the names of the columns.
 const TOP: f64 = 28.0;
-/// Room below, for the hours and the name of the axis.
+/// Space below, for the hours and the name of the axis.
 const BOTTOM: f64 = 40.0;
-/// Room for the marks of the axis.
+/// Space for the marks of the axis.
 const LEFT: f64 = 52.0;
 
 /// Figures by hour, with their name and class.
@@ -20,7 +20,7 @@ pub(crate) struct Series {
     pub(crate) figures: Vec<f64>,
 }
 
-/// `hours` are the names of the columns' places. None without any.
+/// Draws the columns; `hours` are the labels below them. `None` if there are none.
 pub(crate) fn chart(
     slug: &str,
     title: &str,
@@ -43,7 +43,7 @@ pub(crate) fn chart(
 fn draw(width: f64, hours: &[String], series: &[Series], axis: &str) -> Svg {
     let mut svg = Svg::new(width, TOP + HEIGHT + BOTTOM);
     let all = series.iter().flat_map(|series| series.figures.iter().copied());
-    // The scale runs from left to right; here from the bottom up.
+    // The scale runs from left to right; here it is used from the bottom up.
     let scale = Scale::from_nought(all, 0.0, HEIGHT);
     let floor = TOP + HEIGHT;
     for tick in scale.ticks() {

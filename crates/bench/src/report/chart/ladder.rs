@@ -11,9 +11,9 @@ pub(crate) struct Rungs {
     pub(crate) is_ours: bool,
     /// Percentiles, ascending. The line goes from the first to the last.
     pub(crate) figures: Vec<f64>,
-    /// Which of them is the median.
+    /// The index of the median in `figures`.
     pub(crate) median: usize,
-    /// The same figures of single rounds.
+    /// The same percentiles for each round.
     pub(crate) rounds: Vec<f64>,
     pub(crate) value: String,
 }
@@ -25,14 +25,14 @@ pub(crate) struct Group {
     pub(crate) rows: Vec<Rungs>,
 }
 
-/// What all groups have in common.
+/// Properties that all groups share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis<'a> {
     pub(crate) name: &'a str,
     pub(crate) is_logarithmic: bool,
 }
 
-/// None without rows.
+/// `None` if there are no rows.
 pub(crate) fn chart(
     slug: &str,
     title: &str,

@@ -1,4 +1,4 @@
-//! What limits the machine: how the parts of the chain share a core's time, and how near the server comes to their sum.
+//! The limits of the machine: how the parts of the chain share a core's time, and how close the server comes to their sum.
 
 use super::{Chart, Layout, longest, plain};
 use crate::report::model::{Chain, LimitPart};
@@ -17,8 +17,7 @@ pub(crate) struct Link {
     pub(crate) share: f64,
 }
 
-/// The chain's parts in order. A byte's time in a part is the inverse of the part's rate alone. Empty unless all of
-/// them were measured.
+/// The chain's parts in order. A byte's time in a part is the inverse of the part's rate alone. Empty unless all of them were measured.
 pub(crate) fn links(chain: &Chain, parts: &[LimitPart]) -> Vec<Link> {
     let found: Option<Vec<_>> = chain
         .chain
@@ -34,7 +33,7 @@ pub(crate) fn links(chain: &Chain, parts: &[LimitPart]) -> Vec<Link> {
     found.into_iter().map(|(name, gbps)| Link { name, gbps, share: gbps.recip() / whole }).collect()
 }
 
-/// Where a byte's time goes. None without a chain.
+/// Where a byte's time goes. `None` without a chain.
 pub(crate) fn shares(slug: &str, chain: &Chain, parts: &[LimitPart]) -> Option<Chart> {
     let links = links(chain, parts);
     if links.is_empty() {
@@ -79,7 +78,7 @@ fn draw_shares(width: f64, links: &[Link]) -> Svg {
     svg
 }
 
-/// The ceiling, the same chain in one loop, and the server. None without any of them.
+/// The ceiling, the same chain in one loop, and the server. `None` if all are missing.
 pub(crate) fn heights(slug: &str, chain: &Chain, pipeline_gbps: Option<f64>) -> Option<Chart> {
     let server = chain.server.unwrap_or_default();
     let rows: Vec<_> = [

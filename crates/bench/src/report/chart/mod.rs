@@ -1,6 +1,6 @@
-//! Charts: each is drawn twice, for a wide page and for a phone, because a drawing that only shrinks becomes unreadable.
+//! Charts. Each is drawn twice, for a wide page and for a phone, because a drawing that only shrinks becomes unreadable.
 //!
-//! Colours are up to the style. None has a meaning alone: sides have names, verdicts have shapes and words.
+//! Colours are up to the style, and never carry a meaning alone: sides have names, verdicts have shapes and words.
 
 pub(crate) mod amounts;
 pub(crate) mod bars;
@@ -24,22 +24,22 @@ use super::svg::{Anchor, Svg, shortened};
 const WIDE: f64 = 760.0;
 const NARROW: f64 = 352.0;
 
-/// The approximate width of a character in labels of 13 pixels.
+/// Approximate width of a character in labels of 13 pixels.
 const CHARACTER: f64 = 7.0;
 
-/// Room for a group's name, with a distance from the group above.
+/// Height of a group's name, including the gap above it.
 const HEADING_HEIGHT: f64 = 38.0;
 
-/// Room for the marks and the name of the axis, below all rows.
+/// Height of the marks and the name of the axis, below all rows.
 const AXIS_HEIGHT: f64 = 40.0;
 
 /// A drawing with a description in words.
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
-    /// Names its file; unique in a report.
+    /// The name of its file; unique in a report.
     pub(crate) slug: String,
     pub(crate) title: String,
-    /// What it shows, for readers who cannot see the picture.
+    /// A description for readers who cannot see the picture.
     pub(crate) description: String,
     wide: Svg,
     narrow: Svg,
@@ -76,8 +76,8 @@ impl Chart {
     }
 }
 
-/// The places of rows, labels, marks and values. On a wide page a row's label is to the left and its value to the
-/// right; on a phone both are above it.
+/// Positions of rows, labels, marks and values. On a wide page a row's label is to the left and its value to the right; on a phone both are
+/// above it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     width: f64,
@@ -92,10 +92,10 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// For labels and values of at most this many characters.
+    /// A layout for labels and values of at most this many characters.
     pub(crate) fn new(width: f64, label_characters: usize, value_characters: usize) -> Self {
         let is_wide = width >= 600.0;
-        // Values are bold.
+        // Values are in bold.
         let room =
             |characters: usize, each: f64, max: f64| (characters as f64 * each + 16.0).min(max);
         let (left, right) = if is_wide {
@@ -110,12 +110,12 @@ impl Layout {
         Self { width, is_wide, left, right, top: 6.0, row_height }
     }
 
-    /// The height of a drawing with this many rows and headings.
+    /// Height of a drawing with this many rows and headings.
     pub(crate) fn height(&self, rows: usize, headings: usize) -> f64 {
         6.0 + rows as f64 * self.row_height + headings as f64 * HEADING_HEIGHT + AXIS_HEIGHT
     }
 
-    /// Begins a group.
+    /// Starts a group.
     pub(crate) fn heading(&mut self, svg: &mut Svg, text: &str) {
         svg.text(
             "group",
@@ -145,7 +145,7 @@ impl Layout {
         top + 31.0
     }
 
-    /// Draws the lines behind the rows, the marks and the axis's name. Call it first: later drawings cover earlier ones.
+    /// Draws the lines behind the rows, the marks and the axis's name. Call it first, because later drawings cover earlier ones.
     pub(crate) fn axis(
         &self,
         svg: &mut Svg,
@@ -170,7 +170,7 @@ impl Layout {
     }
 }
 
-/// A mark of an axis without needless decimals: `0.5`, `40`.
+/// An axis mark without needless decimals: `0.5`, `40`.
 pub(crate) fn plain(tick: f64) -> String {
     let text = significant(tick);
     if text.contains('.') && !text.contains('e') {
@@ -179,7 +179,7 @@ pub(crate) fn plain(tick: f64) -> String {
     text
 }
 
-/// The longest of some texts, in characters.
+/// The length of the longest text, in characters.
 pub(crate) fn longest<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
     texts.into_iter().map(|text| text.chars().count()).max().unwrap_or(0)
 }

@@ -9,7 +9,7 @@ use crate::report::verdict::{Comparison, Verdict};
 
 const RADIUS: f64 = 6.0;
 
-/// None without comparisons.
+/// `None` if there are no comparisons.
 pub(crate) fn chart(comparisons: &[Comparison]) -> Option<Chart> {
     if comparisons.is_empty() {
         return None;
@@ -19,7 +19,7 @@ pub(crate) fn chart(comparisons: &[Comparison]) -> Option<Chart> {
     Some(Chart::new("overview", &title, &description, |width| draw(width, comparisons)))
 }
 
-/// The row's name: the work, the other side, and anything unusual.
+/// The row's name: the workload, the other side, and anything unusual.
 fn label(comparison: &Comparison, names_congestion_control: bool) -> String {
     let mut label = format!("{} · {}", comparison.work(), comparison.peer);
     if let (true, Some(name)) = (names_congestion_control, &comparison.congestion_control) {
@@ -85,7 +85,7 @@ fn mark(svg: &mut Svg, scale: &Scale, comparison: &Comparison, middle: f64) {
         Verdict::Behind => svg.diamond(class, to, middle, RADIUS * 1.25),
     }
     let ends = (scale.place(advantage - deviation), scale.place(advantage + deviation));
-    // A deviation that the mark would hide is shown in the value next to it.
+    // A deviation that the mark would hide appears only in the value next to it.
     if ends.1 - ends.0 > 2.0 * RADIUS {
         whisker(svg, ends, middle, 4.0);
     }

@@ -1,4 +1,4 @@
-//! Single measurements of one thing on one axis, and their median.
+//! Single measurements on one axis, with their median.
 
 use super::{Chart, Layout, plain, spread};
 use crate::report::number::{THIN_SPACE, with_spread};
@@ -6,7 +6,7 @@ use crate::report::scale::Scale;
 use crate::report::svg::Svg;
 use crate::stats::Summary;
 
-/// Starts, in milliseconds. None without any.
+/// Start times in milliseconds. `None` if there are none.
 pub(crate) fn chart(slug: &str, milliseconds: &[f64]) -> Option<Chart> {
     if milliseconds.is_empty() {
         return None;
@@ -34,7 +34,7 @@ fn draw(width: f64, milliseconds: &[f64], summary: Summary) -> Svg {
     );
     let middle = layout.row(&mut svg, "label ours-name", "starts", &value);
     for (index, figure) in milliseconds.iter().enumerate() {
-        // In five lanes, so that consecutive starts are apart in the picture.
+        // Use five lanes, so that consecutive starts do not overlap.
         svg.circle("ours dot", scale.place(*figure), middle + spread(index % 5, 5, 18.0), 3.0);
     }
     let x = scale.place(summary.median);

@@ -1,9 +1,9 @@
-//! A map of load: a row for each region, a tile for each of its sites, darker the more it carried.
+//! A map of load: a row per region, a tile per site, darker the more the site carried.
 
 use super::{Chart, longest};
 use crate::report::svg::{Anchor, Svg, shortened};
 
-/// From so many percent on, and how it is drawn.
+/// From this many percent on, and how to draw it.
 const STEPS: [(f64, &str, &str); 5] = [
     (0.0, "tone0", "below 50"),
     (50.0, "tone1", "50"),
@@ -16,14 +16,14 @@ const ROW: f64 = 22.0;
 const TOP: f64 = 28.0;
 const TILE_MAX: f64 = 18.0;
 
-/// Sites of a region, with what each carried in percent of its ceilings.
+/// A region's sites, with the load of each in percent of its ceiling.
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
     pub(crate) name: String,
     pub(crate) percents: Vec<f64>,
 }
 
-/// None without a region.
+/// `None` if there are no regions.
 pub(crate) fn chart(slug: &str, title: &str, regions: &[Region]) -> Option<Chart> {
     let all = || regions.iter().flat_map(|region| region.percents.iter().copied());
     let most = all().reduce(f64::max)?;

@@ -1,7 +1,7 @@
-//! What each optimisation is worth: from the baseline down (or up) to what is left without it.
+//! The worth of each optimisation: bars from the baseline down (or up) to what is left without it.
 //!
-//! Each is switched off alone, so all losses start from the same line and do not add up. The axis is relative to each
-//! work's own baseline. So Netflix's rows, from a machine of another size, can be marked next to ours.
+//! Each is switched off alone, so all losses start from the same line and do not add up. The axis is relative to each workload's own
+//! baseline, so that Netflix's rows, from a machine of another size, can be marked next to ours.
 
 use super::{Chart, Layout, longest};
 use crate::report::model::{Ablate, AblateRow};
@@ -11,7 +11,7 @@ use crate::report::svg::Svg;
 
 const BAR: f64 = 18.0;
 
-/// Rows that have a ratio, by work in the file's order, the greatest loss of each first.
+/// Rows that have a ratio, by workload in the file's order, largest loss first.
 pub(crate) fn groups(ablate: &Ablate) -> Vec<(&str, Vec<&AblateRow>)> {
     let mut groups: Vec<(&str, Vec<&AblateRow>)> = Vec::new();
     for row in ablate.rows.iter().flatten().filter(|row| row.ratio().is_some()) {
@@ -26,7 +26,7 @@ pub(crate) fn groups(ablate: &Ablate) -> Vec<(&str, Vec<&AblateRow>)> {
     groups
 }
 
-/// `−38 %`
+/// A change as `−38 %`.
 pub(crate) fn change(ratio: f64) -> String {
     let percent = percent((ratio - 1.0).abs());
     match ratio {
@@ -35,7 +35,7 @@ pub(crate) fn change(ratio: f64) -> String {
     }
 }
 
-/// None if nothing was measured.
+/// `None` if nothing was measured.
 pub(crate) fn chart(slug: &str, ablate: &Ablate) -> Option<Chart> {
     let groups = groups(ablate);
     if groups.is_empty() {
@@ -86,7 +86,7 @@ fn draw(width: f64, groups: &[(&str, Vec<&AblateRow>)]) -> Svg {
     svg
 }
 
-/// What is left is solid; what is lost is an outline up to the baseline; what is gained goes beyond it.
+/// The remainder is solid; a loss is an outline up to the baseline; a gain extends past it.
 fn mark(svg: &mut Svg, scale: &Scale, ratio: f64, middle: f64) {
     let (begin, whole, end) = (scale.place(0.0), scale.place(100.0), scale.place(ratio * 100.0));
     let (top, inset) = (middle - BAR / 2.0, 0.75);

@@ -1,4 +1,4 @@
-//! What each optimisation is worth, in the format of the published table.
+//! The worth of each optimisation, in the format of the published table.
 
 use super::{INTERRUPTED, Section, Slugs};
 use crate::report::chart::waterfall::{self, change};
@@ -6,7 +6,7 @@ use crate::report::html::{self, Cell};
 use crate::report::model::{Ablate, AblateRow, Stable};
 use crate::report::number::{percent, significant};
 
-/// The chart, the table, and what was left out and why.
+/// The chart, the table, and the rows that were left out, with reasons.
 pub(crate) fn section(ablate: &Ablate, slugs: &mut Slugs) -> Section {
     let mut section = Section::new(slugs.take("ablate"), "What each optimisation is worth");
     let rate = ablate
@@ -16,7 +16,7 @@ pub(crate) fn section(ablate: &Ablate, slugs: &mut Slugs) -> Section {
     section.push(&html::paragraph(
         "",
         &format!(
-            "The greatest stable load of paced viewers{rate}: no errors, and nobody starved. Divided by the CPU percent that the server used, \
+            "The greatest stable load of paced viewers{rate}: no errors, and no viewer starved. It is divided by the CPU percent that the server used, \
              with everything on, and then with each optimisation left out alone. Losses do not add up, since each is measured against \
              everything on."
         ),
@@ -35,8 +35,7 @@ pub(crate) fn section(ablate: &Ablate, slugs: &mut Slugs) -> Section {
         .any(|row| row.seed.as_ref().and_then(|seed| seed.ratio()).is_some())
     {
         caption.push_str(
-            " Diamonds: what Netflix, whose method this is, measured on its own machine (32 cores, network cards) when it left out the like; \
-             compare directions, not sizes.",
+            " Diamonds: what Netflix, whose method this is, measured on its own machine (32 cores, network cards) without something similar; compare directions, not sizes.",
         );
     }
     let slug = slugs.take("ablate waterfall");
@@ -46,7 +45,7 @@ pub(crate) fn section(ablate: &Ablate, slugs: &mut Slugs) -> Section {
     section
 }
 
-/// The greatest loss.
+/// A sentence about the greatest loss.
 pub(crate) fn sentence(ablate: &Ablate) -> Option<String> {
     let worst = ablate
         .rows
@@ -57,7 +56,7 @@ pub(crate) fn sentence(ablate: &Ablate) -> Option<String> {
         .filter(|(_, ratio)| *ratio < 0.95)?;
     let what = worst.0.what.as_deref().map(|what| format!(" ({what})")).unwrap_or_default();
     Some(format!(
-        "Of the optimisations, {}{what} is worth most: without it, a CPU percent does {} less in the work called {}.",
+        "Of the optimisations, {}{what} is worth most: without it, a CPU percent does {} less in the workload {}.",
         worst.0.switch(),
         percent(1.0 - worst.1),
         worst.0.workload()
@@ -149,7 +148,7 @@ fn seeds(ablate: &Ablate) -> String {
         "our change",
         "source",
     ];
-    html::table("Netflix's rows beside ours", &head, &rows)
+    html::table("Netflix's rows next to ours", &head, &rows)
 }
 
 fn skipped(ablate: &Ablate) -> String {

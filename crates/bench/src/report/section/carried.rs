@@ -1,10 +1,10 @@
-//! How many viewers played without a stall, in words and as a table.
+//! How many viewers played without a stall, as text and as a table.
 
 use crate::report::html::{self, Cell};
 use crate::report::model::{Carried, Part, Side, Versus, median};
 use crate::report::number::{THIN_SPACE, significant};
 
-/// A sentence for each side; none for other work.
+/// A sentence for each side; none for other workloads.
 pub(crate) fn sentences(versus: &Versus) -> Vec<String> {
     let rate = versus.rate_bits_per_second.map(|bits| {
         let mbps = significant(bits / 1e6);
@@ -16,7 +16,7 @@ pub(crate) fn sentences(versus: &Versus) -> Vec<String> {
         .filter_map(|side| {
             let (name, viewers) = (side.name(), viewers(side)?);
             let why = match stopped_by(side) {
-                Some(why) => format!(" What ended the search: {why}."),
+                Some(why) => format!(" Why the search ended: {why}."),
                 None => String::new(),
             };
             Some(format!("{name}: {viewers} viewers played without a stall{rate}.{why}"))
@@ -32,13 +32,13 @@ fn viewers(side: &Side) -> Option<String> {
     Some(if is_least { format!("at least {viewers}") } else { viewers })
 }
 
-/// Why there were no more, in the first round that found only a lower bound, or else in the first.
+/// Why the search ended, in the first round that found only a lower bound, or else in the first round.
 fn stopped_by(side: &Side) -> Option<&str> {
     let least = side.carried().find(|carried| carried.at_least == Some(true));
     least.or_else(|| side.carried().next())?.stopped_by.as_deref()
 }
 
-/// Each search; empty for other work.
+/// A row for each search; empty for other workloads.
 pub(crate) fn table(part: &Part) -> String {
     let rows: Vec<_> = part
         .sides()
@@ -51,10 +51,10 @@ pub(crate) fn table(part: &Part) -> String {
     let head = [
         "side",
         "round",
-        "viewers at 0 stalls",
+        "viewers without stalls",
         "trials",
         "swarm's lag p99, ms",
-        "what ended the search",
+        "why the search ended",
     ];
     html::table("Viewers who played without a stall", &head, &rows)
 }

@@ -1,4 +1,4 @@
-//! What each viewer more costs on the bypass route.
+//! The cost of additional viewers on the bypass route.
 
 use super::{Section, Slugs};
 use crate::report::chart::growth::{self, Step};
@@ -8,7 +8,7 @@ use crate::report::number::{bytes, count, significant};
 
 /// Two charts, and a table with all figures.
 pub(crate) fn section(connections: &Connections, slugs: &mut Slugs) -> Section {
-    let mut section = Section::new(slugs.take("connections"), "More and more viewers");
+    let mut section = Section::new(slugs.take("connections"), "Increasing numbers of viewers");
     let rate = connections.total_bits_per_second.map_or_else(
         || "one total rate".to_owned(),
         |bits| format!("{} Gb/s for all of them together", significant(bits * 1e-9)),
@@ -16,8 +16,7 @@ pub(crate) fn section(connections: &Connections, slugs: &mut Slugs) -> Section {
     section.push(&html::paragraph(
         "",
         &format!(
-            "The bypass route without a network: the server's own TCP, keys, records and buffers, and viewers that a thread \
-             makes up, at {rate}. Handshakes, parsing and what a device costs are not in it."
+            "The bypass route without a network: the server's own TCP, keys, records and buffers, and viewers simulated by one thread, at {rate}. It leaves out handshakes, parsing and the cost of a device."
         ),
     ));
     let rows = connections.rows.as_deref().unwrap_or_default();
@@ -54,7 +53,7 @@ fn table(rows: &[ConnectionsRow]) -> String {
         "ns per byte",
         "wake-ups per MiB",
         "timers per MiB",
-        "records made again, %",
+        "records re-encrypted, %",
         "memory each",
         "Jain's index",
     ];

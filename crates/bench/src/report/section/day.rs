@@ -1,4 +1,4 @@
-//! A simulated day of a fleet: where what was watched came from, what was brought for it, and who carried it.
+//! A simulated day of a fleet: where watched bytes came from, how much was filled for it, and which sites carried it.
 
 use super::{Section, Slugs};
 use crate::report::chart::amounts::{self, Amount};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// Bytes of a terabyte.
 const TERA: f64 = 1e12;
 
-/// What `fullbore fleet simulate` writes, as far as the page shows it.
+/// The output of `fullbore fleet simulate`, as far as the page shows it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Day {
@@ -73,9 +73,9 @@ struct Site {
 pub(crate) fn sections(day: &Day, slugs: &mut Slugs) -> Vec<Section> {
     let mut begun = |title: &str| Section::alone(slugs.take(title), title);
     let [mut rules, mut rank, mut fill, mut labels, mut load] = [
-        "Beside other rules",
+        "Compared with other rules",
         "Where bytes came from",
-        "Fill beside watched",
+        "Watched and filled bytes",
         "Not the first choice",
         "Load by region and site",
     ]
@@ -93,7 +93,7 @@ pub(crate) fn sentence(day: &Day) -> String {
     let health =
         if day.healthy { "Nothing went wrong." } else { "Nodes, sites and gateways failed." };
     format!(
-        "{} nodes with {} titles, {} films in {} hours. {health} {} of what was watched came from the viewer's first choice, and {} of it was brought.",
+        "{} nodes with {} titles, {} films in {} hours. {health} {} of watched bytes came from the viewer's first choice; fills took {} of that amount.",
         count(day.nodes),
         count(day.titles),
         count(day.plays),
@@ -107,13 +107,12 @@ pub(crate) fn doubts(day: &Day) -> Vec<String> {
     if day.breaches == 0 {
         return Vec::new();
     }
-    let mut doubts =
-        vec![format!("{} times something that must hold did not.", count(day.breaches))];
+    let mut doubts = vec![format!("{} invariants were broken.", count(day.breaches))];
     doubts.extend(day.told.iter().cloned());
     doubts
 }
 
-/// What the day was drawn from.
+/// The parameters that the day was generated from.
 pub(crate) fn facts(day: &Day) -> String {
     format!("Seed {}, {}{THIN_SPACE}% of the usual room", day.seed, day.room_percent)
 }
@@ -122,7 +121,7 @@ fn percent(ppm: f64) -> String {
     format!("{:.2}{THIN_SPACE}%", ppm / 10_000.0)
 }
 
-/// What of a rule is compared: a title, the figure, and what it counts.
+/// One compared figure of each rule: a title, how to read the figure, and its unit.
 type Measured = (&'static str, fn(&Share) -> f64, &'static str);
 
 fn compared(section: &mut Section, day: &Day, slugs: &mut Slugs) {
@@ -137,7 +136,7 @@ fn compared(section: &mut Section, day: &Day, slugs: &mut Slugs) {
             |share| share.first_choice_ppm,
             "percent of watched bytes, more is better",
         ),
-        ("Brought for it", |share| share.fill_ppm, "percent of watched bytes, less is better"),
+        ("Filled for it", |share| share.fill_ppm, "percent of watched bytes, less is better"),
     ];
     for (title, of, axis) in charts {
         let amount = |(name, share): &(&str, Share)| Amount {
@@ -149,7 +148,7 @@ fn compared(section: &mut Section, day: &Day, slugs: &mut Slugs) {
         let amounts: Vec<Amount> = rules.iter().map(amount).collect();
         section.show(
             amounts::chart(&slugs.take(title), title, &amounts, axis),
-            "All rules have the same room, ceilings and viewers. The other two get the better of what is assumed: docs/simulation.md.",
+            "All rules have the same room, ceilings and viewers. The assumptions favour the other two: docs/simulation.md.",
         );
     }
 }
@@ -160,7 +159,7 @@ fn ranks(section: &mut Section, day: &Day, slugs: &mut Slugs) {
         ("first choice", first_choice),
         ("C: the best site lacks it", content),
         ("H: full or unwell", health),
-        ("lost, and nobody knew", lost),
+        ("lost, not yet noticed", lost),
         ("no node", nowhere),
     ];
     let all: f64 = rows.iter().map(|(_, bytes)| bytes).sum::<f64>().max(1.0);
@@ -174,7 +173,7 @@ fn ranks(section: &mut Section, day: &Day, slugs: &mut Slugs) {
     let title = "Share of bytes by rank";
     section.show(
         amounts::chart(&slugs.take(title), title, &amounts, "percent of watched bytes"),
-        "From the node that comes first for a viewer if all hold the title and are well, and why from another.",
+        "First choice: the node that ranks first for the viewer if all nodes hold the title and are healthy. Other rows say why another node was used.",
     );
 }
 
@@ -186,15 +185,15 @@ fn filled(section: &mut Section, day: &Day, slugs: &mut Slugs) {
     let of = |bytes: fn(&Hour) -> f64| day.by_hour.iter().map(|hour| bytes(hour) / TERA).collect();
     let series = [
         Series { name: "watched", class: "peer", figures: of(|hour| hour.watched_bytes) },
-        Series { name: "brought", class: "ours", figures: of(|hour| hour.filled_bytes) },
+        Series { name: "filled", class: "ours", figures: of(|hour| hour.filled_bytes) },
     ];
-    let title = "Terabytes watched and brought, by hour";
+    let title = "Terabytes watched and filled, by hour";
     let axis = "hour of the day; terabytes upwards";
     section.show(
         hours::chart(&slugs.take(title), title, &hours(day), &series, axis),
-        "What is watched counts in the hour in which a film begins.",
+        "A film's bytes count in the hour in which it begins.",
     );
-    let left = format!("{} copies found no time in the window.", count(day.unfilled));
+    let left = format!("{} copies did not fit into the window.", count(day.unfilled));
     let origin =
         format!("{} terabytes came from the origin.", significant(day.origin_bytes / TERA));
     section.push(&html::paragraph("", &format!("{left} {origin}")));
@@ -217,7 +216,7 @@ fn labelled(section: &mut Section, day: &Day, slugs: &mut Slugs) {
             &series,
             "hour of the day; percent of answers upwards",
         ),
-        "Answers to new viewers that did not begin with the first choice, and why.",
+        "Answers to new viewers that did not start with the first choice, by reason.",
     );
     let row = |hour: &Hour| {
         let number = |figure: f64| Cell::Number(count(figure as u64));

@@ -6,7 +6,7 @@ use crate::report::html::{self, Cell};
 use crate::report::model::{Disk, DiskWay};
 use crate::report::number::{bytes, count, significant};
 
-/// Two charts, and a table with all figures. A way that was not there is in the table, with the reason.
+/// Two charts, and a table with all figures. Ways that were not available appear in the table, with the reason.
 pub(crate) fn section(disk: &Disk, slugs: &mut Slugs) -> Section {
     let mut section = Section::new(slugs.take("disk"), "How a disk's reads complete");
     section.push(&html::paragraph("", &sentence(disk)));
@@ -18,10 +18,11 @@ pub(crate) fn section(disk: &Disk, slugs: &mut Slugs) -> Section {
     let work = steps(ways, |way| way.gbps_per_cpu_second, significant);
     let axis = "Gb/s per CPU second of the reading thread, more is better";
     section.show(growth::chart(&slug, title, &work, axis), "A thread that polls is never idle.");
-    let (slug, title) = (slugs.take("disk wait"), "Until a read is seen to be done");
+    let (slug, title) =
+        (slugs.take("disk wait"), "Time until the program sees that a read is done");
     let wait = steps(ways, |way| way.us_median, |us| format!("{} us", significant(us)));
     let axis = "microseconds, median, less is better";
-    section.show(growth::chart(&slug, title, &wait, axis), "From asking for a read.");
+    section.show(growth::chart(&slug, title, &wait, axis), "From submitting a read.");
     section.push(&html::details("The figures as a table", &table(ways)));
     section
 }

@@ -9,7 +9,7 @@ use crate::report::number::{THIN_SPACE, percent, significant};
 /// The smallest share of the median rate that the first percentile gets if viewers are treated alike.
 const FAIR_SHARE: f64 = 0.8;
 
-/// Both charts. None if nothing was measured.
+/// Both charts. `None` if nothing was measured.
 pub(crate) fn section(
     runs: &[&Versus],
     loads: &[(&str, &Load)],
@@ -33,7 +33,7 @@ pub(crate) fn section(
     if waits.is_empty() && rates.is_empty() {
         return None;
     }
-    let mut section = Section::new(slugs.take("distributions"), "Not only on average");
+    let mut section = Section::new(slugs.take("distributions"), "Beyond averages");
     let waits = Shown {
         title: "Time to first byte",
         caption: "From p50 (the disc) over p99 to p99.9 (the uprights), medians of the rounds; small dots are single rounds. \
@@ -47,8 +47,7 @@ pub(crate) fn section(
     };
     let rates = Shown {
         title: "Rate per viewer",
-        caption: "From the slowest percent (p1) over the median (the disc) to the fastest (p99), medians of the rounds. The closer \
-                  together, the more alike viewers are treated.",
+        caption: "From the slowest percent (p1) over the median (the disc) to the fastest (p99), medians of the rounds. The closer together they are, the more evenly viewers are treated.",
         axis: Axis { name: "Mb/s per viewer", is_logarithmic: false },
         head: ["", "p1, Mb/s", "p50, Mb/s", "p99, Mb/s"],
         groups: rates,
@@ -61,7 +60,7 @@ pub(crate) fn section(
     Some(section)
 }
 
-/// Three percentiles, the median's index among them.
+/// Three percentiles, and the median's index among them.
 type Percentiles = ([Option<f64>; 3], usize);
 
 fn wait(first_byte: FirstByte) -> Percentiles {
@@ -122,7 +121,7 @@ fn of_side(
     rungs(side.name(), is_ours, (figures, median_index), rounds)
 }
 
-/// None unless all percentiles are there.
+/// `None` if a percentile is missing.
 fn rungs(
     label: &str,
     is_ours: bool,

@@ -1,4 +1,4 @@
-//! What bounds this machine.
+//! The limits of this machine.
 
 use super::{INTERRUPTED, Section, Slugs};
 use crate::report::chart::limit as chart;
@@ -49,12 +49,12 @@ fn show(
     let slug = slugs.take(&format!("limit ceiling {}", chain.workload()));
     let caption = match pipeline_gbps {
         Some(_) => "The pipeline is the same chain in one bare loop, without a server around it.",
-        None => "The ceiling is what the chain's parts add up to.",
+        None => "The ceiling follows from the sum of the chain's parts.",
     };
     section.show(chart::heights(&slug, chain, pipeline_gbps), caption);
 }
 
-/// How near the server comes to the ceiling in the first chain.
+/// How close the server comes to the ceiling in the first chain.
 pub(crate) fn sentence(limit: &Limit) -> Option<String> {
     let chain = limit.chains.first()?;
     let (share, ceiling) = (percent(chain.share_of_ceiling?), significant(chain.ceiling_gbps?));

@@ -1,20 +1,18 @@
-//! Runs of the load generator by itself.
+//! Runs of the load generator alone.
 
 use super::{Section, Slugs};
 use crate::report::html::{self, Cell};
 use crate::report::model::Load;
 use crate::report::number::{count, significant};
 
-/// A table of all runs, with errors and doubts below. `None` without runs.
+/// A table of all runs, with errors and warnings below. `None` if there are no runs.
 pub(crate) fn section(loads: &[(&str, &Load)], slugs: &mut Slugs) -> Option<Section> {
     if loads.is_empty() {
         return None;
     }
     let mut section = Section::new(slugs.take("load"), "Load alone");
-    section.push(&html::paragraph(
-        "",
-        "Viewers put on one server, without another side: what they got.",
-    ));
+    section
+        .push(&html::paragraph("", "What viewers got from a single server, without a comparison."));
     let head = [
         "file",
         "seconds",

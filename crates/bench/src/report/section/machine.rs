@@ -9,23 +9,23 @@ use crate::report::source::Source;
 use serde_json::{Map, Value};
 use std::time::{Duration, SystemTime};
 
-/// Members that may differ between files of one machine.
+/// Members that may differ between files from the same machine.
 const CHANGING: [&str; 2] = ["measured_unix_seconds", "congestion_control"];
 
-/// Each machine once, with its files. More than one is a warning: figures of different machines may not be compared.
+/// Each machine once, with its files. More than one is a warning: figures of different machines must not be compared.
 pub(crate) fn section(sources: &[Source], runs: &[&Versus], slugs: &mut Slugs) -> Section {
     let mut section = Section::new(slugs.take("machine"), "The machine");
     let machines = machines(sources);
     if machines.is_empty() {
         section.push(&html::paragraph(
             "warning",
-            "None of the files says on which machine it was measured.",
+            "None of the files names the machine that it was measured on.",
         ));
     }
     if machines.len() > 1 {
         section.push(&html::paragraph(
             "warning",
-            "These files are of more than one machine, or of one that was changed in between: compare figures only within a machine.",
+            "These files come from more than one machine, or from one that changed in between: compare figures only within a machine.",
         ));
     }
     for (machine, files) in &machines {
@@ -45,12 +45,12 @@ pub(crate) fn section(sources: &[Source], runs: &[&Versus], slugs: &mut Slugs) -
 /// A name for the title.
 pub(crate) fn name(sources: &[Source]) -> Option<String> {
     let machine = sources.iter().find_map(|source| source.raw["machine"].as_object())?;
-    // Without the numbers in brackets, which are in the list.
+    // Without the part in brackets, which the list shows.
     let name = machine.get("cpu")?.as_str()?;
     Some(name.split(" (").next().unwrap_or(name).to_owned())
 }
 
-/// When the last of it was measured.
+/// The date of the latest measurement.
 pub(crate) fn date(sources: &[Source]) -> Option<String> {
     let seconds = sources
         .iter()

@@ -1,11 +1,11 @@
-//! How it was measured, how to check it by hand, and what it does not show.
+//! How the figures were measured, how to check them by hand, and what they do not show.
 
 use super::versus::repeat;
 use super::{Section, Slugs};
 use crate::report::html;
 use crate::report::model::Versus;
 
-/// A check by hand, with tools that are not ours. To be pasted as a whole.
+/// A check by hand with standard tools, to be pasted as a whole.
 const CHECK: &str = r#"# a library, in memory, and the server on core 0
 mkdir -p library && for i in 0 1 2 3 4 5 6 7; do head -c 256M /dev/urandom > library/title-$i.mp4; done
 taskset -c 0 fullbore serve library --workers 1 --listen 127.0.0.1:8443 & server=$!
@@ -19,13 +19,13 @@ taskset -c 1 curl -skZ --no-progress-meter --parallel-max 8 -o /dev/null -w '%{s
 echo "$(cat bytes) $before $(cpu)" | awk '{ print $1 * 8 / ($3 - $2), "Gb/s per CPU second" }'
 kill $server"#;
 
-/// How, and how to check.
+/// The method, and how to check it.
 pub(crate) fn section(runs: &[&Versus], slugs: &mut Slugs) -> Section {
     let mut section = Section::new(slugs.take("method"), "How it was measured");
     section.push(&html::list(&[
         "Servers and clients are pinned to cores of their own on one machine and talk over loopback. Sides take turns (A B, B A, A B …), so that what changes with time changes for both.".to_owned(),
-        "Servers are compared by work per CPU second, from the scheduler's accounts of all their threads: neither slow clients nor waiting count. Interrupt work that the kernel does for packets on the server's core (softirq) is partly charged to the running thread; its share is in the tables.".to_owned(),
-        "Before each turn every byte of some dozens of ranges is compared with the library, and during it each response's status and length. After one wrong byte or error of either side, nothing is compared.".to_owned(),
+        "Servers are compared by work per CPU second, from the scheduler's accounts of all their threads, so neither slow clients nor waiting count. Interrupt work that the kernel does for packets on the server's core (softirq) is partly charged to the running thread; its share is in the tables.".to_owned(),
+        "Before each turn, every byte of some dozens of ranges is compared with the library. During the turn, each response's status and length are checked. After a single wrong byte or error on either side, nothing is compared.".to_owned(),
         "Figures are medians over the rounds, ± the median absolute deviation. Each round has a ratio, and the median of these is shown. A ratio within 5 % of 1, or within two of its deviations, is called level.".to_owned(),
     ]));
     let mut again: Vec<_> = runs.iter().filter_map(|versus| repeat(versus)).collect();
@@ -44,13 +44,13 @@ pub(crate) fn section(runs: &[&Versus], slugs: &mut Slugs) -> Section {
     section
 }
 
-/// What must not be concluded.
+/// Conclusions that the figures do not support.
 pub(crate) fn limits(slugs: &mut Slugs) -> Section {
     let mut section = Section::new(slugs.take("not-shown"), "What this does not show");
     section.push(&html::list(&[
         "A network card. On loopback the kernel hands bytes from sender to receiver in memory: no offloads, no DMA, no loss, no delay. Sending without a copy and inline TLS in the card cannot show here, and a core that sends also does the receiver's packet work.".to_owned(),
-        "A large machine. What holds on a few cores with all memory near says nothing of several NUMA nodes, or of what happens when memory bandwidth is the limit.".to_owned(),
-        "Your viewers. Titles, sizes and the order of requests are made up; only their sizes follow what real players ask for.".to_owned(),
+        "A large machine. Results from a few cores with local memory say nothing about several NUMA nodes, or about a machine limited by memory bandwidth.".to_owned(),
+        "Your viewers. Titles, sizes and the order of requests are synthetic; only the sizes of requests follow those of real players.".to_owned(),
         "Other settings of the other servers. Theirs are the best we know; the files are in crates/bench/peers, and improvements are welcome.".to_owned(),
     ]));
     section

@@ -1,4 +1,4 @@
-//! The page's sections: words, charts, and for each chart the tables with the same figures.
+//! The page's sections: text, charts, and for each chart the tables with the same figures.
 
 pub(crate) mod ablate;
 pub(crate) mod carried;
@@ -22,14 +22,14 @@ use std::collections::BTreeSet;
 /// A part of the page under its own heading.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
-    /// For links to it.
+    /// The target of links to it.
     pub(crate) id: String,
     pub(crate) title: String,
     /// Markup.
     pub(crate) body: String,
-    /// Also written as files.
+    /// Charts that are also written as files.
     pub(crate) charts: Vec<Chart>,
-    /// Whether they are: a page by itself has no files beside it.
+    /// Set if they are: a single-file page has no files next to it.
     has_files: bool,
 }
 
@@ -39,7 +39,7 @@ impl Section {
         Self { id, title: title.to_owned(), body, charts, has_files }
     }
 
-    /// A section of a page that has no files beside it.
+    /// A section of a page that has no files next to it.
     pub(crate) fn alone(id: String, title: &str) -> Self {
         Self { has_files: false, ..Self::new(id, title) }
     }
@@ -62,7 +62,7 @@ impl Section {
 pub(crate) struct Slugs(BTreeSet<String>);
 
 impl Slugs {
-    /// A name made from `text`, with a number if it is taken.
+    /// A name derived from `text`, with a number if it is taken.
     pub(crate) fn take(&mut self, text: &str) -> String {
         let plain = html::slug(text);
         let numbered = (2..).map(|number| format!("{plain}-{number}"));
@@ -74,5 +74,6 @@ impl Slugs {
     }
 }
 
-/// Shown for a bench that was ended early.
-const INTERRUPTED: &str = "This run was interrupted: only what was measured until then is here.";
+/// Shown for a bench that ended early.
+const INTERRUPTED: &str =
+    "This run was interrupted: the page shows only what was measured until then.";

@@ -1,4 +1,4 @@
-//! What a machine will serve: what each part allows, the machine with its flows, what a change would bring, the arithmetic.
+//! A machine's predicted capacity: what each part allows, the machine with its flows, the effect of changes, the arithmetic.
 
 use super::{Section, Slugs};
 use crate::report::chart::amounts::{self, Amount};
@@ -7,7 +7,7 @@ use crate::report::html::{self, Cell};
 use crate::report::number::{THIN_SPACE, percent, significant};
 use serde::Deserialize;
 
-/// What `fullbore plan --json` writes, as far as the page shows it.
+/// The output of `fullbore plan --json`, as far as the page shows it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Planned {
@@ -83,7 +83,7 @@ pub(crate) fn sections(planned: &Planned, slugs: &mut Slugs) -> Vec<Section> {
     vec![parts, flow, changes, arithmetic]
 }
 
-/// Whether it is enough for the viewers, if they are known.
+/// A verdict on whether the capacity is enough for the viewers, if their demand is known.
 pub(crate) fn verdict(planned: &Planned) -> Option<String> {
     let wanted = planned.wanted_gbps?;
     let enough = if wanted <= planned.gbps { "That is enough" } else { "That is not enough" };
@@ -91,7 +91,7 @@ pub(crate) fn verdict(planned: &Planned) -> Option<String> {
 }
 
 fn allowed(section: &mut Section, planned: &Planned, slugs: &mut Slugs) {
-    // Beyond four times the rate a part is idle, and a longer bar says nothing more.
+    // Beyond four times the rate a part is mostly idle, and a longer bar would show nothing more.
     let longest = planned.gbps * 4.0;
     let amount = |(at, limit): (usize, &Limit)| Amount {
         label: limit.title.clone(),
@@ -107,7 +107,7 @@ fn allowed(section: &mut Section, planned: &Planned, slugs: &mut Slugs) {
     let title = "What each part allows by itself";
     section.show(
         amounts::chart(&slugs.take(title), title, &amounts, "Gb/s, cut off at four times the plan"),
-        "The part that allows least bounds the machine. The others are idle to the extent that their bars are longer.",
+        "The part that allows least bounds the machine. The longer another part's bar, the more of it is idle.",
     );
 }
 
@@ -134,8 +134,7 @@ fn flows_of(section: &mut Section, planned: &Planned, slugs: &mut Slugs) {
     let between = planned.fabric_gbytes_per_second;
     section.show(
         flows::chart(&slugs.take(title), title, &nodes, between),
-        "Arrows are as thick as what they carry. Percents are of what can be used, of cores of all. Where no arrow leads to the cores, no core touches a \
-         film's bytes.",
+        "The thickness of an arrow shows how much it carries. Percentages are of usable capacity; for cores, of all cores. Where no arrow leads to the cores, no core touches a film's bytes.",
     );
 }
 

@@ -1,4 +1,4 @@
-//! What a restart costs viewers.
+//! The cost of a restart for viewers.
 
 use super::{Section, Slugs};
 use crate::report::chart::strip;
@@ -30,7 +30,7 @@ pub(crate) fn section(start: &Start, slugs: &mut Slugs) -> Section {
     section
 }
 
-/// In one line.
+/// The result in one line.
 pub(crate) fn sentence(start: &Start) -> Option<String> {
     let figure = with_spread(start.median?, start.deviation.unwrap_or(0.0));
     Some(format!("The first byte is served {figure}{THIN_SPACE}ms after the process starts."))

@@ -1,4 +1,4 @@
-//! Viewers that really played: what they saw, as distributions, over time, and by pathway.
+//! Viewers that play like real ones: their experience, as distributions, over time, and by pathway.
 
 use super::{INTERRUPTED, Section, Slugs};
 use crate::report::chart::course;
@@ -7,16 +7,16 @@ use crate::report::html::{self, Cell};
 use crate::report::model::{Sessions, Spread, Swarm, Watched};
 use crate::report::number::{THIN_SPACE, bytes, count, percent, significant};
 
-/// More pathways or titles than this are left to the figures in the page's source.
+/// Only this many pathways or titles are shown. The figures in the page's source have all.
 const ROWS_MAX: usize = 12;
 
-/// What a chart shows.
+/// A quantity to chart.
 struct Quantity {
     title: &'static str,
     caption: &'static str,
     axis: &'static str,
     of: fn(&Watched) -> Option<Spread>,
-    /// What the figures are multiplied by for the axis.
+    /// Factor from the figures to the axis.
     factor: f64,
 }
 
@@ -30,7 +30,7 @@ const QUANTITIES: [Quantity; 4] = [
     },
     Quantity {
         title: "Time stalled",
-        caption: "Of the time that a viewer watched, the part in which the picture stood still because nothing had come.",
+        caption: "The share of a viewer's watching time in which the picture stood still, because no data had arrived.",
         axis: "percent of the time, less is better",
         of: |watched| watched.stall_ratio,
         factor: 100.0,
@@ -45,7 +45,7 @@ const QUANTITIES: [Quantity; 4] = [
     Quantity {
         title: "Time to quality",
         caption: "From the moment a viewer pressed play to the first four seconds in a row at 80% of the title's best bit rate or more. \
-                  Viewers who never came so far are not in it.",
+                  Viewers who never got that far are not included.",
         axis: "seconds, less is better",
         of: |watched| watched.time_to_quality_seconds,
         factor: 1.0,
@@ -96,14 +96,14 @@ pub(crate) fn sentence(swarm: &Swarm) -> String {
     text.push('.');
     if let Some(ratio) = swarm.stall_ratio_of_all {
         text.push_str(&format!(
-            " All together, pictures stood still for {} of the time.",
+            " Overall, pictures stood still for {} of the time.",
             percent(ratio)
         ));
     }
     text
 }
 
-/// What makes the figures doubtful.
+/// Reasons to doubt the figures.
 pub(crate) fn warn(section: &mut Section, swarm: &Swarm) {
     doubts(swarm).iter().for_each(|doubt| section.push(&html::paragraph("warning", doubt)));
 }
@@ -115,7 +115,7 @@ pub(crate) fn doubts(swarm: &Swarm) -> Vec<String> {
     }
     if swarm.own.and_then(|own| own.too_slow) == Some(true) {
         doubts.push(
-            "The swarm itself was too slow on this machine: its viewers waited for it, too. These figures show its limits, not the \
+            "The swarm itself was too slow on this machine: its viewers waited for it as well. These figures show its limits, not the \
              server's."
                 .to_owned(),
         );
@@ -130,7 +130,7 @@ fn over_time(section: &mut Section, swarm: &Swarm, slugs: &mut Slugs) {
     section.show(chart, "How many viewers played, waited for their first picture, or had stalled.");
 }
 
-/// All viewers, then those of each pathway and each title if there are several, each with its name.
+/// All viewers, then those of each pathway and each title if there are several, each with a name.
 fn groups(swarm: &Swarm) -> Vec<(String, Vec<(String, &Watched)>)> {
     let mut groups = vec![("all viewers".to_owned(), vec![("all".to_owned(), &swarm.all)])];
     let pathways = swarm.pathways.iter().flatten().take(ROWS_MAX);
@@ -188,7 +188,7 @@ impl Quantity {
         section.push(&html::details("The figures as a table", &table));
     }
 
-    /// None unless all percentiles are there.
+    /// `None` if a percentile is missing.
     fn rungs(&self, name: &str, watched: &Watched) -> Option<Rungs> {
         let Spread { p1, p5, p25, p50, p75, p95, p99 } = (self.of)(watched)?;
         let figures: Option<Vec<f64>> = [p1, p5, p25, p50, p75, p95, p99].into_iter().collect();
@@ -227,7 +227,7 @@ fn by_pathway(section: &mut Section, swarm: &Swarm) {
             ]
         })
         .collect();
-    let head = ["pathway", "bytes", "viewers who had most from it", "of them without a stall"];
+    let head = ["pathway", "bytes", "viewers mostly served by it", "of them without a stall"];
     section.push(&html::table("Where the bytes came from", &head, &rows));
     let moves: Vec<_> = swarm.moves.iter().flatten().filter(|(_, times)| **times > 0).collect();
     if !moves.is_empty() {
@@ -235,7 +235,7 @@ fn by_pathway(section: &mut Section, swarm: &Swarm) {
             .iter()
             .map(|(reason, times)| format!("{} times: {reason}", count(**times)))
             .collect();
-        section.push(&html::paragraph("", "Players changed their pathway:"));
+        section.push(&html::paragraph("", "Changes of pathway, by reason:"));
         section.push(&html::list(&moves));
     }
     if let Some(share) = swarm.probe_share {
@@ -276,8 +276,7 @@ fn own(section: &mut Section, swarm: &Swarm) {
     };
     section.push(&html::paragraph(
         "",
-        "Viewers are simulated by a program, which takes time of its own. This is how much later than they asked for its tasks woke up. \
-         Up to 20 ms at the 99th percentile no viewer can notice.",
+        "Simulating viewers takes time. This is how late the program's tasks woke up, compared with the time they asked for. A viewer cannot notice up to 20 ms at the 99th percentile.",
     ));
     section.push(&html::definitions(&[
         ("lag, median", milliseconds(lag.p50)),

@@ -20,16 +20,13 @@ const WORKLOADS: [(&str, &str); 10] = [
     ("http-cold", "Whole files over plain HTTP, all of them from disk."),
     (
         "http-beside",
-        "Paced viewers over plain HTTP whose films are in the page cache, while others take films from disk: how long the slowest of the former waited for a first byte.",
+        "Paced viewers over plain HTTP whose films are in the page cache, while others take films from disk: how long the slowest viewers of cached films waited for a first byte.",
     ),
     (
         "idle",
-        "TLS connections that have asked for one byte and wait: the memory that each of them costs the server.",
+        "Idle TLS connections, after one byte each: the memory that each of them costs the server.",
     ),
-    (
-        "handshakes",
-        "Full TLS handshakes, each on a connection of its own; nothing else is asked for.",
-    ),
+    ("handshakes", "Full TLS handshakes, each on a new connection; nothing else is requested."),
     ("viewers", "Paced viewers over TLS: each takes what it plays and no more."),
     (
         "mixed",
@@ -37,7 +34,7 @@ const WORKLOADS: [(&str, &str); 10] = [
     ),
     (
         "swarm",
-        "Viewers who really play films over TLS, from memory: their number rises until one of them stalls. Compared is how many a CPU second of the server carries.",
+        "Viewers who really play films over TLS, from memory: their number rises until one of them stalls. The comparison is by viewers per CPU second of the server.",
     ),
 ];
 
@@ -117,14 +114,14 @@ fn ratio(versus: &Versus, part: &Part) -> String {
     )
 }
 
-/// What a reader must know before trusting the figures.
+/// Warnings for readers of the figures.
 fn warnings(versus: &Versus) -> Vec<String> {
     let mut warnings = Vec::new();
     if versus.interrupted == Some(true) {
         warnings.push(INTERRUPTED.to_owned());
     }
     if versus.is_short() {
-        warnings.push("A short run (fewer than 5 rounds, or of less than a second): it shows that the bench works and is not to be cited.".to_owned());
+        warnings.push("A short run (fewer than 5 rounds, or of less than a second): it shows that the bench works, but do not cite it.".to_owned());
     }
     let is_bound = |round: &Round| round.client_bound == Some(true) && round.swarm.is_none();
     let sides = versus.parts.iter().flat_map(Part::sides);
@@ -135,7 +132,7 @@ fn warnings(versus: &Versus) -> Vec<String> {
     names.dedup();
     if !names.is_empty() {
         warnings.push(format!(
-            "With {}, the clients' cores were full: Gb/s over the wire are the clients' limit; what is compared, work per CPU second of the server, stands.",
+            "With {}, the clients' cores were full: Gb/s over the wire are the clients' limit; the comparison by work per CPU second of the server still holds.",
             crate::report::verdict::listed(&names)
         ));
     }
@@ -280,7 +277,7 @@ fn counters(part: &Part, of: &str) -> String {
     html::table(&format!("Hardware counts per byte of body{of}"), &head, &rows.collect::<Vec<_>>())
 }
 
-/// What each side was, and how it was started.
+/// A description of each side, and the command that started it.
 fn started(part: &Part) -> String {
     let rows: Vec<_> = part
         .sides()
@@ -296,7 +293,7 @@ fn started(part: &Part) -> String {
     html::table("How the sides were started", &["side", "version", "command"], &rows)
 }
 
-/// How to run it again.
+/// The command that runs it again.
 pub(crate) fn repeat(versus: &Versus) -> Option<String> {
     let peer = ["nginx", "h2o"].into_iter().find(|name| *name == versus.peer())?;
     let known = WORKLOADS.iter().find(|(name, _)| *name == versus.workload())?.0;
