@@ -1,70 +1,70 @@
-//! What the machine is asked to do.
+//! The work that the machine should do.
 
 use serde::Serialize;
 
-/// Who seals TLS records.
+/// The place where TLS records are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SealedBy {
-    /// Nobody: plain HTTP.
+    /// Plain HTTP, without encryption.
     None,
-    /// A processor: this server's code or the kernel's.
+    /// A processor, in this server's code or the kernel's.
     Software,
     /// The network card, as the bytes leave.
     Card,
 }
 
-/// How bytes get from file to socket.
+/// The path of bytes from file to socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlannedRoute {
-    /// Read into a small buffer, sealed into another, sent (`--route userspace`).
+    /// Read into a small buffer, encrypted into another, sent (`--route userspace`).
     Userspace,
-    /// `sendfile` out of the page cache; the kernel or the card seals (`--route kernel`).
+    /// `sendfile` from the page cache; the kernel or the card encrypts (`--route kernel`).
     Kernel,
-    /// Copied out of the page cache and back into the kernel, as servers without `sendfile` do.
+    /// Copied out of the page cache and back into the kernel, as in servers without `sendfile`.
     Copies,
 }
 
-/// Which node a connection and its memory belong to. The names are those of `--silo`.
+/// The node that a connection and its memory belong to. The names are those of `--silo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlannedSilo {
-    /// None: anything anywhere.
+    /// No assignment: anything runs anywhere.
     Off,
-    /// All on the node of the card that a connection came in on.
+    /// Everything is on the node of the card that a connection came in on.
     Network,
-    /// The connection at its card, the file's bytes at their disk.
+    /// The connection is at its card, the file's bytes at their disk.
     MemoryAtDisk,
-    /// All on the node of the disk.
+    /// Everything is on the node of the disk.
     Disk,
 }
 
 /// The workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// How bytes get from file to socket.
+    /// The path of bytes from file to socket.
     pub route: PlannedRoute,
-    /// Who seals.
+    /// Who encrypts.
     pub tls: SealedBy,
-    /// Where connections belong.
+    /// The node that connections belong to.
     pub silo: PlannedSilo,
-    /// Of the bytes served, those found in memory: 0 to 1.
+    /// Share of the served bytes that is found in memory: 0 to 1.
     pub hit_share: f64,
-    /// Of the bytes that a card could seal, those of connections that software seals: 0 to 1.
+    /// Share of the bytes that a card could encrypt on whose connections software encrypts: 0 to 1.
     pub software_share: f64,
-    /// Further copies in the server's own memory (`copies` only); nginx makes one for each TLS record.
+    /// Additional copies in the server's own memory (`copies` only); nginx makes one for each TLS record.
     pub extra_copies: f64,
     /// Viewers at the busiest time, if known.
     pub viewers: Option<f64>,
-    /// What each of them takes.
+    /// Rate of each of these viewers.
     pub viewer_mbits_per_second: Option<f64>,
-    /// New TLS connections a second.
+    /// New TLS connections per second.
     pub handshakes_per_second: f64,
 }
 
 impl Demand {
-    /// What is usual for who seals: this server's own route, and nothing found in memory.
+    /// The usual demand for this kind of encryption: this server's own route, and nothing found in memory.
     pub fn usual(tls: SealedBy, nodes: usize) -> Self {
         let route =
             if tls == SealedBy::Software { PlannedRoute::Userspace } else { PlannedRoute::Kernel };
@@ -81,14 +81,14 @@ impl Demand {
         }
     }
 
-    /// The same work with TLS sealed by somebody else, by the route that is usual for that.
+    /// The same work with TLS encrypted elsewhere, on the usual route for that.
     #[must_use]
     pub fn sealed_by(&self, tls: SealedBy) -> Self {
         let route = Self::usual(tls, 1).route;
         Self { tls, route, software_share: 0.0, extra_copies: 0.0, ..*self }
     }
 
-    /// The share of bytes that a processor seals.
+    /// Share of bytes that a processor encrypts.
     pub fn sealed_in_software(&self) -> f64 {
         match self.tls {
             SealedBy::None => 0.0,
@@ -97,7 +97,7 @@ impl Demand {
         }
     }
 
-    /// What all viewers take together, in Gb/s.
+    /// Total rate of all viewers, in Gb/s.
     pub fn wanted_gbps(&self) -> Option<f64> {
         Some(self.viewers? * self.viewer_mbits_per_second? / 1e3)
     }

@@ -1,4 +1,4 @@
-//! A plan as an operator reads it: the rate and what is scarce first, then shares, then the arithmetic.
+//! A plan in an operator's terms: first the rate and the scarcest part, then shares, then the arithmetic.
 
 use crate::demand::{PlannedRoute, PlannedSilo, SealedBy};
 use crate::scarce::PartLimit;
@@ -8,14 +8,14 @@ use std::fmt::Write;
 /// Characters of a full bar.
 const BAR: usize = 20;
 
-/// Below this a part is called idle.
+/// A part used less than this is called idle.
 const IDLE: f64 = 0.5;
 
 /// Gains below this are not worth a line.
 const GAIN_GBPS_MIN: f64 = 0.5;
 
 impl PartLimit {
-    /// `memory bandwidth (node 3)`.
+    /// A name such as `memory bandwidth (node 3)`.
     pub fn title(&self) -> String {
         match &self.place {
             Some(place) => format!("{} ({place})", self.scarce.name()),
@@ -24,7 +24,7 @@ impl PartLimit {
     }
 }
 
-/// Three digits or so: `9.5`, `380`.
+/// A rate with about three digits: `9.5`, `380`.
 pub(crate) fn rate(gbps: f64) -> String {
     if gbps < 9.95 {
         format!("{gbps:.2}")
@@ -36,12 +36,12 @@ pub(crate) fn rate(gbps: f64) -> String {
 }
 
 impl Capacity {
-    /// In one line.
+    /// The plan in one line.
     pub fn headline(&self) -> String {
         format!("{}: {} Gb/s. Scarce first: {}.", self.name, rate(self.gbps), self.scarce().title())
     }
 
-    /// How it works, in a few words.
+    /// The configuration, in a few words.
     pub fn way(&self) -> String {
         let tls = match self.tls {
             SealedBy::None => "no TLS",
@@ -62,12 +62,12 @@ impl Capacity {
         format!("{tls}, route {route}, silo {silo}")
     }
 
-    /// What is used less than half, the least first.
+    /// Parts used less than half, least used first.
     pub fn idle(&self) -> Vec<&PartLimit> {
         self.limits.iter().rev().filter(|limit| self.used(limit) < IDLE).collect()
     }
 
-    /// All of it, as text.
+    /// The whole plan, as text.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         self.write(&mut text).expect("writing to a string cannot fail");

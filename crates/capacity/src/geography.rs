@@ -1,7 +1,8 @@
 //! Which node does what, and how many of a byte's moves cross from one node to another.
 //!
-//! A connection's home is the node of its worker. Disks and cards are where they are plugged in. Each mode says where a connection's home and its
-//! memory are. Everything is a share: of connections, of bytes. Films are taken to be spread evenly over disks, viewers over ports.
+//! A connection's home is the node of its worker. Disks and cards are on the node where they are plugged in. Each mode defines where a
+//! connection's home and its memory are. All figures are shares, of connections or of bytes. Films are assumed to be spread evenly over
+//! disks, and viewers over ports.
 
 use crate::demand::{Demand, PlannedSilo};
 use crate::hardware::Hardware;
@@ -11,24 +12,24 @@ use serde::Serialize;
 /// Crossings for each byte served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Crossing {
-    /// If each move that can cross does.
+    /// If every move that can cross does.
     pub worst: f64,
-    /// On average over connections and films.
+    /// The average over connections and films.
     pub average: f64,
 }
 
-/// How many of a byte's moves cross on this machine.
+/// Counts how many of a byte's moves cross on this machine.
 pub fn crossing(hardware: &Hardware, demand: &Demand, moves: &[ByteMove]) -> Crossing {
     Geography::of(hardware, demand).crossing(moves)
 }
 
-/// Shares of nodes.
+/// Each node's shares of the work.
 #[derive(Clone, Debug)]
 pub(crate) struct Geography {
     silo: PlannedSilo,
-    /// Bytes by the node of their disk.
+    /// Share of bytes for each node, by disk.
     disk: Vec<f64>,
-    /// Connections by the node of their worker.
+    /// Share of connections for each node, by worker.
     pub(crate) home: Vec<f64>,
     /// For each home, the share of its bytes that leaves by each group of cards.
     by_card: Vec<Vec<f64>>,
@@ -36,7 +37,7 @@ pub(crate) struct Geography {
     card_nodes: Vec<usize>,
 }
 
-/// Where memory is.
+/// The location of memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Where {
     Anywhere,
@@ -103,7 +104,7 @@ impl Geography {
         (0..self.card_nodes.len()).map(of).collect()
     }
 
-    /// The share of bytes by the node of the card that they leave by.
+    /// The share of bytes for each node, by the card that they leave by.
     fn card(&self) -> Vec<f64> {
         let mut card = vec![0.0; self.home.len()];
         for (share, node) in self.egress().iter().zip(&self.card_nodes) {
@@ -112,7 +113,7 @@ impl Geography {
         card
     }
 
-    /// The share of moves in that memory that happens on each node.
+    /// For the given memory, the share of moves on each node.
     pub(crate) fn memory(&self, place: Spot) -> Vec<f64> {
         match self.place(place) {
             Where::Anywhere => vec![1.0 / self.home.len() as f64; self.home.len()],
@@ -158,7 +159,7 @@ impl Geography {
     }
 }
 
-/// Parts of a whole; even if there is nothing.
+/// Each amount as a share of the sum; equal shares if the sum is zero.
 fn shares(amounts: &[f64]) -> Vec<f64> {
     let all: f64 = amounts.iter().sum();
     let even = 1.0 / amounts.len() as f64;

@@ -1,13 +1,13 @@
-//! A machine, as far as it bounds what is served. Everything here was checked by `input`.
+//! A machine, as far as it limits serving. `input` has checked everything here.
 
-/// What is bought: nodes, links between them, disks and cards.
+/// The hardware to buy: nodes, links between them, disks and cards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hardware {
-    /// For people.
+    /// A name for people.
     pub name: String,
     /// NUMA nodes, at least one.
     pub nodes: Vec<NumaNode>,
-    /// Links between nodes; `None` with one node.
+    /// Links between nodes; `None` if there is only one node.
     pub fabric: Option<Fabric>,
     /// At least one disk.
     pub disks: Vec<DiskGroup>,
@@ -20,68 +20,69 @@ pub struct Hardware {
 pub struct NumaNode {
     /// Cores, not threads.
     pub cores: f64,
-    /// What STREAM measures, not the product of channels and clock.
+    /// The rate that STREAM measures, not the product of channels and clock.
     pub memory_gbytes_per_second: f64,
 }
 
 /// Links between nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fabric {
-    /// Links in all.
+    /// Total links.
     pub links: f64,
-    /// What one link carries.
+    /// The rate of one link.
     pub link_gbytes_per_second: f64,
-    /// The share of all crossing bytes on the busiest link, 0 to 1: one through the number of links if they are even.
+    /// The share of all crossing bytes on the busiest link, 0 to 1: one divided by the number of links if they are even.
     pub hottest_share: f64,
 }
 
-/// Disks that are alike, on one node.
+/// Identical disks on one node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiskGroup {
     /// The node that they are plugged into.
     pub node: usize,
-    /// Disks.
+    /// Number of disks.
     pub count: f64,
-    /// What one disk reads.
+    /// Read rate of one disk.
     pub gbytes_per_second: f64,
-    /// How one of them is plugged in, if that is by PCIe.
+    /// The PCIe link of one disk, if it has one.
     pub bus: Option<Bus>,
 }
 
-/// Cards that are alike, on one node.
+/// Identical cards on one node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkCard {
     /// The node that they are plugged into.
     pub node: usize,
-    /// Cards.
+    /// Number of cards.
     pub count: f64,
-    /// Ports of one card.
+    /// Ports per card.
     pub ports: f64,
-    /// The rate of one port.
+    /// Rate of one port.
     pub gbits_per_second: f64,
-    /// How one card is plugged in.
+    /// The PCIe link of one card.
     pub bus: Bus,
-    /// Whether it can seal TLS records.
+    /// Set if the card can encrypt TLS records.
     pub seals: bool,
-    /// What one card seals at most, if that is less than its ports carry.
+    /// Limit on what one card encrypts, if it is lower than its ports carry.
     pub sealed_gbits_per_second_max: Option<f64>,
     /// PCIe reads that one card may have in flight: 32 without extended tags, 256 with them.
     pub reads_in_flight: f64,
-    /// Nodes whose connections leave by it.
+    /// Nodes whose connections leave by these cards.
     pub serves: Vec<usize>,
 }
 
 /// A PCIe link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bus {
-    /// 1 to 6.
+    /// PCIe generation, 1 to 6.
     pub generation: u8,
-    /// 1 to 16.
+    /// Lanes, 1 to 16.
     pub lanes: f64,
 }
 
 impl Bus {
-    /// In one direction, after line coding, before headers of packets (PCI Express Base Specification; 8b/10b up to generation 2, then 128b/130b).
+    /// The rate in one direction, after line coding and before packet headers (PCI Express Base Specification; 8b/10b up to generation 2,
+    /// then 128b/130b).
     pub fn gbytes_per_second(&self) -> f64 {
         let lane = match self.generation {
             1 => 0.25,
@@ -93,7 +94,7 @@ impl Bus {
 }
 
 impl NetworkCard {
-    /// All ports of all cards of the group, in Gb/s on the wire.
+    /// All ports of all cards in the group, in Gb/s on the wire.
     pub fn wire_gbps(&self) -> f64 {
         self.count * self.ports * self.gbits_per_second
     }

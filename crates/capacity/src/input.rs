@@ -1,4 +1,4 @@
-//! From a file's text to a machine that can be planned. docs/plan.md has all keys.
+//! Reads a machine from a file's text and checks it. docs/plan.md has all keys.
 
 use crate::cost::CostTable;
 use crate::demand::{Demand, PlannedRoute, PlannedSilo, SealedBy};
@@ -9,16 +9,16 @@ use toml::Table;
 /// A file's content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Specified {
-    /// What is bought.
+    /// The hardware to buy.
     pub hardware: Hardware,
-    /// What it shall do.
+    /// The work it should do.
     pub demand: Demand,
-    /// What that costs: [`CostTable::USUAL`], with what the file says.
+    /// The costs of that work: [`CostTable::USUAL`], changed by what the file sets.
     pub costs: CostTable,
 }
 
 impl Specified {
-    /// With TLS sealed by somebody else, by the route that is usual for that.
+    /// The same with TLS encrypted elsewhere, on the usual route for that.
     ///
     /// # Errors
     /// If the machine cannot do it.
@@ -201,13 +201,15 @@ fn disks(file: &mut Section, nodes: usize) -> Result<Vec<DiskGroup>, BadMachine>
             (Some(lanes), Some(generation)) => Some(Bus { generation: generation as u8, lanes }),
             (None, None) => None,
             (None, _) => {
-                return Err(section
-                    .wrong("lanes", "is missing beside pcie_generation, for example lanes = 4"));
+                return Err(section.wrong(
+                    "lanes",
+                    "is missing: pcie_generation needs it, for example lanes = 4",
+                ));
             }
             (_, None) => {
                 return Err(section.wrong(
                     "pcie_generation",
-                    "is missing beside lanes, for example pcie_generation = 4",
+                    "is missing: lanes needs it, for example pcie_generation = 4",
                 ));
             }
         };
@@ -250,7 +252,7 @@ fn cards(file: &mut Section, nodes: usize) -> Result<Vec<NetworkCard>, BadMachin
     Ok(cards)
 }
 
-/// A node that no card serves is served by the nearest ones, as the server does it. Nodes with near numbers are taken as near.
+/// Assigns a node without cards of its own to the nearest ones, as the server does. Nodes with close numbers count as near.
 fn adopt(cards: &mut [NetworkCard], nodes: usize) {
     for node in 0..nodes {
         if cards.iter().any(|card| card.serves.contains(&node)) {
@@ -294,7 +296,8 @@ fn demand(file: &mut Section, hardware: &Hardware) -> Result<Demand, BadMachine>
         ..usual
     };
     if demand.viewers.is_some() && demand.viewer_mbits_per_second.is_none() {
-        let why = "is missing beside viewers: what each takes in Mb/s, for example viewer_mbits_per_second = 4";
+        let why =
+            "is missing: the rate of each viewer in Mb/s, for example viewer_mbits_per_second = 4";
         return Err(section.wrong(VIEWER.key, why));
     }
     section.end()?;
@@ -302,7 +305,7 @@ fn demand(file: &mut Section, hardware: &Hardware) -> Result<Demand, BadMachine>
     Ok(demand)
 }
 
-/// Whether the machine can do it at all.
+/// Checks that the machine can do this work.
 pub(crate) fn check(demand: &Demand, hardware: &Hardware) -> Result<(), BadMachine> {
     let wrong = |why: &str| Err(BadMachine(format!("[workload]: {why}")));
     let seals = hardware.cards.iter().all(|card| card.seals);

@@ -1,10 +1,10 @@
-//! Reads tables of TOML key by key, so that each mistake is one line with the key's name and an example.
+//! Reads tables of TOML key by key, so that each mistake gets one line with the key's name and an example.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use toml::{Table, Value};
 
-/// Why a machine cannot be planned: one line.
+/// Why a machine cannot be planned, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadMachine(pub(crate) String);
 
@@ -19,9 +19,9 @@ impl std::error::Error for BadMachine {}
 /// A key with a number.
 pub(crate) struct Number {
     pub(crate) key: &'static str,
-    /// What it is, with its unit.
+    /// What the number means, with its unit.
     pub(crate) what: &'static str,
-    /// Beyond these, the unit must be wrong.
+    /// The plausible range. Beyond it, the unit must be wrong.
     pub(crate) range: RangeInclusive<f64>,
     pub(crate) example: &'static str,
 }
@@ -32,9 +32,9 @@ impl Number {
     }
 }
 
-/// A table whose keys are taken one by one. What is left at the end is a mistake.
+/// A table whose keys are taken out one by one. A key left over at the end is a mistake.
 pub(crate) struct Section {
-    /// `[workload]`, `[[card]] 2`.
+    /// The name for messages, such as `[workload]` or `[[card]] 2`.
     name: String,
     table: Table,
     known: Vec<&'static str>,
@@ -54,7 +54,7 @@ impl Section {
         self.table.remove(key)
     }
 
-    /// Within its range, if it is there.
+    /// Takes a number within its range, if it is there.
     pub(crate) fn number(&mut self, number: &Number) -> Result<Option<f64>, BadMachine> {
         let Some(value) = self.take(number.key) else { return Ok(None) };
         let figure = match &value {
@@ -78,13 +78,13 @@ impl Section {
         Err(self.wrong(number.key, &why))
     }
 
-    /// A number that must be there.
+    /// Takes a required number.
     pub(crate) fn required(&mut self, number: &Number) -> Result<f64, BadMachine> {
         let found = self.number(number)?;
         found.ok_or_else(|| self.wrong(number.key, &format!("is missing: {}", number.hint())))
     }
 
-    /// A number of things: without a fraction.
+    /// Takes a count: a number without a fraction.
     pub(crate) fn whole(&mut self, number: &Number) -> Result<Option<f64>, BadMachine> {
         match self.number(number)? {
             Some(figure) if figure.fract() != 0.0 => {
@@ -95,13 +95,13 @@ impl Section {
         }
     }
 
-    /// A number of things that must be there.
+    /// Takes a required count.
     pub(crate) fn required_whole(&mut self, number: &Number) -> Result<f64, BadMachine> {
         let found = self.whole(number)?;
         found.ok_or_else(|| self.wrong(number.key, &format!("is missing: {}", number.hint())))
     }
 
-    /// `true` or `false`.
+    /// Takes `true` or `false`.
     pub(crate) fn flag(
         &mut self,
         key: &'static str,
@@ -119,7 +119,7 @@ impl Section {
         }
     }
 
-    /// One of these words.
+    /// Takes one of these words.
     pub(crate) fn word<T: Copy>(
         &mut self,
         key: &'static str,
@@ -133,7 +133,7 @@ impl Section {
         found.map(|(_, is)| Some(*is)).ok_or_else(|| self.wrong(key, &why))
     }
 
-    /// A text.
+    /// Takes a text.
     pub(crate) fn text(&mut self, key: &'static str) -> Result<Option<String>, BadMachine> {
         match self.take(key) {
             None => Ok(None),
@@ -143,7 +143,7 @@ impl Section {
         }
     }
 
-    /// Numbers of nodes.
+    /// Takes a list of node numbers.
     pub(crate) fn nodes(
         &mut self,
         key: &'static str,
@@ -169,7 +169,7 @@ impl Section {
         Ok(Some(nodes))
     }
 
-    /// A table of its own; empty if it is not there.
+    /// Takes a table with this name; `None` if there is none.
     pub(crate) fn section(&mut self, key: &'static str) -> Result<Option<Self>, BadMachine> {
         match self.take(key) {
             None => Ok(None),
@@ -178,7 +178,7 @@ impl Section {
         }
     }
 
-    /// Tables of one kind; empty if there are none.
+    /// Takes all tables of one kind; empty if there are none.
     pub(crate) fn sections(&mut self, key: &'static str) -> Result<Vec<Self>, BadMachine> {
         let wrong = |section: &Self| {
             section.wrong(key, &format!("is a list of tables: begin each with a line [[{key}]]"))
@@ -196,7 +196,7 @@ impl Section {
         Ok(sections)
     }
 
-    /// Call it last.
+    /// Fails if keys are left over. Call it last.
     pub(crate) fn end(self) -> Result<(), BadMachine> {
         let Some(key) = self.table.keys().next() else { return Ok(()) };
         Err(self.wrong(key, &format!("is not a key: there are {}", self.known.join(", "))))

@@ -1,14 +1,13 @@
-//! What a machine will serve, and what is scarce first: a model of bytes moved.
+//! Predicts the rate that a machine can serve, and the part that is scarce first: a model of bytes moved.
 //!
 //! A byte that is served is moved several times: a disk writes it to memory, a processor or a card reads it, links between nodes carry it.
-//! Each move takes a share of something that the machine has a known amount of. The plan is the rate at which the first of them is used up.
-//! Nothing here does I/O: text goes in, figures and text come out.
+//! Each move uses a share of something that the machine has a known amount of. The plan is the rate at which the first of these is used up.
+//! This crate does no I/O: it takes text, and returns figures and text.
 //!
-//! Refused: keys that are not known, amounts that no machine has, machines that cannot work. Each refusal is one line with the key and an
-//! example.
+//! Refused: unknown keys, amounts that no machine has, and machines that cannot work. Each refusal is one line with the key and an example.
 //!
-//! Read `moves` for how often a byte is moved, `geography` for which moves cross to another node, `solve` for what that allows. [`published`]
-//! compares the model with what Netflix measured.
+//! Read `moves` for how often a byte is moved, `geography` for which moves cross to another node, `solve` for the resulting limits.
+//! [`published`] compares the model with Netflix's measurements.
 
 #![forbid(unsafe_code)]
 

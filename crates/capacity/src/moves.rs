@@ -1,13 +1,13 @@
-//! How often a byte is moved to or from memory until it has left.
+//! How often a byte is moved to or from memory before it has left.
 //!
-//! For every byte served, Netflix counts 8 moved with copies through user space, 4 with `sendfile` and a kernel that seals, 2 with `sendfile` and
-//! a card that seals (EuroBSDCon 2021 and 2022). These counts come out of the lists below; `published` holds them to it.
+//! For every byte served, Netflix counts 8 moved with copies through user space, 4 with `sendfile` and kernel encryption, 2 with `sendfile`
+//! and encryption by the card (EuroBSDCon 2021 and 2022). The lists below give the same counts, and `published` checks that.
 
 use crate::cost::CostTable;
 use crate::demand::{Demand, PlannedRoute, SealedBy};
 use serde::Serialize;
 
-/// Who moves, or what is moved to.
+/// The device or memory at one end of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spot {
@@ -15,7 +15,7 @@ pub enum Spot {
     Disk,
     /// Memory that holds a file's bytes.
     Pages,
-    /// Memory that holds what is to be sent.
+    /// Memory that holds data to send.
     Buffers,
     /// A core.
     Cpu,
@@ -23,28 +23,28 @@ pub enum Spot {
     Card,
 }
 
-/// What is done to memory.
+/// The kind of access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryAccess {
-    /// It is read.
+    /// A read.
     Read,
-    /// It is written.
+    /// A write.
     Write,
 }
 
-/// One move, for each byte served.
+/// One move, per byte served.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ByteMove {
-    /// For people.
+    /// A description for people.
     pub what: &'static str,
-    /// Who moves.
+    /// The device that moves.
     pub by: Spot,
-    /// Whether that reads or writes.
+    /// Whether it reads or writes.
     pub access: MemoryAccess,
     /// The memory.
     pub memory: Spot,
-    /// Bytes moved for a byte served; less than 1 if some find their byte in a cache or in memory.
+    /// Bytes moved per byte served; less than 1 if some bytes are found in a cache or in memory.
     pub bytes: f64,
 }
 
@@ -66,7 +66,7 @@ pub fn moves(demand: &Demand, costs: &CostTable) -> Vec<ByteMove> {
             seal_writes(&mut add, costs, software);
         }
         PlannedRoute::Userspace => {
-            // What has just come from the disk, and the records on their way to the socket, are in small buffers that are reused at once.
+            // Small buffers that are reused at once hold data just read from the disk, and the records on their way to the socket.
             let uncached = 1.0 - costs.buffers_cached;
             let seals = demand.tls == SealedBy::Software;
             let what = if seals { "CPU reads to seal" } else { "CPU copies from the page cache" };
@@ -92,7 +92,7 @@ pub fn moves(demand: &Demand, costs: &CostTable) -> Vec<ByteMove> {
         }
     }
     let left = match (demand.route, demand.tls) {
-        // Without a copy in between, the card reads the file's own pages. Of what software seals, it reads the records.
+        // Without a copy in between, the card reads the file's own pages. If software encrypts, it reads the records.
         (PlannedRoute::Kernel, SealedBy::None | SealedBy::Card) => Spot::Pages,
         _ => Spot::Buffers,
     };

@@ -1,4 +1,4 @@
-//! What each part of a machine allows by itself, with its arithmetic in words.
+//! The limit that each part of a machine sets by itself, with its arithmetic in words.
 
 use crate::cost::CostTable;
 use crate::demand::{Demand, PlannedRoute, SealedBy};
@@ -25,12 +25,12 @@ pub enum Scarce {
     CardBus,
     /// PCIe reads that a card may have in flight.
     CardReads,
-    /// Sealing by the card.
+    /// Encryption by the card.
     CardSealing,
 }
 
 impl Scarce {
-    /// For people.
+    /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cores => "cores",
@@ -45,16 +45,16 @@ impl Scarce {
     }
 }
 
-/// What one part allows.
+/// The limit set by one part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartLimit {
     /// The part.
     pub scarce: Scarce,
-    /// Which one of several, the tightest: `node 3`.
+    /// The tightest one of several, such as `node 3`.
     pub place: Option<String>,
-    /// What the whole machine can serve if nothing else is scarce.
+    /// The rate that the whole machine could serve if nothing else were scarce.
     pub gbps: f64,
-    /// Why.
+    /// The arithmetic behind it.
     pub arithmetic: String,
 }
 
@@ -68,11 +68,11 @@ pub(crate) struct Situation<'a> {
     pub(crate) crossing: Crossing,
 }
 
-/// A byte has 8 bits, so that is Gb/s for a GB/s.
+/// Bits per byte, and so Gb/s per GB/s.
 pub(crate) const BITS: f64 = 8.0;
 
 impl Situation<'_> {
-    /// One for each part that bytes use, in the order of [`Scarce`].
+    /// One limit for each part that bytes use, in the order of [`Scarce`].
     pub(crate) fn limits(&self) -> Vec<PartLimit> {
         let mut limits = Vec::new();
         limits.extend(self.cores());
@@ -90,7 +90,7 @@ impl Situation<'_> {
         (self.hardware.nodes.len() > 1).then(|| format!("node {node}"))
     }
 
-    /// What a byte costs a core: each part's name, its rate alone, and how much of a byte goes through it. Unknown costs are left out.
+    /// The cost of a byte to a core: each part's name, its rate alone, and how much of a byte goes through it. Unknown costs are left out.
     pub(crate) fn work(&self) -> Vec<(&'static str, f64, f64)> {
         let Self { demand, costs, .. } = self;
         let (hit, miss) = (demand.hit_share, 1.0 - demand.hit_share);
@@ -128,7 +128,7 @@ impl Situation<'_> {
         known
     }
 
-    /// Cores that handshakes take.
+    /// Cores used by handshakes.
     pub(crate) fn handshake_cores(&self) -> f64 {
         match self.demand.tls {
             SealedBy::None => 0.0,
@@ -169,7 +169,7 @@ impl Situation<'_> {
         Some(PartLimit { scarce: Scarce::Cores, place: self.place(node), gbps, arithmetic })
     }
 
-    /// Bytes moved on each node for each byte that the machine serves.
+    /// For each node, bytes moved there per byte that the machine serves.
     pub(crate) fn moved_on(&self) -> Vec<f64> {
         let mut moved = vec![0.0; self.hardware.nodes.len()];
         for one in self.moves {
@@ -244,7 +244,7 @@ impl Situation<'_> {
         Some(PartLimit { scarce: Scarce::Disks, place: self.place(node), gbps, arithmetic })
     }
 
-    /// The tightest group of cards by what each can carry of its share of the bytes.
+    /// The tightest group of cards, by what each can carry of its share of the bytes.
     fn by_card(
         &self,
         scarce: Scarce,
@@ -330,7 +330,7 @@ impl Situation<'_> {
     }
 }
 
-/// The one with the least rate, which is the last member.
+/// The one with the lowest rate, which is the last member.
 fn tightest<A, B, C>(all: impl Iterator<Item = (A, B, C, f64)>) -> Option<(A, B, C, f64)> {
     all.min_by(|one, other| one.3.total_cmp(&other.3))
 }

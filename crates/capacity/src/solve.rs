@@ -1,4 +1,4 @@
-//! The plan: the rate at which the first part is used up, and what all others do at that rate.
+//! The plan: the rate at which the first part is used up, and the use of all other parts at that rate.
 
 use crate::cost::CostTable;
 use crate::demand::Demand;
@@ -9,63 +9,63 @@ use crate::scarce::{BITS, PartLimit, Situation};
 use crate::whatif::{self, WhatIf};
 use serde::Serialize;
 
-/// What a machine will serve, and why not more.
+/// The rate that a machine can serve, and its limits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Capacity {
-    /// Of this format.
+    /// Version of this format.
     pub version: u32,
-    /// `plan`.
+    /// Always `plan`.
     pub kind: &'static str,
-    /// The machine's.
+    /// The machine's name.
     pub name: String,
-    /// What all viewers together can get.
+    /// The rate for all viewers together.
     pub gbps: f64,
-    /// What one core does, if processors' costs are known.
+    /// The rate of one core, if processor costs are known.
     pub gbps_per_core: Option<f64>,
-    /// What viewers want, if that is known.
+    /// The rate that viewers want, if known.
     pub wanted_gbps: Option<f64>,
-    /// Who seals, how bytes are sent, where connections belong.
+    /// Who encrypts.
     pub tls: crate::SealedBy,
-    /// The same.
+    /// The path of bytes from file to socket.
     pub route: crate::PlannedRoute,
-    /// The same.
+    /// The node that connections belong to.
     pub silo: crate::PlannedSilo,
-    /// The tightest first.
+    /// Limits, tightest first.
     pub limits: Vec<PartLimit>,
-    /// What a byte goes through.
+    /// All moves of a byte.
     pub moves: Vec<ByteMove>,
-    /// Of these, how many cross to another node.
+    /// How many of the moves cross to another node.
     pub crossing: Crossing,
-    /// What crosses on average, at `gbps`.
+    /// Average traffic between nodes, at `gbps`.
     pub fabric_gbytes_per_second: f64,
-    /// What each node does, at `gbps`.
+    /// The flows on each node, at `gbps`.
     pub nodes: Vec<NodeFlow>,
-    /// What another machine would serve, the best first.
+    /// Rates of changed machines, best first.
     pub what_if: Vec<WhatIf>,
 }
 
-/// What happens on a node.
+/// The flows on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct NodeFlow {
-    /// Its disks bring.
+    /// Read from its disks.
     pub disk_gbytes_per_second: f64,
-    /// Disks.
+    /// Number of disks.
     pub disks: f64,
-    /// Moved in its memory.
+    /// Moved to and from its memory.
     pub memory_gbytes_per_second: f64,
-    /// What its memory can move.
+    /// Usable bandwidth of its memory.
     pub memory_usable_gbytes_per_second: f64,
-    /// Its cores read of memory.
+    /// Read from memory by its cores.
     pub cpu_reads_gbytes_per_second: f64,
-    /// Its cores write to memory.
+    /// Written to memory by its cores.
     pub cpu_writes_gbytes_per_second: f64,
-    /// Its cores that are busy.
+    /// Busy cores.
     pub cores_busy: f64,
-    /// Its cores.
+    /// Number of cores.
     pub cores: f64,
-    /// Leaves by its cards.
+    /// Sent by its cards.
     pub card_gbps: f64,
-    /// What its cards' ports carry.
+    /// Usable rate of its cards' ports.
     pub card_usable_gbps: f64,
 }
 
@@ -75,7 +75,7 @@ impl Capacity {
         if limit.gbps > 0.0 { self.gbps / limit.gbps } else { 1.0 }
     }
 
-    /// What is scarce first.
+    /// The part that is scarce first.
     pub fn scarce(&self) -> &PartLimit {
         self.limits.first().expect("a machine has memory")
     }
@@ -88,7 +88,7 @@ pub fn plan(hardware: &Hardware, demand: &Demand, costs: &CostTable) -> Capacity
     capacity
 }
 
-/// Without asking what would be if.
+/// Plans without the list of changes.
 pub(crate) fn solve(hardware: &Hardware, demand: &Demand, costs: &CostTable) -> Capacity {
     let moves = moves::moves(demand, costs);
     let geography = Geography::of(hardware, demand);
@@ -96,7 +96,7 @@ pub(crate) fn solve(hardware: &Hardware, demand: &Demand, costs: &CostTable) -> 
     let situation =
         Situation { hardware, demand, costs, moves: &moves, geography: &geography, crossing };
     let mut limits = situation.limits();
-    // Stable: of equals, the first in the order of their kinds.
+    // The sort is stable, so equal limits stay in the order of their kinds.
     limits.sort_by(|one, other| one.gbps.total_cmp(&other.gbps));
     let gbps = limits.first().map_or(0.0, |limit| limit.gbps);
     let seconds: f64 = situation.work().iter().map(|(_, rate, share)| share / rate).sum();

@@ -1,4 +1,4 @@
-//! What one more of each would bring, and what another way to work would.
+//! The effect of one more of each thing, and of other configurations.
 
 use crate::cost::CostTable;
 use crate::demand::{Demand, PlannedSilo, SealedBy};
@@ -7,18 +7,18 @@ use crate::input;
 use crate::solve::solve;
 use serde::Serialize;
 
-/// A change, and what the machine would then serve.
+/// A change, and the rate of the changed machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WhatIf {
-    /// For people.
+    /// A description for people.
     pub change: String,
-    /// With the change.
+    /// The rate with the change.
     pub gbps: f64,
-    /// Beside the plan; below zero if it is worse.
+    /// The difference from the plan; negative if it is worse.
     pub gained_gbps: f64,
 }
 
-/// All that can be changed alone, the best first.
+/// All single changes, best first.
 pub(crate) fn all(
     hardware: &Hardware,
     demand: &Demand,
@@ -40,12 +40,12 @@ pub(crate) fn all(
         add("10 percent more of the bytes found in memory".to_owned(), hardware, &more);
     }
     found.sort_by(|one, other| other.gbps.total_cmp(&one.gbps));
-    // Groups of disks or cards on one node may be alike.
+    // Groups of disks or cards on one node may be identical.
     found.dedup_by(|one, other| one.change == other.change);
     found
 }
 
-/// More of one thing. Where it is best to put it is tried out.
+/// Adds one of each thing, in every place where it could go.
 fn bought(hardware: &Hardware, add: &mut impl FnMut(String, &Hardware)) {
     let mut cores = hardware.clone();
     cores.nodes.iter_mut().for_each(|node| node.cores += 1.0);
@@ -83,7 +83,7 @@ fn bought(hardware: &Hardware, add: &mut impl FnMut(String, &Hardware)) {
     }
 }
 
-/// The same machine, used in another way.
+/// The same machine with another configuration.
 fn other_ways(hardware: &Hardware, demand: &Demand) -> Vec<(String, Demand)> {
     let mut ways = Vec::new();
     let seals = [(SealedBy::Software, "TLS in software"), (SealedBy::Card, "TLS by the cards")];

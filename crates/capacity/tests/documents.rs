@@ -1,4 +1,4 @@
-//! The parts of docs that are written from the model.
+//! Keeps the parts of the docs that are written from the model.
 
 use fullbore_capacity::published::{ERROR_MAX, Parameter, PublishedRow, RowUse, parameters, rows};
 use fullbore_capacity::{SealedBy, read_machine};
@@ -13,7 +13,7 @@ fn machine(name: &str) -> PathBuf {
     repository().join("docs/machines").join(name)
 }
 
-/// Rows of one use, as a table.
+/// Rows with one purpose, as a table.
 fn table(all: &[PublishedRow], used_for: RowUse) -> String {
     let mut text = String::from(
         "| machine | configuration | model, Gb/s | measured | error | scarce: model | as published | |\n|---|---|---|---|---|---|---|---|\n",
@@ -65,7 +65,7 @@ fn verdict(all: &[PublishedRow]) -> String {
     )
 }
 
-/// Compares a file with what it should be, or writes it.
+/// Compares a file with the wanted text, or writes it.
 fn settle(path: &Path, wanted: &str) {
     if fs::read_to_string(path).unwrap_or_default() != wanted {
         assert!(
@@ -77,7 +77,7 @@ fn settle(path: &Path, wanted: &str) {
     }
 }
 
-/// Each between its mark and the next `end`.
+/// Puts each table between its mark and the next `end`.
 fn with_tables(text: &str, tables: &[(&str, String)]) -> String {
     let mut text = text.to_owned();
     for (mark, table) in tables {
@@ -104,7 +104,7 @@ fn the_notes_show_what_the_model_says() {
     settle(&notes, &with_tables(&text, &tables));
 }
 
-/// For each machine and each sealing: the headline, and what is used less than half.
+/// For each machine and each kind of encryption: the headline, and the parts used less than half.
 fn shipped() -> String {
     let mut text = String::from(
         "| machine | TLS | Gb/s | scarce first | used less than half |\n|---|---|---|---|---|\n",

@@ -1,4 +1,4 @@
-//! The machines that ship, and files that are wrong.
+//! The machines that ship with the program, and invalid files.
 
 use fullbore_capacity::{Scarce, SealedBy, read_machine};
 use serde_json::json;
@@ -41,7 +41,7 @@ fn each_shipped_machine_is_planned_in_software_and_by_card() {
             let specified = read_machine(&text).unwrap().with_tls(Some(tls)).unwrap();
             let plan =
                 fullbore_capacity::plan(&specified.hardware, &specified.demand, &specified.costs);
-            // The name says what its ports carry: never more, and more than a third of it in the worse case.
+            // The name states what the ports carry. The plan is never above it, and above a third of it in the worse case.
             let named: f64 = specified.hardware.name.split('G').next().unwrap().parse().unwrap();
             assert!(
                 plan.gbps <= named && plan.gbps > named / 3.0,
@@ -104,7 +104,7 @@ fn more_of_what_is_scarce_brings_more_and_more_of_the_rest_nothing() {
     assert_eq!(gained("one more disk"), 0.0);
 }
 
-/// What is replaced, by what, and what the line must name.
+/// The text to replace, the replacement, and the parts that the error must contain.
 const WRONG: [(&str, &str, &[&str]); 23] = [
     ("lanes = 8\n", "", &["[[card]] 1", "lanes is missing", "lanes = 16"]),
     (
@@ -188,7 +188,7 @@ fn costs_of_a_processor_come_from_what_the_bench_wrote() {
     let (costs, missing) = fullbore_capacity::CostTable::USUAL.with_measured(&limit).unwrap();
     assert_eq!(missing, ["seal from hot set", "seal for viewers", "send to viewers"]);
     assert_eq!(costs.seal, limit["parts"][0]["gbps"].as_f64());
-    // What a core does by this model beside what the same run measured of the server.
+    // The model's rate of a core, compared with the server's rate in the same run.
     let cold = SMALL.to_owned();
     let plain = format!("{SMALL}hit_percent = 100\nroute = \"userspace\"\n")
         .replace("tls = \"software\"", "tls = \"none\"");
@@ -220,7 +220,7 @@ fn costs_of_a_processor_come_from_what_the_bench_wrote() {
     }
 }
 
-/// Every combination of what can be asked for either has a plan with figures or is refused.
+/// Every combination of options either has a plan with figures or is refused.
 #[test]
 fn whatever_is_accepted_has_a_plan() {
     let text =

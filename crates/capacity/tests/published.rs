@@ -1,4 +1,4 @@
-//! The model beside what Netflix measured. What it must reach is stated here; docs/notes/plan.md shows the rows.
+//! The model compared with Netflix's measurements. The required accuracy is stated here; docs/notes/plan.md shows the rows.
 
 use fullbore_capacity::published::{RowUse, parameters, rows};
 use fullbore_capacity::{
@@ -13,7 +13,7 @@ fn four_of_five_predictions_are_within_15_percent() {
     let near = predicted.iter().filter(|row| row.is_near()).count();
     assert!(near * 5 >= predicted.len() * 4, "{near} of {}", predicted.len());
     assert!(predicted.len() > parameters().len(), "more parameters than predictions");
-    // What is missed is missed for a known reason: a further miss, or one less, is to be looked at.
+    // Every miss has a known reason. Look into it if there is one more, or one less.
     let missed: Vec<_> =
         predicted.iter().filter(|row| !row.is_near()).map(|row| row.measured_gbps).collect();
     assert_eq!(missed, [420.0, 320.0]);
@@ -28,7 +28,7 @@ fn what_is_scarce_is_named_for_all_rows_but_one() {
         .filter(|row| row.names_scarce() == Some(false))
         .map(|row| (row.platform, row.what))
         .collect();
-    // The page daemon is no part of the model.
+    // The page daemon is not part of the model.
     assert_eq!(wrong, [("800G prototype", "memory at the disk")]);
 }
 
@@ -82,7 +82,7 @@ fn a_byte_is_moved_8_4_or_2_times() {
     assert_eq!(bytes_moved(&kernel(SealedBy::Software)), 4.0);
     assert_eq!(bytes_moved(&kernel(SealedBy::Card)), 2.0);
     assert_eq!(bytes_moved(&kernel(SealedBy::None)), 2.0);
-    // What is in memory needs no disk; half sealed in software is half of the way between.
+    // Bytes in memory need no disk. With half encrypted in software, the count is halfway between.
     let hit = Demand { hit_share: 1.0, ..kernel(SealedBy::Card) };
     assert_eq!(bytes_moved(&hit), 1.0);
     let half = Demand { software_share: 0.5, ..kernel(SealedBy::Card) };
@@ -104,6 +104,6 @@ fn crossings_are_4_1_1_25_and_0() {
     assert_eq!(of(&on_two, SealedBy::Software, Network), (2.0, 1.25));
     assert_eq!(of(&on_two, SealedBy::Card, Network), (2.0, 1.25));
     assert_eq!(of(&everywhere, SealedBy::Software, Disk), (0.0, 0.0));
-    // All at the disk: what disks write no longer crosses; cards on other nodes still do.
+    // All at the disk: what disks write no longer crosses, but cards on other nodes still do.
     assert_eq!(of(&on_two, SealedBy::Card, Disk), (1.0, 0.5));
 }

@@ -1,9 +1,9 @@
-//! The machines that Netflix described, as far as they are described. What is not said does not bind: it is given in plenty.
+//! The machines that Netflix described, as far as the descriptions go. Anything not described is set so high that it does not limit.
 
 use crate::cost::CostTable;
 use crate::hardware::{Bus, DiskGroup, Fabric, Hardware, NetworkCard, NumaNode};
 
-/// What no row gives: costs that are not known bind nothing.
+/// Costs that no row gives. Unknown costs do not limit.
 pub(super) const UNKNOWN: CostTable = CostTable {
     read_cold: None,
     read_warm: None,
@@ -15,7 +15,7 @@ pub(super) const UNKNOWN: CostTable = CostTable {
     ..CostTable::USUAL
 };
 
-/// A port of a ConnectX-6 Dx: 100 Gb/s and half of its 16 lanes. Each port serves nodes of its own.
+/// A port of a ConnectX-6 Dx: 100 Gb/s and half of its 16 lanes. Each port serves its own nodes.
 fn port(node: usize, serves: &[usize]) -> NetworkCard {
     NetworkCard {
         node,
@@ -30,7 +30,7 @@ fn port(node: usize, serves: &[usize]) -> NetworkCard {
     }
 }
 
-/// WD SN720, PCIe generation 3 with four lanes; the maker says 3.4 GB/s.
+/// WD SN720, PCIe generation 3 with four lanes; 3.4 GB/s according to the maker.
 fn older_disks(node: usize, count: f64) -> DiskGroup {
     let bus = Some(Bus { generation: 3, lanes: 4.0 });
     DiskGroup { node, count, gbytes_per_second: 3.4, bus }
@@ -47,7 +47,7 @@ pub(super) fn rome_one_node() -> Hardware {
     }
 }
 
-/// The same as four nodes: STREAM 175 GB/s, six links of 47 GB/s, cards on two nodes. Each port counts for one node.
+/// The same as four nodes: STREAM 175 GB/s, six links of 47 GB/s, cards on two nodes. Each port belongs to one node.
 pub(super) fn rome_four_nodes(disks: [f64; 4]) -> Hardware {
     Hardware {
         name: "400G machine, four nodes".to_owned(),
@@ -58,14 +58,14 @@ pub(super) fn rome_four_nodes(disks: [f64; 4]) -> Hardware {
     }
 }
 
-/// Disks by node as they are plugged in.
+/// Disks per node as they are plugged in.
 pub(super) const DISKS: [f64; 4] = [2.0, 6.0, 4.0, 6.0];
 
-/// As even as 18 disks on four nodes can be. The talk says that some were taken to be elsewhere, not how many.
+/// As even as 18 disks on four nodes can be. The talk says that some were treated as being elsewhere, but not how many.
 pub(super) const DISKS_REMAPPED: [f64; 4] = [4.0, 5.0, 4.0, 5.0];
 
-/// Two EPYC 7713, four cards of two ports, 16 disks, three links of 18 GT/s and 16 lanes between the sockets. Disks are taken to be
-/// eight to a socket. `links` has what was read of each link's load.
+/// Two EPYC 7713, four cards of two ports, 16 disks, three links of 18 GT/s and 16 lanes between the sockets. Eight disks per socket are
+/// assumed. `links` has the load that was read for each link.
 pub(super) fn milan(link_gbytes_per_second: f64, links: [f64; 3]) -> Hardware {
     let busiest = links.iter().copied().fold(0.0, f64::max);
     let hottest_share = busiest / links.iter().sum::<f64>();
@@ -77,7 +77,7 @@ pub(super) fn milan(link_gbytes_per_second: f64, links: [f64; 3]) -> Hardware {
     };
     Hardware {
         name: "800G prototype".to_owned(),
-        // As the 400G machine's: eight channels of DDR4-3200 for each socket.
+        // As in the 400G machine: eight channels of DDR4-3200 per socket.
         nodes: vec![NumaNode { cores: 64.0, memory_gbytes_per_second: 150.0 }; 2],
         fabric: Some(Fabric { links: 3.0, link_gbytes_per_second, hottest_share }),
         disks: vec![disks(0), disks(1)],
@@ -103,7 +103,8 @@ pub(super) fn altra(reads_in_flight: f64) -> Hardware {
     }
 }
 
-/// A flash appliance of 2016 with one port of 100 Gb/s. Its memory is not described; nor are its disks, which are given in plenty.
+/// A flash appliance of 2016 with one port of 100 Gb/s. Its memory and its disks are not described; the disks are set so high that they do
+/// not limit.
 pub(super) fn flash_2016(memory_gbytes_per_second: f64) -> Hardware {
     Hardware {
         name: "100G appliance of 2016".to_owned(),

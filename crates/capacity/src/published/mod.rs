@@ -1,10 +1,10 @@
-//! What Netflix measured, beside what this model says.
+//! Netflix's measurements, compared with this model's figures.
 //!
 //! Sources: Drew Gallatin, "Serving Netflix Video at 400Gb/s on FreeBSD" (EuroBSDCon 2021) and "The 'other' FreeBSD optimizations used by Netflix
 //! to serve video at 800Gb/s from a single server" (EuroBSDCon 2022); Alistair Crooks on Open Connect (2017).
 //!
-//! Rules: a parameter comes from a row that is not predicted, or from a figure that is no row (190 of a card, 375 at 53% CPU). A row in which
-//! one mechanism was switched off, and the only row of a platform, are inputs and never count as predictions. There are more predictions than
+//! Rules: a parameter comes from a row that is not predicted, or from a figure that is no row (190 of a card, 375 at 53% CPU). Rows with
+//! one mechanism switched off, and the only row of a platform, are inputs and never count as predictions. There are more predictions than
 //! parameters. Misses stay in the table. docs/notes/plan.md is written from this.
 
 mod machines;
@@ -15,31 +15,31 @@ use crate::solve::Capacity;
 
 pub use rows::rows;
 
-/// A number that was taken from a row.
+/// A parameter taken from a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// The machine that it is for.
+    /// The machine that it applies to.
     pub platform: &'static str,
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
-    /// The number.
+    /// Its value.
     pub value: f64,
     /// The row that it was taken from.
     pub from: &'static str,
 }
 
-/// What a row is used for.
+/// The purpose of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowUse {
-    /// A parameter was taken from it.
+    /// It provides a parameter.
     Calibrates,
-    /// No parameter comes from it: the model must say it.
+    /// It provides no parameter: the model must predict it.
     Predicted,
-    /// One mechanism switched off, the only row of a platform, or something that the model does not have.
+    /// It has one mechanism switched off, is the only row of a platform, or has something that the model lacks.
     Input,
 }
 
-/// A measurement of Netflix's.
+/// One of Netflix's measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PublishedRow {
     /// The machine.
@@ -48,31 +48,31 @@ pub struct PublishedRow {
     pub what: &'static str,
     /// The published rate.
     pub measured_gbps: f64,
-    /// What it is used for.
+    /// The row's purpose.
     pub used_for: RowUse,
-    /// What was scarce as published: any of these. Empty if that is not said.
+    /// The part that was scarce as published: any of these. Empty if that was not published.
     pub published_scarce: &'static [Scarce],
-    /// What the model says, if it has everything in that row.
+    /// The model's result, if the model covers everything in that row.
     pub model: Option<Capacity>,
-    /// Why it is used so, or why it misses.
+    /// Why the row has this purpose, or why the model misses.
     pub note: &'static str,
 }
 
-/// How far off the model is where it counts: at most this, for a prediction to be right.
+/// The largest error of a correct prediction.
 pub const ERROR_MAX: f64 = 0.15;
 
 impl PublishedRow {
-    /// The model's rate beside the measured one: 0.05 if it is 5% more.
+    /// The model's error relative to the measured rate: 0.05 if the model is 5% higher.
     pub fn error(&self) -> Option<f64> {
         Some(self.model.as_ref()?.gbps / self.measured_gbps - 1.0)
     }
 
-    /// Whether the model's rate is near enough.
+    /// Returns true if the model's rate is close enough.
     pub fn is_near(&self) -> bool {
         self.error().is_some_and(|error| error.abs() <= ERROR_MAX)
     }
 
-    /// Whether the model names what was scarce; `None` if that is not published.
+    /// Returns whether the model names the part that was scarce; `None` if that was not published.
     pub fn names_scarce(&self) -> Option<bool> {
         let model = self.model.as_ref()?;
         let published = !self.published_scarce.is_empty();

@@ -1,4 +1,4 @@
-//! The rows, one after the other: which machine, how it worked, what was measured, and what each is used for.
+//! The rows, one after the other: machine, configuration, measurement, and purpose.
 
 use super::machines::{
     DISKS, DISKS_REMAPPED, UNKNOWN, altra, flash_2016, ice_lake, milan, rome_four_nodes,
@@ -10,7 +10,7 @@ use crate::demand::{Demand, PlannedRoute, PlannedSilo, SealedBy};
 use crate::scarce::Scarce;
 use crate::solve::{Capacity, plan};
 
-/// Numbers taken from rows that are not predicted.
+/// Parameters taken from rows that are not predicted.
 pub(super) struct Taken {
     pub(super) memory_usable: f64,
     pub(super) port_usable: f64,
@@ -35,7 +35,7 @@ impl Taken {
     pub(super) fn new() -> Self {
         let cores = 32.0;
         let base_seconds = 0.53 * cores / 375.0;
-        // Half of what disks bring is for the other socket.
+        // Half of what the disks read goes to the other socket.
         let hottest = 15.0 / 21.0;
         Self {
             memory_usable: 240.0 / 8.0 * 4.0 / 150.0,
@@ -62,14 +62,14 @@ impl Taken {
         }
     }
 
-    /// The 400G machine's, with what a core does known.
+    /// The 400G machine's costs, with the core's parameters.
     fn rome(&self) -> CostTable {
         let core = Some(1.0 / self.base_seconds);
         CostTable { sendfile: core, send: core, ..self.costs() }
     }
 }
 
-/// Netflix's way: `sendfile`, with who seals.
+/// Netflix's configuration: `sendfile`, with the given encryption.
 fn demand(tls: SealedBy, silo: PlannedSilo) -> Demand {
     Demand { route: PlannedRoute::Kernel, silo, ..Demand::usual(tls, 1) }
 }
@@ -94,7 +94,7 @@ const MILAN: &str = "800G prototype";
 const ALTRA: &str = "Ampere Altra";
 const FLASH: &str = "100G appliance of 2016";
 
-/// All rows: those of the 400G machine, then the other machines', then what is only an input.
+/// All rows: first the 400G machine's, then other machines', then rows that are only inputs.
 pub fn rows() -> Vec<PublishedRow> {
     let taken = Taken::new();
     let mut rows = four_nodes(&taken);
@@ -277,7 +277,7 @@ fn other_machines(taken: &Taken) -> Vec<PublishedRow> {
     ]
 }
 
-/// What is no prediction. Where the model has all that is in the row, its figure stands beside it.
+/// Rows that are not predictions. If the model covers everything in a row, its figure is included.
 fn inputs(taken: &Taken) -> Vec<PublishedRow> {
     let costs = taken.rome();
     let input =
