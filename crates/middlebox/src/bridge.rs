@@ -1,4 +1,4 @@
-//! Two ports and two links: what arrives at one port leaves at the other when its link says so. One thread, one epoll.
+//! Two ports and two links: a frame that arrives at one port leaves by the other when its link says so. One thread, one epoll.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,21 +15,21 @@ use rustix::time::{
 
 use crate::port::{Arrived, Port};
 
-/// Frames that are taken from one port before the links are asked what is due: a batch, so that neither side starves the other.
+/// Frames to take from one port before checking the links for due packets: a batch, so that neither side starves the other.
 const BATCH: usize = 64;
 
-/// What the events of epoll stand for; 0 and 1 are ports.
+/// Event numbers in epoll; 0 and 1 are ports.
 const TIMER: u64 = 2;
 const SIGNAL: u64 = 3;
 
-/// What became of frames that the links do not know of.
+/// Counts of frames that the links never see.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lapses {
-    /// Frames that could not be cut into what a wire carries.
+    /// Frames that could not be cut into packets for a wire.
     pub(crate) unusable_frames: u64,
-    /// Packets that the interface they should leave by did not take: it was full, or they were larger than its MTU.
+    /// Packets that the outgoing interface did not take: it was full, or they were larger than its MTU.
     pub(crate) refused_by_interface_packets: u64,
-    /// Frames that waited for this process in vain.
+    /// Frames that the kernel dropped because this process was too slow.
     pub(crate) dropped_by_kernel_frames: u64,
 }
 
@@ -48,21 +48,21 @@ impl Way {
     }
 }
 
-/// The box.
+/// The middlebox.
 pub(crate) struct Bridge {
     ports: [Port; 2],
     ways: [Way; 2],
-    /// Flows are numbered by it.
+    /// Flows are numbered with it.
     seed: u64,
     keep_super_segments: bool,
     epoll: OwnedFd,
     timer: OwnedFd,
-    /// Readable once the process is told to end.
+    /// Readable once the process has received SIGTERM or SIGINT.
     _signals: UnixStream,
 }
 
 impl Bridge {
-    /// Puts links between `ports`, the first one from the first port to the second.
+    /// Connects `ports` with links, the first from the first port to the second.
     pub(crate) fn new(
         ports: [Port; 2],
         impairments: [Impairment; 2],
@@ -92,7 +92,7 @@ impl Bridge {
     /// Carries frames until SIGTERM or SIGINT.
     ///
     /// # Errors
-    /// When an interface has gone.
+    /// If an interface has gone.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let ended = self.carry();
         for (port, way) in self.ports.iter_mut().zip(&mut self.ways) {
@@ -101,7 +101,7 @@ impl Bridge {
         ended
     }
 
-    /// What became of what arrived at the port with this number.
+    /// Counts of the frames that arrived at the port with this number.
     pub(crate) fn counters(&self, from: usize) -> (&Counters, &Lapses) {
         (self.ways[from].link.counters(), &self.ways[from].lapses)
     }
@@ -129,7 +129,7 @@ impl Bridge {
         }
     }
 
-    /// Puts what waits at a port on its link.
+    /// Puts the frames that wait at a port on its link.
     fn take_in(&mut self, from: usize) -> io::Result<()> {
         let now = Instant::now();
         let (way, seed) = (&mut self.ways[from], self.seed);
@@ -159,7 +159,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Sends what has arrived at the far end of a link.
+    /// Sends the packets that have arrived at the far end of a link.
     fn hand_out(&mut self, from: usize, now: Instant) -> io::Result<()> {
         let way = &mut self.ways[from];
         while let Some(delivered) = way.link.poll(now) {
@@ -170,10 +170,10 @@ impl Bridge {
         Ok(())
     }
 
-    /// The timer goes off when the next packet is due; a time that has passed goes off at once. Setting it makes it unreadable.
+    /// Sets the timer to the next due packet; a time in the past fires at once. Setting it clears its readable state.
     fn set_timer(&self, now: Instant) -> io::Result<()> {
         let due = self.ways.iter().filter_map(|way| way.link.next_due()).min();
-        // 0 would switch it off.
+        // 0 would disarm it.
         let nanoseconds = due.map_or(0, |due| due.saturating_duration_since(now).as_nanos().max(1));
         let value = Timespec {
             tv_sec: i64::try_from(nanoseconds / 1_000_000_000).unwrap_or(i64::MAX),

@@ -1,18 +1,18 @@
-//! How likely something is.
+//! Probabilities.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Random;
 
-/// How often in 2^32 draws something happens: an integer, so that every machine draws the same.
+/// How often in 2^32 draws something happens. An integer, so that every machine draws the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// It does not happen.
+    /// It never happens.
     pub const NEVER: Self = Self(0);
-    /// It happens each time.
+    /// It always happens.
     pub const ALWAYS: Self = Self(1 << 32);
 
     /// `count` times in a million; more than a million is [`Chance::ALWAYS`].
@@ -24,7 +24,7 @@ impl Chance {
         Self(((count << 32) + 500_000) / 1_000_000)
     }
 
-    /// Draws once. A number is taken off `random` whatever the chance, so that one setting does not shift what another draws.
+    /// Draws once. It takes a number from `random` whatever the chance, so that one setting does not shift the draws of another.
     pub fn happens(self, random: &mut Random) -> bool {
         random.number() >> 32 < self.0
     }
@@ -32,24 +32,24 @@ impl Chance {
 
 impl fmt::Display for Chance {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // 2^32 parts fit a double's 53 bits.
+        // 2^32 steps fit into a double's 53 bits.
         write!(formatter, "{}%", self.0 as f64 * 100.0 / (1_u64 << 32) as f64)
     }
 }
 
-/// A text that is no chance.
+/// A text that is not a probability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadChance(String);
 
 impl fmt::Display for BadChance {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} is no chance: say 1.5% or 0.015", self.0)
+        write!(formatter, "{} is not a probability: write 1.5% or 0.015", self.0)
     }
 }
 
 impl std::error::Error for BadChance {}
 
-/// Percent with their sign (`1.5%`), or a share of one (`0.015`).
+/// A percentage with its sign (`1.5%`), or a share (`0.015`).
 impl FromStr for Chance {
     type Err = BadChance;
 
@@ -60,7 +60,7 @@ impl FromStr for Chance {
         };
         match number.parse::<f64>() {
             Ok(value) if (0.0..=whole).contains(&value) => {
-                // In range by the guard, so the cast loses the fraction and nothing else.
+                // The guard ensures the range, so the cast only drops the fraction.
                 Ok(Self((value / whole * (1_u64 << 32) as f64).round() as u64))
             }
             _ => Err(BadChance(text.to_owned())),

@@ -1,12 +1,12 @@
-//! Makes frames as they travel on a wire out of what the kernel hands over.
+//! Turns what the kernel hands over into frames as they travel on a wire.
 //!
-//! A sender's kernel leaves two things to a network card: to cut a super-segment of up to 64 KiB into segments (TSO), and to complete
-//! checksums. A virtual interface carries both on undone, and a packet socket tells of them in a virtio-net header (virtio 1.2
-//! specification, section 5.1.6) before the frame. What leaves here is whole: segments of the size that the sender wanted, with
-//! checksums that a receiver may check.
+//! A sender's kernel leaves two tasks to the network card: cutting a super-segment of up to 64 KiB into segments (TSO), and completing
+//! checksums. A virtual interface passes both on undone, and a packet socket describes them in a virtio-net header (virtio 1.2
+//! specification, section 5.1.6) before the frame. The output of this module is complete: segments of the size that the sender wanted, with
+//! checksums that a receiver may verify.
 //!
-//! It refuses super-segments that are not TCP straight after an Ethernet and an IP header, and headers that point outside of
-//! the frame. Frames that need nothing pass as they are, whatever is in them.
+//! Refused: super-segments that are not TCP straight after an Ethernet and an IP header, and headers that point outside the frame. Frames
+//! that need no work pass unchanged, whatever they contain.
 
 mod flow;
 
@@ -27,17 +27,17 @@ const NEEDS_CHECKSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
-/// Beside the type: the segments are of a connection with ECN.
+/// Flag next to the type: the segments belong to a connection with ECN.
 const GSO_ECN: u8 = 0x80;
 
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// Why a frame is not carried on.
+/// Why a frame is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// A super-segment of a kind that this box cannot cut.
+    /// A super-segment of a kind that this module cannot cut.
     UnknownOffload,
     /// Headers that contradict each other or the frame's length.
     Malformed,
@@ -54,7 +54,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// What the kernel left undone.
+/// The work that the kernel left to the card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     needs_checksum: bool,
@@ -65,7 +65,7 @@ pub struct Offload {
 }
 
 impl Offload {
-    /// Reads a virtio-net header, whose numbers have this machine's byte order.
+    /// Reads a virtio-net header, whose numbers are in this machine's byte order.
     #[must_use]
     pub fn parse(header: &[u8; OFFLOAD_BYTES]) -> Self {
         let number = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
@@ -79,10 +79,10 @@ impl Offload {
     }
 }
 
-/// Hands each whole frame that `frame` stands for to `carry`, in order. `frame` begins with its Ethernet header.
+/// Passes each complete frame that `frame` stands for to `carry`, in order. `frame` begins with its Ethernet header.
 ///
 /// # Errors
-/// [`Refused`], with nothing handed over.
+/// [`Refused`], in which case no frame was passed on.
 pub fn make_whole(
     offload: &Offload,
     frame: &mut [u8],
@@ -100,17 +100,17 @@ pub fn make_whole(
     Ok(())
 }
 
-/// Where UDP's header has its checksum (RFC 768).
+/// Position of the checksum in UDP's header (RFC 768).
 const UDP_CHECKSUM_AT: usize = 6;
 
-/// The sender has put the pseudo-header's sum where the checksum belongs; the rest is added.
+/// The sender has put the pseudo-header's sum into the checksum field; adds the rest.
 fn complete_checksum(offload: &Offload, frame: &mut [u8]) -> Result<(), Refused> {
     let at = offload.checksum_start + offload.checksum_offset;
     if at + 2 > frame.len() {
         return Err(Refused::Malformed);
     }
     let checksum = match !fold(sum(&frame[offload.checksum_start..])) {
-        // 0 means "none" in UDP, so the other zero of one's complement stands there (RFC 768); TCP has no such rule.
+        // 0 means "none" in UDP, so the other zero of one's complement is used instead (RFC 768). TCP has no such rule.
         0 if offload.checksum_offset == UDP_CHECKSUM_AT => 0xffff,
         checksum => checksum,
     };
@@ -171,7 +171,7 @@ impl<'a> SuperSegment<'a> {
         }
     }
 
-    /// Lengths, and for IPv4 the identification, which counts up from segment to segment, and the header's checksum.
+    /// Sets the lengths, and for IPv4 the identification, which counts up from segment to segment, and the header's checksum.
     fn number_ip(&self, segment: &mut [u8], index: usize) {
         let ip_bytes = segment.len() - ETHERNET_BYTES;
         let ip = &mut segment[ETHERNET_BYTES..];
@@ -187,7 +187,7 @@ impl<'a> SuperSegment<'a> {
         ip[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// Sequence number, flags that belong to one end of the whole only (CWR: RFC 3168 section 6.1.2), and the checksum.
+    /// Sets the sequence number, the flags that belong to only one end of the whole (CWR: RFC 3168 section 6.1.2), and the checksum.
     fn number_tcp(&self, segment: &mut [u8], offset: usize, is_first: bool, is_last: bool) {
         let tcp = &mut segment[self.tcp_start..];
         let sequence = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
@@ -213,12 +213,12 @@ impl<'a> SuperSegment<'a> {
     }
 }
 
-/// The low 16 bits, which is what a header's field has room for.
+/// The low 16 bits, which fit into a header's field.
 fn low_half(number: usize) -> u16 {
     (number & 0xffff) as u16
 }
 
-/// The one's complement sum of RFC 1071, not yet folded. 2^32 words fit before it could overflow.
+/// The one's complement sum of RFC 1071, before folding. 2^32 words fit without overflow.
 fn sum(bytes: &[u8]) -> u64 {
     let mut words = bytes.chunks_exact(4);
     let mut total = 0_u64;

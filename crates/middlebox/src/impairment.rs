@@ -1,4 +1,4 @@
-//! What a path does to packets in one direction, as numbers and as text.
+//! The effects of a path on packets in one direction, as numbers and as text.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,28 +8,28 @@ use crate::{BadChance, Chance, Random};
 /// One direction of a path. The default is a perfect wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impairment {
-    /// How long every packet is under way.
+    /// Delay of every packet.
     pub delay: Duration,
-    /// Longer by what is drawn for each flow, evenly from the first to the second, and stays the same; none: all flows are alike.
-    /// A packet of no flow ([`crate::Link::offer`]) is not delayed by it.
+    /// Extra delay of each flow, drawn evenly between the first and the second and then constant; `None`: all flows are alike. Packets
+    /// without a flow ([`crate::Link::offer`]) do not get it.
     pub flow_delay: Option<(Duration, Duration)>,
-    /// Up to so much longer, evenly drawn. It keeps the order: a packet waits for the one before it.
+    /// Extra delay up to this, drawn evenly. It keeps the order: a packet waits for the one before it.
     pub jitter: Duration,
-    /// How many are lost, each by itself.
+    /// Share of packets lost, independently of each other.
     pub loss: Chance,
-    /// How many are held back by up to [`Impairment::reorder_by`] while others pass.
+    /// Share of packets held back by up to [`Impairment::reorder_by`] while others pass.
     pub reorder: Chance,
-    /// The longest time by which one is held back.
+    /// The longest time by which a packet is held back.
     pub reorder_by: Duration,
-    /// How many arrive twice.
+    /// Share of packets that arrive twice.
     pub duplicate: Chance,
-    /// How many are marked as having met congestion, where [`crate::Link::poll`]'s caller can carry such a mark.
+    /// Share of packets marked as having met congestion, if the caller of [`crate::Link::poll`] can carry such a mark.
     pub mark: Chance,
-    /// The bottleneck's rate; none: there is no bottleneck.
+    /// The bottleneck's rate; `None`: there is no bottleneck.
     pub rate_bits_per_second: Option<u64>,
-    /// What may wait for the bottleneck. What does not fit is dropped on arrival; a packet that need not wait always fits.
+    /// Bytes that may wait for the bottleneck. A packet that does not fit is dropped on arrival; one that need not wait always fits.
     pub queue_bytes: u64,
-    /// What the path may hold in all, waiting or under way. It bounds the memory of a box whose senders are too fast.
+    /// Total bytes on the path, waiting or under way. It limits the memory of a middlebox whose senders are too fast.
     pub held_bytes_max: u64,
 }
 
@@ -51,7 +51,7 @@ impl Default for Impairment {
     }
 }
 
-/// A setting that cannot be understood. What it displays says why.
+/// An invalid setting. Its display text explains why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadSetting(String);
 
@@ -68,17 +68,17 @@ const NAMES: &str =
     "delay, flow-delay, jitter, loss, reorder, reorder-by, duplicate, rate, queue, held";
 
 impl Impairment {
-    /// By how much the packets of `flow` are longer under way.
+    /// The extra delay of the packets of `flow`.
     pub(crate) fn flow_delay_of(&self, flow: u64) -> Duration {
         let Some((least, most)) = self.flow_delay else { return Duration::ZERO };
         let spread = u64::try_from((most - least).as_nanos()).unwrap_or(u64::MAX);
         least + Duration::from_nanos(Random::new(flow).below(spread.saturating_add(1)))
     }
 
-    /// Changes the setting `name` to what `value` says: `10ms`, `1%`, `100Mbit`, `256KiB`.
+    /// Sets `name` to `value`, in a form such as `10ms`, `1%`, `100Mbit`, `256KiB`.
     ///
     /// # Errors
-    /// [`BadSetting`] if there is no such setting or the value is none of its kind.
+    /// [`BadSetting`] if there is no such setting, or the value has the wrong form.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
         match name {
             "delay" => self.delay = duration(value)?,
@@ -99,11 +99,11 @@ impl Impairment {
     /// Changes several settings: `delay=10ms,loss=1%`.
     ///
     /// # Errors
-    /// As [`Impairment::set`]; the settings before the bad one are changed.
+    /// As [`Impairment::set`]; the settings before the bad one have been changed.
     pub fn set_all(&mut self, settings: &str) -> Result<(), BadSetting> {
         for setting in settings.split(',') {
             let (name, value) = setting.split_once('=').ok_or_else(|| {
-                BadSetting(format!("{setting} is no setting: say delay=10ms,loss=1%"))
+                BadSetting(format!("{setting} is not a setting: write delay=10ms,loss=1%"))
             })?;
             self.set(name, value)?;
         }
@@ -118,12 +118,12 @@ fn chance(text: &str) -> Result<Chance, BadSetting> {
 fn duration(text: &str) -> Result<Duration, BadSetting> {
     const UNITS: [(&str, u64); 4] =
         [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-    let nanoseconds = scaled(text, &UNITS, "a duration: say 10ms, 500us or 1s")?;
+    let nanoseconds = scaled(text, &UNITS, "a duration: write 10ms, 500us or 1s")?;
     Ok(Duration::from_nanos(nanoseconds))
 }
 
 fn durations(text: &str) -> Result<(Duration, Duration), BadSetting> {
-    let bad = || BadSetting(format!("{text} is not a range of delays: say 10ms-80ms"));
+    let bad = || BadSetting(format!("{text} is not a range of delays: write 10ms-80ms"));
     let (least, most) = text.split_once('-').ok_or_else(bad)?;
     let (least, most) = (duration(least)?, duration(most)?);
     if least > most { Err(bad()) } else { Ok((least, most)) }
@@ -132,18 +132,18 @@ fn durations(text: &str) -> Result<(Duration, Duration), BadSetting> {
 fn rate(text: &str) -> Result<u64, BadSetting> {
     const UNITS: [(&str, u64); 4] =
         [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
-    match scaled(text, &UNITS, "a rate: say 100Mbit or 1.5Gbit")? {
-        0 => Err(BadSetting("a rate of 0 would hold packets for ever: say loss=100%".to_owned())),
+    match scaled(text, &UNITS, "a rate: write 100Mbit or 1.5Gbit")? {
+        0 => Err(BadSetting("a rate of 0 would hold packets forever: use loss=100%".to_owned())),
         bits_per_second => Ok(bits_per_second),
     }
 }
 
 fn bytes(text: &str) -> Result<u64, BadSetting> {
     const UNITS: [(&str, u64); 3] = [("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
-    scaled(text, &UNITS, "a size: say 256KiB or 1MiB")
+    scaled(text, &UNITS, "a size: write 256KiB or 1MiB")
 }
 
-/// The number in front of one of `units`, times that unit.
+/// The number before one of `units`, times that unit.
 fn scaled(text: &str, units: &[(&str, u64)], wanted: &str) -> Result<u64, BadSetting> {
     let split = |(unit, factor): &(&str, u64)| Some((text.strip_suffix(unit)?, *factor));
     let value = units
@@ -151,7 +151,7 @@ fn scaled(text: &str, units: &[(&str, u64)], wanted: &str) -> Result<u64, BadSet
         .find_map(split)
         .and_then(|(number, factor)| Some(number.parse::<f64>().ok()? * factor as f64));
     match value {
-        // 2^53: up to there a double counts every one.
+        // Below 2^53 a double represents every integer exactly.
         Some(value) if (0.0..9e15).contains(&value) => Ok(value.round() as u64),
         _ => Err(BadSetting(format!("{text} is not {wanted}"))),
     }

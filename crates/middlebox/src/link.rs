@@ -1,10 +1,9 @@
 //! One direction of a path, without I/O and without a clock.
 //!
-//! A packet's way: it may be lost; it queues for the bottleneck, or is dropped if the queue is full; then it is under way for the
-//! delay and its jitter, in order unless it is held back on purpose; and it may arrive twice. Flows may have delays of their own:
-//! then each flow keeps its order, and overtakes others. The same seed, the same packets at
-//! the same times: the same fate. Each packet takes the same count of numbers off the generator, so the packets that are lost at
-//! 1% are also lost at 2%, and are the same ones with jitter and without.
+//! A packet may be lost. Otherwise it queues for the bottleneck, or is dropped if the queue is full. Then it is under way for the delay and
+//! its jitter, in order unless it is held back on purpose, and it may arrive twice. Flows may have different delays: each flow then keeps
+//! its own order but may overtake others. With the same seed, the same packets at the same times have the same fate. Each packet draws the
+//! same number of random numbers, so the packets that are lost at 1% are also lost at 2%, with jitter or without.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Impairment, Random};
 
-/// What became of a packet on arrival.
+/// The fate of a packet on arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is under way.
@@ -23,21 +22,21 @@ pub enum Fate {
     Lost,
     /// The bottleneck's queue is full.
     QueueFull,
-    /// The path holds as much as it may.
+    /// The path already holds as many bytes as allowed.
     HeldTooMuch,
 }
 
-/// What became of all packets so far.
+/// Counts of all packets so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Packets that came.
+    /// Packets offered.
     pub offered_packets: u64,
-    /// Their bytes.
+    /// Bytes offered.
     pub offered_bytes: u64,
-    /// Packets that left, copies among them.
+    /// Packets delivered, including copies.
     pub delivered_packets: u64,
-    /// Their bytes.
+    /// Bytes delivered.
     pub delivered_bytes: u64,
     /// Lost by chance.
     pub lost_packets: u64,
@@ -49,20 +48,20 @@ pub struct Counters {
     pub marked_packets: u64,
     /// Dropped because the bottleneck's queue was full.
     pub queue_full_packets: u64,
-    /// Dropped because the path held as much as it may.
+    /// Dropped because the path already held as many bytes as allowed.
     pub held_too_much_packets: u64,
     /// The most bytes that ever waited for the bottleneck.
     pub queue_bytes_most: u64,
 }
 
-/// One direction of a path. `P` is what the caller carries: bytes, or what stands for them.
+/// One direction of a path. `P` is the caller's packet: its bytes, or anything that stands for them.
 #[derive(Debug)]
 pub struct Link<P> {
     impairment: Impairment,
     random: Random,
-    /// When the bottleneck has sent all that it took; none: it has sent nothing yet.
+    /// When the bottleneck will have sent everything that it accepted; `None` before the first packet.
     busy_until: Option<Instant>,
-    /// When the last packet arrives that keeps the order.
+    /// When the last packet that keeps the order arrives.
     last_due: Option<Instant>,
     under_way: BinaryHeap<UnderWay<P>>,
     offered_count: u64,
@@ -70,16 +69,16 @@ pub struct Link<P> {
     counters: Counters,
 }
 
-/// What [`Link::poll`] hands out.
+/// A packet from [`Link::poll`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered<P> {
     /// The packet.
     pub packet: P,
-    /// It met congestion: a caller whose packets can say so marks it (RFC 3168).
+    /// It met congestion. A caller whose packets can carry a mark sets it (RFC 3168).
     pub marked: bool,
 }
 
-/// The numbers that each packet draws.
+/// The random numbers of one packet.
 struct Draws {
     lost: bool,
     reordered: bool,
@@ -90,7 +89,7 @@ struct Draws {
 }
 
 impl<P: Clone> Link<P> {
-    /// An empty path that does what `impairment` says and draws from `seed`.
+    /// An empty path with the effects of `impairment`, which draws from `seed`.
     #[must_use]
     pub fn new(impairment: Impairment, seed: u64) -> Self {
         Self {
@@ -110,8 +109,8 @@ impl<P: Clone> Link<P> {
         self.offer_after(Duration::ZERO, now, packet, bytes)
     }
 
-    /// The same with a packet of `flow`. A flow's delay depends on its number and on nothing else, so it is the same on two links
-    /// with the same range: on the way there and on the way back.
+    /// The same for a packet of `flow`. A flow's delay depends only on its number, so it is the same in both directions if both links have
+    /// the same range.
     pub fn offer_in_flow(&mut self, now: Instant, flow: u64, packet: P, bytes: usize) -> Fate {
         self.offer_after(self.impairment.flow_delay_of(flow), now, packet, bytes)
     }
@@ -143,13 +142,13 @@ impl<P: Clone> Link<P> {
         if draws.duplicated { Fate::Duplicated } else { Fate::Carried }
     }
 
-    /// When [`Link::poll`] next has a packet.
+    /// When [`Link::poll`] will next have a packet.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
         self.under_way.peek().map(|next| next.due)
     }
 
-    /// The next packet that has arrived by `now`. Ask until there is none.
+    /// The next packet that has arrived by `now`. Call it until it returns `None`.
     pub fn poll(&mut self, now: Instant) -> Option<Delivered<P>> {
         if self.next_due()? > now {
             return None;
@@ -161,18 +160,18 @@ impl<P: Clone> Link<P> {
         Some(Delivered { packet: arrived.packet, marked: arrived.marked })
     }
 
-    /// Changes what the path does from now on; what is under way arrives as it would have.
+    /// Changes the path from now on. Packets that are under way arrive as before.
     pub fn change(&mut self, impairment: Impairment) {
         self.impairment = impairment;
     }
 
-    /// What the path does.
+    /// The current settings.
     #[must_use]
     pub fn impairment(&self) -> &Impairment {
         &self.impairment
     }
 
-    /// What became of all packets so far.
+    /// Counts of all packets so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -197,7 +196,7 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// When the bottleneck has sent the packet; none if it finds the queue full.
+    /// When the bottleneck has sent the packet; `None` if its queue is full.
     fn pass_bottleneck(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
         let Some(rate) = self.impairment.rate_bits_per_second else { return Some(now) };
         let start = self.busy_until.map_or(now, |busy_until| busy_until.max(now));
@@ -211,7 +210,7 @@ impl<P: Clone> Link<P> {
         Some(departure)
     }
 
-    /// When a packet that leaves the bottleneck at `departure` arrives, but for its flow's delay.
+    /// When a packet that leaves the bottleneck at `departure` arrives, without its flow's delay.
     fn due(&mut self, departure: Instant, draws: &Draws) -> Instant {
         let drawn = departure + self.impairment.delay + draws.jitter;
         let in_order = self.last_due.map_or(drawn, |last_due| last_due.max(drawn));
@@ -231,13 +230,13 @@ impl<P: Clone> Link<P> {
     }
 }
 
-/// How long `bytes` take at `rate` bits per second.
+/// The time that `bytes` take at `rate` bits per second.
 fn time_of(bytes: u64, rate: u64) -> Duration {
     let nanoseconds = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(rate);
     Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
 }
 
-/// How many bytes go in `time` at `rate` bits per second.
+/// The bytes that `rate` bits per second carry in `time`.
 fn bytes_in(time: Duration, rate: u64) -> u64 {
     u64::try_from(time.as_nanos() * u128::from(rate) / 8_000_000_000).unwrap_or(u64::MAX)
 }
@@ -245,14 +244,14 @@ fn bytes_in(time: Duration, rate: u64) -> u64 {
 #[derive(Debug)]
 struct UnderWay<P> {
     due: Instant,
-    /// Decides between packets that arrive at the same time: first in, first out.
+    /// Orders packets that arrive at the same time: first in, first out.
     number: u64,
     bytes: u64,
     marked: bool,
     packet: P,
 }
 
-/// The greatest is the next to arrive, as [`BinaryHeap`] wants it.
+/// Reversed, because [`BinaryHeap`] yields the greatest and the next to arrive must come first.
 impl<P> Ord for UnderWay<P> {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.due, other.number).cmp(&(self.due, self.number))

@@ -1,4 +1,4 @@
-//! `middlebox`: a bad network between two interfaces. How to use it is in docs/middlebox.md.
+//! `middlebox`: a bad network between two interfaces. docs/middlebox.md explains how to use it.
 //!
 //! Exit codes: 0 ended by SIGTERM or SIGINT, 1 failed, 2 wrong usage.
 
@@ -14,65 +14,65 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use fullbore_middlebox::Impairment;
 
-/// Carries frames between two network interfaces, and treats them as a bad network would.
+/// Forwards frames between two network interfaces, with the defects of a bad network.
 ///
-/// It needs CAP_NET_RAW. The interfaces are up, have no addresses and belong to no bridge. Settings are for each direction: with
-/// --delay 10ms, a round trip takes 20 ms longer. It runs until SIGTERM and then says what became of all packets.
+/// Requires CAP_NET_RAW. The interfaces must be up, without addresses, and not part of a bridge. Settings apply to each direction: with
+/// --delay 10ms, a round trip takes 20 ms longer. Runs until SIGTERM, then prints what happened to all packets.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
     /// The two interfaces
     #[arg(long, num_args = 2, value_names = ["A", "B"], required = true)]
     between: Vec<String>,
-    /// How long every packet is under way, such as 10ms
+    /// Delay of every packet, such as 10ms
     #[arg(long)]
     delay: Option<String>,
-    /// Longer for each connection by what is drawn for it, such as 10ms-80ms
+    /// Extra delay of each connection, drawn once from this range, such as 10ms-80ms
     #[arg(long, value_name = "LEAST-MOST")]
     flow_delay: Option<String>,
-    /// Up to so much longer, in order
+    /// Extra delay up to this, without reordering, such as 2ms
     #[arg(long)]
     jitter: Option<String>,
-    /// How many are lost, such as 1%
+    /// Share of packets lost, such as 1%
     #[arg(long)]
     loss: Option<String>,
-    /// How many are held back while others pass, such as 1%
+    /// Share of packets held back while others pass, such as 1%
     #[arg(long)]
     reorder: Option<String>,
-    /// By how much at most they are held back, such as 5ms
+    /// Longest time a reordered packet is held back, such as 5ms
     #[arg(long)]
     reorder_by: Option<String>,
-    /// How many arrive twice, such as 1%
+    /// Share of packets that arrive twice, such as 1%
     #[arg(long)]
     duplicate: Option<String>,
-    /// A bottleneck's rate, such as 100Mbit
+    /// Rate of a bottleneck, such as 100Mbit
     #[arg(long)]
     rate: Option<String>,
-    /// What may wait for the bottleneck, such as 256KiB
+    /// Size of the bottleneck's queue, such as 256KiB
     #[arg(long)]
     queue: Option<String>,
-    /// What the path may hold in all, such as 256MiB
+    /// Memory for all packets waiting or delayed, such as 256MiB
     #[arg(long)]
     held: Option<String>,
-    /// Other settings from A to B: delay=5ms,loss=0%
+    /// Settings from A to B that override these: delay=5ms,loss=0%
     #[arg(long, value_name = "SETTINGS")]
     there: Option<String>,
-    /// Other settings from B to A
+    /// Settings from B to A that override these
     #[arg(long, value_name = "SETTINGS")]
     back: Option<String>,
-    /// The same seed draws the same fates
+    /// Seed of the random choices; the same seed treats the same packets alike
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Carry super-segments of up to 64 KiB as one packet, as they come. Cheaper, and no wire does so
+    /// Pass on super-segments of up to 64 KiB as one packet: cheaper, but unlike any wire
     #[arg(long)]
     keep_super_segments: bool,
-    /// Where to write what became of all packets, as JSON
+    /// Write what happened to all packets to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 impl Arguments {
-    /// Both directions' settings, A to B first.
+    /// The settings of both directions, A to B first.
     fn impairments(&self) -> Result<[Impairment; 2], String> {
         let mut both = Impairment::default();
         let settings = [
@@ -105,7 +105,7 @@ impl Arguments {
 }
 
 fn main() -> ExitCode {
-    // clap answers wrong usage itself, with exit code 2.
+    // clap reports wrong usage itself, with exit code 2.
     let arguments = Arguments::parse();
     let impairments = match arguments.impairments() {
         Ok(impairments) => impairments,
@@ -143,7 +143,7 @@ fn run(arguments: &Arguments, impairments: [Impairment; 2]) -> Result<(), String
     ended
 }
 
-/// Writes to standard output. Whoever read it may have gone: frames are carried on.
+/// Writes to standard output. If the reader has gone, frames are still forwarded.
 fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

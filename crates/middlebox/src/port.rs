@@ -1,7 +1,7 @@
-//! One interface, as a packet socket that takes every frame and may send any (packet(7)).
+//! One interface, as a packet socket that receives every frame and can send any (packet(7)).
 //!
-//! Each frame has a virtio-net header in front, both ways: that is how the kernel tells of super-segments and unfinished
-//! checksums, and how it is told that there are none.
+//! Each frame has a virtio-net header in front, in both directions. The kernel uses it to describe super-segments and unfinished checksums;
+//! frames that we send declare that they have none.
 
 use std::io;
 use std::mem::size_of;
@@ -13,24 +13,24 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 /// The largest frame that the kernel hands over: a super-segment of 64 KiB and its headers.
 const FRAME_BYTES_MAX: usize = OFFLOAD_BYTES + (64 << 10) + 256;
-/// What may wait in the kernel while this process does not run: 100 ms at 2.5 Gbit/s.
+/// Size of the kernel's buffer for times when this process does not run: 100 ms at 2.5 Gbit/s.
 const SOCKET_BUFFER_BYTES: libc::c_int = 32 << 20;
 
 /// One interface.
 pub(crate) struct Port {
     socket: Socket,
     buffer: Vec<u8>,
-    /// What the kernel dropped since the start, because this process was too slow.
+    /// Frames that the kernel dropped since the start, because this process was too slow.
     dropped_by_kernel: u64,
 }
 
-/// What came in.
+/// The result of receiving.
 pub(crate) enum Arrived {
-    /// So many bytes lie in [`Port::bytes`]: a virtio-net header and a frame.
+    /// [`Port::bytes`] holds this many bytes: a virtio-net header and a frame.
     Frame(usize),
-    /// A frame that the kernel could not describe, or that is larger than the buffer. It is gone.
+    /// A frame that the kernel could not describe, or that is larger than the buffer. It is lost.
     Unusable,
-    /// Nothing for now.
+    /// There is no frame for now.
     Nothing,
 }
 
@@ -38,9 +38,9 @@ impl Port {
     /// Opens the interface `name` of this network namespace.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, and if there is no such interface.
+    /// Without CAP_NET_RAW, or if there is no such interface.
     pub(crate) fn open(name: &str) -> io::Result<Self> {
-        // Protocol 0 receives nothing until the socket is bound: else frames of other interfaces would be in its queue.
+        // Protocol 0 receives nothing until the socket is bound. Otherwise frames of other interfaces would be in its queue.
         let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0)))?;
         socket.set_nonblocking(true)?;
         let index = rustix::net::netdevice::name_to_index(&socket, name)?;
@@ -61,10 +61,10 @@ impl Port {
         Ok(Self { socket, buffer: vec![0; FRAME_BYTES_MAX], dropped_by_kernel: 0 })
     }
 
-    /// Takes the next frame off the interface.
+    /// Receives the next frame from the interface.
     ///
     /// # Errors
-    /// When the interface has gone or is down.
+    /// If the interface has gone or is down.
     pub(crate) fn receive(&mut self) -> io::Result<Arrived> {
         match rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::TRUNC) {
             Ok((_, bytes)) if !(OFFLOAD_BYTES..=FRAME_BYTES_MAX).contains(&bytes) => {
@@ -72,7 +72,7 @@ impl Port {
             }
             Ok((_, bytes)) => Ok(Arrived::Frame(bytes)),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(Arrived::Nothing),
-            // Super-segments of kinds that a virtio-net header has no name for.
+            // Super-segments of kinds that the virtio-net header cannot name.
             Err(rustix::io::Errno::INVAL) => Ok(Arrived::Unusable),
             Err(error) => Err(error.into()),
         }
@@ -83,10 +83,10 @@ impl Port {
         &mut self.buffer[..bytes]
     }
 
-    /// Sends a virtio-net header with its frame. Says whether the interface took it: it may be full, or the frame too large.
+    /// Sends a virtio-net header with its frame. Returns whether the interface took it: it may be full, or the frame too large.
     ///
     /// # Errors
-    /// When the interface has gone or is down.
+    /// If the interface has gone or is down.
     pub(crate) fn send(&self, packet: &[u8]) -> io::Result<bool> {
         use rustix::io::Errno;
         match rustix::net::send(&self.socket, packet, SendFlags::empty()) {
@@ -98,11 +98,11 @@ impl Port {
         }
     }
 
-    /// How many frames the kernel dropped so far, because this process was too slow.
+    /// Frames that the kernel has dropped so far, because this process was too slow.
     pub(crate) fn dropped_by_kernel(&mut self) -> u64 {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut bytes = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `bytes` into `statistics`, which has as many.
+        // SAFETY: the kernel writes at most `bytes` into `statistics`, which is that large.
         let result = unsafe {
             libc::getsockopt(
                 self.socket.as_raw_fd(),
@@ -113,7 +113,7 @@ impl Port {
             )
         };
         if result == 0 {
-            // Asking sets the kernel's counter to 0.
+            // Reading resets the kernel's counter to 0.
             self.dropped_by_kernel += u64::from(statistics.tp_drops);
         }
         self.dropped_by_kernel
@@ -126,7 +126,7 @@ impl AsFd for Port {
     }
 }
 
-/// Without CAP_NET_ADMIN the buffer stays as it is, which is small and does.
+/// Without CAP_NET_ADMIN the buffer keeps its size, which is small but works.
 fn enlarge(socket: &Socket, force: libc::c_int) -> io::Result<()> {
     match set(socket, libc::SOL_SOCKET, force, &SOCKET_BUFFER_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
@@ -150,7 +150,7 @@ fn set_value<T>(
     value: &T,
 ) -> io::Result<()> {
     let bytes = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads `bytes` from `value`, which has as many; both callers' types are plain numbers.
+    // SAFETY: the kernel reads `bytes` from `value`, which is that large; both callers' types are plain numbers.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -163,10 +163,10 @@ fn set_value<T>(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Frames of every protocol, on one interface.
+/// The address for frames of every protocol on one interface.
 fn link_address(index: i32) -> SockAddr {
-    // SAFETY: `sockaddr_ll` fits into a `sockaddr_storage`, which is aligned for every kind of address, and the length is the one of
-    // what is written.
+    // SAFETY: `sockaddr_ll` fits into a `sockaddr_storage`, which is aligned for every kind of address, and the length is that of the data
+    // written.
     let ((), address) = unsafe {
         SockAddr::try_init(|storage, length| {
             let address = storage.cast::<libc::sockaddr_ll>();

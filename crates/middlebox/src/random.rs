@@ -1,7 +1,7 @@
-//! Numbers that look random and are the same for the same seed, on every machine and in every version.
+//! Random-looking numbers that depend only on the seed: the same on every machine and in every version.
 
 /// `SplitMix64` (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014). A crate would do as well, but none
-/// promises the same sequence in its next version, and seeds that once failed are kept.
+/// promises the same sequence in its next version, and we keep seeds that once failed.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
@@ -14,7 +14,7 @@ impl Random {
         Self { state: seed }
     }
 
-    /// The next number, any of them.
+    /// The next number of the full range.
     pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn the_sequence_is_the_published_one() {
-        // The first outputs for seed 1234567 as the authors' reference program gives them.
+        // The first outputs for seed 1234567 of the authors' reference program.
         let mut random = Random::new(1_234_567);
         assert_eq!(random.number(), 6_457_827_717_110_365_317);
         assert_eq!(random.number(), 3_203_168_211_198_807_973);

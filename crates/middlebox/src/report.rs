@@ -1,11 +1,11 @@
-//! What became of all packets, for people and as JSON.
+//! Counts of all packets, as text and as JSON.
 
 use fullbore_middlebox::Counters;
 use serde::Serialize;
 
 use crate::bridge::{Bridge, Lapses};
 
-/// What became of all packets, both ways.
+/// Counts of all packets, in both directions.
 #[derive(Serialize)]
 pub(crate) struct Report {
     version: u32,
@@ -68,7 +68,7 @@ impl Way {
                 self.refused_by_interface_packets,
                 "dropped: the interface was full, or its MTU too small",
             ),
-            (self.unusable_frames, "dropped: not to be cut into packets"),
+            (self.unusable_frames, "dropped: could not be cut into packets"),
             (self.dropped_by_kernel_frames, "dropped by the kernel: this process was too slow"),
         ];
         for (count, reason) in reasons.iter().filter(|(count, _)| *count > 0) {
@@ -79,18 +79,18 @@ impl Way {
 }
 
 impl Report {
-    /// Of the box between the interfaces `names`.
+    /// The report of the middlebox between the interfaces `names`.
     pub(crate) fn new([a, b]: [&str; 2], bridge: &Bridge) -> Self {
         let ways = [Way::new(a, b, bridge.counters(0)), Way::new(b, a, bridge.counters(1))];
         Self { version: 1, kind: "middlebox", ways }
     }
 
-    /// For people: one line a direction, and one for each reason that occurred.
+    /// As text: one line per direction, and one for each reason that occurred.
     pub(crate) fn text(&self) -> String {
         self.ways.iter().map(Way::text).collect()
     }
 
-    /// For programs.
+    /// As JSON.
     pub(crate) fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("numbers and names can be written") + "\n"
     }

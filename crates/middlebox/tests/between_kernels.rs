@@ -1,4 +1,4 @@
-//! The program between two Linux stacks, each in a namespace of its own, with a third for the box.
+//! The program between two Linux stacks, each in its own namespace, with a third for the middlebox.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,18 +12,18 @@ use serde_json::Value;
 const CLIENT: [&str; 2] = ["10.77.0.1", "fd77::1"];
 const SERVER: [&str; 2] = ["10.77.0.2", "fd77::2"];
 
-/// A client's stack, a server's, and the box between them.
+/// A client's stack, a server's, and the middlebox between them.
 struct Path {
     client: Namespace,
     server: Namespace,
     middlebox: Child,
     report: tempfile::NamedTempFile,
-    /// The box is inside.
+    /// The middlebox runs inside it.
     _middle: Namespace,
 }
 
 impl Path {
-    /// Starts the box with `arguments`, and waits until it is ready.
+    /// Starts the middlebox with `arguments`, and waits until it is ready.
     fn new(mtu_bytes: usize, arguments: &[&str]) -> Self {
         let [client, middle, server] = [Namespace::new(), Namespace::new(), Namespace::new()];
         middle.join("a", &client, "eth", mtu_bytes);
@@ -44,7 +44,7 @@ impl Path {
         Self { client, server, middlebox, report, _middle: middle }
     }
 
-    /// A listener of the server's, and its address.
+    /// A listener on the server's side, and its address.
     fn listen(&self, address: &str) -> (TcpListener, SocketAddr) {
         let ip: IpAddr = address.parse().expect("an address");
         let listener = self.server.inside(|| TcpListener::bind((ip, 0)).expect("may listen"));
@@ -69,7 +69,7 @@ impl Path {
         });
     }
 
-    /// Ends the box as an operator would. Returns what it says of the way to the client, which is the busy one.
+    /// Ends the middlebox as an operator would. Returns its counts for the direction to the client, which is the busy one.
     fn end(mut self) -> Value {
         let pid = rustix::process::Pid::from_child(&self.middlebox);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
@@ -90,7 +90,7 @@ impl Path {
 
 impl Drop for Path {
     fn drop(&mut self) {
-        // A test that failed: the box is not waited for otherwise. One that has ended cannot be killed, which is as well.
+        // This is for failed tests, because nothing else waits for the middlebox then. One that has ended cannot be killed, which is fine.
         let _ = self.middlebox.kill();
         let _ = self.middlebox.wait();
     }
@@ -122,7 +122,7 @@ fn a_round_trip_takes_the_delay_both_ways() {
         let (bytes, from) = answering.recv_from(&mut buffer).expect("it arrives");
         answering.send_to(&buffer[..bytes], from).expect("there is a way back");
         let bytes = asking.recv(&mut buffer).expect("it comes back");
-        // A lower bound only: a machine may be slow, but no box may be early.
+        // A lower bound only: a machine may be slow, but the middlebox must never be early.
         assert!(start.elapsed() >= Duration::from_millis(50), "{:?}", start.elapsed());
         assert_eq!(&buffer[..bytes], b"ping");
     }
@@ -179,7 +179,7 @@ fn bytes_survive_a_bad_network_and_the_kernel_sees_it() {
     for counter in ["lost_packets", "reordered_packets", "duplicated_packets"] {
         assert!(count(&way, counter) > 0, "{way}");
     }
-    // With 2% lost, so much has to be sent again, and half as much again would be odd.
+    // With 2% lost, about as much has to be sent again; half as much again would be odd.
     assert!(sent_again * 2 > count(&way, "lost_packets"), "{sent_again} sent again, {way}");
 }
 
@@ -195,7 +195,7 @@ fn super_segments_are_cut_to_the_size_of_every_network() {
             path.fetch(address, &sent);
         }
         let way = path.end();
-        // Ethernet's header is not in the MTU.
+        // The MTU does not include Ethernet's header.
         let frame_bytes_max = mtu_bytes as u64 + 14;
         let (packets, bytes) = (count(&way, "offered_packets"), count(&way, "offered_bytes"));
         assert!(packets * frame_bytes_max >= bytes, "MTU {mtu_bytes}: {way}");
@@ -226,7 +226,7 @@ fn a_bottleneck_takes_its_time_and_drops_what_does_not_fit() {
     let sent = bytes(1 << 20, 4);
     let start = Instant::now();
     path.fetch(SERVER[0], &sent);
-    // 8 Mbit at 40 Mbit/s; what is slower than the box is the machine.
+    // 8 Mbit at 40 Mbit/s. Only the machine may be slower.
     assert!(start.elapsed() >= Duration::from_millis(200), "{:?}", start.elapsed());
     let way = path.end();
     assert!(count(&way, "queue_full_packets") > 0, "{way}");

@@ -1,15 +1,15 @@
-//! Which frames belong together: those between two addresses and ports, in both directions.
+//! Groups frames into flows: those between two addresses and ports, in both directions.
 
 use super::{ETHERNET_BYTES, IPV6_BYTES, PROTOCOL_TCP, TYPE_IPV4, TYPE_IPV6};
 use crate::Random;
 
 const PROTOCOL_UDP: u8 = 17;
 
-/// IPv4: more fragments follow, or this is not the first one. Only the first one has ports.
+/// IPv4: more fragments follow, or this is not the first one. Only the first fragment has ports.
 const FRAGMENT: u16 = 0x3fff;
 
-/// The flow of a frame, as a number that depends on `seed`. None: it is not TCP or UDP straight after an Ethernet and an IP header,
-/// or it is a fragment.
+/// The flow of a frame, as a number that depends on `seed`. `None` if it is not TCP or UDP straight after an Ethernet and an IP header, or
+/// it is a fragment.
 #[must_use]
 pub fn flow_of(frame: &[u8], seed: u64) -> Option<u64> {
     let ip = frame.get(ETHERNET_BYTES..)?;
@@ -37,7 +37,7 @@ pub fn flow_of(frame: &[u8], seed: u64) -> Option<u64> {
     Some(Random::new(seed ^ Random::new(low).number().wrapping_add(high)).number())
 }
 
-/// FNV-1a, by Fowler, Noll and Vo: the same everywhere, and good enough for packets that nobody forges.
+/// FNV-1a, by Fowler, Noll and Vo: the same everywhere, and good enough for packets that no one forges.
 fn number<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325_u64;
     bytes.fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))

@@ -1,4 +1,4 @@
-//! Frames taken apart and checked as a receiver would.
+//! Takes frames apart and checks them as a receiver would.
 
 use super::*;
 use proptest::prelude::*;
@@ -119,7 +119,7 @@ fn an_undone_checksum_is_completed() {
     assert_eq!(receive(&frames[0]), (7, 0x10, b"abc".to_vec()));
 }
 
-/// tshark takes the other zero for a wrong checksum of TCP's.
+/// tshark reports the other zero as a wrong TCP checksum.
 #[test]
 fn a_checksum_of_zero_is_written_in_udp_only_as_the_other_zero() {
     for (checksum_at, expected) in [(16, [0, 0]), (UDP_CHECKSUM_AT, [0xff, 0xff])] {

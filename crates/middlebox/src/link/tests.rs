@@ -10,7 +10,7 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// Offers packets 0..count, one each `gap`, and returns what arrives when, since the start.
+/// Offers packets 0..count, one per `gap`, and returns the arrivals with their times since the start.
 fn carry(impairment: Impairment, seed: u64, count: u64, gap: Duration) -> Vec<(Duration, u64)> {
     let start = Instant::now();
     let mut link = Link::new(impairment, seed);
@@ -57,7 +57,7 @@ fn jitter_spreads_arrivals_and_keeps_their_order() {
     assert!(delays.iter().any(|delay| *delay > ms(13)) && delays.iter().any(|d| *d < ms(12)));
 }
 
-/// 30 flows, two packets each, one packet a millisecond.
+/// 30 flows, two packets each, one packet per millisecond.
 fn carry_flows(seed: u64) -> Vec<(Duration, u64)> {
     let start = Instant::now();
     let flow_delay = Some((ms(10), ms(80)));
@@ -81,7 +81,7 @@ fn each_flow_has_a_delay_of_its_own_and_keeps_it() {
     let delays: Vec<_> = (0..30).map(delay_of).collect();
     assert!(delays.iter().all(|delay| (ms(15)..=ms(85)).contains(delay)), "{delays:?}");
     assert!((30..60).map(delay_of).eq(delays.iter().copied()), "a flow's delay changes");
-    // Of 30 draws from 70 ms, some are among the shortest and the longest ten.
+    // Of 30 draws from 70 ms, some are in the shortest and the longest ten.
     let (least, most) = (delays.iter().min().expect("30"), delays.iter().max().expect("30"));
     assert!(*least < ms(25) && *most > ms(75), "{delays:?}");
     assert!(!arrived.is_sorted_by_key(|(_, number)| *number), "no flow overtakes another");
@@ -123,7 +123,7 @@ fn a_copy_follows_its_packet() {
 
 #[test]
 fn the_bottleneck_takes_its_time_for_each_packet() {
-    // 1000 bytes at 8 Mbit/s: a millisecond each.
+    // 1000 bytes at 8 Mbit/s take a millisecond.
     let rate_bits_per_second = Some(8_000_000);
     let arrived = carry(Impairment { rate_bits_per_second, ..Impairment::default() }, 1, 3, ms(0));
     assert_eq!(arrived, [(ms(1), 0), (ms(2), 1), (ms(3), 2)]);
