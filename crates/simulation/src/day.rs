@@ -1,4 +1,4 @@
-//! The day.
+//! The simulated day.
 
 use std::mem;
 use std::net::Ipv4Addr;
@@ -19,34 +19,35 @@ use crate::report::{DayReport, HourOfDay, RuleShare, SiteOfDay};
 use crate::world::{PLAYS_PER_NODE, VIEWER_BITS_PER_SECOND, World, drawn};
 use crate::{rivals, threads};
 
-/// Bytes that a viewer takes in a step of five minutes.
+/// Bytes that a viewer receives in a step of five minutes.
 pub(crate) const STEP_BYTES: u64 = VIEWER_BITS_PER_SECOND / 8 * 300;
 
-/// A plan may move so much of what is expected to be watched in a day. That is a little more than what is: new titles go live at noon.
+/// A plan may move this share of the bytes expected to be watched in a day. The expectation is slightly above what is actually watched,
+/// because new titles go live at noon.
 const CHURN_PERMILLE: u64 = 48;
 
-/// One in so many playing viewers asks again in each step.
+/// In each step, one in this many playing viewers asks steering again.
 const ASKS_ONE_IN: usize = 16;
 
-/// So many answers of steering take much longer than to start threads for them.
+/// This many steering decisions take much longer than starting threads for them.
 const WORTH_THREADS: usize = 1000;
 
-/// What to simulate.
+/// Options of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct DayOptions {
-    /// Nodes, from 3 on.
+    /// Number of nodes, at least 3.
     pub nodes: u32,
-    /// Titles, from 100 on.
+    /// Number of titles, at least 100.
     pub titles: u32,
-    /// What all is drawn from.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Hours, from 02:00 on.
+    /// Hours to simulate, starting at 02:00.
     pub hours: u32,
-    /// The nodes' room in hundredths of what is drawn.
+    /// The nodes' room, in percent of the room that was drawn.
     pub room_percent: u32,
-    /// Whether nothing goes wrong.
+    /// If set, nothing fails.
     pub healthy: bool,
-    /// What is known of new titles when the day is planned.
+    /// How much is known about new titles when the day is planned.
     pub new: NewTitles,
     /// A bug to plant.
     pub planted: Option<Planted>,
@@ -55,22 +56,22 @@ pub struct DayOptions {
 /// A bug that the simulation must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// Viewers are sent to a node of the best site, whether it has the title or not.
+    /// Sends viewers to a node of the best site that may lack the title.
     Lacking,
-    /// Viewers are sent to the first choice although it is full.
+    /// Sends viewers to the first choice although it is full.
     Ceiling,
-    /// All three nodes are in one failure domain if possible.
+    /// Puts all three nodes into one failure domain if possible.
     OneDomain,
-    /// Playing viewers are answered as new ones.
+    /// Answers playing viewers like new ones.
     Swing,
-    /// Whoever lacks a title asks the origin for it.
+    /// Every node that lacks a title fetches it from the origin.
     Stampede,
 }
 
 /// Simulates a day.
 ///
 /// # Panics
-/// If steering or placement refuse what was drawn: that would be an error in them, or here.
+/// If steering or placement refuse the generated fleet, which would be an error in them, or here.
 pub fn simulate(options: &DayOptions) -> DayReport {
     Day::new(options).run()
 }
@@ -83,13 +84,13 @@ struct Day<'o> {
     fill: Fill,
     crowd: Crowd,
     judge: Judge,
-    /// By site, for the other rules.
+    /// By site, for the competing rules.
     plays: Vec<SitePlays>,
     fleet: Fleet,
     report: DayReport,
     steps: u32,
     is_lost: Vec<bool>,
-    /// Copies that have come and gone since the last snapshot.
+    /// Copies added since the last snapshot; `went` has those removed.
     came: Vec<(u32, u32)>,
     went: Vec<(u32, u32)>,
 }
@@ -129,7 +130,7 @@ impl<'o> Day<'o> {
             self.crowd.end(step);
             self.lose(step);
             if !self.faults.has_no_gateway(step) {
-                // Without a gateway nobody hears of what comes and goes, so nodes change nothing.
+                // Without a gateway, no one learns of changed copies, so nodes change nothing.
                 if step >= self.faults.plan_late_steps && self.report.churn_bytes_max == 0 {
                     self.plan();
                 }
@@ -152,7 +153,7 @@ impl<'o> Day<'o> {
         &mut self.report.by_hour[(step / STEPS_PER_HOUR) as usize]
     }
 
-    /// Who is lost in this step, and who is back.
+    /// Sets which nodes are lost in this step.
     fn lose(&mut self, step: u32) {
         self.is_lost.fill(false);
         for node in self.faults.lost(step) {
@@ -181,7 +182,7 @@ impl<'o> Day<'o> {
         self.went = self.fill.take(&plan, &mut self.world);
     }
 
-    /// A gateway makes a snapshot.
+    /// Has a gateway make a snapshot.
     fn look(&mut self, step: u32) {
         let report = |(at, node): (usize, &fleet::SnapshotNode)| {
             let bits = self.crowd.on[at] * VIEWER_BITS_PER_SECOND;
@@ -199,7 +200,7 @@ impl<'o> Day<'o> {
         });
     }
 
-    /// How much each site carries.
+    /// Notes each site's load.
     fn weigh(&mut self) {
         for (at, site) in self.report.by_site.iter_mut().enumerate() {
             let viewers: u64 = self.crowd.on[self.world.nodes_of(at)].iter().sum();
@@ -209,7 +210,7 @@ impl<'o> Day<'o> {
         }
     }
 
-    /// Viewers of lost nodes go to their second node, as players do: by asking as viewers who play.
+    /// Moves viewers of lost nodes to their second node, as players do: they ask steering as playing viewers.
     fn move_on(&mut self, step: u32) {
         if !self.is_lost.contains(&true) {
             return;
@@ -233,7 +234,7 @@ impl<'o> Day<'o> {
         }
     }
 
-    /// Some who play ask again: nobody moves without need.
+    /// Has some playing viewers ask steering again: none may be moved without need.
     fn ask_again(&mut self, step: u32) {
         let swings = self.options.planted == Some(Planted::Swing);
         let mut asking: Vec<Session> = Vec::new();
@@ -269,7 +270,7 @@ impl<'o> Day<'o> {
         )
     }
 
-    /// New viewers.
+    /// Adds new viewers.
     fn welcome(&mut self, step: u32) {
         let plays = u64::from(self.options.nodes) * PLAYS_PER_NODE;
         let mut comers: Vec<(Session, u32)> = Vec::new();
@@ -284,7 +285,7 @@ impl<'o> Day<'o> {
             let viewer = self.random.u64(..);
             comers.push((Session { title: title as u32, site, node: u32::MAX, viewer }, length));
         }
-        // Answers depend on the snapshot alone.
+        // Decisions depend only on the snapshot.
         let decisions =
             threads::map(&comers, WORTH_THREADS, |(session, _)| self.ask(session, false));
         for ((session, length), decision) in comers.into_iter().zip(decisions) {
@@ -330,7 +331,7 @@ impl<'o> Day<'o> {
         self.crowd.add(session, step + length);
     }
 
-    /// Does what a planted bug would do.
+    /// Does what the planted bug would do.
     fn spoil(&self, decision: &mut Decision) {
         let (Some(first), Some(best)) = (decision.ranked.first().copied(), decision.first_choice)
         else {
@@ -358,7 +359,7 @@ impl<'o> Day<'o> {
 
     fn finish(mut self) -> DayReport {
         for (title, fetches) in self.fill.origin_fetches.iter().enumerate() {
-            // One copy for the fleet, whoever wants it.
+            // One copy from the origin for the whole fleet, however many nodes want it.
             if *fetches > 1 {
                 self.judge.breach(|| format!("title {title} came from the origin {fetches} times"));
             }
@@ -368,7 +369,7 @@ impl<'o> Day<'o> {
         report.placement = RuleShare::new(report.by_reason.first_choice, self.fill.bytes, watched);
         let lost: Vec<Vec<u32>> =
             (0..self.steps).map(|step| self.faults.lost_sorted(step)).collect();
-        // The index is the largest of all that there is.
+        // Free the index first, because it is the largest structure.
         drop(self.fleet);
         let rivals::Rivals { hashing, lru } = rivals::serve(&self.world, &self.plays, &lost);
         report.consistent_hashing = RuleShare::new(hashing.near, hashing.fill, watched);
@@ -381,7 +382,7 @@ impl<'o> Day<'o> {
     }
 }
 
-/// Yesterday's plan, for yesterday's titles, and the first snapshot.
+/// Yesterday's plan for yesterday's titles, and the first snapshot.
 fn yesterday(world: &mut World) -> Fleet {
     let mut snapshot = world.snapshot();
     let plan = plan(input(world, None)).expect("a drawn fleet is sound");

@@ -1,4 +1,4 @@
-//! What placement is told: nodes, titles, and what each region is expected to watch.
+//! The input for placement: nodes, titles, and each region's expected demand.
 
 use fleet::{Name, NodeKind, PublishedTitle, SnapshotNode, WatchCount};
 use placement::{PlacementInput, PlacementNode, PlacementTitle, RegionDemand, TitleDemand};
@@ -7,7 +7,7 @@ use crate::day::STEP_BYTES;
 use crate::newcomers::{NewTitles, Newcomers};
 use crate::world::{PLAYS_PER_NODE, World};
 
-/// What a node may take in one window: 1.2 Gb/s for storage, 0.4 and 0.3 Gb/s for the others, whatever else they do.
+/// Bytes that a node may take in one window: 1.2 Gb/s for storage, 0.4 and 0.3 Gb/s for the others, whatever else they do.
 pub(crate) fn window_bytes(kind: NodeKind) -> u64 {
     match kind {
         NodeKind::Storage => 6_500_000_000_000,
@@ -16,21 +16,21 @@ pub(crate) fn window_bytes(kind: NodeKind) -> u64 {
     }
 }
 
-/// What is known beside the world on the day itself.
+/// What is known on the day itself, in addition to the world.
 #[derive(Clone, Copy)]
 pub(crate) struct Today<'t> {
-    /// Nodes, with what they hold.
+    /// Nodes with their titles.
     pub(crate) held: &'t [SnapshotNode],
-    /// Titles about which a region's feed lies.
+    /// Titles with false counts in one region's feed.
     pub(crate) lies: &'t [u32],
     pub(crate) churn_bytes_max: u64,
-    /// What is known of new titles.
+    /// How much is known about new titles.
     pub(crate) new: NewTitles,
-    /// The day's seed, by which new titles have their series.
+    /// The day's seed, from which new titles get their series.
     pub(crate) seed: u64,
 }
 
-/// What placement is told: on the day itself, or the day before of what was known then.
+/// The input for placement: for the day itself, or with what was known the day before.
 pub(crate) fn input(world: &World, today: Option<Today<'_>>) -> PlacementInput {
     let titles = today.map_or(world.known, |_| world.titles.len());
     let nodes =
@@ -63,7 +63,7 @@ pub(crate) fn input(world: &World, today: Option<Today<'_>>) -> PlacementInput {
     input
 }
 
-/// What each region is expected to watch. The first region's feed lies about some titles.
+/// Each region's expected demand. The first region's feed has false counts for some titles.
 fn demand(world: &World, titles: usize, today: Option<Today<'_>>) -> Vec<RegionDemand> {
     let lies = today.map_or(&[][..], |today| today.lies);
     let plays = world.nodes.len() as u128 * u128::from(PLAYS_PER_NODE);

@@ -1,10 +1,10 @@
-//! What goes wrong, drawn beforehand.
+//! Faults, drawn in advance.
 
 use fastrand::Rng;
 
 use crate::world::World;
 
-/// What is out, from a step on to another one.
+/// An outage, from one step to another.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     from: u32,
@@ -23,17 +23,18 @@ impl Span {
 }
 
 pub(crate) struct Faults {
-    /// By place of the node.
+    /// Lost nodes, by their index.
     nodes: Vec<(u32, Span)>,
     gateways: Vec<Span>,
-    /// How many steps the plan comes late, because the store is gone.
+    /// How many steps late the plan comes, because the store is down.
     pub(crate) plan_late_steps: u32,
-    /// A region's feed names these titles, a thousand times too often.
+    /// A region's feed counts these titles a thousand times too often.
     pub(crate) lies: Vec<u32>,
 }
 
 impl Faults {
-    /// Of a hundred nodes three fail for up to an hour, and one site; gateways are gone twice; the store on some days; and one feed lies.
+    /// Three nodes in a hundred fail for up to an hour, and one site in a hundred does. Gateways fail twice, the store on some days, and
+    /// one feed has false counts.
     pub(crate) fn drawn(world: &World, steps: u32, random: &mut Rng) -> Self {
         let count = world.nodes.len() as u32;
         let lost = (0..count.div_ceil(33)).map(|_| random.u32(..count)).collect::<Vec<u32>>();
@@ -53,17 +54,17 @@ impl Faults {
         }
     }
 
-    /// A day on which nothing goes wrong.
+    /// A day without faults.
     pub(crate) fn none() -> Self {
         Self { nodes: Vec::new(), gateways: Vec::new(), plan_late_steps: 0, lies: Vec::new() }
     }
 
-    /// Which nodes are lost in a step.
+    /// The nodes that are lost in a step.
     pub(crate) fn lost(&self, step: u32) -> impl Iterator<Item = u32> {
         self.nodes.iter().filter(move |(_, span)| span.has(step)).map(|(node, _)| *node)
     }
 
-    /// The same, each once and rising.
+    /// The same without duplicates, in ascending order.
     pub(crate) fn lost_sorted(&self, step: u32) -> Vec<u32> {
         let mut lost: Vec<u32> = self.lost(step).collect();
         lost.sort_unstable();
@@ -71,7 +72,7 @@ impl Faults {
         lost
     }
 
-    /// Whether every gateway is gone: nodes answer by the last snapshot, and report nothing.
+    /// Returns true if no gateway is up: steering answers from the last snapshot, and nodes report nothing.
     pub(crate) fn has_no_gateway(&self, step: u32) -> bool {
         self.gateways.iter().any(|span| span.has(step))
     }

@@ -1,6 +1,7 @@
-//! Titles on their way: each node brings what its plan says, at an even pace within the window.
+//! Fills: each node fetches the titles of its plan, at an even pace within the window.
 //!
-//! A title comes from another node if any holds it, and from the origin otherwise. Only one node asks the origin for a title; the others wait for it.
+//! A title comes from another node if any holds it, and from the origin otherwise. Only one node fetches a title from the origin; the
+//! others wait for it.
 
 use std::collections::VecDeque;
 
@@ -9,22 +10,22 @@ use placement::Plan;
 use crate::crowd::STEPS_PER_HOUR;
 use crate::world::World;
 
-/// The window's length.
+/// Length of the window.
 pub(crate) const WINDOW_STEPS: u32 = 10 * STEPS_PER_HOUR;
 
 pub(crate) struct Fill {
-    /// Titles that each node is still to bring, and how many bytes it has done of the first.
+    /// For each node, the titles still to fetch, and how many bytes of the first one it already has.
     queues: Vec<(VecDeque<u32>, u64)>,
-    /// What a node brings in a step.
+    /// Bytes that each node fetches in a step.
     paces: Vec<u64>,
-    /// What all have brought.
+    /// Bytes fetched by all nodes.
     pub(crate) bytes: u64,
     pub(crate) origin_bytes: u64,
     /// Fetches from the origin, by title.
     pub(crate) origin_fetches: Vec<u32>,
-    /// Who asks the origin, by title.
+    /// The node that fetches each title from the origin.
     asking: Vec<Option<usize>>,
-    /// Holders by title, so that it is known whether the origin must be asked.
+    /// Number of holders of each title, which shows whether the origin is needed.
     holders: Vec<u32>,
 }
 
@@ -42,7 +43,7 @@ impl Fill {
         }
     }
 
-    /// Takes a plan: what it does not name any more goes, and what it names is queued. Returns the copies that go.
+    /// Applies a plan: removes copies that it no longer has and queues the new ones. Returns the removed copies.
     pub(crate) fn take(&mut self, plan: &Plan, world: &mut World) -> Vec<(u32, u32)> {
         let mut went = Vec::new();
         for node in 0..world.nodes.len() {
@@ -58,7 +59,8 @@ impl Fill {
         went
     }
 
-    /// One step. Returns the copies that come. `crowds_origin` is a planted bug: nobody waits for the one who asks the origin.
+    /// Runs one step. Returns the copies that became complete. `crowds_origin` is a planted bug: no node waits for the one that fetches
+    /// from the origin.
     pub(crate) fn step(
         &mut self,
         world: &mut World,
@@ -99,14 +101,14 @@ impl Fill {
                 world.held.set(title, node);
                 came.push((node as u32, title));
             }
-            // Whoever waits brings other titles first.
+            // A waiting node fetches other titles first.
             self.queues[node].0.extend(waiting);
         }
         came.iter().for_each(|(_, title)| self.holders[*title as usize] += 1);
         came
     }
 
-    /// Copies that are still to come.
+    /// Copies still to fetch.
     pub(crate) fn left(&self) -> usize {
         self.queues.iter().map(|(queue, _)| queue.len()).sum()
     }

@@ -1,8 +1,8 @@
-//! Which node holds which title: a bit for each pair, 125 MB for 10,000 nodes and 100,000 titles. A title's holders are neighbours.
+//! Which node holds which title: one bit per pair, 125 MB for 10,000 nodes and 100,000 titles. The bits of a title's holders are adjacent.
 
 pub(crate) struct Held {
     words: Vec<u64>,
-    /// Words of a title.
+    /// Words per title.
     width: usize,
 }
 
@@ -31,7 +31,7 @@ impl Held {
         self.words[word] &= !bit;
     }
 
-    /// Who holds a title.
+    /// The nodes that hold a title.
     pub(crate) fn holders(&self, title: u32) -> impl Iterator<Item = usize> {
         let words = &self.words[title as usize * self.width..][..self.width];
         words.iter().enumerate().flat_map(|(at, word)| {

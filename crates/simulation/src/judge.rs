@@ -1,10 +1,10 @@
-//! What must hold at each step, judged from the world and not from what steering or placement say of themselves.
+//! The invariants of each step, checked against the world and not against what steering or placement report.
 
 use steering::{Decision, Fleet, Standing};
 
 use crate::world::World;
 
-/// Kept of the breaches: the rest is only counted.
+/// How many breaches to describe. The rest is only counted.
 const TOLD_MAX: usize = 20;
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ impl Judge {
         }
     }
 
-    /// An answer to a new viewer.
+    /// Checks a decision for a new viewer.
     pub(crate) fn answer(
         &mut self,
         world: &World,
@@ -56,7 +56,7 @@ impl Judge {
         }
     }
 
-    /// An answer to a viewer who plays from a node that is well and holds the title: it stays.
+    /// Checks a decision for a viewer who plays from a healthy node that holds the title: the viewer must stay there.
     pub(crate) fn stays(&mut self, playing: usize, decision: &Decision, step: u32) {
         if decision.ranked.first().map(|first| first.node) != Some(playing) {
             self.breach(|| format!("step {step}: a viewer of node {playing} moved without need"));
@@ -67,7 +67,7 @@ impl Judge {
 /// A viewer gets three nodes.
 const DOMAINS: usize = 3;
 
-/// In how many failure domains nodes are, up to [`DOMAINS`].
+/// The number of failure domains that the nodes span, up to [`DOMAINS`].
 fn domains(world: &World, nodes: impl Iterator<Item = usize>) -> usize {
     let mut seen: Vec<u32> = Vec::with_capacity(DOMAINS);
     for node in nodes {

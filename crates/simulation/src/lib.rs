@@ -1,15 +1,15 @@
-//! A day of a whole fleet in virtual time, with the real steering and placement.
+//! Simulates a day of a whole fleet in virtual time, with the real steering and placement.
 //!
-//! [`simulate`] draws a fleet from a seed, has placement plan it, and then lets viewers come: each is answered by steering from the snapshot of the
-//! moment, while nodes, sites, gateways and stores fail and a feed of popularity lies. At each step it checks what must hold. The same options give
-//! the same [`DayReport`] to the byte.
+//! [`simulate`] generates a fleet from a seed, has placement plan it, and then lets viewers come. Steering answers each one from the
+//! current snapshot, while nodes, sites, gateways and stores fail and a popularity feed has false counts. Each step checks the invariants.
+//! The same options give the same [`DayReport`], byte for byte.
 //!
 //! # What is modelled
-//! A step is five minutes. A viewer takes 4 Mb/s for 15 to 75 minutes. Nodes bring titles in a window of ten hours, at an even pace. Networks, disks
-//! and players are not modelled: `fullbore swarm --virtual` is for them.
+//! A step is five minutes. A viewer takes 4 Mb/s for 15 to 75 minutes. Nodes fetch titles in a window of ten hours, at an even pace.
+//! Networks, disks and players are not modelled: `fullbore swarm --virtual` does that.
 //!
 //! # Read first
-//! `day.rs`; then `world.rs` (what is drawn) and `judge.rs` (what must hold).
+//! `day.rs`; then `world.rs` (the generated fleet) and `judge.rs` (the invariants).
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! What a fleet may know of titles that nobody has watched yet: by their series, as gateways do, with the real counts.
+//! What a fleet can know about titles that no one has watched yet: estimates from their series, as gateways make them, with the real
+//! counts.
 //!
-//! Each new title continues a series of four titles that were watched about as much as it will be: a little more or less popular, at random. The
-//! draw is of its own, so the same seed has the same viewers whatever the fleet knows.
+//! Each new title continues a series of four titles that were about as popular as it will be, slightly more or less at random. These draws
+//! are separate, so the same seed has the same viewers whatever the fleet knows.
 
 use std::collections::BTreeMap;
 
@@ -14,33 +15,33 @@ use crate::world::World;
 /// Titles of a series that came out yesterday.
 const SERIES_TITLES: usize = 4;
 
-/// They are this near in the order of popularity: within a twentieth of the catalog.
+/// The titles of a series are this close in the order of popularity: within a twentieth of the catalog.
 const NEAR: usize = 20;
 
 const DAY_SECONDS: u32 = 24 * 3600;
 
-/// When the series' titles came out. Any time.
+/// When the series' titles came out. Any time would do.
 const YESTERDAY: u64 = 1_800_000_000;
 
-/// What is known of new titles when the day is planned.
+/// How much is known about new titles when the day is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewTitles {
-    /// How much each will be watched, as of all others.
+    /// How often each will be watched, as for all other titles.
     Known,
-    /// What was watched of their series.
+    /// How often their series was watched.
     Series,
     /// Nothing.
     Unknown,
 }
 
-/// What is expected of new titles, by region and title.
+/// The expected demand for new titles, by region and title.
 #[derive(Default)]
 pub(crate) struct Newcomers {
     expected: Vec<BTreeMap<u32, WatchCount>>,
 }
 
 impl Newcomers {
-    /// `day` says what a region of some weight watches of a title.
+    /// `day` returns how often a region of a given weight watches a title.
     pub(crate) fn by_series(
         world: &World,
         seed: u64,
@@ -81,9 +82,9 @@ impl Newcomers {
     }
 }
 
-/// New titles, each with what its series has had.
+/// New titles, each with the earlier titles of its series.
 fn series(world: &World, seed: u64) -> Vec<(u32, Vec<u32>)> {
-    // Not the draws of the day.
+    // Separate from the draws of the day.
     let mut random = Rng::with_seed(seed ^ 0x5e71_e500);
     let mut order: Vec<u32> = (0..world.known as u32).collect();
     order.sort_by_key(|title| (world.share(*title as usize), *title));

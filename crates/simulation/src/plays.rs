@@ -1,9 +1,9 @@
-//! What was played, kept for the other rules: four bytes for each play.
+//! All plays, kept for the competing rules: four bytes each.
 
 /// A title has eight orders of a site's nodes, as in steering, and a viewer follows one of them.
 pub(crate) const ORDERS: u64 = 8;
 
-/// A film that was begun.
+/// A film that was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Play {
     /// Below 2^20.
@@ -24,11 +24,11 @@ impl Play {
     }
 }
 
-/// The plays of a site's viewers, in their order.
+/// The plays of a site's viewers, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SitePlays {
     packed: Vec<u32>,
-    /// Where each step's begin.
+    /// Where the plays of each step begin.
     starts: Vec<u32>,
 }
 

@@ -1,43 +1,43 @@
-//! What a simulated day has shown.
+//! The results of a simulated day.
 
 use std::fmt::Write;
 
 use serde::Serialize;
 
-/// What a simulated day has shown. All shares are in millionths, so that reports are equal to the byte.
+/// The results of a simulated day. All shares are in millionths, so that reports are equal byte for byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DayReport {
-    /// The version of this form: 1.
+    /// Version of this format: 1.
     pub version: u32,
-    /// `day`.
+    /// Always `day`.
     pub kind: &'static str,
     /// Nodes of the fleet.
     pub nodes: u32,
-    /// Its titles.
+    /// Titles of the fleet.
     pub titles: u32,
-    /// What it was drawn from.
+    /// The seed of all random choices.
     pub seed: u64,
     /// Simulated hours.
     pub hours: u32,
-    /// The nodes' room in hundredths of what is drawn.
+    /// The nodes' room, in percent of the room that was drawn.
     pub room_percent: u32,
-    /// Whether nothing went wrong.
+    /// Set if nothing failed.
     pub healthy: bool,
-    /// Films that were begun.
+    /// Films that were started.
     pub plays: u64,
-    /// Of them, those for which no node was found.
+    /// Plays for which no node was found.
     pub nowhere: u64,
     /// Viewers who had to leave a lost node.
     pub moved: u64,
-    /// Of playing viewers who asked again.
+    /// Requests of playing viewers to steering.
     pub asked_again: u64,
-    /// Bytes that viewers took.
+    /// Bytes that viewers watched.
     pub watched_bytes: u64,
     /// Bytes that a day's plan may move.
     pub churn_bytes_max: u64,
-    /// Bytes that it moves.
+    /// Bytes that the plan moves.
     pub planned_bytes: u64,
-    /// Copies that the window was too short for.
+    /// Copies that did not fit into the window.
     pub unfilled: u64,
     /// Bytes that came from the origin.
     pub origin_bytes: u64,
@@ -47,67 +47,67 @@ pub struct DayReport {
     pub consistent_hashing: RuleShare,
     /// LRU pull-through.
     pub lru_pull_through: RuleShare,
-    /// Of new titles alone.
+    /// New titles alone.
     pub new_titles: NewShare,
-    /// From where what was watched came.
+    /// Where watched bytes came from.
     pub by_reason: ReasonShares,
     /// By hour of the simulated day.
     pub by_hour: Vec<HourOfDay>,
     /// By site.
     pub by_site: Vec<SiteOfDay>,
-    /// How often something did not hold.
+    /// How often an invariant was broken.
     pub breaches: u64,
-    /// The first of them, in words.
+    /// The first breaches, as text.
     pub told: Vec<String>,
 }
 
-/// How well a rule has done.
+/// The result of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RuleShare {
-    /// Of what was watched, what came from the first choice.
+    /// Share of watched bytes that came from the first choice.
     pub first_choice_ppm: u64,
-    /// Bytes brought beside bytes watched.
+    /// Bytes filled, relative to bytes watched.
     pub fill_ppm: u64,
 }
 
 /// How well viewers of new titles were served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NewShare {
-    /// What was watched of them.
+    /// Bytes of new titles that were watched.
     pub watched_bytes: u64,
-    /// How much of that came from the first choice.
+    /// How many of these came from the first choice.
     pub first_choice_bytes: u64,
 }
 
-/// An hour.
+/// One hour of the day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HourOfDay {
     /// Local time, 0 to 23.
     pub hour: u32,
-    /// Films that were begun.
+    /// Films that were started.
     pub plays: u64,
     /// Bytes of these films.
     pub watched_bytes: u64,
-    /// Bytes that nodes brought.
+    /// Bytes that nodes fetched.
     pub filled_bytes: u64,
     /// Answers with the label C: the best site lacks the title.
     pub content: u64,
-    /// Answers with the label H: the first choice is full or unwell.
+    /// Answers with the label H: the first choice is full or unhealthy.
     pub health: u64,
 }
 
-/// Bytes of films, by the node that they were begun from.
+/// Bytes of films, by the node on which they were started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReasonShares {
     /// The first choice.
     pub first_choice: u64,
     /// Another, because the best site lacks the title.
     pub content: u64,
-    /// Another, because the first choice is full or unwell.
+    /// Another, because the first choice is full or unhealthy.
     pub health: u64,
-    /// Another of the answer, because the first was lost and no gateway knew.
+    /// Another one from the answer, because the first was lost and no gateway had noticed.
     pub lost: u64,
-    /// None.
+    /// No node.
     pub nowhere: u64,
 }
 
@@ -118,11 +118,11 @@ pub struct SiteOfDay {
     pub site: String,
     /// Its region.
     pub region: String,
-    /// What it carried at most in a step, in thousandths of its ceilings.
+    /// Its highest load in a step, in thousandths of its ceilings.
     pub peak_permille: u32,
-    /// What viewers near it watched.
+    /// Bytes watched by viewers near it.
     pub watched_bytes: u64,
-    /// How much of that came from their first choice.
+    /// How many of these came from their first choice.
     pub near_bytes: u64,
 }
 
@@ -138,7 +138,7 @@ fn percent(ppm: u64) -> String {
 }
 
 impl DayReport {
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let mut text = format!(
             "{} nodes at {} sites, {} titles, {} hours, seed {}\n\n{:<24}{:>18}{:>18}\n",

@@ -1,12 +1,12 @@
-//! Two other rules, of equal room and equal ceilings, for the same viewers. Both get the better of what may be assumed about them.
+//! Two competing rules, with equal room and equal ceilings, for the same viewers. The assumptions favour both of them.
 //!
-//! - Plain consistent hashing: a title is at so many sites as there is room for, whatever is watched of it. Nothing is evicted; a new title is
-//!   brought to its sites.
-//! - LRU pull-through: a site is one cache of all its nodes' room, full of what is watched most when the day begins. A miss brings what is watched,
-//!   and no more.
+//! - Plain consistent hashing: a title is at as many sites as there is room for, however popular it is. Nothing is evicted; a new title is
+//!   fetched by its sites.
+//! - LRU pull-through: a site is one cache with all its nodes' room, filled with the most popular titles when the day begins. A miss
+//!   fetches the bytes that are watched, and no more.
 //!
-//! What a site has, all of its nodes have, for nothing. Which node is asked follows from title and viewer, as in steering. If that one is full or
-//! lost, the play does not come from the first choice, and is no load anywhere.
+//! A title at a site is at all of its nodes, at no cost. The node for a play follows from title and viewer, as in steering. If that node is
+//! full or lost, the play does not count as first choice, and loads no other node.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::plays::{Play, SitePlays};
 use crate::threads;
 use crate::world::{VIEWER_BITS_PER_SECOND, World, drawn, sums};
 
-/// What a rule has served, and brought for it.
+/// Bytes that a rule served from the first choice, and bytes that it filled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Served {
     pub(crate) near: u64,
@@ -32,14 +32,14 @@ impl Served {
     }
 }
 
-/// What both have done in a day.
+/// The results of both rules for a day.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rivals {
     pub(crate) hashing: Served,
     pub(crate) lru: Served,
 }
 
-/// `lost` are the nodes that are lost, by step.
+/// Serves all plays under both rules; `lost` has the lost nodes by step.
 pub(crate) fn serve(world: &World, plays: &[SitePlays], lost: &[Vec<u32>]) -> Rivals {
     let catalog: u64 = world.titles.iter().map(|title| title.bytes).sum();
     let mut most_wanted: Vec<u32> = (0..world.known as u32).collect();
@@ -71,7 +71,7 @@ pub(crate) fn serve(world: &World, plays: &[SitePlays], lost: &[Vec<u32>]) -> Ri
     all
 }
 
-/// Where consistent hashing has titles.
+/// The titles of a site under consistent hashing.
 struct Hashing {
     site: usize,
     /// Millionths of the catalog that the site has room for.
@@ -80,7 +80,7 @@ struct Hashing {
 
 impl Hashing {
     fn has(&self, title: u32) -> bool {
-        // Drawn by both numbers, the same for ever.
+        // Drawn from both numbers, so it never changes.
         let seed = (self.site as u64) << 32 | u64::from(title);
         fastrand::Rng::with_seed(seed).u64(..1_000_000) < self.ppm
     }
@@ -91,12 +91,12 @@ struct Loads<'w> {
     world: &'w World,
     nodes: Range<usize>,
     lost: &'w [Vec<u32>],
-    /// Sums of ceilings: nodes get viewers in proportion to them.
+    /// Sums of ceilings: nodes get viewers in proportion to their ceilings.
     ceilings: Vec<u64>,
     on: Vec<u64>,
     takes_none: Vec<bool>,
     is_full: Vec<bool>,
-    /// Whose viewers go in each of the next sixteen steps.
+    /// The nodes whose viewers leave in each of the next sixteen steps.
     ends: [Vec<usize>; 16],
 }
 
@@ -108,7 +108,7 @@ impl<'w> Loads<'w> {
         Self { world, nodes, lost, ceilings, on, takes_none: no.clone(), is_full: no, ends }
     }
 
-    /// `has` says whether the site has the title, and whether what is watched of it must be brought.
+    /// `has` returns whether the site has the title, and sets its flag if the watched bytes must be fetched.
     fn serve(mut self, plays: &SitePlays, mut has: impl FnMut(u32, &mut bool) -> bool) -> Served {
         let mut served = Served::default();
         for step in 0..plays.steps() {
@@ -132,7 +132,7 @@ impl<'w> Loads<'w> {
         served
     }
 
-    /// Films end, and nodes say how they are, as they do to gateways.
+    /// Ends films, and updates which nodes take viewers, by the same thresholds as gateways.
     fn begin(&mut self, step: usize) {
         for node in std::mem::take(&mut self.ends[step % 16]) {
             self.on[node] = self.on[node].saturating_sub(1);
@@ -161,9 +161,9 @@ impl<'w> Loads<'w> {
 /// A cache of whole titles.
 struct Cache {
     free: u64,
-    /// By title: when it was last watched, and 0 if it is not there.
+    /// By title: when it was last watched, or 0 if it is not cached.
     last: Vec<u32>,
-    /// Uses in their order; what was used again since is passed over.
+    /// Uses in order. Entries of titles that were used again later are skipped.
     uses: VecDeque<(u32, u32)>,
     now: u32,
 }
@@ -179,14 +179,14 @@ impl Cache {
             left.checked_sub(size).inspect(|rest| left = *rest).is_some()
         });
         let fits = fits.count();
-        // The most wanted was watched last.
+        // Play the most popular title last.
         for title in most_wanted[..fits].iter().rev() {
             cache.play(world, *title);
         }
         cache
     }
 
-    /// Whether the title was there. It is there afterwards, if it fits at all.
+    /// Returns whether the title was cached. Afterwards it is, if it fits at all.
     fn play(&mut self, world: &World, title: u32) -> bool {
         let was_there = self.last[title as usize] > 0;
         let size = world.titles[title as usize].bytes;

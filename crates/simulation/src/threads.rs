@@ -1,8 +1,8 @@
-//! Work on all cores whose results come in the order of what was asked, so that reports are the same on any machine.
+//! Runs work on all cores and returns the results in the order of the input, so that reports are the same on any machine.
 
 use std::thread::{available_parallelism, scope};
 
-/// `make` of each item, in their order. Fewer than `least` items are not worth a thread.
+/// Applies `make` to each item and keeps the order. Fewer than `least` items are not worth a thread.
 pub(crate) fn map<I: Sync, O: Send>(
     items: &[I],
     least: usize,

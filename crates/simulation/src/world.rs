@@ -1,4 +1,4 @@
-//! The fleet that is drawn: sites, nodes, titles and what is watched of them.
+//! The generated fleet: sites, nodes, titles and their popularity.
 
 use fastrand::Rng;
 use fleet::{
@@ -12,10 +12,10 @@ use std::ops::Range;
 use crate::day::DayOptions;
 use crate::held::Held;
 
-/// What one viewer takes.
+/// Rate of one viewer.
 pub(crate) const VIEWER_BITS_PER_SECOND: u64 = 4_000_000;
 
-/// Plays of a day for each node: 20 million for 10,000.
+/// Plays per day and node: 20 million for 10,000 nodes.
 pub(crate) const PLAYS_PER_NODE: u64 = 2_000;
 
 const NODES_PER_SITE: u32 = 10;
@@ -26,20 +26,20 @@ const ZIPF: f64 = 0.8;
 
 pub(crate) struct World {
     pub(crate) sites: Vec<Site>,
-    /// Without what they hold.
+    /// Nodes, without their titles.
     pub(crate) nodes: Vec<SnapshotNode>,
     pub(crate) held: Held,
     /// Where each site's nodes begin, and the end.
     starts: Vec<usize>,
-    /// By node: site, cluster and rack as one number.
+    /// For each node, its site, cluster and rack as one number.
     pub(crate) domain_of: Vec<u32>,
     pub(crate) rooms: Vec<u64>,
     pub(crate) titles: Vec<PublishedTitle>,
-    /// Titles that were there yesterday: all below this place.
+    /// Number of titles that existed yesterday: all with a lower index.
     pub(crate) known: usize,
-    /// Sums of what is watched, by title: a title's share is the step to its own.
+    /// Cumulative popularity by title: a title's share is the step up to its own sum.
     pub(crate) wanted: Vec<u64>,
-    /// Sums of the sites' ceilings: viewers live near sites in proportion to them.
+    /// Cumulative ceilings of the sites: viewers live near sites in proportion to their ceilings.
     pub(crate) site_sums: Vec<u64>,
 }
 
@@ -65,7 +65,7 @@ impl World {
             titles,
             site_sums: Vec::new(),
         };
-        // In the order of their names, so that places here are places in plans and in snapshots.
+        // In the order of their names, so that an index is the same here, in plans and in snapshots.
         for number in 0..options.nodes {
             let site = (u64::from(number) * u64::from(sites) / u64::from(options.nodes)) as u32;
             let (node, room) = node(number, site, catalog, random);
@@ -94,7 +94,7 @@ impl World {
         self.nodes[self.nodes_of(site)].iter().map(|node| node.ceiling_bits_per_second).sum()
     }
 
-    /// The evening's peak is at 70% of all ceilings.
+    /// Scales the ceilings so that the evening's peak is at 70% of them.
     fn scale_ceilings(&mut self, options: &DayOptions) {
         let viewers =
             u64::from(options.nodes) * PLAYS_PER_NODE * crate::crowd::PEAK_PER_MILLE / 1000;
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// What is watched of a title, beside the whole [`wanted_sum`](Self::wanted_sum).
+    /// A title's popularity, relative to the total [`wanted_sum`](Self::wanted_sum).
     pub(crate) fn share(&self, title: usize) -> u64 {
         self.wanted[title] - title.checked_sub(1).map_or(0, |before| self.wanted[before])
     }
@@ -138,7 +138,7 @@ pub(crate) fn sums(parts: impl Iterator<Item = u64>) -> Vec<u64> {
     parts.scan(0, add).collect()
 }
 
-/// The place that a draw falls on, in proportion to the steps of `sums`.
+/// The index that a draw falls on, in proportion to the steps of `sums`.
 pub(crate) fn drawn(sums: &[u64], random: &mut Rng) -> usize {
     let at = random.u64(..sums.last().copied().unwrap_or(1).max(1));
     sums.partition_point(|sum| *sum <= at)
@@ -159,7 +159,7 @@ fn site(number: u32) -> Site {
     }
 }
 
-/// A site holds most of the catalog: with Zipf's 0.8, four fifths of it are 95% of what is watched.
+/// A site holds most of the catalog: with Zipf's 0.8, four fifths of the titles are 95% of the views.
 fn node(number: u32, site: u32, catalog: u64, random: &mut Rng) -> (SnapshotNode, u64) {
     let (kind, weight, room_permille) = match random.u8(..20) {
         0..3 => (NodeKind::Flash, 40, 30),
@@ -201,7 +201,7 @@ fn title(number: u32, random: &mut Rng) -> PublishedTitle {
     }
 }
 
-/// By Zipf, the ranks dealt out at random: so new titles have any rank.
+/// Popularity by Zipf's law, with ranks dealt out at random, so that new titles have any rank.
 fn wanted(titles: u32, random: &mut Rng) -> Vec<u64> {
     let mut shares: Vec<u64> =
         (1..=titles).map(|rank| (1e12 * f64::from(rank).powf(-ZIPF)) as u64).collect();

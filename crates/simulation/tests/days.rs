@@ -11,7 +11,7 @@ fn day(seed: u64) -> DayOptions {
     DayOptions { nodes: 20, titles: 200, seed, hours: 24, room_percent, healthy, new, planted }
 }
 
-/// Of six nodes at three sites: the least that has three failure domains and can lose one.
+/// Six nodes at three sites: the smallest fleet that has three failure domains and can lose a node.
 fn small_day(seed: u64) -> DayOptions {
     DayOptions { nodes: 6, titles: 100, ..day(seed) }
 }
@@ -23,7 +23,7 @@ fn clean(report: &DayReport) {
     assert!(report.planned_bytes <= report.churn_bytes_max);
 }
 
-/// Seeds on all cores.
+/// Runs `check` for each seed, on all cores.
 fn each(seeds: Range<u64>, check: impl Fn(u64) + Sync) {
     let next = AtomicU64::new(seeds.start);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -86,7 +86,7 @@ fn a_fleet_that_knows_the_series_of_new_titles_serves_them_nearly_as_one_that_kn
     assert!(unknown + 100 < series && series + 50 > known, "{known} {series} {unknown}");
 }
 
-/// Each planted bug, and what is said of it.
+/// Each planted bug, and a part of the breach that it must cause.
 const PLANTED: [(Planted, &str); 5] = [
     (Planted::Lacking, "lacks title"),
     (Planted::Ceiling, "passed over a node with room"),
