@@ -5,14 +5,14 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// How long to try each of a name's addresses.
+/// How long to try each address of a name.
 const TRIAL_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Resolves a URL's host. If there are several addresses, takes the first one that accepts a connection, or else just the
-/// first: a server on this machine often has only one of IPv4 and IPv6.
+/// Resolves a URL's host. If there are several addresses, takes the first one that accepts a connection, or the first of all if none does:
+/// a server on this machine often listens on only one of IPv4 and IPv6.
 ///
 /// # Errors
-/// If there is none.
+/// If the name has no address.
 pub fn address_of(url: &Url) -> io::Result<SocketAddr> {
     let found: Vec<_> = (url.host(), url.port()).to_socket_addrs()?.collect();
     let connects =

@@ -1,29 +1,29 @@
-//! Takes chunked bodies apart (RFC 9112 section 7.1). Trailers and extensions of chunks are passed over.
+//! Decodes chunked bodies (RFC 9112 section 7.1). Trailers and chunk extensions are skipped.
 
 use crate::failure::Failure;
 
 /// The longest line of a chunk's size with its extensions, or of a trailer.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// Lines of a trailer. More is no trailer.
+/// Limit on the lines of a trailer.
 const TRAILERS_MAX: u32 = 100;
 
-/// Where in a chunked body the next byte is.
+/// The position of the next byte in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunked {
-    /// In the line that gives the next chunk's size.
+    /// In the line with the next chunk's size.
     Size,
-    /// In a chunk of which so many bytes are left.
+    /// In a chunk, with this many bytes left.
     Chunk(u64),
-    /// In the end of a chunk's last line.
+    /// In the line break after a chunk.
     ChunkEnd,
-    /// After the last chunk, and after so many lines of the trailer.
+    /// After the last chunk, and after this many lines of the trailer.
     Trailer(u32),
 }
 
 impl Chunked {
-    /// Moves what has come of the body from `wire` to the end of `into`, without its framing. Returns whether the body is
-    /// over; what follows it stays in `wire`, as does a line that has not come whole.
+    /// Moves the part of the body that has arrived from `wire` to the end of `into`, without its framing. Returns whether the body is over.
+    /// Bytes after the body stay in `wire`, as does an incomplete line.
     ///
     /// # Errors
     /// [`Failure::BadResponse`].
@@ -70,9 +70,9 @@ impl Chunked {
     }
 }
 
-const BAD: Failure = Failure::BadResponse("its chunks cannot be told apart");
+const BAD: Failure = Failure::BadResponse("its chunks cannot be parsed");
 
-/// The first line with its end, if it has come whole.
+/// The first line including its line break, if it is complete.
 fn line(bytes: &[u8]) -> Result<Option<&[u8]>, Failure> {
     match bytes.iter().take(LINE_BYTES_MAX).position(|byte| *byte == b'\n') {
         Some(end) => Ok(Some(&bytes[..=end])),
@@ -81,7 +81,7 @@ fn line(bytes: &[u8]) -> Result<Option<&[u8]>, Failure> {
     }
 }
 
-/// The size that a line gives. What follows a semicolon is an extension.
+/// The size in a chunk's first line. Text after a semicolon is an extension.
 fn size(line: &[u8]) -> Result<u64, Failure> {
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     let text = std::str::from_utf8(digits).map_err(|_| BAD)?;

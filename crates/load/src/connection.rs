@@ -4,13 +4,13 @@
 //! decrypted ([`Connection::body`]). Nothing is read ahead and no buffer is held while waiting, so one thread can
 //! handle ten thousand connections.
 //!
-//! Chunked bodies are taken only if that is asked for ([`ConnectionOptions::accept_chunks`]): their ends cannot be found
-//! without opening them, so measuring them costs more than measuring others.
+//! Chunked bodies are accepted only on request ([`ConnectionOptions::accept_chunks`]): finding their ends takes decryption, so measuring
+//! them costs more than measuring others.
 //!
-//! When a body is discarded, the connection trusts the server's record headers, and that the server adds no padding
-//! (none of the servers measured here does). A padded body shows as [`Failure::TooLong`].
+//! When a body is discarded, the connection trusts the server's record headers, and assumes that the server adds no padding (none of the
+//! servers measured here does). A padded body shows as [`Failure::TooLong`].
 //!
-//! Read `walk` for how records are skipped, `secured` for when they are opened after all.
+//! Read `walk` for how records are skipped, `secured` for which records are opened even then.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -27,41 +27,41 @@ use crate::secured::{Came, Secured};
 use crate::tls::ClientTls;
 use crate::wait::{Readiness, readable, send_all};
 
-/// How many bytes of a plain response are taken at once if they are wanted.
+/// Bytes of a plain response to read at once if the caller wants them.
 const PLAIN_CHUNK_BYTES: usize = 16 << 10;
 
-/// How many bytes to wait for if a body is discarded: as many as are taken at once.
+/// Bytes to wait for when discarding a body: as many as are read at once.
 const WAKE_BYTES: i32 = 256 << 10;
 
-/// How long to wait for that many: a slow server's bytes are then taken as they come.
+/// How long to wait for that many. After that, a slow server's bytes are read as they come.
 const WAKE_PATIENCE: Duration = Duration::from_millis(20);
 
-/// Where to connect to.
+/// The server to connect to.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// The server's address.
     pub address: SocketAddr,
-    /// Its name without a port, which its certificate must contain.
+    /// Its host name without a port, which its certificate must contain.
     pub host: String,
-    /// How to use TLS; `None` is plain HTTP.
+    /// TLS options; `None` means plain HTTP.
     pub tls: Option<ClientTls>,
 }
 
 /// How to connect.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionOptions {
-    /// How long to wait for the next thing: a connection with its handshake, a head, or more of a body.
+    /// Limit on waiting for any one thing: a connection with its handshake, a head, or more of a body.
     pub patience: Duration,
     /// Size of the kernel's receive buffer; `None` lets it grow by itself.
     pub receive_buffer_bytes: Option<usize>,
-    /// The most bytes of a body that are taken from the socket at once, as soon as any have arrived. `None`: as many as are cheapest for
-    /// this machine, when they have arrived.
+    /// The most bytes of a body to read from the socket at once, as soon as any have arrived. `None`: the amount that is cheapest for this
+    /// machine, once it has arrived.
     pub read_bytes_max: Option<u64>,
     /// Resume an earlier TLS session, and keep tickets for later ones.
     pub resume: bool,
     /// The address to connect from; `None` leaves it to the kernel.
     pub source: Option<IpAddr>,
-    /// Take chunked bodies, too.
+    /// Accept chunked bodies as well.
     pub accept_chunks: bool,
 }
 
@@ -85,8 +85,8 @@ pub struct Connection {
     patience: Duration,
     read_bytes_max: Option<u64>,
     body: Body,
-    /// The body's first bytes, which arrived with the head. Usually empty, and without memory. Of a chunked body, what has
-    /// not been taken apart.
+    /// The body's first bytes, which arrived with the head. Usually empty, and then without memory. For a chunked body, the bytes not yet
+    /// decoded.
     held: Vec<u8>,
     accept_chunks: bool,
     /// The last request was HEAD.
@@ -96,7 +96,7 @@ pub struct Connection {
     wakes_at_bytes: i32,
 }
 
-/// How much of the body is still to come, including what is held.
+/// How much of the body is still to come, including held bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Body {
     Left { bytes: u64, promised_bytes: u64 },
@@ -142,17 +142,17 @@ impl Connection {
         })
     }
 
-    /// What TLS has agreed on; `None` for plain HTTP.
+    /// The session that TLS negotiated; `None` for plain HTTP.
     pub fn session(&self) -> Option<&SessionInfo> {
         self.secured.as_ref().map(|secured| &secured.info)
     }
 
-    /// Whether an earlier TLS session was resumed.
+    /// Returns true if an earlier TLS session was resumed.
     pub fn is_resumed(&self) -> bool {
         self.session().is_some_and(|session| session.resumed)
     }
 
-    /// Sends a request: all of its head, including the empty line. The last response must be over.
+    /// Sends a request, given its complete head including the empty line. The last response must be over.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -193,7 +193,7 @@ impl Connection {
         Ok(head)
     }
 
-    /// Notes the body that begins, and the part of it that arrived with the head.
+    /// Records the start of a body, and the part of it that arrived with the head.
     fn begin_body(&mut self, head: &Head, first: &[u8]) -> Result<(), Failure> {
         self.body = match head.body_bytes {
             Some(bytes) if first.len() as u64 > bytes => {
@@ -212,9 +212,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits for some of the body and discards it, at most `bytes_max` (at least 1), give or take a record of 1 KiB.
-    /// Returns the number of bytes; 0 if the body is over. Other connections on this thread get their turn in between,
-    /// however fast the server is.
+    /// Waits for some of the body and discards it: at most `bytes_max` (at least 1), give or take a record of 1 KiB. Returns the number of
+    /// bytes; 0 if the body is over. Other connections on this thread get their turn in between, however fast the server is.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -248,7 +247,7 @@ impl Connection {
         }
     }
 
-    /// Whether the last response is over, so that another request can be sent.
+    /// Returns true if the last response is over, so that another request can be sent.
     pub fn is_body_over(&self) -> bool {
         self.body == Body::Over && self.held.is_empty()
     }
@@ -310,9 +309,8 @@ impl Connection {
         Ok(into.len() - before)
     }
 
-    /// Waits until a ticket has arrived, for a client that closes before it asks for anything: a TLS 1.3 server sends
-    /// tickets after the handshake. Returns whether one arrived within `patience`, and false at once if none can be
-    /// expected.
+    /// Waits until a ticket has arrived. This is for a client that closes without sending a request, because a TLS 1.3 server sends tickets
+    /// after the handshake. Returns whether one arrived within `patience`, and false at once if none can be expected.
     ///
     /// # Errors
     /// See [`Failure`]; a missing ticket is not one.
@@ -338,12 +336,12 @@ impl Connection {
     /// Ends the connection as TLS and TCP require.
     pub fn close(mut self) {
         if let Some(secured) = &mut self.secured {
-            // Whether or not it was sent, the rest is the same.
+            // The connection ends either way, so a failure does not matter.
             let _ = self.socket.send(&secured.goodbye(), false);
         }
     }
 
-    /// Ends the connection by a reset, like a viewer who suddenly disappears. The port is free again at once.
+    /// Resets the connection, like a viewer who suddenly disappears. The port is free again at once.
     pub fn abort(self) {
         self.socket.reset_on_close();
     }
@@ -352,8 +350,8 @@ impl Connection {
         Instant::now() + self.patience
     }
 
-    /// Waits until [`WAKE_BYTES`] or the rest of the body have arrived, or a moment has passed. Within one machine each
-    /// wake-up also costs the server's core time, which a network card would not.
+    /// Waits until [`WAKE_BYTES`] or the rest of the body have arrived, or a moment has passed. Within one machine, each wake-up also takes
+    /// time on the server's core, which a network card would not.
     async fn wait_for_much(&mut self) -> Result<(), Failure> {
         if let Body::Left { bytes, .. } = self.body {
             self.wake_at(i32::try_from(bytes).unwrap_or(i32::MAX).min(WAKE_BYTES))?;
@@ -377,7 +375,7 @@ impl Connection {
         readable(&self.socket, self.deadline(), "more of a body").await
     }
 
-    /// Receives plaintext, as much as is available, and no more than `plain_max` if no record limits it.
+    /// Receives plaintext: as much as is available, and no more than `plain_max` if no record limits it.
     fn receive(&mut self, into: &mut Vec<u8>, plain_max: usize) -> Result<Came, Failure> {
         if let Some(secured) = &mut self.secured {
             return secured.open(&self.socket, into);
@@ -420,7 +418,7 @@ impl Connection {
         self.at_most_left(PLAIN_CHUNK_BYTES as u64) as usize
     }
 
-    /// Discards what is held, at most `bytes_max`.
+    /// Discards held bytes, at most `bytes_max`.
     fn drop_held(&mut self, bytes_max: u64) -> Result<u64, Failure> {
         let bytes = usize::try_from(bytes_max).unwrap_or(usize::MAX).min(self.held.len());
         if bytes == self.held.len() {
@@ -439,13 +437,13 @@ impl Connection {
         self.body = if left == 0 { Body::Over } else { Body::Left { bytes: left, promised_bytes } };
         let within = self.secured.as_ref().is_some_and(|secured| secured.is_within_record());
         if left == 0 && within {
-            // The record continues although the body does not.
+            // The record continues, but the body is over.
             return Err(Failure::TooLong { promised_bytes });
         }
         Ok(counted)
     }
 
-    /// The server has closed: the body has ended, or it is too early.
+    /// The server has closed: the body is either over or cut short.
     fn end(&mut self, orderly: bool) -> Result<(), Failure> {
         match std::mem::replace(&mut self.body, Body::Over) {
             Body::Left { bytes, promised_bytes } => {

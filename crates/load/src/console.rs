@@ -1,11 +1,11 @@
-//! A run in front of a person: shows progress on a terminal, and ends at Ctrl-C with the figures so far.
+//! A run with a user in front of it: shows progress on a terminal, and ends at Ctrl-C with the figures so far.
 
 use crate::interrupt::Interrupt;
 use crate::{Options, Outcome, Running, Snapshot};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// How soon an interrupt or the end is noticed.
+/// How often to check for an interrupt or the end.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// Time between two lines of progress.
@@ -31,7 +31,7 @@ pub fn run(options: Options) -> io::Result<Outcome> {
     running.join()
 }
 
-/// A line that is redrawn; nothing in a pipe.
+/// A line that is redrawn on a terminal, and not shown in a pipe.
 struct Progress {
     on_terminal: bool,
     began: Instant,

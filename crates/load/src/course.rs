@@ -1,14 +1,14 @@
-//! A viewer's way through titles: decides which step of which title comes next.
+//! A viewer's course through titles: which step of which title comes next.
 
 use crate::film::{Ask, Film};
 use crate::options::Pattern;
 use crate::popularity::{Choice, Chooser};
 
-/// Where a viewer is.
+/// A viewer's position.
 #[derive(Debug)]
 pub(crate) struct Course {
     viewer: usize,
-    /// How many titles it has chosen so far.
+    /// Titles chosen so far.
     had: usize,
     /// The title and the next step in it.
     place: Option<(usize, u64)>,
@@ -55,7 +55,7 @@ impl Course {
         choice: Choice,
         by_request: bool,
     ) -> u64 {
-        // A title of unknown size begins at its start; then its size is known.
+        // A title of unknown size begins at its start; the response shows its size.
         let Some(steps) = film.steps(pattern).filter(|steps| *steps > 0) else { return 0 };
         match (choice.cold_range, pattern) {
             (Some(range), _) => range % steps,
@@ -65,7 +65,7 @@ impl Course {
         }
     }
 
-    /// Jumps to a random place of the title.
+    /// Jumps to a random position in the title.
     pub(crate) fn seek(&mut self, films: &[Film], pattern: Pattern) {
         let Some((title, _)) = self.place else { return };
         if let Some(steps) = films[title].steps(pattern).filter(|steps| *steps > 0) {
@@ -73,7 +73,7 @@ impl Course {
         }
     }
 
-    /// Forgets the title: the next request chooses anew.
+    /// Forgets the title, so that the next request chooses again.
     pub(crate) fn leave(&mut self) {
         self.place = None;
     }

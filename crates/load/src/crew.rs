@@ -1,4 +1,4 @@
-//! One thread and its viewers: what they share, and the time window that is measured.
+//! One thread and its viewers: their shared state, and the time window that is measured.
 
 use crate::options::{Options, Pace};
 use crate::outcome::Latencies;
@@ -13,18 +13,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Latencies up to an hour have their room from the start; longer ones make their own.
+/// Latencies up to an hour have preallocated buckets; longer ones allocate theirs.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 
-/// What the viewers of one thread share.
+/// State that the viewers of one thread share.
 pub(crate) struct Crew {
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<Counters>,
     /// The thread's arrivals in the open loop.
     pub(crate) arrivals: Option<Arrivals>,
-    /// Arrivals in the open loop that were answered, or failed.
+    /// Arrivals in the open loop that have been answered or have failed.
     pub(crate) settled: Cell<u64>,
-    /// Complete responses so far that could have been compared.
+    /// Complete responses so far that could be compared.
     pub(crate) comparable: Cell<u64>,
     first_byte: RefCell<Latencies>,
     /// When the window opens; `None` before that.
@@ -32,26 +32,26 @@ pub(crate) struct Crew {
     watches: RefCell<Vec<Rc<Watch>>>,
 }
 
-/// What one viewer has received in the window.
+/// One viewer's bytes in the window.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     began: Cell<Option<Instant>>,
     bytes: Cell<u64>,
 }
 
-/// What one thread has measured.
+/// The measurements of one thread.
 pub(crate) struct Measured {
-    /// The window's length.
+    /// Length of the window.
     pub(crate) seconds: f64,
-    /// Counts within it.
+    /// Counts within the window.
     pub(crate) counts: Snapshot,
-    /// CPU time of this thread within it.
+    /// CPU time of this thread within the window.
     pub(crate) cpu_seconds: f64,
-    /// Latencies of requests that were due within it, in microseconds.
+    /// Latencies of requests that were due within the window, in microseconds.
     pub(crate) first_byte: Latencies,
-    /// Arrivals in the open loop that were due and not answered at its end.
+    /// Arrivals in the open loop that were due but not answered at the window's end.
     pub(crate) overdue: u64,
-    /// The rate of each viewer that was there for all of it.
+    /// The rate of each viewer that was present for the whole window.
     pub(crate) viewer_bits_per_second: Vec<f64>,
 }
 
@@ -62,7 +62,7 @@ struct Mark {
     cpu_seconds: f64,
 }
 
-/// Runs thread `thread`'s viewers until the end of the run, or until `woken` says that it was stopped.
+/// Runs thread `thread`'s viewers until the end of the run, or until `woken` reports that it was stopped.
 ///
 /// # Errors
 /// If the thread cannot be pinned, or the kernel provides no ring.
@@ -79,7 +79,7 @@ pub(crate) fn run(
         crew.start_viewers(thread);
         let measured = crew.measure(woken).await;
         if tasks_panicked() > 0 {
-            // No known viewer panics. But a missing viewer must not look like a quiet server.
+            // No known input makes a viewer panic. If one does, a missing viewer must not look like a quiet server.
             crew.counters.error("viewer_panicked", || {
                 "a viewer ended because of a bug in the load generator".into()
             });
@@ -120,7 +120,7 @@ impl Crew {
         }
     }
 
-    /// Every `threads`-th viewer is this thread's.
+    /// Starts this thread's viewers: every `threads`-th one.
     fn start_viewers(self: &Rc<Self>, thread: usize) {
         let options = &self.shared.options;
         let interval = options.interval();
@@ -133,13 +133,13 @@ impl Crew {
         }
     }
 
-    /// Waits for the window to open and to close, and returns what was measured in it. A run that is stopped before its
-    /// window opens is measured from its beginning.
+    /// Waits for the window to open and close, and returns the measurements. A run that is stopped before its window opens is measured from
+    /// its beginning.
     async fn measure(&self, woken: Woken) -> io::Result<Measured> {
         let shared = Arc::clone(&self.shared);
         let mut stopped = Box::pin(woken.each(move || !shared.is_stopping()));
         let first = Mark::at_the_start(self.shared.began);
-        // When the last viewer has started.
+        // The window opens when the last viewer has started.
         let options = &self.shared.options;
         let opens = self.shared.began + options.opens_after();
         let first = match timeout_at(opens, stopped.as_mut()).await {
@@ -160,7 +160,7 @@ impl Crew {
         self.window.set(Some(mark.at));
         *self.first_byte.borrow_mut() = no_latencies();
         if self.shared.options.pace == Pace::Closed {
-            // Viewers that request without pause are in the middle of something: their bytes count from now on.
+            // Viewers that send requests without pause are in the middle of something: count their bytes from now on.
             self.watches.borrow().iter().for_each(|watch| watch.began.set(Some(mark.at)));
         }
         mark
@@ -193,13 +193,13 @@ impl Crew {
     }
 }
 
-/// No latencies yet.
+/// An empty set of latencies.
 pub(crate) fn no_latencies() -> Latencies {
     Latencies::up_to(LATENCY_US_MAX)
 }
 
 impl Mark {
-    /// The mark at the start, before anything was counted.
+    /// The mark at the start, before anything has been counted.
     fn at_the_start(began: Instant) -> Self {
         Self { at: began, counts: Snapshot::default(), cpu_seconds: 0.0 }
     }
@@ -212,7 +212,7 @@ impl Mark {
 }
 
 impl Watch {
-    /// A request is due. The window counts for this viewer from its first request in it.
+    /// Notes that a request is due. This viewer's window starts with its first request in it.
     pub(crate) fn asks(&self, crew: &Crew, due: Instant) {
         let paced = matches!(crew.shared.options.pace, Pace::Viewers { .. });
         let in_window = crew.window.get().is_some_and(|opened| due >= opened);
@@ -228,8 +228,8 @@ impl Watch {
         }
     }
 
-    /// Bits per second from its first request in the window to now. A paced viewer with more than that gets the rate at
-    /// which it plays: it is ahead by its last request, which depends on chance.
+    /// Bits per second from its first request in the window to now. For a paced viewer the result is at most the rate at which it plays: it
+    /// is ahead by its last request, which depends on chance.
     fn rate(&self, now: Instant, plays_at: Option<u64>) -> Option<f64> {
         let seconds = now.checked_duration_since(self.began.get()?)?.as_secs_f64();
         let rate = self.bytes.get() as f64 * 8.0 / seconds;
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn a_viewer_served_on_time_has_its_full_rate_wherever_the_window_ends() {
         let began = Instant::now();
-        // Ranges that play for two seconds, the last one requested a moment before the end of the window.
+        // Ranges that play for two seconds, the last one requested shortly before the end of the window.
         let watch = watch(began, 3_000_000);
         assert_eq!(watch.rate(began + 4 * SECOND, Some(4_000_000)), Some(4_000_000.0));
         assert_eq!(watch.rate(began + 4 * SECOND, None), Some(6_000_000.0));

@@ -1,7 +1,7 @@
-//! Every way in which a connection or a response can fail, each counted separately.
+//! All ways in which a connection or a response can fail, each counted separately.
 //!
-//! [`Failure::as_str`] is the kind in reports: a stable name that contains nothing a server chose. The text adds
-//! details and, where possible, what to do.
+//! [`Failure::as_str`] is the kind in reports: a stable name that contains nothing chosen by a server. The text adds details and, where
+//! possible, what to do.
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,7 @@ use crypt::{HandshakeError, OpenError};
 pub enum Failure {
     /// No server listens at the address.
     Refused,
-    /// There is no route to the address; the kernel's error number.
+    /// There is no route to the address; with the kernel's error number.
     Unreachable(i32),
     /// The server did not accept the connection in time.
     ConnectTimeout,
@@ -35,17 +35,17 @@ pub enum Failure {
     Short {
         /// Bytes of the body that arrived.
         received_bytes: u64,
-        /// Bytes that the head had promised.
+        /// Bytes that the head announced.
         promised_bytes: u64,
     },
-    /// More arrived than the head had promised, or than was requested at all.
+    /// More arrived than the head announced, or than was requested at all.
     TooLong {
-        /// Bytes that the head had promised.
+        /// Bytes that the head announced.
         promised_bytes: u64,
     },
-    /// Another status than expected.
+    /// A different status than expected.
     Status(u16),
-    /// The body is not what it should be, with the difference.
+    /// The body differs from the expected one; with the difference.
     WrongBytes(String),
     /// The server ended the connection with this alert (RFC 8446 appendix B.2).
     Alert(u8),
@@ -53,16 +53,16 @@ pub enum Failure {
     Reset,
     /// The server sent nothing for the whole `patience`.
     Timeout {
-        /// What was waited for.
+        /// The thing that the client was waiting for.
         awaited: &'static str,
     },
-    /// The response is not HTTP/1.1, or has a form that cannot be measured, with the reason.
+    /// The response is not HTTP/1.1, or has a form that cannot be measured; with the reason.
     BadResponse(&'static str),
-    /// A record from the server was refused.
+    /// A record from the server was rejected.
     Record(OpenError),
-    /// Our own keys have sealed as much as they may: 2^24 requests on one connection.
+    /// Our own keys have encrypted as much as they may: 2^24 requests on one connection.
     KeysExhausted,
-    /// Any other error of a socket, by its number.
+    /// Any other error of a socket; with its number.
     Socket(i32),
 }
 
@@ -203,7 +203,7 @@ fn handshake(error: HandshakeError) -> String {
     }
 }
 
-/// What is wrong with a certificate, and what to do.
+/// The problem with a certificate, and what to do.
 fn distrust(error: HandshakeError) -> &'static str {
     match error {
         HandshakeError::CertificateUntrusted => {

@@ -1,20 +1,19 @@
-//! A title, as the generator sees it: what to request from it, step by step.
+//! A title from the generator's point of view: what to request from it, step by step.
 
 use crate::options::Pattern;
 use player::Url;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The first bytes that a player requests: enough of an MP4 file for its tables. This and the next two values are what
-/// clients were seen to request from a large video service's appliances: "a 45 KB header, then 262 KB and 1.07 MB
-/// ranges".
+/// The first bytes that a player requests: enough of an MP4 file for its tables. This and the next two values were observed from clients of
+/// a large video service's appliances: "a 45 KB header, then 262 KB and 1.07 MB ranges".
 const HEAD_BYTES: u64 = 45_000;
 
 /// The size of most ranges: 256 KiB.
 const SMALL_RANGE_BYTES: u64 = 262_144;
 
-/// The size of every fourth range after the head. How often players request the large ones has not been published. One
-/// in four is a guess; it makes them more than half of the bytes.
+/// The size of every fourth range after the head. How often players request the large ones has not been published. One in four is a guess;
+/// it gives them more than half of the bytes.
 const LARGE_RANGE_BYTES: u64 = 1_070_000;
 
 /// Small ranges between two large ones.
@@ -23,7 +22,7 @@ const SMALL_IN_A_ROW: u64 = 3;
 /// Three small ranges and a large one.
 const CYCLE_BYTES: u64 = SMALL_IN_A_ROW * SMALL_RANGE_BYTES + LARGE_RANGE_BYTES;
 
-/// More than any file has, and few enough that no offset computed from it overflows, whatever a server claims.
+/// More than any file has, and small enough that no offset computed from it overflows, whatever a server claims.
 const FILM_BYTES_MAX: u64 = 1 << 60;
 
 /// One request.
@@ -31,12 +30,12 @@ const FILM_BYTES_MAX: u64 = 1 << 60;
 pub(crate) struct Ask {
     /// Path and query of the request line.
     pub(crate) path: String,
-    /// The bytes to request; `None` for all.
+    /// The bytes to request; `None` for the whole file.
     pub(crate) range: Option<Range<u64>>,
 }
 
 impl Ask {
-    /// The request to `authority`.
+    /// The request's head, for `authority`.
     pub(crate) fn request(&self, authority: &str) -> String {
         let range = match &self.range {
             Some(range) => format!("Range: bytes={}-{}\r\n", range.start, range.end - 1),
@@ -52,11 +51,11 @@ impl Ask {
 /// A title.
 #[derive(Debug)]
 pub(crate) struct Film {
-    /// What the user named: the file or the manifest.
+    /// The URL that the user gave: the file or the manifest.
     pub(crate) url: Url,
-    /// Which of the run's servers has it.
+    /// The index of the server that has it.
     pub(crate) endpoint: usize,
-    /// What its manifest lists, in order. Empty unless the pattern is [`Pattern::Title`].
+    /// The requests that its manifest lists, in order. Empty unless the pattern is [`Pattern::Title`].
     pub(crate) segments: Vec<Ask>,
     /// Its size, once a response has shown it; 0 before.
     bytes: AtomicU64,
@@ -67,12 +66,12 @@ impl Film {
         Self { url, endpoint, segments, bytes: AtomicU64::new(0) }
     }
 
-    /// Remembers its size.
+    /// Stores its size.
     pub(crate) fn learn(&self, bytes: u64) {
         self.bytes.store(bytes.min(FILM_BYTES_MAX), Ordering::Relaxed);
     }
 
-    /// How many steps there are from start to end; `None` while the size is unknown.
+    /// Number of steps from start to end; `None` while the size is unknown.
     pub(crate) fn steps(&self, pattern: Pattern) -> Option<u64> {
         match pattern {
             Pattern::Title => Some(self.segments.len() as u64),
@@ -84,7 +83,7 @@ impl Film {
         }
     }
 
-    /// What to request at `step`; `None` after the end. Before the size is known, no step is after the end.
+    /// The request for `step`; `None` after the end. While the size is unknown, no step is after the end.
     pub(crate) fn ask(&self, pattern: Pattern, step: u64) -> Option<Ask> {
         if self.steps(pattern).is_some_and(|steps| step >= steps) {
             return None;
@@ -116,7 +115,7 @@ fn step_start(pattern: Pattern, step: u64) -> u64 {
     }
 }
 
-/// How many steps are needed to request `bytes`.
+/// Number of steps needed to request `bytes`.
 fn steps_to(pattern: Pattern, bytes: u64) -> u64 {
     match pattern {
         Pattern::Ranges { bytes: range } => bytes.div_ceil(range),

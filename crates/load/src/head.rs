@@ -1,14 +1,14 @@
-//! Parses a response's head, as far as measuring needs it.
+//! Parses a response's head, as far as measurements need it.
 //!
-//! Refused: codings other than chunks, and lengths that contradict each other (RFC 9112 section 6.3). Interim responses
-//! (1xx) are skipped.
+//! Refused: transfer codings other than chunked, and lengths that contradict each other (RFC 9112 section 6.3). Interim responses (1xx) are
+//! skipped.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use crate::failure::Failure;
 
-/// The longest head. Servers' own limits on heads are similar.
+/// The longest allowed head. Servers' own limits are similar.
 pub(crate) const HEAD_BYTES_MAX: usize = 64 << 10;
 
 const FIELDS_MAX: usize = 100;
@@ -18,20 +18,20 @@ const FIELDS_MAX: usize = 100;
 pub struct Head {
     /// The status code.
     pub status: u16,
-    /// Length of the body that follows; `None` if it ends with the connection, or is in chunks.
+    /// Length of the body that follows; `None` if it is chunked or ends with the connection.
     pub body_bytes: Option<u64>,
-    /// The body comes in chunks, and tells its length by its end.
+    /// The body is chunked, so only its end shows its length.
     pub is_chunked: bool,
-    /// Which bytes these are, and of how many, if the server gave that (RFC 9110 section 14.4).
+    /// The range of these bytes, and the total size if the server gave it (RFC 9110 section 14.4).
     pub content_range: Option<(Range<u64>, Option<u64>)>,
-    /// How long the server asks to be left alone, if it says so in seconds (RFC 9110 section 10.2.3).
+    /// How long the server asks the client to wait, if it says so in seconds (RFC 9110 section 10.2.3).
     pub retry_after: Option<Duration>,
-    /// The server closes after this response.
+    /// The server will close the connection after this response.
     pub closes: bool,
 }
 
-/// Finds a whole head at the front of `bytes`. Returns it with its length, including interim responses in front of it;
-/// `None` if more bytes are needed. `without_body`: the request was HEAD.
+/// Finds a complete head at the front of `bytes`. Returns it with its length, including interim responses before it; `None` if more bytes
+/// are needed. `without_body`: the request was HEAD.
 ///
 /// # Errors
 /// [`Failure::BadResponse`].

@@ -6,10 +6,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What shells report for a program that was ended by Ctrl-C: 128 and the signal's number.
+/// The exit code that shells report for a program ended by Ctrl-C: 128 plus the signal's number.
 pub const EXIT_CODE: u8 = 130;
 
-/// Whether the user wants to end the run.
+/// Records whether the user wants to end the run.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
@@ -21,20 +21,19 @@ impl Interrupt {
     pub fn on_signal() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // The order matters: the first signal finds the flag clear and sets it, the second one finds it set and
-            // ends the process.
+            // The order matters: the first signal finds the flag clear and sets it; the second one finds it set and ends the process.
             flag::register_conditional_shutdown(signal, EXIT_CODE.into(), Arc::clone(&asked))?;
             flag::register(signal, Arc::clone(&asked))?;
         }
         Ok(Self(asked))
     }
 
-    /// Whether the user has asked to end.
+    /// Returns true once the user has asked to end.
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
-    /// The same as an error, to return early.
+    /// Returns an error once the user has asked to end, so that callers can use `?`.
     ///
     /// # Errors
     /// [`io::ErrorKind::Interrupted`] once the user has asked to end.

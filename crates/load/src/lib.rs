@@ -1,17 +1,17 @@
-//! The load generator: viewers on the project's own reactor, closed loop, paced or by a schedule.
+//! The load generator: viewers on the project's own reactor, in a closed loop, paced, or on a schedule.
 //!
-//! Each thread has a reactor and its share of the viewers. On the path of a byte nothing is shared, except for counters
-//! that one thread writes and others read. Arriving data is discarded in the kernel unless it is to be compared, so one
-//! client core is enough for a server core.
+//! Each thread has a reactor and its share of the viewers. Nothing on the path of a byte is shared, except for counters that one thread
+//! writes and others read. Arriving data is discarded in the kernel unless it is to be compared, so one client core is enough for a server
+//! core.
 //!
 //! Invariants:
 //! - Errors are counted from the start, other figures only from the end of the ramp.
-//! - With a schedule (paced viewers, open loop), latencies count from the moment a request was due, not from when it
-//!   could be sent: a stall shows in every request that it delays.
-//! - Nothing that a server sends makes this panic or grow without limit: it ends in an error, counted by kind.
+//! - With a schedule (paced viewers, open loop), latencies count from the moment a request was due, not from when it could be sent, so a
+//!   stall shows in every request that it delays.
+//! - Nothing that a server sends can make this panic or grow without limit: it ends in an error, counted by kind.
 //!
-//! Read [`options`] for what can be requested, `viewer` for a viewer's life, `crew` for what is measured.
-//! [`Connection`] by itself is a client for others to build on.
+//! Read [`options`] for what can be requested, `viewer` for a viewer's life, `crew` for what is measured. [`Connection`] alone is a client
+//! for others to build on.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Which load to generate, in the terms of its command line.
+//! The load to generate, in the terms of its command line.
 
 use crate::film::typical_bytes;
 use crate::schedule;
@@ -8,28 +8,28 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The largest range that can be requested: 1 TiB.
+/// The largest range to request: 1 TiB.
 pub const RANGE_BYTES_MAX: u64 = 1 << 40;
 
 /// The slowest and the fastest schedule, arrivals per second.
 const ARRIVALS_MIN: f64 = 1e-3;
 const ARRIVALS_MAX: f64 = 1e9;
 
-/// Longer than any run, and short enough to be added to any time.
+/// Longer than any run, and short enough to add to any time.
 const TIME_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Time between two requests of a viewer whose pattern does not determine how long one plays.
+/// Time between a viewer's requests if its pattern does not determine how long one of them plays.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// A run. `Options { targets, ..Options::default() }` requests whole files as fast as they come, on eight connections,
-/// for ten seconds.
+/// Options of a run. `Options { targets, ..Options::default() }` requests whole files as fast as they come, on eight connections, for ten
+/// seconds.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The URLs to request; at least one.
     pub targets: Vec<Url>,
     /// How a viewer chooses a target.
     pub popularity: Popularity,
-    /// What a viewer requests from a target.
+    /// The pattern of a viewer's requests to a target.
     pub pattern: Pattern,
     /// When a viewer sends requests.
     pub pace: Pace,
@@ -41,26 +41,25 @@ pub struct Options {
     pub threads: usize,
     /// How long to measure, after the ramp.
     pub duration: Duration,
-    /// The time over which the viewers start, evenly. Errors count from the start, everything else from the end of the
-    /// ramp.
+    /// The time over which the viewers start, evenly. Errors count from the start, all else from the end of the ramp.
     pub ramp: Duration,
-    /// How fast each viewer takes bytes from its socket, in bits per second; `None` for at once. Slow readers get a
-    /// small receive buffer, so that the server notices.
+    /// How fast each viewer reads from its socket, in bits per second; `None` means at once. Slow readers get a small receive buffer, so
+    /// that the server notices.
     pub read_rate_bits_per_second: Option<u64>,
-    /// The most bytes that a viewer takes from its socket at once, as soon as any have arrived, like most players. `None`: as many as are
-    /// cheapest for this machine, when they have arrived.
+    /// The most bytes that a viewer reads from its socket at once, as soon as any have arrived, like most players. `None`: the amount that
+    /// is cheapest for this machine, once it has arrived.
     pub read_bytes_max: Option<u64>,
-    /// The share of requests that the viewer aborts in the middle, to come back on a new connection; 0 to 1.
+    /// Share of requests that the viewer aborts in the middle, to continue on a new connection; 0 to 1.
     pub abort_share: f64,
-    /// The share of requests after which the viewer seeks to a random place of the title; 0 to 1.
+    /// Share of requests after which the viewer seeks to a random position in the title; 0 to 1.
     pub seek_share: f64,
-    /// Which responses are compared byte for byte.
+    /// Which responses to compare byte for byte.
     pub verify: Verify,
     /// Which certificates to trust, and which versions, ciphers and groups to offer.
     pub tls: ClientOptions,
-    /// Whether new connections resume earlier sessions if the server supports that. (What `tls` says about it is ignored.)
+    /// Set if new connections resume earlier sessions when the server supports that. (The same field in `tls` is ignored.)
     pub resume: bool,
-    /// For a title with a manifest: which of its renditions, where 1 has the lowest rate; `None` for the highest.
+    /// For a title with a manifest: the rendition to play, where 1 has the lowest rate; `None` means the highest.
     pub rung: Option<usize>,
     /// How long a connection may make no progress, in each of connecting, handshake and answer.
     pub patience: Duration,
@@ -95,19 +94,19 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How many threads will run.
+    /// The number of threads that will run.
     pub(crate) fn threads(&self) -> usize {
         let threads = if self.cpus.is_empty() { self.threads } else { self.cpus.len() };
         threads.clamp(1, self.connections.max(1))
     }
 
-    /// Whether connections are viewers that have a rate.
+    /// Returns true if connections are viewers that have a rate.
     pub(crate) fn has_viewers(&self) -> bool {
         let asks = !matches!(self.pattern, Pattern::Handshakes | Pattern::Idle);
         asks && !matches!(self.pace, Pace::Open { .. })
     }
 
-    /// The time between a viewer's requests, if it does not request without pause.
+    /// Time between a viewer's requests; zero if it sends them without pause.
     pub(crate) fn interval(&self) -> Duration {
         match self.pace {
             Pace::Viewers { bits_per_second } => typical_bytes(self.pattern)
@@ -116,15 +115,15 @@ impl Options {
         }
     }
 
-    /// When measuring begins, counted from the start of the run: when the last viewer has started.
+    /// When measuring begins, as a time since the start of the run: once the last viewer has started.
     pub fn opens_after(&self) -> Duration {
         self.ramp + self.interval()
     }
 
-    /// Checks the options in combination, for the user.
+    /// Checks the combination of options and reports to the user.
     ///
     /// # Errors
-    /// The first thing that does not go together.
+    /// The first conflict.
     pub fn check(&self) -> Result<(), OptionsError> {
         let watches = !matches!(self.pattern, Pattern::Handshakes | Pattern::Idle);
         let possible = |rate: f64| (ARRIVALS_MIN..=ARRIVALS_MAX).contains(&rate);
@@ -200,7 +199,7 @@ impl Options {
     }
 }
 
-/// Options that do not go together. What it displays says why.
+/// Options that conflict. The display text explains why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionsError(&'static str);
 
@@ -212,21 +211,21 @@ impl fmt::Display for OptionsError {
 
 impl std::error::Error for OptionsError {}
 
-/// What a viewer requests from a target.
+/// The pattern of a viewer's requests to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// The whole file, in one response.
     Whole,
     /// Ranges as a player requests them: a head of 45 KB, then ranges of 262 KB and of 1.07 MB, from start to end.
     Player,
-    /// Ranges of one size, from a random place to the end.
+    /// Ranges of one size, from a random position to the end.
     Ranges {
         /// Bytes per range.
         bytes: u64,
     },
     /// The target is an HLS playlist or a DASH manifest: its segments, in order.
     Title,
-    /// Connect, do a handshake, close, again and again.
+    /// Connect, do a handshake, close; over and over.
     Handshakes,
     /// Connect, request one byte, and hold the connection until the end.
     Idle,
@@ -237,14 +236,14 @@ pub enum Pattern {
 pub enum Pace {
     /// As soon as the last response is complete.
     Closed,
-    /// When its playing clock has reached the end of what it has requested. The clock does not wait for a slow server:
-    /// a viewer that got bytes late requests the next ones at once. Starts are spread over one range's playing time.
+    /// When its playback clock has reached the end of what it requested. The clock does not wait for a slow server: a viewer that got bytes
+    /// late requests the next ones at once. Starts are spread over one range's playing time.
     Viewers {
         /// The rate at which each plays.
         bits_per_second: u64,
     },
-    /// By a schedule for all viewers together, whether or not the server keeps up; any free viewer takes the next
-    /// request. Latencies count from the scheduled time, so a stall shows in every request that it delays.
+    /// On a schedule for all viewers together, whether or not the server keeps up; any free viewer takes the next request. Latencies count
+    /// from the scheduled time, so a stall shows in every request that it delays.
     Open {
         /// Requests (or handshakes) due per second.
         per_second: f64,
@@ -254,38 +253,38 @@ pub enum Pace {
 /// How a viewer chooses a title.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Popularity {
-    /// One after the other; each viewer begins with a different one.
+    /// One after the other; each viewer starts with a different one.
     InTurn,
-    /// The title at rank k with a probability proportional to k to the power of minus the exponent.
+    /// By rank: rank k has a probability proportional to k to the power of minus the exponent.
     Zipf {
-        /// 0 makes all equally likely; video libraries are reported at 0.6 to 1.2.
+        /// With 0 all are equally likely; reports for video libraries range from 0.6 to 1.2.
         exponent: f64,
     },
-    /// A set share of requests goes to the first titles. The others are requested in sequence, range by range over all
-    /// of them, so that each range was last requested as long ago as possible.
+    /// A set share of requests goes to the first titles. The others are requested in sequence, range by range over all of them, so that
+    /// each range was last requested as long ago as possible.
     HitRatio {
         /// The share of requests to hot titles, 0 to 1.
         hit_share: f64,
-        /// How many titles are hot.
+        /// Number of hot titles.
         hot: usize,
     },
 }
 
-/// Which responses are decrypted in full, hashed (SHA-256) and compared.
+/// Which responses to decrypt in full, hash (SHA-256) and compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verify {
     /// None.
     Nothing,
-    /// One of every `n`.
+    /// One in every `n`.
     OneIn {
         /// 1 compares every response.
         n: u64,
-        /// What to compare with.
+        /// The reference to compare with.
         against: Against,
     },
 }
 
-/// What a response is compared with.
+/// The reference that responses are compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Against {
     /// The first response to the same request.

@@ -1,4 +1,4 @@
-//! The results of a run, for people and for programs.
+//! The results of a run, as text and as JSON.
 
 use crate::tally::{ErrorKind, Snapshot};
 use serde_json::json;
@@ -12,12 +12,12 @@ const BUSY: f64 = 0.95;
 /// Latencies in microseconds. An octave has 1024 buckets, so each percentile is off by less than a thousandth.
 pub type Latencies = Buckets<10>;
 
-/// The results. Unless stated otherwise, they cover the measured time only: from the end of the ramp to the end.
+/// The results. Unless stated otherwise, they cover only the measured time: from the end of the ramp to the end.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// From the first connection to the end, ramp included.
+    /// Seconds from the first connection to the end, ramp included.
     pub wall_seconds: f64,
-    /// The time that the figures cover.
+    /// Seconds that the figures cover.
     pub measured_seconds: f64,
     /// Bytes of bodies.
     pub body_bytes: u64,
@@ -25,12 +25,12 @@ pub struct Outcome {
     pub requests: u64,
     /// Responses that viewers aborted on purpose.
     pub aborted: u64,
-    /// In the open loop: requests that had become due, ramp included, and were not answered at the end. They are in no
-    /// latency, so if there are many, the real latencies are worse.
+    /// In the open loop: requests that had become due, ramp included, but were not answered at the end. They are in no latency, so if there
+    /// are many, the real latencies are worse.
     pub overdue: u64,
     /// TLS handshakes.
     pub handshakes: u64,
-    /// How many of them resumed a session.
+    /// How many of these resumed a session.
     pub resumed: u64,
     /// Connections opened, ramp included.
     pub connections_opened: u64,
@@ -40,17 +40,17 @@ pub struct Outcome {
     pub verified: u64,
     /// All errors, ramp included, by kind.
     pub errors: BTreeMap<&'static str, ErrorKind>,
-    /// From the request (or its scheduled time, if there is a schedule) to the response's head, in microseconds. For
-    /// handshakes only: from the start of the connection to the end of the handshake.
+    /// Time from the request (or its scheduled time, if there is a schedule) to the response's head, in microseconds. For handshakes: from
+    /// the start of the connection to the end of the handshake.
     pub first_byte: Latencies,
-    /// The rate of each viewer that was there all the time. Empty without viewers: in the open loop, and if connections
-    /// only do handshakes or idle.
+    /// The rate of each viewer that was present all the time. Empty if there are no viewers: in the open loop, and if connections only do
+    /// handshakes or idle.
     pub viewer_bits_per_second: Vec<f64>,
     /// CPU time of the generator's own threads.
     pub cpu_seconds: f64,
-    /// The busiest thread's CPU time per second.
+    /// CPU time per second of the busiest thread.
     pub busiest_thread: f64,
-    /// The user ended the run early.
+    /// The user interrupted.
     pub interrupted: bool,
     /// Nothing succeeded at all, so the run ended itself.
     pub gave_up: bool,
@@ -85,36 +85,34 @@ impl Outcome {
         if self.measured_seconds > 0.0 { count as f64 / self.measured_seconds } else { 0.0 }
     }
 
-    /// The time to the first byte, in milliseconds, that this percentage of requests did not exceed; `None` without
-    /// requests.
+    /// The time to the first byte, in milliseconds, that this percentage of requests did not exceed; `None` if there were no requests.
     pub fn first_byte_ms(&self, percentile: f64) -> Option<f64> {
         self.first_byte.quantile_floor(percentile / 100.0).map(|us| us as f64 / 1e3)
     }
 
-    /// The rate in Mb/s that this percentage of viewers did not exceed; `None` without viewers.
+    /// The rate in Mb/s that this percentage of viewers did not exceed; `None` if there were no viewers.
     pub fn viewer_mbps(&self, percentile: f64) -> Option<f64> {
         percentile_of(&self.viewer_bits_per_second, percentile).map(|rate| rate / 1e6)
     }
 
-    /// Whether everything that was requested arrived, and was right.
+    /// Returns true if everything requested arrived and was correct.
     pub fn is_clean(&self) -> bool {
         self.errors.is_empty() && !self.answered_nothing()
     }
 
-    /// Nothing failed, but nothing was answered either: the server holds its answers back for longer than the run.
-    /// Bytes count if a response that began in the ramp is still arriving, and open connections if there is nothing
-    /// else.
+    /// Nothing failed, but there were no answers either: the server holds them back for longer than the run. Bytes count as an answer if a
+    /// response that began in the ramp is still arriving, and open connections count if there is nothing else.
     fn answered_nothing(&self) -> bool {
         let answers = self.first_byte.count() + self.body_bytes + self.requests;
         answers == 0 && (self.connections_open == 0 || !self.viewer_bits_per_second.is_empty())
     }
 
-    /// Whether the generator itself was out of CPU time, so that its own speed was measured.
+    /// Returns true if the generator itself was out of CPU time, so that its own speed was measured.
     pub fn is_client_bound(&self) -> bool {
         self.busiest_thread > BUSY
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         self.write(&mut text).expect("writing to a string cannot fail");
@@ -198,7 +196,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// For programs. Names carry units.
+    /// As JSON. Names carry units.
     pub fn to_json(&self) -> serde_json::Value {
         let first_byte = |percentile| self.first_byte_ms(percentile);
         let viewer = |percentile| self.viewer_mbps(percentile);
@@ -243,7 +241,7 @@ impl Outcome {
     }
 }
 
-/// The smallest figure that this percentage of all do not exceed (nearest rank).
+/// The smallest figure that this percentage of all figures does not exceed (nearest rank).
 fn percentile_of(figures: &[f64], percentile: f64) -> Option<f64> {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);

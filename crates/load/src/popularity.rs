@@ -1,4 +1,4 @@
-//! Chooses which title is requested next.
+//! Chooses the next title to request.
 
 use crate::options::Popularity;
 use crate::zipf::Zipf;
@@ -10,7 +10,7 @@ pub(crate) struct Chooser {
     titles: usize,
     popularity: Popularity,
     zipf: Option<Zipf>,
-    /// How many requests were cold so far.
+    /// Cold requests so far.
     cold: AtomicU64,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct Chooser {
 pub(crate) struct Choice {
     /// Index into the targets.
     pub(crate) title: usize,
-    /// For a cold title: which of its ranges is next in sequence, counted from 0 without end.
+    /// For a cold title: the number of its next range in the sequence, counted from 0 without end.
     pub(crate) cold_range: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Chooser {
         Self { titles, popularity, zipf, cold: AtomicU64::new(0) }
     }
 
-    /// The next title for a viewer. `viewer` and `had`, the number of titles it has had, matter only if titles go in turn.
+    /// The next title for a viewer. `viewer` and `had`, its number of titles so far, matter only if titles go in turn.
     pub(crate) fn choose(&self, viewer: usize, had: usize, random: &mut fastrand::Rng) -> Choice {
         let title = match (self.popularity, &self.zipf) {
             (_, Some(zipf)) => zipf.rank(random.f64()),
@@ -53,7 +53,7 @@ impl Chooser {
         Choice { title, cold_range: Some(number / titles) }
     }
 
-    /// Whether each request chooses anew, rather than each viewing.
+    /// Returns true if each request makes a choice, not only each viewing.
     pub(crate) fn is_by_request(&self) -> bool {
         matches!(self.popularity, Popularity::HitRatio { .. })
     }

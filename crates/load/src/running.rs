@@ -1,4 +1,4 @@
-//! A run: its threads, and how to watch, stop and end it.
+//! A run: its threads, and how to watch, stop and await it.
 
 use crate::connection::Endpoint;
 use crate::crew::{self, Measured};
@@ -31,9 +31,8 @@ impl Running {
     /// Reads manifests if the pattern needs them, raises the limit on open files, and starts the threads.
     ///
     /// # Errors
-    /// An error with a sentence for the user: options that contradict each other, a name without address, a manifest
-    /// that cannot be fetched or read, a list of trusted certificates that cannot be read, or too low a limit on open
-    /// files.
+    /// An error with a sentence for the user: options that conflict, a name without an address, a manifest that cannot be fetched or read,
+    /// a list of trusted certificates that cannot be read, or a limit on open files that is too low.
     pub fn start(options: Options) -> io::Result<Self> {
         options.check().map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
         allow_connections(options.connections)?;
@@ -82,7 +81,7 @@ impl Running {
         self.shared.interrupt();
     }
 
-    /// Whether it has ended: [`Self::join`] will not wait.
+    /// Returns true if the run has ended, so that [`Self::join`] will not wait.
     pub fn is_over(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
@@ -145,7 +144,7 @@ impl Drop for Running {
 impl Outcome {
     fn add(&mut self, measured: Measured, threads: f64) {
         self.count(measured.counts);
-        // All threads have the same window, except for the moments at which they woke.
+        // All threads have the same window, apart from the moments at which they woke.
         self.measured_seconds += measured.seconds / threads;
         self.overdue += measured.overdue;
         self.cpu_seconds += measured.cpu_seconds;
@@ -161,7 +160,7 @@ impl Outcome {
 /// Raises the limit on open files as far as this process may.
 ///
 /// # Errors
-/// If that is not enough for so many connections, with a sentence that says how to raise it further.
+/// If that is not enough for this many connections, with a sentence on how to raise it further.
 pub fn allow_connections(connections: usize) -> io::Result<()> {
     let allowed = machine::raise_nofile()?;
     let needed = connections as u64 + OTHER_DESCRIPTORS;
@@ -176,7 +175,7 @@ pub fn allow_connections(connections: usize) -> io::Result<()> {
     )))
 }
 
-/// Finds the servers' addresses and what to request from them.
+/// Resolves the servers' addresses and prepares what to request from them.
 fn prepare(options: &Options) -> io::Result<(Vec<Endpoint>, Vec<Film>)> {
     let tls = ClientTls::load(&options.tls).map_err(io::Error::other)?;
     let mut origins: Vec<Url> = Vec::new();

@@ -1,13 +1,13 @@
-//! When things are due. Arithmetic only: the callers have the clock.
+//! When things are due. This is arithmetic only: the callers have the clock.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// The golden ratio's fraction: its multiples spread any number of viewers evenly over an interval (Weyl's theorem).
+/// The golden ratio's fractional part: its multiples spread any number of viewers evenly over an interval (Weyl's theorem).
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
-/// When viewer `number` of `count` starts, counted from the start of the run: evenly over the ramp. If viewers send
-/// requests at intervals, also spread over one interval, so that they are not in step.
+/// When viewer `number` of `count` starts, as a time since the start of the run: evenly over the ramp. Viewers that send requests at
+/// intervals are also spread over one interval, so that they are not in step.
 pub(crate) fn viewer_start(
     number: usize,
     count: usize,
@@ -23,7 +23,7 @@ pub(crate) fn playing_time(bytes: u64, bits_per_second: u64) -> Duration {
     Duration::from_secs_f64(bytes as f64 * 8.0 / bits_per_second as f64)
 }
 
-/// A viewer's clock: what it requested plays at its rate from the moment it began.
+/// A viewer's playback clock: what it requested plays at its rate from the moment it began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlayingClock {
     began: Instant,
@@ -36,7 +36,7 @@ impl PlayingClock {
         Self { began, bits_per_second, asked_bytes: 0 }
     }
 
-    /// When the next bytes are due: when the requested ones have been played.
+    /// When the next bytes are due: when the requested ones will have been played.
     pub(crate) fn due(&self) -> Instant {
         self.began + playing_time(self.asked_bytes, self.bits_per_second)
     }
@@ -47,7 +47,7 @@ impl PlayingClock {
     }
 }
 
-/// Limits how many bytes a slow reader may have taken by now.
+/// Limits how many bytes a slow reader may have read by now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadingClock {
     bytes_per_second: f64,
@@ -61,12 +61,12 @@ impl ReadingClock {
         Self { bytes_per_second: bits_per_second as f64 / 8.0 }
     }
 
-    /// How many bytes it takes at once.
+    /// How many bytes it reads at once.
     pub(crate) fn sip_bytes(&self) -> u64 {
         ((self.bytes_per_second * READ_INTERVAL.as_secs_f64()) as u64).max(1)
     }
 
-    /// How long it pauses after having taken `bytes`.
+    /// How long it pauses after reading `bytes`.
     pub(crate) fn rest(&self, bytes: u64) -> Duration {
         Duration::from_secs_f64(bytes as f64 / self.bytes_per_second)
     }
@@ -93,7 +93,7 @@ impl Arrivals {
         self.began + Duration::from_secs_f64(number as f64 / self.per_second)
     }
 
-    /// How many have been due by now, taken or not.
+    /// How many arrivals have been due by now, taken or not.
     pub(crate) fn due_by(&self, now: Instant) -> u64 {
         let numbers = now.saturating_duration_since(self.began).as_secs_f64() * self.per_second;
         let first = self.next.get() % self.step;

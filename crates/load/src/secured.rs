@@ -14,15 +14,15 @@ use crate::failure::Failure;
 use crate::wait::{Readiness, readable, send_all};
 use crate::walk::{Chunk, Step, Walk};
 
-/// Records up to this length are opened even if others are discarded. Alerts, key updates and tickets are shorter, and
-/// in TLS 1.3 only opening distinguishes them from data. The last record of a body may be as short.
+/// Records up to this length are opened even if others are discarded. Alerts, key updates and tickets are shorter, and in TLS 1.3 only
+/// opening a record tells them from data. The last record of a body may be as short.
 const OPENED_BODY_BYTES_MAX: usize = 1024;
 
-/// How many bytes to receive at once if they are discarded: many records, and no more than a second-level cache holds.
+/// How many bytes to receive at once when discarding: many records, but no more than a second-level cache holds.
 const SCRATCH_BYTES: usize = 256 << 10;
 
 thread_local! {
-    /// Where discarded bytes are received. Borrowed only within one call.
+    /// Buffer for discarded bytes. Borrowed only within one call.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH_BYTES]);
 }
 
@@ -31,9 +31,9 @@ const APPLICATION_DATA: u8 = 23;
 
 /// A connection after its handshake.
 pub(crate) struct Secured {
-    /// What was agreed.
+    /// The negotiated session.
     pub(crate) info: SessionInfo,
-    /// How many tickets arrived, useful or not.
+    /// Tickets received, useful or not.
     pub(crate) tickets_seen: u32,
     sealer: Sealer,
     opener: Opener,
@@ -41,7 +41,7 @@ pub(crate) struct Secured {
     walk: Walk,
     /// The server has sent close_notify.
     said_goodbye: bool,
-    /// The answer to a key update, to be sent before the next request.
+    /// A pending answer to a key update, sent before the next request.
     owed: Vec<u8>,
 }
 
@@ -50,13 +50,13 @@ pub(crate) struct Secured {
 pub(crate) enum Came {
     /// Nothing has arrived.
     Blocked,
-    /// The server will send no more; `orderly` if it has announced that.
+    /// The server will send no more; `orderly` if it announced that.
     Closed { orderly: bool },
-    /// Something came.
+    /// Something arrived.
     Bytes {
-        /// Bytes of plaintext, appended or discarded; possibly none.
+        /// Bytes of plaintext, appended or discarded; may be zero.
         bytes: usize,
-        /// Whether more is expected at once.
+        /// Whether more can be expected at once.
         readiness: Readiness,
     },
 }
@@ -65,7 +65,7 @@ impl Secured {
     /// Does the handshake.
     ///
     /// # Errors
-    /// Those of the handshake and the socket, and the time-out.
+    /// If the handshake or the socket fails, or the time is up.
     pub(crate) async fn shake_hands(
         socket: &Socket,
         tls: &ClientTls,
@@ -102,7 +102,7 @@ impl Secured {
         Self { info, tickets_seen, sealer, opener, tickets, walk, said_goodbye, owed }
     }
 
-    /// Seals a request, after what is owed.
+    /// Encrypts a request, after any pending answer.
     ///
     /// # Errors
     /// [`Failure::KeysExhausted`].
@@ -116,7 +116,7 @@ impl Secured {
         Ok(wire)
     }
 
-    /// The record with close_notify.
+    /// Builds the record with close_notify.
     pub(crate) fn goodbye(&mut self) -> Vec<u8> {
         let mut wire = vec![0; CONTROL_RECORD_BYTES_MAX];
         let bytes = self.sealer.seal_alert(Alert::CloseNotify, &mut wire);
@@ -127,7 +127,7 @@ impl Secured {
     /// Opens the next record and appends its data to `into`.
     ///
     /// # Errors
-    /// Those of the socket and the records, and alerts.
+    /// If the socket fails, a record is bad, or an alert arrives.
     ///
     /// # Panics
     /// If a record was half discarded: after discarding, the rest of a body cannot be read.
@@ -150,12 +150,12 @@ impl Secured {
         }
     }
 
-    /// Receives some of a body of which `body_left` bytes are to come (`None`: until the end), at most `bytes_max` on
-    /// the wire, and skips it. Short records are opened; their content is counted when they are complete.
+    /// Receives some of a body with `body_left` bytes to come (`None`: until the end), at most `bytes_max` on the wire, and skips it. Short
+    /// records are opened; their content counts once they are complete.
     ///
-    /// The data is copied from the kernel into memory that all connections of a thread share, and processed there.
-    /// Letting the kernel discard it (`MSG_TRUNC`) needs two calls for every record, and those cost more than copying
-    /// 16 KiB: 0.10 to 0.16 CPU seconds per GB instead of 0.08 (Zen 4, Linux 6.18, loopback).
+    /// The data is copied from the kernel into memory that all connections of a thread share, and processed there. Letting the kernel
+    /// discard it (`MSG_TRUNC`) takes two calls per record, which cost more than copying 16 KiB: 0.10 to 0.16 CPU seconds per GB instead of
+    /// 0.08 (Zen 4, Linux 6.18, loopback).
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -188,7 +188,7 @@ impl Secured {
         })
     }
 
-    /// Processes bytes from the wire. Returns how much plaintext they were.
+    /// Processes bytes from the wire. Returns how much plaintext they contained.
     fn pass_over(&mut self, wire: &[u8]) -> Result<usize, Failure> {
         let chunk = Chunk::new(wire);
         let mut passed = 0;
@@ -211,17 +211,17 @@ impl Secured {
         }
     }
 
-    /// Whether this connection's tickets are wanted and still to come.
+    /// Returns true if this connection's tickets are wanted and still to come.
     pub(crate) fn keeps_tickets(&self) -> bool {
         self.tickets.is_some()
     }
 
-    /// Whether a record is half discarded.
+    /// Returns true if a record is half discarded.
     pub(crate) fn is_within_record(&self) -> bool {
         self.walk.is_passing()
     }
 
-    /// Opens the complete record, handles what is not data, and appends what is. Returns its length.
+    /// Opens the complete record, handles anything but data, and appends data. Returns its length.
     fn open_whole(&mut self, into: &mut Vec<u8>) -> Result<usize, Failure> {
         let mut record = self.walk.take();
         let Opened::Record { content, .. } = self.opener.open(&mut record)? else {
@@ -246,7 +246,7 @@ impl Secured {
         Ok(0)
     }
 
-    /// One answer is enough for all requests that came before it.
+    /// One answer is enough for all key updates before it.
     fn owe_key_update(&mut self) {
         if self.owed.is_empty() {
             let mut wire = vec![0; CONTROL_RECORD_BYTES_MAX];

@@ -60,14 +60,14 @@ impl Shared {
         self.standing.gave_up.load(Ordering::Acquire)
     }
 
-    /// Something was answered correctly: from now on the run continues whatever fails.
+    /// Notes a correct answer: from now on the run continues whatever fails.
     pub(crate) fn succeeded(&self) {
         if !self.standing.has_succeeded.load(Ordering::Relaxed) {
             self.standing.has_succeeded.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Something failed. If everything fails, the run has no point.
+    /// Notes a failure. If everything fails, the run has no point.
     pub(crate) fn failed(&self) {
         let failures = 1 + self.standing.failures.fetch_add(1, Ordering::Relaxed);
         let patience = FAILURES_BEFORE_GIVING_UP.min(self.options.connections as u64);

@@ -1,4 +1,4 @@
-//! The counts of one thread. Its viewers write and anybody may read: relaxed atomics on a cache line of the thread's own.
+//! The counts of one thread. Its viewers write and any thread may read: relaxed atomics on the thread's own cache line.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -8,28 +8,28 @@ use std::sync::{Mutex, PoisonError};
 /// One kind of error: its count, and the first example.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorKind {
-    /// How often.
+    /// Number of errors.
     pub count: u64,
-    /// The first one, for people.
+    /// The first one, as text.
     pub example: String,
 }
 
 /// Counts since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Bytes of bodies, from finished responses and others.
+    /// Bytes of bodies, whether or not the responses were complete.
     pub body_bytes: u64,
-    /// Responses received to their end.
+    /// Complete responses.
     pub requests: u64,
     /// Responses aborted on purpose.
     pub aborted: u64,
     /// TLS handshakes completed.
     pub handshakes: u64,
-    /// How many of them resumed a session.
+    /// How many of these resumed a session.
     pub resumed: u64,
     /// Connections opened.
     pub connections_opened: u64,
-    /// Connections open at this moment.
+    /// Connections open now.
     pub connections_open: u64,
     /// Errors of all kinds.
     pub errors: u64,
@@ -52,13 +52,13 @@ impl Snapshot {
         ]
     }
 
-    /// Counts of several threads together.
+    /// The sum with another thread's counts.
     pub(crate) fn plus(mut self, mut other: Self) -> Self {
         self.fields().into_iter().zip(other.fields()).for_each(|(sum, more)| *sum += *more);
         self
     }
 
-    /// What was counted since `earlier`. The number of open connections stays the current one.
+    /// The difference from `earlier`. The number of open connections stays the current one.
     pub fn since(mut self, mut earlier: Self) -> Self {
         let open = self.connections_open;
         self.fields()
@@ -95,7 +95,7 @@ impl Counters {
     /// Counts an error.
     pub(crate) fn error(&self, kind: &'static str, example: impl FnOnce() -> String) {
         add(&self.errors, 1);
-        // A thread that panicked elsewhere leaves valid counts.
+        // The counts stay valid if a thread panicked elsewhere.
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         kinds.entry(kind).or_insert_with(|| ErrorKind { count: 0, example: example() }).count += 1;
     }
@@ -105,7 +105,7 @@ impl Counters {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// All counts, each as it is at about this moment.
+    /// All counts, read at about the same moment.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Snapshot {

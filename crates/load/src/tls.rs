@@ -3,7 +3,7 @@
 use crypt::ConfigError;
 use crypt::client::{self, ClientOptions};
 
-/// What to offer servers and whom to trust. Cloning is cheap; clones share the tickets.
+/// What to offer to servers, and which issuers to trust. Cloning is cheap; clones share the tickets.
 #[derive(Clone, Debug)]
 pub struct ClientTls {
     resuming: client::ClientTls,
@@ -11,8 +11,7 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// Reads the trusted issuers. Whether a connection resumes is decided when it is opened, so `options.resume` is
-    /// ignored.
+    /// Reads the trusted issuers. Each connection decides whether to resume when it is opened, so `options.resume` is ignored.
     ///
     /// # Errors
     /// See [`client::ClientTls::load`].

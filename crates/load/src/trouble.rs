@@ -1,4 +1,4 @@
-//! What makes a response wrong, in addition to the failures of its connection.
+//! Why a response is wrong, in addition to the failures of its connection.
 
 use crate::failure::Failure;
 use player::Url;
@@ -11,14 +11,14 @@ use std::path::PathBuf;
 pub(crate) enum Trouble {
     /// The connection failed.
     Connection(Failure),
-    /// Another status than 200 for a whole file, or than 206 for a range.
+    /// A status other than 200 for a whole file, or other than 206 for a range.
     Status {
         /// The status received.
         status: u16,
         /// The one expected.
         expected: u16,
     },
-    /// Another range arrived than was requested.
+    /// The response has another range than requested.
     OtherRange {
         /// The requested range.
         asked: Range<u64>,
@@ -27,7 +27,7 @@ pub(crate) enum Trouble {
     },
     /// The bytes differ from the file, or from an earlier response.
     WrongBytes {
-        /// What they were compared with.
+        /// The reference that they were compared with.
         against: &'static str,
         /// SHA-256 of what arrived, in hexadecimal.
         came: String,
@@ -56,7 +56,7 @@ impl Trouble {
         }
     }
 
-    /// For people: what happened to which request.
+    /// Text for people: what happened to which request.
     pub(crate) fn describe(&self, url: &Url, path: &str, range: Option<&Range<u64>>) -> String {
         let origin =
             format!("{}://{}", if url.is_tls() { "https" } else { "http" }, url.authority());

@@ -12,10 +12,10 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// How many first responses are remembered; responses to other requests are then not compared.
+/// How many first responses to remember. Responses to other requests are not compared after that.
 const SEEN_MAX: usize = 1 << 16;
 
-/// How many bytes of the file are read at once.
+/// Bytes of the file to read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
 type Request = (String, Option<Range<u64>>);
@@ -32,12 +32,12 @@ impl Verifier {
         Self { verify, seen: Mutex::default() }
     }
 
-    /// Whether to compare the thread's response of this number; the first one is always compared.
+    /// Returns true if the thread's response of this number is to be compared; the first one always is.
     pub(crate) fn is_due(&self, number: u64) -> bool {
         matches!(self.verify, Verify::OneIn { n, .. } if number % n == 0)
     }
 
-    /// Begins to compare a response that has `range` of the file (to its end, if `None`).
+    /// Begins to compare a response with `range` of the file (up to its end, if `None`).
     pub(crate) fn begin(&self, film: &Film, ask: &Ask) -> Result<Check, Trouble> {
         let reference = match &self.verify {
             Verify::OneIn { against: Against::Directory(directory), .. } => {
@@ -53,7 +53,7 @@ impl Verifier {
         Ok(Check { came: Context::new(&SHA256), came_bytes: 0, start, reference })
     }
 
-    /// Completes the comparison for a complete response.
+    /// Finishes the comparison of a complete response.
     pub(crate) fn end(&self, check: Check, ask: Ask) -> Result<(), Trouble> {
         let came: [u8; 32] = digest(check.came);
         let (against, expected) = match check.reference {
@@ -74,7 +74,7 @@ impl Verifier {
     }
 
     fn first_seen(&self, ask: Ask, came: [u8; 32]) -> [u8; 32] {
-        // The map is valid whatever happened to the thread that last held the lock.
+        // The map is valid whatever happened to the last holder of the lock.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let request = (ask.path, ask.range);
         match seen.get(&request) {
@@ -124,7 +124,7 @@ impl Reference {
         while offset < end {
             let want = (end - offset).min(CHUNK_BYTES as u64) as usize;
             match self.file.read_at(&mut chunk[..want], offset) {
-                // The file ends before the body: the digests will differ.
+                // The file ends before the body, so the digests will differ.
                 Ok(0) => return Ok(()),
                 Ok(read) => {
                     self.context.update(&chunk[..read]);

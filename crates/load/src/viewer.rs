@@ -1,4 +1,4 @@
-//! One viewer's life: it connects, sends requests, takes the responses, and comes back after any failure.
+//! One viewer's life: it connects, sends requests, takes the responses, and reconnects after any failure.
 
 use crate::connection::{Connection, ConnectionOptions};
 use crate::course::Course;
@@ -15,13 +15,13 @@ use reactor::{sleep, sleep_until, yield_now};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// The pause after a failure, so that a server that refuses everybody is not contacted without pause.
+/// The pause after a failure, so that a server that refuses all connections is not contacted without pause.
 const REST: Duration = Duration::from_millis(200);
 
 /// A slow reader's socket buffer: small, so that the server's side fills up and the server has to wait.
 const SLOW_RECEIVE_BUFFER_BYTES: usize = 32 << 10;
 
-/// How much a viewer takes before the others of its thread get their turn.
+/// How much a viewer reads before the others of its thread get their turn.
 const GULP_BYTES_MAX: u64 = 1 << 20;
 
 /// How long to wait after a handshake, if nothing else follows, for the ticket that the next one needs.
@@ -34,7 +34,7 @@ pub(crate) struct Viewer {
     course: Course,
     clock: Option<PlayingClock>,
     connection: Option<Open>,
-    /// The last ticket that was waited for has arrived, or none was waited for yet.
+    /// The last awaited ticket has arrived, or none has been awaited yet.
     tickets_come: bool,
 }
 
@@ -82,7 +82,7 @@ impl Viewer {
         }
     }
 
-    /// Waits until the next request is due. Returns when it was due.
+    /// Waits until the next request is due. Returns the time at which it was due.
     async fn due(&mut self) -> Instant {
         let due = match (&self.clock, &self.crew.arrivals) {
             (Some(clock), _) => clock.due(),
@@ -114,7 +114,7 @@ impl Viewer {
         }
     }
 
-    /// The open loop's viewers connect before the first arrival.
+    /// Connects the open loop's viewers before the first arrival.
     async fn connect_ahead(&mut self) {
         let crew = Rc::clone(&self.crew);
         let (title, ask) =
@@ -154,7 +154,7 @@ impl Viewer {
         shared.failed();
     }
 
-    /// Makes sure that there is a connection to the title's server.
+    /// Ensures that there is a connection to the title's server.
     async fn connect(&mut self, endpoint: usize) -> Result<&mut Connection, Trouble> {
         if self.connection.as_ref().is_none_or(|open| open.endpoint != endpoint) {
             self.connection = None;
@@ -163,7 +163,7 @@ impl Viewer {
         Ok(&mut self.connection.as_mut().expect("it was just opened").connection)
     }
 
-    /// Sends a request, and takes the response.
+    /// Sends a request and takes the response.
     async fn fetch(&mut self, title: usize, ask: &Ask, due: Instant) -> Result<Fetched, Trouble> {
         let (crew, watch) = (Rc::clone(&self.crew), Rc::clone(&self.watch));
         let film = &crew.shared.films[title];
@@ -190,7 +190,7 @@ impl Viewer {
         Ok(Fetched { body_bytes: received, is_reusable: !is_aborted && !head.closes, is_aborted })
     }
 
-    /// Does handshakes only. Each ends with its connection.
+    /// Only does handshakes. Each ends with its connection.
     async fn shake_hands(&mut self) {
         loop {
             let due = self.due().await;
@@ -217,7 +217,7 @@ impl Viewer {
     async fn part(&mut self) -> Result<(), Trouble> {
         let Some(open) = &mut self.connection else { return Ok(()) };
         if self.crew.shared.options.resume && self.tickets_come {
-            // A server that once sent no ticket is not waited for again: otherwise mainly the wait would be measured.
+            // Do not wait again for a server that once sent no ticket: otherwise the measurement would mostly show the wait.
             self.tickets_come = open.connection.wait_for_ticket(TICKET_PATIENCE).await?;
         }
         self.connection = None;
@@ -243,7 +243,7 @@ impl Viewer {
         loop {
             let Some(open) = &mut self.connection else { return Failure::ClosedEarly.into() };
             match open.connection.head().await {
-                // The time-out has passed, but that is normal for an idle connection.
+                // The time limit has passed, which is normal for an idle connection.
                 Err(Failure::Timeout { .. }) => {}
                 Err(failure) => return failure.into(),
                 Ok(_) => return Failure::BadResponse("it answers no request").into(),
@@ -313,13 +313,13 @@ struct Taking<'a> {
     crew: &'a Crew,
     watch: &'a Watch,
     check: Option<Check>,
-    /// For a compared body: the last piece that arrived.
+    /// For a body that is compared: the last piece that arrived.
     chunk: Vec<u8>,
     received: u64,
 }
 
 impl Taking<'_> {
-    /// Takes the body until it is over, or `leave_bytes` have arrived.
+    /// Takes the body until it is over, or until `leave_bytes` have arrived.
     async fn take(
         &mut self,
         connection: &mut Connection,
@@ -342,8 +342,7 @@ impl Taking<'_> {
             add(&self.crew.counters.body_bytes, bytes);
             match rate {
                 Some(rate) => sleep_until(began + rate.rest(self.received)).await,
-                // Otherwise a server that is always ahead would keep the other viewers waiting. Discarding does this by
-                // itself.
+                // Otherwise a server that is always ahead would keep the other viewers waiting. Discarding yields by itself.
                 None if self.check.is_some() => yield_now().await,
                 None => {}
             }
@@ -361,7 +360,7 @@ impl Taking<'_> {
     }
 }
 
-/// Checks that this is what was requested.
+/// Checks that the response matches the request.
 pub(crate) fn accept(head: &Head, ask: &Ask) -> Result<(), Trouble> {
     let expected = if ask.range.is_some() { 206 } else { 200 };
     if head.status != expected {

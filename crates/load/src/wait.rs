@@ -1,4 +1,4 @@
-//! Waits for a socket, never beyond a deadline.
+//! Waits for a socket, but never beyond a deadline.
 
 use std::time::Instant;
 
@@ -7,23 +7,22 @@ use reactor::timeout_at;
 
 use crate::failure::Failure;
 
-/// What a receiving call showed about the next one.
+/// The outlook for the next receiving call, from the result of the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Readiness {
     #[default]
     Unknown,
     /// Little arrived, and less than there was room for: another call would find nothing.
     Drained,
-    /// As much arrived as one call ever takes: there may be more, but others on this thread are waiting.
+    /// As much arrived as one call ever reads: there may be more, but others on this thread are waiting.
     More,
 }
 
-/// After more than this, more has often arrived by the time it is processed, and looking is cheaper than waiting.
+/// After more than this, more has often arrived by the time it is processed, and a read is cheaper than a wait.
 const LITTLE_BYTES: usize = 64 << 10;
 
 impl Readiness {
-    /// The readiness after a call that brought `bytes`, would have taken `room_bytes`, and never takes more than
-    /// `room_bytes_max`.
+    /// The readiness after a call that returned `bytes`, had room for `room_bytes`, and never reads more than `room_bytes_max`.
     pub(crate) fn after(bytes: usize, room_bytes: usize, room_bytes_max: usize) -> Self {
         match () {
             () if bytes < room_bytes && bytes < LITTLE_BYTES => Self::Drained,
@@ -33,7 +32,7 @@ impl Readiness {
     }
 }
 
-/// Waits until something has arrived or the peer is gone. `awaited` describes it for people.
+/// Waits until something has arrived or the peer has closed. `awaited` describes it for people.
 ///
 /// # Errors
 /// [`Failure::Timeout`].
@@ -49,7 +48,7 @@ pub(crate) async fn readable(
 /// Sends all of `bytes`.
 ///
 /// # Errors
-/// The socket's error, and [`Failure::Timeout`].
+/// If the socket fails, and [`Failure::Timeout`].
 pub(crate) async fn send_all(
     socket: &Socket,
     mut bytes: &[u8],

@@ -1,9 +1,9 @@
-//! Processes TLS records: each is either collected, to be opened, or skipped with only its header read.
+//! Processes TLS records: each is either collected, to be opened, or skipped after reading only its header.
 //!
-//! The plaintext length of a skipped record follows from its length, less what its cipher adds. Those plaintext bytes
-//! count last, so that a body is over only when its last record is.
+//! The plaintext length of a skipped record is its length less what its cipher adds. Those plaintext bytes are counted last, so that a body
+//! is over only when its last record is.
 //!
-//! There are no keys here, and no decisions: at each header the caller decides what to do with the record.
+//! This module has no keys and makes no decisions: at each header, the caller decides what to do with the record.
 
 use std::cell::Cell;
 use std::io;
@@ -35,7 +35,7 @@ impl Source for Socket {
     }
 }
 
-/// Bytes that were already received. At their end, nothing more has arrived.
+/// Bytes that were already received. At their end, it reports that nothing more has arrived.
 pub(crate) struct Chunk<'a>(Cell<&'a [u8]>);
 
 impl<'a> Chunk<'a> {
@@ -78,18 +78,18 @@ impl Source for Chunk<'_> {
 pub(crate) enum Step {
     /// Nothing has arrived.
     Blocked,
-    /// The peer has finished; nothing more will arrive.
+    /// The peer has closed; nothing more will arrive.
     Closed,
     /// A record begins: call [`Walk::collect`] or [`Walk::pass`].
     Header {
         /// The record's content type.
         content_type: u8,
-        /// The length of what follows the header.
+        /// The length of the record after its header.
         body_bytes: usize,
     },
-    /// A record to be collected is complete: [`Walk::take`] it.
+    /// A collected record is complete: [`Walk::take`] it.
     Whole,
-    /// This many bytes of plaintext were skipped; possibly none yet.
+    /// This many bytes of plaintext were skipped; may be zero.
     Passed(usize),
 }
 
@@ -180,7 +180,7 @@ impl Walk {
         self.stage = Stage::Collect { record_bytes };
     }
 
-    /// Skips the record whose header has just arrived. `overhead_bytes` of it are not plaintext.
+    /// Skips the record whose header has just arrived; `overhead_bytes` of it are not plaintext.
     pub(crate) fn pass(&mut self, overhead_bytes: usize) {
         let body_bytes = self.body_bytes();
         let overhead_left = overhead_bytes.min(body_bytes);
@@ -196,9 +196,8 @@ impl Walk {
         std::mem::take(&mut self.record)
     }
 
-    /// How many bytes will certainly arrive before a body is over that has `plaintext_left` bytes left, if each record
-    /// adds `overhead_bytes` to its plaintext. That many can be received at once without receiving what follows the
-    /// body.
+    /// How many bytes will certainly arrive before the end of a body with `plaintext_left` bytes left, if each record adds `overhead_bytes`
+    /// to its plaintext. That many can be received at once without receiving anything after the body.
     pub(crate) fn bytes_certain(&self, plaintext_left: u64, overhead_bytes: usize) -> u64 {
         let (in_record, in_record_plaintext) = match self.stage {
             Stage::Header { held_bytes } => {
@@ -218,7 +217,7 @@ impl Walk {
         }
     }
 
-    /// Whether a record is half skipped, so that what follows cannot be opened.
+    /// Returns true if a record is half skipped, so that what follows cannot be opened.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self.stage, Stage::Pass { .. })
     }
@@ -228,7 +227,7 @@ impl Walk {
 mod tests {
     use super::*;
 
-    /// What TLS 1.3 adds to a record's plaintext, without the header.
+    /// Bytes that TLS 1.3 adds to a record's plaintext, without the header.
     const OVERHEAD: usize = 17;
 
     fn record(content_type: u8, plaintext_bytes: usize) -> Vec<u8> {
@@ -239,7 +238,7 @@ mod tests {
         record
     }
 
-    /// Skips records of type 23 and collects others. Returns the skipped plaintext, and what was collected.
+    /// Skips records of type 23 and collects others. Returns the amount of skipped plaintext, and the collected records.
     fn walk_over(walk: &mut Walk, chunk: &[u8]) -> (usize, Vec<Vec<u8>>) {
         let chunk = Chunk::new(chunk);
         let (mut passed, mut collected) = (0, Vec::new());
@@ -284,7 +283,7 @@ mod tests {
         while left > 0 {
             let certain = walk.bytes_certain(left as u64, OVERHEAD) as usize;
             assert!(certain > 0 && certain <= rest.len(), "{certain} of {}", rest.len());
-            // Less may arrive than was requested.
+            // Less may arrive than requested.
             let (chunk, behind) = rest.split_at(certain.min(9000));
             left -= walk_over(&mut walk, chunk).0;
             rest = behind;

@@ -1,6 +1,6 @@
-//! Zipf's law: which titles are popular.
+//! Zipf's law for the popularity of titles.
 
-/// Titles by rank: the title of rank k is chosen with a probability proportional to k to the power of minus the exponent.
+/// Titles by rank: rank k has a probability proportional to k to the power of minus the exponent.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     /// The k-th entry is the probability of the ranks 1 to k+1.
@@ -8,7 +8,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// The law over this many titles, at least one. An exponent of 0 makes all equally likely.
+    /// Zipf's law over this many titles, at least one. An exponent of 0 makes all equally likely.
     pub fn new(exponent: f64, titles: usize) -> Self {
         let weights = (1..=titles).map(|rank| (rank as f64).powf(-exponent));
         let sums: Vec<f64> = weights
@@ -21,7 +21,7 @@ impl Zipf {
         Self { cumulated: sums.into_iter().map(|sum| sum / total).collect() }
     }
 
-    /// The title, counted from 0, that an even draw between 0 and 1 leads to.
+    /// The title, counted from 0, for an even draw between 0 and 1.
     pub fn rank(&self, draw: f64) -> usize {
         let last = self.cumulated.len().saturating_sub(1);
         self.cumulated.partition_point(|sum| *sum <= draw).min(last)

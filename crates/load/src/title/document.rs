@@ -1,4 +1,4 @@
-//! Fetching manifests, playlists and indexes: whole documents, decrypted, of a bounded size.
+//! Fetches manifests, playlists and indexes: whole documents, decrypted, of a bounded size.
 
 use super::{Library, TitleError};
 use crate::connection::{Connection, ConnectionOptions, Endpoint};
@@ -28,7 +28,7 @@ impl Library for Documents<'_> {
         let (endpoint, reference, patience) =
             (self.endpoint.clone(), reference.clone(), self.patience);
         let url = reference.url.to_string();
-        // The caller's thread may have a reactor already, and a thread has one at a time.
+        // The caller's thread may already have a reactor, and a thread can have only one at a time.
         let fetching = std::thread::spawn(move || -> io::Result<_> {
             Reactor::new(RingOptions::default())?
                 .run(async move { fetch(&endpoint, &reference, patience).await })

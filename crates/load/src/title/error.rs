@@ -3,22 +3,22 @@
 use player::ManifestError;
 use std::fmt;
 
-/// What is wrong with a manifest, or with fetching it.
+/// A problem with a manifest, or with fetching it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TitleError {
-    /// A document could not be fetched: its URL, and why.
+    /// A document could not be fetched; with its URL and the reason.
     Fetch(String, String),
-    /// A document that is larger than a manifest or an index may be.
+    /// A document is larger than a manifest or an index may be.
     TooLong(String),
-    /// A document that cannot be read.
+    /// A document cannot be read.
     Manifest(ManifestError),
-    /// A reference to another server.
+    /// A reference leads to another server.
     Elsewhere(String),
-    /// A rendition that does not exist.
+    /// The rendition does not exist.
     NoRung {
         /// The requested one, counted from 1.
         rung: usize,
-        /// How many there are.
+        /// The number of renditions.
         count: usize,
     },
 }

@@ -1,7 +1,7 @@
-//! Titles by their manifests: which segments a player would ask for, in order.
+//! Titles with manifests: the segments that a player would request, in order.
 //!
-//! A player of the load generator stays on one rendition of the pictures, and on the manifest's own server: references to
-//! other servers are refused, because nobody should load a server that the user has not named.
+//! A player of the load generator stays on one rendition of the pictures, and on the manifest's own server. References to other servers are
+//! refused, because the load must reach only servers that the user has named.
 
 mod document;
 mod error;
@@ -16,13 +16,13 @@ use player::{Format, ManifestError, Presentation, Reference, Rendition, Segments
 use std::io;
 use std::sync::Arc;
 
-/// What documents come from: a connection, or a test's table.
+/// A source of documents: a connection, or a test's table.
 trait Library {
-    /// The document, or a part of it.
+    /// Fetches the document, or a part of it.
     fn bring(&mut self, reference: &Reference) -> Result<Vec<u8>, TitleError>;
 }
 
-/// Reads the manifest at `url`, and everything else that is needed to know its segments.
+/// Reads the manifest at `url`, and everything else needed to know its segments.
 ///
 /// # Errors
 /// An error with a sentence for the user.
@@ -53,7 +53,7 @@ fn segments(
     asks(url, &segments)
 }
 
-/// Fetches the document that lists the segments: only from the manifest's own server.
+/// Fetches the document that lists the segments, only from the manifest's own server.
 fn fetch(
     library: &mut impl Library,
     manifest: &Url,
@@ -67,7 +67,7 @@ fn fetch(
     Ok(Segments::parse(source, &reference.url, &document)?)
 }
 
-/// Where a rendition is: on the pathway of the manifest's own server, or else on the first one that has it.
+/// The source of a rendition: on the pathway of the manifest's own server, or else on the first pathway that has it.
 fn source<'a>(manifest: &Url, rendition: &'a Rendition) -> Result<&'a Source, TitleError> {
     let is_here = |source: &&Source| {
         let reference = match source {

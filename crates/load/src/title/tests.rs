@@ -1,4 +1,4 @@
-//! Titles as a player of the load generator plays them. How manifests are read is tested in `player`.
+//! Titles as a player of the load generator plays them. The tests for reading manifests are in `player`.
 
 use super::*;
 use std::collections::HashMap;

@@ -86,7 +86,7 @@ fn a_plain_server_on_a_tls_port() {
 
 const HEAD_OF_50_000: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n";
 
-/// The failure of a request over TLS that is answered with the head of a body of 50,000 bytes, and then with `work`.
+/// The failure of a request over TLS whose answer is the head of a body of 50,000 bytes, followed by `work`.
 fn secured_failure(work: impl FnOnce(&mut Halves) + Send + 'static) -> Failure {
     let server = Server::start(|stream| {
         let mut halves = Halves::accept(stream);

@@ -1,4 +1,4 @@
-//! Tickets of another implementation: OpenSSL's own test server.
+//! Tickets from another implementation: OpenSSL's own test server.
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};

@@ -79,7 +79,7 @@ fn a_body_without_length_ends_with_the_connection() {
     server.join();
 }
 
-/// The film of so many bytes in chunks of uneven sizes.
+/// The film of this many bytes, in chunks of uneven sizes.
 fn in_chunks(bytes: usize) -> Vec<u8> {
     let mut response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     for chunk in film(bytes).chunks(7001) {

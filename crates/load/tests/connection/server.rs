@@ -74,12 +74,12 @@ pub(crate) fn answering(
     })
 }
 
-/// Waits until the client is gone, so that nothing is reset before it has read everything.
+/// Waits until the client has closed, so that nothing is reset before the client has read everything.
 pub(crate) fn linger(mut stream: impl Read) {
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
-/// Bytes that differ from each other, and from themselves shifted by a record.
+/// Bytes that differ from their neighbours, and from themselves when shifted by a record.
 pub(crate) fn film(bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
 }
@@ -118,7 +118,7 @@ pub(crate) fn endpoint(address: SocketAddr, tls: Option<ClientTls>) -> Endpoint 
     Endpoint { address, host: "localhost".into(), tls }
 }
 
-/// Patient enough for a busy machine, but not endlessly.
+/// Patient enough for a busy machine, but not without end.
 pub(crate) fn patient() -> ConnectionOptions {
     ConnectionOptions { patience: Duration::from_secs(20), ..ConnectionOptions::default() }
 }
@@ -156,7 +156,7 @@ pub(crate) async fn read_all(connection: &mut Connection) -> Result<Vec<u8>, Fai
     Ok(body)
 }
 
-/// A server's TLS connection by our own halves, which can send what rustls never would.
+/// A server's TLS connection built from our own halves, which can send what rustls never would.
 pub(crate) struct Halves {
     pub(crate) stream: TcpStream,
     established: Box<crypt::Established>,
