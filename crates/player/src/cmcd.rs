@@ -1,21 +1,21 @@
-//! What a request tells the server about its viewer: Common Media Client Data, version 2 (CTA-5004-A).
+//! The data about its viewer that a request carries to the server: Common Media Client Data, version 2 (CTA-5004-A).
 //!
 //! Version 2 is a structured-fields dictionary with its keys in alphabetical order. Values that belong to one type of
 //! object are inner lists with that type as parameter: `br=(3200;v)`. Servers that know only version 1 read the rest.
 //!
-//! A stall is told once, and a start delay is told once, by whichever request comes next.
+//! A stall and a start delay are each reported once, by the next request.
 
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The type of the requested object (`ot`).
+/// Type of the requested object (`ot`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CmcdObject {
     Manifest,
     Start,
     Pictures,
-    /// Pictures with sound in them.
+    /// Pictures and sound together.
     Muxed,
     Sound,
     Other,
@@ -34,39 +34,39 @@ impl CmcdObject {
     }
 }
 
-/// One request's report.
+/// The report in one request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cmcd {
-    /// `sid`.
+    /// Session id (`sid`).
     pub(crate) session: Arc<str>,
-    /// `ot`.
+    /// Object type (`ot`).
     pub(crate) object: CmcdObject,
-    /// `d`, of segments.
+    /// Duration of a segment (`d`).
     pub(crate) duration: Option<Duration>,
-    /// `br`, in bits per second here.
+    /// Bit rate (`br`), here in bits per second.
     pub(crate) bits_per_second: Option<u64>,
-    /// `tb`, in bits per second here.
+    /// Top bit rate (`tb`), here in bits per second.
     pub(crate) top_bits_per_second: Option<u64>,
-    /// `bl`.
+    /// Buffer length (`bl`).
     pub(crate) buffered: Option<Duration>,
-    /// `mtp`, in bits per second here.
+    /// Measured throughput (`mtp`), here in bits per second.
     pub(crate) measured: Option<f64>,
-    /// `bs`.
+    /// Buffer starvation (`bs`).
     pub(crate) is_starved: bool,
-    /// `bsd`.
+    /// Duration of the buffer starvation (`bsd`).
     pub(crate) starved_for: Option<Duration>,
-    /// `su`.
+    /// Urgent start-up (`su`).
     pub(crate) is_urgent: bool,
-    /// `msd`.
+    /// Start delay (`msd`).
     pub(crate) start_delay: Option<Duration>,
-    /// `sf`: `h` or `d`; unknown before the manifest is read.
+    /// Streaming format (`sf`): `h` or `d`; unknown before the manifest is read.
     pub(crate) format: Option<char>,
-    /// `st`: live or on demand.
+    /// Stream type (`st`): live or on demand.
     pub(crate) is_live: Option<bool>,
 }
 
 impl Cmcd {
-    /// A report that says no more than whose request it is.
+    /// A report that contains only the session and the object's type.
     pub(crate) fn new(session: Arc<str>, object: CmcdObject) -> Self {
         Self {
             session,
@@ -89,7 +89,7 @@ impl Cmcd {
     pub(crate) fn text(&self) -> String {
         let object = self.object.as_str();
         let mut text = Members(String::with_capacity(192));
-        // The standard rounds buffers and throughput to hundreds, so that they identify nobody.
+        // The standard rounds buffers and throughput to hundreds, so that they do not identify a viewer.
         text.listed("bl", self.buffered.map(|buffered| hundreds(millis(buffered))), object);
         text.listed("br", self.bits_per_second.map(kilobits), object);
         text.flag("bs", self.is_starved);

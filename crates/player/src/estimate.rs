@@ -1,17 +1,16 @@
-//! How fast the network is, from what has been downloaded: two moving averages, of which the lower counts.
+//! Estimates the network's rate from past downloads: the lower of two moving averages.
 //!
-//! This is the estimator of hls.js, which took it from Shaka Player. An average over a few seconds follows a fall quickly,
-//! one over more seconds follows a rise slowly, and the lower of both is careful in either direction. A sample weighs as
-//! much as it took time, so a small one changes little. Averages begin without a past: the first sample alone is the
-//! first estimate.
+//! This is the estimator of hls.js, which took it from Shaka Player. An average over a few seconds follows a fall quickly, one over more
+//! seconds follows a rise slowly, and the lower of the two is cautious in either direction. A sample's weight is its duration, so a short
+//! one changes little. Averages start without a past: the first sample alone is the first estimate.
 
 use std::time::Duration;
 
-/// After so many seconds of download, a sample has half its weight: hls.js's `abrEwmaFastVoD` and `abrEwmaSlowVoD`.
+/// After this many seconds of download, a sample has half its weight: hls.js's `abrEwmaFastVoD` and `abrEwmaSlowVoD`.
 const HALF_LIVES_S: [f64; 2] = [3.0, 9.0];
 
-/// A sample counts as if it took at least this long (hls.js's `minDelayMs_`). What arrives sooner was in a buffer on the
-/// way, and says little about the network.
+/// The least duration of a sample (hls.js's `minDelayMs_`). Data that arrives sooner was in a buffer on the way, and says little about the
+/// network.
 const TOOK_MIN: Duration = Duration::from_millis(50);
 
 /// An estimate of the network's rate.
@@ -29,7 +28,7 @@ impl Estimate {
         Self { averages: HALF_LIVES_S.map(Average::new) }
     }
 
-    /// Some bytes have arrived, and took so long.
+    /// Adds a sample: bytes that arrived, and how long they took.
     pub fn handle_sample(&mut self, bytes: u64, took: Duration) {
         let seconds = took.max(TOOK_MIN).as_secs_f64();
         let bits_per_second = bits(bytes) / seconds;
@@ -51,23 +50,23 @@ impl Default for Estimate {
     }
 }
 
-/// Bytes as bits, for dividing by seconds.
+/// Bytes as bits, for division by seconds.
 pub(crate) fn bits(bytes: u64) -> f64 {
     bytes as f64 * 8.0
 }
 
-/// The rate of one transfer in bits per second, by the same least duration as in [`Estimate`].
+/// The rate of one transfer in bits per second, with the same least duration as in [`Estimate`].
 pub(crate) fn rate(bytes: u64, took: Duration) -> f64 {
     bits(bytes) / took.max(TOOK_MIN).as_secs_f64()
 }
 
-/// An exponentially weighted moving average by time spent downloading.
+/// An exponentially weighted moving average, weighted by time spent downloading.
 #[derive(Clone, Debug)]
 struct Average {
     half_life_s: f64,
     sum: f64,
-    /// The weight that the time before the first sample still has: 1 at first. Dividing by its complement takes the
-    /// zero that the average began with out of it.
+    /// The weight still left for the time before the first sample, 1 at first. Dividing by its complement removes the zero that the average
+    /// started with.
     past: f64,
 }
 
@@ -114,8 +113,8 @@ mod tests {
         assert!(near(&estimate, 2e6));
     }
 
-    /// After exactly one half-life of the fast average, the old value and the new one have equal weight there:
-    /// (0.5 * 8 + (1 - 0.5) * 2), corrected for the 9 s of past that are known.
+    /// After exactly one half-life of the fast average, the old value and the new one have equal weight in it: (0.5 * 8 + (1 - 0.5) * 2),
+    /// corrected for the known past of 9 s.
     #[test]
     fn a_fall_is_followed_by_the_fast_average() {
         let mut estimate = Estimate::new();

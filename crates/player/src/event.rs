@@ -1,4 +1,4 @@
-//! What a player has to tell while it plays.
+//! Events that a player reports while it plays.
 
 use crate::Time;
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use crate::pathways::Move;
 use crate::request::RequestKind;
 use std::time::Duration;
 
-/// Something happened that a viewer, or somebody who looks for a cause, would notice.
+/// An event that a viewer, or someone who investigates a problem, would notice.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// Playback began.
@@ -16,32 +16,32 @@ pub enum Event {
     },
     /// The buffer ran empty.
     Stalled {
-        /// When.
+        /// The time.
         at: Time,
-        /// Why, as far as is known when it begins.
+        /// The reason, as far as it is known when the stall begins.
         reason: StallReason,
     },
-    /// Playback goes on after a stall or a seek.
+    /// Playback resumed after a stall or a seek.
     Resumed {
-        /// When.
+        /// The time.
         at: Time,
         /// How long the viewer waited.
         after: Duration,
     },
     /// The viewer jumped.
     Sought {
-        /// To this position.
+        /// The new position.
         to: Duration,
-        /// Whether the player had it in its buffer.
+        /// True if the player had it in its buffer.
         is_buffered: bool,
     },
     /// The next segment has another bit rate.
     Switched {
         /// The track.
         track: usize,
-        /// The rendition before.
+        /// The previous rendition.
         from: usize,
-        /// The rendition from now on.
+        /// The new rendition.
         to: usize,
     },
     /// The player changed its pathway.
@@ -57,32 +57,32 @@ pub enum Event {
     },
     /// A request failed.
     Failed {
-        /// What was requested.
+        /// The kind of request.
         kind: RequestKind,
-        /// Where.
+        /// Its pathway.
         pathway: usize,
         /// Why it failed.
         failure: Failure,
     },
-    /// The player gave a request up, because a lower bit rate or another pathway will be faster.
+    /// The player gave up a request, because a lower bit rate or another pathway will be faster.
     Abandoned {
         /// The track.
         track: usize,
-        /// Where.
+        /// The pathway of the request.
         pathway: usize,
-        /// Bytes that came for nothing.
+        /// Bytes that were received in vain.
         bytes: u64,
     },
-    /// A part of the film is missing, and the player leaves it out.
+    /// A part of the film is missing, and the player skips it.
     Skipped {
         /// Where the part begins.
         position: Duration,
-        /// How long it is.
+        /// The part's length.
         length: Duration,
     },
     /// The viewer or the player gave up.
     GaveUp {
-        /// Why.
+        /// The reason.
         reason: GiveUp,
     },
     /// The film is over.
@@ -94,9 +94,9 @@ pub enum Event {
 /// Why the buffer ran empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StallReason {
-    /// Bytes came, but too slowly.
+    /// Bytes arrived, but too slowly.
     SlowNetwork,
-    /// No bytes came.
+    /// No bytes arrived.
     Silence,
     /// Requests failed.
     Failures,
@@ -105,7 +105,7 @@ pub enum StallReason {
 }
 
 impl StallReason {
-    /// All of them, in the order of [`StallReason::index`].
+    /// All reasons, in the order of [`StallReason::index`].
     pub const ALL: [Self; 4] = [Self::SlowNetwork, Self::Silence, Self::Failures, Self::Manifest];
 
     /// The label under which it is counted.
@@ -118,13 +118,13 @@ impl StallReason {
         }
     }
 
-    /// Its place in [`StallReason::ALL`].
+    /// Its index in [`StallReason::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 }
 
-/// Why a session ended before its time.
+/// Why a session ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GiveUp {
     /// The viewer waited too long for playback to begin.
@@ -155,7 +155,7 @@ impl GiveUp {
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ending {
-    /// It has not ended.
+    /// It is still going on.
     Watching,
     /// The film is over.
     Finished,

@@ -1,14 +1,14 @@
-//! Every way in which a request can fail, as a player sees it.
+//! All ways in which a request can fail, from a player's point of view.
 //!
-//! Whoever does the I/O maps its own errors to these. Two questions decide what the player does next: does the failure
-//! speak of the object or of the server, and does another attempt in the same place make sense?
+//! The code that does the I/O maps its own errors to these. Two questions decide what the player does next: does the failure concern the
+//! object or the server, and does another attempt in the same place make sense?
 
 use std::fmt;
 
-/// Why a request brought nothing that can be played.
+/// Why a request returned nothing playable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// No connection: refused, unreachable, no such name, or not accepted in time.
+    /// No connection: refused, unreachable, unknown name, or not accepted in time.
     Connect,
     /// The TLS handshake failed, or the certificate is not trusted.
     Tls,
@@ -20,20 +20,20 @@ pub enum Failure {
     Silence,
     /// The server answered with this status instead of 200 or 206.
     Status(u16),
-    /// The server sent other bytes than those that were asked for, such as the whole file.
+    /// The server sent other bytes than requested, such as the whole file.
     OtherRange,
-    /// The body is shorter or longer than the manifest says.
+    /// The body's length differs from the manifest's.
     WrongLength,
     /// The response is not HTTP that this client understands.
     BadResponse,
     /// The manifest, playlist, index or steering answer cannot be read.
     Unreadable,
-    /// The machine that plays has no port or file left: a failure of the test, not of the server.
+    /// This machine has no port or file left: a failure of the test, not of the server.
     OwnLimit,
 }
 
 impl Failure {
-    /// The number of kinds, for counters.
+    /// Number of kinds, for counters.
     pub const KINDS: usize = 11;
 
     /// The labels of all kinds, in the order of [`Failure::kind`].
@@ -51,7 +51,7 @@ impl Failure {
         "own_limit",
     ];
 
-    /// Its kind, below [`Failure::KINDS`].
+    /// The index of its kind, below [`Failure::KINDS`].
     pub fn kind(&self) -> usize {
         match self {
             Self::Connect => 0,
@@ -68,16 +68,16 @@ impl Failure {
         }
     }
 
-    /// The label under which it is counted: a stable name that contains nothing a server chose.
+    /// The label under which it is counted: a stable name that contains nothing chosen by a server.
     pub fn as_str(&self) -> &'static str {
         Self::LABELS[self.kind()]
     }
 
-    /// Whether the object itself is missing or damaged there, so that waiting is unlikely to help. Everything else
-    /// speaks of the server or the network, and may pass.
+    /// Returns true if the object itself is missing or damaged, so that waiting is unlikely to help. All other failures concern the server
+    /// or the network, and may pass.
     pub fn is_of_object(&self) -> bool {
         match self {
-            // 408, 425 and 429 ask the client to come again.
+            // 408, 425 and 429 ask the client to try again later.
             Self::Status(status) => {
                 (400..500).contains(status) && !matches!(status, 408 | 425 | 429)
             }

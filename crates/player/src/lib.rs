@@ -1,14 +1,14 @@
-//! What a player of HLS and DASH does, without I/O and without a clock.
+//! A player of HLS and DASH, without I/O and without a clock.
 //!
-//! Callers hand in what has happened, with the time of it, and ask what to do next. The same calls give the same results
-//! to the byte, so thousands of players run in virtual time as well as over real sockets.
+//! Callers report what happened and when, and ask what to do next. The same calls give the same results, byte for byte, so thousands of
+//! players can run in virtual time as well as over real sockets.
 //!
 //! Invariants:
-//! - Nothing that a server sends makes this panic, loop or grow without limit.
-//! - Nothing here reads a clock or draws a random number that its caller did not seed.
+//! - Nothing that a server sends can make this panic, loop or grow without limit.
+//! - This code never reads a clock, and draws only random numbers that its caller has seeded.
 //!
-//! Read [`presentation`] for what a title consists of, [`manifest`] for how it is read, [`abr`] for which bit rate a segment
-//! gets, [`pathways`] for where it comes from, [`player`] for what puts them together.
+//! Read [`presentation`] for the parts of a title, [`manifest`] for how it is read, [`abr`] for the bit rate of a segment, [`pathways`] for
+//! its source, [`player`] for the whole.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,11 @@
-//! The buffer and the playhead: what is buffered ahead of it, and when it stops. Pure arithmetic on time.
+//! The buffer and the playhead: how much is buffered ahead, and when playback stops. Pure arithmetic on time.
 //!
-//! Media drains at the speed of the clock. The playhead stops exactly when the first buffer that is still being filled
-//! runs empty, whenever the caller looks at it; the caller asks for what has happened meanwhile ([`Playback::advance`])
-//! before it does anything else.
+//! Media drains at the speed of the clock. The playhead stops exactly when the first buffer that is still being filled runs empty, no
+//! matter when the caller checks. The caller retrieves what has happened meanwhile ([`Playback::advance`]) before it does anything else.
 //!
 //! Invariants:
-//! - The playhead never passes media that is not there, except over a gap, which it jumps.
-//! - Between two turns the position is a straight line, so nothing is written while time passes.
+//! - The playhead never passes missing media, except over a gap, which it jumps.
+//! - Between two turns the position is a linear function of time, so nothing has to be updated while time passes.
 
 use crate::Time;
 use std::ops::Range;
@@ -15,13 +14,13 @@ use std::time::Duration;
 /// Pictures and sound.
 pub(crate) const TRACKS_MAX: usize = 2;
 
-/// Times in manifests are rounded, so a smaller hole is none: hls.js's `maxBufferHole`.
+/// Times in manifests are rounded, so a smaller hole does not count: hls.js's `maxBufferHole`.
 const GAP_MIN: Duration = Duration::from_millis(100);
 
-/// What a browser keeps behind the playhead; a longer jump back fetches again.
+/// How much media a browser keeps behind the playhead; a longer jump back fetches again.
 const BACK_BUFFER_MAX: Duration = Duration::from_secs(30);
 
-/// What the playhead does.
+/// The state of the playhead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// It waits for media.
@@ -30,14 +29,14 @@ pub(crate) enum State {
     Playing,
     /// The viewer stopped it.
     Paused {
-        /// When the viewer goes on.
+        /// When the viewer resumes.
         until: Time,
     },
     /// The session is over.
     Over,
 }
 
-/// What the viewer waits for, and since when.
+/// The kind of a wait, and when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) since: Time,
@@ -51,7 +50,7 @@ pub(crate) enum WaitKind {
     Seek,
 }
 
-/// What happened to the playhead.
+/// A change of the playhead's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// There is enough media, so it moves from now on.
@@ -66,27 +65,27 @@ pub(crate) enum Turn {
     Ended,
 }
 
-/// What is buffered of one track.
+/// The buffer of one track.
 #[derive(Clone, Copy, Debug, Default)]
 struct Buffer {
     from: Duration,
     end: Duration,
-    /// There is nothing after `end`.
+    /// There is no media after `end`.
     is_complete: bool,
 }
 
-/// Buffers of the tracks, and the playhead over them.
+/// The tracks' buffers, and the playhead over them.
 #[derive(Clone, Debug)]
 pub(crate) struct Playback {
     state: State,
-    /// Where the playhead was at `at`.
+    /// The playhead's position at `at`.
     position: Duration,
     at: Time,
-    /// When it will turn by itself: run dry, reach a gap, or end a pause.
+    /// When it will turn without a call: run dry, reach a gap, or end a pause.
     turn_at: Time,
     buffers: [Buffer; TRACKS_MAX],
     tracks: usize,
-    /// What was left out, in order. There are hardly ever any.
+    /// Gaps, in order. There are hardly ever any.
     gaps: Vec<Range<Duration>>,
     played: Duration,
     started_at: Option<Time>,
@@ -112,7 +111,7 @@ impl Playback {
         }
     }
 
-    /// Begins again at `position` with empty buffers for this many tracks.
+    /// Starts over at `position` with empty buffers for this many tracks.
     pub(crate) fn prepare(&mut self, tracks: usize, position: Duration, now: Time) {
         self.rebase(now);
         self.tracks = tracks.min(TRACKS_MAX);
@@ -128,7 +127,7 @@ impl Playback {
         self.state == State::Playing
     }
 
-    /// What the viewer waits for, if they wait.
+    /// The viewer's current wait, if any.
     pub(crate) fn wait(&self) -> Option<Wait> {
         match self.state {
             State::Waiting(wait) => Some(wait),
@@ -141,12 +140,12 @@ impl Playback {
         self.started_at
     }
 
-    /// When [`Playback::advance`] has something to tell at the latest.
+    /// The latest time at which [`Playback::advance`] has something to report.
     pub(crate) fn turn_at(&self) -> Option<Time> {
         (self.turn_at < Time::MAX).then_some(self.turn_at)
     }
 
-    /// Where the playhead is.
+    /// The playhead's position.
     pub(crate) fn position(&self, now: Time) -> Duration {
         match self.state {
             State::Playing => self.position.saturating_add(now.saturating_sub(self.at)),
@@ -162,19 +161,19 @@ impl Playback {
         }
     }
 
-    /// Where the track's buffer ends.
+    /// The end of the track's buffer.
     pub(crate) fn end(&self, track: usize) -> Duration {
         self.buffers[track].end
     }
 
-    /// Where the shortest buffer ends that is still being filled, besides the track's own.
+    /// The end of the shortest buffer that is still being filled, not counting the track's own.
     pub(crate) fn end_of_others(&self, track: usize) -> Option<Duration> {
         let others = self.buffers[..self.tracks].iter().enumerate();
         let filling = others.filter(|(index, buffer)| *index != track && !buffer.is_complete);
         filling.map(|(_, buffer)| buffer.end).min()
     }
 
-    /// How much of the track the viewer can still see, gaps left out.
+    /// Media of the track ahead of the playhead, without gaps.
     pub(crate) fn ahead(&self, track: usize, now: Time) -> Duration {
         let position = self.position(now);
         let end = self.buffers[track].end;
@@ -187,7 +186,7 @@ impl Playback {
         self.gaps.iter().map(inside).fold(whole, Duration::saturating_sub)
     }
 
-    /// How long until the viewer waits if nothing more comes on this track.
+    /// Time until the viewer waits if no more media arrives on this track.
     pub(crate) fn dry_in(&self, track: usize, now: Time) -> Duration {
         match self.state {
             State::Playing => self.ahead(track, now),
@@ -198,18 +197,18 @@ impl Playback {
         }
     }
 
-    /// The track with the least ahead of those that are still being filled: the one that the viewer waits for.
+    /// The track that the viewer waits for: the one with the least media ahead, of those still being filled.
     pub(crate) fn shortest(&self, now: Time) -> usize {
         let filling = (0..self.tracks).filter(|track| !self.buffers[*track].is_complete);
         filling.min_by_key(|track| self.ahead(*track, now)).unwrap_or(0)
     }
 
-    /// How much a track must hold before the viewer who waits goes on.
+    /// Media that a track must have before a waiting viewer's playback starts or resumes.
     pub(crate) fn threshold(&self, kind: WaitKind) -> Duration {
         if kind == WaitKind::Start { self.start_at } else { self.resume_at }
     }
 
-    /// Media of the track from `begin` to `end` is there; what lies between the buffer and `begin` is a gap.
+    /// Adds media of the track from `begin` to `end`. Anything between the buffer and `begin` is a gap.
     pub(crate) fn append(
         &mut self,
         track: usize,
@@ -229,7 +228,7 @@ impl Playback {
         self.settle(now)
     }
 
-    /// The track has nothing from its buffer's end to `until`: the playhead will jump over that.
+    /// The track has no media from its buffer's end to `until`: the playhead will jump over that.
     pub(crate) fn skip(&mut self, track: usize, until: Duration, now: Time) -> Option<Turn> {
         let end = self.buffers[track].end;
         if until > end {
@@ -239,7 +238,7 @@ impl Playback {
         self.settle(now)
     }
 
-    /// Nothing follows on this track.
+    /// The track has no further media.
     pub(crate) fn complete(&mut self, track: usize, now: Time) -> Option<Turn> {
         self.buffers[track].is_complete = true;
         self.settle(now)
@@ -250,10 +249,10 @@ impl Playback {
         self.gaps.insert(index, gap);
     }
 
-    /// The viewer jumps. Returns whether everything needed there is buffered; if not, all buffers begin anew.
+    /// The viewer jumps. Returns whether everything needed there is buffered; if not, all buffers start over.
     pub(crate) fn seek(&mut self, to: Duration, now: Time) -> bool {
         self.rebase(now);
-        // What is further back is gone for good, also for a jump back from where this one leads.
+        // Media further back is lost, also for a later jump back from the new position.
         let kept = self.position.saturating_sub(BACK_BUFFER_MAX);
         for buffer in &mut self.buffers[..self.tracks] {
             buffer.from = buffer.from.max(kept).min(buffer.end);
@@ -279,7 +278,7 @@ impl Playback {
         self.gaps.clear();
     }
 
-    /// The viewer stops the film until then.
+    /// The viewer pauses the film until this time.
     pub(crate) fn pause(&mut self, until: Time, now: Time) {
         self.rebase(now);
         self.state = State::Paused { until };
@@ -293,7 +292,7 @@ impl Playback {
         self.turn_at = Time::MAX;
     }
 
-    /// Lets time pass up to the next turn, and tells it. Call it until it returns none.
+    /// Lets time pass up to the next turn, and returns it. Call it until it returns `None`.
     pub(crate) fn advance(&mut self, now: Time) -> Option<Turn> {
         if now < self.turn_at || self.turn_at == Time::MAX {
             return None;
@@ -318,7 +317,7 @@ impl Playback {
         Some(Turn::Stalled { at })
     }
 
-    /// The first gap that begins at the playhead or before it and ends after it.
+    /// The first gap that begins at or before the playhead and ends after it.
     fn gap_here(&self) -> Option<Range<Duration>> {
         let here = |gap: &&Range<Duration>| gap.start <= self.position && self.position < gap.end;
         self.gaps.iter().find(here).cloned()
@@ -344,7 +343,7 @@ impl Playback {
         limit.or(buffers.iter().map(|buffer| buffer.end).max()).unwrap_or(self.position)
     }
 
-    /// Writes down where the playhead is at `now`.
+    /// Sets the position to where the playhead is at `now`.
     fn rebase(&mut self, now: Time) {
         if self.is_playing() {
             let moved = now.saturating_sub(self.at);
@@ -366,7 +365,7 @@ impl Playback {
         self.turn_at = self.at.saturating_add(boundary.saturating_sub(self.position));
     }
 
-    /// After more media: a viewer who waits may go on, and one who plays plays longer.
+    /// Re-evaluates after more media: a waiting viewer may resume, and a playing one can play longer.
     fn settle(&mut self, now: Time) -> Option<Turn> {
         let State::Waiting(wait) = self.state else {
             self.plan_turn();
@@ -427,7 +426,7 @@ mod tests {
         assert_eq!(playback.advance(s(20)), Some(Turn::Stalled { at: s(14) }));
         assert_eq!(playback.advance(s(20)), None);
         assert_eq!((playback.position(s(20)), playback.played(s(20))), (s(4), s(4)));
-        // After a stall it waits for four seconds, not two.
+        // After a stall it waits for four seconds of media, not two.
         assert_eq!(playback.append(1, s(4), s(6), s(21)), None);
         let wait = Wait { since: s(14), kind: WaitKind::Stall };
         assert_eq!(playback.append(1, s(6), s(8), s(22)), Some(Turn::Resumed(wait)));

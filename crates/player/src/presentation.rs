@@ -1,14 +1,14 @@
-//! What a title consists of, as its manifest says: pathways, tracks, renditions and segments.
+//! The parts of a title according to its manifest: pathways, tracks, renditions and segments.
 //!
-//! A [`Presentation`] is read once and shared by all who watch the title. It may refer to further documents, namely HLS
-//! media playlists and the indexes of DASH files ([`Source::document`]); what is in them is [`Segments`].
+//! A [`Presentation`] is read once and shared by all viewers of the title. It may refer to further documents, namely HLS media playlists
+//! and the indexes of DASH files ([`Source::document`]). Their contents are [`Segments`].
 
 use crate::url::Url;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which kind of manifest it is.
+/// The kind of manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// HTTP Live Streaming (RFC 8216 and its second edition).
@@ -20,21 +20,21 @@ pub enum Format {
 /// A title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presentation {
-    /// Which kind of manifest it comes from.
+    /// The kind of manifest that it comes from.
     pub format: Format,
-    /// How long it is. `None` if it is live, or if only its media playlists tell.
+    /// Its playing time. `None` if it is live, or if only its media playlists contain it.
     pub duration: Option<Duration>,
-    /// Where its bytes may come from: at least one, in the manifest's order. A manifest that names none has one called ".".
+    /// The sources of its bytes: at least one, in the manifest's order. A manifest that names none has one called ".".
     pub pathways: Vec<Pathway>,
-    /// Whom to ask about pathways.
+    /// The server to ask about pathways.
     pub steering: Option<SteeringServer>,
-    /// Pictures, with or without sound, then sound alone. Subtitles, trick modes and I-frame playlists are left out.
+    /// Pictures, with or without sound, then separate sound. Subtitles, trick modes and I-frame playlists are left out.
     pub tracks: Vec<Track>,
-    /// When to fetch the manifest again: a live DASH presentation. At least a second.
+    /// When to fetch the manifest again, for a live DASH presentation. At least a second.
     pub reload_after: Option<Duration>,
 }
 
-/// A set of servers that has the title: HLS says pathway, DASH says service location.
+/// A set of servers that has the title. HLS calls it a pathway, DASH a service location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pathway {
     /// Its name, which steering uses.
@@ -44,27 +44,27 @@ pub struct Pathway {
 /// A content steering server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SteeringServer {
-    /// Where to ask.
+    /// The URL to ask.
     pub url: Url,
-    /// The pathway to begin with.
+    /// The pathway to start with.
     pub first: Option<String>,
-    /// Whether to ask before the first segment (DASH's `queryBeforeStart`).
+    /// Set if the player must ask before the first segment (DASH's `queryBeforeStart`).
     pub before_start: bool,
 }
 
-/// What a track carries.
+/// The content of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrackKind {
     /// Pictures, and sound if it is in the same segments.
     Pictures,
-    /// Sound alone.
+    /// Sound only.
     Sound,
 }
 
 /// One kind of media at several bit rates. A player needs one rendition of each track.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Track {
-    /// What it carries.
+    /// Its content.
     pub kind: TrackKind,
     /// From the lowest bit rate to the highest; at least one.
     pub renditions: Vec<Rendition>,
@@ -75,27 +75,27 @@ pub struct Track {
 pub struct Rendition {
     /// The manifest's name for it: a stable id, a DASH representation's id, or its URI.
     pub id: String,
-    /// At least 1, and 1 if the manifest does not say.
+    /// At least 1, and 1 if the manifest does not state it.
     pub bits_per_second: u64,
-    /// Where its segments are: one source for each pathway, in the order of [`Presentation::pathways`].
+    /// The locations of its segments: one source for each pathway, in the order of [`Presentation::pathways`].
     pub sources: Vec<Source>,
 }
 
-/// How to learn a rendition's segments on one pathway.
+/// How to find a rendition's segments on one pathway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// From an HLS media playlist, which has to be fetched.
+    /// In an HLS media playlist, which has to be fetched.
     Document(Reference),
-    /// From the segment index of an MP4 file, which has to be fetched.
+    /// In the segment index of an MP4 file, which has to be fetched.
     Index(Index),
-    /// They are known.
+    /// They are known already.
     Listed(Arc<Segments>),
     /// This pathway does not have the rendition.
     Absent,
 }
 
 impl Source {
-    /// What has to be fetched before [`Segments::parse`] knows the segments.
+    /// The document to fetch before [`Segments::parse`] can list the segments.
     pub fn document(&self) -> Option<&Reference> {
         match self {
             Self::Document(reference) => Some(reference),
@@ -110,11 +110,11 @@ impl Source {
 pub struct Reference {
     /// The file.
     pub url: Url,
-    /// The bytes of it; `None` for all. Never empty.
+    /// Its byte range; `None` for the whole file. Never empty.
     pub range: Option<Range<u64>>,
 }
 
-/// Where the segment index of a file is, and what the manifest says about the file besides.
+/// The location of a file's segment index, and what the manifest says about the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {
     /// The index itself.
@@ -123,7 +123,7 @@ pub struct Index {
     pub start: Option<Reference>,
     /// When the first segment plays.
     pub begin: Duration,
-    /// How long the file plays, if the manifest says so.
+    /// The file's playing time, if the manifest states it.
     pub duration: Option<Duration>,
 }
 
@@ -134,14 +134,14 @@ pub struct Segments {
     pub start: Option<Reference>,
     /// In order.
     pub list: Vec<Segment>,
-    /// The number of the first one. It grows as the beginning of a live stream is taken off the list.
+    /// The number of the first one. It grows as segments are removed from the beginning of a live stream's list.
     pub first_number: u64,
     /// When to fetch the list again: it is live and has not ended. At least a second.
     pub reload_after: Option<Duration>,
 }
 
 impl Segments {
-    /// How long all of them play.
+    /// Total playing time.
     pub fn duration(&self) -> Duration {
         self.list.iter().map(|segment| segment.duration).sum()
     }
@@ -156,12 +156,12 @@ impl Segments {
 /// A piece of media that is fetched at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// When it plays, since the presentation's beginning. In a live HLS playlist: since the playlist's first segment.
+    /// When it plays, relative to the presentation's beginning. In a live HLS playlist: relative to the playlist's first segment.
     pub begin: Duration,
-    /// How long it plays.
+    /// Its playing time.
     pub duration: Duration,
     /// Its bytes.
     pub reference: Reference,
-    /// A new initialisation section in front of it. Never on the first one of a list.
+    /// A new initialisation section before it. Never on the first one of a list.
     pub start: Option<Reference>,
 }

@@ -1,10 +1,10 @@
-//! What one viewer saw. The words mean the same as in the server's tables of CMCD, seen from the player's side.
-//! One difference remains: the server counts each request, and this counts segments that came whole, once. So bit rate and
-//! time to quality agree where no request failed or was given up.
+//! What one viewer saw. The terms mean the same as in the server's CMCD tables, seen from the player's side. One difference remains: the
+//! server counts each request, and this counts each complete segment once. So bit rate and time to quality agree if no request failed or
+//! was given up.
 //!
 //! - **Play delay**: from the session's first request until playback began.
-//! - **Stalls**: the buffer ran empty while the film played. Waiting after a seek is counted apart.
-//! - **Played**: how far the playhead moved; neither stalls nor pauses nor skips count.
+//! - **Stalls**: the buffer ran empty while the film played. Waits after a seek are counted separately.
+//! - **Played**: how far the playhead moved; stalls, pauses and skips do not count.
 //! - **Bit rate**: the mean of the fetched pictures, weighted by playing time.
 //! - **Time to quality**: from the first request to the request that completes four seconds of pictures in a row at 80%
 //!   of the top bit rate or more.
@@ -15,10 +15,10 @@ use crate::failure::Failure;
 use crate::pathways::Move;
 use std::time::Duration;
 
-/// This much media in a row makes a good picture.
+/// This much consecutive media makes a good picture.
 const GOOD: Duration = Duration::from_secs(4);
 
-/// Stalls and moves that are kept one by one. A session with more of them is not watchable, and all are counted.
+/// How many stalls and moves are kept individually. All are counted; a session with more of them is not watchable.
 const KEPT_MAX: usize = 1000;
 
 /// One stall.
@@ -28,9 +28,9 @@ pub struct Stall {
     pub at: Time,
     /// How long the viewer waited.
     pub length: Duration,
-    /// Why.
+    /// The reason.
     pub reason: StallReason,
-    /// The pathway that the missing segment was expected from.
+    /// The pathway that the missing segment should have come from.
     pub pathway: usize,
 }
 
@@ -41,13 +41,13 @@ pub struct SessionReport {
     pub began: Time,
     /// How long it lasted.
     pub lasted: Duration,
-    /// From the beginning until playback began; none if it never did.
+    /// Time from the beginning until playback began; `None` if it never did.
     pub play_delay: Option<Duration>,
     /// The first thousand stalls.
     pub stalls: Vec<Stall>,
     /// All stalls.
     pub stall_count: u64,
-    /// Time in all stalls.
+    /// Total time in stalls.
     pub stalled: Duration,
     /// Media played.
     pub played: Duration,
@@ -55,30 +55,30 @@ pub struct SessionReport {
     pub bits_per_second: Option<u64>,
     /// How often the bit rate of the pictures changed.
     pub switches: u64,
-    /// From the beginning until the picture was good; none if it never was.
+    /// Time from the beginning until the picture was good; `None` if it never was.
     pub time_to_quality: Option<Duration>,
-    /// The renditions of the pictures with the playing time fetched of each, lowest first.
+    /// The renditions of the pictures, lowest first, with the playing time fetched of each.
     pub rungs: Vec<(u64, Duration)>,
     /// Jumps of the viewer.
     pub seeks: u64,
-    /// Time spent waiting after them.
+    /// Time spent waiting after these.
     pub seek_waits: Duration,
-    /// How long the viewer had been waiting after a seek when the session ended; zero if it played, stalled or stood still.
+    /// How long the viewer had been waiting after a seek when the session ended; zero if it played, stalled or was paused.
     pub left_waiting: Duration,
-    /// Parts of the film that the playhead jumped over, because they were missing.
+    /// Missing parts of the film that the playhead jumped over.
     pub skips: u64,
-    /// How much of the film that was.
+    /// Their total playing time.
     pub skipped: Duration,
     /// Requests sent.
     pub requests: u64,
-    /// Bytes received by pathway, all kinds of requests together.
+    /// Bytes received by pathway, for all kinds of requests.
     pub bytes_by_pathway: Vec<u64>,
-    /// Segments of the pictures (or of the sound) that came from other pathways after the last one from this pathway, by pathway: 0 for the
-    /// last one in use, none for a pathway that no segment came from.
+    /// By pathway, segments of the pictures (or of the sound) that came from other pathways after the last one from it: 0 for the last one
+    /// in use, `None` for a pathway that delivered no segment.
     pub segments_elsewhere: Vec<Option<u64>>,
-    /// Bytes of probes, which are in the sums above as well.
+    /// Bytes of probes, which are also in the sums above.
     pub probe_bytes: u64,
-    /// Bytes of segments that were fetched for nothing: given up, damaged, or not wanted after a seek.
+    /// Bytes of segments that were fetched in vain: given up, damaged, or no longer wanted after a seek.
     pub wasted_bytes: u64,
     /// Failed requests by [`Failure::kind`].
     pub failures: [u64; Failure::KINDS],
@@ -91,13 +91,13 @@ pub struct SessionReport {
 }
 
 impl SessionReport {
-    /// Time in stalls over time in stalls and playing; none if it did not play.
+    /// Time in stalls, divided by time in stalls and playing; `None` if it did not play.
     pub fn stall_ratio(&self) -> Option<f64> {
         let both = self.stalled + self.played;
         (!both.is_zero()).then(|| self.stalled.as_secs_f64() / both.as_secs_f64())
     }
 
-    /// Stalls in an hour of stalls and playing; none if it did not play.
+    /// Stalls per hour of stalls and playing; `None` if it did not play.
     pub fn stalls_per_hour(&self) -> Option<f64> {
         let both = self.stalled + self.played;
         (!both.is_zero()).then(|| self.stall_count as f64 * 3600.0 / both.as_secs_f64())
@@ -109,7 +109,7 @@ impl SessionReport {
     }
 }
 
-/// A segment that has come whole.
+/// A complete segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fetched {
     pub(crate) pathway: usize,
@@ -124,11 +124,11 @@ pub(crate) struct Fetched {
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     report: SessionReport,
-    /// The stall that goes on: when, why, where.
+    /// The current stall: when, why, where.
     stall: Option<(Time, StallReason, usize)>,
-    /// Since when the viewer waits after a seek.
+    /// When the current wait after a seek began.
     seeking_since: Option<Time>,
-    /// Bits of the rated media, and its playing time in milliseconds.
+    /// Bits of the media with a known rate, and its playing time in milliseconds.
     bits: u64,
     rated_ms: u64,
     good: Duration,
@@ -173,7 +173,7 @@ impl Tally {
         }
     }
 
-    /// The manifest is known: these are the bit rates of its pictures, and so many pathways.
+    /// Notes the bit rates of the pictures and the number of pathways, once the manifest is known.
     pub(crate) fn prepare(&mut self, rungs: &[u64], pathways: usize) {
         let known = self.report.rungs.iter().map(|(rung, _)| rung);
         if !known.eq(rungs) {
@@ -208,7 +208,7 @@ impl Tally {
         }
         let ms = u64::try_from(fetched.duration.as_millis()).unwrap_or(u64::MAX);
         self.rated_ms = self.rated_ms.saturating_add(ms);
-        // Bits per second times milliseconds, by thousand: kilobits times milliseconds, as the server counts.
+        // Bits per second times milliseconds, divided by a thousand: kilobits times milliseconds, as the server counts.
         self.bits = self.bits.saturating_add(fetched.bits_per_second.saturating_mul(ms) / 1000);
         let top = u128::from(fetched.top_bits_per_second);
         let is_near_top = u128::from(fetched.bits_per_second) * 10 >= top * 8;
@@ -253,7 +253,7 @@ impl Tally {
         self.stall = Some((at, reason, pathway));
     }
 
-    /// A request failed during a stall that looked like a slow network: that is why.
+    /// A request failed during a stall that looked like a slow network, so the failure is the reason.
     pub(crate) fn stall_explained(&mut self, failure: Failure) {
         if let Some((_, reason @ StallReason::SlowNetwork, _)) = &mut self.stall {
             *reason = match failure {
@@ -263,7 +263,7 @@ impl Tally {
         }
     }
 
-    /// The stall is over; returns its length.
+    /// Ends the stall and returns its length.
     pub(crate) fn stall_ended(&mut self, now: Time) -> Option<Duration> {
         let (at, reason, pathway) = self.stall.take()?;
         let length = now.saturating_sub(at);
@@ -274,7 +274,7 @@ impl Tally {
         Some(length)
     }
 
-    /// The viewer jumped, and waits if what is there is not buffered.
+    /// The viewer jumped, and waits if the target is not buffered.
     pub(crate) fn sought(&mut self, is_buffered: bool, now: Time) {
         self.report.seeks += 1;
         if !is_buffered {
@@ -303,7 +303,7 @@ impl Tally {
         self.report.lasted = now.saturating_sub(self.report.began);
     }
 
-    /// What the viewer saw until `now`, having played this much.
+    /// What the viewer has seen until `now`, having played this much.
     pub(crate) fn report(&self, played: Duration, now: Time) -> SessionReport {
         let mut tally = self.clone();
         if tally.report.ended == Ending::Watching {

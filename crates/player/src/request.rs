@@ -1,7 +1,7 @@
-//! A request that the player wants sent.
+//! A request for the caller to send.
 //!
-//! It shares what it refers to with every viewer of the title, so that a request costs no allocation. Its address
-//! becomes text only if somebody asks for it ([`Request::url`]): in virtual time nobody does.
+//! It shares its target with all viewers of the title, so that a request costs no allocation. Its address becomes text only on demand
+//! ([`Request::url`]), which never happens in virtual time.
 
 use crate::cmcd::Cmcd;
 use crate::presentation::{Presentation, Reference, Segments, Source};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub(crate) u64);
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestKind {
     /// The manifest: an HLS multivariant playlist or a DASH MPD.
@@ -46,7 +46,7 @@ impl RequestKind {
         }
     }
 
-    /// Whether the caller hands in the parsed body by `handle_document`, instead of its bytes.
+    /// Returns true if the caller passes the parsed body to `handle_document`, instead of its bytes.
     pub fn is_document(self) -> bool {
         matches!(self, Self::Manifest | Self::Playlist | Self::Index | Self::Steering)
     }
@@ -57,39 +57,39 @@ impl RequestKind {
 pub struct Request {
     /// Its name.
     pub id: RequestId,
-    /// What it is for.
+    /// Its purpose.
     pub kind: RequestKind,
-    /// The bytes to ask for; without it, the whole resource.
+    /// The bytes to request; `None` for the whole resource.
     pub range: Option<Range<u64>>,
-    /// The pathway that it goes to; 0 for the manifest and for steering.
+    /// Its pathway; 0 for the manifest and for steering.
     pub pathway: usize,
     /// The track; 0 for the manifest and for steering.
     pub track: usize,
     /// The rendition within the track; 0 for the manifest and for steering.
     pub rendition: usize,
-    /// The segment's index in its list, of media and probes.
+    /// The segment's index in its list, for media and probes.
     pub segment: Option<usize>,
-    /// Bytes of the body, if they are known beforehand.
+    /// Bytes of the body, if known beforehand.
     pub expected_bytes: Option<u64>,
     pub(crate) target: Target,
     pub(crate) cmcd: Option<Box<Cmcd>>,
 }
 
-/// What a request refers to.
+/// The target of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     /// The manifest, or the steering server.
     Address(Arc<Url>),
     /// The document of a rendition.
     Document(Arc<Presentation>),
-    /// A segment of a list, or the initialisation section in front of it.
+    /// A segment of a list, or the initialisation section before it.
     Segment(Arc<Segments>, usize),
     /// The list's first initialisation section.
     Start(Arc<Segments>),
 }
 
 impl Request {
-    /// The address to request, with CMCD in its query if the session reports any.
+    /// The address to request, with CMCD in its query if the session sends any.
     pub fn url(&self) -> Url {
         let url = self.address();
         match &self.cmcd {
@@ -98,7 +98,7 @@ impl Request {
         }
     }
 
-    /// The address without CMCD: what relative references in a document are resolved against, and a cache's key.
+    /// The address without CMCD: the base of relative references in a document, and a cache's key.
     pub fn address(&self) -> &Url {
         match &self.target {
             Target::Address(url) => url,
@@ -106,7 +106,7 @@ impl Request {
         }
     }
 
-    /// What the presentation says about the document to fetch, for `Segments::parse`.
+    /// The presentation's information about the document to fetch, for `Segments::parse`.
     pub fn source(&self) -> Option<&Source> {
         match &self.target {
             Target::Document(presentation) => Some(

@@ -1,9 +1,9 @@
-//! Content steering: what a steering server answers, and how to ask it.
+//! Content steering: the answers of a steering server, and the requests to it.
 //!
-//! HLS (second edition of RFC 8216, section 7) and DASH (ETSI TS 103 998) share the answer's form, a JSON object, and
-//! differ in the names of the query's parameters. An answer says which pathways to prefer, and may make new pathways out
-//! of known ones. It is written by somebody else: its size is bounded, members that are not known are ignored, and an
-//! answer that breaks a rule is refused as a whole, so a player keeps what it knew before.
+//! HLS (second edition of RFC 8216, section 7) and DASH (ETSI TS 103 998) share the answer's form, a JSON object, and differ in the names
+//! of the query's parameters. An answer lists the pathways to prefer, and may derive new pathways from known ones. It is not trusted: its
+//! size is bounded, unknown members are ignored, and an answer that breaks a rule is refused as a whole, so a player keeps what it knew
+//! before.
 
 use crate::presentation::Format;
 use crate::url::Url;
@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// After how long to ask again if the answer does not say (section 7.2), or if there was none.
+/// When to ask again if the answer does not say (section 7.2), or if there was none.
 pub const TTL_DEFAULT: Duration = Duration::from_secs(300);
 
-/// A thousand times what a server has to say.
+/// A thousand times larger than a normal answer.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// The longest time after which a player asks again, whatever the answer says: a day.
+/// The longest time before a player asks again, whatever the answer says: a day.
 const TTL_MAX: Duration = Duration::from_secs(86_400);
 
 /// More pathways than any title has.
@@ -28,27 +28,27 @@ const CLONES_MAX: usize = 16;
 /// More parameters or URIs than a clone needs: one URI for each rendition.
 const MEMBERS_MAX: usize = 256;
 
-/// What a steering server says.
+/// A steering server's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// After how long to ask again.
+    /// Time until the next request.
     pub ttl: Duration,
-    /// Where to ask then; `None` for the same URL.
+    /// The URL of that request; `None` for the same one.
     pub reload: Option<Url>,
-    /// Pathways, the best one first. Pathways that are not named are not to be used.
+    /// Pathways, best first. Pathways that are not named must not be used.
     pub priority: Vec<String>,
     /// New pathways.
     pub clones: Vec<PathwayClone>,
 }
 
-/// A new pathway that has what a known one has, at other URLs.
+/// A new pathway with the same content as a known one, at other URLs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathwayClone {
-    /// The known one.
+    /// The known pathway.
     pub base_id: String,
-    /// The new one.
+    /// The new pathway.
     pub id: String,
-    /// The host that takes the place of the known one's.
+    /// The host that replaces the known one's.
     pub host: Option<String>,
     /// Parameters for the query of each URL, by name.
     pub params: Vec<(String, String)>,
@@ -69,9 +69,9 @@ pub enum SteeringError {
     Version,
     /// No pathway, the same one twice, or an empty name.
     Priority,
-    /// The address to ask next time is not one that can be requested.
+    /// The address for the next request cannot be requested.
     Reload,
-    /// A clone of a clone that comes later, of itself, or with too many members.
+    /// A clone of itself or of a later clone, or with too many members.
     Clone,
 }
 
@@ -106,7 +106,7 @@ impl fmt::Display for SteeringError {
 
 impl std::error::Error for SteeringError {}
 
-/// The answer as it is written.
+/// The answer as written in JSON.
 #[derive(Deserialize)]
 struct Written {
     #[serde(rename = "VERSION")]
@@ -144,7 +144,7 @@ struct Replacement {
 }
 
 impl Answer {
-    /// Reads the answer that `asked` gave.
+    /// Reads the answer from the URL `asked`.
     ///
     /// # Errors
     /// If it breaks a rule of the standard or is larger than an answer may be.
@@ -217,8 +217,8 @@ impl PathwayClone {
     }
 }
 
-/// Where to ask: the server's address with what the player tells about itself, the pathway that it uses (in quotes, as
-/// both standards have it) and how fast that one was.
+/// The URL to ask: the server's address with the player's own data, namely its current pathway (in quotes, as both standards require) and
+/// that pathway's rate.
 pub fn request(server: &Url, format: Format, pathway: &str, bits_per_second: Option<u64>) -> Url {
     let (name, rate) = match format {
         Format::Hls => ("_HLS_pathway", "_HLS_throughput"),

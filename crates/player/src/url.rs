@@ -1,7 +1,7 @@
-//! URLs of videos, and the servers they name. References in manifests are resolved as in RFC 3986 section 5.
+//! URLs of videos and their servers. References in manifests are resolved as in RFC 3986 section 5.
 //!
-//! Refused: schemes other than http and https, credentials, and hosts and paths with bytes that are not allowed in a
-//! request line. A manifest is written by somebody else, so nothing of it reaches a request without these checks.
+//! Refused: schemes other than http and https, credentials, and hosts and paths with bytes that are not allowed in a request line.
+//! Manifests are not trusted, so nothing from them reaches a request without these checks.
 
 use std::fmt::{self, Write};
 use std::path::{Component, Path, PathBuf};
@@ -15,7 +15,7 @@ const URL_BYTES_MAX: usize = 8 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Url {
     is_tls: bool,
-    /// Shared, because a manifest has thousands of URLs of one server.
+    /// Shared, because a manifest has thousands of URLs on one server.
     host: Arc<str>,
     port: u16,
     path: String,
@@ -56,7 +56,7 @@ impl fmt::Display for UrlError {
 
 impl std::error::Error for UrlError {}
 
-/// A parsed reference (RFC 3986 appendix B). The fragment is already gone: it never leaves the client.
+/// A parsed reference (RFC 3986 appendix B). The fragment is already removed: it never leaves the client.
 struct Parts<'a> {
     scheme: Option<&'a str>,
     authority: Option<&'a str>,
@@ -89,7 +89,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// RFC 3986 section 3.1.
+/// According to RFC 3986 section 3.1.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
@@ -138,7 +138,7 @@ fn host_and_port(authority: &str, is_tls: bool) -> Result<(String, u16), UrlErro
     Ok((host.to_ascii_lowercase(), port))
 }
 
-/// RFC 3986 section 2.3: unreserved characters. Names of hosts have no others.
+/// RFC 3986 section 2.3: unreserved characters. Host names have no others.
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
@@ -151,7 +151,7 @@ impl Url {
         Self { is_tls, host: host.into(), port, path, query }.unless_long()
     }
 
-    /// Paths are merged and bytes beyond ASCII take three, so a result may be longer than what it is made of.
+    /// Merging paths and encoding bytes beyond ASCII, which takes three each, can make a result longer than its inputs.
     pub(crate) fn unless_long(self) -> Result<Self, UrlError> {
         if self.text_bytes() > URL_BYTES_MAX { Err(UrlError::Long) } else { Ok(self) }
     }
@@ -161,7 +161,7 @@ impl Url {
         self.path.len() + self.query.as_ref().map_or(0, String::len)
     }
 
-    /// What `reference`, found in the document at this URL, refers to (RFC 3986 section 5.2.2).
+    /// Resolves `reference`, found in the document at this URL (RFC 3986 section 5.2.2).
     ///
     /// # Errors
     /// If the result is not a URL that this client can request.
@@ -188,7 +188,7 @@ impl Url {
         url.unless_long()
     }
 
-    /// The same on another host. The port stays: players of HLS replace the host of a pathway's clone alone.
+    /// The same URL on another host. The port stays: HLS players replace only the host of a pathway's clone.
     ///
     /// # Errors
     /// If `host` is not a host, or has a port.
@@ -200,10 +200,10 @@ impl Url {
         Ok(Self { host: host.into(), ..self.clone() })
     }
 
-    /// The same on another host, and on another port if `host` has one.
+    /// The same URL on another host, and on another port if `host` has one.
     ///
     /// # Errors
-    /// If `host` is not a host, or its port is none.
+    /// If `host` is not a host, or its port is invalid.
     pub fn with_host_or_port(&self, host: &str) -> Result<Self, UrlError> {
         if !Self::has_port(host) || host.ends_with(':') {
             return self.with_host(host);
@@ -216,7 +216,7 @@ impl Url {
         authority.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'))
     }
 
-    /// The same with a parameter in its query, percent-encoded. A parameter of the same name is replaced.
+    /// The same URL with a parameter in its query, percent-encoded. It replaces a parameter of the same name.
     pub fn with_query_parameter(&self, name: &str, value: &str) -> Self {
         let name = percent_encoded(name);
         let others = self.query.iter().flat_map(|query| query.split('&')).filter(|parameter| {
@@ -233,22 +233,22 @@ impl Url {
         Self { query: Some(query), ..self.clone() }
     }
 
-    /// Whether it is https.
+    /// Returns true for https.
     pub fn is_tls(&self) -> bool {
         self.is_tls
     }
 
-    /// The host's name or address; an IPv6 address without its brackets.
+    /// The host's name or address; an IPv6 address has no brackets.
     pub fn host(&self) -> &str {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// The port, the scheme's default one if the URL names none.
+    /// The port, or the scheme's default if the URL names none.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Host and port for the Host field (RFC 9110 section 7.2): the scheme's default port is left out.
+    /// Host and port for the Host field (RFC 9110 section 7.2), without the scheme's default port.
     pub fn authority(&self) -> String {
         match (self.is_tls, self.port) {
             (true, 443) | (false, 80) => self.host.to_string(),
@@ -269,7 +269,7 @@ impl Url {
         &self.path
     }
 
-    /// Whether `other` is on the same server: scheme, host and port.
+    /// Returns true if `other` is on the same server: scheme, host and port.
     pub fn is_same_origin(&self, other: &Self) -> bool {
         (self.is_tls, &self.host, self.port) == (other.is_tls, &other.host, other.port)
     }
@@ -291,7 +291,7 @@ impl fmt::Display for Url {
     }
 }
 
-/// Encodes everything but RFC 3986's unreserved characters, so that a value cannot be mistaken for a separator.
+/// Encodes everything except RFC 3986's unreserved characters, so that a value cannot be mistaken for a separator.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -305,7 +305,7 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-/// Encodes bytes beyond ASCII as `%XX`: browsers do that, and a request line may not contain them.
+/// Encodes bytes beyond ASCII as `%XX`: browsers do so, and a request line must not contain them.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! What every rule keeps to, whatever the situation.
+//! Properties of every rule, in any situation.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ fn rules() -> impl Strategy<Value = Rule> {
     ]
 }
 
-/// The rules that go by the buffer. That of hls.js does not keep to the two properties in which these are used: with hardly
-/// anything buffered it prefers a low rung in time to a high one that is late, but if none is in time it allows a high one.
+/// The buffer-based rules. That of hls.js lacks the two properties for which these are used: with hardly anything buffered it prefers a low
+/// rung in time to a high one that is late, but if none is in time it allows a high one.
 fn rules_by_buffer() -> impl Strategy<Value = Rule> {
     prop_oneof![Just(Rule::Bba), Just(Rule::Bola)]
 }
 
-/// Ladders of one rung to as many as a manifest may have, with equal rungs and nonsense among them.
+/// Ladders from one rung to as many as a manifest may have, some with equal rungs or nonsense values.
 fn ladders() -> impl Strategy<Value = Vec<u64>> {
     let rung = prop_oneof![10 => 50_000..50_000_000_u64, 1 => Just(0), 1 => Just(u64::MAX)];
     prop::collection::vec(rung, 1..100).prop_map(|mut rungs| {
@@ -50,7 +50,7 @@ fn situation<'a>(rungs: &'a [u64], segment_ms: u64, buffer_max_ms: u64) -> Situa
     }
 }
 
-/// Plays the steps; what was chosen last, and the rule as it is then.
+/// Plays the steps. Returns the rule in its final state, and the last choice.
 fn play(rule: Rule, mut situation: Situation<'_>, steps: &[Step]) -> (Abr, Option<usize>) {
     let mut abr = Abr::new(rule);
     for &(buffered_ms, bits_per_second, seeks) in steps {
@@ -108,7 +108,7 @@ proptest! {
 
 const LADDER: [u64; 6] = [400_000, 800_000, 1_500_000, 3_000_000, 5_000_000, 8_000_000];
 
-/// Plays ten minutes in a network of one rate; the rungs of the last five, and the least that was buffered after the start.
+/// Plays ten minutes in a network of constant rate. Returns the rungs of the last five, and the lowest buffer level after the start.
 fn settled(rule: Rule, network: f64) -> (Vec<usize>, f64) {
     let (mut abr, mut buffered_s, mut current) = (Abr::new(rule), 0.0_f64, None);
     let (mut time_s, mut chosen, mut least_s) = (0.0, Vec::new(), f64::MAX);

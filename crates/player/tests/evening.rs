@@ -1,6 +1,6 @@
-//! Sessions on a bad evening, in virtual time: three pathways, of which one slows down and one dies.
+//! Sessions on a bad evening, in virtual time: three pathways, one of which slows down and one dies.
 //!
-//! The player here is the least one that plays: one request for media at a time, a probe beside it, a buffer of 120 s.
+//! The player here is the simplest one that plays: one request for media at a time, a probe next to it, a buffer of 120 s.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -22,13 +22,13 @@ const TICK_S: f64 = 0.05;
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 const SILENCE_MAX: Duration = Duration::from_secs(4);
 
-/// What happens to a pathway.
+/// A pathway's fate.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Well,
-    /// From then on, that many bits per second.
+    /// From this time on, this many bits per second.
     Slow(Time, f64),
-    /// From then on its packets are dropped without a word.
+    /// From this time on, its packets are silently dropped.
     Dead(Time),
 }
 
@@ -68,7 +68,7 @@ impl Download {
         self.received >= self.bytes as f64
     }
 
-    /// One tick at that rate. Nothing comes in the first round trip.
+    /// One tick at this rate. Nothing arrives in the first round trip.
     fn tick(&mut self, now: Time, bits_per_second: f64) {
         if now >= self.began + ROUND_TRIP && bits_per_second > 0.0 {
             self.received += bits_per_second * TICK_S / 8.0;
@@ -163,7 +163,7 @@ impl Viewer {
         }
     }
 
-    /// What is open shares the viewer's own network.
+    /// Open requests share the viewer's own network.
     fn transfer(&mut self) {
         let share =
             self.network / if self.media.is_some() && self.probe.is_some() { 2.0 } else { 1.0 };
@@ -245,7 +245,7 @@ fn one_slow_and_one_dead_pathway_of_three_cost_no_viewer_a_stall() {
     }
 }
 
-/// Without other pathways, the same evening is a bad one: else the test above shows nothing.
+/// Without other pathways the same evening is a bad one; otherwise the test above would prove nothing.
 #[test]
 fn on_one_pathway_the_same_evening_stalls() {
     let fates = [Fate::Slow(s(300), 200e3)];
@@ -280,7 +280,7 @@ fn a_network_too_slow_for_the_lowest_rung_makes_no_one_wander() {
     assert!(played > HOUR / 3, "{played:?}"); // 150 of 400 kb/s are 0.375
 }
 
-/// The dead pathway is the first, before the viewer comes: the film starts after one silence.
+/// The dead pathway is the first one, and dies before the viewer comes: the film starts after one silence.
 #[test]
 fn a_dead_first_pathway_costs_one_silence() {
     let fates = [Fate::Dead(s(0)), Fate::Well, Fate::Well];
@@ -315,7 +315,7 @@ proptest! {
         cases: 200, failure_persistence: None, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default()
     })]
 
-    /// Which pathway slows down, which one dies, when, and how fast the viewer's own network is, are drawn.
+    /// The random choices: which pathway slows down, which one dies, when, and how fast the viewer's own network is.
     #[test]
     fn no_drawn_evening_stalls_once_it_has_played_for_half_a_minute(
         fates in fates(30..1500), megabits in 3.0..50.0_f64, rule in rules(),

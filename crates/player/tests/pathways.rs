@@ -1,4 +1,4 @@
-//! When a player leaves a pathway, where it goes, and when it comes back.
+//! When a player leaves a pathway, where it goes, and when it returns.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn without_tests() -> PathwayPolicy {
     PathwayPolicy { tests_at_start: false, ..PathwayPolicy::default() }
 }
 
-/// A segment of 4 Mb/s, with so many seconds buffered.
+/// A segment of 4 Mb/s, with this many seconds buffered.
 fn need(buffered_s: u64) -> Need {
     Need {
         buffered: s(buffered_s),
@@ -34,13 +34,13 @@ fn need(buffered_s: u64) -> Need {
     }
 }
 
-/// A pathway brings four seconds of media at that many megabits per second.
+/// A pathway delivers four seconds of media at this many megabits per second.
 fn bring(pathways: &mut Pathways, now: Time, pathway: usize, megabits: u64) {
     let took = Duration::from_secs(4);
     pathways.handle_sample(now, pathway, megabits * 500_000, Duration::ZERO, took, false);
 }
 
-/// An answer to a probe at that many megabits per second.
+/// A probe's answer at this many megabits per second.
 fn answer(pathways: &mut Pathways, now: Time, probe: Probe, megabits: u64) {
     let first_byte_after = Duration::from_millis(30);
     let took = Duration::from_secs_f64(probe.bytes as f64 * 8.0 / (megabits as f64 * 1e6));
@@ -67,7 +67,7 @@ fn the_first_segments_go_to_all_pathways_and_the_fastest_stays() {
     assert_eq!(moves(&mut pathways), [(0, 1, MoveReason::Better)]);
 }
 
-/// A test may be silent for 4 s, and then its segment takes another second from the present pathway.
+/// A test may be silent for 4 s, and then its segment takes another second from the current pathway.
 #[test]
 fn a_test_waits_until_the_buffer_would_last_a_silence() {
     let mut pathways = Pathways::new(PathwayPolicy::default(), ids("a b"), None);
@@ -151,7 +151,7 @@ fn when_all_are_penalised_the_first_to_be_free_is_tried() {
     assert_eq!(pathways.choose(s(16), &need(0)), 1);
 }
 
-/// The one that was slow was left for one that has become much slower, and the third has failed.
+/// The slow one was left for one that has become much slower, and the third has failed.
 #[test]
 fn a_pathway_that_was_only_slow_is_better_than_none() {
     let mut pathways = Pathways::new(without_tests(), ids("a b c"), None);
@@ -250,8 +250,8 @@ fn a_segment_that_crawls_is_given_up_once_a_probe_shows_that_another_pathway_is_
     assert_eq!(pathways.current(), 1);
 }
 
-/// A slow pathway brings so little that 1% of it is no probe. Both others were slow when they were measured, in a dip of the
-/// viewer's own network.
+/// A slow pathway delivers so little that 1% of it does not allow a probe. Both others were slow when they were measured, during a dip of
+/// the viewer's own network.
 #[test]
 fn without_a_probe_to_spare_the_next_segment_looks_whether_another_pathway_is_faster() {
     let mut pathways = Pathways::new(without_tests(), ids("a b c"), None);
@@ -262,10 +262,10 @@ fn without_a_probe_to_spare_the_next_segment_looks_whether_another_pathway_is_fa
     pathways.handle_sample(s(31), 0, 20_000, Duration::ZERO, s(1), false);
     assert!(pathways.probe(s(31), |_| true).is_none());
     assert_eq!(pathways.choose(s(31), &need(9)), 1);
-    // It is as slow: nobody wanders on.
+    // It is as slow, so the player does not wander on.
     pathways.handle_sample(s(40), 1, 20_000, Duration::ZERO, s(1), false);
     assert_eq!(pathways.choose(s(40), &need(9)), 1);
-    // Another one is not: so it is where the player stays.
+    // Another one is not slow, so the player stays there.
     pathways.handle_sample(s(41), 2, 20_000, Duration::ZERO, Duration::from_millis(10), true);
     assert_eq!(pathways.choose(s(41), &need(9)), 2);
 }
@@ -303,12 +303,12 @@ fn a_fall_in_the_middle_of_a_segment_is_seen_before_its_mean_tells() {
     let mut look = |at: u64, kilobytes: u64| recent.handle_progress(s(at), kilobytes * 1000);
     let first = Progress { bits_per_second: look(2, 1600), ..progress(1600, 2000, 12) };
     assert!(!pathways.handle_progress(s(2), 0, &first));
-    // 40 kB in two seconds: the rest takes 18 s more, not 1 s as the mean has it.
+    // 40 kB in two seconds: the rest takes 18 s more, not 1 s as the mean suggests.
     let second = Progress { bits_per_second: look(4, 1640), ..progress(1640, 4000, 10) };
     assert!(pathways.handle_progress(s(4), 0, &second));
 }
 
-/// Media at 4 Mb/s on the first pathway, and probes of the second that bring that many megabits per second, for a while.
+/// For a while, media at 4 Mb/s on the first pathway, and probes of the second at this many megabits per second.
 fn probed(pathways: &mut Pathways, from_s: u64, to_s: u64, megabits: u64) -> usize {
     let mut probes = 0;
     for now in (from_s..to_s).step_by(4) {
@@ -472,7 +472,7 @@ fn reasons_have_names_of_their_own() {
     assert_eq!(names.len(), MoveReason::ALL.len());
 }
 
-/// What may happen to a session, in any order.
+/// Events that may happen to a session, in any order.
 #[derive(Clone, Debug)]
 enum Happening {
     Wait(u64),
@@ -507,7 +507,7 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
     prop::collection::vec(happening, 1..400)
 }
 
-/// A session as it goes, with what it has cost and what it knows of steering.
+/// A session in progress, with its costs and its knowledge of steering.
 struct Session {
     pathways: Pathways,
     names: Vec<String>,
@@ -528,7 +528,7 @@ impl Session {
         self.named.as_ref().is_none_or(|named| named.contains(&self.names[pathway]))
     }
 
-    /// Asks for a pathway, and holds it to what the module promises.
+    /// Asks for a pathway, and checks the module's promises.
     fn choose(&mut self, buffered_s: u64) -> usize {
         let chosen = self.pathways.choose(self.now, &need(buffered_s));
         assert!(chosen < self.names.len());
@@ -617,13 +617,13 @@ proptest! {
 }
 
 proptest! {
-    // The same noise in each run: how often noise deceives is a matter of luck.
+    // The same noise in each run, because whether noise deceives the player is a matter of luck.
     #![proptest_config(ProptestConfig {
         failure_persistence: None, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default()
     })]
 
-    /// Three pathways with the same rate, which a noisy network makes differ by up to a half from one measurement to the
-    /// next, below what the highest rung needs. An hour.
+    /// Three pathways with the same rate, which a noisy network makes differ by up to a half from one measurement to the next, below what
+    /// the highest rung needs. Lasts an hour.
     #[test]
     fn equal_pathways_do_not_swing(noise in prop::collection::vec(0.67..1.5_f64, 1800)) {
         let mut pathways = Pathways::new(PathwayPolicy::default(), ids("a b c"), None);

@@ -1,31 +1,29 @@
-//! By what is buffered: BBA-2 of Huang, Johari, McKeown, Trunnell, Watson, "A Buffer-Based Approach to Rate Adaptation"
-//! (SIGCOMM 2014).
+//! Buffer-based: BBA-2 of Huang, Johari, McKeown, Trunnell, Watson, "A Buffer-Based Approach to Rate Adaptation" (SIGCOMM 2014).
 //!
-//! In the steady state a map says which rate a buffer level is worth (section 4): the lowest up to the reservoir, the highest
-//! from where the cushion ends, a straight line between. The rung changes only when the map reaches the next rung up or down
-//! (Algorithm 1), so it does not flap. At the start and after a seek the buffer says nothing yet, so the rung rises by one
-//! whenever a segment arrived much faster than it plays (section 6). That ends when less is buffered than before, or when
-//! the map wants more.
+//! In the steady state a map assigns a rate to each buffer level (section 4): the lowest up to the reservoir, the highest from the end of
+//! the cushion, a straight line between them. The rung changes only when the map reaches the next rung up or down (Algorithm 1), so it does
+//! not flap. At the start and after a seek the buffer level means nothing yet, so the rung rises by one whenever a segment arrived much
+//! faster than it plays (section 6). That ends when less is buffered than before, or when the map asks for more.
 //!
-//! The paper's map is over the sizes of the coming segments (BBA-1, section 5). Here a rung has one rate, so the reservoir
-//! that section 5 computes from the sizes has its least value, and grows by the protection of section 7 only.
+//! The paper's map is over the sizes of the coming segments (BBA-1, section 5). Here a rung has one rate, so the reservoir that section 5
+//! computes from the sizes has its smallest value, and grows only by the protection of section 7.
 
 use super::Situation;
 
-/// The shares of a buffer of 240 s at which the map of section 4 ends and begins: 216 s, and 90 s of those 216.
+/// The shares of a 240 s buffer at which the map of section 4 ends and begins: 216 s, and 90 s of those 216.
 const CUSHION_END: f64 = 216.0 / 240.0;
 const RESERVOIR_MAX: f64 = 90.0 / 216.0;
 
-/// The least reservoir of section 5, which bounds it to 8 to 140 s.
+/// The smallest reservoir of section 5, which bounds it to 8 to 140 s.
 const RESERVOIR_MIN_S: f64 = 8.0;
 
-/// What each segment adds to the reservoir while the buffer grows and is less than three quarters full: section 7. It
-/// outlasts outages that the map alone would not.
+/// The amount that each segment adds to the reservoir while the buffer grows and is less than three quarters full (section 7). It survives
+/// outages that the map alone would not.
 const PROTECTION_S: f64 = 0.4;
 const PROTECTED_BELOW: f64 = 0.75;
 
-/// The share of a segment's length that its download must leave over for the rung to rise: 0.875 with nothing buffered,
-/// falling to 0.5 where the cushion ends (section 6). That is eight times, then twice as fast as it plays.
+/// The share of a segment's length that its download must leave unused for the rung to rise: 0.875 with nothing buffered, falling to 0.5 at
+/// the end of the cushion (section 6). That means downloads eight times, then twice as fast as playback.
 const SPARE_EMPTY: f64 = 0.875;
 const SPARE_FULL: f64 = 0.5;
 
@@ -73,7 +71,7 @@ impl Bba {
     }
 }
 
-/// The rung at the start: one more if the segment before arrived fast enough.
+/// The rung at the start: one higher if the previous segment arrived fast enough.
 fn start(situation: &Situation<'_>, map: &Map) -> usize {
     let current = situation.current();
     let Some(rate) = situation.bits_per_second else { return current };
@@ -84,29 +82,29 @@ fn start(situation: &Situation<'_>, map: &Map) -> usize {
     if is_fast { (current + 1).min(situation.top()) } else { current }
 }
 
-/// From a buffer level to a rate: section 4.
+/// Maps a buffer level to a rate (section 4).
 #[derive(Clone, Copy, Debug)]
 struct Map {
     reservoir_s: f64,
-    /// Where the cushion ends, and the highest rate begins.
+    /// The end of the cushion, from where on the map gives the highest rate.
     end_s: f64,
 }
 
 impl Map {
     fn of(situation: &Situation<'_>, protection_s: f64) -> Self {
-        // In a small buffer, a segment's room may be more than a tenth of it; the highest rung must be within reach.
+        // In a small buffer, room for one segment may be more than a tenth of it. The highest rung must stay within reach.
         let end_s = (situation.buffer_max.as_secs_f64() * CUSHION_END).min(situation.full_s());
         let reservoir_s = (RESERVOIR_MIN_S + protection_s).min(end_s * RESERVOIR_MAX);
         Self { reservoir_s, end_s }
     }
 
-    /// The rate between the lowest and the highest, in bits per second.
+    /// The rate at this level, between the lowest and the highest, in bits per second.
     fn rate(&self, lowest: f64, highest: f64, level_s: f64) -> f64 {
         let share = (level_s - self.reservoir_s) / (self.end_s - self.reservoir_s);
         lowest + (highest - lowest) * share
     }
 
-    /// Algorithm 1: the rung before stays until the map reaches the next one up or down.
+    /// Algorithm 1: keeps the previous rung until the map reaches the next one up or down.
     fn rung(&self, rungs: &[u64], before: usize, level_s: f64) -> usize {
         let top = rungs.len().saturating_sub(1);
         let (Some(&lowest), Some(&highest)) = (rungs.first(), rungs.last()) else { return 0 };
@@ -137,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// A ladder like Netflix's of that time, in kb/s.
+    /// A ladder like Netflix's at that time, in kb/s.
     const RUNGS: [u64; 9] = [235, 375, 560, 750, 1050, 1750, 2350, 3000, 4300];
 
     /// The map of section 4: a buffer of 240 s, a reservoir of 90 s, the highest rate from 216 s on.
@@ -171,8 +169,8 @@ mod tests {
         }
     }
 
-    /// At 120 s the map says 235 + 4065 * 30 / 126 = 1202.9 kb/s. From below, the highest rung under it is 1050; from
-    /// above, the lowest rung over it is 1750; and either stays, once it is there.
+    /// At 120 s the map gives 235 + 4065 * 30 / 126 = 1202.9 kb/s. From below, the highest rung under it is 1050; from above, the lowest
+    /// rung over it is 1750; and either one stays once reached.
     #[test]
     fn a_rung_stays_until_the_map_reaches_the_next() {
         assert_eq!(RUNGS[PAPER.rung(&RUNGS, 0, 120.0)], 1050);
@@ -187,14 +185,14 @@ mod tests {
         assert_eq!((map.reservoir_s, map.end_s), (88.0, 216.0));
     }
 
-    /// Section 6: with an empty buffer, eight times as fast as it plays; where the cushion ends, twice as fast.
+    /// Section 6: with an empty buffer, eight times as fast as it plays; at the end of the cushion, twice as fast.
     #[test]
     fn at_the_start_the_rung_rises_when_segments_arrive_fast() {
         let mut bba = Bba::new();
         assert_eq!(bba.choose(&situation(0.0, 0, None)), 0);
         assert_eq!(Bba::new().choose(&situation(0.0, 0, Some(8.0 * 235.0 - 1.0))), 0);
         assert_eq!(Bba::new().choose(&situation(0.0, 0, Some(8.0 * 235.0 + 1.0))), 1);
-        // Half of the way to 216 s: 1 - 1 / x > 0.6875 from x = 3.2 on. The map says 2189 kb/s there, so 2350 stays.
+        // Halfway to 216 s: 1 - 1 / x > 0.6875 from x = 3.2 on. The map gives 2189 kb/s there, so 2350 stays.
         let mut at_half = Bba::new();
         at_half.buffered_before_s = 108.0;
         assert_eq!(at_half.choose(&situation(108.0, 6, Some(3.19 * 2350.0))), 6);

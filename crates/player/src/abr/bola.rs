@@ -1,16 +1,14 @@
-//! By what is buffered: BOLA of Spiteri, Urgaonkar, Sitaraman, "BOLA: Near-Optimal Bitrate Adaptation for Online Videos"
-//! (INFOCOM 2016).
+//! Buffer-based: BOLA of Spiteri, Urgaonkar, Sitaraman, "BOLA: Near-Optimal Bitrate Adaptation for Online Videos" (INFOCOM 2016).
 //!
-//! Each rung m has a utility v(m) = ln(S(m) / S(lowest)), and BOLA-BASIC takes the rung with the largest
-//! (V * (v(m) + gp) - buffered) / S(m). Its variant BOLA-O goes up no further than the measured rate carries, because going
-//! above it and back down again is what viewers notice.
+//! Each rung m has a utility v(m) = ln(S(m) / S(lowest)), and BOLA-BASIC takes the rung with the largest (V * (v(m) + gp) - buffered) /
+//! S(m). Its variant BOLA-O rises no further than the measured rate allows, because viewers notice when it goes above that and back down.
 //!
-//! V and gp are the paper's, in seconds instead of segments, and follow from two conditions: at most so much is buffered that
-//! one more segment fits (the paper's V = (Qmax - 1) / (v(highest) + gp), times the segment's length), and with 10 s or
-//! less the lowest rung is best, as in dash.js (`MINIMUM_BUFFER_S`).
+//! V and gp are the paper's, in seconds instead of segments, and follow from two conditions: the buffer fills only so far that one more
+//! segment fits (the paper's V = (Qmax - 1) / (v(highest) + gp), times the segment's length), and with 10 s or less the lowest rung is
+//! best, as in dash.js (`MINIMUM_BUFFER_S`).
 //!
-//! At the start and after a seek the buffer says nothing yet. As dash.js does, the rung is then what the measured rate
-//! carries, until the buffer asks for as much.
+//! At the start and after a seek the buffer level means nothing yet. As in dash.js, the rung is then the highest that the measured rate
+//! allows, until the buffer asks for at least as much.
 
 use super::Situation;
 
@@ -48,7 +46,7 @@ impl Bola {
     }
 }
 
-/// BOLA-O: a rise ends at what the measured rate carries, but never below the rung before.
+/// BOLA-O: a rise stops at the rung that the measured rate allows, but never below the previous rung.
 fn capped(by_buffer: usize, before: usize, by_rate: usize) -> usize {
     if by_buffer > before { by_buffer.min(by_rate.max(before)) } else { by_buffer }
 }
@@ -66,7 +64,7 @@ fn utility(rung: u64, lowest: u64) -> f64 {
     (rung.max(1) as f64 / lowest.max(1) as f64).ln()
 }
 
-/// What the paper calls V and gp.
+/// The paper's V and gp.
 #[derive(Clone, Copy, Debug)]
 struct Weights {
     v_s: f64,
@@ -74,15 +72,15 @@ struct Weights {
 }
 
 impl Weights {
-    /// From V * (v(highest) + gp) = full, and V * (gp - 1) = the level up to which the lowest rung is best. The second is
-    /// where the derivative by the bit rate is zero at the lowest.
+    /// From V * (v(highest) + gp) = full, and V * (gp - 1) = the level up to which the lowest rung is best. At that level the derivative
+    /// with respect to the bit rate is zero at the lowest rung.
     fn new(utility_max: f64, full_s: f64) -> Self {
         let lowest_up_to_s = LOWEST_UP_TO_S.min(full_s / 2.0);
         let v_s = ((full_s - lowest_up_to_s) / (utility_max + 1.0)).max(1e-3);
         Self { v_s, gp: 1.0 + lowest_up_to_s / v_s }
     }
 
-    /// The rung with the largest value; of equals the lowest.
+    /// The rung with the largest value; the lowest one if several are equal.
     fn rung(&self, rungs: &[u64], buffered_s: f64) -> usize {
         let lowest = rungs.first().copied().unwrap_or(1);
         let mut best = (0, f64::NEG_INFINITY);
@@ -103,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// Big Buck Bunny in kb/s: the ladder of the paper's evaluation.
+    /// Big Buck Bunny in kb/s, the ladder of the paper's evaluation.
     const BUNNY: [u64; 10] = [230, 331, 477, 688, 991, 1427, 2056, 2962, 5027, 6000];
 
     /// The level in seconds at which the rung first rises to `rung`.
@@ -112,9 +110,9 @@ mod tests {
         levels.find(|&level| weights.rung(rungs, level) >= rung).unwrap()
     }
 
-    /// The picture in dash.js's guide to BOLA (from Spiteri, Sitaraman, Sparacio, "From Theory to Practice", MMSys 2018):
-    /// rungs of 1000, 2500 and 5000 kb/s and a capacity of 18 s, with thresholds at 5 s and 10 s. V and gp follow from the
-    /// capacity and the first threshold, and must then give the second.
+    /// The picture in dash.js's guide to BOLA (from Spiteri, Sitaraman, Sparacio, "From Theory to Practice", MMSys 2018): rungs of 1000,
+    /// 2500 and 5000 kb/s and a capacity of 18 s, with thresholds at 5 s and 10 s. V and gp follow from the capacity and the first
+    /// threshold, and must then give the second.
     #[test]
     fn three_rungs_have_the_thresholds_of_the_published_picture() {
         let rungs = [1000, 2500, 5000];
@@ -125,8 +123,8 @@ mod tests {
         assert!((threshold(&weights, &rungs, 2) - 10.0).abs() < 0.15);
     }
 
-    /// BOLA-BASIC at 25 s of buffer, segments of 3 s and gp = 5, as in the paper's evaluation. The thresholds were computed
-    /// apart from this code, from V * (gp + (v(m-1) * S(m) - v(m) * S(m-1)) / (S(m) - S(m-1))).
+    /// BOLA-BASIC at 25 s of buffer, segments of 3 s and gp = 5, as in the paper's evaluation. The thresholds were computed independently
+    /// of this code, from V * (gp + (v(m-1) * S(m) - v(m) * S(m-1)) / (S(m) - S(m-1))).
     #[test]
     fn the_ladder_of_the_paper_has_the_thresholds_that_its_formula_gives() {
         let weights = Weights { v_s: (25.0 - 3.0) / (utility(6000, 230) + 5.0), gp: 5.0 };

@@ -1,6 +1,6 @@
-//! Always the same rung: for measuring servers and networks without a rule's opinion.
+//! Always the same rung: for measuring servers and networks without the influence of a rule.
 
-/// The rung, which [`super::Abr::choose`] lowers to the highest that there is.
+/// The rung. [`super::Abr::choose`] lowers it to the highest one that exists.
 pub(super) fn choose(rung: usize) -> usize {
     rung
 }

@@ -1,10 +1,10 @@
-//! Which bit rate the next segment should have (ABR, adaptive bit rate).
+//! Chooses the bit rate of the next segment (ABR, adaptive bit rate).
 //!
-//! A player asks [`Abr::choose`] once for each segment. The rules differ in what they trust: `throughput` trusts the
-//! measured rate of the network; `bba` and `bola` trust how much is buffered, and the rate only until there is a buffer
-//! to trust; `fixed` trusts whoever chose the rung.
+//! A player calls [`Abr::choose`] once for each segment. The rules differ in what they trust: `throughput` trusts the measured rate of the
+//! network; `bba` and `bola` trust the buffer level, and the rate only until there is a buffer; `fixed` trusts the operator who chose the
+//! rung.
 //!
-//! Invariants: a choice is a rung that exists; the same calls give the same choices; nothing is allocated in a call.
+//! Invariants: the chosen rung exists; the same calls give the same choices; a call allocates nothing.
 
 mod bba;
 mod bola;
@@ -18,20 +18,20 @@ use std::time::Duration;
 use crate::Time;
 use crate::estimate::Estimate;
 
-/// A way of choosing, as an operator names it: `fixed:2`, `throughput`, `bba`, `bola`.
+/// A rule, named as operators write it: `fixed:2`, `throughput`, `bba`, `bola`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Always the same rung. Zero is the lowest here, which operators write as `fixed:1`.
+    /// Always the same rung. Zero is the lowest here; operators write `fixed:1` for it.
     Fixed(usize),
-    /// By the measured rate, as hls.js does.
+    /// Follows the measured rate, as hls.js does.
     Throughput,
-    /// By what is buffered, as in BBA-2.
+    /// Follows the buffer level, as in BBA-2.
     Bba,
-    /// By what is buffered, as in BOLA.
+    /// Follows the buffer level, as in BOLA.
     Bola,
 }
 
-/// A rule that nobody knows.
+/// An unknown rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleError {
     text: String,
@@ -78,30 +78,30 @@ impl fmt::Display for Rule {
     }
 }
 
-/// What a rule may look at.
+/// The inputs of a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// The present.
+    /// The current time.
     pub now: Time,
-    /// What can be chosen, in bits per second, the lowest first.
+    /// The rungs to choose from, in bits per second, lowest first.
     pub rungs: &'a [u64],
-    /// The rung of the segment before; none before the first.
+    /// The rung of the previous segment; `None` before the first.
     pub current: Option<usize>,
-    /// How much media is buffered ahead of the playhead.
+    /// Media buffered ahead of the playhead.
     pub buffered: Duration,
-    /// How much may be buffered.
+    /// Limit on buffered media.
     pub buffer_max: Duration,
-    /// How long a segment plays.
+    /// Playing time of a segment.
     pub segment: Duration,
-    /// The network's rate in bits per second, if something was downloaded already.
+    /// The network's rate in bits per second, if anything has been downloaded yet.
     pub bits_per_second: Option<f64>,
-    /// Whether the playhead moves.
+    /// Set if the playhead moves.
     pub playing: bool,
 }
 
 impl Situation<'_> {
-    /// How much is buffered when there is just no room for another segment. A player asks for a segment when it has
-    /// room for it, so no choice is made with more than this.
+    /// The buffer level at which there is just no room for another segment. A player asks for a segment only when it has room, so no choice
+    /// is made with more than this.
     fn full_s(&self) -> f64 {
         self.buffer_max.saturating_sub(self.segment).as_secs_f64()
     }
@@ -118,18 +118,18 @@ impl Situation<'_> {
         self.rungs.len().saturating_sub(1)
     }
 
-    /// The rung of the segment before, or the lowest.
+    /// The rung of the previous segment, or the lowest.
     fn current(&self) -> usize {
         self.current.unwrap_or(0).min(self.top())
     }
 
-    /// The highest rung that needs no more than that many bits per second, or the lowest.
+    /// The highest rung that needs no more than this many bits per second, or the lowest.
     fn within(&self, bits_per_second: f64) -> usize {
         self.rungs.iter().rposition(|&rung| rung as f64 <= bits_per_second).unwrap_or(0)
     }
 }
 
-/// A rule with its memory: one for each track of a session.
+/// A rule with its memory: one per track of a session.
 #[derive(Clone, Debug)]
 pub struct Abr {
     memory: Memory,
@@ -144,7 +144,7 @@ enum Memory {
 }
 
 impl Abr {
-    /// A rule that has seen nothing yet.
+    /// A rule without any history.
     pub fn new(rule: Rule) -> Self {
         let memory = match rule {
             Rule::Fixed(rung) => Memory::Fixed(rung),
@@ -157,8 +157,8 @@ impl Abr {
 
     /// The rung for the next segment: an index into the situation's rungs, or zero if there are none.
     ///
-    /// BOLA may also want to wait until less is buffered. Its parameters are set so that this happens only when there is
-    /// no room for another segment, where a player waits anyway.
+    /// BOLA may also want to wait until less is buffered. Its parameters are set so that this happens only when there is no room for
+    /// another segment, and then a player waits anyway.
     pub fn choose(&mut self, situation: &Situation<'_>) -> usize {
         let rung = match &mut self.memory {
             Memory::Fixed(rung) => fixed::choose(*rung),
@@ -169,7 +169,7 @@ impl Abr {
         rung.min(situation.top())
     }
 
-    /// The viewer has gone to another place: the buffer is empty through no fault of the network.
+    /// The viewer has jumped elsewhere: the buffer is empty, but not because of the network.
     pub fn handle_seek(&mut self) {
         match &mut self.memory {
             Memory::Fixed(_) | Memory::Throughput => {}

@@ -1,14 +1,13 @@
-//! By the measured rate of the network, as hls.js chooses (`abr-controller`: `getNextABRAutoLevel`, `findBestLevel`).
+//! Follows the measured rate of the network, as hls.js does (`abr-controller`: `getNextABRAutoLevel`, `findBestLevel`).
 //!
-//! The highest rung that the rate carries, with a safety factor that is larger for going up than for staying. A rung must
-//! also arrive before the buffer is empty; if none does, it may be late by a segment's length, 4 s at most, and then it is
-//! the lowest.
+//! Chooses the highest rung that the rate allows, with a larger safety margin for rising than for staying. A rung must also arrive before
+//! the buffer is empty. If none does, one may be late by a segment's length, 4 s at most; failing that, the lowest is chosen.
 
 use std::time::Duration;
 
 use super::Situation;
 
-/// The share of the rate that the present rung or a lower one may need: hls.js's `abrBandWidthFactor`.
+/// The share of the rate that the current rung or a lower one may need: hls.js's `abrBandWidthFactor`.
 const SHARE_TO_STAY: f64 = 0.95;
 
 /// The share that a higher rung may need: hls.js's `abrBandWidthUpFactor`.
@@ -23,7 +22,7 @@ pub(super) fn choose(situation: &Situation<'_>) -> usize {
     in_time.or_else(|| best(situation, situation.buffered + late_max)).unwrap_or(0)
 }
 
-/// The highest rung that the rate carries and that arrives within `time`.
+/// The highest rung that the rate allows and that arrives within `time`.
 fn best(situation: &Situation<'_>, time: Duration) -> Option<usize> {
     let segment_s = situation.segment.as_secs_f64();
     let rungs = situation.rungs.iter().map(|&rung| rung as f64).enumerate();

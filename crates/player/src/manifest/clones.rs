@@ -1,9 +1,9 @@
-//! Pathways that a steering server makes out of known ones (PATHWAY-CLONES).
+//! Pathways that a steering server derives from known ones (PATHWAY-CLONES).
 //!
-//! A media playlist that has a URI of its own in the answer is there; all other URLs are the base pathway's with another
-//! host and with further parameters (RFC 8216, second edition, section 7.1). For HLS that concerns the playlists, whose
-//! segments follow by relative references; for DASH it concerns segments. In DASH, the host may have a port: dash.js puts
-//! what it is given in the place of host and port, and servers that are not on the default port have to reckon with that.
+//! A media playlist whose URI is in the steering answer is at that URI. All other URLs are the base pathway's with another host and
+//! additional parameters (RFC 8216, second edition, section 7.1). In HLS this applies to playlists, and their segments follow by relative
+//! references; in DASH it applies to segments. In DASH the host may include a port: dash.js replaces host and port by the given text, and
+//! servers that are not on the default port have to take that into account.
 
 use super::listing::Budget;
 use super::{ManifestError, PATHWAYS_MAX, resolve};
@@ -16,11 +16,10 @@ use crate::url::{Url, UrlError};
 use std::sync::Arc;
 
 impl Presentation {
-    /// Adds a pathway that is made out of another one. If there is one of this name already, nothing changes.
+    /// Adds a pathway that is derived from another one. If there is already one of this name, nothing changes.
     ///
     /// # Errors
-    /// If the other one is not known, if what results cannot be requested, or if there are too many pathways. Nothing has
-    /// changed then.
+    /// If the other pathway is unknown, a resulting URL cannot be requested, or there are too many pathways. Then nothing has changed.
     pub fn clone_pathway(&mut self, clone: &PathwayClone) -> Result<(), ManifestError> {
         let index_of = |id: &str| self.pathways.iter().position(|pathway| pathway.id == id);
         if index_of(&clone.id).is_some() {
@@ -49,7 +48,7 @@ impl Presentation {
         Ok(())
     }
 
-    /// The memory that all lists take. A small manifest may have long ones.
+    /// Memory that all lists take. Even a small manifest may have long ones.
     pub fn listed_bytes(&self) -> usize {
         let renditions = self.tracks.iter().flat_map(|track| &track.renditions);
         let sources = renditions.flat_map(|rendition| &rendition.sources);
@@ -61,7 +60,7 @@ impl Presentation {
     }
 }
 
-/// A clone that is being made.
+/// A clone under construction.
 struct Making<'c> {
     clone: &'c PathwayClone,
     format: Format,

@@ -1,15 +1,15 @@
-//! Codecs as manifests name them (RFC 6381), and which of them a player can switch between.
+//! Codecs as manifests name them (RFC 6381), and which ones a player can switch between.
 //!
-//! A title may be there in several codecs, so that old players find one that they know. A player chooses one kind and stays
-//! with it, since another one needs another decoder: here the first that the manifest names, which every player knows.
+//! A title may exist in several codecs, so that old players find one that they support. A player chooses one kind and stays with it, since
+//! another kind needs another decoder. This one takes the first that the manifest names, which every player supports.
 
-/// How the codecs of sound begin (RFC 6381 and its registry).
+/// Prefixes of sound codecs (RFC 6381 and its registry).
 const SOUND: [&str; 8] = ["mp4a", "ac-3", "ec-3", "ac-4", "opus", "Opus", "fLaC", "alac"];
 
-/// Names of the same codec, which differ in where its parameters are.
+/// Pairs of names for the same codec, which differ in where its parameters are stored.
 const SAME: [(&str, &str); 3] = [("avc3", "avc1"), ("hev1", "hvc1"), ("dvhe", "dvh1")];
 
-/// Whether all of them are of sound; not if there are none.
+/// Returns true if all of them are sound codecs, and false if there are none.
 pub(super) fn are_sound(codecs: &str) -> bool {
     !codecs.is_empty() && codecs.split(',').all(|codec| is_sound(codec.trim()))
 }
@@ -18,7 +18,7 @@ fn is_sound(codec: &str) -> bool {
     SOUND.iter().any(|sound| codec.starts_with(sound))
 }
 
-/// The kind of codec of the pictures in the list; `None` if it names none.
+/// The kind of picture codec in the list; `None` if it names none.
 pub(super) fn of_pictures(codecs: &str) -> Option<&str> {
     let codec =
         codecs.split(',').map(str::trim).find(|codec| !codec.is_empty() && !is_sound(codec))?;

@@ -3,7 +3,7 @@
 use super::{DOCUMENT_BYTES_MAX, SEGMENTS_MAX};
 use std::fmt;
 
-/// What is wrong with a manifest, a playlist or an index.
+/// The problem with a manifest, a playlist or an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ManifestError {
     /// Longer than a manifest may be.
@@ -12,19 +12,19 @@ pub enum ManifestError {
     NotText,
     /// Neither HLS nor DASH.
     Neither,
-    /// It violates its format: how.
+    /// It violates its format; with details.
     Malformed(String),
     /// It uses a feature that is not supported.
     Unsupported(&'static str),
     /// No segments, or no renditions.
     Empty,
-    /// More segments than a film has.
+    /// More segments than any film has.
     TooMany,
-    /// More of something than any title has: of what.
+    /// More of something than any title has; with its name.
     Bound(&'static str),
-    /// A byte range that is empty or ends beyond all numbers.
+    /// A byte range that is empty or overflows.
     Range,
-    /// A playlist that leads to further playlists, again and again.
+    /// A playlist that keeps leading to further playlists.
     TooDeep,
 }
 

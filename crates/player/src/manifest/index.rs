@@ -5,7 +5,7 @@ use super::{ManifestError, range_of};
 use crate::presentation::{Index, Reference, Segments};
 use std::time::Duration;
 
-/// Reads bytes in network order off the front.
+/// Reads big-endian numbers from the front of its bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -57,7 +57,7 @@ pub(super) fn segments(index: &Index, bytes: &[u8]) -> Result<Segments, Manifest
     entries(index, reader, timescale, offset)
 }
 
-/// The index's entries, of which the first begins at `offset` in the file.
+/// The index's entries; the first one begins at `offset` in the file.
 fn entries(
     index: &Index,
     mut reader: Reader<'_>,
@@ -80,9 +80,9 @@ fn entries(
         let duration = reader.u32()?;
         let _access_points = reader.u32()?;
         let begin = time(elapsed, timescale)?;
-        // 65,535 entries of 32 bits do not fill 64.
+        // 65,535 entries of 32 bits cannot overflow 64.
         elapsed += u64::from(duration);
-        // The next one begins where this one ends, to the nanosecond.
+        // The next one begins where this one ends, exact to the nanosecond.
         let duration = time(elapsed, timescale)? - begin;
         let reference = Reference { url: index.reference.url.clone(), range: Some(range) };
         listing.push(index.begin + begin, duration, reference)?;

@@ -1,21 +1,20 @@
-//! A list of segments while it is made: bounded in count, in time and in memory.
+//! Builds a list of segments with bounds on count, time and memory.
 
 use super::{ManifestError, SEGMENTS_MAX};
 use crate::presentation::{Reference, Segment, Segments};
 use std::time::Duration;
 
-/// The memory that the segments of one document may take. Three pathways with 20 renditions of a film of three hours in
-/// segments of two seconds take 120 MB.
+/// Limit on memory for the segments of one document. Three pathways with 20 renditions of a three-hour film in segments of two seconds take
+/// 120 MB.
 const LISTED_BYTES_MAX: usize = 256 << 20;
 
-/// Later than any segment plays: 136 years, because live manifests may count from 1970. Sums of a few such times do not
-/// overflow.
+/// Later than any segment plays: 136 years, because live manifests may count from 1970. Sums of a few such times do not overflow.
 pub(super) const TIME_MAX: Duration = Duration::from_secs(1 << 32);
 
-/// What a period of a rendition counts for, with or without segments: about the time to find out where they are.
+/// The cost of a period of a rendition, with or without segments: roughly the time to find its location.
 const PART_BYTES: usize = 1000;
 
-/// What is left of the memory for segments.
+/// The memory left for segments.
 pub(super) struct Budget(usize);
 
 impl Budget {
@@ -23,7 +22,7 @@ impl Budget {
         Self(LISTED_BYTES_MAX)
     }
 
-    /// What is left beside lists of this many bytes.
+    /// The budget that remains after lists of this many bytes.
     pub(super) fn beside(bytes: usize) -> Self {
         Self(LISTED_BYTES_MAX.saturating_sub(bytes))
     }
@@ -45,19 +44,19 @@ fn bytes_of(segment: &Segment) -> usize {
 }
 
 impl Segments {
-    /// The memory that the list takes.
+    /// Memory that the list takes.
     pub fn listed_bytes(&self) -> usize {
         self.list.iter().map(bytes_of).sum()
     }
 }
 
-/// A list of segments that is being made.
+/// A list of segments under construction.
 pub(super) struct Listing<'a> {
     budget: &'a mut Budget,
     segments: Segments,
     /// The initialisation section that the next segment needs.
     start: Option<Reference>,
-    /// The one that the last segment needed.
+    /// The initialisation section that the last segment needed.
     last_start: Option<Reference>,
 }
 
@@ -80,7 +79,7 @@ impl<'a> Listing<'a> {
         self.segments.first_number = first_number;
     }
 
-    /// The segments from here on need this initialisation section.
+    /// Sets the initialisation section for the segments that follow.
     pub(super) fn start_with(&mut self, start: Option<Reference>) {
         self.start = start;
     }
@@ -111,7 +110,7 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    /// The list. It may be empty only if there is more to come.
+    /// Returns the list. It may be empty only if more will follow.
     pub(super) fn finish(self, reload_after: Option<Duration>) -> Result<Segments, ManifestError> {
         if self.is_empty() && reload_after.is_none() {
             return Err(ManifestError::Empty);

@@ -1,9 +1,8 @@
-//! Reading manifests: HLS playlists (`hls`), DASH manifests (`dash`) and the indexes of MP4 files (`index`).
+//! Reads manifests: HLS playlists (`hls`), DASH manifests (`dash`) and the indexes of MP4 files (`index`).
 //!
-//! What a server sends is not trusted. Documents, counts, times and the memory that a list of segments takes are bounded,
-//! numbers that overflow are refused, and the time to read a document grows with its length alone. Tags, elements and
-//! attributes that are not known are ignored. References may lead to any server: a caller that wants to stay on one has to
-//! look at the URLs.
+//! Data from servers is not trusted. Documents, counts, times and the memory of segment lists are bounded, numbers that overflow are
+//! refused, and the time to read a document grows only with its length. Unknown tags, elements and attributes are ignored. References may
+//! lead to any server: a caller that wants to stay on one has to check the URLs.
 
 mod clones;
 mod codecs;
@@ -19,7 +18,7 @@ use crate::presentation::{Presentation, Segments, Source};
 use crate::url::Url;
 use std::ops::Range;
 
-/// The longest document that is read: a day of one-second segments at 90 bytes a line is 8 MB.
+/// The longest document to read: a day of one-second segments at 90 bytes a line is 8 MB.
 pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 
 /// More than any film has: a day in segments of one second.
@@ -32,10 +31,10 @@ pub(crate) const PATHWAYS_MAX: usize = 16;
 const RENDITIONS_MAX: usize = 100;
 
 impl Presentation {
-    /// Reads the manifest that was at `url`.
+    /// Reads the manifest from `url`.
     ///
     /// # Errors
-    /// If it is not a manifest, breaks its format, needs what is not supported, or exceeds a bound.
+    /// If it is not a manifest, violates its format, needs an unsupported feature, or exceeds a bound.
     pub fn parse(url: &Url, bytes: &[u8]) -> Result<Self, ManifestError> {
         let text = text(bytes)?;
         if is_playlist(text) {
@@ -49,10 +48,10 @@ impl Presentation {
 }
 
 impl Segments {
-    /// Reads the document that `source` refers to, which was at `url`.
+    /// Reads the document that `source` refers to, from `url`.
     ///
     /// # Errors
-    /// If it is not a media playlist or an index, breaks its format, or exceeds a bound.
+    /// If it is not a media playlist or an index, violates its format, or exceeds a bound.
     pub fn parse(source: &Source, url: &Url, bytes: &[u8]) -> Result<Self, ManifestError> {
         if let Source::Index(index) = source {
             return index::segments(index, bytes);

@@ -1,4 +1,4 @@
-//! One pathway as the player knows it: how fast it was, and whether it may be used.
+//! One pathway from the player's point of view: how fast it was, and whether it may be used.
 
 use std::time::Duration;
 
@@ -6,26 +6,25 @@ use super::{MoveReason, PathwayPolicy};
 use crate::Time;
 use crate::estimate::{self, Estimate};
 
-/// A measurement that is older than this says nothing: the longest penalty, so that a pathway that was slow gets another
-/// chance even without a probe.
+/// A measurement older than this counts for nothing: the longest penalty, so that a pathway that was slow gets another chance even without
+/// a probe.
 const KNOWN_FOR: Duration = Duration::from_secs(300);
 
-/// A measurement that is older than this may be from before whatever slows the present pathway down: three probes of the
-/// default interval.
+/// A measurement older than this may predate whatever slows the current pathway down: three probes at the default interval.
 pub(super) const FRESH_FOR: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) id: String,
-    /// Its place in steering's order, if steering names it.
+    /// Its position in steering's order, if steering names it.
     pub(super) rank: Option<usize>,
-    /// Whether a request was sent there, or is about to be.
+    /// Set once a request was sent there, or is about to be.
     pub(super) is_tested: bool,
-    /// How many probes in a row were better than the present pathway.
+    /// The number of consecutive probes that were better than the current pathway.
     pub(super) better_probes: u32,
     media: Estimate,
     latest: f64,
-    /// From the probes since it last brought media.
+    /// Mean rate of the probes since it last delivered media.
     probed: Option<f64>,
     measured_at: Option<Time>,
     penalty: Option<Penalty>,
@@ -58,12 +57,12 @@ impl Candidate {
         self.measured_at
     }
 
-    /// What it brought when it was last measured, however long ago.
+    /// The rate when it was last measured, however long ago.
     pub(super) fn last_rate(&self) -> Option<f64> {
         self.probed.or_else(|| self.media.bits_per_second())
     }
 
-    /// What it brings, as far as is known.
+    /// Its rate, as far as it is known.
     pub(super) fn rate(&self, now: Time) -> Option<f64> {
         self.last_rate().filter(|_| self.was_measured_within(KNOWN_FOR, now))
     }
@@ -76,8 +75,8 @@ impl Candidate {
         self.measured_at.is_some_and(|at| now.saturating_sub(at) <= age_max)
     }
 
-    /// What another pathway must beat, once this one has brought media. The estimate is careful and contains the waits for
-    /// first bytes, so the last segment without its wait counts if it was faster.
+    /// The rate that another pathway must beat, once this one has delivered media. The estimate is cautious and includes the waits for
+    /// first bytes, so the last segment without its wait is used if it was faster.
     pub(super) fn rate_to_beat(&self) -> Option<f64> {
         self.media.bits_per_second().map(|rate| rate.max(self.latest))
     }
@@ -95,14 +94,14 @@ impl Candidate {
         self.measured_at = Some(now);
     }
 
-    /// A request was given up because of that rate. What was before no longer counts: it would call the player back.
+    /// Handles a request that was given up because of this rate. Earlier measurements no longer count: they would call the player back.
     pub(super) fn handle_given_up(&mut self, now: Time, bits_per_second: f64, elapsed: Duration) {
         self.media = Estimate::new();
         let bytes = bits_per_second / 8.0 * elapsed.as_secs_f64();
         self.handle_media(now, bytes as u64, Duration::ZERO, elapsed);
     }
 
-    /// The mean of the last probe and of those before it.
+    /// Averages the new probe with the mean of those before it.
     pub(super) fn handle_probe(&mut self, now: Time, bits_per_second: f64) {
         let before = self.probed.unwrap_or(bits_per_second);
         self.probed = Some(f64::midpoint(before, bits_per_second));
@@ -113,7 +112,7 @@ impl Candidate {
         self.penalty.is_some_and(|penalty| now < penalty.until)
     }
 
-    /// Whether it is penalised for being slow, and not for failing.
+    /// Returns true if it is penalised for being slow, not for failing.
     pub(super) fn is_slow(&self, now: Time) -> bool {
         self.is_penalised(now) && self.reason() == MoveReason::TooSlow
     }
@@ -122,12 +121,12 @@ impl Candidate {
         self.penalty.map_or(Time::ZERO, |penalty| penalty.until)
     }
 
-    /// Why it was last penalised.
+    /// The reason for its last penalty.
     pub(super) fn reason(&self) -> MoveReason {
         self.penalty.map_or(MoveReason::FirstFailure, |penalty| penalty.reason)
     }
 
-    /// Each penalty is twice the one before. Requests that fail together are one failure.
+    /// Penalises the pathway; each penalty is twice as long as the one before. Requests that fail together count as one failure.
     pub(super) fn penalise(
         &mut self,
         now: Time,
@@ -153,7 +152,7 @@ impl Candidate {
         }
     }
 
-    /// It brought media: a penalty ends, and is forgotten if it ended long ago.
+    /// It delivered media: ends the penalty, and forgets it if it ended long ago.
     pub(super) fn forgive(&mut self, now: Time, policy: &PathwayPolicy) {
         self.pardon(now);
         if now.saturating_sub(self.penalised_until()) > policy.penalty_max {

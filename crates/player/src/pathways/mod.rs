@@ -1,26 +1,24 @@
-//! From which pathway the next segment comes.
+//! Chooses the pathway of the next segment.
 //!
-//! A title may be had over several pathways: `PATHWAY-ID` in HLS, `serviceLocation` in DASH, clones of either by content
-//! steering. The player tests all of them with its first segments, stays with the best, probes the others while it plays,
-//! leaves at the first failure, at a silence, or when its buffer would not last, and comes back when another is better by
-//! a margin.
+//! A title may be available over several pathways: `PATHWAY-ID` in HLS, `serviceLocation` in DASH, or clones of either through content
+//! steering. The player tests all of them with its first segments, stays with the best, and probes the others while it plays. It leaves a
+//! pathway at the first failure, at a silence, or when its buffer would not last, and returns when another is better by a margin.
 //!
-//! Steering decides the order (HLS: draft-pantos-hls-rfc8216bis, "Content Steering"; DASH: ETSI TS 103 998). Only what it
-//! names is used, and of that the first that is neither penalised nor measured to be too slow. What was measured decides
-//! the rest, and everything where there is no steering.
+//! Steering sets the order (HLS: draft-pantos-hls-rfc8216bis, "Content Steering"; DASH: ETSI TS 103 998). Only pathways that it names are
+//! used: the first one that is neither penalised nor measured to be too slow. Measurements decide the rest, and everything if there is no
+//! steering.
 //!
-//! A slow pathway and a slow network look the same from one pathway. So a player with time to spare probes another one
-//! first: in a slow network the probe shares it with the segment, and is no faster. A player without time moves on what it
-//! knows.
+//! A slow pathway and a slow network look the same from one pathway. So a player with time to spare probes another one first: in a slow
+//! network the probe shares it with the segment, and is no faster. A player without time moves on the basis of what it knows.
 //!
 //! Invariants:
-//! - There is a pathway at any time. When all are penalised, it is the fastest of those that were only slow, or else the
-//!   one whose penalty ends first.
+//! - There is always a current pathway. When all are penalised, it is the fastest of those that were only slow, or else the one whose
+//!   penalty ends first.
 //! - A penalised pathway is not chosen while another may be used.
-//! - Probes bring at most [`PathwayPolicy::probe_share_max`] of the bytes of media before them.
-//! - Equal pathways do not swing: coming back takes a margin, several probes in a row, and twice as many each time.
+//! - Probes take at most [`PathwayPolicy::probe_share_max`] of the bytes of media before them.
+//! - The player does not swing between equal pathways: a return requires a margin and several probes in a row, twice as many each time.
 //!
-//! The constants of [`PathwayPolicy`] are estimates of ours unless it says otherwise.
+//! The constants of [`PathwayPolicy`] are our own estimates unless stated otherwise.
 
 mod candidate;
 mod moves;
@@ -44,23 +42,22 @@ use candidate::Candidate;
 use need::Arrival;
 use probing::{OPEN_MAX, Probing};
 
-/// A pathway this many times as fast as the highest rung needs is good enough: no other one is worth a move.
+/// A pathway this many times as fast as the highest rung needs is good enough: moving elsewhere is not worth it.
 const PLENTY: f64 = 2.0;
 
-/// A pathway that was left because it was slow is taken again within its penalty if the present one is this many times
-/// slower.
+/// A pathway that was left because it was slow is used again within its penalty if the current one is this many times slower.
 const MUCH_BETTER_BY: f64 = 2.0;
 
-/// What [`PathwayPolicy::better_probes`] may double to.
+/// Limit for the doubling of [`PathwayPolicy::better_probes`].
 const BETTER_PROBES_MAX: u32 = 64;
 
-/// Each time that a player has looked for a faster pathway with a segment, its measurements of the others hold this many times longer.
+/// Each time a player has looked for a faster pathway with a segment, its measurements of the others stay valid this many times longer.
 const EXPLORED_LESS: u32 = 16;
 
-/// How often that happens at most.
+/// How often that multiplication happens at most.
 const EXPLORED_MAX: u32 = 2;
 
-/// Moves that wait for [`Pathways::poll_event`]; the oldest are dropped.
+/// Moves queued for [`Pathways::poll_event`]; the oldest are dropped.
 const EVENTS_MAX: usize = 64;
 
 /// The pathways of one session.
@@ -74,14 +71,14 @@ pub struct Pathways {
     /// A test has been measured since pathways were last compared.
     is_comparing: bool,
     better_probes_min: u32,
-    /// Segments sent elsewhere in the hope of more, since the present pathway was last fast enough.
+    /// Segments sent elsewhere in search of a faster pathway, since the current one was last fast enough.
     explored: u32,
     probing: Probing,
     moves: VecDeque<Move>,
 }
 
 impl Pathways {
-    /// The pathways of a manifest, of which `first` or else the first is the present one.
+    /// The pathways of a manifest. The current one is `first`, or else the first in the list.
     pub fn new(policy: PathwayPolicy, mut ids: Vec<String>, first: Option<&str>) -> Self {
         if ids.is_empty() {
             ids.push(".".to_owned()); // HLS's name for the pathway of variants without PATHWAY-ID
@@ -102,30 +99,30 @@ impl Pathways {
         }
     }
 
-    /// One more pathway, a clone. It comes before the steering answer's order, which names it.
+    /// Adds a pathway, which is a clone. Call this before passing on the steering answer's order, which names it.
     pub fn add(&mut self, id: String) {
         if self.candidates.iter().all(|candidate| candidate.id != id) {
             self.candidates.push(Candidate::new(id));
         }
     }
 
-    /// The present pathway. Sound, init sections and playlists come from here.
+    /// The current pathway. Sound, initialisation sections and playlists come from here.
     pub fn current(&self) -> usize {
         self.current
     }
 
-    /// Pathways to which no request has gone yet. [`choose`](Self::choose) sends the first segments there.
+    /// Pathways that have had no request yet. [`choose`](Self::choose) sends the first segments there.
     pub fn untested(&self) -> impl Iterator<Item = usize> {
         let candidates = self.candidates.iter().enumerate();
         candidates.filter(|(_, candidate)| !candidate.is_tested).map(|(index, _)| index)
     }
 
-    /// Whether the pathway failed so lately that it is used only if there is no other.
+    /// Returns true if the pathway failed so recently that it is used only if there is no other.
     pub fn is_penalised(&self, now: Time, pathway: usize) -> bool {
         self.candidates.get(pathway).is_some_and(|candidate| candidate.is_penalised(now))
     }
 
-    /// What the pathway brought when it was last measured, in bits per second.
+    /// The pathway's rate when it was last measured, in bits per second.
     pub fn bits_per_second(&self, pathway: usize) -> Option<f64> {
         self.candidates.get(pathway)?.last_rate()
     }
@@ -135,7 +132,7 @@ impl Pathways {
         self.moves.pop_front()
     }
 
-    /// The pathway of the next segment: the present one, or one that is yet to be tested.
+    /// The pathway of the next segment: the current one, or one that is yet to be tested.
     pub fn choose(&mut self, now: Time, need: &Need) -> usize {
         if !self.is_usable(self.current, now) {
             self.flee(now, self.candidates[self.current].reason());
@@ -147,7 +144,7 @@ impl Pathways {
         self.test(now, need).unwrap_or(self.current)
     }
 
-    /// Another pathway that should be asked for a few bytes now, if any. `can` tells which ones can be asked.
+    /// Another pathway to probe with a few bytes now, if any. `can` returns which ones can be probed.
     pub fn probe(&mut self, now: Time, can: impl Fn(usize) -> bool) -> Option<Probe> {
         let bytes = self.probing.size(self.candidates[self.current].rate(now)?);
         if !self.probing.allows(now, &self.policy, bytes) {
@@ -160,13 +157,13 @@ impl Pathways {
         Some(probe)
     }
 
-    /// A request for media is under way. True: close it, and ask [`choose`](Self::choose) for another pathway, because
-    /// the buffer would be empty before the rest is there.
+    /// Handles progress of a request for media. If this returns true, close the request and call [`choose`](Self::choose) for another
+    /// pathway, because the buffer would be empty before the rest arrives.
     ///
-    /// Call this a few times a second for each open request, with bytes or without.
+    /// Call this a few times a second for each open request, with or without new bytes.
     pub fn handle_progress(&mut self, now: Time, pathway: usize, progress: &Progress) -> bool {
         if self.probing.is_open(now, self.policy.silence_max) {
-            return false; // The probe shares the network with it, so its rate says nothing.
+            return false; // The probe shares the network with the request, so its rate means nothing.
         }
         if pathway >= self.candidates.len() {
             return false;
@@ -183,7 +180,7 @@ impl Pathways {
         true
     }
 
-    /// Zero if nothing came although the viewer would notice a silence. None while there is too little to judge by.
+    /// Zero if nothing arrived and the viewer would notice the silence. `None` while there is too little data.
     fn progress_rate(&self, progress: &Progress) -> Option<f64> {
         let Progress { elapsed, received_bytes, buffered, .. } = *progress;
         if received_bytes > 0 {
@@ -193,7 +190,7 @@ impl Pathways {
         (elapsed >= self.policy.silence_max / 2 && waits_too_long).then_some(0.0)
     }
 
-    /// A request has brought all its bytes: a segment, or a probe.
+    /// Handles a request whose bytes have all arrived: a segment, or a probe.
     pub fn handle_sample(
         &mut self,
         now: Time,
@@ -210,7 +207,7 @@ impl Pathways {
         }
     }
 
-    /// A request failed, whatever it was for. A failed pathway is penalised, and left if it is the present one.
+    /// Handles a failed request of any purpose. The pathway is penalised, and left if it is the current one.
     pub fn handle_failure(&mut self, now: Time, pathway: usize, outage: Outage) {
         if pathway >= self.candidates.len() {
             return;
@@ -222,8 +219,7 @@ impl Pathways {
         }
     }
 
-    /// Steering's answer: which pathways to use, best first. Names that nobody knows are ignored, and so is an answer that
-    /// has no others.
+    /// Handles steering's answer: the pathways to use, best first. Unknown names are ignored, and so is an answer with only unknown names.
     pub fn handle_steering(&mut self, now: Time, priority: &[String]) {
         let rank = |id: &str| priority.iter().position(|name| name == id);
         if self.candidates.iter().all(|candidate| rank(&candidate.id).is_none()) {
@@ -261,7 +257,7 @@ impl Pathways {
     fn handle_probe(&mut self, now: Time, pathway: usize, bytes: u64, took: Duration) {
         self.probing.handle_probe(pathway, bytes);
         if pathway == self.current {
-            return; // Media has told more since.
+            return; // Media has provided newer measurements.
         }
         let to_beat = self.candidates[self.current].rate_to_beat();
         let Some(candidate) = self.candidates.get_mut(pathway) else { return };
@@ -271,7 +267,7 @@ impl Pathways {
         candidate.better_probes = if is_better { candidate.better_probes + 1 } else { 0 };
     }
 
-    /// Whether steering allows it.
+    /// Returns true if steering allows the pathway.
     pub(crate) fn is_named(&self, index: usize) -> bool {
         let is_ranked = |candidate: &Candidate| candidate.rank.is_some();
         !self.is_steered || self.candidates.get(index).is_some_and(is_ranked)
@@ -281,13 +277,13 @@ impl Pathways {
         self.is_named(index) && !self.candidates[index].is_penalised(now)
     }
 
-    /// What may be used beside one pathway.
+    /// The usable pathways other than this one.
     fn others(&self, now: Time, beside: usize) -> impl Iterator<Item = usize> {
         let all = 0..self.candidates.len();
         all.filter(move |&index| index != beside && self.is_usable(index, now))
     }
 
-    /// What is better than the present pathway, although that works.
+    /// A pathway that is better than the current one, although that works.
     fn preferable(&mut self, now: Time, need: &Need) -> Option<(usize, MoveReason)> {
         let was_comparing = std::mem::take(&mut self.is_comparing);
         let (to, reason) = if self.is_steered {
@@ -300,7 +296,7 @@ impl Pathways {
         (to != self.current).then_some((to, reason))
     }
 
-    /// The first in steering's order that may be used and is not known to be too slow.
+    /// The first usable pathway in steering's order that is not known to be too slow.
     fn steered(&self, now: Time, need: &Need) -> Option<usize> {
         let all = 0..self.candidates.len();
         let usable = all.filter(|&index| self.is_usable(index, now));
@@ -308,7 +304,7 @@ impl Pathways {
         fit.min_by_key(|&index| self.candidates[index].rank)
     }
 
-    /// Whether another pathway was measured not to keep up with playing, and to be slower than the present one.
+    /// Returns true if another pathway was measured to be slower than playback and slower than the current one.
     fn is_too_slow(&self, index: usize, now: Time, need: &Need) -> bool {
         let Some(rate) = self.candidates[index].rate(now) else { return false };
         let Some(present) = self.candidates[self.current].rate_to_beat() else { return false };
@@ -316,7 +312,7 @@ impl Pathways {
         index != self.current && !keeps_up && rate * self.policy.better_by < present
     }
 
-    /// The fastest, if it is faster by the margin: after the tests of the start.
+    /// The fastest pathway, if it is faster by the margin. Used after the tests at the start.
     fn best_tested(&self, now: Time) -> Option<usize> {
         let to_beat = self.candidates[self.current].rate_to_beat()? * self.policy.better_by;
         let rate = |index: usize| self.candidates[index].rate(now).unwrap_or(0.0);
@@ -324,7 +320,7 @@ impl Pathways {
         fastest(faster, rate)
     }
 
-    /// The fastest of those that enough probes in a row found better, unless the present one is good enough.
+    /// The fastest of those that enough consecutive probes found better, unless the current one is good enough.
     fn better(&mut self, now: Time, need: &Need) -> Option<usize> {
         let enough = need.bits_per_second_max as f64 * PLENTY;
         if self.candidates[self.current].rate_to_beat()? >= enough {
@@ -354,9 +350,9 @@ impl Pathways {
         }
     }
 
-    /// The present pathway is too slow, and what is known of the others is old. If there is no probe to spare, because a slow
-    /// pathway brings hardly any bytes, the next segment tells: it is needed anyway. In a network that is too slow for any, players look
-    /// around ever more rarely.
+    /// The current pathway is too slow, and the measurements of the others are old. If there is no budget for a probe, because a slow
+    /// pathway delivers hardly any bytes, the next segment serves as the measurement: it is needed anyway. If the network is too slow for
+    /// any pathway, players explore ever more rarely.
     fn explore(&mut self, now: Time, rate: f64) {
         let bytes = self.probing.size(rate);
         if self.probing.is_open(now, OPEN_MAX) || self.probing.allows(now, &self.policy, bytes) {
@@ -364,7 +360,7 @@ impl Pathways {
         }
         let others = self.others(now, self.current);
         let age = candidate::FRESH_FOR * EXPLORED_LESS.pow(self.explored.min(EXPLORED_MAX));
-        // What was never measured has its test at the start.
+        // A pathway that was never measured has its test at the start.
         let measured = others.filter(|&index| self.candidates[index].measured_at().is_some());
         let old = measured.filter(|&i| !self.candidates[i].was_measured_within(age, now));
         if let Some(to) = old.min_by_key(|&index| self.candidates[index].measured_at()) {
@@ -373,10 +369,10 @@ impl Pathways {
         }
     }
 
-    /// Where to go from a pathway on which something arrives too late, if anywhere is better.
+    /// Where to move from a pathway on which something arrives too late, if another one is better.
     ///
-    /// Too late is after the buffer is empty, or so late that too little would be left for finding out that the others are
-    /// silent, or that the buffer drains fast. While there is time for a probe, only what was measured just now counts.
+    /// Too late means: after the buffer is empty; or so late that too little time would be left to find out that the others are silent; or
+    /// with the buffer draining fast. While there is time for a probe, only fresh measurements count.
     fn rescue(&mut self, now: Time, from: usize, arrival: &Arrival) -> Option<usize> {
         let silence_s = self.policy.silence_max.as_secs_f64();
         let spare_s = silence_s * self.others(now, from).count() as f64;
@@ -395,7 +391,7 @@ impl Pathways {
         to
     }
 
-    /// Whether another pathway would bring all of it before the present one brings the rest, by a margin.
+    /// Returns true if another pathway would deliver all of it before the current one delivers the rest, by a margin.
     fn rescues(&self, now: Time, index: usize, arrival: &Arrival) -> bool {
         let candidate = &self.candidates[index];
         let better_by = match (self.is_usable(index, now), candidate.is_slow(now)) {
@@ -404,15 +400,14 @@ impl Pathways {
             _ => return false,
         };
         let Some(rate) = candidate.last_rate() else {
-            // Worth a try only if the present one is so slow that two silences would not make it worse.
+            // Worth a try only if the current one is so slow that two silences would not make it worse.
             return arrival.is_late() && arrival.in_s > self.policy.silence_max.as_secs_f64() * 2.0;
         };
         let counts = arrival.is_late() || candidate.is_fresh(now);
         counts && arrival.bits / rate.max(1.0) * better_by < arrival.in_s
     }
 
-    /// The next pathway to test with a segment: if the buffer lasts even should that turn out to be silent, or if it does
-    /// not last as it is.
+    /// The next pathway to test with a segment: if the buffer lasts even if that pathway is silent, or if it will not last anyway.
     fn test(&mut self, now: Time, need: &Need) -> Option<usize> {
         if !self.policy.tests_at_start {
             return None;
@@ -442,8 +437,8 @@ impl Pathways {
         }
     }
 
-    /// Steering's next, or the fastest known. If all are penalised, the fastest that was only slow, or else the one whose
-    /// penalty ends first.
+    /// Steering's next, or the fastest known. If all are penalised, the fastest of those that were only slow, or else the one whose penalty
+    /// ends first.
     fn refuge(&self, now: Time) -> usize {
         let all = 0..self.candidates.len();
         let usable = all.clone().filter(|&index| self.is_usable(index, now));
@@ -476,7 +471,7 @@ impl Pathways {
     }
 }
 
-/// The one with the highest rate; of equals the first.
+/// The one with the highest rate; the first one if several are equal.
 fn fastest(indices: impl Iterator<Item = usize>, rate: impl Fn(usize) -> f64) -> Option<usize> {
     let rated = indices.map(|index| (index, rate(index)));
     let best = rated.reduce(|best, next| if next.1 > best.1 { next } else { best });

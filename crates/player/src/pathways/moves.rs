@@ -1,4 +1,4 @@
-//! A player's move from one pathway to another, and why it moved.
+//! A player's move from one pathway to another, and the reason.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use crate::Time;
 /// A move from one pathway to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// When.
+    /// The time.
     pub at: Time,
     /// The pathway that was left.
     pub from: usize,
     /// The pathway of the next segments.
     pub to: usize,
-    /// Why.
+    /// The reason.
     pub reason: MoveReason,
 }
 
@@ -22,7 +22,7 @@ pub struct Move {
 pub enum MoveReason {
     /// A request failed.
     FirstFailure,
-    /// A request brought no byte for too long.
+    /// A request received no byte for too long.
     Silence,
     /// The buffer would not have lasted.
     TooSlow,
@@ -58,15 +58,15 @@ impl MoveReason {
     }
 }
 
-/// What went wrong with a request, as far as the choice of a pathway depends on it.
+/// The failure of a request, as far as it matters for the choice of a pathway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
     /// It failed: no connection, a reset, an error status, wrong bytes.
     Failure {
-        /// What the response's `Retry-After` said. The penalty lasts at least this long.
+        /// The response's `Retry-After`. The penalty lasts at least this long.
         retry_after: Option<Duration>,
     },
-    /// It brought no byte for [`PathwayPolicy::silence_max`](super::PathwayPolicy::silence_max).
+    /// It received no byte for [`PathwayPolicy::silence_max`](super::PathwayPolicy::silence_max).
     Silence,
 }
 

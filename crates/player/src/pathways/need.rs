@@ -1,49 +1,49 @@
-//! What the player needs from a pathway: the next segment, or the rest of the present one, before its buffer is empty.
+//! The player's demand on a pathway: the next segment, or the rest of the current one, before its buffer is empty.
 
 use std::time::Duration;
 
-/// A segment that takes this many times as long as it plays drains any buffer. Rules that go by the buffer choose a rung
-/// above the network's rate on purpose, but not this far above.
+/// A segment that takes this many times as long as it plays drains any buffer. Buffer-based rules choose a rung above the network's rate on
+/// purpose, but not this far above.
 const CRAWL: f64 = 3.0;
 
 /// The next segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
-    /// How much media is buffered ahead of the playhead.
+    /// Media buffered ahead of the playhead.
     pub buffered: Duration,
-    /// How many bits the segment has.
+    /// Size of the segment in bits.
     pub bits: u64,
-    /// How long it plays.
+    /// Playing time of the segment.
     pub segment: Duration,
-    /// What the highest rung needs in bits per second. A pathway with far more than that is good enough.
+    /// Bits per second of the highest rung. A pathway with far more than that is good enough.
     pub bits_per_second_max: u64,
 }
 
 /// A request for media that is under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Bytes of the body so far.
+    /// Bytes of the body received so far.
     pub received_bytes: u64,
-    /// Bytes that the body will have.
+    /// Bytes expected in the whole body.
     pub expected_bytes: u64,
     /// Time since the request was sent.
     pub elapsed: Duration,
-    /// How fast it is, as [`Recent`](super::Recent) says.
+    /// Its rate, as [`Recent`](super::Recent) computes it.
     pub bits_per_second: Option<f64>,
-    /// How much media is buffered ahead of the playhead.
+    /// Media buffered ahead of the playhead.
     pub buffered: Duration,
-    /// How long the segment plays.
+    /// Playing time of the segment.
     pub segment: Duration,
 }
 
-/// Whether and when something will have arrived, in the terms that both share.
+/// When the next segment, or the rest of the current one, will have arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
-    /// In seconds from now. Infinite if nothing arrives.
+    /// Seconds from now. Infinite if nothing arrives.
     pub(super) in_s: f64,
-    /// From its request to its end.
+    /// Seconds from its request to its end.
     pub(super) took_s: f64,
-    /// Bits of the whole, which another pathway would have to bring.
+    /// Bits of the whole, which another pathway would have to deliver.
     pub(super) bits: f64,
     pub(super) buffered_s: f64,
     pub(super) segment_s: f64,
@@ -73,12 +73,12 @@ impl Arrival {
         }
     }
 
-    /// Whether it comes after the buffer is empty.
+    /// Returns true if it arrives after the buffer is empty.
     pub(super) fn is_late(&self) -> bool {
         self.in_s > self.buffered_s
     }
 
-    /// Whether the buffer shrinks meanwhile: to less than `spare_s`, or fast.
+    /// Returns true if the buffer shrinks meanwhile: to less than `spare_s`, or fast.
     pub(super) fn drains(&self, spare_s: f64) -> bool {
         let shrinks = self.took_s > self.segment_s;
         let crawls = self.took_s > self.segment_s * CRAWL;

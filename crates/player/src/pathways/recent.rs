@@ -1,34 +1,33 @@
-//! How fast a request under way has been lately.
+//! The recent rate of a request that is under way.
 
 use std::time::Duration;
 
 use crate::estimate;
 
-/// What came in this time tells how fast it comes now. Less would be the chance of a few packets, more would notice a fall
-/// late.
+/// The time over which the recent rate is measured. Less would depend on a few packets, more would notice a fall late.
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// Less than this tells nothing: slow start and one late packet.
+/// No rate is reported before this time, because of slow start and single late packets.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 
-/// Looks that are kept: one from before the window, and those within it.
+/// Samples to keep: one from before the window, and those within it.
 const LOOKS_MAX: usize = 9;
 
-/// Looks that are closer than this are not kept.
+/// Samples closer together than this are not kept.
 const APART_MIN: Duration = Duration::from_millis(250);
 
-/// What had come when the request was looked at before.
+/// Earlier samples of a request's progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recent {
-    /// Time since the request, with the bytes until then; the oldest first.
+    /// Time since the request, with the bytes until then, oldest first.
     looks: [(Duration, u64); LOOKS_MAX],
     count: usize,
 }
 
 impl Recent {
-    /// So many bytes have come in so much time since the request. Its rate in bits per second, on average or in the last two
-    /// seconds, whichever is lower: a fall in the middle of a segment shows in its mean much later. None while there is too
-    /// little to judge by. Two seconds without any byte do not count, because silence has a limit of its own.
+    /// Adds a sample of bytes received and time elapsed since the request. Returns the rate in bits per second: the average, or that of the
+    /// last two seconds if it is lower, because a fall in the middle of a segment shows in its mean much later. `None` while there is too
+    /// little data. Two seconds without any byte do not count, because silence has its own limit.
     pub fn handle_progress(&mut self, elapsed: Duration, received_bytes: u64) -> Option<f64> {
         self.forget(elapsed);
         let (since, before) = self.looks[0];
@@ -49,7 +48,7 @@ impl Recent {
         self.count.checked_sub(1).map_or(Duration::ZERO, |last| self.looks[last].0)
     }
 
-    /// Keeps one look from before the window.
+    /// Keeps only one sample from before the window.
     fn forget(&mut self, elapsed: Duration) {
         while self.count > 1 && elapsed.saturating_sub(self.looks[1].0) >= WINDOW {
             self.looks.copy_within(1..self.count, 0);
@@ -66,7 +65,7 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// The rates at looks each half-second, of a request that brings so many bytes in each.
+    /// The rates at half-second samples of a request that receives this many bytes in each.
     fn rates(bytes: &[u64]) -> Vec<Option<f64>> {
         let (mut recent, mut sum) = (Recent::default(), 0);
         let looks = bytes.iter().zip(1..).map(|(bytes, number)| {
@@ -95,7 +94,7 @@ mod tests {
     #[test]
     fn silence_is_left_to_its_own_limit() {
         let rates = rates(&[100_000, 100_000, 0, 0, 0, 0, 0, 0]);
-        // The mean falls, but nothing says that the rate is zero.
+        // The mean falls, but nothing shows that the rate is zero.
         assert_eq!(rates[7], Some(400e3));
         assert_eq!(Recent::default().handle_progress(ms(5000), 0), None);
     }

@@ -1,4 +1,4 @@
-//! The manifest and the lists of segments: when they are fetched, and what they change when they come.
+//! The manifest and the lists of segments: when to fetch them, and what changes when they arrive.
 
 use super::Player;
 use super::fetching::length;
@@ -47,7 +47,7 @@ impl Player {
         }
     }
 
-    /// The manifest has come, for the first time or again.
+    /// Handles a manifest, the first one or a reloaded one.
     pub(super) fn handle_presentation(
         &mut self,
         slot: Slot,
@@ -127,7 +127,7 @@ impl Player {
         self.playback.prepare(indices.len(), position, now);
     }
 
-    /// The viewer begins where the first list says, if the manifest has it.
+    /// Places the viewer at the entry of the first known list, if the manifest has one.
     fn place_if_listed(&mut self, now: Time) {
         let lists = &self.tracks[0].lists;
         let Some(presentation) = &self.presentation else { return };
@@ -148,7 +148,7 @@ impl Player {
         }
     }
 
-    /// Which list a track needs, and when.
+    /// The list that a track needs, and when.
     fn needed_list(&self, t: usize) -> Option<(Place, Time)> {
         let track = &self.tracks[t];
         if track.is_dead {
@@ -179,7 +179,7 @@ impl Player {
             return None;
         }
         let (wanted, _) = self.needed_list(t)?;
-        // A live list is asked of another pathway if the last one has just failed.
+        // Request a live list from another pathway if the last one has just failed.
         let place = self.available(t, wanted).unwrap_or(wanted);
         let presentation = self.presentation.clone()?;
         let rendition = presentation.tracks[self.tracks[t].index].renditions.get(place.rendition);
@@ -208,7 +208,7 @@ impl Player {
         Some(self.open_request(Slot::document(t), open, reference, target))
     }
 
-    /// A list has come.
+    /// Handles a list.
     pub(super) fn handle_list(&mut self, slot: Slot, segments: &Arc<Segments>, now: Time) {
         let Some(open) = self.open.close(slot) else { return };
         let (pathway, rendition) = (usize::from(open.pathway), usize::from(open.rendition));
@@ -223,13 +223,13 @@ impl Player {
         if track.wanted == Some(place) {
             track.wanted = None;
         } else if track.place.is_some_and(|at| at.rendition == rendition) {
-            // A pathway that was asked because another one failed: its list is the one to follow now.
+            // A pathway that was asked because another one failed: follow its list from now on.
             track.place = Some(place);
         }
         let is_changed = track.lists.get(place).is_none_or(|known| is_longer(known, segments));
         let mut list = Loaded::new(segments, shift);
         list.reload_at = match segments.reload_after {
-            // RFC 8216 section 6.3.4: an unchanged list is asked for again after half of its target duration.
+            // RFC 8216 section 6.3.4: an unchanged list is requested again after half of its target duration.
             Some(after) => now.saturating_add(if is_changed { after } else { after / 2 }),
             None => Time::MAX,
         };
@@ -241,14 +241,14 @@ impl Player {
         }
     }
 
-    /// Gives up whatever the slot is doing.
+    /// Cancels the slot's request, if any.
     pub(super) fn drop_slot(&mut self, slot: Slot) {
         self.cancel(slot);
         self.open.close(slot);
     }
 }
 
-/// Whether a live list tells something new.
+/// Returns true if a live list contains something new.
 fn is_longer(known: &Loaded, segments: &Segments) -> bool {
     let last = |of: &Segments| of.first_number.saturating_add(of.list.len() as u64);
     last(&known.segments) != last(segments) || segments.reload_after.is_none()

@@ -1,4 +1,4 @@
-//! What is fetched next: which segment, from which pathway, at which bit rate, and when there is room for it.
+//! Chooses what to fetch next: which segment, from which pathway, at which bit rate, and when there is room for it.
 
 use super::Player;
 use super::lists::{Loaded, Next, Place};
@@ -11,13 +11,13 @@ use crate::request::{Request, RequestKind, Target};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a segment is taken to be before there is a list.
+/// The assumed length of a segment before there is a list.
 const SEGMENT_GUESS: Duration = Duration::from_secs(4);
 
-/// So much is enough for any segment at a rate that was measured.
+/// This much is enough for any segment at a measured rate.
 const PLENTY_BUFFERED: Duration = Duration::from_secs(20);
 
-/// The part of what is buffered that one segment may take.
+/// The part of the buffered time that one segment may take.
 const BUFFER_SHARE_MAX: f64 = 0.5;
 
 impl Player {
@@ -30,7 +30,7 @@ impl Player {
         track.idle_until.max(track.retry.at)
     }
 
-    /// The next request for media of a track, or for the initialisation section that it needs.
+    /// The next request for media of a track, or for the initialisation section that this media needs.
     pub(super) fn request_media(&mut self, t: usize, now: Time) -> Option<Request> {
         if self.media_due(t) > now {
             return None;
@@ -57,12 +57,12 @@ impl Player {
         Some(self.open_media(t, place, index, now))
     }
 
-    /// The segment at the end of the track's buffer in this list. None if there is none now: then the track sleeps.
+    /// The segment at the end of the track's buffer in this list. `None` if there is none now; the track then sleeps.
     fn next_segment(&mut self, t: usize, place: Place, now: Time) -> Option<(usize, Duration)> {
         let end = self.playback.end(t);
         let track = &mut self.tracks[t];
         let Some(loaded) = track.lists.get(place) else {
-            // `request_list` brings it.
+            // `request_list` will fetch it.
             track.sleep();
             return None;
         };
@@ -94,14 +94,14 @@ impl Player {
         }
     }
 
-    /// Whether the buffer takes another segment. If not, the track sleeps until it does.
+    /// Returns true if the buffer has room for another segment. If not, the track sleeps until it does.
     fn has_room(&mut self, t: usize, duration: Duration, now: Time) -> bool {
         let ahead = self.playback.ahead(t, now);
         let wait = self.playback.wait();
         if wait.is_some_and(|wait| ahead < self.playback.threshold(wait.kind)) {
             return true;
         }
-        // Bytes for the track that has less come first: the viewer needs both.
+        // Fetch for the track with less buffered first: the viewer needs both.
         let others = self.playback.end_of_others(t);
         let track = &mut self.tracks[t];
         if others.is_some_and(|end| self.playback.end(t) > end.saturating_add(duration)) {
@@ -123,7 +123,7 @@ impl Player {
         false
     }
 
-    /// Decides where the next segment comes from. None if there is nothing to fetch now.
+    /// Chooses the source of the next segment. `None` if there is nothing to fetch now.
     fn choose(&mut self, t: usize, now: Time) -> Option<Place> {
         let mut duration = SEGMENT_GUESS;
         if let Some(place) =
@@ -143,7 +143,7 @@ impl Player {
         place
     }
 
-    /// The pathway of the next segment: pictures decide, and sound comes from the same one.
+    /// The pathway of the next segment: pictures decide, and sound follows.
     fn choose_pathway(&mut self, t: usize, duration: Duration, now: Time) -> usize {
         if !self.has_pathways() {
             return 0;
@@ -173,8 +173,8 @@ impl Player {
         let buffered = self.playback.ahead(t, now);
         let track = &mut self.tracks[t];
         if track.retry.abandoned > 0 {
-            // All pathways may share what is slow, so what they are known for is not to be relied on; and if little is buffered, only the last
-            // seconds are.
+            // The bottleneck may be shared by all pathways, so their measured rates are unreliable; and if little is buffered, only the
+            // last seconds count.
             let all = self.estimate.bits_per_second();
             let last = track.retry.came_at.filter(|_| buffered < PLENTY_BUFFERED);
             measured = [measured, all, last].into_iter().flatten().reduce(f64::min);
@@ -202,7 +202,7 @@ impl Player {
         }
     }
 
-    /// How fast the pathway is, as far as is known; else how fast the network was on others.
+    /// The pathway's rate, as far as it is known; otherwise the network's rate on other pathways.
     pub(super) fn measured(&self, pathway: usize) -> Option<f64> {
         let all = self.estimate.bits_per_second();
         if !self.has_pathways() {
@@ -212,7 +212,7 @@ impl Player {
         of.or(all)
     }
 
-    /// The place that was chosen; or, if it has not what is wanted or has just failed, one that comes close.
+    /// The chosen place; or, if it lacks the rendition or has just failed, one that comes close.
     pub(super) fn available(&self, t: usize, wanted: Place) -> Option<Place> {
         let track = &self.tracks[t];
         let presentation = self.presentation.as_ref()?;
@@ -283,7 +283,7 @@ impl Player {
         request
     }
 
-    /// A request of a track that is about to be sent.
+    /// A track's request that is about to be sent.
     pub(super) fn opening(
         &self,
         kind: RequestKind,
@@ -303,7 +303,7 @@ impl Player {
         }
     }
 
-    /// Opens it in its slot, and makes what the caller sends.
+    /// Opens the request in its slot, and returns what the caller sends.
     pub(super) fn open_request(
         &mut self,
         slot: Slot,
@@ -327,7 +327,7 @@ impl Player {
         }
     }
 
-    /// A few bytes of another pathway, if that is worth knowing now.
+    /// A request for a few bytes of another pathway, if a measurement is worth its cost now.
     pub(super) fn request_probe(&mut self, now: Time) -> Option<Request> {
         if !self.has_pathways() || !self.playback.is_playing() || !self.open.is_free(Slot::PROBE) {
             return None;
@@ -356,7 +356,7 @@ impl Player {
         Some(request)
     }
 
-    /// A list of pictures on the pathway: of the present rendition, or else of any.
+    /// A picture list on the pathway: of the current rendition, or else of any.
     fn listed(&self, pathway: usize, now: Time) -> Option<Place> {
         let track = &self.tracks[0];
         let current = track.place?.rendition;
@@ -366,8 +366,8 @@ impl Player {
         places.find(|place| track.lists.get(*place).is_some_and(has))
     }
 
-    /// Sees to it that each pathway has a list to probe by, and to go on with at once if the present one fails. Returns
-    /// whether one is on its way.
+    /// Ensures that each pathway has a list, for probes and for an immediate move if the current pathway fails. Returns whether one is on
+    /// its way.
     fn wants_list(&mut self, now: Time) -> bool {
         if self.tracks[0].wanted.is_some() || now < self.tracks[0].wanted_at {
             return true;
@@ -406,13 +406,13 @@ pub(super) fn length(reference: &Reference) -> Option<u64> {
     reference.range.as_ref().map(|range| range.end.saturating_sub(range.start))
 }
 
-/// The address of a document that is not shared.
+/// The target for a document that is not shared.
 pub(super) fn address(url: crate::url::Url) -> Target {
     Target::Address(Arc::new(url))
 }
 
-/// While little is buffered, at the start and after a dip: a rung whose segment takes no more than half of what is buffered, because a path
-/// may lose half of its rate meanwhile. The rules look at rates alone.
+/// While little is buffered, at the start and after a dip: a rung whose segment takes at most half of the buffered time, because a path may
+/// lose half of its rate meanwhile. The rules consider only rates.
 fn within_the_buffer(situation: &Situation, wanted: usize) -> usize {
     let Some(rate) = situation.bits_per_second.filter(|_| situation.playing) else { return wanted };
     if situation.buffered >= PLENTY_BUFFERED {

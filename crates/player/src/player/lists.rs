@@ -1,17 +1,17 @@
-//! The lists of segments that a track has learnt, by rendition and pathway, and which segment comes next in one.
+//! The known lists of segments of a track, by rendition and pathway, and the next segment in one.
 //!
-//! Lists are shared with every other viewer of the title. What belongs to this player alone is how a list of a live
-//! stream lies on its own timeline: such a list begins at zero each time it is fetched, although its beginning moves.
+//! Lists are shared with all other viewers of the title. Only the offset of a live stream's list on the timeline belongs to this player:
+//! such a list begins at zero each time it is fetched, although its beginning moves.
 
 use crate::Time;
 use crate::presentation::{Format, Presentation, Segments, Source};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Lists of one title may disagree by so much about where a segment begins, because they round: what hls.js allows.
+/// Lists of one title may differ by this much in a segment's begin, because they round: hls.js allows as much.
 const TOLERANCE: Duration = Duration::from_millis(250);
 
-/// Where a live stream begins on the player's timeline, so that what was taken off its list has a place too.
+/// Where a live stream begins on the player's timeline, so that segments no longer in its list have a place too.
 const LIVE_ORIGIN: Duration = Duration::from_secs(3600);
 
 /// A rendition on a pathway.
@@ -21,19 +21,19 @@ pub(crate) struct Place {
     pub(crate) pathway: usize,
 }
 
-/// A list that has come.
+/// A loaded list.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) segments: Arc<Segments>,
-    /// Added to the list's times, this gives the player's.
+    /// The offset from the list's times to the player's.
     pub(crate) shift: Duration,
     /// When to fetch it again, if it is live.
     pub(crate) reload_at: Time,
-    /// Whether initialisation sections change within the list; none if nobody has looked yet.
+    /// Set if initialisation sections change within the list; `None` until checked.
     has_starts: Option<bool>,
 }
 
-/// What comes after the end of the buffer.
+/// The segment after the end of the buffer, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The segment at this index.
@@ -49,7 +49,7 @@ impl Loaded {
         Self { segments: segments.clone(), shift, reload_at: Time::MAX, has_starts: None }
     }
 
-    /// The segment that plays at `end`. `hint` is where to look first.
+    /// The segment that plays at `end`. `hint` is the index to try first.
     pub(crate) fn next(&self, end: Duration, hint: usize) -> Next {
         let list = &self.segments.list;
         let wanted = end.saturating_sub(self.shift);
@@ -60,7 +60,7 @@ impl Loaded {
         };
         let is_right = hint < list.len() && !is_past(hint) && (hint == 0 || is_past(hint - 1));
         let mut index = if is_right { hint } else { first_not(list.len(), is_past) };
-        // A segment without duration would not move the buffer's end.
+        // A segment without duration would not advance the buffer's end.
         while list.get(index).is_some_and(|segment| segment.duration.is_zero()) {
             index += 1;
         }
@@ -71,13 +71,12 @@ impl Loaded {
         }
     }
 
-    /// Where the segment plays on the player's timeline.
+    /// When the segment begins on the player's timeline.
     pub(crate) fn begin(&self, index: usize) -> Duration {
         self.segments.list[index].begin.saturating_add(self.shift)
     }
 
-    /// Which initialisation section the segment needs: the index of the segment that brought it, or none for the list's
-    /// first one.
+    /// The initialisation section that the segment needs: the index of the segment that introduced it, or `None` for the list's first one.
     pub(crate) fn start_of(&mut self, index: usize) -> Option<usize> {
         let list = &self.segments.list;
         let has_starts = *self
@@ -89,22 +88,22 @@ impl Loaded {
         list[..=index].iter().rposition(|segment| segment.start.is_some())
     }
 
-    /// Whether what it names may still be there: the segments of a live stream go.
+    /// Returns true if its segments may still exist: those of a live stream expire.
     pub(crate) fn is_fresh(&self, now: Time) -> bool {
-        // Adding up a film's segments at each request would cost more than all the rest.
+        // Summing up a film's segments at each request would cost more than everything else.
         let is_live = self.segments.reload_after.is_some();
         !is_live || now < self.reload_at.saturating_add(self.segments.duration() / 2)
     }
 
-    /// Where the list ends on the player's timeline.
+    /// When the list ends on the player's timeline.
     pub(crate) fn end(&self) -> Duration {
         let last = self.segments.list.last();
         let end = last.map_or(Duration::ZERO, |last| last.begin.saturating_add(last.duration));
         end.saturating_add(self.shift)
     }
 
-    /// Where a viewer who comes now begins: at the beginning, or three of the longest segments before the end of a live
-    /// stream (RFC 8216 section 6.3.3 says target durations).
+    /// Where a new viewer begins: at the beginning, or in a live stream three of the longest segments before its end (RFC 8216 section
+    /// 6.3.3 says target durations).
     pub(crate) fn entry(&self) -> Duration {
         let first = if self.segments.list.is_empty() { self.shift } else { self.begin(0) };
         if self.segments.reload_after.is_none() {
@@ -132,14 +131,14 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Room for the track's lists, with those that the manifest itself has.
+    /// Room for the track's lists, including those in the manifest itself.
     pub(crate) fn new(presentation: &Presentation, track: usize) -> Self {
         let mut lists = Self::default();
         lists.renew(presentation, track);
         lists
     }
 
-    /// The manifest is new, or has further pathways: what it has itself replaces what was known, and the rest stays.
+    /// Takes a new manifest, or one with further pathways: its own lists replace known ones, and the rest stays.
     pub(crate) fn renew(&mut self, presentation: &Presentation, track: usize) {
         let pathways = presentation.pathways.len();
         let renditions = &presentation.tracks[track].renditions;
@@ -181,15 +180,15 @@ impl Lists {
     }
 }
 
-/// How the lists of a live HLS stream lie on the player's timeline: by the numbers of their segments.
+/// The positions of a live HLS stream's lists on the player's timeline, derived from the numbers of their segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
-    /// The list that reaches furthest, and how it lies.
+    /// The list that reaches furthest, with its offset.
     newest: Option<(Arc<Segments>, Duration)>,
 }
 
 impl Timeline {
-    /// What to add to the times of this list.
+    /// The offset to add to this list's times.
     pub(crate) fn shift(&mut self, format: Format, segments: &Arc<Segments>) -> Duration {
         let is_live = segments.reload_after.is_some() || self.newest.is_some();
         if !is_live || format != Format::Hls || segments.list.is_empty() {
@@ -212,7 +211,7 @@ fn end_number(segments: &Segments) -> u64 {
     segments.first_number.saturating_add(segments.list.len() as u64)
 }
 
-/// How a list lies if it is a later or an earlier part of what is known.
+/// The offset of a list that is a later or an earlier part of the known one.
 fn shift_beside(known: &Segments, shift: Duration, segments: &Segments) -> Duration {
     let number = known.first_number.max(segments.first_number);
     let at = |of: &Segments| usize::try_from(number - of.first_number).ok();
@@ -220,7 +219,7 @@ fn shift_beside(known: &Segments, shift: Duration, segments: &Segments) -> Durat
     if let Some((known, same)) = same(known).zip(same(segments)) {
         return known.saturating_add(shift).saturating_sub(same);
     }
-    // What lies between the lists was never seen: its segments are taken to be as long as these.
+    // The segments between the lists were never seen; they are assumed to be as long as these.
     let begins = segments.list[0].begin;
     if number == segments.first_number {
         let last = &known.list[known.list.len() - 1];
@@ -314,13 +313,13 @@ mod tests {
         };
         assert_eq!(shift(&[4000, 2000, 4000], 10), LIVE_ORIGIN);
         assert_eq!(shift(&[2000, 4000, 4000], 11), LIVE_ORIGIN + s(4));
-        // An older list, of another rendition.
+        // An older list, from another rendition.
         assert_eq!(shift(&[4000, 2000, 4000], 10), LIVE_ORIGIN);
         // 14 would begin at 14; it and 15 were never seen.
         assert_eq!(shift(&[4000, 4000], 16), LIVE_ORIGIN + s(14 + 2 * 4));
-        // All of it lies before what is known, which begins at 22.
+        // All of it comes before the known list, which begins at 22.
         assert_eq!(shift(&[4000, 4000], 10), LIVE_ORIGIN + s(22) - s(4 * 4 + 8));
-        // It goes on after its end was marked.
+        // It continues after its end was marked.
         let ended = segments(&[4000, 4000], 16, None);
         assert_eq!(timeline.shift(Format::Hls, &ended), LIVE_ORIGIN + s(22));
     }

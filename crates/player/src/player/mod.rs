@@ -1,26 +1,24 @@
-//! The player: what a viewer's browser does, from the manifest to the last segment.
+//! The player: does what a viewer's browser does, from the manifest to the last segment.
 //!
-//! Callers send the requests that [`Player::poll_request`] gives, and hand in what comes back by `handle_*`, each with the
-//! time. After each `handle_*` they poll: requests, requests to close, events, and [`Player::poll_timeout`]. Nothing
-//! happens in between, so thousands of players run on one thread, in virtual time or over sockets.
+//! Callers send the requests that [`Player::poll_request`] returns, and report the results through `handle_*`, each with the time. After
+//! each `handle_*` they poll: requests, requests to close, events, and [`Player::poll_timeout`]. Nothing happens in between, so thousands
+//! of players can run on one thread, in virtual time or over sockets.
 //!
 //! A request ends in one of these ways, and each frees its slot:
 //! - [`handle_end`](Player::handle_end), when the body is over; [`handle_document`](Player::handle_document) for documents;
-//! - [`handle_status`](Player::handle_status) with a status other than 200 and 206: what else comes is of no interest;
+//! - [`handle_status`](Player::handle_status) with a status other than 200 and 206; the rest of the response is ignored;
 //! - [`handle_failure`](Player::handle_failure);
 //! - [`poll_cancel`](Player::poll_cancel) names it: the caller closes it.
 //!
-//! Before [`Player::handle_timeout`], hand in the bytes that have come until now: the timer may be there to find out
-//! whether a request is too slow.
+//! Before [`Player::handle_timeout`], report the bytes that have arrived until now, because the timer may be there to check whether a
+//! request is too slow.
 //!
 //! Invariants:
-//! - One request for media and one for a list are open for each track, one probe, one manifest, one steering request.
-//! - The buffer holds no more than `buffer_max`, unless it holds no more than one segment, or less than a viewer who waits
-//!   needs to go on.
-//! - No answer, and no sequence of answers, makes it panic, or send more than 100 requests in a second.
+//! - Per track, one request for media and one for a list are open; in addition one probe, one manifest, one steering request.
+//! - The buffer holds no more than `buffer_max`, unless it holds only one segment, or less than a waiting viewer needs to resume.
+//! - No answer, and no sequence of answers, makes it panic, or send more than 100 requests per second.
 //!
-//! Read first: `fetching.rs` for what is fetched next, `viewer.rs` for what the viewer does, `slow.rs` for when a request
-//! is given up.
+//! Read first: `fetching.rs` for what is fetched next, `viewer.rs` for the viewer's actions, `slow.rs` for when a request is given up.
 
 mod documents;
 mod fetching;
@@ -61,14 +59,14 @@ use steer::Steering;
 use tell::Untold;
 use track::Track;
 
-/// A parsed document. The caller parses, so that viewers of the same title share one copy.
+/// A parsed document. The caller parses it, so that viewers of the same title share one copy.
 #[derive(Clone, Debug)]
 pub enum Document {
-    /// Of a request for the manifest.
+    /// The result of a request for the manifest.
     Presentation(Arc<Presentation>),
-    /// Of a request for a playlist or an index.
+    /// The result of a request for a playlist or an index.
     Segments(Arc<Segments>),
-    /// Of a request to the steering server.
+    /// The result of a request to the steering server.
     Steering(Arc<Answer>),
 }
 
@@ -76,18 +74,18 @@ pub enum Document {
 #[derive(Debug)]
 pub struct Player {
     options: PlayerOptions,
-    /// The time of the last call: it never goes back.
+    /// The time of the last call. It never goes back.
     now: Time,
     manifest: Arc<Url>,
     /// When to request the manifest.
     manifest_at: Time,
     manifest_failures: u32,
     presentation: Option<Arc<Presentation>>,
-    /// None before there is a presentation.
+    /// `None` before there is a presentation.
     pathways: Option<Pathways>,
     estimate: Estimate,
     playback: Playback,
-    /// Whether the playhead has its first position.
+    /// Set once the playhead has its first position.
     is_placed: bool,
     timeline: Timeline,
     tracks: Vec<Track>,
@@ -95,7 +93,7 @@ pub struct Player {
     pace: Pace,
     steering: Option<Steering>,
     untold: Untold,
-    /// The next of the viewer's acts, and when it is due while the film plays.
+    /// The index of the viewer's next action, and when it is due while the film plays.
     next_act: usize,
     act_at: Time,
     leave_at: Time,
@@ -103,18 +101,18 @@ pub struct Player {
     events: VecDeque<Event>,
     cancels: VecDeque<RequestId>,
     ending: Ending,
-    /// Something changed while a request was looked for, so that a track may have one after all.
+    /// Something changed during the search for a request, so that a track may have one after all.
     has_changed: bool,
 }
 
-/// Turns of the playhead while one request is looked for: it may start, and end at once.
+/// Turns of the playhead during the search for one request: it may start, and end at once.
 const TURNS_MAX: usize = 3;
 
 impl Player {
     /// A viewer who begins to watch `manifest` now.
     pub fn new(options: PlayerOptions, manifest: Url, now: Time) -> Self {
         let leave_at = options.leave_after.map_or(Time::MAX, |after| now.saturating_add(after));
-        // More than nothing, or the playhead would start and stall without end.
+        // More than zero, or the playhead would start and stall without end.
         let bounded = |at: Duration| at.min(options.buffer_max).max(Duration::from_millis(1));
         Self {
             playback: Playback::new(bounded(options.start_at), bounded(options.resume_at), now),
@@ -144,14 +142,14 @@ impl Player {
         }
     }
 
-    /// The next request to send, if there is one. Ask until there is none.
+    /// The next request to send, if there is one. Call this until it returns `None`.
     pub fn poll_request(&mut self, now: Time) -> Option<Request> {
         let now = self.pass(now);
         if !self.pace.allows(now) {
             return None;
         }
         let mut request = None;
-        // A turn of the playhead may give a track that was already asked something to fetch, or end the film.
+        // A turn of the playhead may give an already checked track something to fetch, or end the film.
         for _ in 0..TURNS_MAX {
             if self.is_over() {
                 break;
@@ -190,17 +188,17 @@ impl Player {
         self.request_probe(now)
     }
 
-    /// A request that the caller closes. Nothing is expected of it any more.
+    /// A request for the caller to close. The player expects nothing more from it.
     pub fn poll_cancel(&mut self) -> Option<RequestId> {
         self.cancels.pop_front()
     }
 
-    /// What happened.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest. None once the session is over.
+    /// The latest time to call [`handle_timeout`](Self::handle_timeout). `None` once the session is over.
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.is_over() {
             return None;
@@ -217,7 +215,7 @@ impl Player {
         (at < Time::MAX).then_some(at)
     }
 
-    /// Time has passed.
+    /// Handles the passing of time.
     pub fn handle_timeout(&mut self, now: Time) {
         let now = self.pass(now);
         if self.open.judge_at() > now {
@@ -230,7 +228,7 @@ impl Player {
         }
     }
 
-    /// The head of a response has come. A status other than 200 and 206 ends the request.
+    /// Handles the status of a response. A status other than 200 and 206 ends the request.
     pub fn handle_status(
         &mut self,
         id: RequestId,
@@ -242,7 +240,7 @@ impl Player {
         let Some((slot, open)) = self.find(id) else { return };
         open.has_head = true;
         open.heard_at = now;
-        // A probe measures with whatever bytes come.
+        // A probe can measure with whatever bytes arrive.
         let needs_range = open.has_range && open.kind != RequestKind::Probe;
         match status {
             200 if needs_range => self.refuse(slot, Failure::OtherRange, now),
@@ -251,8 +249,8 @@ impl Player {
         }
     }
 
-    /// The head says how long the body is. Call it after [`handle_status`](Self::handle_status), if the head says so: a request
-    /// is judged by what is still to come.
+    /// Handles the length of a body. Call it after [`handle_status`](Self::handle_status) if the head has a length: the player judges a
+    /// request by what is still to come.
     pub fn handle_length(&mut self, id: RequestId, bytes: u64, now: Time) {
         self.pass(now);
         let Some((_, open)) = self.find(id) else { return };
@@ -261,7 +259,7 @@ impl Player {
         }
     }
 
-    /// That many more bytes of a body have come.
+    /// Handles this many more bytes of a body.
     pub fn handle_bytes(&mut self, id: RequestId, bytes: u64, now: Time) {
         let now = self.pass(now);
         let Some((slot, open)) = self.find(id) else { return };
@@ -287,7 +285,7 @@ impl Player {
         }
     }
 
-    /// A document has come whole and could be read. If it could not, call [`handle_failure`](Self::handle_failure) with
+    /// Handles a complete document that could be read. If it could not, call [`handle_failure`](Self::handle_failure) with
     /// [`Failure::Unreadable`].
     pub fn handle_document(&mut self, id: RequestId, document: Document, now: Time) {
         let now = self.pass(now);
@@ -306,7 +304,7 @@ impl Player {
         }
     }
 
-    /// The body is over. For documents, [`handle_document`](Self::handle_document) says the same.
+    /// Handles the end of a body. For documents, call [`handle_document`](Self::handle_document) instead.
     pub fn handle_end(&mut self, id: RequestId, now: Time) {
         let now = self.pass(now);
         let Some((slot, open)) = self.find(id) else { return };
@@ -324,7 +322,7 @@ impl Player {
         }
     }
 
-    /// The request failed.
+    /// Handles the failure of a request.
     pub fn handle_failure(&mut self, id: RequestId, failure: Failure, now: Time) {
         let now = self.pass(now);
         if let Some((slot, _)) = self.find(id) {
@@ -338,24 +336,24 @@ impl Player {
         self.end(Ending::Left, now);
     }
 
-    /// Whether the session has ended.
+    /// Returns true if the session has ended.
     pub fn is_over(&self) -> bool {
         self.ending != Ending::Watching
     }
 
-    /// The title, once the manifest is there. Content steering may have added pathways to it.
+    /// The title, once the manifest has arrived. Content steering may have added pathways to it.
     pub fn presentation(&self) -> Option<&Arc<Presentation>> {
         self.presentation.as_ref()
     }
 
-    /// What the viewer saw until now.
+    /// What the viewer has seen until now.
     pub fn report(&self, now: Time) -> SessionReport {
         let now = self.now.max(now);
         self.tally.report(self.playback.played(now), now)
     }
 
-    /// Time passes up to `now`: the playhead moves, and the viewer does what is due. Returns the present, which is never
-    /// before that of an earlier call.
+    /// Lets time pass up to `now`: moves the playhead and performs the viewer's actions that are due. Returns the current time, which never
+    /// goes back.
     fn pass(&mut self, now: Time) -> Time {
         self.now = self.now.max(now);
         let now = self.now;
@@ -376,14 +374,14 @@ impl Player {
         Some((slot, self.open.get_mut(slot)?))
     }
 
-    /// Tells the caller to close the request. Its slot is still to be closed.
+    /// Has the caller close the request. Its slot still has to be closed.
     fn cancel(&mut self, slot: Slot) {
         if let Some(open) = self.open.get(slot) {
             self.cancels.push_back(open.id);
         }
     }
 
-    /// Whether a choice among pathways is to be made at all.
+    /// Returns true if there is a choice among pathways.
     fn has_pathways(&self) -> bool {
         self.presentation.as_ref().is_some_and(|presentation| presentation.pathways.len() > 1)
     }

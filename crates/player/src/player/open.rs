@@ -1,5 +1,4 @@
-//! The requests that are under way. Each purpose has one slot, so their number is bounded and a name finds its request
-//! without a search.
+//! The requests that are under way. Each purpose has one slot, so their number is bounded and a name finds its request without a search.
 
 use crate::Time;
 use crate::pathways::Recent;
@@ -7,7 +6,7 @@ use crate::playback::TRACKS_MAX;
 use crate::request::{RequestId, RequestKind};
 use std::time::Duration;
 
-/// What a slot is for.
+/// The purpose of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 
@@ -21,7 +20,7 @@ impl Slot {
         Self(3 + track)
     }
 
-    /// The segments of a track, with what they begin with.
+    /// The segments of a track, including their initialisation sections.
     pub(crate) fn media(track: usize) -> Self {
         Self(3 + TRACKS_MAX + track)
     }
@@ -29,46 +28,46 @@ impl Slot {
 
 const SLOTS: usize = 3 + 2 * TRACKS_MAX;
 
-/// Slots in a name: its lowest bits.
+/// Bits of a name for its slot: the lowest ones.
 const SLOT_BITS: u32 = 3;
 
 const _: () = assert!(SLOTS <= 1 << SLOT_BITS);
 
-/// One request under way.
+/// One request that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Open {
     pub(crate) id: RequestId,
     pub(crate) kind: RequestKind,
-    /// Whether the head of the response has come.
+    /// Set once the head of the response has arrived.
     pub(crate) has_head: bool,
-    /// Whether it asks for a part of a file.
+    /// Set if it requests a part of a file.
     pub(crate) has_range: bool,
     /// The player's own number of the track.
     pub(crate) track: u8,
     pub(crate) pathway: u16,
     pub(crate) rendition: u16,
-    /// The segment's index in its list. Of an initialisation section, which segment brings it, counted from 1; 0 is the
-    /// list's first one.
+    /// The segment's index in its list. For an initialisation section: the segment that introduces it, counted from 1; 0 means the list's
+    /// first one.
     pub(crate) segment: u32,
     /// The number of the list's first segment.
     pub(crate) first_number: u64,
     pub(crate) sent_at: Time,
     pub(crate) first_byte_at: Option<Time>,
-    /// When something was last heard of it.
+    /// When the last data arrived.
     pub(crate) heard_at: Time,
-    /// When to look whether it is too slow.
+    /// When to check whether it is too slow.
     pub(crate) judge_at: Time,
     pub(crate) bytes: u64,
-    /// What had come when it was judged before.
+    /// Its progress at earlier checks.
     pub(crate) recent: Recent,
     pub(crate) expected_bytes: Option<u64>,
-    /// Of a segment: where it begins on the player's timeline, and how long it plays.
+    /// For a segment: where it begins on the player's timeline, and how long it plays.
     pub(crate) begin: Duration,
     pub(crate) duration: Duration,
 }
 
 impl Open {
-    /// A request for `kind` that is sent now; its name is given when it is opened.
+    /// A request of `kind` that is sent now; it gets its name when it is opened.
     pub(crate) fn new(kind: RequestKind, now: Time) -> Self {
         Self {
             id: RequestId(0),
@@ -92,7 +91,7 @@ impl Open {
         }
     }
 
-    /// From the request to its first byte, or until now.
+    /// Time from the request to its first byte, or until now.
     pub(crate) fn first_byte_after(&self, now: Time) -> Duration {
         self.first_byte_at.unwrap_or(now).saturating_sub(self.sent_at)
     }
@@ -106,7 +105,7 @@ impl Open {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenRequests {
     slots: [Option<Open>; SLOTS],
-    /// A bit for each slot in use: looking for the next timeout touches only those.
+    /// A bit for each slot in use: the search for the next timeout visits only those.
     used: u8,
     next_number: u64,
 }
@@ -141,7 +140,7 @@ impl OpenRequests {
         self.slots[slot.0].as_mut()
     }
 
-    /// Takes a request out, because it is over.
+    /// Removes a request, because it is over.
     pub(crate) fn close(&mut self, slot: Slot) -> Option<Open> {
         self.used &= !(1 << slot.0);
         self.slots[slot.0].take()
@@ -153,7 +152,7 @@ impl OpenRequests {
         (0..SLOTS).filter(move |slot| used & (1 << slot) != 0).map(Slot)
     }
 
-    /// When to look at one of them again.
+    /// The next time to check one of them.
     pub(crate) fn judge_at(&self) -> Time {
         let mut judge_at = Time::MAX;
         let mut used = self.used;

@@ -1,4 +1,4 @@
-//! How requests end: what came, what did not, and what follows from that.
+//! How requests end, and what follows: data, failures, retries.
 
 use super::Player;
 use super::lists::Place;
@@ -14,23 +14,23 @@ use crate::report::Fetched;
 use crate::request::RequestKind;
 use std::time::Duration;
 
-/// A server may ask for patience; more than this is as good as never.
+/// A server may ask the player to wait; anything longer than this is as good as never.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
-/// Before another list is fetched that nothing waits for, after one failed.
+/// The pause before fetching another list that nothing is waiting for, after one failed.
 const WANTED_PAUSE: Duration = Duration::from_secs(8);
 
-/// Attempts to fetch the manifest before the player gives up, as it has nothing to play.
+/// Attempts to fetch the manifest before the player gives up, since it then has nothing to play.
 const MANIFEST_ATTEMPTS_MAX: u32 = 6;
 
 impl Player {
-    /// The player itself refuses a response: the caller closes it.
+    /// Refuses a response on the player's own account: the caller closes it.
     pub(super) fn refuse(&mut self, slot: Slot, failure: Failure, now: Time) {
         self.cancel(slot);
         self.fail(slot, failure, None, now);
     }
 
-    /// A request failed.
+    /// Handles the failure of a request.
     pub(super) fn fail(
         &mut self,
         slot: Slot,
@@ -52,7 +52,7 @@ impl Player {
                 if !is_probe {
                     self.tally.wasted(open.bytes);
                 }
-                // A probe's segment may have left a live list: that is not the server's fault.
+                // A probe's segment may have expired from a live list, which is not the server's fault.
                 if !(is_probe && failure.is_of_object()) {
                     self.blame(pathway, failure, retry_after, now);
                 }
@@ -64,7 +64,7 @@ impl Player {
         }
     }
 
-    /// Tells the choice of pathways, unless this machine itself is at fault.
+    /// Reports the failure to the choice of pathways, unless this machine itself is at fault.
     fn blame(
         &mut self,
         pathway: usize,
@@ -85,7 +85,7 @@ impl Player {
         self.tell_moves();
     }
 
-    /// What a track does after a failure.
+    /// Decides what a track does after a failure.
     fn retry(&mut self, open: &Open, failure: Failure, retry_after: Option<Duration>, now: Time) {
         let (t, pathway, rendition) =
             (usize::from(open.track), usize::from(open.pathway), usize::from(open.rendition));
@@ -93,7 +93,7 @@ impl Player {
         let Some(track) = self.tracks.get_mut(t) else { return };
         let place = Place { rendition, pathway };
         if track.wanted == Some(place) && track.choice != Some(place) && is_list(open.kind) {
-            // Nothing waits for it.
+            // Nothing is waiting for this list.
             track.wanted = None;
             track.wanted_at = now.saturating_add(WANTED_PAUSE);
             return;
@@ -119,7 +119,7 @@ impl Player {
             Remedy::LeaveOut if is_media => {
                 self.leave_out(t, open.begin.saturating_add(open.duration), now);
             }
-            // A live list may come back.
+            // A live list may return.
             Remedy::LeaveOut if track.is_live() => {}
             Remedy::LeaveOut => self.give_up_track(t, now),
         }
@@ -139,7 +139,7 @@ impl Player {
         self.wake_those_ahead();
     }
 
-    /// The track cannot be had. The viewer sees what is buffered.
+    /// The track is unavailable. The viewer sees the media that is already buffered.
     pub(super) fn give_up_track(&mut self, t: usize, now: Time) {
         self.tracks[t].is_dead = true;
         if self.playback.wait().is_some() {
@@ -155,7 +155,7 @@ impl Player {
     ) {
         self.manifest_failures = self.manifest_failures.saturating_add(1);
         let first = self.presentation.is_none();
-        // A manifest that is missing or damaged will be so in a second, too.
+        // A manifest that is missing or damaged will still be so a second later.
         let attempts = if failure.is_of_object() { 2 } else { MANIFEST_ATTEMPTS_MAX };
         if first && self.manifest_failures >= attempts {
             return self.give_up(GiveUp::Manifest, now);
@@ -165,7 +165,7 @@ impl Player {
         self.manifest_at = now.saturating_add(pause);
     }
 
-    /// An initialisation section has come.
+    /// Handles an initialisation section.
     pub(super) fn handle_start(&mut self, slot: Slot) {
         let Some(open) = self.open.close(slot) else { return };
         self.tally.bytes(usize::from(open.pathway), open.bytes, false);
@@ -176,7 +176,7 @@ impl Player {
         track.wake();
     }
 
-    /// A segment has come.
+    /// Handles a complete segment.
     pub(super) fn handle_segment(&mut self, slot: Slot, now: Time) {
         let Some(open) = self.open.close(slot) else { return };
         let (t, pathway, rendition) =
@@ -207,7 +207,7 @@ impl Player {
         self.wake_those_ahead();
     }
 
-    /// What a whole or a broken-off response says about the network.
+    /// Measures the network with a response that was complete or broken off.
     pub(super) fn measure(&mut self, open: &Open, now: Time) {
         let took = open.took(now);
         self.estimate.handle_sample(open.bytes, took);
@@ -221,7 +221,7 @@ impl Player {
         }
     }
 
-    /// A probe is over, whole or as far as it went.
+    /// Handles the end of a probe, complete or not.
     pub(super) fn finish_probe(&mut self, slot: Slot, now: Time) {
         let Some(open) = self.open.close(slot) else { return };
         let (pathway, bytes, took) = (usize::from(open.pathway), open.bytes, open.took(now));
@@ -233,14 +233,14 @@ impl Player {
         self.tell_moves();
     }
 
-    /// Tracks that waited for another one look again.
+    /// Wakes tracks that waited for another one.
     fn wake_those_ahead(&mut self) {
         for track in self.tracks.iter_mut().filter(|track| track.is_ahead) {
             track.wake();
         }
     }
 
-    /// Passes on what the choice of pathways has to tell.
+    /// Reports the moves of the choice of pathways.
     pub(super) fn tell_moves(&mut self) {
         let Some(pathways) = &mut self.pathways else { return };
         while let Some(moved) = pathways.poll_event() {

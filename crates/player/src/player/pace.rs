@@ -1,12 +1,11 @@
-//! The last guard against a server or manifest that would have the player send requests without pause.
+//! The last guard against a server or manifest that would make the player send requests without pause.
 //!
-//! Retries have their own, slower bounds. This one holds whatever happens elsewhere.
+//! Retries have their own, slower limits. This one holds whatever happens elsewhere.
 
 use crate::Time;
 use std::time::Duration;
 
-/// Requests within one second. Filling two minutes of buffer with segments of two seconds takes 120, over any network
-/// that is not a loop-back.
+/// Requests per second. Filling two minutes of buffer with segments of two seconds takes 120, over any network other than loopback.
 pub(crate) const REQUESTS_PER_SECOND_MAX: u32 = 100;
 
 /// A second that straddles two windows has the requests of both.
@@ -14,7 +13,7 @@ const PER_WINDOW_MAX: u32 = REQUESTS_PER_SECOND_MAX / 2;
 
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Counts the requests of the present second, which begins with its first request.
+/// Counts the requests of the current window, which begins with its first request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
     since: Time,
@@ -22,17 +21,17 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Whether another request may be sent now.
+    /// Returns true if another request may be sent now.
     pub(crate) fn allows(&self, now: Time) -> bool {
         self.sent < PER_WINDOW_MAX || now >= self.ends_at()
     }
 
-    /// When requests are allowed again, if they are not.
+    /// When requests are allowed again, if they are not now.
     pub(crate) fn allows_at(&self, now: Time) -> Option<Time> {
         (!self.allows(now)).then(|| self.ends_at())
     }
 
-    /// A request is sent.
+    /// Counts a request.
     pub(crate) fn handle_request(&mut self, now: Time) {
         if now >= self.ends_at() {
             *self = Self { since: now, sent: 0 };

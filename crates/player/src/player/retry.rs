@@ -1,72 +1,72 @@
-//! What follows a failure: another pathway at once, or the same again after a pause, or no more of this segment.
+//! Retries after a failure: another pathway at once, the same one after a pause, or skipping the segment.
 //!
-//! A server in trouble gets pauses that grow to eight seconds, for as long as the viewer stays. A segment that is missing
-//! or damaged is tried on every pathway, then at another bit rate, and is then left out, as hls.js does.
+//! A server in trouble gets pauses that grow to eight seconds, for as long as the viewer stays. A missing or damaged segment is tried on
+//! every pathway, then at another bit rate, and then skipped, as in hls.js.
 
 use crate::Time;
 use crate::failure::Failure;
 use std::time::Duration;
 
-/// The pause after the first failure, which doubles with each further one.
+/// The pause after the first failure; it doubles with each further one.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
-/// A server that keeps closing in the middle of the same segment has a damaged one, not a bad moment.
+/// If a server keeps closing in the middle of the same segment, the segment is damaged; it is not just a bad moment.
 const CUTS_MAX: u32 = 4;
 
-/// Attempts after a missing segment was asked for on every pathway: one more there, one at another bit rate.
+/// Attempts after a missing segment was requested on every pathway: one more there, one at another bit rate.
 const FURTHER_ATTEMPTS: u32 = 2;
 
-/// Pathways that the memory of a segment's failures has room for.
+/// The number of pathways whose failures are remembered for a segment.
 pub(crate) const PATHWAYS_MAX: usize = 32;
 
-/// The failures of one segment, or of what is needed to fetch it.
+/// The failures of one segment, or of anything needed to fetch it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Retry {
-    /// Do not ask again before.
+    /// The earliest time of the next attempt.
     pub(crate) at: Time,
     attempts: u32,
-    /// Failures that speak of the object itself.
+    /// Failures that concern the object itself.
     of_object: u32,
-    /// A bit for each pathway that failed since the last pause.
+    /// A bit for each pathway that has failed since the last pause.
     tried: u32,
     /// How often a request for it was given up as too slow.
     pub(crate) abandoned: u32,
-    /// How fast the last of them came in the end, in bits per second.
+    /// The last rate of the most recent of these, in bits per second.
     pub(crate) came_at: Option<f64>,
-    /// The bit rate to try next, because the one that was chosen is missing.
+    /// The bit rate to try next, because the chosen one is missing.
     pub(crate) rung: Option<usize>,
     last: Option<Failure>,
 }
 
-/// What to do about a failure.
+/// The reaction to a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// Ask another pathway at once, or again after a pause.
+    /// Try another pathway at once, or again after a pause.
     Again,
-    /// The same at another bit rate.
+    /// Try another bit rate.
     OtherRung,
-    /// Leave the segment out.
+    /// Skip the segment.
     LeaveOut,
 }
 
 impl Retry {
-    /// All is well again: the next segment has its own count.
+    /// Resets the counts after a success; the next segment starts from zero.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// The last failure, if there was one since all was well.
+    /// The last failure since the counts were reset, if any.
     pub(crate) fn last(&self) -> Option<Failure> {
         self.last
     }
 
-    /// Whether the pathway failed since the last pause.
+    /// Returns true if the pathway has failed since the last pause.
     pub(crate) fn is_tried(&self, pathway: usize) -> bool {
         pathway < PATHWAYS_MAX && self.tried & (1 << pathway) != 0
     }
 
-    /// A request to one of `pathways` failed. `has_other` tells which pathways could serve instead.
+    /// Handles a failed request to one of `pathways`. `has_other` returns which pathways could serve instead.
     pub(crate) fn handle_failure(
         &mut self,
         pathway: usize,

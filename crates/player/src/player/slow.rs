@@ -1,5 +1,5 @@
-//! When a request under way is given up: it is silent, or it is so slow that the viewer would have to wait although
-//! another pathway or a lower bit rate would be in time.
+//! When to give up a request that is under way: it is silent, or it is so slow that the viewer would have to wait although another pathway
+//! or a lower bit rate would be in time.
 
 use super::Player;
 use super::fetching::bits;
@@ -14,25 +14,25 @@ use crate::playback::State;
 use crate::request::RequestKind;
 use std::time::Duration;
 
-/// How often a request is looked at: the less is buffered, the more often.
+/// How often to check a request: the less is buffered, the more often.
 const INTERVALS: [(Duration, Duration); 2] = [
     (Duration::from_secs(8), Duration::from_millis(500)),
     (Duration::from_secs(20), Duration::from_secs(1)),
 ];
 const INTERVAL_MAX: Duration = Duration::from_secs(2);
 
-/// Requests for the same segment that may be given up. Each costs the bytes that have come.
+/// How many requests for the same segment may be given up. Each costs the bytes already received.
 const ABANDONED_MAX: u32 = 3;
 
-/// After that many, a request gets this long.
+/// After that many, a request gets at least this long.
 const LAST_RESORT_AFTER: Duration = Duration::from_secs(4);
 
-/// A lower bit rate must bring the segment in this share of the time that the rest of the present one takes: the switch
-/// costs a round trip, and the picture.
+/// A lower bit rate must deliver the segment within this share of the time that the rest of the current one takes: the switch costs a round
+/// trip and picture quality.
 const WORTH: f64 = 0.5;
 
 impl Player {
-    /// How long until a request that is sent now is looked at.
+    /// Time until the first check of a request that is sent now.
     pub(super) fn judge_interval(&self, t: usize, now: Time) -> Duration {
         if t >= self.tracks.len() {
             return INTERVAL_MAX;
@@ -42,7 +42,7 @@ impl Player {
         interval.map_or(INTERVAL_MAX, |(_, interval)| *interval)
     }
 
-    /// Looks at a request that is under way.
+    /// Checks a request that is under way.
     pub(super) fn judge(&mut self, slot: Slot, now: Time) {
         let Some(open) = self.open.get_mut(slot) else { return };
         let bits_per_second = open.recent.handle_progress(open.took(now), open.bytes);
@@ -65,7 +65,7 @@ impl Player {
         }
     }
 
-    /// How long a request may be silent: not long if the bytes can be had elsewhere.
+    /// How long a request may be silent: not long if the bytes are available elsewhere.
     fn silence_max(&self, open: &Open, now: Time) -> Duration {
         let patience = self.options.patience.max(Duration::from_millis(1));
         if matches!(open.kind, RequestKind::Manifest | RequestKind::Steering) {
@@ -82,7 +82,7 @@ impl Player {
         patience
     }
 
-    /// Gives a segment up if the viewer would wait for it, and something else would be faster.
+    /// Gives up a segment if the viewer would wait for it and something else would be faster.
     fn abandon_if_slow(
         &mut self,
         slot: Slot,
@@ -92,7 +92,7 @@ impl Player {
     ) -> bool {
         let t = usize::from(open.track);
         let Some(track) = self.tracks.get(t) else { return false };
-        // Beyond the bound, only what would come too late is given up, and not at once.
+        // Beyond the limit, give up only requests that would be too late, and not at once.
         let is_last_resort = track.retry.abandoned >= ABANDONED_MAX;
         if is_last_resort && open.took(now) < LAST_RESORT_AFTER {
             return false;
@@ -110,7 +110,7 @@ impl Player {
             buffered: self.playback.dry_in(t, now),
             segment: open.duration,
         };
-        // Pictures decide for both, as they do when a pathway is chosen.
+        // Pictures decide for both tracks, as in the choice of a pathway.
         if t == 0 && self.has_pathways() {
             let pathway = usize::from(open.pathway);
             let is_late = self
@@ -132,12 +132,12 @@ impl Player {
         }
     }
 
-    /// The bit rate at which the segment would be here before the buffer is empty, if the present one's would not.
+    /// The bit rate at which the segment would arrive before the buffer is empty, if it would not at the current one.
     fn rung_in_time(&self, t: usize, rendition: usize, progress: &Progress) -> Option<usize> {
         if matches!(self.options.rule, Rule::Fixed(_)) || rendition == 0 {
             return None;
         }
-        // A paused viewer has all the time.
+        // A paused viewer is in no hurry.
         if matches!(self.playback.state(), State::Paused { .. }) {
             return None;
         }
@@ -155,7 +155,7 @@ impl Player {
         (takes(rung) < rest * WORTH).then_some(rung)
     }
 
-    /// Gives a request for a segment up, to ask elsewhere or for this rung.
+    /// Gives up a request for a segment, in favour of another pathway or of this rung.
     fn abandon(
         &mut self,
         slot: Slot,
@@ -167,7 +167,7 @@ impl Player {
         let (t, pathway) = (usize::from(open.track), usize::from(open.pathway));
         self.drop_media(t);
         debug_assert!(self.open.is_free(slot));
-        // What has come tells how fast the network is now; the choice of pathways knows already if it decided this.
+        // The bytes received show how fast the network is now. The choice of pathways already knows if this was its decision.
         self.estimate.handle_sample(open.bytes, open.took(now));
         let track = &mut self.tracks[t];
         track.retry.abandoned += 1;
@@ -177,7 +177,7 @@ impl Player {
         self.events.push_back(Event::Abandoned { track: track.index, pathway, bytes: open.bytes });
     }
 
-    /// Closes a track's request for media, whose bytes are of no use.
+    /// Closes a track's request for media whose bytes are of no use.
     pub(super) fn drop_media(&mut self, t: usize) {
         let slot = Slot::media(t);
         self.cancel(slot);

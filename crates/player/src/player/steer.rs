@@ -1,4 +1,4 @@
-//! Content steering: asking the server which pathways to use, as HLS and DASH say. Playback never needs an answer.
+//! Content steering: asks the server which pathways to use, as HLS and DASH define it. Playback never depends on an answer.
 
 use super::Player;
 use super::fetching::address;
@@ -22,7 +22,7 @@ pub(crate) struct Steering {
     ttl: Duration,
     /// The first segment waits for the first answer (DASH's `queryBeforeStart`).
     is_awaited: bool,
-    /// Pathways that it has made out of the manifest's.
+    /// Pathways that it has derived from the manifest's.
     clones: Vec<PathwayClone>,
 }
 
@@ -40,7 +40,7 @@ impl Steering {
 }
 
 impl Player {
-    /// Whether no segment is asked for before steering has answered.
+    /// Returns true if no segment may be requested before steering has answered.
     pub(super) fn waits_for_steering(&self) -> bool {
         self.steering.as_ref().is_some_and(|steering| steering.is_awaited)
     }
@@ -69,7 +69,7 @@ impl Player {
         Some(self.open_document(Slot::STEERING, open, address(url)))
     }
 
-    /// The server has answered.
+    /// Handles the server's answer.
     pub(super) fn handle_answer(&mut self, slot: Slot, answer: &Answer, now: Time) {
         self.open.close(slot);
         for clone in &answer.clones {
@@ -89,8 +89,8 @@ impl Player {
         self.go_on_without_answer();
     }
 
-    /// 410 ends steering for good. 429 says when to come again. After anything else the player waits as long as
-    /// after an answer (RFC 8216bis section 7.4; ETSI TS 103 998 section 6.7).
+    /// 410 ends steering for good. 429 says when to ask again. After anything else the player waits as long as after an answer (RFC 8216bis
+    /// section 7.4; ETSI TS 103 998 section 6.7).
     pub(super) fn handle_steering_failure(
         &mut self,
         failure: Failure,
@@ -117,7 +117,7 @@ impl Player {
         }
     }
 
-    /// Adds a pathway that is like a known one but for its addresses.
+    /// Adds a pathway that is like a known one except for its addresses.
     fn clone_pathway(&mut self, clone: &PathwayClone) {
         let (Some(presentation), Some(pathways)) = (&mut self.presentation, &mut self.pathways)
         else {
@@ -130,7 +130,8 @@ impl Player {
         if presentation.pathways.len() >= PATHWAYS_MAX {
             return;
         }
-        // A copy of this viewer's own: another viewer may get another answer. One that cannot be made changes nothing.
+        // Clone the presentation for this viewer, because another viewer may get another answer. A pathway clone that cannot be made
+        // changes nothing.
         let mut cloned = Presentation::clone(presentation);
         if cloned.clone_pathway(clone).is_err() {
             return;
@@ -146,8 +147,8 @@ impl Player {
         }
     }
 
-    /// A new manifest with the pathways that steering made out of the last one's. Otherwise they, and all that was measured, would be gone at
-    /// each reload of a live stream.
+    /// Adds the pathways that steering derived from the last manifest to a new one. Otherwise they, and all their measurements, would be
+    /// lost at each reload of a live stream.
     pub(super) fn with_clones(&self, presentation: Arc<Presentation>) -> Arc<Presentation> {
         let clones = self.steering.as_ref().map_or(&[][..], |steering| &steering.clones);
         if clones.is_empty() {
@@ -155,7 +156,7 @@ impl Player {
         }
         let mut cloned = Presentation::clone(&presentation);
         for clone in clones {
-            // One whose pathway has left the manifest changes nothing.
+            // A clone whose base pathway has left the manifest changes nothing.
             let _ = cloned.clone_pathway(clone);
         }
         Arc::new(cloned)

@@ -1,8 +1,7 @@
-//! What requests tell the server about the viewer (CMCD), and what is still to be told.
+//! Reports about the viewer in requests to the server (CMCD), and what is still to be reported.
 //!
-//! The server counts a stall once for each `bs`, and takes the length from `bsd`; so both go with the pictures' requests
-//! only, or with the sound's if there are no pictures. The start delay goes with the first request for media after the
-//! start, whichever it is.
+//! The server counts a stall once for each `bs`, and takes the length from `bsd`. So both go only with the pictures' requests, or with the
+//! sound's if there are no pictures. The start delay goes with the first request for media after the start, of either kind.
 
 use super::Player;
 use super::open::Open;
@@ -12,7 +11,7 @@ use crate::presentation::{Format, TrackKind};
 use crate::request::RequestKind;
 use std::time::Duration;
 
-/// What no request has told yet.
+/// Facts that no request has reported yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Untold {
     /// The buffer ran empty.
@@ -24,7 +23,7 @@ pub(crate) struct Untold {
 }
 
 impl Player {
-    /// What a request tells, if the session tells anything.
+    /// The report in a request, if the session sends any.
     pub(super) fn cmcd(&mut self, open: &Open) -> Option<Box<Cmcd>> {
         let session = self.options.cmcd.clone()?;
         let t = usize::from(open.track);

@@ -1,4 +1,4 @@
-//! What the player keeps of one track: its lists, its rung, and what it is about to fetch.
+//! The player's state for one track: its lists, its rung, and what it is about to fetch.
 
 use super::lists::{Lists, Place};
 use super::retry::Retry;
@@ -6,7 +6,7 @@ use crate::Time;
 use crate::abr::{Abr, Rule};
 use crate::presentation::{Presentation, TrackKind};
 
-/// Segments in a row that may be missing before the player stops asking: this is no film with holes any more.
+/// Missing segments in a row before the player stops asking: this is no longer a film with holes.
 pub(crate) const SKIPS_IN_ROW_MAX: u32 = 10;
 
 /// One track that is played.
@@ -15,30 +15,30 @@ pub(crate) struct Track {
     /// Its index in the presentation.
     pub(crate) index: usize,
     pub(crate) kind: TrackKind,
-    /// Bit rates, the lowest first.
+    /// Bit rates, lowest first.
     pub(crate) rungs: Vec<u64>,
     pub(crate) abr: Abr,
     pub(crate) lists: Lists,
-    /// Where the last segment came from, or where the next one is expected.
+    /// The place of the last segment, or the expected place of the next one.
     pub(crate) place: Option<Place>,
-    /// Where the next segment shall come from; none before that is decided.
+    /// The chosen place of the next segment; `None` until it is chosen.
     pub(crate) choice: Option<Place>,
     /// A list that will be needed for a probe.
     pub(crate) wanted: Option<Place>,
-    /// When to want one again after it failed.
+    /// When to fetch such a list again after it failed.
     pub(crate) wanted_at: Time,
     /// The rendition of the last segment.
     pub(crate) current: Option<usize>,
-    /// Where to look for the next segment first.
+    /// The index to try first for the next segment.
     pub(crate) hint: usize,
-    /// The initialisation section in force: its rendition, and the number of the segment that brought it.
+    /// The initialisation section in force: its rendition, and the number of the segment that introduced it.
     pub(crate) start: Option<(usize, Option<u64>)>,
-    /// A bit for each rendition whose first initialisation section has come.
+    /// A bit for each rendition whose first initialisation section has arrived.
     pub(crate) known_starts: u128,
     pub(crate) retry: Retry,
-    /// Nothing to fetch before, unless something changes.
+    /// Nothing to fetch before this time, unless something changes.
     pub(crate) idle_until: Time,
-    /// It waits for another track, which has less.
+    /// It waits for another track, which has less buffered.
     pub(crate) is_ahead: bool,
     pub(crate) skips_in_row: u32,
     /// Too much of it is missing.
@@ -69,7 +69,7 @@ impl Track {
         }
     }
 
-    /// The manifest is new. If its renditions are others, nothing that was chosen among the old ones holds.
+    /// Takes a new manifest. If its renditions differ, choices among the old ones are discarded.
     pub(crate) fn renew(&mut self, presentation: &Presentation, has_same_renditions: bool) {
         if has_same_renditions {
             self.lists.renew(presentation, self.index);
@@ -83,7 +83,7 @@ impl Track {
         self.wake();
     }
 
-    /// Something changed: look again what to fetch.
+    /// Something changed, so check again what to fetch.
     pub(crate) fn wake(&mut self) {
         self.idle_until = Time::ZERO;
         self.is_ahead = false;
@@ -94,18 +94,18 @@ impl Track {
         self.idle_until = Time::MAX;
     }
 
-    /// Forgets what it was about to fetch, because the viewer went elsewhere.
+    /// Forgets what it was about to fetch, because the viewer jumped elsewhere.
     pub(crate) fn handle_seek(&mut self) {
         self.abr.handle_seek();
         self.choice = None;
         self.retry.clear();
         self.skips_in_row = 0;
-        // The other place may be whole.
+        // The track may be complete at the new position.
         self.is_dead = false;
         self.wake();
     }
 
-    /// Whether its list goes on growing.
+    /// Returns true if its list keeps growing.
     pub(crate) fn is_live(&self) -> bool {
         let list = self.place.and_then(|place| self.lists.get(place));
         list.is_some_and(|list| list.segments.reload_after.is_some())
@@ -120,20 +120,20 @@ impl Track {
         self.rungs.last().copied().unwrap_or(1)
     }
 
-    /// Another bit rate than this one: the next lower, or else the next higher.
+    /// Another bit rate: the next lower one, or else the next higher.
     pub(crate) fn other_rung(&self, rendition: usize) -> Option<usize> {
         let lower = rendition.checked_sub(1);
         lower.or(Some(rendition + 1)).filter(|rung| *rung < self.rungs.len())
     }
 
-    /// Whether the initialisation section is at hand.
+    /// Returns true if the initialisation section has been fetched.
     pub(crate) fn has_start(&self, rendition: usize, number: Option<u64>) -> bool {
         let is_known =
             number.is_none() && rendition < 128 && self.known_starts >> rendition & 1 == 1;
         is_known || self.start == Some((rendition, number))
     }
 
-    /// An initialisation section has come.
+    /// Notes an initialisation section that has arrived.
     pub(crate) fn handle_start(&mut self, rendition: usize, number: Option<u64>) {
         self.start = Some((rendition, number));
         if number.is_none() && rendition < 128 {
@@ -147,7 +147,7 @@ fn rungs(presentation: &Presentation, index: usize) -> Vec<u64> {
     renditions.iter().map(|rendition| rendition.bits_per_second).collect()
 }
 
-/// The tracks to play: the first of pictures, and the first of sound alone.
+/// The tracks to play: the first with pictures, and the first with only sound.
 pub(crate) fn played(presentation: &Presentation) -> Vec<usize> {
     let tracks = &presentation.tracks;
     let has = |index: usize| !tracks[index].renditions.is_empty();

@@ -1,4 +1,4 @@
-//! The viewer: waits, gives up, jumps, stops and leaves. And what the playhead does by itself.
+//! The viewer's actions: waits, gives up, jumps, stops and leaves. Also handles the turns that the playhead takes by itself.
 
 use super::Player;
 use super::open::Slot;
@@ -10,11 +10,11 @@ use crate::playback::{State, Turn, WaitKind};
 use crate::request::RequestKind;
 use std::time::Duration;
 
-/// A request that has been without a byte for so long is silent: more than any round trip.
+/// A request that has been without a byte for this long is silent: more than any round trip.
 const SILENT_AFTER: Duration = Duration::from_secs(1);
 
 impl Player {
-    /// When the viewer does something.
+    /// When the viewer's next action is due.
     pub(super) fn viewer_due(&self) -> Time {
         let at = match self.playback.state() {
             State::Waiting(wait) => {
@@ -27,7 +27,7 @@ impl Player {
         at.min(self.leave_at)
     }
 
-    /// Does what is due.
+    /// Performs the actions that are due.
     pub(super) fn act(&mut self, now: Time) {
         if self.leave_at <= now {
             return self.end(Ending::Left, now);
@@ -84,7 +84,7 @@ impl Player {
         }
     }
 
-    /// The part of the film that can be had: where it begins and ends on the player's timeline.
+    /// The available part of the film: its begin and end on the player's timeline.
     fn range(&self) -> (Duration, Duration) {
         let track = &self.tracks[0];
         let loaded = track.place.and_then(|place| track.lists.get(place));
@@ -97,7 +97,7 @@ impl Player {
         }
     }
 
-    /// What the playhead did.
+    /// Handles a turn of the playhead.
     pub(super) fn handle_turn(&mut self, turn: Turn, now: Time) {
         self.has_changed = true;
         match turn {
@@ -157,7 +157,7 @@ impl Player {
         match self.open.get(Slot::media(t)) {
             Some(open) if at.saturating_sub(open.heard_at) >= SILENT_AFTER => StallReason::Silence,
             Some(_) => StallReason::SlowNetwork,
-            // Nothing was asked for: it is not known what there is.
+            // Nothing was requested, because it is not known what exists.
             None => StallReason::Manifest,
         }
     }
@@ -175,7 +175,7 @@ impl Player {
         }
     }
 
-    /// The session is over: whatever is open is closed.
+    /// Ends the session and closes all open requests.
     pub(super) fn end(&mut self, ending: Ending, now: Time) {
         if self.is_over() {
             return;

@@ -1,5 +1,4 @@
-//! A world for tests that fits on a page: films made of numbers, servers that answer by a rule, and a network with a rate
-//! for each pathway.
+//! A small world for tests: films made of numbers, servers that answer by a rule, and a network with a rate for each pathway.
 
 use super::{Document, Player};
 use crate::Time;
@@ -28,7 +27,7 @@ pub(super) fn url(text: &str) -> Url {
     text.parse().expect("a URL")
 }
 
-/// A film: bit rates of its pictures, and whether it has sound of its own.
+/// A film: bit rates of its pictures, and whether it has separate sound.
 #[derive(Clone)]
 pub(super) struct Film {
     pub(super) pathways: usize,
@@ -36,7 +35,7 @@ pub(super) struct Film {
     pub(super) sound: Option<u64>,
     pub(super) segment: Duration,
     pub(super) count: usize,
-    /// Whether lists are documents of their own.
+    /// Set if lists are separate documents.
     pub(super) has_lists: bool,
     pub(super) steering: Option<SteeringServer>,
 }
@@ -111,7 +110,7 @@ impl Film {
         })
     }
 
-    /// The list that a request is for.
+    /// The list that a request asks for.
     pub(super) fn list(&self, request: &Request) -> Arc<Segments> {
         let (kind, rate) = match request.track {
             0 => (TrackKind::Pictures, self.rungs[request.rendition]),
@@ -121,14 +120,14 @@ impl Film {
     }
 }
 
-/// What a server does with a request.
+/// A server's reply to a request.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
-    /// All that was asked for.
+    /// Everything requested.
     Whole,
     /// A body of this length.
     Bytes(u64),
-    /// A head, this much, and then nothing.
+    /// A head, this many bytes, and then nothing.
     Stops(u64),
     /// Nothing at all.
     Silent,
@@ -146,10 +145,10 @@ struct Transfer {
     is_endless: bool,
 }
 
-/// Decides what servers do; none leaves it to the film.
+/// Decides how servers reply; `None` leaves it to the film.
 pub(super) type Servers = Box<dyn FnMut(&Request, Time) -> Option<Reply>>;
 
-/// Bits per second of a pathway at a time, shared by what is under way on it.
+/// The rate of a pathway at a time, in bits per second, shared by the requests on it.
 pub(super) type Rates = Box<dyn Fn(usize, Time) -> f64>;
 
 /// One player in its world.
@@ -165,7 +164,7 @@ pub(super) struct World {
     pub(super) events: Vec<(Time, Event)>,
 }
 
-/// Bytes come at least this often, so that rates may change.
+/// Bytes arrive at least this often, so that rates may change.
 const STEP_MAX: Duration = Duration::from_millis(250);
 
 impl World {
@@ -183,7 +182,7 @@ impl World {
         }
     }
 
-    /// Plays until then, or until the session is over.
+    /// Plays until this time, or until the session is over.
     pub(super) fn run(&mut self, until: Time) -> SessionReport {
         while self.now < until && !self.player.is_over() {
             self.poll();
@@ -256,7 +255,7 @@ impl World {
         }
     }
 
-    /// Time passes: bytes come, heads come, bodies end.
+    /// Lets time pass: bytes and heads arrive, bodies end.
     fn pass(&mut self, to: Time) {
         let seconds = (to - self.now).as_secs_f64();
         let rates: Vec<_> =

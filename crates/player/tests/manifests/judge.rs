@@ -1,4 +1,4 @@
-//! What `m3u8-rs` reads in the same playlists.
+//! The same playlists, read by `m3u8-rs`.
 
 use crate::{read, segments, url};
 use fullbore_player::{Source, TrackKind};

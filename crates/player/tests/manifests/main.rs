@@ -1,6 +1,5 @@
-//! Manifests as packagers write them: ffmpeg, Shaka Packager, Bento4, AWS's services and `fullbore ingest`, and two with
-//! content steering. The samples follow those programs' output in form; what they name is invented. For HLS, `m3u8-rs`
-//! judges as well.
+//! Manifests as packagers write them: ffmpeg, Shaka Packager, Bento4, AWS's services and `fullbore ingest`, and two with content steering.
+//! The samples have the form of those programs' output with invented contents. For HLS, the results are also compared with `m3u8-rs`.
 
 mod judge;
 
@@ -23,7 +22,7 @@ fn segments(text: &str) -> Segments {
         .unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// A track in one line: what it carries, and each bit rate with what is fetched for it first.
+/// A track in one line: its content, and for each bit rate the first thing to fetch.
 fn summary(track: &Track) -> String {
     let kind = if track.kind == TrackKind::Pictures { "pictures" } else { "sound" };
     let one = |rendition: &Rendition| {
@@ -143,7 +142,7 @@ fn bento4() {
 
 #[test]
 fn aws() {
-    // The variant of sound alone is for those who cannot watch; a player with pictures does not choose it.
+    // The sound-only variant is for those who cannot watch; a player with pictures does not choose it.
     assert_eq!(
         summaries(&read(include_str!("samples/aws-vod-master.m3u8"))),
         ["pictures: 1404480 film_360p.m3u8, 3640210 film_720p.m3u8"]

@@ -1,5 +1,5 @@
-//! What SegmentTemplate, SegmentList and SegmentBase elements say. Each is read once, however many representations it
-//! applies to, and those of outer levels give what inner ones leave out.
+//! The SegmentTemplate, SegmentList and SegmentBase elements. Each is read once, however many representations it applies to. Elements of
+//! outer levels provide what inner ones leave out.
 
 use super::timeline::{Entry, entries};
 use crate::manifest::ManifestError;

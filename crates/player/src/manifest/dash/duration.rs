@@ -3,13 +3,13 @@
 use crate::manifest::listing::TIME_MAX;
 use std::time::Duration;
 
-/// Seconds in each unit of a date. Years and months have no fixed length: no count of them but zero makes a duration.
+/// Seconds in each unit of a date. Years and months have no fixed length, so only a count of zero gives a duration.
 const DATE: &[(char, f64)] = &[('Y', f64::MAX), ('M', f64::MAX), ('D', 86_400.0)];
 
 /// Seconds in each unit of a time.
 const TIME: &[(char, f64)] = &[('H', 3600.0), ('M', 60.0), ('S', 1.0)];
 
-/// A duration such as `PT1H2M3.5S`. A longer time than any segment plays at is not accepted.
+/// Parses a duration such as `PT1H2M3.5S`. Refuses times later than any segment plays.
 pub(in crate::manifest) fn duration(text: &str) -> Option<Duration> {
     let text = text.trim().strip_prefix('P')?;
     let (date, time) = text.split_once('T').unwrap_or((text, ""));
@@ -28,7 +28,7 @@ pub(in crate::manifest) fn duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().filter(|duration| *duration <= TIME_MAX)
 }
 
-/// How long `units` of a timescale take.
+/// The time that `units` of a timescale take.
 pub(super) fn time(units: u64, timescale: u64) -> Duration {
     let scale = u128::from(timescale);
     let nanoseconds = u128::from(units % timescale) * 1_000_000_000 / scale;
@@ -36,7 +36,7 @@ pub(super) fn time(units: u64, timescale: u64) -> Duration {
     Duration::new(units / timescale, nanoseconds as u32)
 }
 
-/// How many units of a timescale a duration takes, rounded down.
+/// The number of timescale units in a duration, rounded down.
 pub(super) fn units(duration: Duration, timescale: u64) -> u64 {
     let scale = u128::from(timescale);
     let units = duration.as_nanos().saturating_mul(scale) / 1_000_000_000;

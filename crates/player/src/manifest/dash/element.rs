@@ -1,5 +1,5 @@
-//! The parts of a manifest: periods, adaptation sets and representations. The children of each element are looked through
-//! once, so the time to read a manifest grows with its length alone.
+//! The parts of a manifest: periods, adaptation sets and representations. The children of each element are scanned once, so the time to
+//! read a manifest grows only with its length.
 
 use super::description::Description;
 use super::duration::duration;
@@ -11,13 +11,13 @@ use std::time::Duration;
 /// More periods than a day of live television with its advertisements has.
 const PERIODS_MAX: usize = 2000;
 
-/// An element that applies to the representations in it: what it says about where their segments are.
+/// An element that applies to the representations in it, reduced to what it says about the location of their segments.
 pub(super) struct Level<'a> {
     pub(super) node: Node<'a, 'a>,
     pub(super) bases: Vec<Node<'a, 'a>>,
     pub(super) template: Option<Description<'a>>,
     pub(super) list: Option<Description<'a>>,
-    /// A SegmentBase.
+    /// Its SegmentBase.
     pub(super) index: Option<Description<'a>>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Level<'a> {
         Self { node, bases: Vec::new(), template: None, list: None, index: None }
     }
 
-    /// Keeps a child if it is about segments; of each kind, the first one counts.
+    /// Stores a child if it is about segments; the first of each kind counts.
     fn take(&mut self, child: Node<'a, 'a>) -> Result<(), ManifestError> {
         let place = match child.tag_name().name() {
             "SegmentTemplate" => &mut self.template,
@@ -76,15 +76,15 @@ impl<'a> Manifest<'a> {
         Ok(Self { level, is_live, steering, periods })
     }
 
-    /// How long it plays, if that is known.
+    /// Its playing time, if known.
     pub(super) fn duration(&self) -> Option<Duration> {
         let last = self.periods.last()?;
         Some(last.begin + last.duration?)
     }
 }
 
-/// Fills in when periods begin and how long they are, where they do not say so (section 5.3.2.1).
-/// Each time is bounded, and so is the number of periods: their sum overflows nothing.
+/// Fills in the begin and length of periods that do not give them (section 5.3.2.1). Each time is bounded, and so is the number of periods,
+/// so their sum cannot overflow.
 fn place(periods: &mut [Period<'_>], total: Option<Duration>) {
     let begins: Vec<_> = periods.iter().map(|period| period.says("start")).collect();
     let mut now = Duration::ZERO;
@@ -121,7 +121,7 @@ impl<'a> Period<'a> {
         self.level.node.attribute(name).and_then(duration)
     }
 
-    /// The representations of a track, from the lowest bit rate to the highest; of pictures, those in the first one's codec.
+    /// The representations of a track, from the lowest bit rate to the highest; for pictures, those in the first one's codec.
     pub(super) fn ladder<'b>(&'b self, kind: TrackKind) -> Vec<Representation<'a, 'b>> {
         let of = |content: Content| self.sets.iter().filter(move |set| set.content == content);
         let sets: Vec<_> = match kind {
@@ -146,14 +146,14 @@ impl<'a> Period<'a> {
     }
 }
 
-/// What an adaptation set carries.
+/// Content of an adaptation set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Pictures,
     Sound,
     /// Subtitles, thumbnails, trick modes.
     Other,
-    /// It does not say.
+    /// Not specified.
     Unknown,
 }
 
@@ -162,7 +162,7 @@ pub(super) struct Set<'a> {
     pub(super) level: Level<'a>,
     content: Content,
     is_main: bool,
-    /// The levels of its representations.
+    /// The levels above its representations.
     pub(super) levels: Vec<Level<'a>>,
 }
 
@@ -187,7 +187,7 @@ impl<'a> Set<'a> {
     }
 }
 
-/// The guidelines of DASH-IF, section 3.2.9.
+/// According to the guidelines of DASH-IF, section 3.2.9.
 fn is_trick_mode(property: Node<'_, '_>) -> bool {
     property.attribute("schemeIdUri") == Some("http://dashif.org/guidelines/trickmode")
 }
@@ -203,7 +203,7 @@ fn content(set: Node<'_, '_>, first: Option<&Level<'_>>) -> Content {
     }
 }
 
-/// A representation and the set it is in.
+/// A representation, and the set that contains it.
 #[derive(Clone, Copy)]
 pub(super) struct Representation<'a, 'b> {
     pub(super) set: &'b Level<'a>,
@@ -223,7 +223,7 @@ impl<'a, 'b> Representation<'a, 'b> {
         }
     }
 
-    /// The kind of codec of its pictures, if it says.
+    /// The kind of its picture codec, if specified.
     fn codec(&self) -> Option<&'a str> {
         let said = |level: &Level<'a>| level.node.attribute("codecs");
         codecs::of_pictures(said(self.level).or(said(self.set))?)

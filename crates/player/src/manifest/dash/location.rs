@@ -1,7 +1,7 @@
-//! Where segments are: BaseURL elements at each level, and the service locations that they name.
+//! Locations of segments: BaseURL elements at each level, and the service locations that they name.
 //!
-//! A level with several BaseURL elements, or with one that names its service location, offers a choice of pathways. A
-//! BaseURL without a name is then called by its text, as the standard says (ISO/IEC 23009-1 section 5.6.5).
+//! A level with several BaseURL elements, or with one that names its service location, offers a choice of pathways. A BaseURL without a
+//! name is then named by its text, as the standard requires (ISO/IEC 23009-1 section 5.6.5).
 
 use super::element::{Level, Manifest};
 use crate::manifest::hls::UNNAMED_PATHWAY;
@@ -9,7 +9,7 @@ use crate::manifest::{ManifestError, PATHWAYS_MAX, resolve};
 use crate::url::Url;
 use roxmltree::Node;
 
-/// The ids of all pathways, in the manifest's order; one without a name if there is no choice.
+/// The ids of all pathways, in the manifest's order; a single unnamed one if there is no choice.
 pub(super) fn pathways(manifest: &Manifest<'_>) -> Result<Vec<String>, ManifestError> {
     let mut pathways = Vec::new();
     collect(&manifest.level, &mut pathways)?;
@@ -50,21 +50,21 @@ fn text_of<'a>(base: Node<'a, '_>) -> &'a str {
     base.text().unwrap_or("").trim()
 }
 
-/// The base of the references in the innermost of these levels, on a pathway. `None` if the pathway does not have it.
+/// The base URL for references in the innermost of these levels, on a pathway. `None` if the pathway does not have it.
 pub(super) fn base(
     manifest: &Url,
     levels: [&Level<'_>; 4],
     pathway: &str,
 ) -> Result<Option<Url>, ManifestError> {
     let mut base = manifest.clone();
-    // Where no level offers a choice, all pathways have it.
+    // If no level offers a choice, all pathways have it.
     let mut is_there = !levels.iter().any(|level| has_choice(level));
     for level in levels {
         let named = level.bases.iter().find(|base| id_of(**base) == pathway);
         let Some(chosen) = named.or(level.bases.first()) else { continue };
         let text = text_of(*chosen);
         if has_choice(level) {
-            // A relative reference continues what an outer level chose; an absolute one leads elsewhere.
+            // A relative reference extends the choice of an outer level; an absolute one leads elsewhere.
             is_there = named.is_some() || (is_there && !is_absolute(text));
         }
         base = resolve(&base, text)?;

@@ -1,12 +1,11 @@
-//! DASH manifests (ISO/IEC 23009-1): which representations there are, at which service locations, and their segments by
-//! template, by list, or by the file's own index.
+//! DASH manifests (ISO/IEC 23009-1): their representations, service locations, and segments by template, by list, or by the file's own
+//! index.
 //!
-//! All adaptation sets with pictures are one track, which has those of their representations that are in the first one's
-//! codec; trick modes are left out. Of the sets with sound, the one whose role is "main" counts, or else the first. The
-//! first period says which renditions there are; later periods contribute the representation of the same id, or else of
-//! the same rank.
+//! All adaptation sets with pictures form one track, with those of their representations that are in the first one's codec; trick modes are
+//! left out. Of the sets with sound, the one with the role "main" is used, or else the first. The first period defines the renditions; each
+//! later period contributes the representation of the same id, or else of the same rank.
 //!
-//! Read [`element`] for the parts of a manifest, [`location`] for pathways, [`segments`] for how segments are listed.
+//! Read [`element`] for the parts of a manifest, [`location`] for pathways, [`segments`] for lists of segments.
 
 mod description;
 mod duration;
@@ -31,17 +30,17 @@ pub(super) use duration::duration;
 /// Limit on a manifest's elements and texts; a timeline has at most one element per segment.
 const NODES_MAX: u32 = 1_000_000;
 
-/// Limit on equals signs from one `<` to the next, and so on the attributes of an element: the parser compares each
-/// attribute with all the others of its element. Five times more than any element has, queries in its URLs included.
+/// Limit on equals signs from one `<` to the next, and so on the attributes of an element, because the parser compares each attribute with
+/// all the others of its element. Five times more than any element has, including queries in its URLs.
 const EQUALS_MAX: usize = 128;
 
-/// Limit on declarations of namespaces: the parser keeps those that apply for each element that declares one.
+/// Limit on namespace declarations, because the parser keeps those in scope for each element that declares one.
 const NAMESPACES_MAX: usize = 2048;
 
-/// The shortest time between two reloads. Zero means "before each segment", which this is not far from.
+/// The shortest time between two reloads. Zero means "before each segment", and this is close to that.
 const RELOAD_MIN: Duration = Duration::from_secs(1);
 
-/// Refuses what takes the parser more than linear time or memory.
+/// Refuses input that takes the parser more than linear time or memory.
 fn check(text: &str) -> Result<(), ManifestError> {
     let is_heavy = |tag: &str| {
         let equals = tag.bytes().filter(|byte| *byte == b'=').count();
@@ -56,7 +55,7 @@ fn check(text: &str) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// Reads the manifest that was at `url`.
+/// Reads the manifest from `url`.
 pub(super) fn presentation(url: &Url, text: &str) -> Result<Presentation, ManifestError> {
     check(text)?;
     let options =
@@ -68,7 +67,7 @@ pub(super) fn presentation(url: &Url, text: &str) -> Result<Presentation, Manife
     Reader { url, manifest, pathways }.read()
 }
 
-/// A manifest that is being turned into a presentation.
+/// A manifest that is being converted to a presentation.
 struct Reader<'a> {
     url: &'a Url,
     manifest: Manifest<'a>,
@@ -139,7 +138,7 @@ impl<'a> Reader<'a> {
         Ok(renditions)
     }
 
-    /// One rendition in all periods that have its track.
+    /// One rendition across all periods that have its track.
     fn across<'b>(
         &'b self,
         ladders: &[Vec<Representation<'a, 'b>>],
@@ -155,7 +154,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A server that cannot be asked is as good as none: players go on without.
+/// A steering server with an unusable URL counts as none: players continue without it.
 fn steering(url: &Url, manifest: &Manifest<'_>) -> Option<SteeringServer> {
     let element = manifest.steering?;
     let first = element.attribute("defaultServiceLocation");

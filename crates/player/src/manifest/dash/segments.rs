@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which manifest's segments, on which pathway.
+/// The segments to find: of which manifest, on which pathway.
 pub(super) struct Request<'a, 'b> {
     pub(super) manifest: &'b Manifest<'a>,
     pub(super) url: &'b Url,
@@ -22,7 +22,7 @@ pub(super) struct Request<'a, 'b> {
 }
 
 impl<'a> Request<'a, '_> {
-    /// Where the segments of a rendition are, which has a representation in each of these periods.
+    /// The location of a rendition's segments; it has a representation in each of these periods.
     pub(super) fn source(
         &self,
         across: &[(&Period<'a>, Representation<'a, '_>)],
@@ -51,7 +51,7 @@ impl<'a> Request<'a, '_> {
     }
 }
 
-/// A representation in its period, whose segments are added to a list.
+/// A representation in its period, whose segments are being added to a list.
 struct Part<'a, 'b, 'c> {
     period: &'b Period<'a>,
     representation: &'b Representation<'a, 'b>,
@@ -61,7 +61,7 @@ struct Part<'a, 'b, 'c> {
 }
 
 impl<'a, 'b> Part<'a, 'b, '_> {
-    /// Adds its segments, or says where their index is. Templates come before lists, and lists before indexes.
+    /// Adds its segments, or returns where their index is. Templates take precedence over lists, and lists over indexes.
     fn add(&mut self) -> Result<Option<Index>, ManifestError> {
         if let Some(template) = self.described(|level| level.template.as_ref()) {
             return self.by_template(&template).map(|()| None);
@@ -139,7 +139,7 @@ impl<'a, 'b> Part<'a, 'b, '_> {
         }))
     }
 
-    /// The whole file is the only segment.
+    /// Uses the whole file as the only segment.
     fn whole(&mut self) -> Result<(), ManifestError> {
         let duration = self
             .period
@@ -150,7 +150,7 @@ impl<'a, 'b> Part<'a, 'b, '_> {
         self.listing.push(self.period.begin, duration, reference)
     }
 
-    /// Notes the initialisation section and the first number, which it returns.
+    /// Notes the initialisation section, and returns the first number.
     fn begin(
         &mut self,
         described: &Described<'a, '_>,
@@ -192,7 +192,7 @@ impl<'a, 'b> Part<'a, 'b, '_> {
     }
 }
 
-/// `first-last`, both included.
+/// Parses `first-last`, both inclusive.
 fn byte_range(text: &str) -> Result<Range<u64>, ManifestError> {
     let (first, last) = text.split_once('-').ok_or(ManifestError::Range)?;
     let parse = |text: &str| text.trim().parse::<u64>().map_err(|_| ManifestError::Range);

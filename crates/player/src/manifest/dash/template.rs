@@ -1,4 +1,4 @@
-//! URL templates of DASH (ISO/IEC 23009-1 section 5.3.9.4.4): `$Number%05d$` and its like.
+//! URL templates of DASH (ISO/IEC 23009-1 section 5.3.9.4.4), such as `$Number%05d$`.
 
 use crate::manifest::ManifestError;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ enum Part {
 }
 
 impl Template {
-    /// Parses a template, and fills in what does not change from segment to segment.
+    /// Parses a template, and fills in the parts that are the same for all segments.
     pub(super) fn parse(text: &str, id: &str, bandwidth: u64) -> Result<Self, ManifestError> {
         let mut parts = Vec::new();
         // Text and identifiers alternate between the dollar signs.

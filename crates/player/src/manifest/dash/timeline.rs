@@ -1,4 +1,4 @@
-//! When segments play, in units of a timescale: a SegmentTimeline, or one duration for all.
+//! When segments play, in units of a timescale: from a SegmentTimeline, or from one duration for all.
 
 use super::description::{Described, number};
 use super::duration::{time, units};
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) struct Entry {
     start: Option<u64>,
     duration: u64,
-    /// `None` means up to the next one's start or the period's end (-1).
+    /// `None` means until the next one's start or the period's end (-1).
     repeats: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Span {
     pub(super) duration: u64,
 }
 
-/// How the units of a representation relate to its period: so many in a second, and this one is its beginning.
+/// Relates a representation's units to its period: units per second, and the unit at which the period begins.
 #[derive(Clone, Copy)]
 pub(super) struct Scale {
     timescale: u64,
@@ -50,7 +50,7 @@ impl Scale {
         Ok(Self { timescale, offset: described.number("presentationTimeOffset", 0)? })
     }
 
-    /// When a segment of a period begins, and how long it plays: until the next one begins, to the nanosecond.
+    /// A segment's begin and playing time in a period: it plays until the next one begins, exact to the nanosecond.
     pub(super) fn times(self, period_begin: Duration, span: Span) -> (Duration, Duration) {
         let begin = self.at(period_begin, span.start);
         let end = self.at(period_begin, span.start.saturating_add(span.duration));
@@ -64,13 +64,13 @@ impl Scale {
         }
     }
 
-    /// How many units a period takes.
+    /// The number of units in a period.
     fn units(self, length: Duration) -> u64 {
         units(length, self.timescale)
     }
 }
 
-/// When each segment of a template plays. The end of the period ends a list that has no end of its own.
+/// When each segment of a template plays. A list without an end of its own ends with the period.
 pub(super) fn of_template(
     described: &Described<'_, '_>,
     scale: Scale,
@@ -91,7 +91,7 @@ pub(super) fn of_template(
     even(scale, duration, length.div_ceil(duration), Some(length))
 }
 
-/// When each of the segments of a list plays. A list that gives no durations shares out its period evenly.
+/// When each segment of a list plays. If the list has no durations, the segments share the period evenly.
 pub(super) fn of_list(
     described: &Described<'_, '_>,
     scale: Scale,
@@ -115,7 +115,7 @@ pub(super) fn of_list(
     even(scale, duration.ok_or_else(no_length)?, count, None)
 }
 
-/// Segments of one duration. The last one ends at the end, if that is known.
+/// Segments of equal duration. The last one ends at the end, if that is known.
 fn even(
     scale: Scale,
     duration: u64,

@@ -1,6 +1,6 @@
 //! Attribute lists of tags (RFC 8216 section 4.2): `NAME=value,NAME="quoted, value"`.
 
-/// An attribute list, as it stands in its line.
+/// An attribute list, exactly as in its line.
 #[derive(Clone, Copy)]
 pub(super) struct Attributes<'a>(pub(super) &'a str);
 
@@ -17,13 +17,13 @@ impl<'a> Attributes<'a> {
         None
     }
 
-    /// Whether an attribute that is YES or NO is YES.
+    /// Returns true if an attribute with the value YES or NO is YES.
     pub(super) fn is_yes(self, name: &str) -> bool {
         self.value(name) == Some("YES")
     }
 }
 
-/// The first attribute: its name, its value, and what follows.
+/// The first attribute's name and value, and the rest of the list.
 fn first(list: &str) -> Option<(&str, &str, &str)> {
     let (name, rest) = list.split_once('=')?;
     let name = name.trim_matches([',', ' ', '\t']);

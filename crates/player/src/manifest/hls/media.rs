@@ -1,4 +1,4 @@
-//! Media playlists: segments in order, with the initialisation section (EXT-X-MAP) that each needs.
+//! Media playlists: segments in order, each with the initialisation section (EXT-X-MAP) that it needs.
 
 use super::attributes::Attributes;
 use super::{Budget, Line, lines, malformed};
@@ -12,22 +12,22 @@ use std::time::Duration;
 /// The shortest time between two reloads. Target durations are whole seconds, so a shorter one is a mistake.
 const RELOAD_MIN: Duration = Duration::from_secs(1);
 
-/// What has been read so far.
+/// The state of reading a playlist.
 struct Reader<'a, 'b> {
     url: &'a Url,
     listing: Listing<'b>,
     /// When the next segment begins.
     now: Duration,
-    /// The next segment's, from its tags.
+    /// The next segment's duration, from its tags.
     duration: Option<Duration>,
     range: Option<(u64, Option<u64>)>,
-    /// Where the last segment's range ended: a range without an offset begins there (section 4.3.2.2).
+    /// The end of the last segment's range, where a range without an offset begins (section 4.3.2.2).
     range_end: u64,
     target: Duration,
     has_ended: bool,
 }
 
-/// Reads the media playlist that was at `url`.
+/// Reads the media playlist from `url`.
 pub(in crate::manifest) fn segments(url: &Url, text: &str) -> Result<Segments, ManifestError> {
     let mut budget = Budget::new();
     let mut reader = Reader {
@@ -82,7 +82,7 @@ impl Reader<'_, '_> {
         self.range_end = range.as_ref().map_or(0, |range: &Range<u64>| range.end);
         let reference = Reference { url: resolve(self.url, uri)?, range };
         self.listing.push(self.now, duration, reference)?;
-        // The listing refuses times far below what a Duration holds.
+        // The listing refuses times long before a Duration overflows.
         self.now += duration;
         Ok(())
     }
@@ -100,7 +100,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// `seconds` or `seconds,title`.
+/// Parses `seconds` or `seconds,title`.
 fn seconds(value: &str) -> Result<Duration, ManifestError> {
     let number = value.split(',').next().unwrap_or("").trim();
     let seconds: Option<f64> = number.parse().ok();
@@ -109,7 +109,7 @@ fn seconds(value: &str) -> Result<Duration, ManifestError> {
         .ok_or_else(|| ManifestError::Malformed(format!("{number:?} is not a duration")))
 }
 
-/// `length` or `length@offset` (section 4.3.2.2).
+/// Parses `length` or `length@offset` (section 4.3.2.2).
 fn byte_range(text: &str) -> Result<(u64, Option<u64>), ManifestError> {
     let parse = |text: &str| text.trim().parse().map_err(|_| ManifestError::Range);
     match text.split_once('@') {
@@ -118,12 +118,12 @@ fn byte_range(text: &str) -> Result<(u64, Option<u64>), ManifestError> {
     }
 }
 
-/// The bit rate, if the playlist has byte ranges and so tells the size of its segments; else 1.
+/// The bit rate, if the playlist has byte ranges and so reveals the size of its segments; otherwise 1.
 pub(super) fn bits_per_second(segments: &Segments) -> u64 {
     let bytes = |range: &Range<u64>| (range.end - range.start) as f64;
     let ranges = segments.list.iter().map(|segment| segment.reference.range.as_ref().map(bytes));
     let bytes: Option<f64> = ranges.sum();
     let rate = bytes.unwrap_or(0.0) * 8.0 / segments.duration().as_secs_f64();
-    // Infinite for no time at all, and not a number for no bytes in no time.
+    // The result is infinite if there is no time, and not a number if there are no bytes either.
     if rate.is_finite() { (rate as u64).max(1) } else { 1 }
 }

@@ -1,8 +1,8 @@
 //! HLS playlists (RFC 8216, and its second edition where a tag is newer): multivariant playlists ([`multivariant`]) and
 //! media playlists ([`media`]).
 //!
-//! Both are read line by line, once. `m3u8-rs` judges this reader in tests; it is not used here, because it takes quadratic
-//! time on some inputs, 700 bytes for each segment, and rounds times to 24 bits.
+//! Both are read line by line, once. Tests compare this reader with `m3u8-rs`. That crate is not used here, because it takes quadratic time
+//! on some inputs and 700 bytes per segment, and rounds times to 24 bits.
 
 mod attributes;
 mod media;
@@ -18,7 +18,7 @@ use crate::presentation::{
 use crate::url::Url;
 use std::sync::Arc;
 
-/// Tags of media playlists alone (section 4.3.2 and 4.3.3) that tell one from a multivariant playlist.
+/// Tags that occur only in media playlists (sections 4.3.2 and 4.3.3), and so tell them from multivariant playlists.
 const MEDIA_TAGS: [&str; 5] = [
     "#EXTINF",
     "#EXT-X-TARGETDURATION",
@@ -27,16 +27,16 @@ const MEDIA_TAGS: [&str; 5] = [
     "#EXT-X-ENDLIST",
 ];
 
-/// Tags of multivariant playlists alone (section 4.3.4).
+/// Tags that occur only in multivariant playlists (section 4.3.4).
 const MULTIVARIANT_TAGS: [&str; 4] =
     ["#EXT-X-STREAM-INF", "#EXT-X-I-FRAME-STREAM-INF", "#EXT-X-MEDIA", "#EXT-X-CONTENT-STEERING"];
 
-/// The id of the pathway that a manifest doesn't name (RFC 8216, second edition, section 4.4.6.2).
+/// The id of a pathway that the manifest does not name (RFC 8216, second edition, section 4.4.6.2).
 pub(super) const UNNAMED_PATHWAY: &str = ".";
 
-/// A line that matters.
+/// A line that is neither empty nor a comment.
 enum Line<'a> {
-    /// A tag, from its number sign on, and what stands behind its colon.
+    /// A tag, including its number sign, and the text after its colon.
     Tag(&'a str, &'a str),
     Uri(&'a str),
 }
@@ -67,7 +67,7 @@ fn is_multivariant(text: &str) -> Result<bool, ManifestError> {
     lines(text).find_map(kind).ok_or(ManifestError::Empty)
 }
 
-/// A media playlist without a multivariant one: a title of one rendition.
+/// A media playlist alone is a title of one rendition.
 fn alone(url: &Url, text: &str) -> Result<Presentation, ManifestError> {
     let segments = media::segments(url, text)?;
     let is_live = segments.reload_after.is_some();

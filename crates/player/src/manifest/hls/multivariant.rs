@@ -1,9 +1,8 @@
-//! Multivariant playlists: which renditions there are, on which pathways, and which sound goes with them.
+//! Multivariant playlists: the renditions, their pathways, and the sound that goes with them.
 //!
-//! Variants are the same rendition on different pathways if their STABLE-VARIANT-ID is the same, or else if what is said
-//! about them is the same. Variants without PATHWAY-ID of which the same is said are redundant streams: the second one's
-//! pathway is "..", and so on, as in hls.js. Variants of sound alone are left out if there are others, and so are those in another codec
-//! or another VIDEO-RANGE than the first.
+//! Variants are the same rendition on different pathways if they have the same STABLE-VARIANT-ID, or else the same attributes. Variants
+//! without PATHWAY-ID and with the same attributes are redundant streams: the second one's pathway is "..", and so on, as in hls.js.
+//! Sound-only variants are left out if there are others, and so are those in another codec or another VIDEO-RANGE than the first.
 
 use super::attributes::Attributes;
 use super::{Line, UNNAMED_PATHWAY, lines, malformed};
@@ -14,10 +13,10 @@ use crate::presentation::{
 use crate::url::Url;
 use std::collections::{BTreeMap, HashSet};
 
-/// More variants than renditions on pathways, because each may be listed once for each group of sound.
+/// More variants than renditions on pathways, because each may be listed once per group of sound.
 const VARIANTS_MAX: usize = 4096;
 
-/// HLS does not say the bit rate of sound that has its own playlists. A guess: AAC in stereo, as packagers make it.
+/// HLS does not state the bit rate of sound in separate playlists. This is a guess: AAC in stereo, as packagers make it.
 const SOUND_BITS_PER_SECOND: u64 = 128_000;
 
 /// An EXT-X-STREAM-INF and its URI.
@@ -48,14 +47,14 @@ impl<'a> Variant<'a> {
         self.attributes.value("RESOLUTION").is_none() && codecs::are_sound(self.codecs())
     }
 
-    /// Whether a player that has begun with `first` can switch to it. What is not said is taken to fit.
+    /// Returns true if a player that started with `first` can switch to it. Missing attributes count as matching.
     fn fits(&self, first: &Self) -> bool {
         let range = |of: &Self| of.attributes.value("VIDEO-RANGE").unwrap_or("SDR");
         let kinds = codecs::of_pictures(self.codecs()).zip(codecs::of_pictures(first.codecs()));
         kinds.is_none_or(|(own, other)| own == other) && range(self) == range(first)
     }
 
-    /// What is the same on all pathways.
+    /// A key that is the same on all pathways.
     fn key(&self) -> String {
         if let Some(id) = self.stable_id() {
             return format!("id {id}");
@@ -66,11 +65,11 @@ impl<'a> Variant<'a> {
     }
 }
 
-/// What a playlist says.
+/// The contents of a playlist.
 #[derive(Default)]
 struct Playlist<'a> {
     variants: Vec<Variant<'a>>,
-    /// EXT-X-MEDIA of sound.
+    /// EXT-X-MEDIA tags of sound.
     media: Vec<Attributes<'a>>,
     steering: Option<SteeringServer>,
 }
@@ -106,7 +105,7 @@ fn read<'a>(url: &Url, text: &'a str) -> Result<Playlist<'a>, ManifestError> {
     Ok(playlist)
 }
 
-/// A server that cannot be asked is as good as none: players go on without.
+/// A steering server with an unusable URL counts as none: players continue without it.
 fn steering(url: &Url, attributes: Attributes<'_>) -> Option<SteeringServer> {
     Some(SteeringServer {
         url: url.resolve(attributes.value("SERVER-URI")?).ok()?,
@@ -115,7 +114,7 @@ fn steering(url: &Url, attributes: Attributes<'_>) -> Option<SteeringServer> {
     })
 }
 
-/// Reads the multivariant playlist that was at `url`.
+/// Reads the multivariant playlist from `url`.
 pub(super) fn presentation(url: &Url, text: &str) -> Result<Presentation, ManifestError> {
     let mut playlist = read(url, text)?;
     let has_pictures = playlist.variants.iter().any(|variant| !variant.is_sound());
@@ -149,33 +148,33 @@ pub(super) fn presentation(url: &Url, text: &str) -> Result<Presentation, Manife
     })
 }
 
-/// A pathway, and the groups of sound that its variants name, in order.
+/// A pathway, and the sound groups that its variants name, in order.
 struct Place<'a> {
     id: String,
     groups: Vec<&'a str>,
 }
 
-/// A rendition, and where it is: the index of the pathway, and the URL there.
+/// A rendition and its locations: the index of each pathway, with the URL there.
 struct Rung {
     id: String,
     bits_per_second: u64,
     found: Vec<(usize, Url)>,
 }
 
-/// Variants sorted out by rendition and by pathway.
+/// Variants arranged by rendition and pathway.
 #[derive(Default)]
 struct Ladder<'a> {
     pathways: Vec<Place<'a>>,
     rungs: Vec<Rung>,
-    /// The rung of variants of this key; of several on one pathway, the first, the second, and so on.
+    /// The rung for variants with this key. If one pathway has several, they are numbered in order.
     by_key: BTreeMap<(String, usize), usize>,
-    /// How many variants of this key a pathway has.
+    /// How many variants with this key a pathway has.
     counts: BTreeMap<(Option<&'a str>, String), usize>,
     urls: HashSet<(Option<&'a str>, Url)>,
 }
 
 impl<'a> Ladder<'a> {
-    /// Pathways are in the manifest's order, while variants are added from the lowest bit rate on.
+    /// Pathways are in the manifest's order, while variants are added from the lowest bit rate up.
     fn new(variants: &[Variant<'a>]) -> Self {
         let mut ladder = Self::default();
         for variant in variants {
@@ -185,11 +184,11 @@ impl<'a> Ladder<'a> {
         ladder
     }
 
-    /// The index of a pathway, which is new if it is not known.
+    /// The index of a pathway, which is added if it is unknown.
     fn pathway(&mut self, id: &str) -> usize {
         let known = self.pathways.iter().position(|pathway| pathway.id == id);
         known.unwrap_or_else(|| {
-            // One more than the bound shows that there are too many.
+            // One more than the limit is enough to show that there are too many.
             if self.pathways.len() <= PATHWAYS_MAX {
                 self.pathways.push(Place { id: id.to_owned(), groups: Vec::new() });
             }
@@ -199,7 +198,7 @@ impl<'a> Ladder<'a> {
 
     fn add(&mut self, variant: &Variant<'a>) -> Result<(), ManifestError> {
         let named = variant.attributes.value("PATHWAY-ID");
-        // A variant may be listed once for each group of sound; the lowest bit rate comes first.
+        // A variant may be listed once per group of sound; the lowest bit rate comes first.
         let is_new = self.urls.insert((named, variant.url.clone()));
         let mut nth = 0;
         let key = variant.key();
@@ -255,7 +254,7 @@ impl<'a> Ladder<'a> {
     }
 }
 
-/// One source for each pathway.
+/// One source per pathway.
 fn sources(count: usize, found: &[(usize, Url)]) -> Vec<Source> {
     let mut sources = vec![Source::Absent; count];
     for (pathway, url) in found {
@@ -264,7 +263,7 @@ fn sources(count: usize, found: &[(usize, Url)]) -> Vec<Source> {
     sources
 }
 
-/// The track of separate sound: one rendition for each group, namely the group's default.
+/// The track of separate sound: one rendition per group, which is the group's default.
 fn sound(
     url: &Url,
     media: &[Attributes<'_>],
@@ -300,7 +299,7 @@ fn sound(
     Ok((!renditions.is_empty()).then_some(Track { kind: TrackKind::Sound, renditions }))
 }
 
-/// The rendition of each group that plays if the viewer chooses none.
+/// In each group, the rendition that plays if the viewer chooses none.
 fn defaults<'a>(media: &[Attributes<'a>]) -> BTreeMap<&'a str, Attributes<'a>> {
     let rank = |one: &Attributes<'_>| (one.is_yes("DEFAULT"), one.is_yes("AUTOSELECT"));
     let mut defaults = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Pathways made out of others.
+//! Tests of pathways derived from others.
 
 use super::dash::mpd;
 use super::*;
@@ -31,7 +31,7 @@ fn a_clone_of_playlists_has_another_host_and_parameters() {
         sources(&renditions[0]),
         ["v1.m3u8?token=0", "https://c.example:1/title/v1.m3u8?token=1%2C2"]
     );
-    // The same one again changes nothing, and a clone may be cloned.
+    // Adding the same one again changes nothing, and a clone may be cloned.
     let before = title.clone();
     title.clone_pathway(&clone("a", "c")).expect("known");
     assert_eq!(title, before);

@@ -17,7 +17,7 @@ pub(super) fn mpd(segments: &str) -> String {
     )
 }
 
-/// The rendition of the highest rate.
+/// The rendition with the highest rate.
 fn top(text: &str) -> Rendition {
     let title = read("m.mpd", text).unwrap_or_else(|error| panic!("{error}: {text}"));
     title.tracks[0].renditions.last().expect("a rendition").clone()
@@ -95,7 +95,7 @@ fn a_list_names_files_or_ranges() {
         ["media/two/ 0-800", "media/two/ 800-1000", "media/two/b.m4s"]
     );
     assert_eq!(times(listed(&rendition)), [(0, 5000), (5000, 5000)]);
-    // Without durations the period is shared out.
+    // Without durations, the segments share the period evenly.
     let text = mpd(
         "<SegmentList timescale=\"1000\"><SegmentURL media=\"a\"/><SegmentURL media=\"b\"/></SegmentList>",
     );

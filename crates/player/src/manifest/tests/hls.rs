@@ -59,7 +59,7 @@ fn a_live_playlist_is_read_again_and_keeps_its_numbers() {
         (title.duration, sources(&title.tracks[0].renditions[0])),
         (None, vec!["m.m3u8".into()])
     );
-    // Nothing is listed yet.
+    // No segment is listed yet.
     assert_eq!(
         media("#EXTM3U\n#EXT-X-TARGETDURATION:0\n").map(|list| list.reload_after),
         Ok(Some(Duration::from_secs(1)))

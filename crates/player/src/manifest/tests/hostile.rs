@@ -1,4 +1,4 @@
-//! What would cost much: each ends in an error, at once.
+//! Expensive input: each case ends in an error, at once.
 
 use super::dash::mpd;
 use super::*;
@@ -66,7 +66,7 @@ fn hostile_multivariant_playlists_end_in_an_error() {
     for line in ["#EXT-X-STREAM-INF:\na", "#EXT-X-STREAM-INF:BANDWIDTH=x\na"] {
         assert!(malformed(refusal("m.m3u8", &format!("#EXTM3U\n{line}\n"))), "{line}");
     }
-    // A variant that no URI follows is none; nor is a URI that follows no variant.
+    // A variant without a URI after it does not count, nor does a URI without a variant before it.
     let lone = "#EXTM3U\na\n#EXT-X-STREAM-INF:BANDWIDTH=1\n";
     assert_eq!(refusal("m.m3u8", lone), ManifestError::Empty);
     let variable =
@@ -138,7 +138,7 @@ fn what_the_xml_parser_is_slow_at_is_refused_before_it_is_asked() {
         refusal("m.mpd", &format!("<MPD{attributes}/>")),
         ManifestError::Bound("attributes")
     );
-    // A sign that would end a tag elsewhere does not end one inside a value.
+    // A character that would end a tag elsewhere does not end one inside a value.
     let quoted = format!("<MPD x=\">\"{attributes}/>");
     assert_eq!(refusal("m.mpd", &quoted), ManifestError::Bound("attributes"));
     let comment = format!("<!--{}-->", "=".repeat(300));
@@ -147,7 +147,7 @@ fn what_the_xml_parser_is_slow_at_is_refused_before_it_is_asked() {
     assert_eq!(refusal("m.mpd", &format!("<MPD>{nested}")), ManifestError::Bound("namespaces"));
 }
 
-/// A manifest of some kilobytes that names a hundred million segments.
+/// A manifest of a few kilobytes that names a hundred million segments.
 #[test]
 fn a_small_manifest_cannot_list_without_end() {
     let bases: String = (0..16)
@@ -181,7 +181,7 @@ fn counts_of_elements_are_bounded() {
     let bases: String = (0..17).map(|n| format!("<BaseURL>{n}/</BaseURL>")).collect();
     let text = manifest(&format!("{bases}<Period>{}</Period>", set("<Representation/>")));
     assert_eq!(refusal("m.mpd", &text), ManifestError::Bound("pathways"));
-    // Periods in which nothing plays cost something, too.
+    // Periods in which nothing plays have a cost too.
     let representations: String =
         (0..100).map(|n| format!("<Representation id=\"{n}\"/>")).collect();
     let idle = format!("<Period>{}</Period>", set(&format!("<SegmentList/>{representations}")));

@@ -1,5 +1,5 @@
-//! Manifests as an attacker would write them, and what the standards say of each part. Manifests as packagers write them
-//! are in the crate's `tests/manifests`.
+//! Manifests as an attacker would write them, and each part of the standards. Manifests as packagers write them are in the crate's
+//! `tests/manifests`.
 
 mod clones;
 mod dash;
@@ -26,7 +26,7 @@ fn refusal(path: &str, text: &str) -> ManifestError {
     }
 }
 
-/// A reference without its server, if that is the manifest's.
+/// A reference, without its server if that is the manifest's.
 fn show(reference: &Reference) -> String {
     let url = reference.url.to_string();
     let path = url.strip_prefix("https://h:1/title/").unwrap_or(&url);
@@ -36,13 +36,13 @@ fn show(reference: &Reference) -> String {
     }
 }
 
-/// All that a player fetches, in order.
+/// All URLs that a player fetches, in order.
 fn played(segments: &Segments) -> Vec<String> {
     let each = segments.list.iter().flat_map(|one| one.start.iter().chain([&one.reference]));
     segments.start.iter().chain(each).map(show).collect()
 }
 
-/// When segments play, in milliseconds: begin and duration.
+/// Begin and duration of each segment, in milliseconds.
 fn times(segments: &Segments) -> Vec<(u128, u128)> {
     let time = |one: &crate::Segment| (one.begin.as_millis(), one.duration.as_millis());
     segments.list.iter().map(time).collect()
@@ -56,7 +56,7 @@ fn listed(rendition: &Rendition) -> &Segments {
     }
 }
 
-/// What a rendition has on each pathway.
+/// A rendition's source on each pathway.
 fn sources(rendition: &Rendition) -> Vec<String> {
     let show = |source: &Source| match source {
         Source::Listed(segments) => played(segments).join(" "),

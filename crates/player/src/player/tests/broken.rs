@@ -1,4 +1,4 @@
-//! Servers that do not do what they should. Each fault ends in the right move, and is counted as what it is.
+//! Servers that misbehave. Each fault leads to the right reaction and is counted as what it is.
 
 use crate::abr::Rule;
 use crate::event::{Ending, Event, GiveUp, StallReason};
@@ -148,7 +148,7 @@ fn failures_are_the_reason_of_the_stall_that_they_cause() {
     });
     let report = world.run(s(400));
     assert_eq!((report.stall_count, report.stalls[0].reason), (1, StallReason::Failures));
-    // Eight seconds apart in the end, for as long as the viewer stays.
+    // In the end they are eight seconds apart, for as long as the viewer stays.
     assert!(report.failure_count() < 60, "{}", report.failure_count());
     assert_eq!(report.ended, Ending::Watching);
 }

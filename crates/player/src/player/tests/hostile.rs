@@ -1,4 +1,4 @@
-//! Whatever servers answer, in whatever order: no panic, no endless loop, no flood of requests, no time that runs back.
+//! Arbitrary answers from servers, in arbitrary order: no panic, no endless loop, no flood of requests, no time that runs backwards.
 
 use crate::Time;
 use crate::abr::Rule;
@@ -25,7 +25,7 @@ const FAILURES: [Failure; 6] = [
     Failure::OwnLimit,
 ];
 
-/// One thing that happens: what, to which request, how much later, and a number.
+/// One event: its kind, the request it concerns, its delay, and a number.
 type Step = (u8, usize, u64, u64);
 
 struct Crowd {
@@ -164,7 +164,7 @@ impl Crowd {
             }
             9 => self.player.handle_end(RequestId(number), now),
             10 => {
-                // A caller whose clock runs back is not believed.
+                // A caller's clock that runs backwards is ignored.
                 self.player.handle_timeout(now.saturating_sub(s(1)));
             }
             _ => {
@@ -201,7 +201,7 @@ proptest! {
         for step in steps {
             crowd.step(step);
             crowd.poll();
-            // The timer is followed, too.
+            // The timer is followed too.
             for _ in 0..3 {
                 let Some(at) = crowd.player.poll_timeout().filter(|at| *at < crowd.now + s(1)) else { break };
                 crowd.now = crowd.now.max(at);

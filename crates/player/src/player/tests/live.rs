@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const SHOWN: usize = 6;
 
-/// The list as it is at `at`: segments of 4 s, of which the last six are shown, until the stream ends.
+/// The list at time `at`: segments of 4 s, of which the last six are shown, until the stream ends.
 fn list(film: &Film, request: &Request, at: Duration, ends: Duration) -> Reply {
     let now = at.min(ends) + s(40);
     let made = (now.as_secs() / 4) as usize;
@@ -50,7 +50,7 @@ fn a_stream_is_played_near_its_end_until_it_is_over() {
     let mut world = world(s(200));
     let report = world.run(s(400));
     assert_eq!((report.ended, report.stall_count, report.skips), (Ending::Finished, 0, 0));
-    // It began at segment 7 of ten, and was over at 60.
+    // Playback began at segment 7 of ten, and ended at 60.
     assert_eq!(report.played, s(4 * (60 - 7)));
     let starts: Vec<_> = world.sent(RequestKind::Start).iter().map(|(at, _)| *at).collect();
     assert_eq!(starts.len(), 2, "{starts:?}");
@@ -69,11 +69,11 @@ fn a_list_that_stops_growing_stalls_by_its_own_fault() {
     });
     let report = world.run(s(200));
     assert_eq!((report.stall_count, report.stalls[0].reason), (1, StallReason::Manifest));
-    // It goes on where the list begins by then: what has left it is gone.
+    // It resumes where the list begins by then: segments that have left it are lost.
     assert!(report.skips == 1 && report.skipped >= s(4), "{:?}", report.skipped);
     let unchanged = world.sent(RequestKind::Playlist);
     let unchanged = unchanged.iter().filter(|(at, of)| *at > s(70) && *at < s(95) && of.track == 0);
-    // Twice in four seconds.
+    // The player asks twice in four seconds.
     assert!((11..=14).contains(&unchanged.count()));
 }
 

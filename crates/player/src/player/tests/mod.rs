@@ -1,4 +1,4 @@
-//! What a viewer sees, in worlds that go well and worlds that do not.
+//! A viewer's experience, in worlds that go well and in worlds that do not.
 
 mod broken;
 mod hostile;

@@ -1,4 +1,4 @@
-//! Three servers of which one fails.
+//! Three servers, one of which fails.
 
 use crate::abr::Rule;
 use crate::event::{Ending, Event};
@@ -128,7 +128,7 @@ fn all_pathways_dead_is_a_stall_with_pauses_between_attempts() {
     assert!(report.failure_count() < 800, "{}", report.failure_count());
 }
 
-/// Segments that are files of their own have no lengths in their lists, and are larger or smaller than their bit rate says.
+/// Segments in separate files have no lengths in their lists, and are larger or smaller than their bit rate suggests.
 fn without_lengths(film: &Film, request: &Request) -> Reply {
     let mut segments = Segments::clone(&film.list(request));
     segments.list.iter_mut().for_each(|segment| segment.reference.range = None);
@@ -142,7 +142,7 @@ fn a_segment_that_crawls_is_left_although_more_has_come_than_its_bit_rate_says()
         let mut world = World::new(film.clone(), PlayerOptions::default());
         world.servers = Box::new(move |request, _| match request.kind {
             RequestKind::Playlist => Some(without_lengths(&film, request)),
-            // Twice what its four seconds have at its bit rate.
+            // Twice the size of four seconds at this bit rate.
             RequestKind::Media => Some(Reply::Bytes(1_000_000)),
             _ => None,
         });

@@ -1,4 +1,4 @@
-//! A server that does what it should: playing, choosing bit rates, and what viewers do.
+//! A well-behaved server: playing, choosing bit rates, and viewers' actions.
 
 use crate::abr::Rule;
 use crate::event::{Ending, Event, GiveUp, StallReason};
@@ -56,7 +56,7 @@ fn a_network_that_is_too_slow_for_the_bit_rate_stalls() {
     let mut world = World::new(Film { sound: None, ..Film::default() }, fixed(2));
     world.rates = Box::new(|_, _| 2e6);
     let report = world.run(s(300));
-    // Three megabits of film need a second and a half each.
+    // Three megabits of film take a second and a half each.
     let ratio = report.stall_ratio().expect("it played");
     assert!((0.30..0.36).contains(&ratio), "{ratio}");
     assert!(report.stall_count > 20);

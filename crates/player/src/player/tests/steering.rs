@@ -1,4 +1,4 @@
-//! Content steering: when it is asked, and what its answers do.
+//! Content steering: when the player asks, and what the answers do.
 
 use crate::abr::Rule;
 use crate::event::Ending;
@@ -28,7 +28,7 @@ fn answer(ttl: u64, priority: &[&str]) -> Reply {
     Reply::Document(Document::Steering(Arc::new(answer)))
 }
 
-/// Plays with a steering server that does this, and returns when it was asked.
+/// Plays with a steering server that replies like this, and returns the times of the requests to it.
 fn asked(reply: &Reply) -> Vec<u64> {
     let mut world = world(false);
     let reply = reply.clone();
@@ -93,7 +93,7 @@ fn a_first_answer_may_be_awaited_but_not_for_ever() {
     }
 }
 
-/// An answer that makes the pathway "c" out of "p0", and prefers it.
+/// An answer that derives the pathway "c" from "p0", and prefers it.
 fn cloning() -> Answer {
     let clone = PathwayClone {
         base_id: "p0".into(),

@@ -1,4 +1,4 @@
-//! What the server makes of a session's CMCD is what its viewer saw.
+//! The server's evaluation of a session's CMCD matches what its viewer saw.
 
 use crate::abr::Rule;
 use crate::options::{Act, Deed, PlayerOptions};
@@ -53,7 +53,7 @@ fn options(rule: Rule, plan: &[(u64, Deed)]) -> PlayerOptions {
     }
 }
 
-/// Within a hundredth, which is what the server's histograms resolve.
+/// Within a hundredth, which is the resolution of the server's histograms.
 fn near(value: &Value, expected: f64, what: &str) {
     let value = value.as_f64().unwrap_or_else(|| panic!("{what}: {value}"));
     assert!((value - expected).abs() <= expected * 0.02 + 0.002, "{what}: {value}, not {expected}");
@@ -77,7 +77,7 @@ fn a_session_without_trouble_is_told_as_it_was() {
 #[test]
 fn stalls_are_told_with_their_lengths() {
     for sound in [None, Some(128_000)] {
-        // So long that a request follows the last stall, and tells it.
+        // Long enough that a request follows the last stall and reports it.
         let film = Film { sound, count: 200, ..Film::default() };
         let mut world = World::new(film, options(Rule::Fixed(1), &[(30, Deed::SeekTo(s(150)))]));
         // Slower than the film, and for 20 s nothing at all.
