@@ -1,8 +1,8 @@
-//! An option of a swarm that cannot be understood.
+//! An invalid option of a swarm.
 
 use std::fmt;
 
-/// Which text was wrong, and what would be right.
+/// The invalid text, and the expected form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadOption(String);
 

@@ -1,11 +1,11 @@
-//! Viewers that really play.
+//! A crowd of viewers that play like real ones.
 //!
-//! `fullbore-player` is one player. This crate is a crowd of them: who they are and when they come, the networks that
-//! they sit behind, a run in virtual time, a run over real sockets, and what the viewers saw.
+//! `fullbore-player` is one player. This crate is a crowd of them: their number and arrivals, their networks, a run in virtual time, a run
+//! over real sockets, and the results of what they saw.
 //!
-//! Invariant: a seed gives the same viewers and the same networks again, however many threads draw them.
+//! Invariant: the same seed gives the same viewers and networks, however many threads draw them.
 //!
-//! Read [`crowd`] for who watches, [`network`] for what they watch through, [`outcome`] for what they saw.
+//! Read [`crowd`] for the viewers, [`network`] for their networks, [`outcome`] for what they saw.
 
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use std::f64::consts::TAU;
 
-/// What a sequence is drawn for. Each purpose has a sequence of its own, so that one more draw for one of them does not shift the others.
+/// The purpose of a sequence. Each purpose has its own, so that one more draw for one of them does not shift the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Arrival = 1,
@@ -54,7 +54,7 @@ mod tests {
         let mean = draws.iter().sum::<f64>() / draws.len() as f64;
         let variance = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / 1e5;
         assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.03, "{mean}, {variance}");
-        // 2.275% lie beyond two deviations on each side.
+        // 2.275% are beyond two deviations on each side.
         let beyond = draws.iter().filter(|draw| **draw > 2.0).count();
         assert!((2000..2550).contains(&beyond), "{beyond}");
     }

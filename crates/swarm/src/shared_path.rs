@@ -1,9 +1,9 @@
-//! When bytes are there: the rate of one viewer's path, shared by the requests that it has open.
+//! When bytes arrive: the rate of one viewer's path, shared by its open requests.
 //!
-//! Each flow gets an equal part of the path's rate, and what a flow cannot use (since the server sends it more slowly) goes to the others:
-//! max-min fairness, which is what TCP flows of like round trips come to on average.
+//! Each flow gets an equal part of the path's rate. Anything that a flow cannot use, because the server sends it more slowly, goes to the
+//! others: max-min fairness, which TCP flows with similar round trips reach on average.
 //!
-//! Invariant: a flow of N bytes hands over N bytes, no more and no less, whatever the steps in which time passes.
+//! Invariant: a flow of N bytes delivers N bytes, no more and no less, whatever the steps in which time passes.
 
 use crate::network::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub struct SharedPath {
     path: Path,
     flows: Vec<Flow>,
     now: Duration,
-    /// Whether the flows' rates are those of now.
+    /// Set if the flows' rates are up to date.
     is_shared_out: bool,
 }
 
@@ -29,7 +29,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// Whole bytes that have come.
+    /// Whole bytes that have arrived.
     fn come(&self) -> u64 {
         // A flow has at most 2^53 bytes, so the subtraction is exact to the byte.
         self.bytes - (self.left.ceil() as u64).min(self.bytes)
@@ -37,25 +37,25 @@ impl Flow {
 
     fn advance(&mut self, seconds: f64) {
         let left = self.left - self.bits_per_second * seconds / 8.0;
-        // The time of a flow's end is rounded up to a nanosecond, so less than this is left of it by then: the rounding of 64-bit floats.
+        // The time of a flow's end is rounded up to a nanosecond, so anything below this is rounding of 64-bit floats.
         self.left = if left < 1e-3 { 0.0 } else { left };
     }
 
-    /// How long it takes for what is left; `None` if nothing comes.
+    /// Time that the rest takes; `None` if nothing arrives.
     fn remaining(&self) -> Option<Duration> {
         let seconds = self.left * 8.0 / self.bits_per_second;
-        // A year is for ever.
+        // A year counts as forever.
         (seconds < 3e7).then(|| Duration::from_secs_f64(seconds) + Duration::from_nanos(1))
     }
 }
 
 impl SharedPath {
-    /// Nothing flows yet.
+    /// A path without flows.
     pub fn new(path: Path, now: Duration) -> Self {
         Self { path, flows: Vec::new(), now, is_shared_out: true }
     }
 
-    /// `bytes` begin to flow, at `ceiling` bits per second at most (infinity for none).
+    /// Begins a flow of `bytes`, at most `ceiling` bits per second (infinity for no limit).
     pub fn begin(&mut self, now: Duration, key: u64, bytes: u64, ceiling: f64) {
         self.advance(now);
         let left = bytes as f64;
@@ -63,7 +63,7 @@ impl SharedPath {
         self.is_shared_out = false;
     }
 
-    /// Changes how fast a flow may be. 0 stops it.
+    /// Changes a flow's limit. 0 stops it.
     pub fn limit(&mut self, now: Duration, key: u64, ceiling: f64) {
         self.advance(now);
         let changed = self.flows.iter_mut().find(|flow| flow.key == key && flow.ceiling != ceiling);
@@ -73,14 +73,14 @@ impl SharedPath {
         }
     }
 
-    /// A flow is over, whatever is left of it.
+    /// Ends a flow, whatever is left of it.
     pub fn end(&mut self, now: Duration, key: u64) {
         self.advance(now);
         self.flows.retain(|flow| flow.key != key);
         self.is_shared_out = false;
     }
 
-    /// The bytes of a flow that have come by now since they were taken last.
+    /// The bytes of a flow that have arrived since they were last taken.
     pub fn take(&mut self, now: Duration, key: u64) -> u64 {
         self.advance(now);
         let Some(flow) = self.flows.iter_mut().find(|flow| flow.key == key) else { return 0 };
@@ -88,13 +88,13 @@ impl SharedPath {
         come - std::mem::replace(&mut flow.taken, come)
     }
 
-    /// Whether there is more to come of a flow.
+    /// Returns true if the flow has bytes left.
     pub fn remains(&mut self, now: Duration, key: u64) -> bool {
         self.advance(now);
         self.flows.iter().any(|flow| flow.key == key && flow.left > 0.0)
     }
 
-    /// When the first of the flows is over, or the rate changes before that; `None` if nothing flows.
+    /// When the first of the flows ends, or the rate changes before that; `None` if there are no flows.
     pub fn next_change(&mut self) -> Option<Duration> {
         self.share_out();
         let ends = self.flows.iter().filter_map(Flow::remaining).min()?;
@@ -102,7 +102,7 @@ impl SharedPath {
         Some(end.min(self.path.until()))
     }
 
-    /// Lets time pass. Time that is past already changes nothing.
+    /// Lets time pass. A time in the past changes nothing.
     pub fn advance(&mut self, now: Duration) {
         while self.now < now {
             if self.flows.is_empty() {
@@ -120,7 +120,7 @@ impl SharedPath {
         }
     }
 
-    /// Gives each flow its part of the rate of now.
+    /// Gives each flow its part of the current rate.
     fn share_out(&mut self) {
         if self.is_shared_out && self.now < self.path.until() {
             return;
@@ -131,7 +131,7 @@ impl SharedPath {
             flow.bits_per_second = f64::INFINITY;
             sharers += usize::from(flow.left > 0.0);
         }
-        // Each turn settles the flows that cannot use an equal part, so there are as many turns as flows at most.
+        // Each pass settles the flows that cannot use an equal part, so there are at most as many passes as flows.
         loop {
             let part = free / sharers.max(1) as f64;
             let is_open = |flow: &Flow| flow.left > 0.0 && flow.bits_per_second.is_infinite();
@@ -161,7 +161,7 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
-    /// 8 Mb/s: a megabyte a second.
+    /// 8 Mb/s: a megabyte per second.
     fn steady() -> SharedPath {
         SharedPath::new(Path::constant(8e6), Duration::ZERO)
     }
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!((path.next_change(), path.take(at(6.0), 1)), (None, 0));
     }
 
-    /// Some flows over a path that changes, looked at in steps of `step` seconds: the bytes of each, and when each was over.
+    /// Some flows over a changing path, checked in steps of `step` seconds: the bytes of each, and the time when each was over.
     fn received(step: f64) -> Vec<(u64, Duration)> {
         let profile = Profile {
             kind: NetworkKind::Mobile,

@@ -1,4 +1,4 @@
-//! When viewers come.
+//! When viewers arrive.
 
 use crate::bad_option::BadOption;
 use crate::random::exponential;
@@ -6,26 +6,27 @@ use fastrand::Rng;
 use std::fmt;
 use std::str::FromStr;
 
-/// How arrivals are spread over the time in which viewers arrive.
+/// How arrivals are spread over the arrival time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Each at any time, whatever the others do: a Poisson process, given the number of arrivals.
+    /// Each at any time, independently of the others: a Poisson process, given the number of arrivals.
     #[default]
     Poisson,
-    /// A curve as of an evening: a fifth of the peak at first, the peak after three fifths of the time, three tenths of it at the end. (The
-    /// curve is our own choice; that demand has one peak in the late evening is what every published curve shows.)
+    /// A curve like that of an evening: a fifth of the peak at first, the peak after three fifths of the time, three tenths of it at the
+    /// end. (The curve is our own choice; every published curve shows one peak of demand in the late evening.)
     Evening,
-    /// All want to see it from the first minute: numbers fall off exponentially, and a tenth of the time brings 63% of them (our own choice).
+    /// All want to see it from the first minute: arrivals fall off exponentially, and the first tenth of the time has 63% of them (our own
+    /// choice).
     Premiere,
     /// All at once.
     Together,
 }
 
-/// How fast a premiere's arrivals fall off: how often the mean fits into the whole time.
+/// How fast a premiere's arrivals fall off: how many times the mean fits into the whole time.
 const PREMIERE_MEANS: f64 = 10.0;
 
 impl Arrivals {
-    /// When one comes: from 0, the beginning of the time, to less than 1.
+    /// Draws an arrival, from 0, the beginning of the time, to less than 1.
     pub(crate) fn draw(self, random: &mut Rng) -> f64 {
         match self {
             Self::Poisson => random.f64(),
@@ -46,7 +47,7 @@ impl Arrivals {
     }
 }
 
-/// Demand at this place of an evening, as a part of the peak.
+/// Demand at this point of an evening, as a share of the peak.
 fn evening(place: f64) -> f64 {
     let [begin, peak_at, end] = [0.2, 0.6, 0.3];
     if place < peak_at {
@@ -84,7 +85,7 @@ impl fmt::Display for Arrivals {
 mod tests {
     use super::*;
 
-    /// How many of 40,000 arrivals come in each tenth of the time.
+    /// The number of 40,000 arrivals in each tenth of the time.
     fn tenths(arrivals: Arrivals) -> [usize; 10] {
         let mut random = Rng::with_seed(5);
         let mut tenths = [0; 10];
@@ -102,7 +103,7 @@ mod tests {
         let mut times: Vec<f64> = (0..10_000).map(|_| random.f64()).collect();
         times.sort_by(f64::total_cmp);
         let gaps = times.windows(2).map(|two| (two[1] - two[0]) * 10_000.0);
-        // 1/e of the gaps are longer than the mean.
+        // A share of 1/e of the gaps is longer than the mean.
         let long = gaps.filter(|gap| *gap > 1.0).count();
         assert!((3500..3860).contains(&long), "{long}");
     }

@@ -1,7 +1,7 @@
-//! Who watches: when each viewer comes, what it watches and for how long, where it seeks, and the network it sits behind.
+//! The viewers of a run: when each one comes, what it watches and for how long, where it seeks, and the network it is behind.
 //!
-//! Invariant: a viewer is drawn from (seed, number) alone. It is the same whatever the number of viewers, of threads, and the order in which
-//! they are drawn. The time in which they arrive and the number of titles do change viewers.
+//! Invariant: a viewer depends only on (seed, number). It is the same whatever the number of viewers or threads, and the order in which
+//! they are drawn. The arrival time and the number of titles do change viewers.
 
 mod arrivals;
 mod seeks;
@@ -18,28 +18,28 @@ use crate::random::{Purpose, mix, sequence};
 use load::Zipf;
 use std::time::Duration;
 
-/// A crowd. `CrowdOptions::default()` is a hundred viewers who come in the course of an hour.
+/// A crowd. `CrowdOptions::default()` is a hundred viewers who come over an hour.
 #[derive(Clone, Debug)]
 pub struct CrowdOptions {
-    /// How many viewers there are.
+    /// Number of viewers.
     pub viewers: usize,
     /// The same seed gives the same viewers.
     pub seed: u64,
-    /// How they are spread over the time in which they arrive.
+    /// How arrivals are spread over the arrival time.
     pub arrivals: Arrivals,
-    /// The time in which they arrive.
+    /// The arrival time of the whole crowd.
     pub over: Duration,
-    /// How many titles there are to choose from; at least one.
+    /// Number of titles to choose from; at least one.
     pub titles: usize,
-    /// The title of rank k is chosen with a probability proportional to k to the power of minus this.
+    /// The title of rank k has a probability proportional to k to the power of minus this.
     pub zipf_exponent: f64,
-    /// How long each title lasts, which bounds where viewers seek to.
+    /// Length of each title, which limits where viewers seek to.
     pub title_duration: Duration,
     /// How long viewers stay.
     pub watch: Watch,
-    /// How often a viewer seeks, on average, in an hour of watching.
+    /// Mean number of seeks per hour of watching.
     pub seeks_per_hour: f64,
-    /// How many sit behind which kind of network.
+    /// Shares of the kinds of network.
     pub networks: Shares,
 }
 
@@ -51,7 +51,7 @@ impl Default for CrowdOptions {
             arrivals: Arrivals::Poisson,
             over: Duration::from_secs(3600),
             titles: 20,
-            // Video libraries are reported at 0.6 to 1.2.
+            // Reports for video libraries range from 0.6 to 1.2.
             zipf_exponent: 0.8,
             title_duration: Duration::from_secs(5400),
             watch: Watch::default(),
@@ -62,26 +62,26 @@ impl Default for CrowdOptions {
     }
 }
 
-/// One viewer, drawn.
+/// One viewer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Viewer {
-    /// Counted from 0.
+    /// The viewer's number, counted from 0.
     pub number: usize,
-    /// When it comes, counted from the beginning of the run.
+    /// When it comes, relative to the beginning of the run.
     pub begins: Duration,
-    /// What it watches: a rank, 0 for the most popular title.
+    /// The rank of its title, 0 for the most popular one.
     pub title: usize,
-    /// How long it stays, unless the title ends before.
+    /// How long it stays, unless the title ends earlier.
     pub watches: Duration,
-    /// Where it seeks to, in the order of time.
+    /// Its seeks, in order of time.
     pub seeks: Vec<Seek>,
-    /// The network it sits behind.
+    /// The network it is behind.
     pub network: Profile,
-    /// For whatever else is drawn for this viewer.
+    /// The seed for all other random choices of this viewer.
     pub seed: u64,
 }
 
-/// The viewers by number. (To start them in the order of arrival, sort by [`Viewer::begins`].)
+/// The viewers by number. (To start them in order of arrival, sort by [`Viewer::begins`].)
 pub fn crowd(options: &CrowdOptions) -> impl Iterator<Item = Viewer> + '_ {
     let zipf = Zipf::new(options.zipf_exponent, options.titles.max(1));
     (0..options.viewers).map(move |number| options.viewer(number, &zipf))

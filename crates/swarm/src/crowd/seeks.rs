@@ -5,24 +5,24 @@ use fastrand::Rng;
 use player::options::{Act, Deed};
 use std::time::Duration;
 
-/// A jump to another place of the title.
+/// A jump to another position in the title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seek {
-    /// How long after playback first began.
+    /// Time since playback first began.
     pub after: Duration,
-    /// The place in the title.
+    /// The position in the title.
     pub to: Duration,
 }
 
-/// The same, as a player is told.
+/// The same as actions for a player.
 pub fn acts(seeks: &[Seek]) -> Vec<Act> {
     seeks.iter().map(|seek| Act { at: seek.after, deed: Deed::SeekTo(seek.to) }).collect()
 }
 
-/// Bounds what a wild rate costs.
+/// Limits the cost of an extreme rate.
 const SEEKS_MAX: usize = 1000;
 
-/// The seeks of a viewer who stays for `watches`: a Poisson process, each to any place of the title.
+/// The seeks of a viewer who stays for `watches`: a Poisson process, each to a random position in the title.
 pub(crate) fn draw(
     per_hour: f64,
     watches: Duration,

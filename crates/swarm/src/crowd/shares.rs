@@ -1,4 +1,4 @@
-//! How many viewers sit behind which kind of network.
+//! The shares of viewers behind each kind of network.
 
 use crate::bad_option::BadOption;
 use crate::network::{NetworkKind, Profile};
@@ -6,14 +6,14 @@ use fastrand::Rng;
 use std::fmt;
 use std::str::FromStr;
 
-/// Weights of the kinds of network. They need not add up to anything, but one of them is above zero.
+/// Weights of the kinds of network. Their sum does not matter, but at least one must be above zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shares {
     /// Fixed lines of households, with their Wi-Fi.
     pub home: f64,
     /// 4G phones on the move.
     pub mobile: f64,
-    /// Fast lines that many share.
+    /// Fast lines that many viewers share.
     pub office: f64,
 }
 
@@ -53,7 +53,7 @@ impl Shares {
     }
 }
 
-/// `home=70,mobile=25,office=5`; a kind that is left out has no viewers.
+/// Parses `home=70,mobile=25,office=5`; a kind that is left out has no viewers.
 impl FromStr for Shares {
     type Err = BadOption;
 

@@ -4,31 +4,31 @@ use crate::random::log_normal;
 use fastrand::Rng;
 use std::time::Duration;
 
-/// How long viewers stay, if the title does not end before.
+/// How long viewers stay, unless the title ends earlier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Watch {
     /// Log-normal: many try a title for a few minutes, and a few stay for hours.
     LogNormal {
-        /// Half of them stay for less.
+        /// Half of the viewers stay for less.
         median: Duration,
         /// The deviation of the logarithm.
         sigma: f64,
     },
-    /// All for the same time.
+    /// The same time for all.
     Exactly(Duration),
 }
 
-/// Yu and others ("Understanding user behavior in large-scale video-on-demand systems", EuroSys 2006) reported that about half of all sessions
-/// ended within ten minutes; the study "Video browsing: a study of user behavior in online VoD services" (2013), that about a fifth of 540
-/// million saw a video's end. That the law is log-normal, and its deviation, are our own choice: 36% of these viewers stay for less than five
-/// minutes, 47% for more than ten, and 16% for more than 45.
+/// Yu and others ("Understanding user behavior in large-scale video-on-demand systems", EuroSys 2006) reported that about half of all
+/// sessions ended within ten minutes; the study "Video browsing: a study of user behavior in online VoD services" (2013) reported that
+/// about a fifth of 540 million reached a video's end. The log-normal law and its deviation are our own choice: 36% of these viewers stay
+/// for less than five minutes, 47% for more than ten, and 16% for more than 45.
 impl Default for Watch {
     fn default() -> Self {
         Self::LogNormal { median: Duration::from_secs(9 * 60), sigma: 1.6 }
     }
 }
 
-/// Nobody stays longer: the tail of the law has no end.
+/// Limit on the time that a viewer stays, because the tail of the law has no end.
 const WATCH_MAX_SECONDS: f64 = 24.0 * 3600.0;
 
 impl Watch {
@@ -37,7 +37,7 @@ impl Watch {
             Self::Exactly(duration) => duration,
             Self::LogNormal { median, sigma } => {
                 let seconds = log_normal(random, median.as_secs_f64(), sigma);
-                // Whole milliseconds, at least one: a viewer who comes at all stays for some time.
+                // Whole milliseconds, at least one: a viewer who comes stays for some time.
                 let milliseconds = (seconds.min(WATCH_MAX_SECONDS) * 1e3) as u64;
                 Duration::from_millis(milliseconds.max(1))
             }

@@ -1,11 +1,11 @@
-//! Waking one task of this thread from another.
+//! Wakes one task of this thread from another.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Poll, Waker};
 
-/// A bell that one task at a time listens for. It stays rung until that task has heard it.
+/// A signal that one task at a time waits for. It stays set until that task has seen it.
 #[derive(Default)]
 pub(crate) struct Bell {
     is_rung: Cell<bool>,
@@ -13,7 +13,7 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// Rings.
+    /// Sets the signal.
     pub(crate) fn ring(&self) {
         self.is_rung.set(true);
         if let Some(listener) = self.listener.take() {
@@ -21,7 +21,7 @@ impl Bell {
         }
     }
 
-    /// Waits until it rings.
+    /// Waits until the signal is set, and clears it.
     pub(crate) async fn rung(&self) {
         poll_fn(|context| {
             if self.is_rung.replace(false) {
@@ -33,7 +33,7 @@ impl Bell {
         .await;
     }
 
-    /// Runs `work` to its end, or drops it when the bell rings: then there is no output.
+    /// Runs `work` to its end, or drops it once the signal is set, in which case there is no output.
     pub(crate) async fn unless_rung<F: Future>(&self, work: F) -> Option<F::Output> {
         let mut work = pin!(work);
         poll_fn(|context| {

@@ -1,19 +1,19 @@
-//! A viewer's connections: opened as requests need them, kept for the next request to the same server.
+//! A viewer's connections: opened when requests need them, and kept for the next request to the same server.
 
 use load::Connection;
 
-/// As many as browsers keep to one server. A player has fewer requests open at once.
+/// As many as browsers keep open to one server. A player has fewer requests open at once.
 const IDLE_MAX: usize = 6;
 
-/// Connections without a request.
+/// Idle connections.
 #[derive(Default)]
 pub(crate) struct Connections {
-    /// Each with the number of its server; the one that was used last is at the end.
+    /// Each with the number of its server; the most recently used one is last.
     idle: Vec<(usize, Connection)>,
 }
 
 impl Connections {
-    /// A connection to the server that was used before, if there is one.
+    /// An idle connection to this server, if there is one.
     pub(crate) fn take(&mut self, server: usize) -> Option<Connection> {
         let index = self.idle.iter().rposition(|(of, _)| *of == server)?;
         Some(self.idle.remove(index).1)
@@ -27,7 +27,7 @@ impl Connections {
         self.idle.push((server, connection));
     }
 
-    /// Ends them all.
+    /// Closes all of them.
     pub(crate) fn close(&mut self) {
         self.idle.drain(..).for_each(|(_, connection)| connection.close());
     }

@@ -16,25 +16,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often a thread looks how late it is, also when no viewer wants to wake.
+/// How often a thread measures its own lag, even if no viewer wants to wake.
 const HEARTBEAT: Duration = Duration::from_millis(20);
 
-/// What the viewers of one thread share.
+/// State that the viewers of one thread share.
 pub(crate) struct Crew {
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<Counters>,
     lag: RefCell<Lag>,
-    /// Viewers who are there, by number.
+    /// Current viewers, by number.
     watching: RefCell<BTreeMap<usize, Rc<Viewer>>>,
-    /// Viewers who are still to come.
+    /// Number of viewers still to come.
     to_come: Cell<usize>,
-    /// Outcome of the viewers who have left.
+    /// Results of the viewers who have left.
     seen: RefCell<Outcome>,
-    /// Rings when all have come and gone.
+    /// Set when all viewers have come and gone.
     all_gone: Bell,
 }
 
-/// What one thread has seen and taken.
+/// The measurements of one thread.
 pub(crate) struct Measured {
     pub(crate) seen: Outcome,
     pub(crate) lag: Lag,
@@ -42,8 +42,8 @@ pub(crate) struct Measured {
     pub(crate) wall_seconds: f64,
 }
 
-/// Runs this thread's viewers, sorted by when they begin, until the end of the run, until all are gone, or until `woken` says
-/// that the run was stopped.
+/// Runs this thread's viewers, sorted by when they begin, until the end of the run, until all are gone, or until `woken` reports that the
+/// run was stopped.
 ///
 /// # Errors
 /// If the kernel provides no ring.
@@ -82,7 +82,7 @@ impl Crew {
         }
     }
 
-    /// Lets the viewers in, each at its time.
+    /// Admits the viewers, each at its time.
     async fn admit(self: Rc<Self>, viewers: Vec<crowd::Viewer>) {
         for viewer in viewers {
             sleep_until(self.shared.began + viewer.begins).await;
@@ -101,18 +101,18 @@ impl Crew {
         }
     }
 
-    /// A task that wanted to wake at `deadline` wakes now.
+    /// Records the lag of a task that wanted to wake at `deadline` and wakes now.
     pub(crate) fn woke(&self, deadline: Instant) {
         self.lag.borrow_mut().woke(deadline);
     }
 
-    /// Notes why a request failed.
+    /// Records why a request failed.
     pub(crate) fn failed(&self, failure: Failure, example: impl FnOnce() -> String) {
         self.counters.failed(failure.as_str(), example);
         self.shared.failed();
     }
 
-    /// A viewer is gone.
+    /// Records that a viewer has gone.
     pub(crate) fn is_over(&self, viewer: &Viewer) {
         self.record(viewer);
         let mut watching = self.watching.borrow_mut();
@@ -132,7 +132,7 @@ impl Crew {
         let watching = std::mem::take(&mut *self.watching.borrow_mut());
         watching.values().for_each(|viewer| self.record(viewer));
         if tasks_panicked() > 0 {
-            // No known viewer panics. But a missing viewer must not look like a happy one.
+            // No known input makes a viewer panic. If one does, a missing viewer must not look like a satisfied one.
             self.counters.failed("viewer_panicked", || {
                 "a viewer ended because of a bug in the swarm".into()
             });

@@ -1,7 +1,7 @@
-//! Documents that were parsed once for all viewers: manifests, playlists, indexes.
+//! Documents that are parsed once for all viewers: manifests, playlists, indexes.
 //!
-//! Every viewer fetches its own copy, as players do. If its bytes are those that somebody else has fetched from the same
-//! address, the viewers share what was made of them.
+//! Every viewer fetches its own copy, as players do. If its bytes are the same as an earlier copy from the same address, the viewers share
+//! the parsed result.
 
 use super::failed::Failed;
 use super::servers::{self, Place};
@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What all kept documents may take. Beyond it all are forgotten, and parsed again when they come again.
+/// Limit on the memory of all kept documents. Beyond it all of them are dropped, and parsed again when needed.
 const KEPT_BYTES_MAX: usize = 256 << 20;
 
-/// A listed segment in memory, with its URL: an estimate.
+/// Memory of a listed segment with its URL: an estimate.
 const SEGMENT_BYTES: usize = 256;
 
 /// The documents of a run.
@@ -36,7 +36,7 @@ struct Parsed {
 }
 
 impl Parsed {
-    /// What it takes: itself, and the segments that it lists. A short template can list very many.
+    /// Its memory: its own bytes, and the segments that it lists. A short template can list very many.
     fn bytes(&self) -> usize {
         let listed = match &self.document {
             Document::Segments(segments) => segments.list.len(),
@@ -56,12 +56,12 @@ impl Parsed {
 }
 
 impl Documents {
-    /// No documents yet. All titles are at these further servers, too.
+    /// Starts without documents. All titles are also on these further servers.
     pub(crate) fn new(also_at: Vec<Place>) -> Self {
         Self { also_at, kept: Mutex::default() }
     }
 
-    /// What the answer to `request` says.
+    /// The parsed answer to `request`.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -144,7 +144,7 @@ mod tests {
         let changed = read(&documents, &MASTER.replace("400000", "500000")).expect("a manifest");
         assert_eq!(changed.tracks[0].renditions[0].bits_per_second, 500_000);
         assert_eq!(documents.lock().bytes, MASTER.len());
-        // What lists its segments takes more than its text.
+        // A list of segments takes more memory than its text.
         let list = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\na.ts\n#EXTINF:2,\nb.ts\n#EXT-X-ENDLIST\n";
         read(&documents, list).expect("a playlist by itself");
         assert_eq!(documents.lock().bytes, list.len() + 2 * SEGMENT_BYTES);

@@ -1,4 +1,4 @@
-//! Why a request failed: for the player in its own terms, for the report with the details.
+//! Why a request failed: for the player in its own terms, for the report with details.
 
 use load::Failure as Cause;
 use player::Failure;
@@ -6,20 +6,20 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A request that brought nothing.
+/// A request that failed.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// The server's name has no address.
+    /// The server's name cannot be resolved.
     NoAddress(Arc<str>),
     /// The connection or the response failed.
     Transfer(Cause),
-    /// Another status than 200 or 206. The player knows it already.
+    /// A status other than 200 or 206. The player already knows it.
     Status(u16),
-    /// Other bytes than those that were requested.
+    /// Other bytes than requested.
     OtherRange { asked: Range<u64>, came: Option<Range<u64>> },
-    /// The manifest gives another length than the response.
+    /// The length of the response differs from the manifest's.
     WrongLength { expected_bytes: u64, came_bytes: u64 },
-    /// A document that is longer than any real one.
+    /// A document longer than any real one.
     TooLong,
     /// A document that cannot be read.
     Unreadable(String),
@@ -32,7 +32,7 @@ impl From<Cause> for Failed {
 }
 
 impl Failed {
-    /// The same in the player's terms.
+    /// The failure in the player's terms.
     pub(crate) fn as_failure(&self) -> Failure {
         match self {
             Self::NoAddress(_) => Failure::Connect,

@@ -1,4 +1,4 @@
-//! One request: over a connection that is there, or over a new one.
+//! One request: over an idle connection, or over a new one.
 
 use super::failed::Failed;
 use super::origins::Server;
@@ -13,16 +13,16 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long a connection may be silent. The player is less patient, and closes it.
+/// How long a connection may be silent. The player is less patient, and closes it earlier.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How much of a body is taken before others get their turn, and before the player hears of it.
+/// How much of a body to read before other tasks get their turn and the player is notified.
 const GULP_BYTES_MAX: u64 = 1 << 20;
 
-/// The body of an error is taken up to this length, so that its connection can be used again.
+/// The body of an error is read up to this length, so that its connection can be reused.
 const ERROR_BYTES_MAX: u64 = 64 << 10;
 
-/// Sends the request and tells the player what comes.
+/// Sends the request and reports the response to the player.
 pub(crate) async fn fetch(viewer: &Rc<Viewer>, request: &Request) -> Result<(), Failed> {
     let server = viewer.crew.shared.origins.find(request.address()).await;
     let server = server.map_err(Failed::NoAddress)?;
@@ -82,8 +82,8 @@ async fn ask(
     let used = viewer.connections.borrow_mut().take(server.number);
     if let Some(mut connection) = used {
         match exchange(viewer, &mut connection, &text).await {
-            // The server may close a connection that is idle, at the very moment at which it is used again. A client asks again over a
-            // new one (RFC 9112 section 9.3.1).
+            // The server may close an idle connection at the very moment it is used again. A client then retries over a new one (RFC 9112
+            // section 9.3.1).
             Err(Failure::ClosedEarly | Failure::Reset) => {}
             exchanged => return Ok((connection, exchanged?)),
         }
@@ -103,7 +103,7 @@ async fn exchange(
     connection.head().await
 }
 
-/// Takes the time of this many round trips through the viewer's network.
+/// Waits for the time of this many round trips through the viewer's network.
 async fn travel(viewer: &Viewer, times: u32) {
     let Some(tap) = &viewer.tap else { return };
     let round_trip = tap.borrow().round_trip();
@@ -116,19 +116,19 @@ async fn open(viewer: &Viewer, server: &Server) -> Result<Connection, Failure> {
     let how = ConnectionOptions {
         patience: PATIENCE,
         receive_buffer_bytes: viewer.tap.is_some().then_some(RECEIVE_BUFFER_BYTES),
-        // A slow network's bytes are taken as they come.
+        // A slow network's bytes are read as they come.
         read_bytes_max: viewer.tap.is_some().then_some(GULP_BYTES_MAX),
         resume: options.resume,
-        // An address of the other version of IP cannot be used.
+        // An address of the other IP version cannot be used.
         source: options
             .sources
             .map(|sources| sources.address(viewer.who.number))
             .filter(|source| source.is_ipv4() == server.endpoint.address.is_ipv4()),
-        // Servers that make manifests on the fly do not know their lengths.
+        // Servers that generate manifests on the fly do not know their lengths.
         accept_chunks: true,
     };
     let is_tls = server.endpoint.tls.is_some();
-    // One round trip for TCP's handshake, and one for that of TLS 1.3.
+    // One round trip for TCP's handshake, and one for TLS 1.3's.
     travel(viewer, if is_tls { 2 } else { 1 }).await;
     let connection = Connection::open(&server.endpoint, &how).await?;
     let counters = &viewer.crew.counters;
@@ -140,7 +140,7 @@ async fn open(viewer: &Viewer, server: &Server) -> Result<Connection, Failure> {
     Ok(connection)
 }
 
-/// The request as it is sent.
+/// The request's head as it is sent.
 fn text(request: &Request) -> String {
     let url = request.url();
     let range = match &request.range {
@@ -154,11 +154,11 @@ fn text(request: &Request) -> String {
     )
 }
 
-/// Checks that what comes is what was requested.
+/// Checks that the response matches the request.
 fn check(request: &Request, head: &Head) -> Result<(), Failed> {
     let whole = head.content_range.as_ref().and_then(|(_, whole)| *whole);
     if let Some(asked) = &request.range {
-        // The end of a range may lie beyond the end of the file.
+        // The end of a range may be beyond the end of the file.
         let end = whole.map_or(asked.end, |whole| asked.end.min(whole));
         let came = match &head.content_range {
             Some((range, _)) => Some(range.clone()),
@@ -176,7 +176,7 @@ fn check(request: &Request, head: &Head) -> Result<(), Failed> {
     }
 }
 
-/// A response without a range: right if the range was the whole file.
+/// The range of a response without Content-Range: correct if the whole file was requested.
 fn whole_file(asked: &Range<u64>, head: &Head) -> Option<Range<u64>> {
     let bytes = head.body_bytes.filter(|bytes| *asked == (0..*bytes))?;
     Some(0..bytes)
@@ -200,14 +200,14 @@ async fn read(
         add(&viewer.crew.counters.body_bytes, bytes as u64);
         match arrival(viewer, bytes as u64) {
             Some(at) => viewer.sleep_until(at).await,
-            // Reading a body does not give others their turn by itself.
+            // Reading a body does not yield to others by itself.
             None => yield_now().await,
         }
         viewer.tell(|player, now| player.handle_bytes(request.id, bytes as u64, now));
     }
 }
 
-/// Receives and discards a body, and tells the player of each part of it.
+/// Receives and discards a body, and reports each part of it to the player.
 async fn take(
     viewer: &Rc<Viewer>,
     request: &Request,
@@ -229,8 +229,8 @@ async fn take(
     }
 }
 
-/// Receives as much as the player wants to measure a server by. It takes whatever comes: the segment may be shorter, and the
-/// server may not know ranges. Returns whether the body is over.
+/// Receives as much as the player needs to measure a server. It accepts any body: the segment may be shorter, and the server may not
+/// support ranges. Returns whether the body is over.
 async fn probe(
     viewer: &Rc<Viewer>,
     request: &Request,
@@ -247,8 +247,8 @@ async fn probe(
     Ok(connection.is_body_over())
 }
 
-/// Receives and discards at most `bytes_max` of a body, give or take a small TLS record, and tells the player. Returns the number of
-/// bytes; 0 if the body is over.
+/// Receives and discards at most `bytes_max` of a body, give or take a small TLS record, and reports them to the player. Returns the number
+/// of bytes; 0 if the body is over.
 async fn sip(
     viewer: &Rc<Viewer>,
     request: &Request,
@@ -269,7 +269,7 @@ async fn sip(
     Ok(bytes)
 }
 
-/// When the viewer's network has brought these bytes; `None` without a network.
+/// When the viewer's network will have delivered these bytes; `None` without a network.
 fn arrival(viewer: &Viewer, bytes: u64) -> Option<Time> {
     viewer.tap.as_ref().map(|tap| tap.borrow_mut().arrival(bytes, viewer.now()))
 }

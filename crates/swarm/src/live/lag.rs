@@ -1,19 +1,19 @@
-//! The swarm's own lag: how much later than they asked for its tasks woke up.
+//! The swarm's own lag: how late its tasks woke up.
 //!
-//! A viewer that wakes late sees bytes late, and would report a stall that no server caused. So a run with much lag
-//! measures the swarm, and says so.
+//! A viewer that wakes late sees bytes late, and would report a stall that no server caused. So a run with much lag measures the swarm, and
+//! its results say so.
 
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use telemetry::Buckets;
 
-/// A run is trusted up to this lag at the 99th percentile. A stall is seen from about 100 ms on, so a fifth of that.
+/// A run is trusted up to this lag at the 99th percentile. A stall is noticeable from about 100 ms on; this is a fifth of that.
 const LAG_MAX: Duration = Duration::from_millis(20);
 
-/// A thread that uses more of its core than this has no time left for what comes together.
+/// A thread that uses more of its core than this has no time left for bursts.
 const BUSY_MAX: f64 = 0.9;
 
-/// Lags up to an hour have their room from the start.
+/// Lags up to an hour have preallocated buckets.
 const LAG_US_MAX: u64 = 3_600_000_000;
 
 /// How late tasks woke up, in microseconds. An octave has 128 buckets, so a figure is off by less than a hundredth.
@@ -27,7 +27,7 @@ impl Default for Lag {
 }
 
 impl Lag {
-    /// A task that wanted to wake at `deadline` wakes now.
+    /// Records the lag of a task that wanted to wake at `deadline` and wakes now.
     pub(crate) fn woke(&mut self, deadline: Instant) {
         self.record(Instant::now().saturating_duration_since(deadline));
     }
@@ -36,24 +36,24 @@ impl Lag {
         self.0.record(u64::try_from(late.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Adds another thread's.
+    /// Adds another thread's lags.
     pub(crate) fn add(&mut self, other: &Self) {
         self.0.add(&other.0);
     }
 }
 
-/// How much of the machine the swarm itself took, and how late it was.
+/// The swarm's own use of the machine, and its lag.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Own {
-    /// The lag that half of all wake-ups did not exceed, in milliseconds.
+    /// The lag, in milliseconds, that half of all wake-ups did not exceed.
     pub lag_ms_p50: f64,
     /// The same for 99% of them.
     pub lag_ms_p99: f64,
-    /// The greatest lag.
+    /// The largest lag.
     pub lag_ms_max: f64,
     /// CPU time of all threads.
     pub cpu_seconds: f64,
-    /// The busiest thread's CPU time per second.
+    /// CPU time per second of the busiest thread.
     pub busiest_thread: f64,
 }
 
@@ -69,7 +69,7 @@ impl Own {
         }
     }
 
-    /// Whether the run measured the swarm rather than the server.
+    /// Returns true if the run measured the swarm rather than the server.
     pub fn is_too_slow(&self) -> bool {
         self.doubt().is_some()
     }

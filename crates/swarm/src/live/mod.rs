@@ -1,13 +1,12 @@
 //! Viewers over real sockets.
 //!
-//! Each thread has a reactor and its share of the viewers. A viewer is a `player::Player` with a task that keeps its time,
-//! and a task for each open request. The player decides; what is here sends its requests, tells it what comes, and closes
-//! what it gives up.
+//! Each thread has a reactor and its share of the viewers. A viewer is a `player::Player` with a task that keeps its time, and a task for
+//! each open request. The player decides; this module sends its requests, reports the responses, and closes requests that it gives up.
 //!
 //! Invariants:
-//! - Viewers share nothing that one of them can hold while it waits: a slow one delays no other.
-//! - What a server sends is bounded: heads, documents, and how many servers manifests may name.
-//! - A run says how late its own tasks woke up, so that nobody takes the swarm's limits for the server's.
+//! - Viewers share nothing that one of them can hold while it waits, so a slow viewer delays no other.
+//! - Input from servers is bounded: heads, documents, and the number of servers that manifests may name.
+//! - A run reports how late its own tasks woke up, so that the swarm's limits are not mistaken for the server's.
 //!
 //! Read `running` for a run, `viewer` for a viewer's life, `fetch` for a request's.
 

@@ -1,4 +1,4 @@
-//! Which viewers to put on which servers.
+//! Options of a run over real sockets: its viewers and servers.
 
 use super::servers::Place;
 use super::source_addresses::SourceAddresses;
@@ -8,49 +8,49 @@ use player::PlayerOptions;
 use std::fmt;
 use std::time::Duration;
 
-/// More servers than this make no sense: a player has to measure each.
+/// More servers than this make no sense, because a player has to measure each.
 const ALSO_AT_MAX: usize = 7;
 
-/// Longer than any run, and short enough to be added to any time.
+/// Longer than any run, and short enough to add to any time.
 const TIME_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// A run over real sockets.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    /// The manifests of the titles, the most popular first.
+    /// The manifests of the titles, most popular first.
     pub titles: Vec<Url>,
     /// Further servers that have all of the titles, each a pathway for every viewer.
     pub also_at: Vec<Place>,
-    /// Who watches, and when. Its number of titles is that of `titles`.
+    /// The viewers, and when they come. Its number of titles is that of `titles`.
     pub crowd: CrowdOptions,
-    /// What all players have in common. Each viewer has its own plan, name and time to leave.
+    /// Settings that all players share. Each viewer has its own plan, name and time to leave.
     pub player: PlayerOptions,
-    /// Whether viewers sit behind the networks that were drawn for them. If not, they take bytes as fast as they come.
+    /// If set, viewers are behind the networks that were drawn for them. If not, they take bytes as fast as they come.
     pub has_networks: bool,
-    /// Whether players report to the server (CMCD).
+    /// If set, players report to the server (CMCD).
     pub cmcd: bool,
-    /// How long to watch.
+    /// Length of the run.
     pub duration: Duration,
-    /// Where viewers come from; `None` leaves it to the kernel.
+    /// The addresses that viewers connect from; `None` leaves it to the kernel.
     pub sources: Option<SourceAddresses>,
-    /// Which certificates to trust, and which versions, ciphers and groups to offer.
+    /// Trusted certificates, and the TLS versions, ciphers and groups to offer.
     pub tls: ClientOptions,
-    /// Whether new connections resume earlier TLS sessions.
+    /// If set, new connections resume earlier TLS sessions.
     pub resume: bool,
     /// Number of threads.
     pub threads: usize,
 }
 
 impl LiveOptions {
-    /// Checks the options in combination.
+    /// Checks the combination of options.
     ///
     /// # Errors
-    /// The first thing that does not go together.
+    /// The first conflict.
     pub fn check(&self) -> Result<(), LiveOptionsError> {
         let complaints = [
             (self.titles.is_empty(), "there is no URL to play"),
             (self.crowd.viewers == 0, "at least one viewer is needed"),
-            (self.duration.is_zero(), "the duration is zero: nobody would see anything"),
+            (self.duration.is_zero(), "the duration is zero: no viewer would see anything"),
             (self.duration > TIME_MAX, "no time may be longer than a year"),
             (self.threads == 0, "at least one thread is needed"),
             (
@@ -67,7 +67,7 @@ impl LiveOptions {
     }
 }
 
-/// Options that do not go together. What it displays says why.
+/// Options that conflict. The display text explains why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveOptionsError(&'static str);
 

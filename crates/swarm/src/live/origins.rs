@@ -1,7 +1,7 @@
-//! The servers that a run talks to, and their addresses.
+//! The servers that a run uses, and their addresses.
 //!
-//! A manifest or a steering server may name any host while the run goes on. Asking for a name's address can take
-//! seconds, so that happens on a thread of its own, once for each server.
+//! A manifest or a steering server may name any host during the run. Resolving a name can take seconds, so a separate thread does it, once
+//! for each server.
 
 use load::tls::ClientTls;
 use load::{Endpoint, Url};
@@ -11,10 +11,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// More servers than this are refused: manifests and steering servers are not trusted.
+/// More servers than this are refused, because manifests and steering servers are not trusted.
 const ORIGINS_MAX: usize = 256;
 
-/// How often a viewer looks whether an address is there.
+/// How often a viewer checks whether an address is known.
 const GLANCE: Duration = Duration::from_millis(5);
 
 /// All servers of a run, shared by its threads.
@@ -24,7 +24,7 @@ pub(crate) struct Origins {
 }
 
 struct Origin {
-    /// Any URL of the server.
+    /// Any URL on the server.
     url: Url,
     address: Address,
 }
@@ -48,7 +48,7 @@ impl Origins {
         Self { tls, known: Arc::default() }
     }
 
-    /// Finds the addresses of the servers of `urls` now, so that no viewer waits for them.
+    /// Resolves the servers of `urls` now, so that no viewer has to wait for it.
     ///
     /// # Errors
     /// If a name has no address, with a sentence for the user.
@@ -66,7 +66,7 @@ impl Origins {
         Ok(())
     }
 
-    /// The server of `url`.
+    /// The server for `url`.
     ///
     /// # Errors
     /// If its name has no address, with a sentence for the user.
@@ -80,7 +80,7 @@ impl Origins {
         }
     }
 
-    /// What is known of the server; if nothing is, asks for its address.
+    /// The state of the server's address. If the server is new, starts to resolve it.
     fn look(&self, url: &Url) -> Result<(usize, Address), Arc<str>> {
         let mut known = self.lock();
         if let Some(number) = known.iter().position(|origin| origin.url.is_same_origin(url)) {
@@ -99,7 +99,7 @@ impl Origins {
         Ok((number, address))
     }
 
-    /// Asks for a name's address on a thread of its own.
+    /// Resolves a name on a separate thread.
     fn ask(&self, number: usize, url: Url) {
         let (known, tls) = (Arc::clone(&self.known), self.tls.clone());
         std::thread::spawn(move || {
@@ -113,7 +113,7 @@ impl Origins {
     }
 }
 
-/// Finds a server's address. For a name that takes time.
+/// Resolves a server's address, which takes time for a name.
 fn resolved(url: &Url, tls: &ClientTls) -> Address {
     let host = url.host();
     match load::address_of(url) {

@@ -1,4 +1,4 @@
-//! What came of a run over real sockets, for people and for programs.
+//! The results of a run over real sockets, as text and as JSON.
 
 use super::lag::Own;
 use super::standing::{FailureKind, Moment};
@@ -14,29 +14,29 @@ pub struct LiveOutcome {
     pub seen: Outcome,
     /// How long the run took.
     pub wall_seconds: f64,
-    /// How many viewers it had in mind. Some may not have come before its end.
+    /// The planned number of viewers. Some may not have come before the end.
     pub viewers: usize,
-    /// The viewers from second to second; in long runs, from interval to interval.
+    /// The viewers' states every second, or at longer intervals in long runs.
     pub course: Vec<Moment>,
-    /// The viewers and all counts at the end.
+    /// The viewers' states and all counts at the end.
     pub last: Moment,
-    /// Requests that failed, by kind.
+    /// Failed requests, by kind.
     pub errors: BTreeMap<&'static str, FailureKind>,
-    /// How late the swarm itself was, and what it took.
+    /// The swarm's own lag, and its use of the machine.
     pub own: Own,
-    /// The user ended the run early.
+    /// The user interrupted.
     pub interrupted: bool,
     /// Nothing succeeded at all, so the run ended itself.
     pub gave_up: bool,
 }
 
 impl LiveOutcome {
-    /// Whether everything that was requested came. Stalls are no failures: they are what a run measures.
+    /// Returns true if everything requested arrived. Stalls are not failures: they are what a run measures.
     pub fn is_clean(&self) -> bool {
         self.errors.is_empty() && self.last.requests > 0
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         self.write(&mut text).expect("writing to a string cannot fail");
@@ -84,7 +84,7 @@ impl LiveOutcome {
         }
     }
 
-    /// For programs: what the viewers saw, as in a run in virtual time, and what only a live run has.
+    /// As JSON: what the viewers saw, as in a run in virtual time, and the figures that only a live run has.
     pub fn to_json(&self) -> Value {
         let mut all = self.seen.to_json();
         let live = json!({

@@ -1,4 +1,4 @@
-//! A run: its threads, how it goes on, and its end.
+//! A run: its threads, its progress, and its end.
 
 use super::crew::{self, Measured};
 use super::documents::Documents;
@@ -18,25 +18,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How soon an interruption or the end is noticed.
+/// How often to check for an interrupt or the end.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// How many moments a run keeps at most: as many as a chart has pixels.
+/// The most moments that a run keeps: as many as a chart has pixels.
 const MOMENTS_MAX: u32 = 1000;
 
-/// Connections of a viewer with one server: for pictures, and for sound. Each further server takes one more.
+/// Connections of a viewer to one server: one for pictures, one for sound. Each further server takes one more.
 const CONNECTIONS_PER_VIEWER: usize = 2;
 
 /// How many failures without any success make a run give up; fewer if there are fewer viewers.
 const FAILURES_BEFORE_GIVING_UP: u64 = 50;
 
-/// What all threads share.
+/// State that all threads share.
 pub(crate) struct Shared {
     pub(crate) options: LiveOptions,
     pub(crate) origins: Origins,
     pub(crate) documents: Documents,
     pub(crate) began: Instant,
-    /// Makes the names of this run's sessions different from those of other runs.
+    /// Distinguishes the names of this run's sessions from those of other runs.
     name: String,
     remotes: Vec<Remote>,
     is_stopping: AtomicBool,
@@ -55,14 +55,14 @@ impl Shared {
         self.remotes.iter().for_each(Remote::wake);
     }
 
-    /// Something that was wanted has come: from now on the run continues whatever fails.
+    /// Notes a success: from now on the run continues whatever fails.
     pub(crate) fn succeeded(&self) {
         if !self.has_succeeded.load(Ordering::Relaxed) {
             self.has_succeeded.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Something failed. If everything fails, the run has no point.
+    /// Notes a failure. If everything fails, the run has no point.
     pub(crate) fn failed(&self) {
         let failures = 1 + self.failures.fetch_add(1, Ordering::Relaxed);
         let patience = FAILURES_BEFORE_GIVING_UP.min(self.options.crowd.viewers as u64);
@@ -78,11 +78,11 @@ impl Shared {
     }
 }
 
-/// Runs viewers to the end of the run. Calls `glance` once a second, and ends the run early when `is_interrupted` is true.
+/// Runs viewers to the end of the run. Calls `glance` once a second, and ends the run early when `is_interrupted` returns true.
 ///
 /// # Errors
-/// An error with a sentence for the user: options that do not go together, certificates that cannot be read, too low a limit
-/// on open files, or a kernel that provides no ring.
+/// An error with a sentence for the user: options that conflict, certificates that cannot be read, a limit on open files that is too low,
+/// or a kernel that provides no ring.
 ///
 /// # Panics
 /// If a thread panicked.
@@ -120,7 +120,7 @@ pub fn run(
         .enumerate()
         .map(|(number, (crew, woken))| start(&shared, &counters[number], number, crew, woken))
         .collect::<io::Result<Vec<_>>>();
-    // If one thread could not be started, the others end.
+    // If one thread could not be started, stop the others.
     let running = running.inspect_err(|_| shared.stop())?;
     let mut course = Course::new(&shared);
     let mut interrupted = false;
@@ -137,7 +137,7 @@ pub fn run(
     Ok(outcome(&shared, &counters, course, measured?, interrupted))
 }
 
-/// The name of a run: the time at which it began.
+/// The name of a run: the time when it began.
 fn name() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("swarm-{:x}", since.as_micros())
@@ -165,7 +165,7 @@ fn start(
     thread.spawn(move || crew::run(shared, counters, viewers, woken))
 }
 
-/// How the run went on, moment by moment.
+/// The course of the run, moment by moment.
 struct Course {
     began: Instant,
     interval: Duration,

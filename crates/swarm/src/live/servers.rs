@@ -1,18 +1,18 @@
-//! Further servers with the same titles: each becomes a pathway, also where the manifest names none.
+//! Further servers with the same titles. Each becomes a pathway, even if the manifest names none.
 
 use player::{Index, Pathway, Presentation, Reference, Segment, Segments, Source, Url};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Where a server is: `host` or `host:port`. Without a port it is that of the URL which is played.
+/// A server: `host` or `host:port`. Without a port, it uses that of the URL being played.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     text: String,
     has_port: bool,
 }
 
-/// The text names no server.
+/// The text does not name a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlaceError;
 
@@ -37,7 +37,7 @@ impl FromStr for Place {
 }
 
 impl Place {
-    /// The same resource on this server; `url` itself if that would be too long for a URL.
+    /// The same resource on this server, or `url` itself if the result would be too long for a URL.
     fn of(&self, url: &Url) -> Url {
         let own = url.authority();
         let authority = match port(&own) {
@@ -50,14 +50,14 @@ impl Place {
     }
 }
 
-/// The port that is written in an authority. A colon inside brackets is not a port's.
+/// The port in an authority. A colon inside brackets does not introduce a port.
 fn port(authority: &str) -> Option<&str> {
     let (_, port) = authority.rsplit_once(':')?;
     (!port.contains(']')).then_some(port)
 }
 
-/// Makes each of `places` a pathway of a presentation that was read from `manifest`, except the manifest's own server. Its first
-/// pathway is named by its server, if the manifest gives it no name.
+/// Makes each of `places` a pathway of a presentation that was read from `manifest`, except the manifest's own server. If the manifest does
+/// not name its first pathway, it gets its server's name.
 pub(crate) fn add(presentation: &mut Presentation, manifest: &Url, places: &[Place]) {
     let has_names = presentation.pathways.len() > 1 || presentation.steering.is_some();
     if let (false, Some(first)) = (has_names, presentation.pathways.first_mut()) {

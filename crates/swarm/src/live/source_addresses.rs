@@ -1,18 +1,17 @@
-//! The addresses that viewers come from.
+//! The addresses that viewers connect from.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A network that viewers take their addresses from, such as `127.1.0.0/16`: each of Linux's addresses in 127.0.0.0/8 is
-/// this machine's own.
+/// A network from which viewers take their addresses, such as `127.1.0.0/16`: on Linux all addresses in 127.0.0.0/8 belong to this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceAddresses {
     network: IpAddr,
     host_bits: u32,
 }
 
-/// The text is no network.
+/// The text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceAddressesError;
 
@@ -25,14 +24,14 @@ impl fmt::Display for SourceAddressesError {
 impl std::error::Error for SourceAddressesError {}
 
 impl SourceAddresses {
-    /// The address of a viewer. Neighbours differ, and after as many viewers as there are addresses they repeat. The first address of
-    /// the network, which names it, and an IPv4 network's last one, which is for broadcasts, are left out.
+    /// The address of a viewer. Neighbours differ, and addresses repeat after as many viewers as there are addresses. The network's first
+    /// address, which names it, and an IPv4 network's last, which is for broadcasts, are left out.
     pub fn address(&self, viewer: usize) -> IpAddr {
         let all = 1_u128.checked_shl(self.host_bits).unwrap_or(u128::MAX);
         let usable = if all > 2 { all - 2 } else { all };
         let host = viewer as u128 % usable + u128::from(all > 2);
         match self.network {
-            // A network of IPv4 has at most 32 bits for hosts.
+            // An IPv4 network has at most 32 host bits.
             IpAddr::V4(network) => Ipv4Addr::from(u32::from(network) | host as u32).into(),
             IpAddr::V6(network) => Ipv6Addr::from(u128::from(network) | host).into(),
         }

@@ -1,4 +1,4 @@
-//! Where the viewers of a run stand at this moment, and how that changed: counters that one thread writes and others read.
+//! The current states of a run's viewers, and the events so far: counters that one thread writes and others read.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A viewer's state, as somebody who looks over its shoulder sees it.
+/// A viewer's state, as an observer would see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It has pressed play and sees nothing yet.
+    /// It has pressed play and has no picture yet.
     Waiting,
     Playing,
     Stalled,
@@ -34,24 +34,24 @@ pub(crate) struct Counters {
 /// One kind of failed requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailureKind {
-    /// How often.
+    /// Number of failures.
     pub count: u64,
-    /// The first one, for people.
+    /// The first one, as text.
     pub example: String,
 }
 
-/// All viewers at one moment, and what was counted until then.
+/// All viewers at one moment, and the counts until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Moment {
     /// Seconds since the run began.
     pub seconds: f64,
-    /// Viewers who wait for the first picture.
+    /// Viewers waiting for the first picture.
     pub waiting: u64,
-    /// Viewers who see the film.
+    /// Viewers watching the film.
     pub playing: u64,
-    /// Viewers whose film has stopped because its buffer is empty.
+    /// Viewers whose playback has stopped because the buffer is empty.
     pub stalled: u64,
-    /// Viewers who have left, or have seen all.
+    /// Viewers who have left or finished.
     pub gone: u64,
     /// Bytes of bodies so far.
     pub body_bytes: u64,
@@ -63,7 +63,7 @@ pub struct Moment {
     pub failures: u64,
     /// TLS handshakes so far.
     pub handshakes: u64,
-    /// How many of them resumed a session.
+    /// How many of these resumed a session.
     pub resumed: u64,
     /// Connections opened so far.
     pub connections_opened: u64,
@@ -75,7 +75,7 @@ pub(crate) fn add(counter: &AtomicU64, count: u64) {
 }
 
 impl Counters {
-    /// A viewer goes from one state to another; `None` is where it comes from at first.
+    /// Moves a viewer from one state to another; `None` means that it is new.
     pub(crate) fn goes(&self, from: Option<State>, to: State) {
         if let Some(from) = from {
             self.states[from as usize].fetch_sub(1, Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl Counters {
 }
 
 impl Moment {
-    /// All threads' counters at about this moment.
+    /// The sum of all threads' counters, read at about the same moment.
     pub(crate) fn of<'a>(after: Duration, all: impl Iterator<Item = &'a Counters>) -> Self {
         let mut moment = Self { seconds: after.as_secs_f64(), ..Self::default() };
         for counters in all {

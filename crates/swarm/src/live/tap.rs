@@ -1,26 +1,26 @@
-//! A viewer's own network, in front of its player: bytes come no faster than the network brings them.
+//! A viewer's own network, in front of its player: bytes arrive no faster than the network delivers them.
 //!
-//! All requests of the viewer share it. Bytes are read from the socket in sips, and each sip counts as arrived when the
-//! network would have brought it. The sockets have small receive buffers, so the server notices a slow network.
+//! All requests of the viewer share it. Bytes are read from the socket in sips, and each sip counts as arrived when the network would have
+//! delivered it. The sockets have small receive buffers, so the server notices a slow network.
 
 use crate::network::{Path, Profile};
 use player::Time;
 use std::time::Duration;
 
-/// What the network brings between two sips. Players measure over longer times than that, and silence shows long before.
+/// A sip is what the network delivers in this time. Players measure over longer times than that, and silence shows long before.
 const SIP: Duration = Duration::from_millis(100);
 
-/// The smallest and the largest sip. At the slowest rate that a network has, 1 kb/s, the smallest takes a second.
+/// The smallest and the largest sip. At the slowest rate of a network, 1 kb/s, the smallest takes a second.
 const SIP_BYTES_MIN: u64 = 128;
 const SIP_BYTES_MAX: u64 = 256 << 10;
 
 /// The receive buffer of a viewer behind a network: small, so that the server's side fills up. The kernel doubles it.
 pub(crate) const RECEIVE_BUFFER_BYTES: usize = 32 << 10;
 
-/// What the kernel has received at most when a sip is read late.
+/// The most that the kernel has received when a sip is read late.
 const RECEIVED_BITS_MAX: f64 = (2 * RECEIVE_BUFFER_BYTES * 8) as f64;
 
-/// A viewer's network, and until when it is busy.
+/// A viewer's network, and the time until which it is busy.
 pub(crate) struct Tap {
     path: Path,
     round_trip: Duration,
@@ -37,24 +37,24 @@ impl Tap {
         }
     }
 
-    /// To the server and back, without the server's own time.
+    /// Round trip to the server, without the server's own time.
     pub(crate) fn round_trip(&self) -> Duration {
         self.round_trip
     }
 
-    /// A response begins. What the network could have brought before is lost.
+    /// Begins a response. Capacity that was not used before is lost.
     pub(crate) fn begin(&mut self, now: Time) {
         self.free_at = self.free_at.max(now);
     }
 
-    /// How many bytes to read at once.
+    /// Number of bytes to read at once.
     pub(crate) fn sip_bytes(&mut self, now: Time) -> u64 {
         let bytes = self.path.rate_at(now) / 8.0 * SIP.as_secs_f64();
         (bytes as u64).clamp(SIP_BYTES_MIN, SIP_BYTES_MAX)
     }
 
-    /// When the network has brought `bytes` that were read at `now`. Bytes of a response that were read late had come before, as far
-    /// as the kernel has room for them.
+    /// When the network has delivered `bytes` that were read at `now`. If a response's bytes were read late, they had arrived earlier, as
+    /// far as the kernel had room for them.
     pub(crate) fn arrival(&mut self, bytes: u64, now: Time) -> Time {
         let late_max = Duration::from_secs_f64(RECEIVED_BITS_MAX / self.path.rate_at(now).max(1.0));
         let mut at = self.free_at.max(now.saturating_sub(late_max));
@@ -89,11 +89,11 @@ mod tests {
     #[test]
     fn bytes_come_at_the_networks_rate_whichever_of_the_viewers_requests_reads_them() {
         let (mut tap, begins) = (tap(8e6), Duration::from_secs(10));
-        // 1 MB a second.
+        // 1 MB per second.
         tap.begin(begins);
         assert_eq!(tap.arrival(1_000_000, begins), begins + Duration::from_secs(1));
         assert_eq!(tap.arrival(500_000, begins), begins + Duration::from_millis(1500));
-        // What was not used before a response does not add up.
+        // Capacity not used before a response does not accumulate.
         let late = Duration::from_secs(60);
         tap.begin(late);
         assert_eq!(tap.arrival(1_000_000, late), late + Duration::from_secs(1));

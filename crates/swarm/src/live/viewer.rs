@@ -1,4 +1,4 @@
-//! One viewer's life: a player, the task that keeps its time, and a task for each request that it has open.
+//! One viewer's life: a player, the task that keeps its time, and a task for each open request.
 
 use super::bell::Bell;
 use super::connections::Connections;
@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
-/// A seek that was drawn, for the player.
+/// A planned seek, as an action for the player.
 fn act(seek: &crowd::Seek) -> Act {
     Act { at: seek.after, deed: Deed::SeekTo(seek.to) }
 }
@@ -29,16 +29,16 @@ pub(crate) struct Viewer {
     pub(crate) connections: RefCell<Connections>,
     /// Its network; `None` takes bytes as fast as they come.
     pub(crate) tap: Option<RefCell<Tap>>,
-    /// Its open requests, each with the bell that ends it.
+    /// Its open requests, each with the signal that ends it.
     open: RefCell<Vec<(RequestId, Rc<Bell>)>>,
-    /// When its task wakes, if it is not rung before.
+    /// When its task wakes, unless it is signalled earlier.
     wakes: Cell<Option<Time>>,
     bell: Bell,
     state: Cell<State>,
 }
 
 impl Viewer {
-    /// A viewer who presses play now.
+    /// Starts a viewer who presses play now.
     pub(crate) fn begin(crew: &Rc<Crew>, who: crowd::Viewer) -> Rc<Self> {
         let shared = &crew.shared;
         let now = shared.began.elapsed();
@@ -82,7 +82,7 @@ impl Viewer {
         known.into_iter().flatten().map(|pathway| pathway.id.clone()).collect()
     }
 
-    /// Keeps the player's time until it is over.
+    /// Keeps the player's time until the session is over.
     async fn live(self: Rc<Self>) {
         self.turn();
         while !self.player.borrow().is_over() {
@@ -109,16 +109,16 @@ impl Viewer {
         self.crew.is_over(self);
     }
 
-    /// Tells the player something, and does what it then wants.
+    /// Reports something to the player, and does what it then asks for.
     pub(crate) fn tell(self: &Rc<Self>, what: impl FnOnce(&mut Player, Time)) {
         let now = self.now();
         what(&mut self.player.borrow_mut(), now);
         self.turn();
     }
 
-    /// Does what the player wants: ends requests, begins others, notes what has happened.
+    /// Does what the player asks for: ends requests, begins others, records events.
     fn turn(self: &Rc<Self>) {
-        // Each is taken by a statement of its own: while it is acted upon, the player is free.
+        // Each is taken in a separate statement, so that the player is not borrowed while it is handled.
         loop {
             let cancelled = self.player.borrow_mut().poll_cancel();
             let Some(id) = cancelled else { break };
@@ -165,13 +165,13 @@ impl Viewer {
             let what = request.kind.as_str();
             self.crew.failed(failure, || format!("{what} {}: {failed}", request.address()));
         }
-        // The player learnt the status from the head.
+        // The player already knows the status from the head.
         if !matches!(failed, Failed::Status(_)) {
             self.tell(|player, now| player.handle_failure(request.id, failure, now));
         }
     }
 
-    /// Ends an open request, and with it its connection.
+    /// Ends an open request, and its connection with it.
     fn end(&self, id: RequestId) {
         let mut open = self.open.borrow_mut();
         if let Some(index) = open.iter().position(|(open, _)| *open == id) {
@@ -200,7 +200,7 @@ impl Viewer {
         self.crew.counters.goes(Some(from), to);
     }
 
-    /// Waits for the time `at`.
+    /// Waits until `at`.
     pub(crate) async fn sleep_until(&self, at: Time) {
         let deadline = self.crew.shared.began + at;
         if Instant::now() < deadline {

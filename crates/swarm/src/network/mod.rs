@@ -1,11 +1,11 @@
 //! A viewer's path as a seeded model: its rate over time, and its round trip.
 //!
-//! The rate is constant for [`PIECE`] and then changes: its logarithm follows a first-order autoregression, which fits what was measured
-//! better than a few discrete states (Yan and others, "Learning in situ", NSDI 2020, saw no such states in 38 years of streaming). Rarely it
-//! dips to a small part of itself, as under a bridge or beside a microwave oven. Where each number comes from is said in `model`.
+//! The rate is constant for [`PIECE`] and then changes: its logarithm follows a first-order autoregression, which fits the measurements
+//! better than a few discrete states (Yan and others, "Learning in situ", NSDI 2020, saw no such states in 38 years of streaming). Rarely
+//! it dips to a small part of itself, as under a bridge or next to a microwave oven. `model` gives the source of each number.
 //!
-//! The rate is that of a long TCP transfer. Loss, queues and slow start are in it as far as they were in the measurements; packets are not
-//! modelled.
+//! The rate is that of a long TCP transfer. Loss, queues and slow start are included as far as the measurements include them; packets are
+//! not modelled.
 
 mod model;
 mod path;
@@ -24,7 +24,7 @@ pub enum NetworkKind {
     Home,
     /// A phone on the move, on 4G.
     Mobile,
-    /// A fast line that many share.
+    /// A fast line that many viewers share.
     Office,
 }
 
@@ -41,11 +41,11 @@ impl fmt::Display for NetworkKind {
 /// One viewer's network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Profile {
-    /// Which kind.
+    /// The kind of network.
     pub kind: NetworkKind,
     /// This viewer's median rate.
     pub bits_per_second: f64,
-    /// To a server nearby and back.
+    /// Round trip to a nearby server.
     pub round_trip: Duration,
     /// The seed of the rate over time.
     pub seed: u64,

@@ -9,16 +9,16 @@ use std::time::Duration;
 /// How long a rate lasts.
 pub const PIECE: Duration = Duration::from_secs(5);
 
-/// Slower than this no network is: a rate of zero would never end.
+/// No network is slower than this: at a rate of zero, a transfer would never end.
 const BITS_PER_SECOND_MIN: f64 = 1e3;
 
-/// A rate over time, piecewise constant and without end. It goes forward only, and its memory does not grow.
+/// A rate over time, piecewise constant and without end. It only moves forward, and its memory does not grow.
 #[derive(Clone, Debug)]
 pub struct Path {
     median: f64,
     model: Model,
     random: Rng,
-    /// The logarithm's distance from the median, in deviations.
+    /// The distance of the rate's logarithm from the median, in deviations.
     state: f64,
     is_dip: bool,
     until: Duration,
@@ -26,7 +26,8 @@ pub struct Path {
 }
 
 impl Path {
-    /// The path of `profile` from `begins` on. Its first piece is shorter than the others, so that viewers' pieces do not change together.
+    /// The path of `profile` from `begins` on. Its first piece is shorter than the others, so that viewers' pieces do not all change at
+    /// once.
     pub fn new(profile: &Profile, begins: Duration) -> Self {
         let mut random = Rng::with_seed(profile.seed);
         let until = begins + PIECE.mul_f64(1.0 - random.f64());
@@ -52,7 +53,7 @@ impl Path {
         path
     }
 
-    /// The rate at `now`, in bits per second. `now` does not go back behind the piece that was asked for last.
+    /// The rate at `now`, in bits per second. `now` must not go back before the current piece.
     pub fn rate_at(&mut self, now: Duration) -> f64 {
         while self.until <= now {
             self.step();
@@ -60,7 +61,7 @@ impl Path {
         self.bits_per_second
     }
 
-    /// Until when the rate holds that was asked for last.
+    /// When the current rate ends.
     pub fn until(&self) -> Duration {
         self.until
     }

@@ -1,4 +1,4 @@
-//! What the viewers of a group saw.
+//! The experience of a group of viewers.
 
 use super::spread::Spread;
 use player::event::Ending;
@@ -6,7 +6,7 @@ use player::report::SessionReport;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// Sessions that have something in common, and what their viewers saw.
+/// Sessions with something in common, and what their viewers saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionGroup {
     /// All sessions.
@@ -17,30 +17,30 @@ pub struct SessionGroup {
     pub without_stall: u64,
     /// Sessions whose viewers (or players) gave up.
     pub gave_up: u64,
-    /// Sessions that saw the film's end.
+    /// Sessions that reached the film's end.
     pub finished: u64,
-    /// Sessions whose viewers left, as they had planned, before playback began.
+    /// Sessions whose viewers left as planned, before playback began.
     pub left_before_start: u64,
-    /// From the visit to the first picture, in seconds.
+    /// Time from the visit to the first picture, in seconds.
     pub play_delay: Spread,
-    /// Stalled time over stalled and played time, of sessions that started.
+    /// Stalled time divided by stalled and played time, for sessions that started.
     pub stall_ratio: Spread,
-    /// Of sessions that watched for a minute or more: one stall in ten seconds is no rate.
+    /// For sessions of a minute or more of watching: one stall in ten seconds is not a rate.
     pub stalls_per_hour: Spread,
-    /// The mean bit rate of what was fetched whole, in Mb/s.
+    /// Mean bit rate of completely fetched media, in Mb/s.
     pub mbps: Spread,
     /// Changes of the bit rate.
     pub switches: Spread,
-    /// The mean wait after a seek, in seconds, of sessions with seeks.
+    /// Mean wait after a seek, in seconds, for sessions with seeks.
     pub seek_wait: Spread,
-    /// From the visit to the first 4 s in a row at 80% of the highest bit rate or more, in seconds, of sessions that came so far.
+    /// Time from the visit to the first 4 s in a row at 80% of the highest bit rate or more, in seconds, for sessions that got that far.
     pub time_to_quality: Spread,
 }
 
 const RATE_TIME_MIN: Duration = Duration::from_secs(60);
 
-/// Whoever leaves after waiting this long for the picture after a seek did not see what they wanted. Less is part of any seek, and the run
-/// may end at any moment. Our own choice.
+/// A viewer who leaves after waiting this long for the picture after a seek did not see what they wanted. A shorter wait is part of any
+/// seek, and the run may end at any moment. This is our own choice.
 const SEEK_WAIT_MAX: Duration = Duration::from_secs(4);
 
 impl Default for SessionGroup {
@@ -137,8 +137,8 @@ impl SessionGroup {
         ]
     }
 
-    /// The share of sessions that started, never stalled and were not given up, of all whose viewers had not planned to leave before the
-    /// first picture; `None` without any.
+    /// Among sessions whose viewers had not planned to leave before the first picture, the share that started, never stalled and were not
+    /// given up; `None` if there are none.
     pub fn smooth_share(&self) -> Option<f64> {
         let stayed = self.sessions - self.left_before_start;
         (stayed > 0).then(|| self.without_stall as f64 / stayed as f64)
@@ -165,7 +165,7 @@ impl SessionGroup {
     }
 }
 
-/// Time that adds up exactly, whatever the order: whole nanoseconds.
+/// A time whose sum is exact in any order: whole nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total(u128);
 

@@ -1,7 +1,7 @@
-//! What all viewers saw: distributions over sessions, for people and for programs.
+//! The experience of all viewers: distributions over sessions, as text and as JSON.
 //!
-//! Invariant: the outcome does not depend on the order of the sessions, nor on how they were spread over threads. Everything is counted in whole
-//! numbers, and what is listed is sorted.
+//! Invariant: the outcome does not depend on the order of the sessions, nor on how they were spread over threads. All counts are whole
+//! numbers, and all lists are sorted.
 
 mod group;
 mod spread;
@@ -18,34 +18,34 @@ use player::report::SessionReport;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What the viewers of a run saw.
+/// The experience of a run's viewers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// All of them.
+    /// All sessions.
     pub all: SessionGroup,
-    /// By pathway: the sessions that had most of their bytes from it.
+    /// By pathway: the sessions that got most of their bytes from it.
     pub pathways: BTreeMap<String, PathwayOutcome>,
     /// By the title's rank.
     pub titles: BTreeMap<usize, SessionGroup>,
     /// Stalls with their reasons.
     pub stalls: StallList,
-    /// Playing time of all.
+    /// Total playing time.
     pub played: Total,
-    /// Stalled time of all.
+    /// Total stalled time.
     pub stalled: Total,
-    /// Time that all waited after seeks, which is no stall.
+    /// Total wait after seeks, which does not count as stalled.
     pub seek_waits: Total,
-    /// Requests of all.
+    /// Total requests.
     pub requests: u64,
-    /// Bytes of all requests of all, probes included.
+    /// Bytes of all requests, including probes.
     pub bytes: u64,
     /// Bytes of probes.
     pub probe_bytes: u64,
-    /// Bytes of segments that were fetched for nothing: given up, damaged, or not wanted after a seek.
+    /// Bytes of segments that were fetched in vain: given up, damaged, or no longer wanted after a seek.
     pub wasted_bytes: u64,
     /// Jumps of viewers.
     pub seeks: u64,
-    /// Parts of films that viewers did not see, because they were missing.
+    /// Missing parts of films, which viewers did not see.
     pub skips: u64,
     /// Why sessions were given up.
     pub gave_up: BTreeMap<&'static str, u64>,
@@ -58,22 +58,22 @@ pub struct Outcome {
 /// A pathway's part of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathwayOutcome {
-    /// The sessions that had most of their bytes from it.
+    /// The sessions that got most of their bytes from it.
     pub group: SessionGroup,
     /// Bytes from it, in all sessions.
     pub bytes: u64,
     /// Stalls while bytes should have come from it.
     pub stalls: u64,
-    /// Sessions that had a segment from it.
+    /// Sessions that got a segment from it.
     pub used: u64,
-    /// Those of them that had their last segments from elsewhere.
+    /// Those of them that got their last segments from elsewhere.
     pub left: u64,
-    /// The fewest segments that one of those had from elsewhere since it left.
+    /// The fewest segments that one of those got from elsewhere since it left.
     pub segments_elsewhere_min: Option<u64>,
 }
 
 impl Outcome {
-    /// Counts a session. `pathways` has the names of the pathways in the order of the session's own numbers.
+    /// Records a session. `pathways` has the names of the pathways in the order of the session's own numbers.
     pub fn record(
         &mut self,
         viewer: usize,
@@ -145,7 +145,7 @@ impl Outcome {
         }
     }
 
-    /// Adds what other viewers of the same run saw.
+    /// Adds the results of other viewers in the same run.
     pub fn add(&mut self, other: &Self) {
         self.all.add(&other.all);
         for (name, more) in &other.pathways {
@@ -181,18 +181,18 @@ impl Outcome {
         }
     }
 
-    /// Stalled time over stalled and played time, of all sessions together; `None` if nobody watched.
+    /// Stalled time divided by stalled and played time, over all sessions together; `None` if no viewer watched anything.
     pub fn stall_ratio(&self) -> Option<f64> {
         let watched = self.played.seconds() + self.stalled.seconds();
         (watched > 0.0).then(|| self.stalled.seconds() / watched)
     }
 
-    /// The share of all bytes that were probes; `None` without bytes.
+    /// The share of all bytes that were probes; `None` if there are no bytes.
     pub fn probe_share(&self) -> Option<f64> {
         (self.bytes > 0).then(|| self.probe_bytes as f64 / self.bytes as f64)
     }
 
-    /// For programs. Names carry units, and the order of everything is fixed.
+    /// As JSON. Names carry units, and the order is fixed.
     pub fn to_json(&self) -> Value {
         let mut map = Map::new();
         map.insert("version".to_owned(), json!(1));
@@ -225,7 +225,7 @@ impl Outcome {
         Value::Object(map)
     }
 
-    /// For people.
+    /// As text.
     pub fn describe(&self) -> String {
         text::describe(self)
     }

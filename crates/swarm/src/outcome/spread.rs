@@ -1,28 +1,28 @@
-//! How one quantity is distributed over sessions.
+//! The distribution of one quantity over sessions.
 
 use serde_json::{Map, Value, json};
 use telemetry::Buckets;
 
-/// A distribution of values, precise to less than 1%. Counts are whole numbers, so the order in which values come, and in which distributions
-/// are added, changes nothing.
+/// A distribution of values, precise to less than 1%. Counts are whole numbers, so the order of values, and of adding distributions, does
+/// not matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// Values are counted in parts of their unit.
+    /// Values are counted in this many parts of their unit.
     parts: u32,
     buckets: Buckets<7>,
 }
 
-/// What is shown of each distribution.
+/// The percentiles shown of each distribution.
 pub(crate) const PERCENTS: [u32; 7] = [1, 5, 25, 50, 75, 95, 99];
 
 impl Spread {
-    /// An empty distribution of values that are rounded to so many parts of their unit.
+    /// An empty distribution of values that are rounded to this many parts of their unit.
     pub(crate) fn new(parts: u32) -> Self {
         Self { parts, buckets: Buckets::default() }
     }
 
     pub(crate) fn record(&mut self, value: f64) {
-        // The cast maps what is negative or not a number to 0.
+        // The cast maps negative values, and those that are not a number, to 0.
         self.buckets.record((value * f64::from(self.parts)).round() as u64);
     }
 
@@ -30,17 +30,17 @@ impl Spread {
         self.buckets.add(&other.buckets);
     }
 
-    /// How many values.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.buckets.count()
     }
 
-    /// Their mean; `None` without any.
+    /// Their mean; `None` if there are no values.
     pub fn mean(&self) -> Option<f64> {
         self.buckets.mean().map(|mean| mean / f64::from(self.parts))
     }
 
-    /// The given percentile; `None` without values.
+    /// The given percentile; `None` if there are no values.
     pub fn percentile(&self, percent: u32) -> Option<f64> {
         let value = self.buckets.quantile_floor(f64::from(percent) / 100.0);
         value.map(|value| value as f64 / f64::from(self.parts))

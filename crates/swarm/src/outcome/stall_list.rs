@@ -9,19 +9,19 @@ use std::time::Duration;
 pub struct SeenStall {
     /// The viewer's number.
     pub viewer: usize,
-    /// When, since the beginning of the run.
+    /// When it began, since the beginning of the run.
     pub at: Duration,
-    /// For how long.
+    /// Its length.
     pub length: Duration,
     /// The title's rank.
     pub title: usize,
-    /// Where the bytes should have come from.
+    /// The pathway that the bytes should have come from.
     pub pathway: String,
-    /// Why; one of [`StallReason::as_str`].
+    /// The reason; one of [`StallReason::as_str`].
     pub reason: &'static str,
 }
 
-/// Stalls by reason, and the first of them one by one.
+/// Stalls by reason, and the first of them individually.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StallList {
     by_reason: [u64; StallReason::ALL.len()],
@@ -29,13 +29,13 @@ pub struct StallList {
     first: Vec<SeenStall>,
 }
 
-/// So many are kept one by one. All are counted.
+/// How many to keep individually. All are counted.
 const LISTED_MAX: usize = 1000;
 
 impl StallList {
     pub(crate) fn record(&mut self, reason: StallReason, stall: SeenStall) {
         self.by_reason[reason.index()] += 1;
-        // Sorting each time would cost; a list of twice the length is cut rarely.
+        // Sorting each time would be expensive; a list of twice the length rarely has to be cut.
         self.first.push(stall);
         if self.first.len() >= 2 * LISTED_MAX {
             self.cut();
@@ -50,18 +50,18 @@ impl StallList {
         self.cut();
     }
 
-    /// Keeps those of the lowest viewers, which does not depend on the order in which stalls were recorded.
+    /// Keeps the stalls of the viewers with the lowest numbers, so that the order of recording does not matter.
     fn cut(&mut self) {
         self.first.sort_unstable();
         self.first.truncate(LISTED_MAX);
     }
 
-    /// How many.
+    /// Number of stalls.
     pub fn count(&self) -> u64 {
         self.by_reason.iter().sum()
     }
 
-    /// How many for which reason.
+    /// Number of stalls by reason.
     pub fn by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         StallReason::ALL.iter().map(|reason| (reason.as_str(), self.by_reason[reason.index()]))
     }

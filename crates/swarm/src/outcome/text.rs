@@ -1,11 +1,11 @@
-//! What the viewers saw, as text for a terminal.
+//! The viewers' experience, as text for a terminal.
 
 use super::spread::PERCENTS;
 use super::{Outcome, SessionGroup, Spread};
 use std::collections::BTreeMap;
 use std::fmt::{Result, Write};
 
-/// More pathways or titles than this are left to the JSON.
+/// Only this many pathways or titles are shown. The JSON has all.
 const LINES_MAX: usize = 10;
 
 pub(crate) fn describe(outcome: &Outcome) -> String {
@@ -88,7 +88,7 @@ fn counts(map: &BTreeMap<&'static str, u64>) -> impl Iterator<Item = (&'static s
     map.iter().map(|(name, count)| (*name, *count))
 }
 
-/// `  stalls 12: 7 slow_network, 5 silence`
+/// Writes a line such as `  stalls 12: 7 slow_network, 5 silence`.
 fn write_counts<'a>(
     text: &mut String,
     name: &str,

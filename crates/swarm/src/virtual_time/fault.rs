@@ -1,4 +1,4 @@
-//! What goes wrong with a modelled server, and when.
+//! Faults of a modelled server, and their times.
 
 use crate::bad_option::BadOption;
 use crate::random::mix;
@@ -6,41 +6,41 @@ use fastrand::Rng;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Something goes wrong with a server for some time.
+/// A fault of a server for some time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServerFault {
-    /// Which server, counted from 0; `None` for all.
+    /// The server, counted from 0; `None` for all.
     pub server: Option<usize>,
-    /// What goes wrong.
+    /// The kind of fault.
     pub kind: FaultKind,
-    /// From when on, since the beginning of the run.
+    /// Its start, since the beginning of the run.
     pub from: Duration,
-    /// Until when; `Duration::MAX` for good.
+    /// Its end; `Duration::MAX` for a permanent fault.
     pub until: Duration,
 }
 
-/// What goes wrong.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FaultKind {
     /// It resets its connections and refuses new ones.
     Dead,
-    /// Its packets are dropped without a word.
+    /// Its packets are silently dropped.
     Silent,
-    /// Each response comes at so many bits per second at most.
+    /// Each response is limited to this many bits per second.
     Slow(f64),
-    /// It answers every request with this status. A 429 asks to come again after ten seconds.
+    /// It answers every request with this status. With a 429, it asks clients to return after ten seconds.
     Status(u16),
-    /// A segment is not there (404): its index, counted from 0.
+    /// A segment is missing (404); with its index, counted from 0.
     Missing(usize),
-    /// A segment ends in the middle: its index, counted from 0.
+    /// A segment ends in the middle; with its index, counted from 0.
     WrongLength(usize),
 }
 
-/// What is left of a server that is slow, unless the fault says otherwise.
+/// The rate of a slow server, unless the fault sets another.
 const SLOW_BITS_PER_SECOND: f64 = 200e3;
 
 impl ServerFault {
-    /// Whether it concerns this server at this time.
+    /// Returns true if it affects this server at this time.
     pub(crate) fn holds(&self, server: usize, now: Duration) -> bool {
         self.is_of(server) && self.from <= now && now < self.until
     }
@@ -49,8 +49,8 @@ impl ServerFault {
         self.server.is_none_or(|this| this == server)
     }
 
-    /// A bad evening: one of the servers slows down to 200 kb/s a connection for some time, and another dies for good. Which ones, and when, is
-    /// drawn from the seed. With a single server, both happen to it.
+    /// A bad evening: one of the servers slows down to 200 kb/s per connection for some time, and another dies for good. The seed decides
+    /// which ones, and when. If there is only one server, both happen to it.
     pub fn evening(seed: u64, servers: usize, duration: Duration) -> Vec<Self> {
         let mut random = Rng::with_seed(mix(seed ^ EVENING));
         let slow = random.usize(..servers.max(1));
@@ -74,12 +74,12 @@ impl ServerFault {
     }
 }
 
-/// Keeps the draws of an evening apart from those of its viewers.
+/// Separates the draws of an evening from those of its viewers.
 const EVENING: u64 = 0x0065_7665_6e69_6e67;
 
 const WANTED: &str = "a fault such as 1:dead@20m, 2:slow=200k@5m-10m, all:missing=17; the kinds are dead, silent, slow, status, missing and wrong-length";
 
-/// `SERVER:KIND[@FROM[-UNTIL]]`. Servers and segments are counted from 1 here, as people do; `all` means every server.
+/// Parses `SERVER:KIND[@FROM[-UNTIL]]`. Servers and segments are counted from 1 here, as people do; `all` means every server.
 impl FromStr for ServerFault {
     type Err = BadOption;
 
@@ -127,7 +127,7 @@ fn time(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// A number with one of these units, of which the first that fits is taken.
+/// A number with one of these units; the first unit that fits is used.
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (unit, factor) = units.iter().find(|(unit, _)| text.ends_with(unit))?;
     let number: f64 = text.strip_suffix(unit)?.parse().ok()?;

@@ -10,14 +10,14 @@ use player::url::{Url, UrlError};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the films of a library are like. Each has pictures with their sound in the same segments.
+/// Properties of a library's films. Each has pictures with their sound in the same segments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Films {
     /// Bit rates of each film, lowest first; at least one.
     pub rungs: Vec<u64>,
-    /// How long a segment plays.
+    /// Playing time of a segment.
     pub segment: Duration,
-    /// How long a film plays.
+    /// Playing time of a film.
     pub duration: Duration,
 }
 
@@ -33,14 +33,14 @@ impl Default for Films {
     }
 }
 
-/// Segments of a film differ in size, at all bit rates alike: the deviation of the logarithm, and the bounds. Our own choice; the same
-/// specification allows twice the average as a peak.
+/// Segments of a film differ in size, equally at all bit rates: the deviation of the logarithm, and the limits. Our own choice; the same
+/// specification allows a peak of twice the average.
 const SIZE_SIGMA: f64 = 0.2;
 const SIZE_MIN: f64 = 0.5;
 const SIZE_MAX: f64 = 2.0;
 
 impl Films {
-    /// How many segments a film has.
+    /// Number of segments in a film.
     pub(crate) fn segments(&self) -> usize {
         let count = self.duration.as_secs_f64() / self.segment.as_secs_f64();
         count.ceil() as usize
@@ -54,7 +54,7 @@ impl Films {
         ((bits * factor / 8.0) as u64).max(1)
     }
 
-    /// How long a segment plays: the last one may be shorter.
+    /// Playing time of a segment: the last one may be shorter.
     fn length(&self, segment: usize) -> Duration {
         self.segment.min(self.duration.saturating_sub(self.begin(segment)))
     }
@@ -63,7 +63,7 @@ impl Films {
         self.segment * u32::try_from(segment).unwrap_or(u32::MAX)
     }
 
-    /// Where each rung's segments of a title are on a server.
+    /// The segments of a title on a server, for each rung.
     pub(crate) fn segment_lists(
         &self,
         title: usize,
@@ -95,7 +95,7 @@ impl Films {
         })
     }
 
-    /// A title's manifest with these servers as its pathways. `lists` has what [`Films::segment_lists`] made, by server.
+    /// A title's manifest with these servers as its pathways. `lists` has the results of [`Films::segment_lists`], by server.
     pub(crate) fn presentation(
         &self,
         servers: &[usize],
@@ -129,11 +129,11 @@ pub(crate) fn name(server: usize) -> String {
 }
 
 fn title_url(title: usize, server: usize) -> String {
-    // A domain that nobody can have (RFC 2606).
+    // A domain that no one can own (RFC 2606).
     format!("https://{}.test/title-{}", name(server), title + 1)
 }
 
-/// Where a title's manifest is.
+/// The URL of a title's manifest.
 pub(crate) fn manifest_url(title: usize, server: usize) -> Result<Url, UrlError> {
     format!("{}/manifest.mpd", title_url(title, server)).parse()
 }

@@ -1,4 +1,4 @@
-//! The titles of a run, and which servers each viewer's manifest names.
+//! The titles of a run, and the servers in each viewer's manifest.
 
 use super::film::{self, Films};
 use crate::crowd::Viewer;
@@ -6,12 +6,13 @@ use player::presentation::{Presentation, Segments};
 use player::url::{Url, UrlError};
 use std::sync::Arc;
 
-/// Titles with their manifests. A viewer has as many pathways as the run says, beginning with one drawn for it, so that servers share the load.
+/// Titles with their manifests. A viewer has as many pathways as the run specifies, starting with a random one, so that servers share the
+/// load.
 #[derive(Debug)]
 pub(crate) struct Library {
     films: Films,
     servers: usize,
-    /// The servers of each order, as the numbers of pathways go.
+    /// For each order, its servers in the order of the pathways' numbers.
     orders: Vec<Vec<usize>>,
     names: Vec<Vec<String>>,
     /// By title, then by order.
@@ -19,7 +20,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// So many titles on so many servers, of which each viewer knows `pathways`.
+    /// Creates this many titles on this many servers, of which each viewer knows `pathways`.
     pub(crate) fn new(
         films: &Films,
         titles: usize,
@@ -52,7 +53,7 @@ impl Library {
         self.servers
     }
 
-    /// Which order of servers a viewer's manifest has.
+    /// The order of servers in a viewer's manifest.
     pub(crate) fn order_of(&self, viewer: &Viewer) -> usize {
         (viewer.seed % self.orders.len() as u64) as usize
     }

@@ -1,11 +1,11 @@
 //! A swarm in virtual time: thousands of players on modelled networks and servers, in seconds, without a socket.
 //!
-//! Invariant: the outcome depends on the options alone. Threads change how long a run takes, and nothing else.
+//! Invariant: the outcome depends only on the options. Threads change how long a run takes, and nothing else.
 //!
-//! What is modelled: rates of networks over time, round trips, connections (a new one costs two more round trips), servers that are slow, silent,
-//! dead, busy, or lack a segment. What is not: packets, slow start, and what a server's load does to its latency.
+//! Modelled: rates of networks over time, round trips, connections (a new one takes two more round trips), servers that are slow, silent,
+//! dead, busy, or lack a segment. Not modelled: packets, slow start, and the effect of a server's load on its latency.
 //!
-//! Read [`VirtualOptions`] for what can be asked for, `session` for a viewer's life.
+//! Read [`VirtualOptions`] for the options, `session` for a viewer's life.
 
 mod fault;
 mod film;
@@ -31,21 +31,21 @@ use std::time::Duration;
 /// A run. `VirtualOptions::default()` is a hundred viewers on one server that never fails.
 #[derive(Clone, Debug)]
 pub struct VirtualOptions {
-    /// Who watches. How long titles are, and how many, comes from here and from `films`.
+    /// The viewers. The length and number of titles come from here and from `films`.
     pub crowd: CrowdOptions,
-    /// How long the run lasts. Viewers who are there at its end leave.
+    /// Length of the run. Viewers who are still there at its end leave.
     pub duration: Duration,
     /// The servers; at least one.
     pub servers: Vec<VirtualServer>,
-    /// How many of them each viewer's manifest names.
+    /// How many of the servers each viewer's manifest names.
     pub pathways: usize,
-    /// What goes wrong.
+    /// Faults of the servers.
     pub faults: Vec<ServerFault>,
-    /// What the films are like.
+    /// Properties of the films.
     pub films: Films,
-    /// How players behave. What a viewer does and how long it stays comes from the crowd.
+    /// Behaviour of the players. A viewer's actions and the length of its stay come from the crowd.
     pub player: PlayerOptions,
-    /// How many threads to use. Servers that share their speed among viewers allow for one only.
+    /// Number of threads. Servers that share their speed among viewers allow only one.
     pub threads: usize,
 }
 
@@ -71,11 +71,11 @@ impl Default for VirtualOptions {
 /// Why a run is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VirtualError {
-    /// No server, or fewer than pathways, or more than a player knows.
+    /// No server, fewer servers than pathways, or more than a player supports.
     Servers,
-    /// A fault names a server that is not there.
+    /// A fault names a server that does not exist.
     Fault,
-    /// No title, no bit rate, or segments that are empty or as many as no manifest has.
+    /// No title, no bit rate, or segments that are empty or more than a manifest may have.
     Films,
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for VirtualError {
             Self::Servers => {
                 "there are from 1 to 16 servers, and no more pathways than servers: see --servers and --pathways"
             }
-            Self::Fault => "a --fault names a server that is not there: see --servers",
+            Self::Fault => "a --fault names a server that does not exist: see --servers",
             Self::Films => "a film needs bit rates in rising order and from 1 to 86400 segments",
         })
     }
@@ -123,12 +123,12 @@ impl VirtualOptions {
 /// Runs the swarm.
 ///
 /// # Errors
-/// [`VirtualError`] if the options do not go together.
+/// [`VirtualError`] if the options conflict.
 pub fn run(options: &VirtualOptions) -> Result<Outcome, VirtualError> {
     options.check()?;
     let (servers, pathways) = (options.servers.len(), options.pathways);
     let library = Library::new(&options.films, options.crowd.titles, servers, pathways);
-    // Names of hosts and files are made of digits and letters here.
+    // Names of hosts and files consist of digits and letters here.
     let library = library.map_err(|_| VirtualError::Films)?;
     let crowd = CrowdOptions { title_duration: options.films.duration, ..options.crowd.clone() };
     if Servers::new(&options.servers, &options.faults).are_shared() {
@@ -153,7 +153,7 @@ pub fn run(options: &VirtualOptions) -> Result<Outcome, VirtualError> {
     Ok(sum)
 }
 
-/// Viewers who have nothing to do with each other: each session is played to its end, which keeps it in the processor's caches.
+/// Runs viewers who do not affect each other: each session is played to its end, which keeps it in the processor's caches.
 fn one_by_one(
     options: &VirtualOptions,
     library: &Library,
@@ -172,7 +172,7 @@ fn one_by_one(
     outcome
 }
 
-/// Viewers who compete: what happens first to any of them is next.
+/// Runs viewers who compete: the next event is the earliest one of any viewer.
 fn together(
     options: &VirtualOptions,
     library: &Library,

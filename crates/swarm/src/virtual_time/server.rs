@@ -1,4 +1,4 @@
-//! The modelled servers: how soon and how fast they answer, and what is wrong with them.
+//! The modelled servers: how soon and how fast they answer, and their faults.
 
 use super::fault::{FaultKind, ServerFault};
 use std::cell::Cell;
@@ -7,28 +7,28 @@ use std::time::Duration;
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VirtualServer {
-    /// From a request's arrival to the response's first byte.
+    /// Time from a request's arrival to the response's first byte.
     pub latency: Duration,
-    /// How fast it sends.
+    /// Its sending rate.
     pub ceiling: Ceiling,
 }
 
 impl Default for VirtualServer {
     fn default() -> Self {
-        // What this project's server takes for a cold range is a few milliseconds.
+        // This project's server takes a few milliseconds for a cold range.
         Self { latency: Duration::from_millis(5), ceiling: Ceiling::None }
     }
 }
 
-/// How fast a server sends, at most, in bits per second.
+/// Limit on a server's sending rate, in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ceiling {
     /// As fast as its viewers' networks.
     None,
-    /// So fast on each connection.
+    /// This rate on each connection.
     PerConnection(f64),
-    /// So fast on all connections together. Each has an equal part, looked at five times a second; what a slow viewer leaves of its part is
-    /// not given to others.
+    /// This rate over all connections together. Each has an equal part, updated five times a second; what a slow viewer leaves of its part
+    /// does not go to others.
     Shared(f64),
 }
 
@@ -37,18 +37,18 @@ pub enum Ceiling {
 pub(crate) struct Servers<'a> {
     servers: &'a [VirtualServer],
     faults: &'a [ServerFault],
-    /// How many responses each is sending.
+    /// Number of responses that each is sending.
     sending: Vec<Cell<u32>>,
 }
 
-/// What a server does with a request.
+/// A server's reaction to a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Health {
-    /// It answers, at so many bits per second at most.
+    /// It answers, at this many bits per second at most.
     Well { ceiling: f64 },
     /// It answers with this status.
     Refuses(u16),
-    /// It answers nothing.
+    /// It does not answer.
     Silent,
     /// It resets connections.
     Dead,
@@ -63,27 +63,27 @@ impl<'a> Servers<'a> {
         self.servers[server].latency
     }
 
-    /// Whether what one viewer does may change what another gets.
+    /// Returns true if one viewer's actions may affect what another gets.
     pub(crate) fn are_shared(&self) -> bool {
         self.servers.iter().any(|server| matches!(server.ceiling, Ceiling::Shared(_)))
     }
 
-    /// Whether the server's speed depends on how many it serves.
+    /// Returns true if the server's speed depends on the number of responses.
     pub(crate) fn is_shared(&self, server: usize) -> bool {
         matches!(self.servers[server].ceiling, Ceiling::Shared(_))
     }
 
-    /// A response begins.
+    /// Counts a response that begins.
     pub(crate) fn begin(&self, server: usize) {
         self.sending[server].set(self.sending[server].get() + 1);
     }
 
-    /// A response that had begun is over.
+    /// Counts a response that ends.
     pub(crate) fn end(&self, server: usize) {
         self.sending[server].set(self.sending[server].get() - 1);
     }
 
-    /// The worst of the server's faults counts.
+    /// The server's state at a time: its worst fault counts.
     pub(crate) fn health(&self, server: usize, now: Duration) -> Health {
         let mut ceiling = match self.servers[server].ceiling {
             Ceiling::None => f64::INFINITY,
@@ -103,7 +103,7 @@ impl<'a> Servers<'a> {
         worst.unwrap_or(Health::Well { ceiling })
     }
 
-    /// What is wrong with a segment there: [`FaultKind::Missing`] or [`FaultKind::WrongLength`].
+    /// The fault of a segment there: [`FaultKind::Missing`] or [`FaultKind::WrongLength`].
     pub(crate) fn damage(&self, server: usize, segment: usize, now: Duration) -> Option<FaultKind> {
         let of_segment = |kind: &FaultKind| match kind {
             FaultKind::Missing(this) | FaultKind::WrongLength(this) => *this == segment,
@@ -113,7 +113,7 @@ impl<'a> Servers<'a> {
         holding.map(|fault| fault.kind).find(of_segment)
     }
 
-    /// When a fault of the server begins or ends next.
+    /// When a fault of the server next begins or ends.
     pub(crate) fn next_change(&self, server: usize, now: Duration) -> Option<Duration> {
         let faults = self.faults.iter().filter(|fault| fault.is_of(server));
         let times = faults.flat_map(|fault| [fault.from, fault.until]);

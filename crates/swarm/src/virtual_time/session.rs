@@ -1,6 +1,6 @@
 //! One viewer's session in virtual time: its player, its network, and its open requests.
 //!
-//! The caller asks when something happens next ([`Session::next_event`]) and lets it happen ([`Session::advance`]).
+//! The caller asks for the time of the next event ([`Session::next_event`]) and then advances to it ([`Session::advance`]).
 
 use super::fault::FaultKind;
 use super::library::Library;
@@ -15,19 +15,19 @@ use player::request::{Request, RequestId, RequestKind};
 use player::{Document, Player};
 use std::time::Duration;
 
-/// A manifest of a film is about that long; our own choice.
+/// The typical size of a film's manifest; our own choice.
 const MANIFEST_BYTES: u64 = 8 << 10;
 
-/// An initialisation section.
+/// Size of an initialisation section.
 const START_BYTES: u64 = 1 << 10;
 
-/// How often a response from a server whose speed is shared is looked at. Meanwhile it may be faster than its part, if others have joined.
+/// How often to check a response from a server with shared speed. In between, it may be faster than its part if others have joined.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// What a busy server says in `Retry-After`.
+/// The `Retry-After` of a busy server.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// A new connection takes a round trip for TCP and one for TLS 1.3 before the request's own.
+/// A new connection takes a round trip for TCP and one for TLS 1.3, before the request's own.
 const TRIPS_NEW: u32 = 3;
 
 /// A session.
@@ -38,17 +38,17 @@ pub(crate) struct Session<'a> {
     player: Player,
     path: SharedPath,
     open: Vec<Exchange>,
-    /// Whether there is a connection, by server.
+    /// By server, set if there is a connection.
     is_connected: Vec<bool>,
     title: usize,
-    /// Which of the library's orders of servers this viewer's manifest has.
+    /// The order of servers in this viewer's manifest, as an index in the library.
     order: usize,
     round_trip: Duration,
     keys: u64,
-    /// How often the player has asked for the manifest.
+    /// Number of requests for the manifest so far.
     manifests_asked: usize,
     leaves_at: Duration,
-    /// How often in a row something happened without time passing.
+    /// Number of consecutive events without time passing.
     steps_at_once: u32,
     now: Duration,
 }
@@ -64,13 +64,13 @@ struct Exchange {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
-    /// The first byte of the answer comes then, unless something is wrong with the server.
+    /// The first byte of the answer arrives at this time, unless the server has a fault.
     Asked { answer_at: Duration },
-    /// The body comes.
+    /// The body is arriving.
     Receiving { is_cut: bool },
 }
 
-/// A session that does more than this at one time does not come on: a fault of the player's.
+/// A session with more events than this at one time makes no progress, which is a bug in the player.
 const STEPS_AT_ONCE_MAX: u32 = 100_000;
 
 impl<'a> Session<'a> {
@@ -110,7 +110,7 @@ impl<'a> Session<'a> {
         session
     }
 
-    /// When something happens next; `None` if the session is over.
+    /// The time of the next event; `None` if the session is over.
     pub(crate) fn next_event(&mut self) -> Option<Duration> {
         if self.player.is_over() {
             return None;
@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
     /// Processes all events up to `now`.
     pub(crate) fn advance(&mut self, now: Duration) {
         self.steps_at_once = if now == self.now { self.steps_at_once + 1 } else { 0 };
-        assert!(self.steps_at_once < STEPS_AT_ONCE_MAX, "the player asks for ever at {now:?}");
+        assert!(self.steps_at_once < STEPS_AT_ONCE_MAX, "the player asks without end at {now:?}");
         self.now = now;
         if now >= self.leaves_at {
             self.player.leave(now);
@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
             }
         }
         if self.player.poll_timeout().is_some_and(|due| due <= now) {
-            // Before the player judges its requests, it gets what has come of them.
+            // Deliver the bytes that have arrived before the player judges its requests.
             (0..self.open.len()).for_each(|index| self.hand_in(index));
             self.player.handle_timeout(now);
         }
@@ -196,14 +196,14 @@ impl<'a> Session<'a> {
         self.open.push(Exchange { key: self.keys, request, server, state });
     }
 
-    /// The manifest comes from a name that stands for all of the viewer's servers: each attempt goes to the next of them.
+    /// The manifest comes from a name that stands for all of the viewer's servers: each attempt goes to the next one.
     fn next_of_manifest(&mut self) -> usize {
         let attempt = self.manifests_asked % self.pathways().len();
         self.manifests_asked += 1;
         self.library.server(self.order, attempt)
     }
 
-    /// The player closes the connection of a request that is under way, as over HTTP/1.1.
+    /// Closes the connection of a request that is under way, as the player would over HTTP/1.1.
     fn cancel(&mut self, id: RequestId) {
         if let Some(index) = self.open.iter().position(|exchange| exchange.request.id == id) {
             let exchange = self.open.remove(index);
@@ -219,7 +219,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Lets an exchange come on. Returns whether it is still open.
+    /// Advances an exchange. Returns whether it is still open.
     fn progress(&mut self, index: usize) -> bool {
         let Exchange { server, state, .. } = self.open[index];
         match (state, self.servers.health(server, self.now)) {
@@ -273,7 +273,7 @@ impl<'a> Session<'a> {
         true
     }
 
-    /// The bytes of the whole answer.
+    /// Number of bytes in the whole answer.
     fn bytes(&self, request: &Request) -> u64 {
         let whole = match (request.kind, request.segment) {
             (RequestKind::Media | RequestKind::Probe, Some(segment)) => {
@@ -310,7 +310,7 @@ impl<'a> Session<'a> {
         false
     }
 
-    /// Gives the player what has come of an answer since the last time.
+    /// Delivers to the player the bytes of an answer that have arrived since the last time.
     fn hand_in(&mut self, index: usize) {
         let Exchange { key, ref request, .. } = self.open[index];
         let bytes = self.path.take(self.now, key);

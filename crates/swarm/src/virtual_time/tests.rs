@@ -4,7 +4,7 @@ use crate::crowd::{Arrivals, Watch};
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Viewers behind good lines who all watch for half an hour, from the beginning on.
+/// Viewers behind good lines who all watch for half an hour, from the beginning.
 fn world(viewers: usize, servers: usize, faults: &[&str]) -> VirtualOptions {
     let crowd = CrowdOptions {
         viewers,
@@ -29,7 +29,7 @@ fn outcome(options: &VirtualOptions) -> Outcome {
     run(options).expect("options that go together")
 }
 
-/// How many stalls had this reason, and how many any other.
+/// Number of stalls with this reason, and of stalls with any other.
 fn stalls(outcome: &Outcome, reason: &str) -> (u64, u64) {
     let of = outcome.stalls.by_reason().find(|(name, _)| *name == reason);
     let count = of.expect("a reason that there is").1;
@@ -41,7 +41,8 @@ fn nobody_stalls_in_a_healthy_world() {
     let seen = outcome(&world(50, 1, &[]));
     assert_eq!((seen.all.sessions, seen.all.started, seen.all.without_stall), (50, 50, 50));
     assert!(seen.failures.is_empty() && seen.moves.is_empty());
-    // Three round trips of about 10 ms for the manifest, one for each of the start and the first segment, and a server's latency of 5 ms each.
+    // Three round trips of about 10 ms for the manifest, one each for the initialisation section and the first segment, and a server's
+    // latency of 5 ms for each request.
     let delay = seen.all.play_delay.percentile(50).expect("all started");
     assert!((0.05..1.0).contains(&delay), "{delay}");
     // Lines of 80 Mb/s carry the top of 8 Mb/s.
@@ -57,7 +58,7 @@ fn the_bytes_of_a_run_are_those_that_were_played_and_held() {
     let top = 8e6 / 8.0;
     let played = seen.played.seconds() * top;
     let held = 20.0 * 120.0 * top;
-    // Segments differ in size; at first bit rates are lower.
+    // Segments differ in size, and bit rates are lower at first.
     let bytes = seen.bytes as f64;
     assert!(bytes > played * 0.9 && bytes < (played + held) * 1.06, "{bytes} of {played}");
 }
@@ -68,7 +69,7 @@ fn everybody_stalls_if_the_only_server_dies() {
     assert_eq!((seen.all.started, seen.all.without_stall, seen.all.gave_up), (30, 0, 30));
     assert_eq!(seen.gave_up.get("stall"), Some(&30));
     assert_eq!(stalls(&seen, "failures"), (30, 0), "{}", seen.describe());
-    // The buffer lasts for two minutes, and a minute later nobody waits any longer.
+    // The buffer lasts for two minutes, and a minute later no viewer waits any longer.
     let played = seen.played.seconds() / 30.0;
     assert!((700.0..=725.0).contains(&played), "{played}");
 }
@@ -136,7 +137,7 @@ fn the_same_options_give_the_same_json_to_the_byte_on_any_number_of_threads() {
 
 #[test]
 fn three_pathways_get_through_an_evening_that_one_does_not() {
-    // In this one a server dies while viewers still come.
+    // With this seed, a server dies while viewers still come.
     const SEED: u64 = 3;
     let evening = |pathways| {
         let crowd = CrowdOptions {
@@ -173,9 +174,9 @@ fn viewers_of_a_server_with_a_ceiling_share_it() {
     let bits = |seen: &Outcome| seen.bytes as f64 * 8.0;
     let free = with(Ceiling::None);
     let shared = with(Ceiling::Shared(40e6));
-    // 20 viewers at 8 Mb/s ask for 160 Mb/s.
+    // 20 viewers at 8 Mb/s request 160 Mb/s.
     assert!(bits(&free) > 2.0 * bits(&shared), "{} and {}", free.bytes, shared.bytes);
-    // A response keeps its part for a moment when others join, so a little more than the ceiling comes.
+    // A response keeps its part for a moment when others join, so slightly more than the ceiling arrives.
     assert!(bits(&shared) <= 40e6 * 1800.0 * 1.05, "{}", shared.bytes);
     assert_eq!(shared.all.without_stall, 20, "{}", shared.describe());
 }
