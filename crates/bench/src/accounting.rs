@@ -245,7 +245,7 @@ mod tests {
     fn a_thread_that_waits_is_woken_as_often() {
         let mut account = Account::of(std::process::id());
         let before = account.read().unwrap().wakeups;
-        // sleeps, because the test counts wake-ups
+        // sleeps: the test counts wake-ups
         (0..20).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
         let after = account.read().unwrap().wakeups;
         assert!(after >= before + 20, "{before} {after}");

@@ -239,7 +239,7 @@ impl Situation<'_> {
         };
         let (node, slowest, _, gbps) = tightest(self.hardware.disks.iter().map(allowed))?;
         let arithmetic = format!(
-            "{count:.0} disks with films spread evenly, the slowest brings {slowest:.2} GB/s; {miss:.2} of a byte from disk: {count:.0} x {slowest:.2} / {miss:.2} x 8 = {gbps:.0} Gb/s"
+            "{count:.0} disks with films spread evenly, the slowest reads {slowest:.2} GB/s; {miss:.2} of a byte from disk: {count:.0} x {slowest:.2} / {miss:.2} x 8 = {gbps:.0} Gb/s"
         );
         Some(PartLimit { scarce: Scarce::Disks, place: self.place(node), gbps, arithmetic })
     }

@@ -184,7 +184,7 @@ impl fmt::Display for Failure {
             Self::Timeout { awaited } => write!(f, "timed out waiting for {awaited}"),
             Self::BadResponse(why) => write!(f, "the response cannot be measured: {why}"),
             Self::Record(error) => write!(f, "the server sent a bad TLS record: {error}"),
-            Self::KeysExhausted => f.write_str("this connection's keys have sealed as much as they may"),
+            Self::KeysExhausted => f.write_str("this connection's keys have encrypted as much as they may"),
             Self::Socket(number) => {
                 write!(f, "the socket failed: {}", io::Error::from_raw_os_error(*number))
             }
@@ -207,15 +207,13 @@ fn handshake(error: HandshakeError) -> String {
 fn distrust(error: HandshakeError) -> &'static str {
     match error {
         HandshakeError::CertificateUntrusted => {
-            "no trusted issuer signed the server's certificate; if it is self-signed, as one that `fullbore serve` makes, name its own PEM file \
-             with --ca, else that of its issuer, or accept any certificate with --insecure"
+            "no trusted issuer signed the server's certificate; pass its issuer's PEM file with --ca (for a self-signed certificate, such as `fullbore serve` makes, its own), or accept any certificate with --insecure"
         }
         HandshakeError::CertificateOfAuthority => {
-            "the server's certificate is one for an authority (CA:TRUE), as `openssl req -x509` makes self-signed ones, and no server may use such a \
-             one; accept any certificate with --insecure, or make one with -addext basicConstraints=critical,CA:FALSE"
+            "the server's certificate is a CA certificate (CA:TRUE, the default of `openssl req -x509`), which servers must not use; accept any certificate with --insecure, or make one with -addext basicConstraints=critical,CA:FALSE"
         }
         HandshakeError::CertificateWrongName => {
-            "the server's certificate is for other names; use a name that it has in the address, or accept any certificate with --insecure"
+            "the server's certificate is for other names; use one of them in the URL, or accept any certificate with --insecure"
         }
         HandshakeError::CertificateNotYetValid => {
             "the server's certificate is not valid yet; set the clocks of both machines, or accept any certificate with --insecure"

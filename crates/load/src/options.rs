@@ -146,7 +146,7 @@ impl Options {
             ),
             (
                 matches!(self.pace, Pace::Open { per_second } if !possible(per_second)),
-                "arrivals must be between one in a thousand seconds and a thousand million a second",
+                "arrivals must be between 0.001 and 1,000,000,000 per second",
             ),
             (
                 [self.duration, self.ramp, self.patience].iter().any(|time| *time > TIME_MAX),

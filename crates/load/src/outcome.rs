@@ -187,7 +187,7 @@ impl Outcome {
         }
         if self.errors.is_empty() {
             let what =
-                if self.is_clean() { "none" } else { "none, but nothing was answered either" };
+                if self.is_clean() { "none" } else { "none, but there were no answers either" };
             return writeln!(text, "  errors      {what}");
         }
         for (kind, error) in &self.errors {

@@ -148,7 +148,7 @@ impl Outcome {
         let wire = if self.options.has_tls { "TLS 1.3" } else { "plain HTTP" };
         let Options { connections, seconds, .. } = self.options;
         let mut text = format!(
-            "{ended}caching edges over {wire}: {connections} connections draw {} MiB whole; warm turns of {seconds} s; CPU seconds are those of \
+            "{ended}caching edges over {wire}: {connections} connections fetch all of {} MiB; warm turns of {seconds} s; CPU seconds are those of \
              all the server's processes\n",
             self.library_bytes >> 20
         );

@@ -134,7 +134,7 @@ fn a_server_that_never_answers_is_no_success_although_the_patience_lasts_longer(
     let bad = Bad::start(|stream, _| Bad::linger(stream));
     let ran = load("--patience 10m", &[bad.url]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.stdout.contains("nothing was answered"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("there were no answers"), "{}", ran.stdout);
 }
 
 #[test]

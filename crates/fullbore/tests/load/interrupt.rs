@@ -75,5 +75,5 @@ fn an_interruption_ends_a_run_that_waits_for_a_silent_server() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let mut said = String::new();
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(said.contains("nothing was answered"), "{said}");
+    assert!(said.contains("there were no answers"), "{said}");
 }

@@ -62,7 +62,7 @@ impl LiveOutcome {
         )?;
         if self.errors.is_empty() {
             let what =
-                if self.is_clean() { "none" } else { "none, but nothing was answered either" };
+                if self.is_clean() { "none" } else { "none, but there were no answers either" };
             writeln!(text, "  errors        {what}")?;
         }
         for (kind, failure) in &self.errors {
