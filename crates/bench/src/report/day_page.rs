@@ -86,7 +86,7 @@ mod tests {
             roxmltree::Document::parse(&text).expect("well-formed");
         }
         let top = page.split("<nav").next().unwrap_or_default();
-        assert!(top.contains("2 invariants were broken") && top.contains("step 3"));
+        assert!(top.contains("Invariants were broken 2 times") && top.contains("step 3"));
         assert_eq!(page.matches("<script").count(), 1);
     }
 

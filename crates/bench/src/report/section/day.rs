@@ -93,7 +93,7 @@ pub(crate) fn sentence(day: &Day) -> String {
     let health =
         if day.healthy { "Nothing went wrong." } else { "Nodes, sites and gateways failed." };
     format!(
-        "{} nodes with {} titles, {} films in {} hours. {health} {} of watched bytes came from the viewer's first choice; fills took {} of that amount.",
+        "{} nodes with {} titles, {} films in {} hours. {health} {} of watched bytes came from the viewer's first choice, and fills amounted to {} of watched bytes.",
         count(day.nodes),
         count(day.titles),
         count(day.plays),
@@ -107,7 +107,7 @@ pub(crate) fn doubts(day: &Day) -> Vec<String> {
     if day.breaches == 0 {
         return Vec::new();
     }
-    let mut doubts = vec![format!("{} invariants were broken.", count(day.breaches))];
+    let mut doubts = vec![format!("Invariants were broken {} times.", count(day.breaches))];
     doubts.extend(day.told.iter().cloned());
     doubts
 }
@@ -136,7 +136,7 @@ fn compared(section: &mut Section, day: &Day, slugs: &mut Slugs) {
             |share| share.first_choice_ppm,
             "percent of watched bytes, more is better",
         ),
-        ("Filled for it", |share| share.fill_ppm, "percent of watched bytes, less is better"),
+        ("Filled", |share| share.fill_ppm, "percent of watched bytes, less is better"),
     ];
     for (title, of, axis) in charts {
         let amount = |(name, share): &(&str, Share)| Amount {
