@@ -1,5 +1,5 @@
-//! Says what `fullbore --version` prints: the version, and the commit if this is a git checkout. Nothing of the machine or the moment goes
-//! in, so two builds of one commit say the same.
+//! Sets what `fullbore --version` prints: the version, and the commit in a git checkout. It contains nothing about the machine or the time, so two
+//! builds of one commit print the same.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,14 +14,14 @@ fn main() {
     println!("cargo:rustc-env=FULLBORE_VERSION={said}");
 }
 
-/// The commit of this source tree. A tree that was unpacked from an archive has none, also inside somebody else's repository.
+/// The commit of this source tree. A tree unpacked from an archive has none, even inside another repository.
 fn commit() -> Option<String> {
     let top = git(&["rev-parse", "--show-toplevel"])?;
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     if Path::new(&top).canonicalize().ok()? != here.canonicalize().ok()? {
         return None;
     }
-    // HEAD changes with a checkout, its log with each commit. Cargo runs this at every build if it watches a file that is not there.
+    // HEAD changes with each checkout, its log with each commit. Cargo reruns this at every build if it watches a file that does not exist.
     let watched = ["HEAD", "logs/HEAD"].map(|name| git(&["rev-parse", "--git-path", name]));
     for path in watched.into_iter().flatten().filter(|path| Path::new(path).exists()) {
         println!("cargo:rerun-if-changed={path}");
@@ -29,7 +29,7 @@ fn commit() -> Option<String> {
     git(&["rev-parse", "--short=12", "HEAD"])
 }
 
-/// What git says, if there is git and it has an answer.
+/// Git's output, if git is installed and the command succeeds.
 fn git(arguments: &[&str]) -> Option<String> {
     let done = Command::new("git").args(arguments).output().ok()?;
     let said = String::from_utf8(done.stdout).ok()?;

@@ -8,16 +8,16 @@ use std::os::fd::AsFd;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// The longest pause before a helper that fails is started again: each one may order a certificate, and authorities count orders.
+/// The longest pause before a failing helper is restarted: each start may order a certificate, and authorities limit orders.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
 /// Get certificates for a server; the server starts this, with its end of a socket as standard input
 #[derive(Args)]
 pub(crate) struct Acme {
-    /// What to get, and how, as JSON
+    /// Names to get a certificate for, and how, as JSON
     #[arg(long, value_name = "JSON")]
     options: String,
-    /// Start another process that does this, and start it again when it dies
+    /// Run the helper in another process, and restart it when it dies
     #[arg(long)]
     keep: bool,
 }

@@ -13,25 +13,25 @@ pub(crate) struct BadValue {
 }
 
 impl BadValue {
-    /// `wanted` says what its kind is, with examples.
+    /// `wanted` describes valid values, with examples.
     pub(crate) fn new(text: &str, wanted: &'static str) -> Self {
         Self { text: text.to_owned(), wanted }
     }
 }
 
-/// Reads the address of a listener.
+/// Parses a listener's address.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, BadValue> {
     let wanted = "an IP address and a port, such as 127.0.0.1:8443, or 0.0.0.0:443 or [::]:443 for every address of this machine";
     text.parse().map_err(|_| BadValue::new(text, wanted))
 }
 
-/// Reads the address that a viewer has.
+/// Parses a viewer's address.
 pub(crate) fn viewer_address(text: &str) -> Result<IpAddr, BadValue> {
     let wanted = "an IP address without a port: write one such as 192.0.2.7 or 2001:db8::7";
     text.parse().map_err(|_| BadValue::new(text, wanted))
 }
 
-/// Reads the address to which paths are appended, so that it ends without a slash. Without a scheme the results would open nowhere.
+/// Parses a URL to append paths to: it ends without a slash. A scheme is required, because nothing could open the results without one.
 pub(crate) fn base_url(text: &str) -> Result<String, BadValue> {
     let wanted = "an address that viewers can open: write one such as https://tv.example or http://192.0.2.1:8080";
     let is_whole = text.parse::<Url>().is_ok() && !text.contains(['?', '#']);
@@ -39,12 +39,12 @@ pub(crate) fn base_url(text: &str) -> Result<String, BadValue> {
     base.ok_or_else(|| BadValue::new(text, wanted))
 }
 
-/// Reads a port that others are told: none is not one.
+/// Parses a port to advertise; 0 is not allowed.
 pub(crate) fn port(text: &str) -> Result<NonZeroU16, BadValue> {
     text.parse().map_err(|_| BadValue::new(text, "a port from 1 to 65535"))
 }
 
-/// Reads a number of copies.
+/// Parses a number of copies.
 pub(crate) fn copies(text: &str) -> Result<NonZeroU16, BadValue> {
     text.parse().map_err(|_| BadValue::new(text, "a number of copies, from 1 to 65535"))
 }

@@ -1,4 +1,4 @@
-//! `fullbore completions`: what a shell needs to complete command lines, from the definitions that `--help` shows.
+//! `fullbore completions`: prints a shell's completion script, generated from the definitions behind `--help`.
 
 use clap::{Args, Command, ValueEnum};
 use clap_complete::Shell;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 /// Print completions for a shell
 ///
-/// Put them where your shell looks for them. Fullbore's package for Debian has them already.
+/// Put them where your shell looks for them. Fullbore's Debian package already installs them.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  mkdir -p ~/.local/share/bash-completion/completions\n  \
     fullbore completions bash >~/.local/share/bash-completion/completions/fullbore\n  \
@@ -17,7 +17,7 @@ pub(crate) struct Completions {
     shell: KnownShell,
 }
 
-/// The shells for which completions are tried.
+/// The shells whose completions are tested.
 #[derive(Clone, Copy, ValueEnum)]
 enum KnownShell {
     Bash,
@@ -26,10 +26,10 @@ enum KnownShell {
 }
 
 impl Completions {
-    /// Prints them.
+    /// Prints the completion script.
     pub(crate) fn run(self, program: &Command) -> ExitCode {
         let script = script(self.shell, program);
-        // A package may be made of this: part of it must not pass for all of it.
+        // A package may be built from this output: a truncated script must not pass for a complete one.
         crate::say_bytes(&script);
         ExitCode::SUCCESS
     }
@@ -51,7 +51,7 @@ fn shown(command: &Command) -> Command {
     if !command.has_subcommands() {
         return command.clone();
     }
-    // clap wants names that stay. There are few, and the program ends after this.
+    // clap requires `'static` names. There are few, and the program ends after this.
     let name: &'static str = command.get_name().to_owned().leak();
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(shown);
     Command::new(name)

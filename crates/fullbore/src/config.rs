@@ -1,4 +1,4 @@
-//! `fullbore config`: what a configuration would change for a server that runs.
+//! `fullbore config`: shows how a configuration differs from a running server's.
 
 use crate::serve::{Misused, Serve};
 use crate::{say, tell};
@@ -24,16 +24,16 @@ enum Verb {
 
 /// Show what "fullbore upgrade" would change
 ///
-/// The arguments are those of "fullbore serve", as for "fullbore upgrade". Each setting that differs is a line: its key, what the running server
-/// has, what the next one would have, and whether an upgrade or a restart makes it take effect. A reload (SIGHUP) changes no setting: it only
-/// reads certificates, keys and lists of addresses again. Run it as the user who runs the server. Options of this command come first.
+/// The arguments are those of "fullbore serve", as for "fullbore upgrade". Each setting that differs is a line: its key, the running server's
+/// value, the new value, and whether it takes an upgrade or a restart to apply it. A reload (SIGHUP) changes no setting: it only re-reads
+/// certificates, keys and address lists. Run it as the server's user. Put this command's own options first.
 #[derive(Args)]
 #[command(
     after_help = "Exit codes:\n  0  nothing differs\n  1  something differs\n  2  wrong usage, or no server can be asked\n\n\
     Examples:\n  fullbore config diff --config /etc/fullbore/fullbore.toml\n  fullbore config diff --json /srv/videos --listen 127.0.0.1:8080 --tls off"
 )]
 struct Diff {
-    /// The socket of the server that runs [default: STATE/upgrade-ADDR:PORT.sock, by the arguments]
+    /// The running server's socket [default: STATE/upgrade-ADDR:PORT.sock, from the arguments]
     #[arg(long, value_name = "FILE")]
     socket: Option<PathBuf>,
     /// Print JSON to standard output
@@ -45,7 +45,7 @@ struct Diff {
 }
 
 impl ConfigCommand {
-    /// Compares.
+    /// Prints the differences.
     pub(crate) fn run(self) -> ExitCode {
         let Verb::Diff(diff) = self.verb;
         let as_json = diff.json;

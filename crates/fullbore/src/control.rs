@@ -1,4 +1,4 @@
-//! `fullbore control`: runs a gateway of a fleet, and asks a running one.
+//! `fullbore control`: runs a fleet's gateway, and sends requests to a running one.
 
 mod ask;
 mod chain;
@@ -20,11 +20,12 @@ use control::client::ClientError;
 
 use crate::tell;
 
-/// Run a gateway of a fleet, or tell a running one what to do
+/// Run a fleet's gateway, or manage a running one
 ///
-/// A gateway sends viewers to nodes, and knows which node is well and holds what. "fullbore control serve" starts one; the first start makes the
-/// fleet. "backup" and "restore" work on its store. All other commands ask a running gateway on its admin address, with an operator's token or
-/// certificate. docs/fleet-operate.md is the guide.
+/// A gateway sends viewers to nodes; it knows which nodes are healthy and which titles they hold. "fullbore control serve" starts one; the first
+/// start
+/// creates the fleet. "backup" and "restore" work on its store. All other commands connect to a running gateway's admin address, with an operator's
+/// token or certificate. See docs/fleet-operate.md for the guide.
 #[derive(Args)]
 pub(crate) struct Control {
     #[command(subcommand)]
@@ -40,7 +41,7 @@ enum Verb {
     Stores(stores::Stores),
 }
 
-/// What went wrong, and the exit code for it.
+/// The error message, and its exit code.
 struct Failed(u8, String);
 
 impl From<ClientError> for Failed {
@@ -53,7 +54,7 @@ impl From<ClientError> for Failed {
 }
 
 impl Control {
-    /// Runs the verb.
+    /// Runs the subcommand.
     pub(crate) fn run(self) -> ExitCode {
         let done = match self.verb {
             Verb::Serve(serve) => serve.run(),

@@ -1,10 +1,10 @@
-//! No core dumps, unless the operator wants them.
+//! Disables core dumps, unless the operator wants them.
 
 use crate::tell;
 use std::env;
 
-/// Set to 1, every command of this process and the processes that it starts may leave core dumps. It is a variable and not a flag, because a server's
-/// helpers, a node's server and the server that an upgrade starts are to follow it, too.
+/// If set to 1, this process and the processes that it starts may leave core dumps. A variable rather than a flag, because it must also apply to a
+/// server's helpers, a node's server and the server that an upgrade starts.
 const VARIABLE: &str = "FULLBORE_CORE_DUMPS";
 
 /// Call it before any key is read.

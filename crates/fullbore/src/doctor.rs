@@ -1,4 +1,4 @@
-//! `fullbore doctor`: what to change about this machine.
+//! `fullbore doctor`: finds settings of this machine that cost performance.
 
 use crate::{say, tell};
 use ::bench::measure::{self, Measurements};
@@ -13,11 +13,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Say what to change about this machine, the most costly first
+/// Find settings of this machine that cost performance, the most costly first
 ///
-/// Reads how processors, memory, PCIe devices, disks, network cards and the kernel are set, and tries what the server needs
-/// on some files of DIR. Changes nothing. Each item has what was found, what it should be, what it may cost and who says so,
-/// how to mend it and how to check. What cannot be read is listed at the end; root can read more.
+/// Reads how processors, memory, PCIe devices, disks, network cards and the kernel are configured, and tries the operations that the server needs
+/// on some files of DIR. Changes nothing. Each item has the current state, the recommended one, the possible cost and its source,
+/// and how to fix and verify it. Anything that cannot be read is listed at the end; root can read more.
 ///
 /// The exit code is 1 if something may cost more than 10%, else 0.
 #[derive(Args)]
@@ -29,10 +29,10 @@ use std::process::ExitCode;
 pub(crate) struct Doctor {
     /// The library: a directory of videos, or one for each disk
     dir: Vec<PathBuf>,
-    /// Measure memory, the disks of DIR, encryption and sending, too: takes up to a minute of an otherwise idle machine, and only reads
+    /// Also measure memory, the disks of DIR, encryption and sending: takes up to a minute of an otherwise idle machine, and only reads
     #[arg(long)]
     measure: bool,
-    /// How long --measure takes, at most; the longer, the steadier the figures
+    /// Time limit for --measure, in seconds; more time gives steadier figures
     #[arg(long, value_name = "S", requires = "measure", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=3600))]
     seconds: u16,
     /// Print JSON
@@ -103,7 +103,7 @@ fn measured(library: &[PathBuf], seconds: u16) -> io::Result<Measurements> {
     Ok(measure::run(library, seconds, &interrupt, progress))
 }
 
-/// A folder without links, as the kernel names it in its list of mounts.
+/// The folder's path without symbolic links, as the kernel shows it in its list of mounts.
 fn real(folder: &Path) -> Result<PathBuf, String> {
     let cannot = |why: String| {
         format!("cannot look at {}: {why}; name the folder of your library", folder.display())
@@ -112,7 +112,7 @@ fn real(folder: &Path) -> Result<PathBuf, String> {
     if real.is_dir() { Ok(real) } else { Err(cannot("not a folder".into())) }
 }
 
-/// What a server would report at its start. Only the cost of missing leases has been measured.
+/// A feature that the server would report as lacking at its start. Only the cost of missing leases has been measured.
 fn refused(lack: Lack) -> Finding {
     let Lack { what, why, cost, remedy } = lack;
     let (name, cost) = match what {

@@ -1,4 +1,4 @@
-//! The helper of a caching edge, which `fullbore serve --origin` starts.
+//! The helper process of a caching edge, which `fullbore serve --origin` starts.
 
 use clap::Args;
 use edge::fetcher::{self, HelperOptions};
@@ -11,22 +11,22 @@ use std::time::Duration;
 /// Fetch for a caching edge; the server starts this, with its end of a socket as standard input
 #[derive(Args)]
 pub(crate) struct Edge {
-    /// Where objects come from
+    /// Address of the origin
     #[arg(long, value_name = "URL", value_parser = OriginAddress::parse)]
     origin: OriginAddress,
-    /// Where to keep them
+    /// Folder of the cache
     #[arg(long, value_name = "DIR")]
     cache: PathBuf,
-    /// The most bytes to keep
+    /// Size limit of the cache, in bytes
     #[arg(long, value_name = "N")]
     bytes: u64,
-    /// An origin that is silent for longer counts as gone
+    /// Seconds of silence after which the origin counts as unreachable
     #[arg(long, value_name = "SECONDS")]
     silent: f64,
     /// Don't confine the helper
     #[arg(long)]
     no_sandbox: bool,
-    /// Start another process that does this, and start it again when it dies
+    /// Run the helper in another process, and restart it when it dies
     #[arg(long)]
     keep: bool,
 }

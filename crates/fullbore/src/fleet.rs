@@ -1,4 +1,4 @@
-//! `fullbore fleet`: what concerns a fleet as a whole, and needs none.
+//! `fullbore fleet`: commands about fleets that need no running fleet.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -23,11 +23,11 @@ enum Verb {
     Simulate(Simulate),
 }
 
-/// Simulate a day of a drawn fleet in virtual time
+/// Simulate a day of a generated fleet in virtual time
 ///
-/// Steering and placement are the real ones. Nodes, sites, gateways and stores fail, and a feed of popularity lies; whatever must hold is checked
-/// at each step. Two other rules of equal room and ceilings serve the same viewers for comparison. The same flags give the same report to the byte.
-/// docs/simulation.md says what is modelled. Exit code 1: something did not hold.
+/// Steering and placement are the real code. Nodes, sites, gateways and stores fail, and one region's popularity feed reports false figures; the
+/// invariants are checked at each step. For comparison, two other placement rules serve the same viewers with the same space and ceilings. The same
+/// flags give the same report to the byte. docs/simulation.md describes the model. The exit code is 1 if an invariant was violated.
 #[derive(Args)]
 struct Simulate {
     /// Number of nodes
@@ -36,19 +36,19 @@ struct Simulate {
     /// Number of titles
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     titles: u32,
-    /// What all is drawn from
+    /// Seed of everything that is generated
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Hours, from 02:00 on
+    /// Hours to simulate, starting at 02:00
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=24))]
     hours: u32,
-    /// Room of the nodes, in hundredths of what is drawn: at 100 a site of ten nodes has room for about the whole catalog
+    /// Scale of the nodes' disk space, in percent: at 100 a site of ten nodes has room for about the whole catalog
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     room: u32,
     /// What placement knows of new titles when it plans the day
     #[arg(long, value_enum, default_value_t = New::Known)]
     new: New,
-    /// Let nothing go wrong
+    /// Run without failures
     #[arg(long)]
     healthy: bool,
     /// Write the report to this file as JSON
@@ -61,9 +61,9 @@ struct Simulate {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum New {
-    /// How much each will be watched, as of all others
+    /// How much each will be watched, as for all other titles
     Known,
-    /// What was watched of their series, as a gateway does
+    /// The demand for earlier titles of their series, as in a gateway
     Series,
     /// Nothing: no viewers are expected
     Unknown,
@@ -80,7 +80,7 @@ impl From<New> for NewTitles {
 }
 
 impl Fleet {
-    /// Runs the verb.
+    /// Runs the subcommand.
     pub(crate) fn run(self) -> ExitCode {
         let Verb::Simulate(simulate) = self.verb;
         simulate.run()
@@ -106,7 +106,7 @@ impl Simulate {
             new: new.into(),
             planted: None,
         });
-        // Not in the report: that is the same on any machine.
+        // Not part of the report, which is the same on any machine.
         tell(&format!("simulated in {:.1} s", begin.elapsed().as_secs_f64()));
         say(&report.describe());
         let written = json.map_or(Ok(()), |path| {
@@ -127,7 +127,7 @@ impl Simulate {
     }
 }
 
-/// Checks that the report can be written, and says why not with the exit code: a simulation may take minutes, and would be for nothing.
+/// Checks that the reports can be written, before a simulation that may take minutes. Returns the message and exit code if not.
 fn check_outputs(json: Option<&Path>, html: Option<&Path>) -> Result<(), (u8, String)> {
     for (flag, path) in [("--json", json), ("--html", html)] {
         let Some(path) = path else { continue };
@@ -145,13 +145,13 @@ fn check_outputs(json: Option<&Path>, html: Option<&Path>) -> Result<(), (u8, St
     }
 }
 
-/// Opens a file for writing, and leaves it as it is, or away.
+/// Opens a file for writing, and leaves its content, or its absence, as it was.
 fn check_output(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
-        // It may be a pipe, whose reader would take this for the end.
+        // If it is a pipe, its reader would take closing it for the end.
         Ok(there) if !there.is_file() && !there.is_dir() => Ok(()),
         Ok(_) => File::options().write(true).open(path).map(drop),
-        // A link that leads nowhere yet is made a file by whoever writes.
+        // Writing to a link to a missing file creates the file.
         Err(_) if path.is_symlink() => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             File::options().write(true).create_new(true).open(path)?;
@@ -161,7 +161,7 @@ fn check_output(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A path without links, as far as it is there.
+/// The path without symbolic links, as far as it exists.
 fn real(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;

@@ -1,4 +1,4 @@
-//! The folders of a library on the command line: one, or one for each disk.
+//! A library's folders on the command line: one, or one per disk.
 
 use crate::tell;
 use catalog::{
@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The folders that can be read, and which of them holds which name.
+/// The readable folders, and which of them holds each name.
 pub(crate) struct Folders {
     paths: Vec<PathBuf>,
     holders: Holders,
-    /// What cannot be read: some of them, or folders in them. Each was told.
+    /// Folders that could not be read, whole or in part. Each has been reported.
     unread: Vec<UnreadFolder>,
 }
 
 impl Folders {
-    /// Looks at `paths`. Tells which of them cannot be read.
+    /// Opens `paths`, and reports those that cannot be read.
     pub(crate) fn open(paths: Vec<PathBuf>) -> Result<Self, FoldersError> {
         check_folders(&paths)?;
         let (mut holders, mut unread) = (Holders::new(paths.len()), Vec::new());
@@ -27,8 +27,8 @@ impl Folders {
             let names = |open: File| Ok((catalog::names(&open)?, open));
             match open.and_then(names) {
                 Ok((names, open)) => {
-                    // Copies are left aside: what is listed, checked or removed here is the original. Whoever names one folder means what is
-                    // in it.
+                    // Copies are skipped if there are several folders: the command lists, checks or removes the original. A single folder is
+                    // used with everything in it.
                     if paths.len() > 1 {
                         holders.take_copies(index, catalog::copies(&open, &names, |_| false));
                     }
@@ -40,7 +40,7 @@ impl Folders {
         Ok(Self { paths, holders, unread })
     }
 
-    /// The titles that ingest made, sorted by their path, each with its folder. Hidden ones are told instead, and so are folders that cannot be
+    /// The titles that ingest made, sorted by path, each with its folder. Hidden titles are reported instead, and so are folders that cannot be
     /// read.
     pub(crate) fn entries(&mut self) -> Vec<(PathBuf, Entry)> {
         let folders = (0..).zip(self.paths.iter().map(PathBuf::as_path));
@@ -54,7 +54,7 @@ impl Folders {
         let cannot_list =
             |folder: &Path, why| whole.push(UnreadFolder { folder: folder.into(), why });
         let mut entries = list_held(folders, list, is_held, cannot_list);
-        // A whole folder was told when it was opened, except if its disk has failed since.
+        // Opening has already reported unreadable folders; report only those whose disk has failed since.
         whole.retain(|new| self.unread.iter().all(|told| told.folder != new.folder));
         whole.into_iter().chain(inside).for_each(|new| tell_unread(&mut self.unread, new));
         entries.sort_by(|(_, a), (_, b)| a.title.cmp(&b.title));
@@ -89,7 +89,7 @@ impl Folders {
         self.holders.hidden()
     }
 
-    /// The folder that has the name of `title`, too, and holds it when the title is gone.
+    /// The next folder that also has this title's name, and serves it after the title is removed.
     pub(crate) fn next_of(&self, title: &TitlePath) -> Option<&Path> {
         let is_title = |hidden: &Hidden| *hidden.name == *title.as_str().as_bytes();
         let hidden = self.hidden().into_iter().find(is_title)?;

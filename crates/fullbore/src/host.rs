@@ -1,4 +1,4 @@
-//! Hosts and addresses on the command line that others are told: a mistake in one would show where nobody looks for it.
+//! Hosts and addresses on the command line that other machines will use: a mistake in one would only show there.
 
 use std::net::Ipv6Addr;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! `fullbore ingest`: makes titles of video files.
+//! `fullbore ingest`: turns video files into titles.
 
 use crate::bad_value::BadValue;
 use crate::say_line;
@@ -19,8 +19,8 @@ use std::process::ExitCode;
 /// Turn video files into titles: several sizes, HLS and DASH
 ///
 /// Each FILE becomes the title DIR/NAME, with an HLS and a DASH manifest over the same files. A title appears whole or not
-/// at all. If you interrupt the command, run it again to continue. An existing title is replaced; its viewers keep watching
-/// the old version. Needs ffmpeg and ffprobe. They run in a sandbox: they can read FILE, write the title, and nothing else.
+/// at all. If you interrupt the command, run it again to continue. An existing title is replaced; its current viewers keep
+/// watching the old version. Needs ffmpeg and ffprobe. They run in a sandbox: they can read FILE and write the title, nothing else.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  fullbore ingest film.mkv --library /srv/video\n  \
     fullbore ingest film.mp4 --library /srv/video --subtitle en=film.en.srt --subtitle de=film.de.srt\n  \
@@ -42,7 +42,7 @@ pub(crate) struct Ingest {
     /// Name of the title, for a single FILE [default: the file's name without its extension]
     #[arg(long, value_name = "NAME")]
     title: Option<String>,
-    /// Series that the titles belong to: a fleet expects the next of a series to be watched as the last ones were
+    /// Series that the titles belong to: a fleet forecasts each new title's demand from earlier titles of its series
     #[arg(long, value_name = "NAME", value_parser = TitleName::new)]
     series: Option<TitleName>,
     /// Sizes and bit rates, a TOML or JSON file [default: chosen by the source's size, 240 to 2160]
@@ -76,15 +76,15 @@ pub(crate) struct Ingest {
     bounds: BoundArgs,
 }
 
-// Ingest gives up a FILE that exceeds one of these limits.
+// Ingest gives up on a FILE that exceeds one of these limits.
 #[derive(Args)]
 #[command(next_help_heading = "Limits for each FILE")]
 struct BoundArgs {
-    /// Longest time for examining the file
+    /// Time limit for examining the file
     #[arg(long, value_name = "SECONDS", default_value_t = Bounds::default().probe_seconds_max)]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     probe_seconds_max: u64,
-    /// Longest time for encoding one part of the title: one size of the video, or one audio track
+    /// Time limit for encoding one part of the title: one size of the video, or one audio track
     #[arg(long, value_name = "SECONDS", default_value_t = Bounds::default().run_seconds_max)]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     run_seconds_max: u64,
@@ -112,9 +112,9 @@ impl BoundArgs {
 enum VideoArg {
     /// Plays everywhere
     H264,
-    /// Some 35% smaller; not every browser plays it
+    /// About 35% smaller; not every browser plays it
     Hevc,
-    /// Some 50% smaller; slow to encode, and older devices do not play it
+    /// About 50% smaller; slow to encode, and older devices do not play it
     Av1,
 }
 
@@ -159,7 +159,7 @@ fn subtitle(text: &str) -> Result<SideSubtitles, BadValue> {
 }
 
 impl Ingest {
-    /// Ingests one file after the other.
+    /// Ingests the files one by one.
     pub(crate) fn run(self) -> ExitCode {
         let (options, titles) =
             match self.options().and_then(|options| Ok((options, self.titles()?))) {
@@ -240,7 +240,7 @@ impl Ingest {
         })
     }
 
-    /// A title for each file, all different.
+    /// A title name for each file, all different.
     fn titles(&self) -> Result<Vec<TitleName>, UsageError> {
         let mut seen = HashSet::new();
         let mut titles = Vec::new();
@@ -257,12 +257,12 @@ impl Ingest {
     }
 }
 
-/// Options that cannot be used.
+/// Options that are invalid together or alone.
 #[derive(Debug)]
 enum UsageError {
-    /// The length of segments is out of bounds.
+    /// The segment length is out of bounds.
     SegmentSeconds,
-    /// There are several files, and an option for one.
+    /// An option for a single file was given with several.
     SeveralFiles,
     /// The library's folders cannot be served together.
     Folders(FoldersError),
@@ -296,7 +296,7 @@ impl fmt::Display for UsageError {
     }
 }
 
-/// From here on, signals that end a program stop the ingest in order.
+/// From here on, termination signals stop the ingest cleanly.
 fn stop_when_signalled(stop: Stop) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::spawn(move || {

@@ -15,7 +15,7 @@ use crate::{say_line, tell};
 
 /// Make this box a node of a fleet
 ///
-/// `fullbore control invite` prints this command with its addresses and its token. The box makes a key, which never leaves it, and gets
+/// `fullbore control invite` prints this command with its addresses and its token. The box creates a key, which never leaves it, and gets
 /// a certificate, which it then renews by itself.
 #[derive(Args)]
 #[command(after_help = "Example:\n  fullbore join https://gateway.example:8702 --token TOKEN \
@@ -27,16 +27,16 @@ pub(crate) struct Join {
     /// Token of the invitation
     #[arg(long, value_name = "TOKEN")]
     token: InvitationToken,
-    /// Folder for the key, the certificate and what the box knows of its fleet; made if it is not there
+    /// Folder for the key, the certificate and the box's copy of fleet state; created if missing
     #[arg(long, value_name = "DIR")]
     state: PathBuf,
-    /// Host name or address under which viewers reach this box
+    /// Host name or address by which viewers reach this box
     #[arg(long, value_name = "HOST")]
     host: Host,
     /// Name of the node: lower-case letters, digits and hyphens [default: this machine's host name]
     #[arg(long, value_name = "NAME")]
     name: Option<Name>,
-    /// What this box may send at most, in Gb/s [default: 90% of what its network links can send]
+    /// Most that this box may send, in Gb/s [default: 90% of its network links' capacity]
     #[arg(long, value_name = "GBPS")]
     ceiling: Option<Gbps>,
     /// Print JSON
@@ -83,7 +83,7 @@ impl Gbps {
 }
 
 impl Join {
-    /// Joins, and says as what.
+    /// Joins, and prints the node's name and place.
     pub(crate) fn run(self) -> ExitCode {
         let Some(node) = self.name.or_else(own_name) else {
             tell("this machine's host name cannot be a node's name: choose one with --name");

@@ -35,7 +35,7 @@ enum Verb {
         /// The library; repeat it if the library has several folders
         #[arg(long, value_name = "DIR", required = true)]
         library: Vec<PathBuf>,
-        /// Add what earlier versions did not record, a SHA-256 of each block of 4 MiB, to titles without a fault
+        /// Add SHA-256 sums of each 4 MiB block, which earlier versions did not record, to titles without faults
         #[arg(long)]
         complete: bool,
         /// Print JSON to standard output
@@ -55,7 +55,7 @@ enum Verb {
     },
     Promote(Promote),
     /// Make a film for trying things out and for load tests: a test picture with a timecode, a beep each second and captions, in small sizes
-    /// from 400 kb/s on. It is made once; 15 minutes of film take two CPUs some four minutes
+    /// from 400 kb/s. An existing film is kept; 15 minutes of film take two CPUs about four minutes
     Sample {
         /// The library to put it in
         #[arg(long, value_name = "DIR")]
@@ -69,11 +69,11 @@ enum Verb {
     },
 }
 
-/// What went wrong, and the exit code for it.
+/// The error message, and its exit code.
 struct Failed(u8, String);
 
 impl Library {
-    /// Runs the verb.
+    /// Runs the subcommand.
     pub(crate) fn run(self) -> ExitCode {
         let done = match self.verb {
             Verb::List { library, json } => open(library).and_then(|folders| list(folders, json)),
@@ -132,7 +132,7 @@ fn list(mut folders: Folders, as_json: bool) -> Result<ExitCode, Failed> {
     Ok(code)
 }
 
-/// The record, or why it cannot be shown.
+/// The record, or the reason why it cannot be shown.
 fn listed((folder, entry): &(PathBuf, Entry)) -> Value {
     let record = entry.record.as_ref();
     json!({
@@ -228,7 +228,7 @@ fn verify(
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The title of this path, with its folder of the library.
+/// The title at this path, with its folder of the library.
 fn one(folders: &Folders, title: &TitlePath) -> Result<(PathBuf, Entry), Failed> {
     let library = folders.of(title);
     let found = catalog::find(library, title).map_err(|unread| Failed(1, unread.to_string()))?;
@@ -242,7 +242,7 @@ struct Verified {
     faults: Vec<Fault>,
     /// Whether its record was completed just now.
     was_completed: bool,
-    /// Whether its record has everything that records of this version have.
+    /// Whether its record has everything that this version records.
     is_complete: bool,
 }
 
@@ -302,7 +302,7 @@ fn remove(title: &str, folders: &Folders, replaced: bool) -> Result<ExitCode, Fa
         catalog::remove(library, &title).map_err(failed)?;
         say_line(&format!("removed: {title}"));
         if let Some(next) = folders.next_of(&title) {
-            tell(&format!("note: what {} has under that name is served now", next.display()));
+            tell(&format!("note: the title of that name in {} is served now", next.display()));
         }
     }
     Ok(ExitCode::SUCCESS)

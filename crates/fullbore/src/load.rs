@@ -1,4 +1,4 @@
-//! `fullbore load`: puts viewers on a server, and reports what they got.
+//! `fullbore load`: runs viewers against a server, and reports what they received.
 
 use crate::bad_value::BadValue;
 use ::load::{
@@ -57,16 +57,16 @@ pub(crate) struct Load {
     /// Time over which the viewers start
     #[arg(long, value_name = "TIME", default_value = "1s")]
     ramp: Time,
-    /// Paced viewers: bits per second that each one plays, such as 5M
+    /// Paced viewers: playback bit rate of each, such as 5M
     #[arg(long, value_name = "RATE", conflicts_with = "arrivals")]
     rate: Option<Quantity>,
-    /// Open loop: requests (or handshakes) due per second over all viewers, such as 200/s
+    /// Open loop: requests (or handshakes) per second over all viewers, such as 200/s
     #[arg(long, value_name = "RATE")]
     arrivals: Option<PerSecond>,
     /// Slow readers: bits per second that each one reads from its socket
     #[arg(long, value_name = "RATE")]
     read_rate: Option<Quantity>,
-    /// Small reads: the most bytes that each viewer takes from its socket at once, such as 64Ki [default: 256 KiB, when they have arrived]
+    /// Small reads: the most bytes that each viewer reads from its socket at once, such as 64Ki [default: 256 KiB, when they have arrived]
     #[arg(long, value_name = "BYTES")]
     read_bytes: Option<Quantity>,
     /// Choose URLs by Zipf's law with this exponent, the first URL being the most popular
@@ -81,13 +81,13 @@ pub(crate) struct Load {
     /// Percentage of responses that viewers abort in the middle; they reconnect
     #[arg(long, value_name = "PERCENT", default_value = "0%")]
     aborts: Percent,
-    /// Percentage of responses after which viewers seek to another place of the title
+    /// Percentage of responses after which viewers seek to another position
     #[arg(long, value_name = "PERCENT", default_value = "0%")]
     seeks: Percent,
     /// Decrypt one response in N and compare its SHA-256
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     verify: Option<u64>,
-    /// Compare with the files in this directory, the server's library, instead of with the first response
+    /// Compare with the files in this directory, the server's library, instead of the first response
     #[arg(long, value_name = "DIR", requires = "verify")]
     against: Option<PathBuf>,
     /// Accept any certificate
@@ -247,14 +247,14 @@ pub(crate) fn cpus_allowed() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Options that cannot be used.
+/// Options that are invalid.
 #[derive(Debug)]
 enum UsageError {
     /// The list of URLs cannot be read.
     List { file: PathBuf, why: io::Error },
-    /// A line of it is not a URL.
+    /// One of its lines is not a URL.
     Line { file: PathBuf, number: usize, line: String, why: UrlError },
-    /// They do not go together.
+    /// The options contradict each other.
     Options(OptionsError),
 }
 
@@ -284,7 +284,7 @@ fn read_urls(file: &Path) -> Result<Vec<Url>, UsageError> {
     lines.map(|(number, line)| line.parse().map_err(|why| wrong(number, line, why))).collect()
 }
 
-/// A whole number above zero with a unit: k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024.
+/// A whole number above zero with a unit: k, M, G and T are powers of 1000; Ki, Mi, Gi and Ti are powers of 1024.
 #[derive(Clone, Copy)]
 pub(crate) struct Quantity(pub(crate) u64);
 
@@ -312,7 +312,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// A share, written in percent.
+/// A percentage.
 #[derive(Clone, Copy)]
 struct Percent(f64);
 
@@ -341,7 +341,7 @@ impl FromStr for PerSecond {
     }
 }
 
-/// A time with its unit: 500ms, 30s, 2m, 6h, 7d. A bare number is refused, because whoever writes 6 for six hours would get six seconds; only 0
+/// A time with its unit: 500ms, 30s, 2m, 6h, 7d. A bare number is an error, because a user who writes 6 for six hours would get six seconds; only 0
 /// is the same in every unit.
 #[derive(Clone, Copy)]
 pub(crate) struct Time(pub(crate) Duration);

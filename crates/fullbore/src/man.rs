@@ -1,4 +1,4 @@
-//! `fullbore man`: manual pages from the definitions that `--help` shows, one for each command.
+//! `fullbore man`: writes a manual page per command, from the definitions behind `--help`.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -7,16 +7,16 @@ use std::{fs, io};
 
 /// Write manual pages into a directory
 ///
-/// One page for each command: fullbore.1, fullbore-serve.1 and so on. Fullbore's package for Debian has them already.
+/// One page per command: fullbore.1, fullbore-serve.1 and so on. Fullbore's Debian package already installs them.
 #[derive(Args)]
 #[command(after_help = "Example:\n  fullbore man ~/.local/share/man/man1; man fullbore-serve")]
 pub(crate) struct Man {
-    /// Where to write them; made if it is not there
+    /// Directory to write them to; created if missing
     dir: PathBuf,
 }
 
 impl Man {
-    /// Writes them.
+    /// Writes the pages.
     pub(crate) fn run(self, program: clap::Command) -> ExitCode {
         match self.write(program) {
             Ok(()) => ExitCode::SUCCESS,
@@ -39,7 +39,7 @@ mod tests {
     use clap::CommandFactory;
     use std::collections::BTreeSet;
 
-    /// The page of each command that `--help` shows.
+    /// The names of the pages: one for each command that `--help` shows.
     fn wanted(command: &clap::Command, name: &str, pages: &mut BTreeSet<String>) {
         pages.insert(format!("{name}.1"));
         for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {

@@ -1,4 +1,4 @@
-//! `fullbore node`: the agent of a box that belongs to a fleet.
+//! `fullbore node`: the agent of a box in a fleet.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,60 +21,60 @@ use crate::bad_value::{self, BadValue};
 use crate::join::Gbps;
 use crate::{say_started, tell};
 
-/// How often gateways are told what was watched.
+/// How often the agent reports views to the gateways.
 const REPORT: Duration = Duration::from_secs(60);
 
-/// Be a node of a fleet: serve, copy titles, report
+/// Run a node of a fleet: serve, copy titles, report
 ///
-/// Starts `fullbore serve` beside itself, or finds the one that it started earlier, and starts it again if it ends. If this
-/// command is killed, the server serves on. On SIGTERM both end, the server after its viewers' responses.
+/// Starts `fullbore serve` next to itself, or finds the one that it started earlier, and restarts it if it ends. If this
+/// command is killed, the server keeps serving. On SIGTERM both end, the server after its viewers' responses.
 ///
 /// Join the fleet first, with the command that `fullbore control invite` prints.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  fullbore node --state /var/lib/fullbore --library /srv/video\n  \
     fullbore node --state DIR --library /disk0 --library /disk1 -- --cert fullchain.pem --key privkey.pem\n\n\
-    agent.json in the state folder says every second how the box is."
+    agent.json in the state folder has the box's state, updated every second."
 )]
 pub(crate) struct Node {
-    /// Folder that `fullbore join` made; also for what the agent knows of the fleet, and its server's state and log
+    /// Folder that `fullbore join` made; the agent also keeps its copy of fleet state, and its server's state and log, there
     #[arg(long, value_name = "DIR")]
     state: PathBuf,
     /// The library, which the agent fills; can be repeated, once for each disk
     #[arg(long, value_name = "DIR", required = true)]
     library: Vec<PathBuf>,
-    /// Bring titles only in this part of the day, such as "02:00-12:00 Europe/Berlin"; can be repeated [default: all day]
+    /// Copy titles only in this part of the day, such as "02:00-12:00 Europe/Berlin"; can be repeated [default: all day]
     #[arg(long, value_name = "WINDOW")]
     window: Vec<FillWindow>,
-    /// Most that bringing and checking titles takes, in bits per second, such as 800M or 2.5G; 0 means no bound
+    /// Rate limit for copying and checking titles, in bits per second, such as 800M or 2.5G; 0 means no limit
     #[arg(long, value_name = "RATE", default_value = "800M")]
     fill_rate: FillRate,
-    /// Most bytes to bring in one window, or in a day if there is none, such as 500G or 6.5T [default: no limit]
+    /// Most bytes to copy in one window, or in a day if there is none, such as 500G or 6.5T [default: no limit]
     #[arg(long, value_name = "BYTES")]
     fill_max: Option<FillMax>,
-    /// Seconds to wait for each node of the cluster whose turn it is to fetch a title, besides the time that it takes
+    /// Seconds to wait for each node of the cluster that is due to fetch a title first, on top of the time that the fetch takes
     #[arg(long, value_name = "SECONDS", default_value = "30")]
     fill_wait: Amount,
-    /// Copy titles only from this origin (the address of a folder, a bucket or a web server) and from what is below it; can be repeated [default: any
+    /// Copy titles only from this origin (the address of a folder, a bucket or a web server) and from paths below it; can be repeated [default: any
     /// folder, and any bucket at the server that AWS_ENDPOINT_URL names or at Amazon's]
     #[arg(long, value_name = "URL")]
     origin: Vec<OriginRoot>,
-    /// Hours within which every title is read again and compared with its SHA-256
+    /// Hours within which every title is re-read and compared with its SHA-256
     #[arg(long, value_name = "HOURS", default_value = "168")]
     scrub_hours: Amount,
-    /// Seconds to keep a title that the plan names for other nodes, after viewers were told to leave
+    /// Seconds to keep a title that the plan has moved to other nodes, after viewers were asked to leave
     #[arg(long, value_name = "SECONDS", default_value = "120")]
     evict_after: Amount,
-    /// What this box may send at most, in Gb/s [default: what it joined with, or 90% of what its network links can send]
+    /// Most that this box may send, in Gb/s [default: the rate set at join, or 90% of its network links' capacity]
     #[arg(long, value_name = "GBPS")]
     ceiling: Option<Gbps>,
-    /// Answer viewers on this address as a gateway does, from the newest snapshot of the fleet
+    /// Answer viewers on this address as a gateway does, from the latest snapshot of the fleet
     #[arg(long, value_name = "ADDR:PORT", value_parser = bad_value::address)]
     answers: Option<SocketAddr>,
-    /// Control socket of BIRD on this box: tell the fleet which prefixes the site's network reaches
+    /// Control socket of BIRD on this box: report the prefixes that the site's network reaches to the fleet
     #[arg(long, value_name = "SOCKET")]
     bird: Option<PathBuf>,
-    /// BIRD's routing table whose routes count; can be repeated [default: master4 and master6]
+    /// BIRD routing table to read; can be repeated [default: master4 and master6]
     #[arg(long, value_name = "NAME", requires = "bird")]
     bird_table: Vec<TableName>,
     /// More flags for `fullbore serve` [default: `--listen [::]:8443 --admin 127.0.0.1:8444`]
@@ -107,14 +107,14 @@ impl std::str::FromStr for FillRate {
         let unit = units.iter().find_map(|(unit, many)| Some((text.strip_suffix(unit)?, *many)));
         let (number, many) = unit.unwrap_or((text, 1.0));
         let rate = number.parse::<f64>().ok().map(|number| number * many);
-        // 100 Tb/s: more than any machine gets. Less than 8 kb/s would never end.
+        // 100 Tb/s is more than any machine receives. A copy at less than 8 kb/s would take forever.
         let rate = rate.filter(|rate| *rate == 0.0 || (8e3..=1e14).contains(rate));
         let wanted = "a rate in bits per second, such as 800M or 2.5G, or 0";
         rate.map(|rate| Self(rate as u64)).ok_or_else(|| BadValue::new(text, wanted))
     }
 }
 
-/// Bytes that may come in a window.
+/// Bytes that may be copied in a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct FillMax(u64);
 
@@ -126,7 +126,7 @@ impl std::str::FromStr for FillMax {
         let unit = units.iter().find_map(|(unit, many)| Some((text.strip_suffix(unit)?, *many)));
         let (number, many) = unit.unwrap_or((text, 1.0));
         let bytes = number.parse::<f64>().ok().map(|number| number * many);
-        // Less than a block would bring nothing, ever.
+        // A limit below the size of a block would never allow a copy.
         let bytes = bytes.filter(|bytes| (4e6..=1e18).contains(bytes));
         let wanted = "bytes, such as 500G or 6.5T, and 4M at least";
         bytes.map(|bytes| Self(bytes as u64)).ok_or_else(|| BadValue::new(text, wanted))
@@ -141,7 +141,7 @@ impl std::str::FromStr for TableName {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        // Part of a command to BIRD: nothing else may come with it.
+        // It becomes part of a command to BIRD, so it must not contain anything else.
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let fits = (1..=63).contains(&text.len()) && text.bytes().all(is_word);
         let wanted = "a table's name in bird.conf, of letters, digits and _";
@@ -150,7 +150,7 @@ impl std::str::FromStr for TableName {
 }
 
 impl Node {
-    /// Runs until a signal ends it.
+    /// Runs until a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
         match self.work() {
             Ok(()) => ExitCode::SUCCESS,
@@ -162,17 +162,17 @@ impl Node {
     }
 
     fn work(self) -> Result<(), String> {
-        // The server would refuse them, again and again.
+        // Otherwise the server would refuse them, again and again.
         catalog::check_folders(&self.library).map_err(|error| error.to_string())?;
         let membership = Membership::read(&self.state).map_err(|error| error.to_string())?;
         let membership = membership.ok_or_else(|| {
             format!(
-                "{} is no node's state folder: join a fleet first, with the command that `fullbore control invite` prints",
+                "{} is not a node's state folder: join a fleet first, with the command that `fullbore control invite` prints",
                 self.state.display()
             )
         })?;
         let credentials = Credentials::read(&self.state).map_err(|error| error.to_string())?;
-        // Before any thread starts: threads inherit the handling of signals.
+        // Before any thread starts, because threads inherit signal handling.
         let mut signals = Signals::new([SIGTERM, SIGINT])
             .map_err(|error| format!("cannot handle signals: {error}"))?;
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -188,7 +188,7 @@ impl Node {
         begun.map(drop)
     }
 
-    /// Begins to beat, and to answer viewers if that is wanted.
+    /// Starts sending heartbeats, and answering viewers if --answers is set.
     async fn begin(
         &self,
         agent: &Arc<Agent>,
@@ -215,7 +215,7 @@ impl Node {
         Ok((answering, beating))
     }
 
-    /// What the box may send: said here, or when it joined, or by its network links.
+    /// The most that the box may send: from --ceiling, from joining, or from its network links.
     fn ceiling(&self, membership: &Membership) -> u64 {
         let joined = Some(membership.ceiling_bits_per_second).filter(|ceiling| *ceiling > 0);
         self.ceiling.map(Gbps::bits_per_second).or(joined).unwrap_or_else(|| {

@@ -1,36 +1,36 @@
-//! What the program prints.
+//! The program's output.
 //!
-//! What was asked for goes to standard output. If that takes no more, the command has failed: [`end`] says so at last, because the rest
-//! of the work may still be worth doing. What goes to standard error is lost if that takes no more: there is nobody left to tell. Neither panics.
+//! Results go to standard output. If writing them fails, the command has failed; [`end`] reports it last, because the rest of the work may still be
+//! worth doing. Messages go to standard error, and are lost if writing them fails: there is no other place to report it. Neither panics.
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-/// Why standard output took no more.
+/// Why writing to standard output failed.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
-/// Prints what was asked for. If it cannot be written, the program continues, and [`end`] says it.
+/// Prints a result. If writing fails, the program continues, and [`end`] reports it.
 pub(crate) fn say(text: &str) {
     say_bytes(::library::shown_lines(text).as_bytes());
 }
 
-/// Says one line. It may contain names: a line break in one is escaped, too, and does not begin another line.
+/// Prints one line. It may contain names, so line breaks are escaped and cannot start another line.
 pub(crate) fn say_line(line: &str) {
     say(&(::library::shown(line) + "\n"));
 }
 
-/// As [`say`], for what programs read as it is. After a part that was lost there is no further one: it would pass for the whole.
+/// As [`say`], for output that programs read. After a failed write it writes nothing more, so that truncated output cannot pass for complete.
 pub(crate) fn say_bytes(bytes: &[u8]) {
     if LOST.get().is_none() {
         if let Err(error) = write(bytes) {
-            // Whoever was first has said why.
+            // Only the first failure is kept.
             let _ = LOST.set(error);
         }
     }
 }
 
-/// Says that a server has started. It serves whether or not anybody reads that.
+/// Prints that a server has started. It serves even if the message cannot be written.
 pub(crate) fn say_started(text: &str) {
     let _ = write(::library::shown_lines(text).as_bytes());
 }
@@ -40,19 +40,19 @@ fn write(bytes: &[u8]) -> io::Result<()> {
     out.write_all(bytes).and_then(|()| out.flush())
 }
 
-/// Tells the operator in one line what is wrong, or worth knowing. It may contain file names and messages of other programs.
+/// Prints a one-line message to the operator on standard error. It may contain file names and other programs' messages.
 pub(crate) fn tell(what: &str) {
     note(&format!("fullbore: {}", ::library::shown(what)));
 }
 
-/// Writes a line about the work to standard error.
+/// Writes a progress line to standard error.
 pub(crate) fn note(line: &str) {
     // One write, so that lines of several processes don't mix.
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// The exit code of a command that ended with `code`: it has failed if what it printed was lost. That nobody wanted more, as with `| head`,
-/// needs no words.
+/// The exit code of a command that ended with `code`: failure if some of its output was lost. A closed pipe, as with `| head`, gets no
+/// message.
 pub(crate) fn end(code: ExitCode) -> ExitCode {
     let Some(error) = LOST.get() else { return code };
     if error.kind() != ErrorKind::BrokenPipe {

@@ -1,4 +1,4 @@
-//! `fullbore plan`: what a machine will serve, before it is bought.
+//! `fullbore plan`: predicts how much a machine will serve, before you buy it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,32 +9,32 @@ use serde_json::Value;
 
 use crate::{say, say_line, tell};
 
-/// A description of a machine has some kilobytes; figures of a bench have some tens.
+/// A machine's description has some kilobytes, a bench's figures some tens.
 const FILE_BYTES_MAX: u32 = 1 << 20;
 
-/// Say what a machine will serve, and what is scarce first
+/// Predict how much a machine will serve, and its bottleneck
 ///
-/// MACHINE.toml describes cores, memory, disks, network cards, and what they shall do. Prints the rate, how much of each
-/// part is used, what a change would bring, and the arithmetic. Measures nothing. docs/plan.md has the keys;
-/// docs/machines/ has machines to begin with. Exit code 1: a file cannot be read or written; 2: it describes no machine.
+/// MACHINE.toml describes cores, memory, disks and network cards, and the intended load. Prints the rate, the use of each
+/// component, the effect of possible changes, and the arithmetic. Measures nothing. docs/plan.md lists the keys;
+/// docs/machines/ has example machines. The exit code is 1 if a file cannot be read or written, 2 if it describes no machine.
 #[derive(Args)]
 pub(crate) struct Plan {
     /// Description of the machine
     #[arg(value_name = "MACHINE.toml")]
     machine: PathBuf,
-    /// Who encrypts TLS, instead of what the description says
+    /// Where TLS is encrypted, overriding the description
     #[arg(long, value_enum)]
     tls: Option<Tls>,
     /// Print the plan as JSON
     #[arg(long)]
     json: bool,
-    /// Only check the description: print one line
+    /// Only check the description, and print one line
     #[arg(long, conflicts_with_all = ["json", "html"])]
     check: bool,
     /// Write a page with charts to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Take the processor's costs from what `bench limit --json FILE` or `doctor --measure --json` wrote on one like it
+    /// Take the processor's costs from a file written by `bench limit --json FILE` or `doctor --measure --json` on a similar one
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
 }
@@ -46,11 +46,11 @@ enum Tls {
     None,
 }
 
-/// What is wrong, and the exit code for it.
+/// The error message, and its exit code.
 type Wrong = (String, u8);
 
 impl Plan {
-    /// Plans and reports.
+    /// Computes the plan and prints it.
     pub(crate) fn run(self) -> ExitCode {
         match self.done() {
             Ok(()) => ExitCode::SUCCESS,
@@ -95,7 +95,7 @@ impl Plan {
     }
 }
 
-/// With what readers need beside the figures: who is scarce, and all of it in words.
+/// The figures, with the bottleneck and an explanation in words for readers.
 fn json(plan: &Capacity) -> Value {
     let mut value = serde_json::to_value(plan).expect("a plan is plain JSON");
     for (limit, said) in
@@ -132,11 +132,7 @@ fn with_costs(costs: CostTable, path: &Path) -> Result<CostTable, Wrong> {
         serde_json::from_str(&text(path)?).map_err(|error| wrong(error.to_string()))?;
     let (costs, missing) = costs.with_measured(&figures).map_err(wrong)?;
     if !missing.is_empty() {
-        tell(&format!(
-            "{} lacks {}: their usual costs are taken",
-            path.display(),
-            missing.join(", ")
-        ));
+        tell(&format!("{} lacks {}: using their usual costs", path.display(), missing.join(", ")));
     }
     Ok(costs)
 }

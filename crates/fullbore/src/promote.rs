@@ -9,35 +9,35 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
-/// Copy the busiest titles to a faster disk, and take away copies that are no longer worth it
+/// Copy the busiest titles to a faster disk, and remove copies that are no longer worth it
 ///
-/// Asks a running server which titles its viewers request. The folder for the copies must be one of the library's folders. Only titles that
-/// ingest made, at the top of a folder, can be copied. A copy that is taken away stays in the hidden folder .promoted/gone for 24 hours, and
-/// keeps its room for as long, so that nobody's download of it breaks off.
+/// Asks a running server for its busiest titles. The folder for the copies must be one of the library's folders. Only titles that
+/// ingest made, at the top of a folder, can be copied. A removed copy stays in the hidden folder .promoted/gone, and keeps using its
+/// space, for 24 hours, so that downloads of it can finish.
 #[derive(Args)]
 pub(crate) struct Promote {
     /// Folder for the copies, on the faster disk
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Most bytes that copies may take, such as 800G or 1.5T; 0 takes all copies away, and asks no server
+    /// Most bytes that copies may take, such as 800G or 1.5T; 0 removes all copies, and contacts no server
     #[arg(long, value_name = "SIZE", value_parser = room)]
     bytes: u64,
-    /// Folder of the library; repeat it for each. The one for the copies may be among them
+    /// Folder of the library; repeat it for each. The folder for the copies may be among them
     #[arg(long, value_name = "DIR", required = true)]
     library: Vec<PathBuf>,
     /// The server's admin address
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9443")]
     status: String,
-    /// A host of the site ([[sites]]) whose library this is [default: the library of all hosts without one of their own]
+    /// A host of the site ([[sites]]) that has this library [default: the library for hosts without a site]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Run again and again, with this time between two runs, such as 15m [default: run once]
+    /// Repeat at this interval, such as 15m [default: run once]
     #[arg(long, value_name = "TIME")]
     every: Option<Time>,
 }
 
 impl Promote {
-    /// Runs it.
+    /// Runs the command.
     pub(crate) fn run(self) -> ExitCode {
         let from = self.library.iter().filter(|folder| !is_same(folder, &self.to));
         let promotion =
@@ -103,7 +103,7 @@ impl Promote {
     }
 }
 
-/// As a quantity, or 0.
+/// A quantity, or 0.
 fn room(text: &str) -> Result<u64, <Quantity as FromStr>::Err> {
     if text == "0" { Ok(0) } else { text.parse().map(|Quantity(bytes)| bytes) }
 }
@@ -113,7 +113,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
         || one.canonicalize().ok().is_some_and(|one| other.canonicalize().ok() == Some(one))
 }
 
-/// The titles in a server's status that belong to the library of `host`, or of all hosts without one of their own, by their names there.
+/// The titles in a server's status that belong to the library of `host`, or to the library for hosts without a site, with their names there.
 fn busy(status: &Value, host: Option<&str>) -> Result<Vec<Busy>, String> {
     let sites = sites(status);
     let site = match host {
@@ -146,7 +146,7 @@ fn sites(status: &Value) -> Vec<Vec<&str>> {
     names.filter(|hosts| !hosts.is_empty()).collect()
 }
 
-/// The host by which the status names the titles of the site that has `host`: its first.
+/// The host under which the status lists the titles of `host`'s site: the site's first.
 fn site_of<'a>(host: &str, sites: &[Vec<&'a str>]) -> Result<&'a str, String> {
     let is_meant = |hosts: &&Vec<&str>| hosts.iter().any(|one| one.eq_ignore_ascii_case(host));
     sites.iter().find(is_meant).map(|hosts| hosts[0]).ok_or_else(|| {

@@ -13,17 +13,17 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Put a title into a bucket of S3, for a fleet's nodes and for caching edges
+/// Put a title into an S3 bucket, for a fleet's nodes and for caching edges
 ///
-/// All of it, or nothing that anybody sees: files first, the record last. Run the same command again to continue after whatever ended it; what has
-/// arrived is not sent again. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or from ~/.aws/credentials (AWS_PROFILE). A bucket
-/// that isn't Amazon's needs AWS_ENDPOINT_URL=https://HOST.
+/// The title becomes visible only when it is complete: files are sent first, the record last. After a failure, run the same command again to
+/// continue; files that have arrived are not sent again. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or from
+/// ~/.aws/credentials (AWS_PROFILE). A bucket outside Amazon needs AWS_ENDPOINT_URL=https://HOST.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  fullbore publish films/a --library /srv/video --to s3://films/hd\n  \
     fullbore publish films/a --library /srv/video --to 's3://films/hd?endpoint=https://s3.example&region=eu-west-3'\n\n\
     Next, have a fleet hold it: fullbore control publish films/a --origin s3://films/hd\n\
-    Or serve it by one box: fullbore serve --origin s3://films/hd --cache DIR"
+    Or serve it from one box: fullbore serve --origin s3://films/hd --cache DIR"
 )]
 pub(crate) struct Publish {
     /// Path of the title in the library
@@ -42,11 +42,11 @@ pub(crate) struct Publish {
     json: bool,
 }
 
-/// What went wrong, and the exit code for it.
+/// The error message, and its exit code.
 struct Failed(u8, String);
 
 impl Publish {
-    /// Runs it.
+    /// Runs the command.
     pub(crate) fn run(self) -> ExitCode {
         match self.publish() {
             Ok(()) => ExitCode::SUCCESS,
@@ -101,12 +101,12 @@ fn in_words(title: &str, to: &str, done: &Published) -> String {
     format!("published: {title} at {to} ({all:.1} MB in {} files{there})", done.objects)
 }
 
-/// The progress on standard error: on a terminal a line that is rewritten. Elsewhere only what keeps it waiting.
+/// Shows the progress on standard error: on a terminal, a line that is rewritten; elsewhere, only the reasons for waiting.
 struct Shown {
     title: String,
     is_terminal: bool,
     began: Instant,
-    /// Bytes that were there when the first ones were sent.
+    /// Bytes that were already in the bucket when sending started.
     first_bytes: Option<u64>,
     width: usize,
     waited_for: Option<String>,
@@ -128,7 +128,7 @@ impl Shown {
                     self.rewrite(&line);
                 }
             }
-            // Four files wait for the same thing.
+            // Four files wait for the same thing: report it once.
             Progress::Waiting { why, .. } if self.waited_for.as_ref() == Some(why) => {}
             Progress::Waiting { why, pause } => {
                 self.end_line();

@@ -20,7 +20,7 @@ use tokens::Tokens;
 /// Put a directory of videos on HTTPS
 ///
 /// Without DIR, a sample library is made once with ffmpeg. https://HOST:PORT/a/b.mp4 is DIR/a/b.mp4. With several DIRs,
-/// one for each disk, a title is served from the DIR that it is in. Once viewers can connect, a line on standard output
+/// one per disk, each title is served from the DIR that contains it. Once viewers can connect, a line on standard output
 /// says "ready https://...".
 #[derive(Args)]
 #[command(
@@ -28,7 +28,7 @@ use tokens::Tokens;
     fullbore serve /srv/videos --listen 127.0.0.1:8080 --tls off\n  fullbore serve /disk0 /disk1 /disk2\n  fullbore serve --config /etc/fullbore.toml --check"
 )]
 pub(crate) struct Serve {
-    /// The library: a directory of videos, or one for each disk
+    /// The library: a directory of videos, or one per disk
     dir: Vec<PathBuf>,
     /// A directory of the library, as DIR; can be repeated
     #[arg(long, value_name = "DIR", conflicts_with = "dir")]
@@ -36,10 +36,10 @@ pub(crate) struct Serve {
     /// Address of an HTTP origin, or s3://BUCKET/PREFIX: makes the server a caching edge in front of it, instead of serving DIR
     #[arg(long, value_name = "URL", requires = "cache", conflicts_with_all = ["dir", "library"])]
     origin: Option<String>,
-    /// Where a caching edge keeps what it fetched
+    /// Directory of the caching edge's cache
     #[arg(long, value_name = "DIR", requires = "origin")]
     cache: Option<PathBuf>,
-    /// The most that a caching edge keeps, in GiB [default: nine tenths of what the disk has free]
+    /// Size limit of the cache, in GiB [default: 90% of the disk's free space]
     #[arg(long, value_name = "GIB", requires = "origin")]
     cache_gib: Option<f64>,
     /// Address to listen on; port 0 picks a free port [default: port 8443 on every address]
@@ -51,7 +51,7 @@ pub(crate) struct Serve {
     /// TLS, or plain HTTP [default: on]
     #[arg(long, value_name = "on|off")]
     tls: Option<OnOff>,
-    /// Certificate chain, PEM; repeat it with a --key each for several names [default: self-signed, kept in --state]
+    /// Certificate chain, PEM; for several names, repeat it, each with its --key [default: self-signed, kept in --state]
     #[arg(long, value_name = "FILE")]
     cert: Vec<PathBuf>,
     /// Private key of a --cert, PEM
@@ -88,7 +88,7 @@ pub(crate) struct Serve {
     /// Log each response as a line of JSON to this file; - is standard output
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// Serve files only: no shelf at / and no player under /-/watch/
+    /// Serve files only: no title list at / and no player under /-/watch/
     #[arg(long)]
     no_page: bool,
     /// Run without Landlock, seccomp and no-new-privs
@@ -98,22 +98,22 @@ pub(crate) struct Serve {
     succeeding: Succeeding,
 }
 
-/// What `fullbore upgrade` says to the server that it starts.
+/// Flags that `fullbore upgrade` passes to the server that it starts.
 #[derive(Args, Default)]
 struct Succeeding {
-    /// Take the place of the server with this socket
+    /// Take over from the server with this socket
     #[arg(long, value_name = "SOCKET", hide = true)]
     in_place_of: Option<PathBuf>,
-    /// How long the other server waits until this one is ready
+    /// How long the other server waits for this one to become ready
     #[arg(long, value_name = "SECONDS", default_value_t = 60, hide = true)]
     ready_seconds: u64,
-    /// How long the other server can come back
+    /// How long the other server can still take over again
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, hide = true)]
     settle_seconds: f64,
 }
 
 impl Succeeding {
-    /// What the server has to do with the one before it and the one after it.
+    /// The server's handoff from the one before it and to the one after it.
     fn succession(&self, config: &Config) -> Result<Succession, UpgradeError> {
         let door = Some(appliance::upgrade::door_of(config));
         let Some(of) = &self.in_place_of else {
@@ -135,13 +135,13 @@ enum OnOff {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum RouteArg {
-    /// The fastest one that this machine offers
+    /// The fastest route that this machine offers
     Auto,
     /// Read, encrypt and send from user space
     Userspace,
     /// Send with sendfile, and encrypt in the kernel (module tls)
     Kernel,
-    /// Use the server's own TCP over a TAP or AF_XDP; needs the bypass section of --config, and privileges at the start
+    /// Use the server's own TCP over a TAP or AF_XDP; needs the bypass section of --config, and privileges at startup
     Bypass,
 }
 
@@ -151,7 +151,7 @@ enum DiskArg {
     Auto,
     /// Through the page cache
     Cached,
-    /// Through the page cache, and evicted at once
+    /// Through the page cache, evicting the pages at once
     Once,
     /// Directly, past the page cache
     Direct,
@@ -159,19 +159,19 @@ enum DiskArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum SiloArg {
-    /// By network card where there are several nodes
+    /// By network card if there are several nodes
     Auto,
     /// Any connection
     Off,
-    /// Those that arrive on its own network cards
+    /// Connections that arrive on its own network cards
     Network,
-    /// As network, but bytes are read into memory of the disk's node
+    /// As network, but read into memory of the disk's node
     MemoryAtDisk,
-    /// Those that ask for films on its own disks
+    /// Requests for titles on its own disks
     Disk,
 }
 
-/// The arguments of `fullbore serve`, where another command has them.
+/// The arguments of `fullbore serve`, as another command takes them.
 #[derive(Parser)]
 #[command(name = "fullbore serve")]
 struct Line {
@@ -183,14 +183,14 @@ struct Line {
 pub(crate) struct Misused(pub(crate) String);
 
 impl Serve {
-    /// What another command has after its own options. Wrong usage ends the process.
+    /// Parses the server's arguments, which follow another command's own options. Wrong usage ends the process.
     pub(crate) fn from_arguments(arguments: &[OsString]) -> Self {
         let name = OsString::from("fullbore serve");
         let line = Line::try_parse_from(std::iter::once(&name).chain(arguments));
         line.unwrap_or_else(|error| error.exit()).serve
     }
 
-    /// Serves until a signal ends it.
+    /// Serves until a signal stops it.
     pub(crate) fn run(mut self) -> ExitCode {
         let check = self.check;
         let succeeding = std::mem::take(&mut self.succeeding);
@@ -224,13 +224,13 @@ impl Serve {
                 );
             }
         }
-        // Before any thread starts, because threads inherit the handling of signals. Not earlier: until here a signal simply ends us.
+        // Before any thread starts, because threads inherit signal handling. No earlier, because until here a signal should simply end the process.
         let signals = match appliance::signals::signals() {
             Ok(signals) => signals,
             Err(error) => return fail(1, &format!("cannot handle signals: {error}")),
         };
         let tls = config.tls.enabled;
-        // Before the sandbox, which cannot read /proc/net, nor keys.
+        // Before the sandbox starts, which blocks reading /proc/net and keys.
         let addresses = urls::addresses(&config);
         let served = Said::of(&config);
         let succession = match succeeding.succession(&config) {
@@ -249,7 +249,7 @@ impl Serve {
         }
     }
 
-    /// Where the server of these arguments can be asked for its listeners. Of a configuration that cannot be read, only what the flags say.
+    /// The upgrade socket of a server with these arguments. If the configuration cannot be read, only the flags count.
     pub(crate) fn door(&self) -> PathBuf {
         let read = self.config.as_deref().and_then(|path| Config::read(path).ok());
         let mut config = read.unwrap_or_default();
@@ -258,7 +258,7 @@ impl Serve {
         appliance::upgrade::door_of(&config)
     }
 
-    /// As [`Self::configure`], with the library that is made if there is none.
+    /// As [`Self::configure`], with the sample library if no library is named.
     pub(crate) fn configure_with_library(self) -> Result<Config, Misused> {
         let mut config = self.configure()?;
         if config.has_no_library() {
@@ -267,7 +267,7 @@ impl Serve {
         Ok(config)
     }
 
-    /// The configuration file, with the flags over it.
+    /// The configuration file, overridden by the flags.
     pub(crate) fn configure(self) -> Result<Config, Misused> {
         let mut config = match &self.config {
             Some(path) => Config::read(path).map_err(|error| Misused(error.to_string()))?,
@@ -340,12 +340,12 @@ fn fail(code: u8, what: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// What a server without a library serves.
+/// Path of the sample library, for a server without a library.
 fn sample_library(config: &Config) -> PathBuf {
     config.state.join("sample-library")
 }
 
-/// A caching edge has its cache for a library, and no pages: what viewers see is the origin's.
+/// Makes the cache the library of a caching edge, and turns pages off: viewers see the origin's.
 fn make_edge(config: &mut Config) -> Result<(), Misused> {
     let (Some(_), Some(cache)) = (&config.edge.origin, &config.edge.cache) else { return Ok(()) };
     if !config.has_no_library() {
@@ -364,11 +364,11 @@ fn make_edge(config: &mut Config) -> Result<(), Misused> {
     Ok(())
 }
 
-/// What is said at the start of what a server serves.
+/// The description of the served content for the start lines.
 struct Said {
     library: Vec<PathBuf>,
     sites: Vec<HostedSite>,
-    /// Of a caching edge.
+    /// The origin of a caching edge.
     origin: Option<String>,
     tokens: Option<Tokens>,
 }
@@ -390,7 +390,7 @@ impl Said {
         let mut lines = vec![match &self.origin {
             Some(origin) => format!("edge      of {origin}, cached in {kept}"),
             None if kept.is_empty() => {
-                "library   only of the sites below: requests for any other host get 421".to_owned()
+                "library   only the sites below: requests for any other host get 421".to_owned()
             }
             None => format!("library   {kept}"),
         }];
@@ -403,7 +403,7 @@ impl Said {
     }
 }
 
-/// Says first where to connect, because a program may be waiting for it. Then describes the server and its titles for people.
+/// Prints the URL first, because a program may be waiting for it. Then describes the server and its titles for people.
 fn announce(server: &Server, urls: &[String], served: Said) {
     let Some((base, others)) = urls.split_first() else { return };
     say_started(&format!("ready {base}/\n"));
@@ -419,7 +419,7 @@ fn announce(server: &Server, urls: &[String], served: Said) {
     say_started(&shown(&lines));
 }
 
-/// The start lines as text. Folders and titles have whatever names others gave them: a line break in one begins no other line.
+/// The start lines as text. Folders and titles may have any name: line breaks are escaped, so that they cannot start a line.
 fn shown(lines: &[String]) -> String {
     let lines: Vec<_> = lines.iter().map(|line| ::library::shown(line)).collect();
     lines.join("\n") + "\n"

@@ -16,7 +16,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use token::{Grant, KeyRing};
 
-/// Sign a URL that works until a given time; or make a key for signing
+/// Sign a URL that works until a given time; or make a signing key
 ///
 /// PATH is a path in the library: a file, or a folder with everything in it. Signing a playlist or manifest (.m3u8, .mpd)
 /// signs its title, which is its folder, because players request the files in there.
@@ -55,7 +55,7 @@ pub(crate) struct Sign {
     /// Write a new key to this file, which only you can read
     #[arg(long, value_name = "FILE", conflicts_with_all = ["expires", "key", "client", "scope", "base", "query", "page"])]
     new_key: Option<PathBuf>,
-    /// Make the new key of two halves (Ed25519): --new-key gets the one that signs, this file the one that servers check with
+    /// Make the new key an Ed25519 pair: --new-key gets the signing half, this file the half that servers verify with
     #[arg(long, value_name = "FILE", requires = "new_key")]
     public: Option<PathBuf>,
 }
@@ -106,7 +106,7 @@ impl Sign {
     }
 }
 
-/// Makes a key in a new file; if its public half gets a file of its own, one of two halves.
+/// Writes a new key to a file; with a file for the public half, an Ed25519 pair.
 fn make_key(file: &Path, public: Option<&Path>) -> ExitCode {
     let made = match public {
         None => token::make_key_file(file),
@@ -124,7 +124,7 @@ fn make_key(file: &Path, public: Option<&Path>) -> ExitCode {
     }
 }
 
-/// The signed scope, and the path in it that the URL names.
+/// The signed scope, and the path in it that the URL points to.
 #[derive(Debug, PartialEq, Eq)]
 struct Signed {
     path: PathBuf,
@@ -147,7 +147,7 @@ impl Signed {
     }
 }
 
-/// Refuses paths that the server would never open, because signing them would be in vain.
+/// Rejects paths that the server would never open, because signing them would be useless.
 fn library_path(path: &Path) -> Result<PathBuf, UsageError> {
     match LibraryPath::as_written(path.as_os_str().as_bytes()) {
         Some(path) => Ok(path.as_path().to_owned()),
@@ -155,10 +155,10 @@ fn library_path(path: &Path) -> Result<PathBuf, UsageError> {
     }
 }
 
-/// What cannot be signed.
+/// Why a URL cannot be signed.
 #[derive(Debug, PartialEq, Eq)]
 enum UsageError {
-    /// The path is not in the scope.
+    /// The path is outside the scope.
     OutOfScope { path: PathBuf, scope: PathBuf },
     /// No library can have such a path.
     NotInLibraries(PathBuf),

@@ -1,4 +1,4 @@
-//! Asks a running server for its status.
+//! Fetches a running server's status.
 
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// How long the server may take. It answers from memory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A status is some KB, and with 256 titles of long names less than 1 MiB.
+/// A status has some KB, and with 256 titles of long names less than 1 MiB.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// `/status.json` of the server whose admin listener is at `url`.
@@ -24,10 +24,10 @@ pub(crate) fn fetch(url: &str) -> Result<Value, String> {
     };
     let answer = ask(host).map_err(|error| failed(&error))?;
     let text = String::from_utf8_lossy(&answer);
-    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| failed(&"it sent no answer"))?;
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| failed(&"it sent no response"))?;
     let line = head.lines().next().unwrap_or_default();
     if line.split(' ').nth(1) != Some("200") {
-        return Err(failed(&format!("it said {line:?}")));
+        return Err(failed(&format!("it answered {line:?}")));
     }
     let status: Value = serde_json::from_str(body).map_err(|error| failed(&error))?;
     match status["titles"].is_array() {

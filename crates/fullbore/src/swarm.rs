@@ -1,4 +1,4 @@
-//! `fullbore swarm`: viewers that really play, and what they saw.
+//! `fullbore swarm`: runs viewers that really play, and reports their experience.
 
 mod virtual_time;
 
@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
-/// By default viewers come in this part of the run, so that most of it shows all of them.
+/// By default viewers arrive during the first quarter, so that all of them are present for most of the run.
 const ARRIVE_IN_PART: u32 = 4;
 
-/// Run viewers that really play against a server, and see what they see
+/// Run viewers that really play against a server, and measure their experience
 ///
 /// Each viewer has a buffer, chooses a bit rate, stalls, seeks and leaves, and sits behind a network of its own if you give
-/// --networks. You get what a person would have seen: time until the first picture, stalls and their reasons, bit rate. The
-/// exit code is 1 if a request failed, and 130 after Ctrl-C; stalls are a result, not a failure.
+/// --networks. The results are what a person would have seen: time until the first picture, stalls and their reasons, bit
+/// rate. The exit code is 1 if a request failed, and 130 after Ctrl-C; stalls are a result, not a failure.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  fullbore swarm --insecure https://localhost:8443/sample/master.m3u8\n  \
@@ -34,7 +34,7 @@ pub(crate) struct Swarm {
     /// Manifests to play, HLS or DASH, the most popular title first
     #[arg(required_unless_present = "is_virtual")]
     urls: Vec<Url>,
-    /// Another server that has the same titles, as HOST or HOST:PORT; each is a pathway for every viewer, beside those that the manifest names
+    /// Another server with the same titles, as HOST or HOST:PORT; each is a pathway for every viewer, in addition to those in the manifest
     #[arg(long, value_name = "SERVER")]
     also_at: Vec<Place>,
     /// Number of viewers
@@ -43,43 +43,43 @@ pub(crate) struct Swarm {
     /// How long to watch: 30s, 2m, 1h
     #[arg(long, short, value_name = "TIME", default_value = "1m")]
     duration: Time,
-    /// Seed of everything that is drawn: the same seed gives the same viewers
+    /// Random seed: the same seed gives the same viewers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How viewers come: poisson, evening (a curve with a peak), premiere (most at once) or together
+    /// How viewers arrive: poisson, evening (a curve with a peak), premiere (most at once) or together
     #[arg(long, value_name = "HOW", default_value = "poisson")]
     arrivals: Arrivals,
-    /// Time in which viewers come [default: a quarter of the duration, or all of it with --arrivals evening]
+    /// Period in which viewers arrive [default: a quarter of the duration, or all of it with --arrivals evening]
     #[arg(long, value_name = "TIME")]
     over: Option<Time>,
-    /// How long each viewer stays [default: drawn for each; half of them stay for more than nine minutes]
+    /// How long each viewer stays [default: random; half of them stay for more than nine minutes]
     #[arg(long, value_name = "TIME")]
     watch: Option<Time>,
-    /// Seeks of a viewer in an hour, on average
+    /// Average seeks per viewer and hour
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     seeks_per_hour: f64,
-    /// Length of the titles: viewers seek to places up to this one
+    /// Length of the titles: viewers seek to positions up to this
     #[arg(long, value_name = "TIME", default_value = "15m")]
     title_length: Time,
-    /// With several URLs: the exponent of Zipf's law, by which viewers choose
+    /// With several URLs: the exponent of the Zipf distribution by which viewers choose
     #[arg(long, value_name = "S", default_value_t = 0.8)]
     zipf: f64,
     /// How players choose a bit rate: bba (by buffer), bola, throughput or fixed:N, 1 being the lowest
     #[arg(long, value_name = "RULE", default_value = "throughput")]
     rule: Rule,
-    /// The most that a player holds ahead
+    /// The most that a player buffers ahead
     #[arg(long, value_name = "TIME", default_value = "120s")]
     buffer: Time,
-    /// Time without a byte after which a player sends its request again, or to another server
+    /// Time without a byte after which a player repeats its request, perhaps to another server
     #[arg(long, value_name = "TIME", default_value = "10s")]
     patience: Time,
     /// A viewer leaves after waiting this long for the picture, at the beginning or in a stall [default: never]
     #[arg(long, value_name = "TIME")]
     give_up: Option<Time>,
-    /// Networks that viewers sit behind, by weight, such as home=70,mobile=25,office=5; none: bytes come as fast as they can
+    /// Networks that viewers sit behind, by weight, such as home=70,mobile=25,office=5; none: no limit
     #[arg(long, value_name = "SHARES", default_value = "none")]
     networks: Networks,
-    /// Addresses that viewers come from, such as 127.1.0.0/16, one after the other
+    /// Source addresses of viewers, such as 127.1.0.0/16, used one after the other
     #[arg(long, value_name = "NETWORK")]
     sources: Option<SourceAddresses>,
     /// Report to the server as players do (CMCD)
@@ -103,7 +103,7 @@ pub(crate) struct Swarm {
     /// Write a page with charts to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write where the viewers are to this file while they play: one line of JSON a second
+    /// Write the viewers' states to this file while they play: one line of JSON per second
     #[arg(long, value_name = "FILE")]
     course: Option<PathBuf>,
     /// Exit with 0 even if requests failed
@@ -113,12 +113,12 @@ pub(crate) struct Swarm {
     virtual_time: virtual_time::Virtual,
 }
 
-/// Said of a run that is shorter than twice the buffer.
+/// Printed after a run that is shorter than twice the buffer.
 const BUFFERED: &str = "  The run was shorter than twice the players' buffer: much of what they played they held before. To see what a server does all \
                         the time, make --duration longer or --buffer smaller.\n";
 
 impl Swarm {
-    /// Runs the viewers and prints what they saw.
+    /// Runs the viewers and prints their experience.
     pub(crate) fn run(self) -> ExitCode {
         if self.virtual_time.is_virtual {
             return self.run_virtual();
@@ -208,7 +208,7 @@ impl Swarm {
         }
     }
 
-    /// Writes the files that were asked for.
+    /// Writes the requested files.
     fn write(&self, figures: &serde_json::Value) -> Result<(), String> {
         if let Some(path) = &self.json {
             put(path, &format!("{figures:#}\n"))?;
@@ -230,10 +230,10 @@ fn fail(code: u8, what: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Where the viewers are, for a program that reads along: one moment a line. Its names are those of `course` in the figures.
+/// The viewers' states, for a program that reads along: one moment per line. Its names are those of `course` in the figures.
 struct CourseFile {
     path: PathBuf,
-    /// None once a line could not be written.
+    /// None once a write has failed.
     file: Option<File>,
 }
 
@@ -244,7 +244,7 @@ impl CourseFile {
         Ok(Self { path: path.to_owned(), file: Some(file) })
     }
 
-    /// Writes a line, all of it at once. If that fails, the run continues without.
+    /// Writes a whole line at once. If that fails, the run continues without the file.
     fn note(&mut self, now: &Moment) {
         let Some(file) = &mut self.file else { return };
         let line = serde_json::to_string(now).map_err(io::Error::other);
@@ -256,7 +256,7 @@ impl CourseFile {
     }
 }
 
-/// Runs to the end, or to the first Ctrl-C. On a terminal, standard error shows where the viewers are.
+/// Runs to the end, or to the first Ctrl-C. On a terminal, standard error shows the viewers' states.
 fn watch(options: LiveOptions, mut course: Option<CourseFile>) -> io::Result<LiveOutcome> {
     let interrupt = interrupt::Interrupt::on_signal()?;
     let on_terminal = io::stderr().is_terminal();
@@ -281,7 +281,7 @@ fn watch(options: LiveOptions, mut course: Option<CourseFile>) -> io::Result<Liv
     outcome
 }
 
-/// Where the viewers are now, and what came since the line before.
+/// The viewers' states now, and the changes since the last line.
 fn line(now: &Moment, last: &Moment) -> String {
     let seconds = (now.seconds - last.seconds).max(1e-3);
     format!(

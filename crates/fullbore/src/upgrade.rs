@@ -1,4 +1,4 @@
-//! `fullbore upgrade`: starts a server in the place of one that runs.
+//! `fullbore upgrade`: replaces a running server with a new process.
 
 use crate::serve::{Misused, Serve};
 use crate::tell;
@@ -16,20 +16,20 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What this command adds to the arguments of a server, with more behind it.
+/// The flag that this command adds to the server's arguments, along with others.
 const IN_PLACE_OF: &str = "--in-place-of";
 
 /// The exit code if this configuration cannot be upgraded while it serves; the package then restarts the service.
 const NEEDS_A_RESTART: u8 = 3;
 
-/// How much longer than the time to settle the new server may take to say that it has settled.
+/// How much longer than the settling time the new server may take to report that it has settled.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Start a server in place of one that runs, without cutting a viewer off
+/// Replace a running server without disconnecting viewers
 ///
-/// The arguments are those of the server that runs, as after "fullbore serve"; a changed configuration takes effect. The new server starts completely
-/// before it takes over. If it can't, the one that runs goes on. Run it as the user who runs the server. Options of this command come first.
-/// The new server goes on logging to this command's standard error: redirect it to a file if a script would wait for its end.
+/// The arguments are those of the running server, as after "fullbore serve"; a changed configuration takes effect. The new server starts completely
+/// before it takes over. If it can't, the running one continues. Run this as the server's user. Put this command's own options first.
+/// The new server keeps logging to this command's standard error: redirect it to a file if a script would wait for its end.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  fullbore upgrade --config /etc/fullbore/fullbore.toml\n  fullbore upgrade --program ./fullbore /srv/videos --listen 127.0.0.1:8080 --tls off"
@@ -38,16 +38,16 @@ pub(crate) struct Upgrade {
     /// The new program [default: the one that runs this command]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// The socket of the server that runs [default: STATE/upgrade-ADDR:PORT.sock, by the arguments]
+    /// The running server's socket [default: STATE/upgrade-ADDR:PORT.sock, from the arguments]
     #[arg(long, value_name = "FILE")]
     socket: Option<PathBuf>,
-    /// Give up if the new server is not ready after this time
+    /// Give up if the new server is not ready after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     ready_seconds: u64,
-    /// Take the arguments of this process, the server that runs, in place of writing them
+    /// Take the arguments of the running server with this process ID instead of writing them
     #[arg(long, value_name = "PID", conflicts_with = "serve")]
     arguments_of: Option<u32>,
-    /// The old server comes back if the new one ends within this time
+    /// The old server takes over again if the new one ends within this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     settle_seconds: f64,
     /// As after "fullbore serve"
@@ -61,19 +61,19 @@ fn seconds(text: &str) -> Result<f64, String> {
     given.ok_or_else(|| "a number of seconds from 0.1 to 3600".into())
 }
 
-/// What the new server has said of itself.
+/// The new server's reports about itself.
 #[derive(Default)]
 struct Heard {
-    /// The old server was asked, and knows by itself how this went.
+    /// The old server was contacted, and knows the outcome by itself.
     asked: bool,
-    /// The old server's process, once the new one has its place.
+    /// The old server's process, once the new one has taken over.
     settled: Option<u32>,
-    /// It has said too little in time.
+    /// Its reports did not arrive in time.
     hangs: bool,
 }
 
 impl Upgrade {
-    /// Returns when the new server has the old one's place, or the old one goes on.
+    /// Returns when the new server has taken over, or when the old one continues.
     pub(crate) fn run(mut self) -> ExitCode {
         if let Some(process) = self.arguments_of {
             match arguments_of(process) {
@@ -116,9 +116,9 @@ impl Upgrade {
         ExitCode::FAILURE
     }
 
-    /// Starts the new server, with one end of a socket as its standard input. It outlives the terminal of this command, and whatever reads this
-    /// command's standard output: a shell that runs `$(fullbore upgrade ...)` waits until no process has that open. So the server's startup messages
-    /// go to standard error, too. Only an access log on standard output needs it.
+    /// Starts the new server, with one end of a socket as its standard input. It outlives this command's terminal, and must not hold this command's
+    /// standard output open: a shell that runs `$(fullbore upgrade ...)` waits until no process has it open. So the server's startup messages go to
+    /// standard error, too. Only an access log on standard output needs it.
     fn start(&self, door: &Path, config: &Config) -> std::io::Result<(Child, OwnedFd)> {
         let (ours, theirs) = line::pair()?;
         let this = PathBuf::from("/proc/self/exe");
@@ -133,14 +133,14 @@ impl Upgrade {
         Ok((child, ours))
     }
 
-    /// Ends a new server that takes too long.
+    /// Kills a new server that takes too long.
     fn kill(&self, child: &mut Child) -> String {
         // If that fails, it has ended by itself.
         let _ = child.kill().and_then(|()| child.wait());
         format!("the new server was not ready after {} s, and was killed", self.ready_seconds)
     }
 
-    /// Hears the new server, until it has settled, has ended or has taken too long.
+    /// Reads the new server's reports, until it has settled, has ended or has taken too long.
     fn listen(&self, ours: OwnedFd) -> Heard {
         let (told, news) = channel();
         // It ends with the new server, or with this process.
@@ -173,18 +173,18 @@ impl Upgrade {
     }
 }
 
-/// What a running server was started with, without what made it take another one's place.
+/// A running server's command line, without the flags of an earlier upgrade.
 fn arguments_of(process: u32) -> std::io::Result<Vec<OsString>> {
     let line = std::fs::read(format!("/proc/{process}/cmdline"))?;
     let line = line.strip_suffix(&[0]).unwrap_or(&line);
     let mut words = line.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
     if words.nth(1).is_none_or(|word| word != "serve") {
-        return Err(std::io::Error::other("it is no \"fullbore serve\""));
+        return Err(std::io::Error::other("it is not a \"fullbore serve\""));
     }
     Ok(words.take_while(|word| word != IN_PLACE_OF).collect())
 }
 
-/// How the new server ended; its socket closes a moment before that. A program that closes its standard input and goes on is no server.
+/// How the new server ended; its socket closes a moment before that. A program that closes its standard input and continues is not a server.
 fn ended(child: &mut Child) -> String {
     for _ in 0..100 {
         match child.try_wait() {
@@ -194,7 +194,7 @@ fn ended(child: &mut Child) -> String {
         }
     }
     let _ = child.kill().and_then(|()| child.wait());
-    "the new program is no server, and was killed".into()
+    "the new program is not a server, and was killed".into()
 }
 
 /// Gives up before a server was started.
@@ -205,7 +205,7 @@ fn refuse(code: u8, door: &Path, why: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// What an upgrade that failed leaves: nobody must be told that a server goes on where none runs.
+/// The state after a failed upgrade: it must not claim that a server continues where none runs.
 fn what_runs(is_there: bool, door: &Path) -> String {
     match is_there {
         true => "the server that runs goes on".to_owned(),

@@ -8,11 +8,11 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measure what each optimisation is worth: the highest stable bandwidth with and without it
+/// Measure what each optimisation is worth: the highest stable bandwidth with it and without it
 ///
-/// The number of paced viewers rises until there are errors or some viewers get too little. The bandwidth before that is
-/// divided by the server's CPU percent. This is repeated with each optimisation switched off in turn. The server runs on
-/// the first core (on two if it has two workers), the clients run on the last. Ctrl-C prints what was measured so far.
+/// The number of paced viewers rises until errors occur or some viewers get too little. The highest bandwidth before that is
+/// divided by the server's CPU percent. The search repeats with each optimisation switched off in turn. The server runs on
+/// the first core (on two if it has two workers), the clients on the last. Ctrl-C prints the results so far.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  fullbore bench ablate --json ablate.json\n  \
     fullbore bench ablate --switch onepass,handout --seconds 8\n  fullbore bench ablate --quick")]
@@ -26,22 +26,22 @@ pub(super) struct Ablate {
         help = format!("Optimisations to switch off in turn [default: all]: {}", ablate::names().join(", "))
     )]
     switches: Vec<String>,
-    /// Rate of each viewer in bits per second: 5M, 20M, 1G
+    /// Bit rate of each viewer: 5M, 20M, 1G
     #[arg(long, default_value = "20M")]
     rate: Quantity,
-    /// Seconds of a step, once its viewers have started [default: 4]
+    /// Seconds per step, after its viewers have started [default: 4]
     #[arg(long)]
     seconds: Option<f64>,
     /// Short steps, a coarse search, a small library: to try the bench, not to cite figures
     #[arg(long)]
     quick: bool,
-    /// Highest number of viewers [default: as many as the limit of open files allows]
+    /// Highest number of viewers [default: as many as the limit on open files allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     viewers: Option<u32>,
     /// Size of the library in MiB [default: 2048]
     #[arg(long, value_name = "MIB")]
     library: Option<u64>,
-    /// Directory to make the library in
+    /// Directory to create the library in
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Write the figures to this file as JSON
@@ -49,7 +49,7 @@ pub(super) struct Ablate {
     json: Option<PathBuf>,
 }
 
-/// The shortest steps with which a search still notices starving viewers.
+/// The shortest steps in which a search still notices starving viewers.
 const QUICK_SECONDS: f64 = 1.0;
 
 impl Ablate {

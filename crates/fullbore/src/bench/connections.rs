@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Measure what each viewer more costs on the bypass route, up to hundreds of thousands
+/// Measure the cost of each additional viewer on the bypass route, up to hundreds of thousands of viewers
 ///
-/// Runs the server's own TCP, keys, records and buffers over a device without a network, whose other end makes the frames of all viewers. Their
-/// number grows, their total rate stays the same. Prints memory per viewer, CPU time per byte, wake-ups, timers and fairness. Needs two cores, 4 GiB
-/// of memory, and an otherwise idle machine; no privileges.
+/// Runs the server's own TCP, keys, records and buffers over an in-memory device instead of a network; its far end generates every viewer's frames.
+/// The number of viewers grows while their total rate stays the same. Prints memory per viewer, CPU time per byte, wake-ups, timers and fairness.
+/// Needs two cores, 4 GiB of memory, and an otherwise idle machine; no privileges.
 #[derive(Args)]
 pub(super) struct Connections {
     /// Numbers of viewers

@@ -7,32 +7,32 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Compare interrupts, polling and NVMe commands for reads from a disk
+/// Compare interrupts, polling and NVMe commands for disk reads
 ///
-/// Reads past the page cache in up to four ways, in turn: completed by interrupts, as the server's reads are; polled for; by commands straight
-/// to an NVMe disk's driver; and by both. Checks that each brings the bytes that pread brings. Prints Gb/s per CPU second, latency, and
-/// interrupts for each read. Never writes to what it is given. Commands need root and an NVMe disk; polling needs a disk with queues for it.
+/// Reads past the page cache in up to four ways, in turn: completed by interrupts, as the server does; polled; as commands sent straight to an NVMe
+/// disk's driver; and as polled commands. Checks that each way returns the same bytes as pread. Prints Gb/s per CPU second, latency, and
+/// interrupts per read. Never writes to the file or device. Commands need root and an NVMe disk; polling needs a disk with poll queues.
 #[derive(Args)]
 pub(super) struct DiskReads {
-    /// File or block device to read, such as /dev/nvme0n1 [default: a file made for it]
+    /// File or block device to read, such as /dev/nvme0n1 [default: a temporary file]
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
-    /// Number of turns of each way
+    /// Number of turns per way
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Seconds per turn
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// Size of each read in KiB: a multiple of 4
+    /// Size of each read in KiB, a multiple of 4
     #[arg(long, value_name = "KIB", default_value_t = 128, value_parser = whole_pages)]
     read: u32,
     /// Reads in flight
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     in_flight: u16,
-    /// Size of the file that is made, in MiB
+    /// Size of the temporary file, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(1..))]
     library: u64,
-    /// Directory to make the file in
+    /// Directory to create the file in
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Write the figures to this file as JSON

@@ -9,13 +9,14 @@ use std::process::ExitCode;
 
 /// Compare caching edges: this program's, nginx with proxy_cache and slice, and plain serve
 ///
-/// All have the same origin and the same clients, and take turns: first with empty caches, then with full ones. They are compared by their work per
-/// CPU second, helper processes included. Before each warm turn and after each cold one, the bench checks the server's bytes. Two more parts count
-/// what the edges ask a slow origin for: in a stampede of viewers on one title, and while the origin fails one request in a hundred. Needs two cores,
+/// All have the same origin and the same clients, and take turns: first with empty caches, then with full ones. The result is work per CPU second,
+/// helper processes included. The bench checks the server's bytes before each warm turn and after each cold one. Two more parts count the requests
+/// that each edge sends to a slow origin: during a stampede of viewers on one title, and while the origin fails one request in a hundred. Needs two
+/// cores, nginx, and an otherwise idle machine.
 /// nginx, and an otherwise idle machine.
 #[derive(Args)]
 pub(super) struct EdgeBench {
-    /// What to compare: cold, warm, stampede, flaky
+    /// Parts to run: cold, warm, stampede, flaky
     #[arg(long, value_name = "PART", value_delimiter = ',', default_values = Part::ALL.map(|(_, name)| name))]
     part: Vec<Part>,
     /// Serve viewers over plain HTTP instead of TLS 1.3
@@ -24,7 +25,7 @@ pub(super) struct EdgeBench {
     /// Number of connections
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
-    /// Viewers of a stampede
+    /// Viewers in a stampede
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
     viewers: u16,
     /// Turns per server in each part

@@ -7,14 +7,15 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measure what viewers of a box wait while it brings a title at its full rate
+/// Measure how long a box's viewers wait while it copies a title at its full rate
 ///
-/// A box with its agent and server is on the first core. Viewers request ranges from memory, each at its rate, with and without a title that comes
-/// from another server over TLS, in turn. Prints the time to the first byte for both. Needs two cores, room for the film twice, and an otherwise idle
+/// The box's agent and server run on the first core. Viewers request ranges from memory, each at its own rate, in turns with and without a title
+/// being
+/// copied from another server over TLS. Prints the time to first byte for both. Needs two cores, disk space for the film twice, and an otherwise idle
 /// machine.
 #[derive(Args)]
 pub(super) struct FillBeside {
-    /// Number of turns with a fill, and without
+    /// Number of turns with a fill, and as many without
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Seconds per turn
@@ -26,13 +27,13 @@ pub(super) struct FillBeside {
     /// Rate at which each viewer plays, in Mb/s
     #[arg(long, value_name = "MBPS", default_value_t = 8.0)]
     rate: f64,
-    /// Rate at which the title comes, in Mb/s: that of `fullbore node --fill-rate`
+    /// Rate of the copy, in Mb/s, as with `fullbore node --fill-rate`
     #[arg(long, value_name = "MBPS", default_value_t = 800.0)]
     fill_rate: f64,
-    /// Size of what viewers watch, in MiB
+    /// Size of the library that viewers watch, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     library: u64,
-    /// Directory to make the libraries in
+    /// Directory to create the libraries in
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Write the figures to this file as JSON

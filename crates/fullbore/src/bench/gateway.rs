@@ -1,4 +1,4 @@
-//! `fullbore bench gateway`, and the plain server that it compares with.
+//! `fullbore bench gateway`, and the plain server that it is compared with.
 
 use ::bench::gateway::{Options, run, serve_hello};
 use ::load::interrupt::{self, Interrupt};
@@ -10,11 +10,11 @@ use std::process::ExitCode;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Measure what a gateway's answers to viewers cost, beside a plain axum server
+/// Measure the cost of a gateway's answers to viewers, compared with a plain axum server
 ///
-/// Starts a gateway with a fleet whose nodes beat, and a plain server that answers "hello", both on the first core. wrk asks them in turn from the
-/// others: manifests of HLS and DASH, steering, routes. Compared are answers per CPU second of the server's process. Needs two cores, wrk, and an
-/// otherwise idle machine.
+/// Starts a gateway whose fleet's nodes send heartbeats, and a plain server that answers "hello", both on the first core. From the other cores, wrk
+/// requests HLS and DASH manifests, steering and routes from each in turn. The result is answers per CPU second of the server's process. Needs two
+/// cores, wrk, and an otherwise idle machine.
 #[derive(Args)]
 pub(super) struct Gateway {
     /// Number of nodes
@@ -35,7 +35,7 @@ pub(super) struct Gateway {
     /// Seconds per turn
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// Directory for the gateway's folder
+    /// Directory to create the gateway's folder in
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Write the figures to this file as JSON
@@ -67,7 +67,7 @@ impl Gateway {
     }
 }
 
-/// Answer "hello" with axum, for bench gateway
+/// Answer "hello" with axum, for `bench gateway`
 #[derive(Args)]
 pub(super) struct Hello {
     /// Address to listen on
@@ -76,7 +76,7 @@ pub(super) struct Hello {
 }
 
 impl Hello {
-    /// Serves on a runtime like that of `control serve`, until a signal ends it.
+    /// Serves on a runtime like that of `control serve`, until a signal stops it.
     pub(super) fn run(self) -> io::Result<ExitCode> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {

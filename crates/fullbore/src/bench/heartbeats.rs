@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Measure what it costs a gateway to hear a large fleet
+/// Measure a gateway's cost for a large fleet's heartbeats
 ///
-/// Starts a gateway on the first core, and simulated nodes on the others. Each node has a certificate and a connection of its own, and beats every
-/// five seconds. Says the gateway's CPU time, memory and network, what it wrote to its store, how many heartbeats were lost, and how long answers
-/// took. Needs two cores, an open file for each node, and an otherwise idle machine.
+/// Starts a gateway on the first core, and simulated nodes on the others. Each node has its own certificate and connection, and sends a heartbeat
+/// every five seconds. Prints the gateway's CPU time, memory and network traffic, its writes to the store, lost heartbeats, and response times.
+/// Needs two cores, an open file per node, and an otherwise idle machine.
 #[derive(Args)]
 pub(super) struct Heartbeats {
     /// Number of nodes
@@ -28,10 +28,10 @@ pub(super) struct Heartbeats {
     /// Time between the heartbeats of a node
     #[arg(long, value_name = "TIME", default_value = "5s")]
     interval: Time,
-    /// Nodes also fetch the fleet's snapshot, so often; agents of 10,000 nodes do it every 17m [default: never]
+    /// Have nodes also fetch the fleet's snapshot this often; agents of 10,000 nodes do so every 17m [default: never]
     #[arg(long, value_name = "TIME")]
     snapshots: Option<Time>,
-    /// Directory for the gateway's folder
+    /// Directory to create the gateway's folder in
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Write the figures to this file as JSON

@@ -7,14 +7,14 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Find what bounds this machine
+/// Find the bottleneck of this machine
 ///
 /// Measures each part of serving alone (seal, read, send, sendfile, and the first three in a bare loop) and the whole
-/// server, in turn on the same core. Prints how much of the sum of its parts the server reaches, and which resource is
-/// scarce. Needs two cores and an otherwise idle machine.
+/// server, in turn on the same core. Prints the server's rate as a percentage of what its parts allow, and the scarce
+/// resource. Needs two cores and an otherwise idle machine.
 #[derive(Args)]
 pub(super) struct Limit {
-    /// Number of turns of each part
+    /// Number of turns per part
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Seconds per turn
@@ -23,7 +23,7 @@ pub(super) struct Limit {
     /// Size of the library in MiB
     #[arg(long, value_name = "MIB", default_value_t = 2048)]
     library: u64,
-    /// Directory to make the library in
+    /// Directory to create the library in
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Congestion control, in a network namespace made for it (needs root) [default: the system's]

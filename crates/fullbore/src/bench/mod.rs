@@ -1,4 +1,4 @@
-//! `fullbore bench`: how fast this server is on this machine, and what bounds it. Each kind has a file.
+//! `fullbore bench`: measures this server's speed on this machine, and its bottleneck. Each kind of bench has a file.
 
 mod ablate;
 mod connections;
@@ -71,7 +71,7 @@ impl Bench {
     }
 }
 
-/// Writes figures for programs, if a file was named.
+/// Writes figures as JSON, if a file was named.
 fn write_json(path: Option<&Path>, figures: &impl std::fmt::Display) -> io::Result<()> {
     let Some(path) = path else { return Ok(()) };
     std::fs::write(path, format!("{figures:#}\n")).map_err(|error| {

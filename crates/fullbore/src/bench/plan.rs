@@ -1,4 +1,4 @@
-//! `fullbore bench plan`: what `fullbore plan` says of a core beside what the server does with one, on this machine.
+//! `fullbore bench plan`: compares the rate per core that `fullbore plan` predicts with the server's measured rate on this machine.
 
 use ::bench::limit;
 use ::load::interrupt::{self, Interrupt};
@@ -10,13 +10,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// How far off the plan may be.
+/// The largest acceptable error of the plan.
 const ERROR_MAX: f64 = 0.15;
 
-/// What is set side by side: full speed from memory and from disk, without TLS, and viewers at the pace of a film.
+/// The workloads to compare: full speed from memory and from disk, without TLS, and viewers at a film's bit rate.
 const WORKLOADS: [&str; 4] = ["tls-warm", "tls-cold", "http-warm", "viewers"];
 
-/// Some machine: of a core's rate, only its costs count.
+/// Any machine: a core's rate depends only on its costs.
 const MACHINE: &str = r#"
 name = "one core"
 [[node]]
@@ -33,20 +33,20 @@ pcie_generation = 4
 tls = "software"
 "#;
 
-/// More than any file of a bench has.
+/// Larger than any file that a bench writes.
 const FILE_BYTES_MAX: u32 = 1 << 20;
 
-/// Set `fullbore plan` beside what the server does on this machine
+/// Compare `fullbore plan` with the server's measured rate on this machine
 ///
-/// Measures the parts of serving and the server itself in turn (as `bench limit`), and computes from the parts what a core serves (as
-/// `plan --costs`): tls-warm, tls-cold, http-warm and viewers. Exit code 1 if one is more than 15% off. Needs two cores and an
+/// Measures the parts of serving and the server itself in turn (as `bench limit` does), and computes from the parts the rate that a core serves (as
+/// `plan --costs` does): tls-warm, tls-cold, http-warm and viewers. The exit code is 1 if one is more than 15% off. Needs two cores and an
 /// otherwise idle machine for some minutes.
 #[derive(Args)]
 pub(super) struct BenchPlan {
-    /// Measure nothing: take limit.json and the files of `bench versus` from this directory, such as one of `bench report`
+    /// Measure nothing: read limit.json and the files of `bench versus` from this directory, such as one written by `bench report`
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// Number of turns of each part, and of each workload
+    /// Number of turns per part and per workload
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Seconds measured per turn
@@ -55,7 +55,7 @@ pub(super) struct BenchPlan {
     /// Size of the library in MiB
     #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
     library: u64,
-    /// Directory to make the library in
+    /// Directory to create the library in
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Write the figures to this file as JSON
@@ -71,7 +71,7 @@ struct Figures {
     is_interrupted: bool,
 }
 
-/// Gb/s of a core of the server.
+/// The server's Gb/s per core.
 #[derive(Clone, Debug, PartialEq)]
 struct Measured {
     workload: String,
@@ -80,7 +80,7 @@ struct Measured {
     gbps: f64,
 }
 
-/// Gb/s of a core.
+/// Gb/s per core.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     workload: String,
@@ -99,7 +99,7 @@ impl BenchPlan {
         let rows = rows(&figures.servers, &costs);
         if rows.is_empty() && !figures.is_interrupted {
             return Err(io::Error::other(
-                "no workload was measured: nothing to set the plan beside",
+                "no workload was measured: nothing to compare the plan with",
             ));
         }
         crate::say(&describe(&rows, &missing));
@@ -134,10 +134,10 @@ fn of_chain(chain: &Value) -> Option<Measured> {
     Some(Measured { workload, beside: None, gbps })
 }
 
-/// What a file of `bench versus` says of this server.
+/// This server's figures in a file of `bench versus`.
 fn of_versus(figures: &Value) -> Option<Measured> {
     let [ours, peer] = [0, 1].map(|side| &figures["sides"][side]);
-    // Beside itself is as if it were alone.
+    // A run against itself counts as a run alone.
     let other = peer["name"].as_str().filter(|name| !name.starts_with("fullbore"));
     Some(Measured {
         workload: figures["workload"].as_str()?.to_owned(),
@@ -146,7 +146,7 @@ fn of_versus(figures: &Value) -> Option<Measured> {
     })
 }
 
-/// The files of earlier benches in a folder, in the order of their names.
+/// Reads the files of earlier benches in a folder, ordered by name.
 fn read(folder: &Path) -> io::Result<Figures> {
     let named = |path: &Path, why: String| {
         io::Error::other(format!("cannot read {}: {why}", path.display()))
@@ -185,7 +185,7 @@ fn rows(servers: &[Measured], costs: &CostTable) -> Vec<Row> {
     servers.iter().filter_map(row).collect()
 }
 
-/// What the plan says of a core, if it is one of [`WORKLOADS`].
+/// The planned rate per core, if the workload is one of [`WORKLOADS`].
 fn planned(workload: &str, costs: &CostTable) -> Option<f64> {
     let is_wanted = WORKLOADS.contains(&workload);
     let demand = Demand::usual(SealedBy::Software, 1);
@@ -196,7 +196,7 @@ fn planned(workload: &str, costs: &CostTable) -> Option<f64> {
             let (tls, route) = (SealedBy::None, PlannedRoute::Kernel);
             Demand { tls, route, hit_share: 1.0, ..demand }
         }
-        // Of the pace only counts that there is one.
+        // Only the presence of a pace matters, not its value.
         "viewers" => Demand { hit_share: 1.0, viewer_mbits_per_second: Some(4.0), ..demand },
         _ => Demand { hit_share: 1.0, ..demand },
     };

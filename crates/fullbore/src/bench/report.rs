@@ -7,11 +7,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make a page with charts of what the benches found
+/// Make a page with charts of the benches' results
 ///
-/// With --from, the page shows earlier runs from their JSON files. Without it, every bench runs first: each workload beside
-/// nginx and h2o (those that are installed), limit, ablate and start. Needs an otherwise idle machine. The page names
-/// benches that failed. Ctrl-C makes the page of what was measured so far.
+/// With --from, the page shows earlier runs from their JSON files. Without it, every bench runs first: each workload against
+/// nginx and h2o (if installed), limit, ablate and start. Needs an otherwise idle machine. The page lists
+/// benches that failed. Ctrl-C writes the page with the results so far.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  fullbore bench report --out report\n  \
     fullbore bench report --quick --out /tmp/report\n  fullbore bench report --from report/json --out report")]

@@ -4,7 +4,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measure the time from the start of the process to the first byte served
+/// Measure the time from process start to the first byte served
 #[derive(Args)]
 pub(super) struct Start {
     /// Number of starts

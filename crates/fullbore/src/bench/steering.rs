@@ -5,10 +5,10 @@ use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measure how fast viewers are given their nodes
+/// Measure how fast viewers are assigned to nodes
 ///
-/// Draws a fleet, builds the index of its snapshot, checks 200,000 answers, and measures decisions per second of one core, how long they take,
-/// and how much memory the index needs. The fleet is the same in each run.
+/// Generates a fleet, builds the index of its snapshot, checks 200,000 answers, and measures decisions per second of one core, their latency,
+/// and the memory that the index needs. Every run generates the same fleet.
 #[derive(Args)]
 pub(super) struct Steering {
     /// Number of nodes

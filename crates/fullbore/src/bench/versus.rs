@@ -9,15 +9,15 @@ use std::process::ExitCode;
 
 /// Compare two servers that do the same work in turn
 ///
-/// Servers are compared by their work per CPU second. Server and clients are pinned to cores of their own. Before each turn
-/// the bench checks the server's bytes against the library; it reports no figures of a server that answers wrongly. Needs
-/// two cores, the other server, and an otherwise idle machine.
+/// The result is work per CPU second. Server and clients are pinned to cores of their own. Before each turn the bench checks
+/// the server's bytes against the library, and it reports no figures for a server whose answers are wrong. Needs two cores,
+/// the other server, and an otherwise idle machine.
 #[derive(Args)]
 pub(super) struct Versus {
-    /// The other server: nginx, h2o, or fullbore (this program, to see how exact the bench is)
+    /// The other server: nginx, h2o, or fullbore (this program, to show the bench's precision)
     #[arg(value_parser = ["nginx", "h2o", "fullbore"], required_unless_present = "peer_command")]
     peer: Option<String>,
-    /// Any other server: a command line that keeps it in the foreground on 127.0.0.1:@PORT@, serving @LIBRARY@ with @CERT@
+    /// Any other server: a command line that runs it in the foreground on 127.0.0.1:@PORT@, serving @LIBRARY@ with @CERT@
     /// and @KEY@; also @CONFIG@, @SCRATCH@, @CPU@
     #[arg(long, value_name = "COMMAND", conflicts_with = "peer")]
     peer_command: Option<String>,
@@ -54,16 +54,16 @@ pub(super) struct Versus {
     /// Size of the library in MiB, in sixteen files [default: 2048, or a quarter of the memory]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
     library: Option<u64>,
-    /// Network between clients and servers. With ethernet (needs root) both are in network namespaces with packets of 1500
-    /// bytes between them, and the whole core of the server is counted. serve --route bypass needs it and uses a TAP there;
+    /// Network between clients and servers. With ethernet (needs root) both run in network namespaces connected by 1500-byte
+    /// packets, and all CPU time of the server's core is counted. serve --route bypass needs ethernet, and uses a TAP there;
     /// with xdp it uses AF_XDP instead
     #[arg(long, value_name = "WHAT", default_value = "loopback")]
     wire: Wire,
-    /// Number of dashboards open on the other side, with `versus fullbore`, to see what they cost
+    /// Number of dashboards open on the other side, with `versus fullbore`, to measure their cost
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=16),
           conflicts_with = "wire")]
     dashboards: u8,
-    /// Directory to make the library in
+    /// Directory to create the library in
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Congestion control for both sides, in a network namespace made for it (needs root) [default: the system's]
@@ -79,7 +79,7 @@ pub(super) struct Versus {
 
 impl Versus {
     pub(super) fn run(self) -> io::Result<ExitCode> {
-        // Our own TCP has CUBIC, so by default both sides use it.
+        // The server's own TCP uses CUBIC, so by default both sides use it.
         let own = (self.wire != Wire::Loopback).then_some("cubic");
         if let Some(name) = self.congestion_control.as_deref().or(own) {
             if !::bench::namespace::is_inside() {

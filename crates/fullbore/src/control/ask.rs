@@ -1,4 +1,4 @@
-//! Commands that ask a running gateway.
+//! Commands that query or change a running gateway.
 
 use std::io::ErrorKind;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::{Failed, fill, placing, plan_report, replay, report};
 use crate::bad_value::{self, BadValue};
 use crate::load::Time;
 
-/// Where the gateway is, and who asks.
+/// The gateway's address, and the operator's credentials.
 #[derive(Args)]
 pub(super) struct At {
     /// The gateway's admin address
@@ -33,13 +33,13 @@ pub(super) struct At {
     /// File with an operator's token [default: admin.token in --state, unless there is a --cert]
     #[arg(long, value_name = "FILE", env = "FULLBORE_TOKEN_FILE")]
     token_file: Option<PathBuf>,
-    /// Certificate of the operator, PEM: it says who asks, if there is no --token-file
+    /// The operator's certificate, PEM; it identifies you if there is no --token-file
     #[arg(long, value_name = "FILE", env = "FULLBORE_CERT", requires = "key")]
     cert: Option<PathBuf>,
     /// Private key of --cert, PEM
     #[arg(long, value_name = "FILE", env = "FULLBORE_KEY", requires = "cert")]
     key: Option<PathBuf>,
-    /// Authority of the gateway's certificate, PEM [default: those that this machine trusts]
+    /// Authority that signed the gateway's certificate, PEM [default: the system's trusted authorities]
     #[arg(long, value_name = "FILE", env = "FULLBORE_CA")]
     ca: Option<PathBuf>,
     /// The gateway's folder, if it runs on this machine [default: ~/.local/state/fullbore/gateway]
@@ -50,39 +50,39 @@ pub(super) struct At {
     json: bool,
 }
 
-/// What to ask.
+/// The request.
 #[derive(Subcommand)]
 pub(super) enum Ask {
     /// Print a command that lets one box join the fleet, once
     Invite(Invite),
-    /// Take a node out of the fleet for good: its certificate is worth nothing any more
+    /// Remove a node from the fleet for good; its certificate is no longer accepted
     Revoke {
-        /// Its name, which no other node gets again
+        /// Its name, which no other node can take again
         node: Name,
-        /// Why; others will read it
+        /// Why; other operators will see it
         #[arg(long)]
         reason: String,
         #[command(flatten)]
         at: At,
     },
-    /// List nodes with state, load and what they hold
+    /// List nodes with their state, load and titles
     Nodes {
-        /// Say that nodes that fell silent at once are dead, while the gateway doubts that
+        /// Confirm that nodes that fell silent together are dead, when the gateway suspects its own network instead
         #[arg(long)]
         believe_silence: bool,
         #[command(flatten)]
         at: At,
     },
-    /// Say what nodes bring now, how far that is, and when it will be done
+    /// Show the titles that nodes are copying, their progress, and when they will be done
     Fill {
         #[command(flatten)]
         at: At,
     },
-    /// Send no new viewers to a node, and let its own leave
+    /// Send no new viewers to a node, and let its current ones leave
     Drain {
         /// Its name
         node: Name,
-        /// Why; others will read it
+        /// Why; other operators will see it
         #[arg(long)]
         reason: String,
         /// Send viewers to it again after this time, such as 2h [default: only after undrain]
@@ -98,19 +98,19 @@ pub(super) enum Ask {
         #[command(flatten)]
         at: At,
     },
-    /// Say which prefixes a site announces, or have it announce those of a file
+    /// Show the prefixes that a site announces, or replace them with those in a file
     ///
-    /// A line of the file has a prefix, and may say how far away it is: "192.0.2.0/24 as_path=64500,64501 med=50" or
-    /// "2001:db8::/32 as_path_length=2". The file replaces the site's earlier one. Routes that nodes pass on from BIRD count besides.
+    /// Each line of the file has a prefix and, optionally, its distance: "192.0.2.0/24 as_path=64500,64501 med=50" or
+    /// "2001:db8::/32 as_path_length=2". The file replaces the site's earlier one. Routes that nodes pass on from BIRD count as well.
     Announce {
         /// The site
         site: Name,
-        /// File of prefixes; an empty one announces nothing [default: show what is announced]
+        /// File of prefixes; an empty one announces nothing [default: show the current announcements]
         file: Option<PathBuf>,
         #[command(flatten)]
         at: At,
     },
-    /// Say which prefixes a site may announce: what is within one of them
+    /// Set the prefixes that a site may announce, including everything within them
     #[command(
         group = clap::ArgGroup::new("allowed").required(true).multiple(true),
         override_usage = "fullbore control allow [OPTIONS] <SITE> <PREFIXES|--file <FILE>|--all>"
@@ -124,68 +124,70 @@ pub(super) enum Ask {
         /// File with a prefix per line
         #[arg(long, value_name = "FILE", group = "allowed", conflicts_with_all = ["prefixes", "all"])]
         file: Option<PathBuf>,
-        /// Everything
+        /// Allow everything
         #[arg(long, group = "allowed", conflicts_with = "prefixes")]
         all: bool,
         #[command(flatten)]
         at: At,
     },
-    /// Publish a title of a library: check every file, then have nodes hold it and viewers get it
+    /// Publish a title of a library: check every file, then have nodes hold and serve it
     ///
-    /// A title that "fullbore publish" has put into a bucket needs --origin alone: its record and manifests are read there.
+    /// For a title that "fullbore publish" has put into a bucket, --origin alone is enough: its record and manifests are read from there.
     #[command(group = clap::ArgGroup::new("from").required(true).multiple(true))]
     Publish {
         /// Path of the title in the library
         title: String,
-        /// The library's folder on this machine [default: the one that --origin names]
+        /// The library's folder on this machine [default: the folder that --origin names]
         #[arg(long, value_name = "DIR", group = "from")]
         library: Option<PathBuf>,
         /// Where nodes copy the library from: file:///FOLDER, s3://BUCKET/PREFIX or https://HOST/PATH (which needs
         /// --library, too) [default: the folder of --library]
         #[arg(long, value_name = "URL", group = "from")]
         origin: Option<String>,
-        /// Have nodes bring it at once, whatever their windows say
+        /// Have nodes copy it at once, regardless of their windows
         #[arg(long)]
         now: bool,
-        /// Series that it belongs to [default: the one that it was ingested with]
+        /// Series that it belongs to [default: the one set at ingest]
         #[arg(long, value_name = "NAME")]
         series: Option<String>,
         #[command(flatten)]
         at: At,
     },
-    /// Withdraw a title: no node serves it any more, and each sends a receipt
+    /// Withdraw a title: nodes stop serving it, and each sends a receipt
     Withdraw {
         /// Path of the title
         title: String,
-        /// Why; others will read it
+        /// Why; other operators will see it
         #[arg(long, default_value = "")]
         reason: String,
         #[command(flatten)]
         at: At,
     },
-    /// Place titles by what viewers watch, or say what that would move
+    /// Place titles by demand, or show what that would move
     ///
-    /// Nodes report what viewers take of each title. From that the gateway expects what each region watches in the coming day, and says which nodes
-    /// bring which titles, how many bytes that takes, how much is watched nearby, before and after, and what to buy next. Until a plan is applied for
-    /// the first time, every node holds everything that is published.
+    /// Nodes report each title's traffic. From that the gateway forecasts each region's demand in the coming day. The plan shows which nodes copy
+    /// which
+    /// titles, how many bytes that takes, how much traffic is served nearby before and after, and what to buy next. Until you apply a plan for the
+    /// first
+    /// time, every node holds everything that is published.
     #[command(group = clap::ArgGroup::new("verb").required(true))]
     Plan {
-        /// Only say what would move
+        /// Only show what would move
         #[arg(long, group = "verb")]
         dry_run: bool,
-        /// Have nodes follow the plan; nothing changes if they do already
+        /// Have nodes follow the plan; nothing changes if they already do
         #[arg(long, group = "verb")]
         apply: bool,
         /// Undo plans: every node holds everything that is published again
         #[arg(long, group = "verb")]
         everything: bool,
-        /// List so many moves, the most urgent first
+        /// List at most this many moves, the most urgent first
         #[arg(long, value_name = "COUNT", default_value = "20")]
         moves: u16,
         #[command(flatten)]
         at: At,
     },
-    /// Say where a title must be, whatever viewers watch; it replaces the title's earlier pins
+    /// Fix where a title is held, regardless of demand; replaces the title's earlier pins
     #[command(group = clap::ArgGroup::new("pins").required(true).multiple(true))]
     Pin {
         /// Path of the title
@@ -199,38 +201,38 @@ pub(super) enum Ask {
         /// Copies at a site; can be repeated
         #[arg(long, value_name = "NAME=COPIES", group = "pins")]
         site: Vec<CopiesAt>,
-        /// Take all pins away
+        /// Remove all pins
         #[arg(long, group = "pins", conflicts_with_all = ["everywhere", "region", "site"])]
         none: bool,
         #[command(flatten)]
         at: At,
     },
     Placement(placing::Placement),
-    /// Say which nodes hold a title, and which have sent a receipt for its withdrawal
+    /// Show which nodes hold a title, and which have sent a receipt for its withdrawal
     Where {
         /// Path of the title
         title: String,
         #[command(flatten)]
         at: At,
     },
-    /// Say where a viewer would be sent, and why
+    /// Show where a viewer would be sent, and why
     Explain {
         /// The viewer's IP address
         #[arg(value_parser = bad_value::viewer_address)]
         address: IpAddr,
         /// Path of the title
         title: String,
-        /// The node that the viewer plays from, if it plays already
+        /// The node that the viewer already plays from, if any
         #[arg(long, value_name = "NODE")]
         playing: Option<Name>,
-        /// The viewer's number in the log of decisions: it decides among nodes that are equally good
+        /// The viewer's number in the log of decisions: it breaks ties between equally good nodes
         #[arg(long, value_name = "HEX")]
         viewer: Option<String>,
         #[command(flatten)]
         at: At,
     },
     /// List the fleet's gateways, or forget one that is gone for good
-    // Flags before `remove` are those of the list: they would be dropped without a word.
+    // Flags before `remove` belong to the list: clap would otherwise drop them silently.
     #[command(args_conflicts_with_subcommands = true)]
     Gateways {
         #[command(subcommand)]
@@ -238,21 +240,22 @@ pub(super) enum Ask {
         #[command(flatten)]
         at: At,
     },
-    /// List the keys that sign viewers' addresses, roll them, or distrust them
+    /// List the keys that sign viewers' URLs, roll them, or distrust them
     #[command(subcommand)]
     Keys(KeysVerb),
-    /// The certificates that viewers see of nodes: list them, print what to have signed, or give a node what was issued
+    /// List the certificates that nodes show to viewers, print a node's signing request, or give a node the issued certificate
     #[command(subcommand)]
     Certificates(CertificatesVerb),
-    /// Make logged decisions again; the exit code is 1 if one comes out otherwise
+    /// Replay logged decisions; the exit code is 1 if the outcome of any differs
     Replay {
-        /// Only the last of them, such as 90m [default: all that are kept, which is 24 hours]
+        /// Only the most recent, such as 90m [default: all that are kept, which is 24 hours]
         #[arg(long, value_name = "TIME")]
         last: Option<Time>,
-        /// Only those of this title
+        /// Only decisions about this title
         #[arg(long)]
         title: Option<String>,
-        /// Those of the box whose `fullbore node` has this state folder, on that box: whom it answered, and when it said "not me". Needs no gateway
+        /// Replay a box's decisions, those of the `fullbore node` with this state folder, on that box: where it sent viewers, and when it turned
+        /// viewers away. Needs no gateway
         #[arg(long, value_name = "DIR")]
         node_state: Option<PathBuf>,
         #[command(flatten)]
@@ -262,7 +265,7 @@ pub(super) enum Ask {
 
 #[derive(Subcommand)]
 pub(super) enum GatewaysVerb {
-    /// Forget a gateway: nodes speak to it no more. It must not run
+    /// Forget a gateway: nodes stop contacting it. It must not be running
     Remove {
         /// Its name
         name: Name,
@@ -278,16 +281,16 @@ pub(super) enum KeysVerb {
         #[command(flatten)]
         at: At,
     },
-    /// Sign viewers' addresses with a new key; the first time, begin to sign them. No viewer is refused
+    /// Sign viewers' URLs with a new key, or start signing them if this is the first. No viewer is refused
     Roll {
-        /// When the new key begins to sign, such as 30m, 10s at least [default: 10m]. The first time: when nodes begin to refuse addresses
+        /// When the new key starts signing, such as 30m, at least 10s [default: 10m]. For the first key: when nodes start to refuse URLs
         /// without a token [default: --token-life of the gateway]
         #[arg(long, value_name = "TIME")]
         after: Option<Time>,
         #[command(flatten)]
         at: At,
     },
-    /// If a key was stolen: sign with a new key at once. Every address that was signed before ends, so viewers who play must load their page again
+    /// After a key was stolen: sign with a new key at once. All URLs signed before stop working, so viewers who are playing must reload their page
     Distrust {
         #[command(flatten)]
         at: At,
@@ -296,7 +299,7 @@ pub(super) enum KeysVerb {
 
 #[derive(Subcommand)]
 pub(super) enum CertificatesVerb {
-    /// List nodes with their hosts, and until when their certificates hold
+    /// List nodes with their hosts, and when their certificates expire
     List {
         #[command(flatten)]
         at: At,
@@ -320,7 +323,7 @@ pub(super) enum CertificatesVerb {
     },
 }
 
-/// So many copies at a place: `europe=2`.
+/// A number of copies at a place: `europe=2`.
 #[derive(Clone)]
 pub(super) struct CopiesAt(pub(super) Name, pub(super) NonZeroU16);
 
@@ -347,7 +350,7 @@ impl At {
         Ok(ApiClient::new(&self.admin, &OperatorAccess { token_file, certificate, authority })?)
     }
 
-    /// Prints an answer: as JSON, or in words.
+    /// Prints an answer: as JSON, or as text.
     pub(super) fn print(&self, answer: &Value, words: impl FnOnce(&Value) -> String) {
         if self.json {
             crate::say(&format!("{answer:#}\n"));
@@ -381,7 +384,7 @@ impl CertificatesVerb {
 }
 
 impl Ask {
-    /// Asks, and prints the answer.
+    /// Sends the request, and prints the answer.
     pub(super) async fn run(self) -> Result<(), Failed> {
         match self {
             Self::Invite(invite) => invite.run().await?,
@@ -442,7 +445,7 @@ impl Ask {
         Ok(())
     }
 
-    /// What is about titles and viewers.
+    /// The commands about titles and viewers.
     async fn run_for_viewers(self) -> Result<(), Failed> {
         match self {
             Self::Publish { title, library, origin, now, series, at } => {
@@ -454,7 +457,7 @@ impl Ask {
                 at.print(&answer, report::withdrawn);
                 Ok(())
             }
-            // It is one of three, and what is left is the dry run.
+            // clap requires exactly one of three flags: without the other two, this is the dry run.
             Self::Plan { dry_run: _, apply, everything, moves, at } => {
                 placing::plan(apply, everything, moves, &at).await
             }
@@ -497,7 +500,7 @@ impl Ask {
                 at.print(&answer, report::allowed);
                 Ok(())
             }
-            // `run` has done the others.
+            // `run` has handled the others.
             _ => Ok(()),
         }
     }
@@ -520,7 +523,7 @@ async fn publish(
     Ok(())
 }
 
-/// Reads a title where it is: in a library on this machine, or else at its origin.
+/// Reads a title from a library on this machine, or else from its origin.
 async fn read_title(
     path: &TitlePath,
     library: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! The file with a chain of certificates that an operator gives the fleet.
+//! The certificate chain in a file that an operator gives to the fleet.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use fleet::CHAIN_BYTES_MAX;
 
 use super::Failed;
 
-/// The file's text. One with a private key in it does not leave this machine: the store would keep the key, and so would each backup.
+/// Reads the file. A chain with a private key in it must not leave this machine: the store and every backup would keep the key.
 pub(super) fn read_chain(file: &Path) -> Result<String, Failed> {
     let text = smallfile::read_text(file, CHAIN_BYTES_MAX as u32)
         .map_err(|error| Failed(1, format!("cannot read {}: {error}", file.display())))?;

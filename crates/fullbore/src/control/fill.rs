@@ -1,4 +1,4 @@
-//! `fullbore control fill`: what nodes bring, by cluster.
+//! `fullbore control fill`: what nodes are copying, by cluster.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::report::{str_of, table};
 
-/// Of the answer about all nodes, what is about filling, by cluster. A cluster is done when the last of its nodes is.
+/// Extracts what concerns filling from the answer about all nodes, by cluster. A cluster is done when the last of its nodes is.
 pub(super) fn filling(nodes: &Value) -> Value {
     let mut clusters: BTreeMap<(&str, &str), Vec<&Value>> = BTreeMap::new();
     let all = nodes["nodes"].as_array().into_iter().flatten();
@@ -20,10 +20,10 @@ pub(super) fn filling(nodes: &Value) -> Value {
         };
         let sum = |field: &str| {
             let all = nodes.iter().filter_map(|node| node["fill"][field].as_u64());
-            // What a node says of itself may be anything.
+            // A node's own figures are untrusted, so the sum may overflow.
             all.fold(0, u64::saturating_add)
         };
-        // Unknown, if that of one node is.
+        // Unknown if it is unknown for one node.
         let done = nodes.iter().map(done).try_fold(0, |last, done| Some(done?.max(last)));
         let missing_bytes = sum("missing_bytes");
         let kept = ["name", "state", "fill"];
@@ -38,7 +38,7 @@ pub(super) fn filling(nodes: &Value) -> Value {
     json!({ "version": 1, "clusters": clusters.collect::<Vec<_>>() })
 }
 
-/// A table, a row for each node.
+/// Formats a table with a row for each node.
 pub(super) fn words(filling: &Value) -> String {
     let now = super::ask::now_unix_seconds();
     let mut rows =

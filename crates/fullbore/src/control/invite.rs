@@ -15,28 +15,28 @@ pub(super) struct Invite {
     /// Cluster that the box joins
     #[arg(long)]
     cluster: Name,
-    /// Site of the cluster; makes the cluster, and the site, if they are not there yet
+    /// Site of the cluster; cluster and site are created if they don't exist yet
     #[arg(long)]
     site: Option<Name>,
-    /// Region of the site, if the site is made
+    /// Region of the site, if the site is created
     #[arg(long, requires = "site")]
     region: Option<Name>,
     /// Rack of the box, if the site has several
     #[arg(long)]
     rack: Option<Name>,
-    /// Only name that the box may take [default: any]
+    /// The only name that the box may take [default: any]
     #[arg(long)]
     node: Option<Name>,
-    /// Only host that the box may have [default: any that no other machine of the fleet has]
+    /// The only host that the box may have [default: any that no other machine of the fleet has]
     #[arg(long)]
     host: Option<Host>,
     /// What the box is built for
     #[arg(long, default_value = "storage")]
     kind: KindArg,
-    /// Most that the box may send, in Gb/s [default: what it says, within bounds]
+    /// Most that the box may send, in Gb/s [default: what the box reports, within bounds]
     #[arg(long, value_name = "GBPS")]
     ceiling: Option<Gbps>,
-    /// How long the invitation holds, such as 90m or 24h
+    /// How long the invitation is valid, such as 90m or 24h
     #[arg(long, value_name = "TIME", default_value = "24h")]
     expires: Time,
     #[command(flatten)]
@@ -65,7 +65,7 @@ impl KindArg {
 }
 
 impl Invite {
-    /// Makes the invitation, and prints the command for the new box.
+    /// Creates the invitation, and prints the command for the new box.
     pub(super) async fn run(self) -> Result<(), Failed> {
         let body = json!({
             "cluster": self.cluster, "site": self.site, "region": self.region, "rack": self.rack,

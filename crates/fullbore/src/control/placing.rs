@@ -1,4 +1,4 @@
-//! Commands that place titles: plans, pins, and by which bounds.
+//! Commands that place titles: plans, pins, and the placement policy.
 
 use std::num::NonZeroU16;
 
@@ -9,43 +9,43 @@ use super::ask::{At, CopiesAt};
 use super::{Failed, plan_report};
 use crate::bad_value::{self, BadValue};
 
-/// Say how plans place titles, or change that from the next plan on
+/// Show the placement policy, or change it from the next plan on
 ///
 /// Without a flag it only prints. Sizes are bytes, or end in GB or TB. Nodes of one site get titles in proportion to their ceilings (node --ceiling).
 #[derive(Args)]
 pub(super) struct Placement {
-    /// Copies of each title, in as many failure domains
+    /// Copies of each title, each in a different failure domain
     #[arg(long, value_name = "COUNT", value_parser = bad_value::copies)]
     floor_copies: Option<NonZeroU16>,
-    /// Most bytes that one plan moves, such as 2TB; none for as many as are worth it
+    /// Most bytes that one plan may move, such as 2TB; none moves as many as are worth it
     #[arg(long, value_name = "SIZE", value_parser = bound)]
     churn_max: Option<Bound>,
-    /// Share of a region's titles that storage takes for demand, the most wanted first, in thousandths
+    /// Share of a region's titles that storage nodes take for demand, the most requested first, in thousandths
     #[arg(long, value_name = "PERMILLE", value_parser = clap::value_parser!(u16).range(0..=1000))]
     storage_cut_off: Option<u16>,
-    /// The same for flash
+    /// The same for flash nodes
     #[arg(long, value_name = "PERMILLE", value_parser = clap::value_parser!(u16).range(0..=1000))]
     flash_cut_off: Option<u16>,
-    /// The same for global
+    /// The same for global nodes
     #[arg(long, value_name = "PERMILLE", value_parser = clap::value_parser!(u16).range(0..=1000))]
     global_cut_off: Option<u16>,
-    /// What a move for demand must be expected to serve of its bytes in a day, in thousandths
+    /// Share of its bytes that a move for demand must be expected to serve in a day, in thousandths
     #[arg(long, value_name = "PERMILLE")]
     worth: Option<u32>,
-    /// What it must be worth beside what it displaces, in thousandths, from 1000 on
+    /// Value that a move must have relative to what it displaces, in thousandths, at least 1000
     #[arg(long, value_name = "PERMILLE")]
     margin: Option<u32>,
-    /// What a further copy at a site counts beside the first, in thousandths
+    /// Value of each further copy at a site relative to the first, in thousandths
     #[arg(long, value_name = "PERMILLE")]
     further: Option<u32>,
-    /// Titles with fewer starts than this in a region join the rest
+    /// Group titles with fewer starts than this in a region with the rest
     #[arg(long, value_name = "COUNT")]
     starts_min: Option<u64>,
     #[command(flatten)]
     at: At,
 }
 
-/// So many bytes at most, or as many as are worth it.
+/// A limit in bytes, or `none` for as many as are worth it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bound(Option<u64>);
 
@@ -76,7 +76,7 @@ impl Placement {
         Ok(())
     }
 
-    /// Puts into `policy` what flags say. Returns whether they say anything.
+    /// Applies the flags to `policy`. Returns whether there were any.
     fn change(&self, policy: &mut Value) -> bool {
         let whole = |value: Option<u32>| value.map(Value::from);
         let changes = [
@@ -116,7 +116,7 @@ pub(super) async fn plan(apply: bool, everything: bool, moves: u16, at: &At) -> 
     Ok(())
 }
 
-/// Pins a title, everywhere or at the places of some scopes.
+/// Pins a title, everywhere or at the given regions and sites.
 pub(super) async fn pin(
     title: &str,
     everywhere: Option<NonZeroU16>,

@@ -1,4 +1,4 @@
-//! What a plan does, or would do, in words.
+//! A plan as text: what it does, or would do.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::report::{str_of, table};
 
-/// `is_asked`: it was to be carried out.
+/// `is_asked`: the plan was requested with --apply.
 pub(super) fn plan(answer: &Value, is_asked: bool) -> String {
     let mut text = outlook(answer);
     let watched = answer["watched_bytes"].as_u64().unwrap_or(0);
@@ -48,7 +48,7 @@ pub(super) fn plan(answer: &Value, is_asked: bool) -> String {
     text
 }
 
-/// By which bounds titles are placed.
+/// The placement policy, as text.
 pub(super) fn policy(policy: &Value) -> String {
     let whole = |place: &str| policy.pointer(place).and_then(Value::as_u64);
     let Some(copies) = whole("/floor_copies") else { return String::new() };
@@ -69,7 +69,7 @@ pub(super) fn policy(policy: &Value) -> String {
     )
 }
 
-/// What comes of it.
+/// The last line: the result, and the next command.
 fn end(answer: &Value, is_asked: bool) -> &'static str {
     let is_placed = answer["planned_unix_seconds"].is_u64();
     match (is_asked, answer["is_applied"] == true, is_placed) {
@@ -109,7 +109,7 @@ fn by_why(moves: &Value) -> String {
 fn outlook(answer: &Value) -> String {
     let regions = answer["regions"].as_array().map(Vec::as_slice).unwrap_or_default();
     if regions.is_empty() {
-        return "No node has reported yet what viewers watch: this plan knows pins and the floor alone\n".to_owned();
+        return "No node has reported yet what viewers watch: this plan considers only pins and the floor\n".to_owned();
     }
     let columns = ["REGION", "STARTS", "WATCHED", "CHANGED", "OF AN AVERAGE DAY", "NEW TITLES"];
     let mut rows = vec![columns.map(str::to_owned)];

@@ -1,4 +1,4 @@
-//! `fullbore control replay`: makes logged decisions again, those of a gateway or those of a box.
+//! `fullbore control replay`: replays the logged decisions of a gateway or a box.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::ask::{At, now_unix_seconds};
 use super::{Failed, report};
 use crate::load::Time;
 
-/// Of a gateway.
+/// Replays a gateway's decisions.
 pub(super) async fn of_gateway(
     last: Option<Time>,
     title: Option<String>,
@@ -22,7 +22,7 @@ pub(super) async fn of_gateway(
     is_same(answer["different"].as_u64())
 }
 
-/// Of the box whose agent has this state folder.
+/// Replays the decisions of the box whose agent has this state folder.
 pub(super) fn of_node(
     state: &Path,
     last: Option<Time>,
@@ -33,7 +33,7 @@ pub(super) fn of_node(
         return Err(Failed(
             1,
             format!(
-                "{} is no node's state folder: name the one of its `fullbore node`",
+                "{} is not a node's state folder: name the one that `fullbore node` uses",
                 state.display()
             ),
         ));
@@ -52,7 +52,7 @@ fn since(Time(last): Time) -> u64 {
 fn is_same(different: Option<u64>) -> Result<(), Failed> {
     match different {
         Some(0) => Ok(()),
-        _ => Err(Failed(1, "decisions came out otherwise".to_owned())),
+        _ => Err(Failed(1, "some decisions came out differently".to_owned())),
     }
 }
 

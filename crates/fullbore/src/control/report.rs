@@ -1,4 +1,4 @@
-//! What a gateway answered, in words.
+//! A gateway's answers, as text.
 
 use control::buying::bytes_in_words;
 use control::live::SILENCE_OF_DEATH;
@@ -9,7 +9,7 @@ pub(super) fn str_of<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// One text of the answer.
+/// A text field of the answer.
 pub(super) fn text(answer: &Value, name: &str) -> String {
     format!("{}\n", str_of(answer, name).trim_end())
 }
@@ -46,11 +46,11 @@ pub(super) fn nodes(answer: &Value) -> String {
 fn node_row(node: &Value) -> [String; 10] {
     let whole = |name: &str| node[name].as_u64().unwrap_or(0);
     let silent = node["silent_millis"].as_u64();
-    // Nothing is known of the viewers of a node that no longer speaks.
+    // The last figures of a silent node say nothing about its viewers now.
     let is_silent = str_of(node, "state") == "lost"
         || silent.is_some_and(|silent| u128::from(silent) >= SILENCE_OF_DEATH.as_millis());
     let unless_silent = |text: String| if is_silent { "-".to_owned() } else { text };
-    // Load is a share of the ceiling.
+    // Load is relative to the ceiling.
     let (load, ceiling) = match whole("ceiling_bits_per_second") {
         0 => ("-".to_owned(), "-".to_owned()),
         ceiling => (
@@ -213,7 +213,7 @@ fn holds(node: &Value) -> String {
     .to_owned()
 }
 
-/// What regions watched of a title.
+/// How much of a title each region watched.
 fn watched(answer: &Value) -> String {
     let regions = answer["watched"].as_array().map(Vec::as_slice).unwrap_or_default();
     if regions.is_empty() {
@@ -231,7 +231,7 @@ fn watched(answer: &Value) -> String {
     format!("\n{}", table(&rows))
 }
 
-/// What is outside the allow-list, in a sentence, if anything is.
+/// The prefixes outside the allow-list, as a phrase, if there are any.
 fn refused(of: &Value) -> String {
     match of["refused"].as_u64() {
         None | Some(0) => String::new(),
@@ -302,7 +302,7 @@ pub(super) fn replayed(answer: &Value) -> String {
     text
 }
 
-/// Columns, two spaces apart.
+/// A table with columns two spaces apart.
 pub(super) fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<_> = (0..COLUMNS).map(|column| width(column).unwrap_or(0)).collect();
@@ -336,7 +336,7 @@ mod tests {
             "connections": 25, "silent_millis": 240_000, "reason": "silent for 240 s"
         });
         assert_eq!(node_row(&node)[3..6], ["-", "10.0G", "-"]);
-        // A gateway that doubts its hearing keeps the state.
+        // A gateway that doubts its own network keeps the state.
         node["state"] = "serving".into();
         assert_eq!(node_row(&node)[3..6], ["-", "10.0G", "-"]);
         node["silent_millis"] = 2000.into();

@@ -22,22 +22,22 @@ use super::settings::Settings;
 use crate::host::Host;
 use crate::{say_started, tell};
 
-/// How long signed addresses work, if nothing else is said.
+/// How long signed URLs work by default.
 const TOKEN_SECONDS: u64 = 12 * 60 * 60;
 
-/// Most bytes of the log of decisions, if nothing else is said.
+/// Default size limit of the decision log, in bytes.
 const DECISIONS_BYTES_MAX: u64 = 1_000_000_000;
 
-/// How long open requests may take when the gateway stops. Event streams never end by themselves.
+/// How long open requests may take at shutdown. Event streams never end by themselves.
 const STOP_SECONDS: u64 = 5;
 
 /// Open files that are enough for a gateway of 10,000 nodes, and some viewers.
 const FILES_WANTED: u64 = 12_000;
 
-/// Run a gateway of a fleet; the first start makes the fleet
+/// Run a fleet's gateway; the first start creates the fleet
 ///
-/// The first start makes the fleet's authority, the key that signs what the fleet says, and a token for you, the admin: admin.token in --state. Once
-/// viewers, nodes and operators can ask, a line on standard output says "ready http://..." or "ready https://...".
+/// The first start creates the fleet's authority, the key that signs the fleet's documents, and a token for you, the admin: admin.token in --state.
+/// Once viewers, nodes and operators can connect, a line on standard output says "ready http://..." or "ready https://...".
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  fullbore control serve --state /var/lib/fullbore/gateway --host gateway.example\n  \
@@ -53,7 +53,7 @@ pub(super) struct Serve {
     config: Option<PathBuf>,
 }
 
-/// A gateway's folder, if none is named.
+/// The gateway's default folder, unless one is named.
 pub(super) fn state_folder(named: Option<&Path>) -> PathBuf {
     if let Some(named) = named {
         return named.to_owned();
@@ -63,12 +63,12 @@ pub(super) fn state_folder(named: Option<&Path>) -> PathBuf {
     base.unwrap_or_else(|| PathBuf::from("/var/lib")).join("fullbore/gateway")
 }
 
-/// What kind of store that is, in a word.
+/// The kind of the store, in a word.
 pub(super) fn engine_name(store: &str) -> &'static str {
     if store.starts_with("etcd://") { "etcd" } else { "sqlite" }
 }
 
-/// The certificates of a listener, if it has some.
+/// A listener's certificates, if it has any.
 fn certificates(
     chains: Vec<PathBuf>,
     keys: Vec<PathBuf>,
@@ -85,7 +85,7 @@ fn failed(error: &dyn std::fmt::Display) -> Failed {
 }
 
 impl Serve {
-    /// Runs the gateway until a signal ends it.
+    /// Runs the gateway until a signal stops it.
     pub(super) fn run(self) -> Result<(), Failed> {
         raise_open_files();
         let settings = self.settings.with_file(self.config.as_deref())?;
@@ -93,7 +93,7 @@ impl Serve {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
         let done = runtime.block_on(settings.serve());
-        // What still runs is a stream or a read of the disk that nobody waits for.
+        // Anything still running is a stream or a disk read that has no one waiting for it.
         runtime.shutdown_timeout(Duration::from_secs(1));
         done
     }
@@ -102,7 +102,7 @@ impl Serve {
 impl Settings {
     async fn serve(mut self) -> Result<(), Failed> {
         let everywhere = |port| SocketAddr::from(([0, 0, 0, 0], port));
-        // Before anything is made or bound: most mistakes are in these.
+        // Checked before anything is created or bound: most mistakes are here.
         let public_files = (take(&mut self.public_cert), take(&mut self.public_key));
         let admin_files = (take(&mut self.admin_cert), take(&mut self.admin_key));
         let public_certificates = certificates(public_files.0, public_files.1)?;
@@ -139,7 +139,7 @@ impl Settings {
         until_signalled(gateway, options).await
     }
 
-    /// By what nodes reach the listener for them.
+    /// The name or address by which nodes reach the machine listener.
     fn host_for(&self, machines: SocketAddr) -> Result<String, Failed> {
         match &self.host {
             Some(Host(host)) => Ok(host.clone()),
@@ -171,7 +171,7 @@ impl Settings {
             Some(own) => own.clone(),
             None => default.parse().expect("a name"),
         };
-        // An IPv6 address stands in brackets in a URL.
+        // URLs put IPv6 addresses in brackets.
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let fleet = name(&self.fleet, "fleet");
         Ok(GatewayOptions {
@@ -191,7 +191,7 @@ impl Settings {
     }
 }
 
-/// Says so if the bucket for objects is not there. The gateway goes on, because viewers of titles that it knows need no bucket.
+/// Warns if the bucket for objects cannot be used. The gateway continues, because viewers of titles that it knows need no bucket.
 async fn look_for_objects(objects: Arc<Objects>, place: String) {
     if let Err(why) = objects.probe().await {
         tell(&format!(
@@ -200,7 +200,7 @@ async fn look_for_objects(objects: Arc<Objects>, place: String) {
     }
 }
 
-/// Each node has a connection that stays open. The usual limit, 1024, would keep the next node out.
+/// Raises the limit on open files: each node keeps a connection open, and the usual limit of 1024 would refuse later nodes.
 fn raise_open_files() {
     match machine::raise_nofile() {
         Ok(allowed) if allowed >= FILES_WANTED => {}
@@ -222,7 +222,7 @@ fn transport(
     }
 }
 
-/// Says where it is, and what will surprise.
+/// Prints the gateway's addresses, and warns about surprising settings.
 fn announce(gateway: &Gateway, options: &ServeOptions) -> Result<(), Failed> {
     let public_address = options.public.local_addr().map_err(|error| failed(&error))?;
     let admin_address = options.admin.local_addr().map_err(|error| failed(&error))?;
@@ -245,7 +245,7 @@ fn announce(gateway: &Gateway, options: &ServeOptions) -> Result<(), Failed> {
 async fn until_signalled(gateway: Arc<Gateway>, options: ServeOptions) -> Result<(), Failed> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| failed(&error))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| failed(&error))?;
-    // From here on it ends nobody; whoever serves listens to it.
+    // From here on SIGHUP doesn't end the process; the server listens for it instead.
     let _hangup = signal(SignalKind::hangup()).map_err(|error| failed(&error))?;
     announce(&gateway, &options)?;
     let (stop_now, mut stopping) = tokio::sync::watch::channel(false);
@@ -254,7 +254,7 @@ async fn until_signalled(gateway: Arc<Gateway>, options: ServeOptions) -> Result
         stop_now.send_replace(true);
     };
     let late = async {
-        // An error means that `stop` is gone, and `serve` with it.
+        // An error means that `stop` was dropped, and `serve` with it.
         let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
         tokio::time::sleep(Duration::from_secs(STOP_SECONDS)).await;
     };

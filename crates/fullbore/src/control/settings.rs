@@ -1,4 +1,4 @@
-//! What `fullbore control serve` is told: by flags, and by a file in which the same names stand, with `_` for `-`. Flags count before the file.
+//! The settings of `fullbore control serve`: flags, and a file with the same names, with `_` for `-`. Flags override the file.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -17,23 +17,23 @@ use crate::bad_value::{self, BadValue};
 use crate::host::Host;
 use crate::load::{Quantity, Time};
 
-/// A configuration is a page of text.
+/// Far more than a configuration needs: it is a page of text.
 const FILE_BYTES_MAX: u32 = 1 << 20;
 
-/// All that can be told. What is not told has its default where it is used.
+/// All settings. Unset ones get their default where they are used.
 #[derive(Args, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Settings {
     /// The store: a folder, for gateways on one machine, or etcd://HOST:PORT [default: store in --state]
     #[arg(long, value_name = "DIR|etcd://...")]
     pub(super) store: Option<String>,
-    /// Where titles' documents are: a folder, or s3://BUCKET/PREFIX [default: objects in --state]
+    /// Where titles' documents are stored: a folder, or s3://BUCKET/PREFIX [default: objects in --state]
     #[arg(long, value_name = "DIR|s3://...")]
     pub(super) objects: Option<String>,
     /// Address for viewers; port 0 picks a free port [default: 0.0.0.0:8700]
     #[arg(long, value_name = "ADDR:PORT", value_parser = bad_value::address)]
     pub(super) public: Option<SocketAddr>,
-    /// Certificate chain for viewers, PEM; repeat it with a --public-key each for several names [default: plain HTTP]
+    /// Certificate chain for viewers, PEM; for several names, repeat it, each with its --public-key [default: plain HTTP]
     #[arg(long, value_name = "FILE")]
     #[serde(deserialize_with = "one_or_more")]
     pub(super) public_cert: Vec<PathBuf>,
@@ -47,7 +47,7 @@ pub(super) struct Settings {
     /// Address for operators: the fleet page, the API, metrics; port 0 picks a free port [default: 127.0.0.1:8701]
     #[arg(long, value_name = "ADDR:PORT", value_parser = bad_value::address)]
     pub(super) admin: Option<SocketAddr>,
-    /// Certificate chain for operators, PEM; repeat it with an --admin-key each for several names [default: plain HTTP]
+    /// Certificate chain for operators, PEM; for several names, repeat it, each with its --admin-key [default: plain HTTP]
     #[arg(long, value_name = "FILE")]
     #[serde(deserialize_with = "one_or_more")]
     pub(super) admin_cert: Vec<PathBuf>,
@@ -55,60 +55,60 @@ pub(super) struct Settings {
     #[arg(long, value_name = "FILE")]
     #[serde(deserialize_with = "one_or_more")]
     pub(super) admin_key: Vec<PathBuf>,
-    /// Certificate of the authority that signs operators' certificates, PEM [default: operators have tokens alone]
+    /// Certificate of the authority that signs operators' certificates, PEM [default: operators use tokens only]
     #[arg(long, value_name = "FILE")]
     pub(super) operators_ca: Option<PathBuf>,
-    /// Something in front of --admin does TLS, so it may be plain HTTP beyond loopback
+    /// Allow plain HTTP on --admin beyond loopback, because a proxy in front of it does TLS
     #[arg(long)]
     pub(super) admin_behind_tls: bool,
     /// The gateway's folder [default: ~/.local/state/fullbore/gateway]
     #[arg(long, value_name = "DIR")]
     pub(super) state: Option<PathBuf>,
-    /// The gateway's name; no other gateway of the fleet has it [default: g1]
+    /// The gateway's name, unique in the fleet [default: g1]
     #[arg(long)]
     pub(super) name: Option<Name>,
-    /// Name or address by which nodes reach this gateway [default: the address of --machines, if that is one]
+    /// Name or address by which nodes reach this gateway [default: the address of --machines, if it names one]
     #[arg(long, value_name = "HOST")]
     #[serde(deserialize_with = "as_flag")]
     pub(super) host: Option<Host>,
-    /// Address by which viewers know this gateway, such as `https://tv.example` [default: the one that they ask for]
+    /// Base URL that viewers use for this gateway, such as `https://tv.example` [default: from each request]
     #[arg(long, value_name = "URL")]
     #[serde(deserialize_with = "as_flag")]
     pub(super) public_url: Option<PublicUrl>,
     /// Region that the gateway is in
     #[arg(long)]
     pub(super) region: Option<Name>,
-    /// Name of the fleet, if this start makes it [default: fleet]
+    /// Name of the fleet, if this start creates it [default: fleet]
     #[arg(long, value_name = "NAME")]
     pub(super) fleet: Option<Name>,
-    /// How nodes speak with viewers, if this start makes the fleet [default: https]
+    /// Scheme of nodes for viewers, http or https, if this start creates the fleet [default: https]
     #[arg(long, value_name = "http|https")]
     pub(super) node_scheme: Option<Scheme>,
-    /// Port of all nodes for viewers, if this start makes the fleet [default: 8443]
+    /// Port of all nodes for viewers, if this start creates the fleet [default: 8443]
     #[arg(long, value_name = "PORT", value_parser = bad_value::port)]
     pub(super) node_port: Option<NonZeroU16>,
-    /// Sign viewers' addresses, if this start makes the fleet: nodes then serve nothing without a token
+    /// Sign viewers' URLs, if this start creates the fleet: nodes then serve nothing without a token
     #[arg(long)]
     pub(super) signed: bool,
-    /// How long signed addresses work, such as 6h [default: 12h]
+    /// How long signed URLs work, such as 6h [default: 12h]
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_flag")]
     pub(super) token_life: Option<Time>,
-    /// How long nodes' certificates hold, from 5m to 9528h (397 days); nodes renew them when two thirds are over [default: 720h]
+    /// How long nodes' certificates are valid, from 5m to 9528h (397 days); nodes renew them after two thirds of it [default: 720h]
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_flag")]
     pub(super) node_certificate_life: Option<CertificateLife>,
-    /// How often titles are placed anew by what is watched, such as 24h, once "control plan --apply" was said [default: when that is said]
+    /// Recompute placement this often, such as 24h, after the first "control plan --apply" [default: only at each --apply]
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_flag")]
     pub(super) plan_every: Option<PlanEvery>,
-    /// Most bytes of the log of decisions, such as 1G [default: 1G]
+    /// Size limit of the decision log in bytes, such as 1G [default: 1G]
     #[arg(long, value_name = "SIZE")]
     #[serde(deserialize_with = "as_flag")]
     pub(super) decisions: Option<Quantity>,
 }
 
-/// The address by which viewers know the gateway, without a slash at its end.
+/// The base URL that viewers use for the gateway, without a trailing slash.
 #[derive(Clone)]
 pub(super) struct PublicUrl(pub(super) String);
 
@@ -120,11 +120,11 @@ impl FromStr for PublicUrl {
     }
 }
 
-/// How often titles are placed anew.
+/// How often placement is recomputed.
 #[derive(Clone, Copy)]
 pub(super) struct PlanEvery(pub(super) Duration);
 
-/// What is watched changes from day to day. More often, and copies would be moved that are moved back.
+/// Demand changes from day to day. A shorter interval would move copies back and forth.
 const PLAN_EVERY_MIN: Duration = Duration::from_secs(3600);
 
 impl FromStr for PlanEvery {
@@ -139,11 +139,11 @@ impl FromStr for PlanEvery {
     }
 }
 
-/// How long a node's certificate holds.
+/// How long a node's certificate is valid.
 #[derive(Clone, Copy)]
 pub(super) struct CertificateLife(pub(super) Duration);
 
-/// Shorter, and a gateway that restarts could come too late for a renewal. Longer, and a box that was forgotten may speak for years.
+/// With a shorter life, a gateway that restarts could miss a renewal. With a longer one, a forgotten box could stay authorised for years.
 const CERTIFICATE_LIFE: RangeInclusive<Duration> =
     Duration::from_secs(5 * 60)..=Duration::from_secs(397 * 24 * 3600);
 
@@ -176,7 +176,7 @@ impl Scheme {
     }
 }
 
-/// A file, or a list of files.
+/// Accepts one file, or a list of files.
 fn one_or_more<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<PathBuf>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected a file, or a list of files")]
@@ -190,7 +190,7 @@ fn one_or_more<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<PathBuf>, D::E
     })
 }
 
-/// A number, or a text as it would stand behind the flag.
+/// Accepts a number, or a text in the flag's syntax.
 fn as_flag<'de, D, T>(value: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -210,7 +210,7 @@ where
 }
 
 impl Settings {
-    /// These, and what `file` says where they say nothing.
+    /// These settings, with the unset ones taken from `file`.
     pub(super) fn with_file(self, file: Option<&Path>) -> Result<Self, Failed> {
         let Some(file) = file else { return Ok(self) };
         let wrong = |what: &dyn std::fmt::Display| Failed(2, format!("{}: {what}", file.display()));
@@ -256,7 +256,7 @@ impl Settings {
         self.admin.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8701)))
     }
 
-    /// Checks what belongs together.
+    /// Checks that settings that depend on each other are consistent.
     pub(super) fn check(&self) -> Result<(), Failed> {
         let wrong = |what: &str| Err(Failed(2, what.to_owned()));
         if self.public_cert.len() != self.public_key.len() {
@@ -267,7 +267,7 @@ impl Settings {
         }
         if self.operators_ca.is_some() && self.admin_cert.is_empty() {
             return wrong(
-                "operators show certificates over TLS alone: --operators-ca needs --admin-cert and --admin-key",
+                "operators can show certificates only over TLS: --operators-ca needs --admin-cert and --admin-key",
             );
         }
         let admin = self.admin();
@@ -297,7 +297,7 @@ mod tests {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// A value for each flag that takes one.
+    /// A valid value for each flag that takes one.
     fn value_of(flag: &str) -> &'static str {
         match flag {
             "public" | "machines" | "admin" => "127.0.0.1:1",

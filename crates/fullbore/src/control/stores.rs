@@ -20,7 +20,7 @@ pub(super) struct Place {
     /// The store: a folder, or etcd://HOST:PORT [default: store in --state]
     #[arg(long, value_name = "DIR|etcd://...")]
     store: Option<String>,
-    /// Where titles' documents are: a folder, or s3://BUCKET/PREFIX [default: objects in --state]
+    /// Where titles' documents are stored: a folder, or s3://BUCKET/PREFIX [default: objects in --state]
     #[arg(long, value_name = "DIR|s3://...")]
     objects: Option<String>,
     /// The gateway's folder [default: ~/.local/state/fullbore/gateway]
@@ -31,12 +31,12 @@ pub(super) struct Place {
     json: bool,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Subcommand)]
 pub(super) enum Stores {
-    /// Write the store, and the documents that it names, to one file; gateways may run meanwhile
+    /// Write the store, and the documents that it names, to one file; gateways may keep running
     ///
-    /// The file has the fleet's secrets in it, so only you can read it. It replaces an older backup of that name, and nothing else but a regular
+    /// The file contains the fleet's secrets, so only you can read it. It replaces an older backup of that name, but nothing other than a regular
     /// file.
     Backup {
         /// The file to write
@@ -44,10 +44,10 @@ pub(super) enum Stores {
         #[command(flatten)]
         place: Place,
     },
-    /// Make the store what a backup says; no gateway may run
+    /// Replace the store's content with a backup's; no gateway may be running
     ///
     /// Nodes that were revoked, and titles that were withdrawn, since the backup stay so,
-    /// as far as the store or this gateway's folder still knows it.
+    /// as far as the store or this gateway's folder still records it.
     Restore {
         /// The file to read
         file: PathBuf,
@@ -57,7 +57,7 @@ pub(super) enum Stores {
 }
 
 impl Place {
-    /// Where the store is, and where the objects.
+    /// The places of the store and the objects.
     fn names(&self) -> (String, String) {
         let state = state_folder(self.state.as_deref());
         let below = |name: &str| state.join(name).display().to_string();
@@ -65,7 +65,7 @@ impl Place {
         (store, self.objects.clone().unwrap_or_else(|| below("objects")))
     }
 
-    /// Checks that there is something to back up: opening it would make it.
+    /// Checks that there is something to back up: opening a missing store would create it.
     fn check(&self) -> Result<(), Failed> {
         let (store, objects) = self.names();
         let wrong = |what: String| Err(Failed(2, what));
@@ -99,7 +99,7 @@ impl Place {
 }
 
 impl Stores {
-    /// Does it.
+    /// Runs the subcommand.
     pub(super) async fn run(self) -> Result<(), Failed> {
         let failed = |error: BackupError| Failed(1, error.to_string());
         let now = super::ask::now_unix_seconds();
@@ -128,7 +128,7 @@ impl Stores {
                 }
             }
             Self::Restore { file, place } => {
-                // Before a store is made for it.
+                // Before a store is created for it.
                 check(&file).map_err(failed)?;
                 let (engine, objects) = place.open()?;
                 let known = control::tombstones(&state_folder(place.state.as_deref()));

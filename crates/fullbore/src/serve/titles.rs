@@ -7,13 +7,13 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// The most titles listed at the start; more would scroll the rest away.
+/// The most titles listed at startup; more would scroll the other lines away.
 const TITLES_SHOWN: usize = 20;
 
-/// How long the start waits for the list of titles. A disk that hangs must not keep the server from saying that it is ready.
+/// How long startup waits for the list of titles. A hanging disk must not keep the server from reporting that it is ready.
 const LISTING_MAX: Duration = Duration::from_secs(5);
 
-/// The lines about the titles that `list` finds, each with the folder that it is in, of a server whose address is `base`.
+/// The lines about the titles that `list` finds, each with its folder, for a server whose URL is `base`.
 pub(super) fn describe(
     list: impl FnOnce() -> Vec<(PathBuf, Title)> + Send + 'static,
     base: &str,
@@ -25,13 +25,13 @@ pub(super) fn describe(
     described.unwrap_or_else(|| vec![format!("titles    {late}")])
 }
 
-/// What `work` returns, if it does so in time. If not, its thread goes on until it ends by itself.
+/// The result of `work`, if it arrives in time. Otherwise its thread continues until it ends by itself.
 fn within<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (done, result) = channel();
-    // If nobody waits any more, the result is of no use.
+    // A send after the timeout fails, and the result is dropped.
     thread::Builder::new().name("titles".into()).spawn(move || drop(done.send(work()))).ok()?;
     result.recv_timeout(limit).ok()
 }
@@ -56,7 +56,7 @@ fn lines(titles: &[(PathBuf, Title)], base: &str, tokens: Option<&Tokens>) -> Ve
     if titles.len() > TITLES_SHOWN {
         lines.push(format!("          and {} more", titles.len() - TITLES_SHOWN));
     }
-    // A file that is still being copied may be empty: it is a title, but no good to try the server with.
+    // A file that is still being copied may be empty: it is a title, but useless for trying out the server.
     let is_empty = |folder: &Path, title: &Title| {
         let found = std::fs::metadata(folder.join(&title.location));
         found.is_ok_and(|found| found.is_file() && found.len() == 0)
@@ -67,7 +67,7 @@ fn lines(titles: &[(PathBuf, Title)], base: &str, tokens: Option<&Tokens>) -> Ve
     lines
 }
 
-/// Commands to be pasted. Where the URL alone would be refused, they sign it first.
+/// Commands to paste. Where the bare URL would be refused, they sign it first.
 fn how_to_play(url_path: &str, base: &str, tokens: Option<&Tokens>) -> Vec<String> {
     let url = match tokens.and_then(|tokens| tokens.command(url_path, base)) {
         None => format!("{base}/{url_path}"),

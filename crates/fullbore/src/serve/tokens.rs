@@ -1,4 +1,4 @@
-//! How to get at a title that needs a token: without one, the URLs of the start lines would be refused.
+//! How to get at a title that needs a token: the URLs of the start lines alone would be refused.
 
 use appliance::Config;
 use appliance::config::Signing;
@@ -7,24 +7,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use token::KeyRing;
 
-/// What needs a token, and which key signs.
+/// Which paths need a token, and which key signs.
 pub(super) struct Tokens {
     signing: Signing,
-    /// The file of a key that signs. None if the server has only keys that check.
+    /// The file of a signing key. None if the server has only verifying keys.
     key: Option<PathBuf>,
 }
 
 /// The command that prints a signed URL.
 pub(super) struct SignCommand {
     pub(super) line: String,
-    /// Whether it works as it stands. If not, its key is somewhere else.
+    /// Whether it works as it stands. If not, the signing key is on another machine.
     pub(super) is_complete: bool,
 }
 
 impl Tokens {
-    /// Of a server with this configuration; none if nothing needs a token. Asked before the sandbox, which lets nobody read keys.
+    /// Reads the keys of a server with this configuration; none if nothing needs a token. Call it before the sandbox starts, which blocks reading
+    /// keys.
     pub(super) fn of(config: &Config) -> Option<Self> {
-        // What is wrong with a file stops the start, which says so.
+        // An unusable file stops the startup later, with a message.
         let ring = |file: &PathBuf| KeyRing::read_perhaps_empty(&[file]).ok();
         let rings = config.signing.keys.iter().filter_map(|file| Some((file, ring(file)?)));
         let rings: Vec<_> = rings.filter(|(_, ring)| !ring.is_empty()).collect();
@@ -40,7 +41,7 @@ impl Tokens {
             return None;
         }
         let key = self.key.as_ref().map_or("FILE".into(), |key| key.to_string_lossy());
-        // With the slash in front no name is taken for a flag.
+        // With the leading slash, no name is taken for a flag.
         let path = format!("/{}", path.to_string_lossy());
         let (path, key) = (for_shell(&path), for_shell(&key));
         let line = format!("fullbore sign {path} --key {key} --expires 6h --base {base}");
@@ -48,7 +49,7 @@ impl Tokens {
     }
 }
 
-/// `word` as a shell reads it: in quotes if it has anything that means something there.
+/// `word` as a shell argument: quoted if it has any special characters.
 fn for_shell(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:@".contains(&byte);
     match word.bytes().all(is_plain) {

@@ -1,13 +1,13 @@
 //! The URLs of the server for people to open, the best one first.
 //!
-//! A server that listens on every address has many. On a machine with a screen `localhost` is best, because the person who started the
+//! A server that listens on every address has many URLs. On a machine with a screen `localhost` comes first, because the person who started the
 //! server sits there. Without a screen that person uses another machine, so an address that other machines can reach comes first.
 
 use appliance::Config;
 use appliance::config::Route;
 use std::net::{IpAddr, SocketAddr};
 
-/// The addresses for a server that listens on every one.
+/// The addresses of a server that listens on all of them.
 pub(super) fn addresses(config: &Config) -> Vec<IpAddr> {
     if config.route == Route::Bypass {
         return config.bypass.addresses.clone();
@@ -20,7 +20,7 @@ pub(super) fn addresses(config: &Config) -> Vec<IpAddr> {
     hosts
 }
 
-/// Whether a person may sit at this machine: X or Wayland runs for the user who started this.
+/// Whether a person may sit at this machine: X or Wayland runs for the user who started the server.
 fn has_screen() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
@@ -42,7 +42,7 @@ pub(super) fn of(listen: SocketAddr, tls: bool, addresses: &[IpAddr]) -> Vec<Str
     }
 }
 
-/// The URL of `host` at the port of another one of this server's.
+/// The same URL with `host`, at the port of the given one.
 pub(super) fn with_host(url: &str, host: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
     let port = rest.rsplit_once(':').map_or("", |(_, port)| port);

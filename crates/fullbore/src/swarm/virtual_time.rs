@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Few viewers wait longer than this for a picture, unless `--give-up` says otherwise; our own choice.
+/// Few viewers wait longer than this for a picture, unless `--give-up` sets another time; an assumption.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
 const TITLES: usize = 20;
@@ -32,19 +32,19 @@ pub(super) struct Virtual {
     /// How many of the servers each viewer's manifest names [default: all]
     #[arg(long, value_name = "N")]
     pathways: Option<usize>,
-    /// What goes wrong, such as 1:dead@20m, 2:slow=200k@5m-10m, 3:silent, 1:status=503@1m, all:missing=17, all:wrong-length=17
+    /// Failures, such as 1:dead@20m, 2:slow=200k@5m-10m, 3:silent, 1:status=503@1m, all:missing=17, all:wrong-length=17
     #[arg(long, value_name = "SERVER:FAULT")]
     fault: Vec<ServerFault>,
-    /// Draw a bad evening from the seed: one server slows down to 200 kb/s a connection for a while, another dies
+    /// Draw a bad evening from the seed: one server slows down to 200 kb/s per connection for a while, another dies
     #[arg(long)]
     bad_evening: bool,
-    /// Bits per second that each server sends at most, to all viewers together
+    /// Most bits per second that each server sends, to all viewers together
     #[arg(long, value_name = "RATE")]
     server_rate: Option<Quantity>,
 }
 
 impl Virtual {
-    /// Whether there is an option that means something in virtual time only.
+    /// Whether any option was given that applies only to virtual time.
     pub(super) fn is_needed(&self) -> bool {
         let counts = [self.titles, self.servers, self.pathways];
         let has_count = counts.iter().any(Option::is_some);
@@ -65,7 +65,7 @@ impl Swarm {
             return super::fail(1, &what);
         }
         crate::say(&outcome.describe());
-        // The figures above depend on the options alone, and this one does not.
+        // The figures above depend only on the options; this one does not.
         if io::stderr().is_terminal() {
             crate::tell(&format!("{:.1} s of real time", began.elapsed().as_secs_f64()));
         }
