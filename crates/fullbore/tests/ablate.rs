@@ -1,4 +1,4 @@
-//! `bench ablate`, tiny: its output has the promised shape, it says what it cannot show, and it leaves nothing behind. No
+//! `bench ablate`, tiny: its output has the promised shape, it reports what it could not measure, and it leaves nothing behind. No
 //! test asserts a time.
 
 use fullbore_tests::{eventually, program, tool};
@@ -17,7 +17,7 @@ fn ablate(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it, and returns what it wrote.
+/// Runs it, and returns its output.
 fn outcome(arguments: &[&str]) -> (Output, Value) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ablate.json");

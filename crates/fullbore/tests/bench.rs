@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What `peer.py` can send per second of processor time in its slow mode, by construction: 64 KiB per 5 ms.
+/// The rate that `peer.py` sends per second of processor time in its slow mode, by construction: 64 KiB per 5 ms.
 const SLOW_PEER_GBPS: f64 = 65_536.0 * 8e-9 / 0.005;
 
 /// Comparisons need the same two cores: a server that gets neither does nothing in its half second.
@@ -102,7 +102,7 @@ fn compare(arguments: &[&str]) -> serde_json::Value {
     outcome(&file)
 }
 
-/// Two sides of these names with a round each, and a ratio.
+/// Asserts that there are two sides of these names with a round each, and a ratio.
 fn assert_shape(part: &serde_json::Value, names: [&str; 2]) {
     assert_shape_with("load", part, names);
 }
@@ -184,7 +184,7 @@ fn a_transfer_that_fails_is_said_in_the_clients_own_words() {
         tool::skip("failing transfers: apt install curl wrk python3");
         return;
     }
-    // It answers the bench's own check of the bytes, which requests ranges, but not these clients.
+    // It answers the bench's own check of the bytes, which requests ranges, but fails these clients.
     for (client, words) in [("curl", "curl: (22)"), ("wrk", "x status")] {
         let scratch = tempfile::tempdir().unwrap();
         let output = versus_test_server("choosy", scratch.path(), &["--client", client]);
@@ -305,7 +305,7 @@ fn tcp_of_our_own_is_compared_with_sockets_over_a_wire() {
 
 #[test]
 fn viewers_are_compared_while_others_wait_for_the_disk() {
-    // So many that each one, with its share of the rate, sends a request within the time.
+    // Many enough that each one, with its share of the rate, sends a request within the time.
     let viewers = ["--connections", "64", "--seconds", "3"];
     let outcome = compare(&[&["fullbore", "--workload", "http-beside"], &viewers[..]].concat());
     assert_eq!(outcome["unit"], "slowest_first_byte_ms");
@@ -325,7 +325,7 @@ fn viewers_who_play_are_searched_for_on_both_sides() {
         fullbore(&[&json[..], &few].concat()).output().unwrap()
     };
     let (told, said) = (text(&output.stdout), text(&output.stderr));
-    // A machine that is busy with something else may be too slow even for six viewers, and then that is said.
+    // A machine that is busy with something else may be too slow even for six viewers; the bench then reports that.
     if said.contains("not even one viewer plays: the swarm itself was the limit") {
         assert!(output.status.code() == Some(1) && !file.exists(), "{told}{said}");
         tool::skip("six viewers who play: this machine is too busy");
@@ -516,7 +516,7 @@ fn descendants(process: u32) -> Vec<u32> {
     found
 }
 
-/// The processes that descend from one, once there are so many.
+/// The processes that descend from one, once there are `count`.
 fn descendants_once(count: usize, process: u32) -> Vec<u32> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -636,7 +636,7 @@ fn caching_edges_take_turns_with_empty_and_with_full_caches() {
         assert!(names.eq(["fullbore edge", "nginx"]), "{trial:#}");
         let rounds = sides.iter().map(|side| &side["rounds"][0]);
         assert!(rounds.clone().all(|round| round["right"].as_u64() > Some(0)), "{trial:#}");
-        // What nginx does is its own business.
+        // nginx's own figures don't matter here.
         let [wrong, again] = ["wrong", "ranges_asked_again"].map(|of| &sides[0]["rounds"][0][of]);
         assert_eq!((wrong, again), (&0.into(), &0.into()), "{trial:#}");
     }

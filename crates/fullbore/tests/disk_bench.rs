@@ -1,4 +1,4 @@
-//! `bench disk`: direct reads of a file are measured, and what is not there says why. No test asserts a time.
+//! `bench disk`: direct reads of a file are measured, and each way that is unavailable gives its reason. No test asserts a time.
 
 use fullbore_tests::program;
 use serde_json::Value;

@@ -95,7 +95,7 @@ fn another_users_films_cannot_be_leased_without_the_capability() {
 /// No test asserts a time or a speed: every figure is there, and is one.
 #[test]
 fn what_is_measured_has_a_figure_for_each_part_of_the_machine() {
-    // Beside the program: the system's temporary folder may be in memory.
+    // Next to the program: the system's temporary folder may be in memory.
     let library = tempfile::tempdir_in(program().parent().unwrap()).unwrap();
     fs::write(library.path().join("film.mp4"), vec![7; 4 << 20]).unwrap();
     let output = doctor(&["--json", "--measure", "--seconds", "1"], Some(library.path()));

@@ -1,4 +1,4 @@
-//! `bench limit` and `bench fill-beside`: all parts exist, and the sums are those of the figures beside them. No test asserts a time.
+//! `bench limit` and `bench fill-beside`: all parts exist, and the sums match the figures next to them. No test asserts a time.
 
 use fullbore_tests::{program, tool};
 use serde_json::Value;

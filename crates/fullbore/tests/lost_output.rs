@@ -1,4 +1,4 @@
-//! What commands do when standard output or standard error takes no more.
+//! How commands behave when writing to standard output or standard error fails.
 
 use fullbore_tests::program;
 use std::fs::File;
@@ -10,7 +10,7 @@ fn full() -> Stdio {
     File::options().write(true).open("/dev/full").unwrap().into()
 }
 
-/// A pipe that nobody reads.
+/// A pipe without a reader.
 fn broken() -> Stdio {
     let (own, _) = UnixStream::pair().unwrap();
     OwnedFd::from(own).into()

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use telemetry::{Kind, Metric};
 
-/// Where the table of a server's metrics stands in docs/metrics.md, and the table of a gateway's.
+/// The position of the table of a server's metrics in docs/metrics.md, and of the table of a gateway's.
 const TABLES: [(&str, &str); 2] = [
     ("--test metrics -->\n", "\n<!-- end of the table -->"),
     ("<!-- table of a gateway's -->\n", "\n<!-- end of a gateway's table -->"),
@@ -55,7 +55,7 @@ fn sample_names() -> BTreeSet<String> {
     names.collect()
 }
 
-/// The names in `text` that look like metrics of ours and do not exist. A name that ends in `_` or `_*` is the beginning of several names.
+/// The names in `text` that look like our metrics and do not exist. A name that ends in `_` or `_*` is a prefix of several names.
 fn unknown(text: &str, known: &BTreeSet<String>) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let ours = words.filter(|word| word.starts_with("fullbore_") || word.starts_with("process_"));

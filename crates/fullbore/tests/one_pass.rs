@@ -23,12 +23,12 @@ const FILM_BYTES: u64 = 32 << 20;
 /// One percent of a film.
 const LEFT_BYTES_MAX: u64 = FILM_BYTES / 100;
 
-/// What one viewer does with a film.
+/// One viewer's part of a film.
 struct Pass {
     film: &'static str,
-    /// Whether a program has read the beginning of the film before, and the kernel a little ahead of it.
+    /// Whether a program has read the beginning of the film before, and the kernel has read a little ahead of it.
     was_begun: bool,
-    /// How fast the viewer takes it; as fast as it comes if that is not given.
+    /// How fast the viewer reads it; without a limit if none is given.
     bits_per_second: Option<u64>,
     /// How much of it the viewer takes.
     bytes: u64,
@@ -112,7 +112,7 @@ impl Library {
         Ok(pages * rustix::param::page_size() as u64)
     }
 
-    /// A server of it, and the namespace that it is in. None if this machine has no such route.
+    /// A server of it, and the namespace that it is in. None if this machine lacks the route.
     fn serve(&self, route: Route, has_tls: bool) -> Option<Serving> {
         if route == Route::Kernel && has_tls && !Path::new("/proc/net/tls_stat").exists() {
             tool::skip("this kernel does not seal, or the module tls is not loaded");
@@ -120,7 +120,7 @@ impl Library {
         }
         let name = format!("{route:?}").to_ascii_lowercase();
         let launch = Launch::of(&self.path(""));
-        // The hot set would take what is asked for again out of the page cache.
+        // The hot set would take repeatedly requested parts out of the page cache.
         let launch = launch.arguments(&format!("--route {name} --disk auto --off hot"));
         let launch = if has_tls { launch } else { launch.arguments("--tls off") };
         if route != Route::Bypass {
@@ -151,7 +151,7 @@ impl Serving {
     fn connect(&self) -> Box<dyn ReadWrite> {
         let connected = || {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-            // The server should notice the pace: no more than this is in flight.
+            // The server should notice the pace, so no more than this may be in flight.
             socket.set_recv_buffer_size(128 << 10).unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
             socket.connect(&self.address.into()).unwrap();
@@ -254,7 +254,7 @@ fn one_pass_leaves_nothing_with_our_own_tcp_without_tls() {
     at_each_read_ahead(Route::Bypass, false);
 }
 
-/// What a second viewer requests is kept, and a third one's comes from memory.
+/// The second viewer's requests fill the cache, and the third one's are answered from memory.
 fn is_cached_when_it_is_requested_again(route: Route, has_tls: bool) {
     let Some(library) = Library::new(None) else { return };
     let pass = &PASSES[0];

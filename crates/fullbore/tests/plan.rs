@@ -130,7 +130,7 @@ fn costs_come_from_the_bench() {
     assert!(per_core(&output) > per_core(&usual));
 }
 
-/// With the reference run's files. It was measured before sealing out of memory was a part of its own, so tls-warm is planned with the usual cost.
+/// With the reference run's files. They were measured before sealing out of memory was a part of its own, so tls-warm is planned with the usual cost.
 #[test]
 fn a_bench_is_set_beside_the_plan() {
     let scratch = tempfile::tempdir().unwrap();

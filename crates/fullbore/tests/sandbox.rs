@@ -39,7 +39,7 @@ impl Room {
     }
 }
 
-/// Whether this kernel confines the server fully; if not, says so.
+/// Whether this kernel confines the server fully; if not, reports a skip.
 fn is_confined(server: &Server) -> bool {
     let said = server.said();
     let confined = said.contains("files confined") && said.contains("seccomp");
@@ -391,7 +391,7 @@ fn service(room: &Room, capabilities: &str, arguments: &str) -> Option<Launch> {
     Some(launch)
 }
 
-/// The kernel says of a process that ended whether it left a core dump, be it in a file or to a program.
+/// The kernel reports whether a process that ended left a core dump, be it in a file or to a program.
 #[test]
 fn a_crash_leaves_no_core_dump_unless_the_operator_wants_one() {
     if !tool::are_here(&[("prlimit", "util-linux")]) {
@@ -475,7 +475,7 @@ fn a_server_is_upgraded_by_its_user_where_processes_are_hidden() {
     assert!(Command::new("kill").arg(new.to_string()).status().unwrap().success());
 }
 
-/// What `/status.json` says is lacking, by name.
+/// The entries of `/status.json` under `lacking`, by name.
 fn lacking(server: &Server) -> Vec<String> {
     let (_, status) = server.admin_page("/status.json");
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();

@@ -1,4 +1,4 @@
-//! What one viewer can make the server hold: keys, responses, connections.
+//! The bounds on what one viewer can make the server hold: keys, responses, connections.
 
 use crate::support::far::Far;
 use crate::support::served::{PORT, Room, Server, V4};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The beginning of a request whose head is as long as its viewer likes.
 const BEGINNING: &[u8] = b"GET /film.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: ";
 
-/// Lets a head take as long as such a viewer needs, and be that long.
+/// Allows a head to take as long as such a viewer needs, and to be that long.
 const PATIENT: &str = "[timeouts]\nhead_seconds = 120.0\n[limits]\nhead_bytes_max = 65536\n";
 
 /// A record with a KeyUpdate: its header, the message, its type, the tag (RFC 8446 sections 4.6.3 and 5.2). Others are longer.
@@ -44,7 +44,7 @@ impl Viewer {
         self.stream.write_all(&records[..sealed]).unwrap();
     }
 
-    /// Requests new keys from the server, in one segment with a byte of its request, because only data earns the right to ask.
+    /// Requests new keys from the server, in one segment with a byte of its request, because the server answers such requests only after data.
     fn ask_for_keys(&mut self) {
         let mut records = [0; 2 * CONTROL_RECORD_BYTES_MAX];
         let data = self.sealer.seal(b"x", &mut records).unwrap();

@@ -14,7 +14,7 @@ fn space_with(program: &str, package: &str) -> Option<Arc<Namespace>> {
     tool::are_here(&[(program, package)]).then(Namespace::if_possible).flatten().map(Arc::new)
 }
 
-/// What curl gets there.
+/// Runs curl there and returns its output.
 #[track_caller]
 fn curl(space: &Namespace, arguments: &[&str]) -> Vec<u8> {
     let common =
@@ -38,7 +38,7 @@ fn curl_gets_every_byte_over_tls_of_both_versions_and_both_kinds_of_ip() {
     server.end();
 }
 
-/// The kernel takes from the server's buffers what goes over a TAP.
+/// The kernel takes the bytes that go over a TAP from the server's buffers.
 #[track_caller]
 fn nothing_was_copied_into_frames(server: &Server, sent_bytes: u64) {
     server.await_number("tcp_payload_bytes_total{kind=\"sent\"}", sent_bytes);
@@ -58,7 +58,7 @@ fn curl_gets_every_byte_without_tls() {
     server.end();
 }
 
-/// To a viewer on this machine, and to one behind a device that takes no such frames, so that the kernel cuts them.
+/// To a viewer on this machine, and to one behind a device that takes no such frames, so that the kernel splits them.
 #[test]
 fn frames_longer_than_a_packet_bring_every_byte() {
     let Some(space) = space_with("curl", "curl") else { return };
@@ -135,7 +135,7 @@ fn a_rate_holds_for_each_connection() {
     }
 }
 
-/// What all get is what the rate allows, but for the time that may be made up for and one turn.
+/// All viewers together get the bytes that the rate allows, plus the catch-up allowance and one turn.
 #[test]
 fn a_rate_holds_for_all_connections_together() {
     const VIEWERS: usize = 4;

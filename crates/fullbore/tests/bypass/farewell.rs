@@ -63,7 +63,7 @@ fn told_to_end_it_finishes_what_was_begun_and_refuses_what_is_new() {
     }
 }
 
-/// The server's reset is lost. It answers whatever the viewer sends next with another reset.
+/// The server's reset is lost. It answers the viewer's next packet with another reset.
 #[test]
 fn who_did_not_hear_that_it_is_over_is_told_again() {
     let Some(far) = Far::new(1500, "") else { return };

@@ -1,4 +1,4 @@
-//! Goodput beside Linux's own CUBIC and BBR, through the same bad network: a table for people; by default nothing is asserted.
+//! Goodput compared with Linux's own CUBIC and BBR, through the same bad network: a table for people; by default nothing is asserted.
 //!
 //! `cargo test --release -p fullbore --test bypass goodput -- --ignored --nocapture`. Both servers are in
 //! one namespace, ours behind its TAP; the client is the kernel's TCP in another one; between them is the middlebox.
@@ -101,7 +101,7 @@ fn is_available(control: &str) -> bool {
     known.unwrap_or_default().split_ascii_whitespace().any(|known| known == control)
 }
 
-/// Linux's TCP with this congestion control, and nothing else that could matter: zeros as fast as the socket accepts them.
+/// Linux's TCP with this congestion control, and no other influence: zeros as fast as the socket accepts them.
 fn serve_by_kernel(space: &Namespace, control: &str, is_over: &Arc<AtomicBool>) {
     let is_over = Arc::clone(is_over);
     let network = "198.51.100.0/24 dev eth proto kernel scope link src 198.51.100.1";
@@ -177,14 +177,14 @@ fn alone(controls: [&str; 2], paths: &[&str]) {
     }
 }
 
-/// As many flows of each server, at once.
+/// The same number of flows of each server, at once.
 fn together(controls: [&str; 2], paths: &[&str]) {
     let [ours, linux] = controls;
     eprintln!("Mb/s | our {ours} | Linux's {linux} | Jain's index");
     share([From::Ours, From::Linux], controls, paths);
 }
 
-/// As many flows of each of these two, at once.
+/// The same number of flows of each of these two, at once.
 fn share(halves: [From; 2], controls: [&str; 2], paths: &[&str]) {
     for settings in paths {
         for each in [1, 4] {
@@ -250,7 +250,7 @@ fn goodput_of_version_1_beside_linuxs() {
     together(["bbr1", "bbr"], &BOTTLENECKS);
 }
 
-/// How evenly Linux's flows share with each other: no more can be asked of ours beside them.
+/// How evenly Linux's flows share with each other: the yardstick for ours in their company.
 #[test]
 #[ignore = "a measurement of several minutes, for a quiet machine"]
 fn goodput_of_linuxs_bbr_beside_itself() {

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// The TAP's name, which only has to be known here.
+/// The TAP's name, which only this test needs to know.
 const TAP: &str = "fb-hostile";
 
 /// SYNs in the flood: what one core can send in a few seconds.
 const FLOOD: u32 = 300_000;
 
-/// How much a server may grow, whatever is sent to it. Buffers for reading and for connections come and go by the megabyte.
+/// The most that a server may grow, whatever it receives. Buffers for reading and for connections come and go by the megabyte.
 const GROWTH_KIB_MAX: u64 = 32 << 10;
 
 /// A server, a film, and a namespace for the attacker; none if they are not available.

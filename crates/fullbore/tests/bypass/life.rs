@@ -1,4 +1,4 @@
-//! How the bypass route starts, and what it leaves when it ends.
+//! How the bypass route starts, and what remains after it ends.
 
 use crate::support::device::Device;
 use crate::support::far::Far;
@@ -23,7 +23,7 @@ fn traces(space: &Namespace) -> String {
     String::from_utf8(told.concat()).unwrap()
 }
 
-/// What `traces` shows while a server runs.
+/// A line of `traces` that is there while a server runs.
 fn mark(device: Device) -> &'static str {
     match device {
         Device::Tap => "192.0.2.2 dev fullbore",

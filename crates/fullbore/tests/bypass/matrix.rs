@@ -142,12 +142,12 @@ impl Cell {
         format!("--delay {way_us}us --loss {loss}% --reorder {reorder}% --seed {number}")
     }
 
-    /// What a window of a few segments can transfer in some seconds.
+    /// The number of bytes that a window of a few segments can transfer in some seconds.
     fn film_bytes(&self) -> usize {
         if self.rtt_ms == 200 || self.loss == "5" { 400_001 } else { 3_000_001 }
     }
 
-    /// Says how many bytes were sent again.
+    /// Runs the row. Returns how many bytes were retransmitted.
     fn run(&self) -> u64 {
         if !self.device.takes(self.mtu_bytes) {
             return 0;

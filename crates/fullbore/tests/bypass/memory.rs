@@ -1,4 +1,4 @@
-//! What a thousand connections hold while their windows are in flight.
+//! The memory of a thousand connections while their windows are in flight.
 
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
@@ -9,13 +9,13 @@ use std::time::Duration;
 /// Numbers of connections to try. A busy machine may not keep a window of each in flight; then fewer show the same.
 const CONNECTIONS: [u64; 3] = [1000, 400, 150];
 
-/// What a connection may hold besides its tags: its state, and a record that its window holds back, sealed, while it opens.
+/// The most that a connection may hold besides its tags: its state, and a record that its window holds back, sealed, while it opens.
 const BYTES_MAX: u64 = (8 << 10) + (16 << 10);
 
 /// In flight at once for each connection, on average.
 const IN_FLIGHT_BYTES_MIN: u64 = 20_000;
 
-/// Looks in a row without more in flight, after which this machine cannot do more.
+/// After this many looks in a row without more in flight, this machine has reached its limit.
 const LOOKS_MAX: usize = 5;
 
 /// The server's figures at one moment.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What viewers do, in turn: some leave and seek, some read slowly, some come and go.
+/// The kinds of load, in turn: some viewers leave and seek, some read slowly, some come and go.
 const LOADS: [&str; 4] = [
     "--pattern whole --connections 20 --verify 4",
     "--pattern player --connections 40 --aborts 20% --seeks 20% --verify 4",
@@ -56,7 +56,7 @@ fn mixed_load_over_a_tap_leaves_nothing_behind() {
     }
 }
 
-/// Runs `fullbore load` beside the server, to its end. Aborting viewers count as errors, and so do wrong bytes, so this looks for the latter.
+/// Runs `fullbore load` against the server to its end. Aborting viewers count as errors, and so do wrong bytes, so this looks for the latter.
 fn load(space: &Arc<Namespace>, server: &Server, how: &str, length: Duration) {
     let mut load = Command::new(program());
     load.args(["load", "--insecure", "--allow-errors", "--ramp", "1s"]);
@@ -68,7 +68,7 @@ fn load(space: &Arc<Namespace>, server: &Server, how: &str, length: Duration) {
     assert!(!said.contains("wrong_bytes"), "{how}: {said}");
 }
 
-/// What must return to its earlier state: connections, what they hold, buffers in use, descriptors.
+/// The numbers that must return to their earlier values: connections, what they hold, buffers in use, descriptors.
 fn held(server: &Server) -> [u64; 5] {
     [
         server.number("connections"),

@@ -5,7 +5,7 @@ use crate::support::served::{Room, Server};
 use fullbore_tests::{Namespace, tool};
 use std::sync::Arc;
 
-/// So many that both queues get some: the chance that one gets none is one in eight million.
+/// Enough that both queues get some: the chance that one gets none is one in eight million.
 const CONNECTIONS: usize = 24;
 
 const TWO: [&str; 2] = ["--workers", "2"];
@@ -26,7 +26,7 @@ fn watch(space: &Namespace, server: &Server, url: &str, room: &Room) {
     assert_eq!(accepted, CONNECTIONS as u64, "connections");
 }
 
-/// A segment of a connection that a queue does not know would have been answered by a reset.
+/// A queue would have answered a segment of a connection that it does not know with a reset.
 #[track_caller]
 fn assert_nobody_got_anothers_segments(server: &Server) {
     // These are up to a second old.
@@ -66,7 +66,7 @@ fn a_connection_stays_with_its_queue_of_a_network_card() {
     server.end();
 }
 
-/// The way becomes narrower behind the TAP, and all that the router says of it comes to one queue.
+/// The path becomes narrower behind the TAP, and all of the router's messages arrive at one queue.
 #[test]
 fn what_a_router_says_reaches_the_worker_who_has_the_connection() {
     let Some(far) = tool::are_here(&[("curl", "curl")]).then(|| Far::new(1500, "")).flatten()
@@ -82,6 +82,6 @@ fn what_a_router_says_reaches_the_worker_who_has_the_connection() {
     let lowered = "tcp_events_total{event=\"path_mtu_lowered\"}";
     server.await_number(lowered, CONNECTIONS as u64);
     let elsewhere = server.number("tcp_events_total{event=\"path_mtu_refused\"}");
-    assert!(elsewhere > 0, "all was said to the right worker:\n{}", server.metrics());
+    assert!(elsewhere > 0, "every message reached the right worker at once:\n{}", server.metrics());
     server.end();
 }

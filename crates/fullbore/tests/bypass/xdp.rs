@@ -1,4 +1,4 @@
-//! From the queues of a network card: one end of a veth pair, whose other end is the way to the client.
+//! The queues of a network card: one end of a veth pair, whose other end leads to the client.
 
 use crate::support::device::Device;
 use crate::support::far::Far;

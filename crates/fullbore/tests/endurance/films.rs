@@ -1,4 +1,4 @@
-//! A library of two files whose bytes tell where in the file they belong.
+//! A library of two files whose bytes show their position in the file.
 
 use std::fs;
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ pub(crate) fn make() -> io::Result<TempDir> {
     Ok(folder)
 }
 
-/// Lets the kernel forget what it has of the large file in memory, so that the disk is asked again.
+/// Evicts the large file from the page cache, so that it is read from the disk again.
 pub(crate) fn chill(folder: &Path) -> io::Result<()> {
     let file = fs::File::open(folder.join(LARGE))?;
     file.sync_all()?;
@@ -35,7 +35,7 @@ pub(crate) fn chill(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Publishes, replaces or removes a title, by `number` in turn, as publishing is to be done: by renaming.
+/// Publishes, replaces or removes a title, by `number` in turn, in the recommended way: by renaming.
 pub(crate) fn publish(folder: &Path, number: u64) -> io::Result<()> {
     let title = folder.join(format!("title-{}.m4s", number / 3 % 10));
     if number % 3 == 2 {
@@ -46,7 +46,7 @@ pub(crate) fn publish(folder: &Path, number: u64) -> io::Result<()> {
     fs::rename(beside, title)
 }
 
-/// Whether `part` is what either file has at `offset`.
+/// Whether `part` matches either file at `offset`.
 pub(crate) fn is_part(offset: u64, part: &[u8]) -> bool {
     (offset..).zip(part).all(|(offset, &found)| found == byte(offset))
 }

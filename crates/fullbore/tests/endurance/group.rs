@@ -13,7 +13,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Makes one, or says loudly that it cannot.
+    /// Makes one, or reports loudly that it cannot.
     pub(crate) fn make() -> Option<Self> {
         let memberships = fs::read_to_string("/proc/self/cgroup").expect("the kernel tells");
         let (parent, is_v2) = memberships.lines().find_map(|line| {

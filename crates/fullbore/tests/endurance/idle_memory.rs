@@ -1,4 +1,4 @@
-//! What an idle viewer costs the server in memory of its own.
+//! The server's own memory for an idle viewer.
 
 use crate::films;
 use crate::viewer::Viewers;

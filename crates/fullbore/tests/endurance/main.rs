@@ -1,4 +1,4 @@
-//! What the server still has after many viewers, and while many wait: the program itself against viewers of every kind.
+//! The server's resources after many viewers, and while many wait: the program itself against viewers of every kind.
 
 mod films;
 mod group;

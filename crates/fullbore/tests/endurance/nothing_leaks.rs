@@ -16,18 +16,18 @@ const CONNECTIONS: u64 = 200_000;
 /// Viewers at once.
 const AT_ONCE: usize = 8;
 
-/// Viewers beside them who make the server take buffers back.
+/// Viewers besides them who make the server take buffers back.
 const SLOW: u64 = 2;
 
-/// Growth of memory that is put up with: what an allocator keeps for its own reasons, in pages here and there. A leak
-/// of 16 bytes in every connection would be more. (That the growth is no leak shows in its not growing: 0.8 to 1.8 MB after
+/// Tolerated growth of memory: pages that an allocator keeps for its own reasons. A leak of 16 bytes per connection would be
+/// more. (The growth is no leak, because it stops: 0.8 to 1.8 MB after
 /// 100,000 connections, 0.9 MB after 300,000.)
 const GROWTH_BYTES_MAX: u64 = 16 * CONNECTIONS;
 
 /// Few buffers, so that the warm-up touches all of them: growth is then a leak and not a buffer's first use.
 pub(crate) const FEW_BUFFERS: &str = "[limits]\nbuffer_bytes_max = 4194304\n";
 
-/// What must be as it was.
+/// The numbers that must return to their earlier values.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) connections: u64,
@@ -91,7 +91,7 @@ fn visit_all(server: &Server, numbers: Range<u64>) {
     });
 }
 
-/// What the server holds once every viewer is gone.
+/// The server's resources once every viewer is gone.
 pub(crate) fn settled(server: &Server) -> Held {
     until("every connection has ended", || {
         server.wait_for_news();

@@ -1,5 +1,5 @@
 //! A thousand viewers come while memory is nearly used up: some are served and the others refused, earlier viewers notice nothing, and
-//! when there is memory again, everybody is served.
+//! when there is memory again, everyone is served.
 //!
 //! There are two limits, which end a program in two ways: a control group, whose processes the kernel kills, and the limits on data and
 //! address space, where an allocation fails and a Rust program aborts. Both are set while the server runs, based on its use then.
@@ -58,7 +58,7 @@ fn a_limit_on_address_space_refuses_viewers_and_aborts_nothing() {
     });
 }
 
-/// What happens to the limit.
+/// A change of the limit.
 enum Bound {
     /// From now on this many bytes are left.
     Leave(u64),
@@ -159,7 +159,7 @@ fn come_at_once(server: &Server) -> (Vec<Knock>, u64) {
     (answered.into_iter().flat_map(|(honest, _)| honest).collect(), refused)
 }
 
-/// What a refused viewer sees: the connection is closed without any data.
+/// How a refused viewer sees it: the connection is closed without any data.
 fn refusal(error: io::Error) -> io::Result<()> {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     if [BrokenPipe, ConnectionReset, UnexpectedEof].contains(&error.kind()) {

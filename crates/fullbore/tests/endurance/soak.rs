@@ -2,7 +2,7 @@
 //! with AddressSanitizer, which ends with a report and a failure at the first bad access, and at its end if memory leaked.
 //!
 //! In each turn there are viewers of all kinds: good, hostile and slow ones. The certificate is replaced on disk and reloaded, and titles are
-//! published, replaced and removed. Half-way the server is told to stop while viewers are in the middle of a film; they get the rest of it,
+//! published, replaced and removed. Half-way the server is asked to stop while viewers are in the middle of a film; they get the rest of it,
 //! and another server takes over. At the end descriptors, buffers, open files and leases are exactly back to their start. The bypass route
 //! has a soak of its own, in `tests/bypass`.
 
@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What is tried, in turn.
+/// The settings to try, in turn.
 #[derive(Clone, Copy)]
 struct Turn {
     name: &'static str,
@@ -56,7 +56,7 @@ const TURN_MAX: Duration = Duration::from_secs(60);
 const AT_ONCE: u64 = 8;
 const SLOW: usize = 12;
 
-/// Viewers in the middle of a film when the server is told to stop.
+/// Viewers in the middle of a film when the server is asked to stop.
 const AT_THE_END: usize = 6;
 
 #[test]
@@ -79,7 +79,7 @@ fn mixed_load_finds_nothing_to_complain_of() {
     }
 }
 
-/// Two servers' lives, one after the other. Says what they had, for people.
+/// Two servers' lives, one after the other. Returns a summary of them for people.
 fn take_turn(turn: &Turn, library: &Path, length: Duration) -> String {
     if turn.in_kernel_tls && !Path::new("/proc/net/tls_stat").exists() {
         return "SKIPPED: this kernel has no TLS (modprobe tls)".into();
@@ -138,7 +138,7 @@ fn live(
     told
 }
 
-/// Tells a server to stop while viewers are in the middle of a film: they get the rest of it.
+/// Asks a server to stop while viewers are in the middle of a film: they get the rest of it.
 fn stop_amid_films(server: Server, turn: &Turn) -> String {
     let requests_before = server.sum("requests_total");
     let address = server.address;

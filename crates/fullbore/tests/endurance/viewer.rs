@@ -234,7 +234,7 @@ impl Viewers {
             expect(films::is_part(offset, &chunk[..part]), "the file's bytes")?;
             offset += part as u64;
         }
-        // A server that is told to stop may be gone by now.
+        // A server that was asked to stop may be gone by now.
         stream.goodbye().or_else(gone)
     }
 
@@ -420,7 +420,7 @@ impl Write for Stream {
     }
 }
 
-/// Connection number `count` of somebody.
+/// Opens a viewer's connection number `count`.
 fn connect(server: SocketAddr, count: u32) -> io::Result<TcpStream> {
     let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 0, 1, 0)) + count % SOURCES);
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
@@ -481,7 +481,7 @@ fn reset(socket: TcpStream) -> io::Result<()> {
     Socket::from(socket).set_linger(Some(Duration::ZERO))
 }
 
-/// A server that ends the connection may reset it. That loses what it sent before, which is all right.
+/// A server that ends the connection may reset it. That loses earlier data, which is acceptable here.
 fn gone(error: io::Error) -> io::Result<()> {
     use io::ErrorKind::{BrokenPipe, ConnectionReset};
     if [BrokenPipe, ConnectionReset].contains(&error.kind()) { Ok(()) } else { Err(error) }

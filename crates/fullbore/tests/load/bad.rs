@@ -6,12 +6,12 @@ use std::net::TcpStream;
 
 /// Serves until the test ends: its listener ends with the process, its connections with their client.
 pub(crate) struct Bad {
-    /// Of a file on it.
+    /// The URL of a file on it.
     pub(crate) url: String,
 }
 
 impl Bad {
-    /// `answer` gets each request; it says whether the connection stays open.
+    /// `answer` gets each request, and returns whether the connection stays open.
     pub(crate) fn start(
         answer: impl Fn(&mut TcpStream, Asked) -> bool + Send + Sync + 'static,
     ) -> Self {

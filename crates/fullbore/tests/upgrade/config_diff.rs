@@ -1,4 +1,4 @@
-//! `fullbore config diff`: what an upgrade would change, asked of the server that runs.
+//! `fullbore config diff`: asks the running server what an upgrade would change.
 
 use crate::stage::Stage;
 use fullbore_tests::{program, tool, until};
@@ -33,7 +33,7 @@ fn what_an_upgrade_would_change_is_told_and_after_it_nothing_is() {
     assert_eq!(changes[3]["configured"], 1);
     assert!(server.is_running());
     stage.upgrade("");
-    // The door is the new one's as soon as the old one has left it.
+    // The new server owns the upgrade socket as soon as the old one has released it.
     until("the new server to be asked", || diff(&stage, &[], "").0 == 0);
 }
 

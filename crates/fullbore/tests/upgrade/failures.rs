@@ -1,4 +1,4 @@
-//! Upgrades that fail: the old server goes on, and both sides say why.
+//! Upgrades that fail: the old server continues, and both sides report why.
 
 use crate::stage::{Stage, Upgrade, script, serves_on};
 use fullbore_tests::{Plain, Server, cpus, tool, until};
@@ -61,7 +61,7 @@ fn a_program_that_ends_at_once_or_hangs_changes_nothing() {
     }
 }
 
-/// Says one packet to the server at its door, as a new server does.
+/// Sends one packet to the server's upgrade socket, as a new server does.
 fn at_the_door(stage: &Stage, word: &str) -> OwnedFd {
     let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let line = socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None).unwrap();
@@ -116,7 +116,7 @@ fn take_over_and_die(stage: &Stage, server: &mut Server) {
     let line = server.stderr.wait_for("starts in place of this server");
     let new = stage.note(&line, "process ");
     server.stderr.wait_for("it accepts now");
-    // The old one's workers may accept one more each before they hear of it, and say that those connections end.
+    // The old server's workers may accept one more each before they learn of it, and announce that those connections end.
     until("the new one to accept", || {
         let answer = Plain::connect(server.address).fetch("/note.txt");
         assert_eq!(answer.status, 200);
@@ -192,7 +192,7 @@ fn nobody_else_may_upgrade_a_server() {
     let mut kept = Plain::connect(server.address);
     let mode = fs::metadata(stage.door()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "other users cannot even ask");
-    // Root can, and is told who may.
+    // Root can, and the answer says who may.
     let said = stage.begin(&[], "").fails();
     assert!(said.contains("only the user who runs it may upgrade it"), "{said}");
     server.stderr.wait_for("of user 0 may not upgrade this server");

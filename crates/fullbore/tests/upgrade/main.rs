@@ -1,4 +1,4 @@
-//! A server takes the place of a running one: viewers notice nothing, and whatever goes wrong with the new one, the old one goes on.
+//! A new process takes over from a running server: viewers notice nothing, and whatever goes wrong with the new one, the old one continues.
 
 mod config_diff;
 mod failures;

@@ -1,4 +1,4 @@
-//! Plain HTTP is sent on to HTTPS throughout an upgrade: by the server itself, and by its helper for certificates.
+//! Plain HTTP is redirected to HTTPS throughout an upgrade: by the server itself, and by its helper for certificates.
 
 use crate::stage::{REPLACED_WITHIN, Stage};
 use fullbore_tests::{Plain, Server, Signal, tool, until, within};
@@ -17,7 +17,7 @@ fn address(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 3, high, low], port))
 }
 
-/// Where the server sends a viewer.
+/// The redirect's target for a viewer.
 fn sent_to(plain: SocketAddr) -> String {
     let response = Plain::connect(plain).fetch("/film.mp4");
     assert_eq!(response.status, 308, "{}", response.head);
@@ -25,7 +25,7 @@ fn sent_to(plain: SocketAddr) -> String {
     place.unwrap().to_owned()
 }
 
-/// Where visitors come to, what they ask for, and the status that they get.
+/// The address, the path to request, and the expected status.
 type Visit = (SocketAddr, &'static str, u16);
 
 /// A client that makes one request after another, each on a new connection. A request that is lost waits until it times out, because no other
@@ -60,13 +60,13 @@ impl<'a> Visitor<'a> {
     }
 }
 
-/// One upgrade after the other, each until the old server has ended, while visitors come to all of these and `busy` threads take what processors
-/// there are.
+/// One upgrade after the other, each until the old server has ended, while visitors connect to all of these and `busy` threads use up the
+/// processors.
 fn are_answered_throughout(stage: &Stage, visits: &[Visit], upgrades: usize, busy: usize) {
     are_answered_by(stage.launch().start(), stage, visits, upgrades, busy);
 }
 
-/// As [`are_answered_throughout`], from this server on.
+/// As [`are_answered_throughout`], starting with this server.
 fn are_answered_by(
     mut first: Server,
     stage: &Stage,
@@ -153,7 +153,7 @@ impl Drop for Delayed {
     }
 }
 
-/// A server whose viewers over plain HTTP are sent on at this address.
+/// A server that redirects viewers of plain HTTP from this address.
 fn redirecting(plain: SocketAddr, words: &str) -> (Stage, [Visit; 1]) {
     let stage = Stage::new(words);
     stage.configure(&format!("[tls]\nredirect_listen = \"{plain}\""));
@@ -166,7 +166,7 @@ fn a_redirect_is_answered_throughout() {
     are_answered_throughout(&stage, &visits, 2, 0);
 }
 
-/// The authority is not there, which is the helper's trouble and no viewer's.
+/// The certificate authority is unreachable, which affects the helper and no viewer.
 #[test]
 fn the_port_of_challenges_is_answered_throughout() {
     let plain = address(20_181);

@@ -1,4 +1,4 @@
-//! A server that is to be replaced, and what replaces it.
+//! A server to be replaced, and its replacements.
 
 use fullbore_tests::{Launch, Plain, Said, Server, bytes, program, until, within};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// A film of some windows.
 pub(crate) const FILM_BYTES: usize = 700_003;
 
-/// How long an upgrade may take, and a server that was replaced until it ends. It has to end within `drain_seconds`, which is 60 here.
+/// How long an upgrade may take, and how long a replaced server may take to end. It has to end within `drain_seconds`, which is 60 here.
 pub(crate) const REPLACED_WITHIN: Duration = Duration::from_secs(300);
 
 /// A library, a state directory and a configuration, and the processes that came to serve.
@@ -61,7 +61,7 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// The door of its servers, if they listen on a port of the kernel's choice.
+    /// The upgrade socket of its servers, if they listen on a port of the kernel's choice.
     pub(crate) fn door(&self) -> PathBuf {
         self.path("state/upgrade-127.0.0.1:0.sock")
     }
@@ -72,7 +72,7 @@ impl Stage {
         self.words.iter().fold(launch, Launch::argument)
     }
 
-    /// The arguments of a server, as for a command that is no server.
+    /// The arguments of a server, for a command that passes them on to one.
     pub(crate) fn arguments(&self, more: &str) -> Vec<OsString> {
         let mut arguments = vec!["--config".into(), self.path("fullbore.toml").into()];
         arguments.extend(["--state".into(), self.path("state").into()]);
@@ -118,11 +118,11 @@ impl Stage {
     }
 }
 
-/// How many servers name the stage's `folder`, and their memory in KiB, each shared page counted once for all that have it.
+/// How many servers name the stage's `folder`, and their memory in KiB, each shared page counted once across all of them.
 pub(crate) fn servers(folder: &Path) -> (usize, u64) {
     let own = folder.as_os_str().as_encoded_bytes();
     let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    // Whoever ends meanwhile has no memory any more.
+    // A process that has just ended has no memory any more.
     let pss = processes.filter_map(|process| {
         let line = fs::read(process.path().join("cmdline")).ok()?;
         let is_server = line.split(|byte| *byte == 0).nth(1) == Some(b"serve");
@@ -152,7 +152,7 @@ impl Upgrade {
         within(REPLACED_WITHIN, "the upgrade to end", || self.child.try_wait().unwrap())
     }
 
-    /// Waits until it has failed, and returns what it said.
+    /// Waits until it has failed, and returns its messages.
     pub(crate) fn fails(self) -> String {
         self.fails_with().1
     }
@@ -167,7 +167,7 @@ impl Upgrade {
     }
 }
 
-/// A server that serves as if nobody had tried to replace it.
+/// A server that serves as if no upgrade had been tried.
 #[track_caller]
 pub(crate) fn serves_on(server: &mut Server, kept: &mut Plain) {
     assert!(server.is_running());

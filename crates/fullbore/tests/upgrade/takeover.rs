@@ -15,8 +15,8 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// One upgrade after the other under a crowd; `words` are the arguments of all servers, `changes` those of each new one. How long viewers
-/// waited, and how much memory all servers have together beside the most of one alone, is printed, not judged: busy servers need more buffers.
+/// One upgrade after the other under a crowd; `words` are the arguments of all servers, `changes` those of each new one. It prints how long viewers
+/// waited, and the memory of all servers together relative to the most of one alone, without asserting either: busy servers need more buffers.
 fn upgrades_under(words: &str, is_tls: bool, changes: &[&str], crowd: [usize; 2], pause: Duration) {
     let stage = Stage::new(words);
     let mut server = stage.launch().start();
@@ -75,7 +75,7 @@ fn upgrades_under(words: &str, is_tls: bool, changes: &[&str], crowd: [usize; 2]
     );
 }
 
-/// How much of the machine this process takes itself from some moment on.
+/// The share of the machine that this process has used since some moment.
 struct OwnTime {
     since: Instant,
     used: Duration,
@@ -90,7 +90,7 @@ impl OwnTime {
         Self { since: Instant::now(), used: Self::used() }
     }
 
-    /// Processors' time in so many times the clock's.
+    /// Processor time divided by the clock's.
     fn share(&self) -> f64 {
         (Self::used() - self.used).as_secs_f64() / self.since.elapsed().as_secs_f64()
     }
@@ -165,7 +165,7 @@ fn a_response_under_way_is_finished_by_the_old_one_which_then_ends_and_systemd_h
     assert_eq!(idle.fetch("/note.txt").status, 200);
     let new = stage.upgrade("");
     assert_eq!(hear(&manager), format!("MAINPID={new}"));
-    // The old one answers whoever is connected, and says that it is the last time.
+    // The old server answers viewers who are connected, with an announcement that the connection ends.
     until("its worker to hear of it", || {
         let last = idle.fetch("/note.txt");
         assert_eq!(last.status, 200);
@@ -200,7 +200,7 @@ fn a_slow_viewer_has_as_long_as_drain_seconds_and_no_longer() {
     slow.read_exact(&mut [0; 1000]).unwrap();
     let begun = Instant::now();
     stage.upgrade("");
-    // It takes some bytes all the time, so nobody could say that it has gone.
+    // It keeps taking some bytes, so the server cannot conclude that it has gone.
     let mut got = 1000;
     while old.is_running() {
         let bytes = slow.read(&mut [0; 1000]).unwrap_or(0);
@@ -210,14 +210,14 @@ fn a_slow_viewer_has_as_long_as_drain_seconds_and_no_longer() {
     assert!(begun.elapsed() >= drain, "it ended before its time");
     assert_eq!(old.wait().code(), Some(1), "not all could finish");
     old.stderr.wait_for("after 4 s");
-    // What is left in buffers is all that still comes.
+    // Only the bytes left in buffers still arrive.
     let mut rest = Vec::new();
     let _ = slow.read_to_end(&mut rest);
     assert!(got + rest.len() < long.len(), "it was not slow");
     assert_eq!(Plain::connect(old.address).fetch("/note.txt").status, 200);
 }
 
-/// How much memory a process has in use, besides files: the hot set is shared memory, so that the kernel can send from it.
+/// Memory that a process uses besides files: the hot set is shared memory, so that the kernel can send from it.
 fn own_bytes(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let kib = ["RssAnon:", "RssShmem:"].map(|name| {
@@ -346,7 +346,7 @@ fn sockets(flags: &str, port: u16) -> String {
     ran.text()
 }
 
-/// The listeners are the old one's, and began with its options.
+/// The listeners are inherited from the old server, and started with its options.
 #[test]
 fn settings_of_listeners_change_with_an_upgrade() {
     if !tool::are_here(&[("ss", "iproute2")]) {

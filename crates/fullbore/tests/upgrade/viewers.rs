@@ -1,4 +1,4 @@
-//! Viewers who go on asking while servers come and go, and note all that a player would notice.
+//! Viewers who keep requesting while servers come and go, and record everything that a player would notice.
 
 use fullbore_tests::tls::{Offer, client};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long a server may be silent. Long, because many servers and viewers share two cores, and longer than a server waits for a viewer who takes
-/// nothing (`send_seconds`, 30): one that gives a connection up ends it before this is over.
+/// How long a server may be silent. Long, because many servers and viewers share two cores, and longer than a server waits for a viewer who reads
+/// nothing (`send_seconds`, 30): a server that gives up on a connection closes it before this is over.
 const SILENT_MAX: Duration = Duration::from_secs(90);
 
 trait Stream: Read + Write + Send {
@@ -32,7 +32,7 @@ impl Stream for StreamOwned<ClientConnection, TcpStream> {
 
 type Open = BufReader<Box<dyn Stream>>;
 
-/// A crowd that asks until it is told to stop.
+/// A crowd that keeps requesting until it is stopped.
 pub(crate) struct Crowd {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -50,29 +50,30 @@ struct Shared {
     /// When newcomers began to come, and how many have.
     begun: Instant,
     newcomers: AtomicU64,
-    /// Newcomers come on a common clock, one in each such time, however long the others are served.
+    /// Newcomers come on a common clock, one per this interval, however long the others take to be served.
     one_in: Duration,
-    /// Each keeper asks once in a pause, this much later than the one before it: those who ask together wait for each other, and go on doing so.
+    /// Each keeper requests once per pause, offset by this from the one before it: keepers that request together would wait for each other, and stay
+    /// in step.
     keepers_apart: Duration,
     is_disturbed: AtomicBool,
     /// How long viewers waited for the first byte of an answer, in microseconds: undisturbed, and disturbed.
     first_bytes: [Mutex<Vec<u32>>; 2],
 }
 
-/// What a crowd got.
+/// The results of a crowd.
 #[derive(Debug)]
 pub(crate) struct Visited {
     pub(crate) answers: u64,
     pub(crate) connections: u64,
     /// New connections per second by those who make one for each request.
     pub(crate) newcomers_per_second: f64,
-    /// How long one in a hundred waited at least for the first byte, in microseconds: undisturbed, and disturbed.
+    /// The 99th percentile of the wait for the first byte, in microseconds: undisturbed, and disturbed.
     pub(crate) p99_us: [u32; 2],
 }
 
 impl Crowd {
-    /// `keepers` keep their connections as long as the server does and ask again after a `pause`. `newcomers` make one connection for each request,
-    /// and so many come in each time as long as a pause.
+    /// `keepers` keep their connections as long as the server does and ask again after a `pause`. `newcomers` make one connection per request,
+    /// and this many come in each period as long as a pause.
     pub(crate) fn gather(
         address: SocketAddr,
         is_tls: bool,
@@ -111,7 +112,7 @@ impl Crowd {
         self.shared.answers.load(Ordering::Relaxed)
     }
 
-    /// What was waited for until now does not count.
+    /// Forgets the waits until now.
     pub(crate) fn forgets_its_waits(&self) {
         self.shared.first_bytes.iter().for_each(|waits| waits.lock().unwrap().clear());
     }
@@ -121,7 +122,7 @@ impl Crowd {
         self.shared.is_disturbed.store(true, Ordering::Relaxed);
     }
 
-    /// Sends them home.
+    /// Ends the crowd.
     ///
     /// # Panics
     /// If anything was not as it should be.
@@ -141,7 +142,7 @@ impl Crowd {
     }
 }
 
-/// What one in a hundred reaches or exceeds.
+/// The 99th percentile.
 fn p99(values: &mut [u32]) -> u32 {
     values.sort_unstable();
     values.get(values.len() * 99 / 100).copied().unwrap_or(0)
@@ -231,7 +232,7 @@ impl Shared {
     }
 }
 
-/// What the kernel says about a connection of this machine that is not as it should be: who has it, what waits where, and for which timer.
+/// The kernel's view of a stuck connection of this machine: its process, its queues, and its timers.
 fn both_ends(tcp: &TcpStream) -> String {
     let Ok(own) = tcp.local_addr() else { return "it is gone".into() };
     let filter = format!("( sport = :{0} or dport = :{0} )", own.port());

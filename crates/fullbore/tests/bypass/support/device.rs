@@ -4,7 +4,7 @@ use super::far::Far;
 use super::served::{V4, V6, tap};
 use fullbore_tests::tool;
 
-/// What the server takes frames from.
+/// The device from which the server takes frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
     /// A TAP of its own, behind the kernel's forwarding.
@@ -16,7 +16,7 @@ pub(crate) enum Device {
 impl Device {
     pub(crate) const ALL: [Self; 2] = [Self::Tap, Self::Xdp];
 
-    /// What a server's configuration says of it, with packets of so many bytes.
+    /// The device's part of a server's configuration, with packets of this size.
     pub(crate) fn config(self, mtu_bytes: u32) -> String {
         match self {
             Self::Tap => tap(mtu_bytes),
@@ -32,7 +32,7 @@ impl Device {
         }
     }
 
-    /// Whether this kernel has it with packets of so many bytes; says so if not.
+    /// Whether this kernel supports it with packets of this size; if not, reports a skip.
     pub(crate) fn takes(self, mtu_bytes: u32) -> bool {
         let takes = self == Self::Tap || mtu_bytes <= 3822 || is_linux_6_6();
         if !takes {
@@ -42,7 +42,7 @@ impl Device {
     }
 }
 
-/// Whether the kernel is of Linux 6.6 or later.
+/// Whether this is Linux 6.6 or later.
 fn is_linux_6_6() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));

@@ -21,7 +21,7 @@ impl Far {
         Self::with_queues(mtu_bytes, 1, settings)
     }
 
-    /// The same, with so many queues at every end.
+    /// The same, with this many queues at every end.
     pub(crate) fn with_queues(mtu_bytes: u32, queues: u32, settings: &str) -> Option<Self> {
         let program = middlebox()?;
         let [client, between, server] =
@@ -54,12 +54,12 @@ impl Far {
         Some(Self { client, server, _between: between, carrier })
     }
 
-    /// Whether the server's namespace passes on what comes from its TAP and goes there.
+    /// Turns forwarding in the server's namespace on or off, between its TAP and the client.
     pub(crate) fn forward(&self, is_on: bool) {
         forward(&self.server, is_on);
     }
 
-    /// What a server is told that has the queues of its namespace's end of the way.
+    /// The configuration of a server that uses the queues at its namespace's end of the path.
     pub(crate) fn xdp() -> String {
         "device = \"xdp\"\ninterface = \"eth\"\naddresses = [\"198.51.100.1\", \"2001:db8:1::1\"]\n"
             .into()
@@ -89,7 +89,7 @@ fn forward(namespace: &Namespace, is_on: bool) {
     }
 }
 
-/// The middlebox, which cargo builds beside this test's own program.
+/// The middlebox, which cargo builds next to this test's own program.
 fn middlebox() -> Option<PathBuf> {
     let program = program().with_file_name("middlebox");
     if program.exists() {

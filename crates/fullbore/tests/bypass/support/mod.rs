@@ -1,4 +1,4 @@
-//! What the tests of the bypass route share.
+//! Shared parts of the bypass route's tests.
 
 pub(crate) mod device;
 pub(crate) mod far;

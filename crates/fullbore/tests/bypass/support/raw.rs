@@ -78,7 +78,7 @@ fn address(index: i32, protocol: u16) -> SockAddr {
     unsafe { SockAddr::try_init(fill) }.unwrap().1
 }
 
-/// What a frame says.
+/// The contents of a frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     /// Both stations, as a frame in the same direction has them.
@@ -112,7 +112,7 @@ impl Seen {
         })
     }
 
-    /// A frame that says this, with `payload` behind it.
+    /// The frame with these contents, and `payload` behind them.
     pub(crate) fn frame(&self, payload: &[u8]) -> Vec<u8> {
         let mut tcp = Vec::with_capacity(60 + payload.len());
         tcp.extend(self.from.port().to_be_bytes());
@@ -146,7 +146,7 @@ pub(crate) fn set_ip_checksum(frame: &mut [u8]) {
     frame[24..26].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// The sum behind an Internet checksum (RFC 1071); short enough here not to overflow.
+/// The sum for an Internet checksum (RFC 1071); short enough here not to overflow.
 fn sum(bytes: &[u8]) -> u32 {
     let pairs =
         bytes.chunks(2).map(|pair| u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]));

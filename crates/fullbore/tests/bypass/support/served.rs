@@ -17,12 +17,12 @@ pub(crate) struct Room {
     folder: TempDir,
     /// The bytes of `film.mp4`.
     pub(crate) film: Vec<u8>,
-    /// What the servers' configurations say of their device.
+    /// The device's part of the servers' configurations.
     pub(crate) device: String,
 }
 
 impl Room {
-    /// With a film of so many bytes.
+    /// With a film of this size.
     pub(crate) fn new(film_bytes: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let film = fullbore_tests::bytes(film_bytes, film_bytes as u64);
@@ -41,7 +41,7 @@ impl Room {
     }
 }
 
-/// A TAP with packets of so many bytes, and the kernel's addresses at its other end.
+/// A TAP with packets of this size, and the kernel's addresses at its other end.
 pub(crate) fn tap(mtu_bytes: u32) -> String {
     format!(
         "addresses = [\"{V4}\", \"{V6}\"]\nmtu_bytes = {mtu_bytes}\n\
@@ -94,12 +94,12 @@ impl Server {
         format!("{}://{host}:{PORT}/film.mp4", self.scheme)
     }
 
-    /// What /metrics says.
+    /// The text of /metrics.
     pub(crate) fn metrics(&self) -> String {
         self.server.admin_page("/metrics").1
     }
 
-    /// A number of /metrics, by its name and labels after `fullbore_`; 0 where it is not there. Some of them are up to a
+    /// A number of /metrics, by its name and labels after `fullbore_`; 0 if it is missing. Some of them are up to a
     /// second old.
     pub(crate) fn number(&self, name: &str) -> u64 {
         self.server.counter(name)
@@ -116,12 +116,12 @@ impl Server {
         self.server.kill();
     }
 
-    /// Ends it in an orderly way, and fails if it does not end well.
+    /// Shuts it down in order, and fails if it does not end well.
     pub(crate) fn end(self) {
         self.server.finish();
     }
 
-    /// It was told to end: waits until it has, and fails if it does not end well.
+    /// After a shutdown was requested: waits until it has ended, and fails if it does not end well.
     #[track_caller]
     pub(crate) fn await_end(mut self) {
         let status = self.server.wait();
