@@ -1,26 +1,26 @@
-//! Starts and stops accepting at a thread's listeners: from the start to the shutdown, but not while another process accepts from them.
+//! Starts and stops accepting at a thread's listeners: from startup to shutdown, except while another process accepts from them.
 
 use crate::drain::Drain;
 use reactor::Fd;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-/// A thread's listeners, and what stops those that accept from them now.
+/// A thread's listeners, and the switch that stops the current accept loops.
 pub(crate) struct Accepting {
     listeners: Vec<Fd>,
     stop: RefCell<Option<Rc<Drain>>>,
-    /// The accept loops that were told to stop. Gone once each has handed over its listener's last connection.
+    /// The accept loops that were asked to stop. Each entry is gone once its loop has handed over its listener's last connection.
     stopped: RefCell<Vec<Weak<Drain>>>,
 }
 
 impl Accepting {
-    /// Nobody accepts yet.
+    /// No accept loop has started yet.
     pub(crate) fn new(listeners: impl IntoIterator<Item = Fd>) -> Self {
         let listeners = listeners.into_iter().collect();
         Self { listeners, stop: RefCell::default(), stopped: RefCell::default() }
     }
 
-    /// Starts accepting at each listener, or stops it at all of them; nothing if that was done before. `begin` accepts until its `Drain` begins.
+    /// Starts accepting at each listener, or stops it at all of them; does nothing if that was done before. `begin` accepts until its `Drain` begins.
     pub(crate) fn set(&self, is_on: bool, begin: impl Fn(Fd, Rc<Drain>)) {
         if !is_on {
             return self.stop();

@@ -1,4 +1,4 @@
-//! Tries on some files of the library what the kernel lets this process do with them.
+//! Tests on some files of the library which operations the kernel allows this process.
 //!
 //! Serving fast depends on two things that need ownership of the file, or capabilities: a read lease, so that the kernel may
 //! send the file by itself, and asking which parts of it are in memory. Permissions are not guessed from users and modes,
@@ -19,33 +19,33 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// How many entries of the library's folders are examined to find files to try. A library usually belongs to one user, so a
-/// few files represent all; and the start must not wait for a disk that is asleep.
+/// few files are representative; and startup must not wait for a disk that is asleep.
 const ENTRIES_MAX: usize = 1000;
 
 /// How many files are tried.
 const TRIED_MAX: usize = 8;
 
-/// What was found.
+/// The results.
 #[derive(Debug, Default)]
 pub struct Access {
     /// The first file for which no lease was granted, and why.
     lease: Option<(PathBuf, io::Error)>,
-    /// The first file for which the kernel does not say page by page what is in memory (mincore).
+    /// The first file for which the kernel does not report page by page what is in memory (mincore).
     view: Option<(PathBuf, io::Error)>,
-    /// The first file for which it does not say how much is in memory (cachestat), which is cheaper to ask.
+    /// The first file for which it does not report how much is in memory (cachestat), a cheaper call.
     count: Option<(PathBuf, io::Error)>,
 }
 
-/// Something missing that would make serving faster.
+/// A missing permission or feature that would make serving faster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lack {
     /// Its name.
     pub what: &'static str,
     /// Why it is missing.
     pub why: String,
-    /// What its absence costs.
+    /// The cost of its absence.
     pub cost: &'static str,
-    /// What to do about it.
+    /// How to fix it.
     pub remedy: &'static str,
 }
 
@@ -61,7 +61,7 @@ impl Access {
         access
     }
 
-    /// What was found here or, where nothing was, in `later`.
+    /// Fills in results that are missing here from `later`.
     pub(crate) fn or(self, later: Self) -> Self {
         Self {
             lease: self.lease.or(later.lease),
@@ -77,7 +77,7 @@ impl Access {
             }
         };
         match lease::take(file.as_fd()) {
-            // Another program is writing to it, which says nothing about other files.
+            // Another program is writing to the file, which says nothing about other files.
             Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
             taken => note(&mut self.lease, taken),
         }
@@ -86,12 +86,12 @@ impl Access {
         note(&mut self.view, View::new(file.as_fd(), bytes).map(drop));
     }
 
-    /// Whether the kernel can send files by itself: this needs a lease, and knowledge page by page of what is in memory.
+    /// Whether the kernel can send files by itself: this needs a lease, and page-by-page knowledge of what is in memory.
     pub fn can_send_files(&self) -> bool {
         self.lease.is_none() && self.view.is_none()
     }
 
-    /// What is missing that would make this server faster.
+    /// The missing permissions and features that would make this server faster.
     pub fn lacks(&self, config: &Config, offload: KernelOffload) -> Vec<Lack> {
         let mut lacks = Vec::new();
         if let (true, Some((path, error))) = (offload.sends_files, &self.lease) {
@@ -105,7 +105,7 @@ impl Access {
         };
         match (&self.view, &self.count) {
             _ if !asks => {}
-            // Either call is enough to choose where to read from, but leaving a file to the kernel needs pages.
+            // Either call is enough to choose where to read from, but sending by the kernel needs mincore's pages.
             (Some((path, error)), count) if sends || count.is_some() => {
                 lacks.push(no_pages(path, error, sends));
             }
@@ -116,27 +116,27 @@ impl Access {
     }
 }
 
-/// Everything that could be missing for files of `library`, whatever the configuration: for a look at a machine before it serves.
+/// Everything that could be missing for files of `library`, regardless of the configuration: to examine a machine before it serves.
 pub fn all_lacks(library: &Path) -> Vec<Lack> {
     let mut config = Config::default();
-    // Over TLS the default route asks for less.
+    // Over TLS the default route needs less.
     config.tls.enabled = false;
     let offload = KernelOffload { sends_files: true, ..KernelOffload::default() };
     Access::tried_on(library).lacks(&config, offload)
 }
 
-/// A filesystem of the library, and what a read of it showed.
+/// A filesystem of the library, and the result of a read from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriedFilm {
     /// The film that was tried.
     pub film: PathBuf,
-    /// The size of the filesystem's blocks; `None` if it does not tell.
+    /// The size of the filesystem's blocks; `None` if it does not report one.
     pub block_bytes: Option<u64>,
-    /// The kernel's number of the error if the film cannot be read without leaving it in the page cache (`RWF_DONTCACHE`).
+    /// The kernel's error number if the film cannot be read without leaving it in the page cache (`RWF_DONTCACHE`).
     pub read_once_refused: Option<i32>,
 }
 
-/// Tries one film of each filesystem below `library`: its first bytes are read.
+/// Tries one film per filesystem below `library`: reads its first bytes.
 pub fn filesystems(library: &Path) -> Vec<TriedFilm> {
     let mut tried = Vec::new();
     let mut devices = Vec::new();
@@ -158,7 +158,7 @@ pub fn filesystems(library: &Path) -> Vec<TriedFilm> {
     tried
 }
 
-/// Why the kernel makes no ring for this process; `None` if it does.
+/// Why the kernel creates no ring for this process; `None` if it does.
 pub fn ring_refused() -> Option<io::Error> {
     Reactor::new(RingOptions::default()).err()
 }
@@ -218,7 +218,7 @@ fn no_count(path: &Path, error: &io::Error) -> Lack {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // NONBLOCK: another program's lease on the file must not delay the start.
+    // NONBLOCK: another program's lease on the file must not delay startup.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(tried.len(), 1, "{tried:?}");
         assert!(tried[0].film.starts_with(library.path()));
         assert!(tried[0].block_bytes.is_some_and(u64::is_power_of_two), "{tried:?}");
-        // The kernel has it, has it not for this filesystem, or does not know it.
+        // The kernel supports it, does not support it on this filesystem, or does not know it.
         let known = [None, Some(libc::EOPNOTSUPP), Some(libc::EINVAL)];
         assert!(known.contains(&tried[0].read_once_refused), "{tried:?}");
     }
@@ -354,7 +354,7 @@ mod tests {
         let direct = Config { disk: Disk::Direct, ..plain() };
         assert_eq!(names(&others, &direct, SENDS), ["read leases"]);
         assert!(names(&others, &direct, KernelOffload::default()).is_empty());
-        // From Linux 6.5 to 6.13 everybody may use cachestat.
+        // From Linux 6.5 to 6.13 any user may use cachestat.
         let counted = Access { count: None, ..others };
         assert_eq!(names(&counted, &plain(), SENDS), ["read leases", "page cache"]);
         assert!(names(&counted, &Config::default(), KernelOffload::default()).is_empty());

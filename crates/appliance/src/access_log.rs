@@ -1,7 +1,7 @@
 //! The access log: a line of JSON per response, written by a thread of its own so that no worker waits for the log's disk. If
 //! that thread cannot keep up, lines are dropped and counted; viewers do not wait either.
 //!
-//! A viewer may send as much as fits into a request head, and it grows when written as JSON. So long fields are cut, the line
+//! A viewer can send as much as fits into a request head, and JSON makes it longer. So long fields are cut, the line
 //! names them (`cut`), and the bytes of waiting lines are bounded.
 
 use crate::clock::since_1970;
@@ -25,16 +25,16 @@ use std::time::Duration;
 /// than a second without the disk.
 const WAITING_BYTES_MAX: usize = 8 << 20;
 
-/// Lines that may wait: each also takes a place in the queue, however short it is.
+/// Lines that may wait: each also takes a place in the queue, no matter how short it is.
 const WAITING_LINES_MAX: usize = 32 << 10;
 
-/// The most bytes logged of a target or a referer: more than any address that people write.
+/// The most bytes logged of a target or a referer: longer than any URL that people write.
 const ADDRESS_BYTES_MAX: usize = 1024;
 
 /// The most bytes logged of other fields: a browser's user agent takes some 150, a long list of ranges as much.
 const FIELD_BYTES_MAX: usize = 256;
 
-/// Bytes of lines that are written at once.
+/// Size of the writer's buffer.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Where lines go.
@@ -45,11 +45,11 @@ pub struct AccessLog {
     lines: SyncSender<Line>,
     waiting_bytes: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
-    /// Where the writer goes on, if it is to change.
+    /// The writer's next output, if it should switch.
     next: Arc<Mutex<Option<Out>>>,
 }
 
-/// Has the log begin a new file when the old one has another name.
+/// Makes the log start a new file when the old one has been renamed.
 pub(crate) struct LogReopener {
     path: PathBuf,
     lines: SyncSender<Line>,
@@ -60,7 +60,7 @@ pub(crate) struct LogReopener {
 struct Line {
     /// Empty if it only wakes the writer.
     text: Vec<u8>,
-    /// The counter of dropped lines of its worker.
+    /// Its worker's counter of dropped lines.
     lost: Arc<AtomicU64>,
 }
 
@@ -82,7 +82,7 @@ pub struct Entry<'a> {
     pub end: Option<&'static str>,
 }
 
-/// Opens the log, `-` for standard output. A pipe is opened only if somebody reads from it: the server does not wait for a reader.
+/// Opens the log, `-` for standard output. Opening a pipe fails unless it has a reader: the server does not wait for one.
 ///
 /// # Errors
 /// If the file cannot be opened for appending.
@@ -93,19 +93,19 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     let mut options = OpenOptions::new();
     options.create(true).append(true).custom_flags(libc::O_NONBLOCK);
     let file = options.open(path).map_err(|error| match error.raw_os_error() {
-        Some(libc::ENXIO) => io::Error::new(error.kind(), "nobody reads from this pipe or socket"),
+        Some(libc::ENXIO) => io::Error::new(error.kind(), "this pipe or socket has no reader"),
         _ => error,
     })?;
-    // From here on writes may block: the writing thread exists to wait.
+    // From here on writes may block: waiting is what the writing thread is for.
     let flags = rustix::fs::fcntl_getfl(&file)?;
     rustix::fs::fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
     Ok(Box::new(file))
 }
 
-/// Checks whether [`open`] would succeed, and makes nothing. Whether anybody reads from a pipe is not looked at.
+/// Checks whether [`open`] would succeed, and creates nothing. It does not check whether a pipe has a reader.
 ///
 /// # Errors
-/// If this user may not write to the file, or not make it in its folder.
+/// If this user may not write to the file, or not create it in its folder.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
     if path.as_os_str() == "-" {
         return Ok(());
@@ -142,7 +142,7 @@ impl AccessLog {
         Ok(log)
     }
 
-    /// Reopens the log at `path`; none if it is no file there: pipes and standard output have no other name.
+    /// Reopens the log at `path`; none if that is not a file: pipes and standard output cannot be renamed.
     pub(crate) fn reopener(&self, path: &Path) -> Option<LogReopener> {
         let reopener = || LogReopener {
             path: path.to_owned(),
@@ -165,7 +165,7 @@ impl AccessLog {
     /// Logs one response; never waits.
     pub fn write(&self, entry: &Entry<'_>) {
         let json = entry.to_json().to_string();
-        // People read the log in terminals, too.
+        // People also read the log in terminals.
         let shown = match library::shown_json(&json) {
             Cow::Owned(shown) => Some(shown),
             Cow::Borrowed(_) => None,
@@ -179,7 +179,7 @@ impl AccessLog {
 
     /// Hands a line to the writer, if there is room.
     fn enqueue(&self, text: Vec<u8>) -> bool {
-        // The line counts with its capacity, not only its length. Workers add first and check afterwards, so that together they
+        // The line counts with its capacity, not only its length. Workers add first and check afterwards, so together they
         // never exceed the bound.
         let bytes = text.capacity();
         let waiting = &self.waiting_bytes;
@@ -193,7 +193,7 @@ impl AccessLog {
         false
     }
 
-    /// Lines of this worker that the writer had no room for, or could not write.
+    /// Lines of this worker that found no room, or could not be written.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -211,7 +211,7 @@ impl Entry<'_> {
             }
             Some(text)
         };
-        // Cut after the redaction, because half a token would not be recognised as one.
+        // Cut after redaction, because half a token would not be recognised as one.
         let target = self.request.map(|request| redact::target(request.target()));
         let target = within("target", target, ADDRESS_BYTES_MAX);
         let host = within("host", self.field(Field::Host), FIELD_BYTES_MAX);
@@ -246,25 +246,25 @@ fn truncate(text: &mut String, bytes_max: usize) {
 }
 
 impl LogReopener {
-    /// Opens the log anew, at its path. The writer goes on there with its next line.
+    /// Reopens the log at its path. The writer continues there with its next line.
     ///
     /// # Errors
-    /// If it cannot be opened. The log that is open stays in use.
+    /// If it cannot be opened. The open log stays in use.
     pub(crate) fn reopen(&self) -> io::Result<()> {
         let next = open(&self.path)?;
         *self.next.lock().expect("no holder of this lock can panic") = Some(next);
-        // If there is no room for it, lines are waiting, and the writer needs no waking.
+        // If the queue is full, lines are waiting, and the writer needs no waking.
         let _ = self.lines.try_send(Line { text: Vec::new(), lost: Arc::default() });
         Ok(())
     }
 
-    /// Where the log is.
+    /// The log's path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Writes lines as they come, in batches when they come fast.
+/// Writes lines as they arrive, in batches when they arrive fast.
 fn write_lines(
     lines: &Receiver<Line>,
     waiting_bytes: &AtomicUsize,
@@ -283,7 +283,7 @@ fn write_lines(
                 (broken, failed) = (false, None);
                 eprintln!("fullbore: access log reopened on request");
             }
-            // If the disk refuses data, it stays in the buffer, and the line that no longer fits is dropped.
+            // If the disk accepts no data, it stays in the buffer, and a line that no longer fits is dropped.
             if let Err(error) = out.write_all(&text) {
                 lost.fetch_add(1, Ordering::Relaxed);
                 failed = Some(error);
@@ -295,7 +295,7 @@ fn write_lines(
         }
         match failed.map_or_else(|| out.flush(), Err) {
             Ok(()) => broken = false,
-            // Reported once, not per line: the disk under the log may well be full.
+            // Reported once, not per line: the log's disk may be the full one.
             Err(error) if !broken => {
                 broken = true;
                 eprintln!(
@@ -307,9 +307,9 @@ fn write_lines(
     }
 }
 
-/// Goes on with `next`. What the file before does not take any more is dropped and counted: the first of it may be the rest of a line.
+/// Switches to `next`. Lines that the old file no longer accepts are dropped and counted; the first of them may have been written in part.
 fn change(out: &mut BufWriter<Out>, next: Out, lost: &AtomicU64) {
-    // An error was told before, or the lines are counted as lost now.
+    // The error was reported before, or the lines are counted as lost now.
     let _ = out.flush();
     let before = std::mem::replace(out, BufWriter::with_capacity(BUFFER_BYTES, next));
     let left = before.into_parts().1.unwrap_or_default();

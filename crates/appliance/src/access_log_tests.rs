@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-/// A request with long fields of bytes that are not text, which grow threefold when they are written.
+/// A request with long fields of bytes that are not text, which grow threefold when written.
 fn long_request() -> Request {
     let mut head = b"GET /".to_vec();
     head.extend([b'a'; 6000]);

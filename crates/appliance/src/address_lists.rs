@@ -1,7 +1,7 @@
-//! Lists of addresses that may connect, and that may not: files with an address or a prefix on each line, and comments behind `#`.
+//! Lists of addresses that may connect, and that may not: files with an address or a prefix per line, and comments after `#`.
 //!
-//! A list may come from elsewhere and be long. So a file is read line by line, and its bytes, its lines and the prefixes of all files together
-//! are bounded. A line that is no prefix makes the whole list unusable, because a list without it would let the wrong viewers in.
+//! A list may come from elsewhere and be long. So a file is read line by line, and its bytes, its lines and the total of prefixes in all files
+//! are bounded. One invalid line makes the whole list unusable, because a list without it would let the wrong viewers in.
 
 use crate::config::AccessConfig;
 use net::{AddressBlock, PrefixFault, Prefixes};
@@ -24,14 +24,14 @@ const LINE_BYTES_MAX: u64 = 1024;
 /// The most characters of a bad line that an error shows.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// Both lists, as they were read. Without files, everybody may connect.
+/// Both lists, as read. Without files, any address may connect.
 #[derive(Debug, Default)]
 pub(crate) struct AddressLists {
-    /// Who may connect; `None` if everybody may.
+    /// Addresses that may connect; `None` for all.
     allowed: Option<Prefixes>,
-    /// Who may not.
+    /// Addresses that may not connect.
     denied: Prefixes,
-    /// The files, as they were just before they were read.
+    /// The files' state just before they were read.
     stamps: Vec<FileStamp>,
 }
 
@@ -39,9 +39,9 @@ impl AddressLists {
     /// Reads the files that `config` names.
     ///
     /// # Errors
-    /// The file, the line, and what is wrong there.
+    /// The file, the line, and the fault.
     pub(crate) fn read(config: &AccessConfig) -> Result<Self, AddressListError> {
-        // Before they are read, so that a change in between is noticed later, not missed.
+        // Before they are read, so that a change in between is noticed later instead of missed.
         let stamps = Self::stamps(config);
         let allowed = match config.allow.first() {
             None => None,
@@ -56,7 +56,7 @@ impl AddressLists {
         Ok(Self { allowed, denied: read_all(&config.deny)?, stamps })
     }
 
-    /// The files that `config` names, as they are now.
+    /// The current state of the files that `config` names.
     pub(crate) fn stamps(config: &AccessConfig) -> Vec<FileStamp> {
         config.files().map(|file| FileStamp::take(file.clone())).collect()
     }
@@ -64,7 +64,7 @@ impl AddressLists {
     /// Whether a viewer at `address` may connect.
     ///
     /// # Errors
-    /// The counter's label, if not.
+    /// The counter's label for the refusal.
     pub(crate) fn check(&self, address: IpAddr) -> Result<(), &'static str> {
         if self.allowed.as_ref().is_some_and(|allowed| !allowed.contains(address)) {
             return Err("not_allowed");
@@ -77,7 +77,7 @@ impl AddressLists {
         self.stamps.iter().any(FileStamp::is_outdated)
     }
 
-    /// Whether the files have changed since they were read, and since their text was `refused`; that is empty if it was not.
+    /// Whether the files have changed since they were read, and also since their text was `refused` (empty if it was not).
     pub(crate) fn is_worth_reading(&self, refused: &[FileStamp]) -> bool {
         let is_refused = !refused.is_empty() && !refused.iter().any(FileStamp::is_outdated);
         self.changed_on_disk() && !is_refused
@@ -85,7 +85,7 @@ impl AddressLists {
 }
 
 impl fmt::Display for AddressLists {
-    /// What they are, for people.
+    /// A summary for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ranges of addresses: ")?;
         match &self.allowed {
@@ -104,7 +104,7 @@ pub struct AddressListError {
 }
 
 impl AddressListError {
-    /// Whether reading the same files again would say the same.
+    /// Whether reading the same files again would fail in the same way.
     pub(crate) fn is_of_text(&self) -> bool {
         !matches!(self.fault, ListFault::Unreadable(_))
     }
@@ -134,7 +134,7 @@ impl fmt::Display for AddressListError {
                 write!(f, "cannot read the list of addresses {file}: {why}")
             }
             ListFault::Line { number, text, why } => {
-                write!(f, "in {file}, line {number}: {text:?} is no prefix: {why}")
+                write!(f, "in {file}, line {number}: {text:?} is not a prefix: {why}")
             }
             ListFault::LongLine(number) => write!(
                 f,
@@ -150,7 +150,7 @@ impl fmt::Display for AddressListError {
             ),
             ListFault::Empty => write!(
                 f,
-                "{file} has no prefix, so nobody could connect; add one, or leave access.allow out to let everybody in"
+                "{file} has no prefix, so no one could connect; add one, or leave access.allow out to let everyone in"
             ),
         }
     }
@@ -170,11 +170,11 @@ fn read_all(files: &[PathBuf]) -> Result<Prefixes, AddressListError> {
     Blocks { files: files.iter(), open: None, left: PREFIXES_MAX }.collect()
 }
 
-/// The prefixes of several files, one after another, until one is wrong.
+/// The prefixes of several files, one after another, up to the first error.
 struct Blocks<'f> {
     files: std::slice::Iter<'f, PathBuf>,
     open: Option<Lines<'f>>,
-    /// How many more there may be.
+    /// How many more may follow.
     left: usize,
 }
 
@@ -216,7 +216,7 @@ struct Lines<'f> {
 impl<'f> Lines<'f> {
     fn open(file: &'f Path) -> Result<Self, AddressListError> {
         let opened = smallfile::open(file).map_err(|why| ListFault::Unreadable(why).of(file))?;
-        // One byte more tells a file that is too long from one that just fits.
+        // One byte more distinguishes a file that is too long from one that just fits.
         let reader = BufReader::new(opened.take(FILE_BYTES_MAX + 1));
         Ok(Self { file, reader, number: 0, line: Vec::new() })
     }
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(check(&lists, "192.0.2.7"), Ok(()));
         assert!(!lists.changed_on_disk());
         assert_eq!(lists.to_string(), "ranges of addresses: all allowed, 0 denied");
-        // A list of those who may not can be empty: it fills up.
+        // A deny list may be empty: it can be filled later.
         assert_eq!(check(&deny(b"# none yet\n").unwrap(), "192.0.2.7"), Ok(()));
     }
 
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn each_fault_names_its_file_and_line() {
         let said = deny(b"10.0.0.0/8\n# x\n10.0.0.0/33\n").unwrap_err();
-        assert!(said.contains("list-0, line 3: \"10.0.0.0/33\" is no prefix"), "{said}");
+        assert!(said.contains("list-0, line 3: \"10.0.0.0/33\" is not a prefix"), "{said}");
         let said = deny(b"10.0.0.1/8\n").unwrap_err();
         assert!(said.contains("line 1") && said.contains("write 10.0.0.0/8"), "{said}");
         let said = deny(b"\x1b[2J\xff\n").unwrap_err();
@@ -374,7 +374,7 @@ mod tests {
         assert!(!lists.is_worth_reading(&refused));
         std::fs::write(&file, "10.0.0.0/8 # again").unwrap();
         assert!(lists.is_worth_reading(&refused));
-        // What could not be read may be readable a moment later, without a change of the file.
+        // A file that could not be read may be readable a moment later, without having changed.
         std::fs::remove_file(&file).unwrap();
         assert!(!AddressLists::read(&config).unwrap_err().is_of_text());
     }

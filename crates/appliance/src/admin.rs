@@ -2,7 +2,7 @@
 //! has a thread of its own, so that it answers while every worker is busy, and so that watching the server does not slow it
 //! down.
 //!
-//! It answers requests that name it by an address or by one of its known names ([`AdminHosts`]). Every response is made anew,
+//! It answers requests for an address or for one of its known names ([`AdminHosts`]). Every response is generated for its request,
 //! and must not be cached.
 
 use crate::accepting::Accepting;
@@ -52,40 +52,40 @@ const CONNECTIONS_MAX: usize = 64;
 /// when there is no file descriptor left for a new one.
 const IDLE_MAX: Duration = Duration::from_secs(120);
 
-/// Titles in `/status.json`, the busiest ones; `/metrics` has them all.
+/// The busiest titles in `/status.json`; `/metrics` has all of them.
 const TITLES_SHOWN: usize = 20;
 
-/// Titles whose experience is in a snapshot.
+/// Titles in a snapshot with quality of experience.
 const QOE_TITLES_MAX: usize = 8;
 
 /// How long a client may take to receive a whole response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the admin listener reads from a worker.
+/// The part of a worker that the admin listener reads.
 pub struct Watched {
     /// Its counters.
     pub numbers: Arc<Numbers>,
-    /// What it passes on about its viewers.
+    /// Its figures about viewers.
     pub audience: Arc<Audience>,
 }
 
-/// What the server chose at the start, for people.
+/// The choices that the server made at startup, for people.
 pub struct Chosen {
-    /// What it leaves to the kernel.
+    /// The work that it leaves to the kernel.
     pub offload: KernelOffload,
     /// The library's folders.
     pub(crate) folders: Arc<AllFolders>,
-    /// Which silo workers, disks and network cards belong to.
+    /// The silo of each worker, disk and network card.
     pub(crate) silo_map: Arc<SiloMap>,
-    /// What is missing that would make it faster.
+    /// Missing permissions and features that would make it faster.
     pub lacks: Vec<Lack>,
     /// The helper that gets certificates, if there is one.
     pub(crate) acme: Option<Arc<AcmeLink>>,
     /// Reloads that failed.
     pub(crate) reloads: Arc<Reloads>,
-    /// What a caching edge knows of its origin, if this is one.
+    /// The link to a caching edge's helper, if this is an edge.
     pub(crate) edge: Option<Arc<EdgeLink>>,
-    /// Where viewers of plain HTTP are sent, if they are.
+    /// The redirects from plain HTTP, if there are any.
     pub(crate) redirects: Option<Arc<Redirects>>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Admin {
     estate: Arc<Estate>,
 }
 
-/// How other threads control it.
+/// Controls the listener from other threads.
 #[derive(Clone)]
 pub(crate) struct AdminControl {
     state: Arc<State>,
@@ -108,12 +108,12 @@ struct State {
     audiences: Vec<Arc<Audience>>,
     /// When the server started; players' reports count their times from here.
     started: Instant,
-    /// What viewers experience. Only this thread uses it.
+    /// Viewers' quality of experience. Only this thread uses it.
     experience: Mutex<Collector>,
     draining: AtomicBool,
-    /// Whether the listener is left to another server. Responses then say that their connection ends.
+    /// Whether another server has the listener. Responses then announce that their connection ends.
     is_away: AtomicBool,
-    /// One holds this for each listener and each client that is not answered yet.
+    /// Held once for each listener and each client that has not been answered yet.
     unanswered: Arc<()>,
     hosts: AdminHosts,
     /// Requests for other hosts.
@@ -122,7 +122,7 @@ struct State {
     config: Config,
     offload: KernelOffload,
     silo_map: Arc<SiloMap>,
-    /// What is missing that would make the server faster.
+    /// Missing permissions and features that would make the server faster.
     lacks: Vec<Lack>,
     /// The kernel's TLS counters at the start; none if the kernel does not seal.
     tls_stat: Option<TlsStat>,
@@ -133,7 +133,7 @@ struct State {
 }
 
 impl Admin {
-    /// Starts serving, or waits with that if the listener is shared.
+    /// Starts serving, or waits with it if the listener is shared.
     ///
     /// # Errors
     /// If the thread or its ring cannot be started.
@@ -194,12 +194,12 @@ impl Admin {
         Ok(Self { control: AdminControl { state, remote }, estate })
     }
 
-    /// From now on, `/healthz` says that the server is shutting down.
+    /// From now on, `/healthz` reports that the server is shutting down.
     pub(crate) fn drain(&self) {
         self.control.state.draining.store(true, Ordering::Relaxed);
     }
 
-    /// For other threads.
+    /// The control for other threads.
     pub(crate) fn control(&self) -> &AdminControl {
         &self.control
     }
@@ -212,8 +212,9 @@ impl AdminControl {
         self.remote.wake();
     }
 
-    /// Whether connections are accepted, or some that were have no answer yet: clients who have just come, who are being sent one, or who are being
-    /// redirected.
+    /// Whether connections are accepted, or some accepted ones have no answer yet: clients who have just connected, who are being sent one, or who
+    /// are
+    /// being redirected.
     pub(crate) fn is_answering(&self) -> bool {
         let is_redirecting = self.state.redirects.as_ref().is_some_and(|all| all.are_under_way());
         is_redirecting || Arc::strong_count(&self.state.unanswered) > 1
@@ -263,7 +264,7 @@ async fn serve(
     let _ = woken.each(follow).await;
 }
 
-/// What a snapshot contains besides the figures. Making it also collects players' reports, so that they are collected while nobody asks.
+/// A snapshot's contents besides the figures. It also collects players' reports, so that they are collected when no client asks.
 fn more_of(
     state: Arc<State>,
 ) -> impl Fn(bool, &Arc<KnownTitles>) -> serde_json::Map<String, serde_json::Value> {
@@ -275,7 +276,7 @@ fn more_of(
         more.insert("draining".into(), state.draining.load(Ordering::Relaxed).into());
         let mut experience = experience(&state);
         experience.know(Arc::clone(known));
-        // Its quantiles look at every session.
+        // Its quantiles go through every session.
         if state.config.http.cmcd && is_looked_at {
             more.insert("qoe".into(), qoe::json(&experience, QOE_TITLES_MAX));
         }
@@ -283,7 +284,7 @@ fn more_of(
     }
 }
 
-/// What viewers experience, up to now.
+/// Viewers' quality of experience up to now.
 fn experience(state: &State) -> MutexGuard<'_, Collector> {
     let mut collector = state.experience.lock().expect("no holder of this lock can panic");
     for audience in &state.audiences {
@@ -331,7 +332,7 @@ pub(crate) async fn accept_into(listener: Fd, stop: &Drain, receive: impl Fn(Soc
     }
 }
 
-/// Answers one request after the other. The client counts as `unanswered` until the first one is, and later while a response is sent.
+/// Answers requests one after the other. The client counts as `unanswered` until its first answer, and later while a response is sent.
 async fn converse(state: &State, live: &Live, socket: &Socket, unanswered: Arc<()>) {
     let limits = Limits::default();
     let mut input = Vec::new();
@@ -378,7 +379,7 @@ pub(crate) async fn read_request(
 ) -> Option<Result<Request, Refusal>> {
     loop {
         match http::parse(input, limits) {
-            // Bodies have no meaning here, and a body would be taken for the next request.
+            // Bodies have no meaning here, and would be taken for the next request.
             Ok(Parse::Complete { request, .. }) if request.body != http::BodyFraming::None => {
                 let is_served = request.method.is_served();
                 let reject =
@@ -446,7 +447,7 @@ fn answer_page(request: &Request, context: &Context<'_>) -> Option<Response> {
 }
 
 fn answer(state: &State, live: &Live, request: &Request) -> Response {
-    // The same for every path, as `Allow` in the other answers says.
+    // The same for every path, as `Allow` in the other answers lists.
     if request.method == Method::Options {
         return with_context(state, |context| http::options(request, context));
     }
@@ -488,7 +489,7 @@ fn answer(state: &State, live: &Live, request: &Request) -> Response {
     };
     let page = Page {
         content_type,
-        // Made just now, so no client has a current copy.
+        // Generated just now, so no client has a current copy.
         etag: None,
         cache_control: "no-store",
         fields: &[],

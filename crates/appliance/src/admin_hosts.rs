@@ -1,8 +1,8 @@
-//! Which host names the admin listener accepts.
+//! The host names that the admin listener accepts.
 //!
-//! By "DNS rebinding", a page of another site can reach a listener on its reader's own machine: once the page is loaded, its
-//! name is pointed at this machine's address, and the browser takes both for one site. Such a request can be told by its
-//! Host, which is still the other site's name. An address cannot be rebound, so the listener answers requests that name an
+//! With "DNS rebinding", a page of another site can reach a listener on its reader's own machine: once the page is loaded, its
+//! name is pointed at this machine's address, and the browser takes both for one site. Such a request is recognised by its
+//! Host, which is still the other site's name. An address cannot be rebound, so the listener answers requests for an
 //! address, and those for the names of this machine.
 
 use http::{Field, Request};
@@ -36,13 +36,13 @@ impl AdminHosts {
     }
 }
 
-/// Whether `name` is written as a host name: without scheme, port or path.
+/// Whether `name` is a bare host name, without scheme, port or path.
 pub fn is_host_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     !name.is_empty() && name.bytes().all(fits)
 }
 
-/// The name in lower case, without the dot of the DNS root.
+/// The name in lower case, without the final dot of the DNS root.
 fn plain(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }

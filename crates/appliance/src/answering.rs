@@ -1,4 +1,4 @@
-//! What every response depends on besides its request: limits, timeouts, headers that are the same for all, the date.
+//! Everything that a response depends on besides its request: limits, timeouts, headers that are the same for all, the date.
 
 use crate::clock::since_1970;
 use crate::config::Config;
@@ -26,7 +26,7 @@ pub struct Answering {
     pub limits: http::Limits,
     /// How long viewers may take.
     pub timeouts: Timeouts,
-    /// Whether viewers are told if the server is well.
+    /// Whether viewers can ask for the server's health.
     pub(crate) tells_health: bool,
     cache_control: String,
     header_rules: HeaderRules,
@@ -66,7 +66,7 @@ impl Answering {
         self.date.set(date_now());
     }
 
-    /// Calls `f` with what a response depends on; `closing` says that the connection ends after it.
+    /// Calls `f` with the context of a response; `closing` means that the connection ends after it.
     pub(crate) fn with_context<R>(
         &self,
         closing: bool,
@@ -75,7 +75,7 @@ impl Answering {
         self.with_rule(None, closing, f)
     }
 
-    /// As [`Self::with_context`], of a response with the file at `path`.
+    /// As [`Self::with_context`], for a response with the file at `path`.
     pub(crate) fn with_file_context<R>(
         &self,
         (file, path): (&File, &[u8]),
@@ -108,8 +108,8 @@ fn date_now() -> HttpDate {
     HttpDate::new(since_1970().as_secs())
 }
 
-/// Boundaries of multipart responses: a count under a keyed hash. The key comes from the kernel's random source (`getrandom`, by the
-/// standard library), so no boundary reveals the next one. This costs some 45 ns for each response, multipart or not.
+/// Boundaries of multipart responses: a count under a keyed hash. The key comes from the kernel's random source (`getrandom`, through the
+/// standard library), so no boundary reveals the next one. This costs some 45 ns per response, multipart or not.
 #[derive(Default)]
 struct Boundaries {
     key: RandomState,

@@ -1,4 +1,4 @@
-//! What a worker passes on about its viewers to the admin listener's thread: which titles the bytes went to, and what players reported.
+//! A worker's data about its viewers for the admin listener's thread: bytes by title, and players' reports.
 //!
 //! All of it is behind locks. The worker takes one once per response and the others once a second; the admin thread takes each once a second.
 
@@ -16,7 +16,7 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// Counts a response's bytes for its title, once per response; `path` is the path of its file, and `is_start` says that it begins with the
+    /// Counts a response's bytes for its title, once per response; `path` is the path of its file, and `is_start` means that it begins with the
     /// file's first byte.
     pub fn count_title(&self, path: &[u8], bytes: u64, is_start: bool) {
         let mut busiest = self.busiest.lock().expect("no holder of this lock can panic");
@@ -28,7 +28,7 @@ impl Audience {
         self.busiest.lock().expect("no holder of this lock can panic").take(known)
     }
 
-    /// Hands over the reports of players, once a second. If the last ones have not been taken yet, they stay, and nothing is added to them.
+    /// Hands over players' reports, once a second. If the last ones have not been taken yet, they stay, and nothing is added to them.
     pub fn hand_over(&self, reports: &mut Vec<Report>) {
         let mut waiting = self.reports.lock().expect("no holder of this lock can panic");
         if waiting.is_empty() {
@@ -36,7 +36,7 @@ impl Audience {
         }
     }
 
-    /// Hands over what sessions took, likewise.
+    /// Hands over the bytes delivered to sessions, in the same way.
     pub fn hand_over_deliveries(&self, deliveries: &mut Vec<Delivery>) {
         let mut waiting = self.deliveries.lock().expect("no holder of this lock can panic");
         if waiting.is_empty() {
@@ -44,7 +44,7 @@ impl Audience {
         }
     }
 
-    /// Takes what was handed over of it.
+    /// Takes the deliveries that were handed over.
     pub fn take_deliveries(&self) -> Vec<Delivery> {
         std::mem::take(&mut *self.deliveries.lock().expect("no holder of this lock can panic"))
     }

@@ -1,6 +1,6 @@
-//! What a worker does while another server accepts in its place: its viewers leave one after the other, and its memory goes back to the kernel.
+//! A worker's retreat while another server accepts in its place: its viewers leave one after the other, and its memory returns to the kernel.
 //!
-//! The other server needs both: time for the handshakes of those who come, and memory for what they ask for. If it ends, this one comes back with
+//! The other server needs both: time for the handshakes of arriving viewers, and memory for their requests. If it ends, this one comes back with
 //! everything as before.
 
 use crate::config::Config;
@@ -11,19 +11,19 @@ use std::iter::once;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Long enough that the handshakes of a thousand viewers of a core are few among its work, and short beside the time in which upgrades are done.
+/// Long enough that the handshakes of a core's thousand viewers are a small part of its work, and short compared with the length of an upgrade.
 const LEAVES_WITHIN: Duration = Duration::from_secs(5);
 
 /// How often free buffers are given back.
 const GIVES_BACK_EVERY: Duration = Duration::from_millis(200);
 
-/// In what time viewers leave: a part of `drain_seconds`, because those who are served slowly need the rest.
+/// The time in which viewers leave: a part of `drain_seconds`, because slow viewers need the rest.
 pub(crate) fn leaves_within(config: &Config) -> Duration {
     LEAVES_WITHIN.min(Duration::from_secs(config.drain_seconds) / 4)
 }
 
 impl Worker {
-    /// Has viewers leave for another server, or stay.
+    /// Makes viewers leave for another server, or stay.
     pub(crate) fn set_away(self: &Rc<Self>, is_away: bool) {
         let was_away = self.drain.is_announced();
         let viewers = self.entrance.admission.connections();
@@ -44,8 +44,8 @@ impl Worker {
             sleep(GIVES_BACK_EVERY).await;
         }
         Pool::keep(resources.reader.pools().chain(once(&resources.send_buffers))).await;
-        // The other server has as many registered, and needs a moment to give them back: both at once are more memory than there may be, or more
-        // than one user may lock.
+        // The other server has as many registered, and needs a moment to give them back: both together may exceed the available memory, or the amount
+        // that one user may lock.
         sleep(self.leaves_within).await;
         if self.registers_buffers && !self.drain.is_announced() {
             Pool::register(resources.reader.pools()).await;

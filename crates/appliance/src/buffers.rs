@@ -1,4 +1,4 @@
-//! How large a window and a buffer are, and how many buffers a worker has.
+//! The sizes of windows and buffers, and the number of a worker's buffers.
 
 use crate::config::{Config, Switch};
 use disk::DIRECT_ALIGNMENT;
@@ -9,10 +9,10 @@ use std::io;
 /// Room besides a window's bytes: a direct read begins and ends on whole blocks, and records have heads and tags.
 const BUFFER_SLACK_BYTES: usize = 2 * DIRECT_ALIGNMENT;
 
-/// The least number of buffers of each kind: with fewer, a handful of viewers would wait for each other.
+/// The least number of buffers of each kind: with fewer, a few viewers would wait for each other.
 pub(crate) const BUFFERS_MIN: usize = 8;
 
-/// A window that needs no buffer may be larger than others. Twice as much gained nothing; a viewer's turn lasts a fifth of a
+/// A window that needs no buffer may be larger than others. Twice this size gained nothing; a viewer's turn takes a fifth of a
 /// millisecond.
 const SENDFILE_BYTES_MAX: usize = 2 << 20;
 
@@ -24,7 +24,7 @@ pub(crate) fn window_bytes_max(config: &Config) -> usize {
     if config.is_on(Switch::Window) { grown } else { grown.min(WINDOW_BYTES_FIRST) }
 }
 
-/// The most that the kernel is asked to send at once on a connection without TLS.
+/// The most bytes that the kernel is asked to send at once on a connection without TLS.
 pub(crate) fn sendfile_bytes_max(config: &Config) -> usize {
     let window_bytes_max = window_bytes_max(config);
     if config.is_on(Switch::Window) {
@@ -34,14 +34,14 @@ pub(crate) fn sendfile_bytes_max(config: &Config) -> usize {
     }
 }
 
-/// Bytes of a worker's buffers of both kinds, if it has read buffers on so many nodes.
+/// Bytes of a worker's buffers of both kinds, if it has read buffers on this many nodes.
 pub(crate) fn pools_bytes(config: &Config, buffer_bytes: usize, nodes: usize) -> usize {
     let (read, send) =
         (pool_options(config, buffer_bytes, nodes), pool_options(config, buffer_bytes, 1));
     (nodes * read.count + send.count) * send.buffer_bytes
 }
 
-/// For one of so many pools that share the bytes of one kind.
+/// The options of each of `pools` pools that share the bytes of one kind.
 fn pool_options(config: &Config, buffer_bytes: usize, pools: usize) -> PoolOptions {
     let bytes_each = window_bytes_max(config).next_multiple_of(4096) + BUFFER_SLACK_BYTES;
     let bytes_all = match config.limits.buffer_bytes_max {
@@ -57,8 +57,8 @@ fn pool_options(config: &Config, buffer_bytes: usize, pools: usize) -> PoolOptio
     }
 }
 
-/// A worker's buffers that frames leave from, on `node`: send buffers with TLS, and read buffers without. None of those that read into memory of
-/// several nodes, because pools on several nodes are of one size.
+/// A worker's buffers from which frames are sent in place, on `node`: send buffers with TLS, and read buffers without. None if reads go into memory
+/// of several nodes, because pools on several nodes have one size.
 pub(crate) fn in_place(
     config: &Config,
     buffer_bytes: usize,
@@ -71,8 +71,8 @@ pub(crate) fn in_place(
 }
 
 /// A worker's buffers: for reads, in a pool on each of `nodes`, and for sealed records. If memory is bounded (`takes_early`), all of it is
-/// allocated at once, so that the rest is left for viewers. `registers` says whether the ring is to know the former from the start. `in_place` is
-/// memory that frames leave from without a copy.
+/// allocated at once, so that the rest is left for viewers. `registers`: the read buffers are registered with the ring from the start. `in_place` is
+/// memory from which frames are sent without a copy.
 pub(crate) fn pools(
     config: &Config,
     bytes: usize,
@@ -113,7 +113,7 @@ mod tests {
         assert!(each.count > BUFFERS_MIN && each.count * 4 <= alone.count);
         let [one, four] = [1, 4].map(|nodes| pools_bytes(&config, 64 << 20, nodes));
         assert!(four <= one && four > one - 4 * each.buffer_bytes);
-        // A few are needed on each.
+        // Each pool needs a few.
         assert_eq!(pool_options(&config, 1 << 20, 4).count, BUFFERS_MIN);
         assert!(pools_bytes(&config, 1 << 20, 4) > pools_bytes(&config, 1 << 20, 1));
     }

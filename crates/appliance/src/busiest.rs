@@ -1,11 +1,11 @@
-//! Which titles the bytes go to, in bounded memory: Space-Saving (Metwally, Agrawal, El Abbadi: Efficient computation of frequent and
+//! The titles with the most bytes, in bounded memory: Space-Saving (Metwally, Agrawal, El Abbadi: Efficient computation of frequent and
 //! top-k elements in data streams, ICDT 2005). Bytes are counted once per response, never per window.
 //!
-//! A title with more than 1/64 of a worker's bytes is always in the worker's list. The list starts anew each second, so a rare title
+//! A title with more than 1/64 of a worker's bytes is always in the worker's list. The list is restarted each second, so a rare title
 //! inherits at most a second's bytes from the title that it displaced.
 //!
 //! Titles are those of [`catalog::title_of`]. A worker sees only its own requests, so it reports the folders in which it served
-//! manifests, and gets back each second what all workers have found.
+//! manifests, and each second receives those that all workers have found.
 
 use catalog::KnownTitles;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ pub struct Share {
     pub title: Box<[u8]>,
     /// Bytes sent for it.
     pub bytes: u64,
-    /// Answers that began with the first byte of a file that players play.
+    /// Responses that began with the first byte of a playable file.
     pub starts: u64,
 }
 
-/// One worker's titles in the present second.
+/// One worker's titles in the current second.
 #[derive(Debug, Default)]
 pub struct Busiest {
     shares: Vec<Share>,
@@ -39,7 +39,7 @@ pub struct Busiest {
 }
 
 impl Busiest {
-    /// Counts the bytes of one response for the file at `path`, which may begin with the file's first byte (`is_start`).
+    /// Counts the bytes of one response for the file at `path`; `is_start`: the response began with the file's first byte.
     pub fn note(&mut self, path: &[u8], bytes: u64, is_start: bool) {
         if let Some(folder) = self.known.news(path) {
             self.add_news(folder);
@@ -67,7 +67,7 @@ impl Busiest {
         }
     }
 
-    /// Returns the list, and begins a new one that uses the titles in `known`. Also returns folders that were found to be titles.
+    /// Returns the list, and starts a new one that uses the titles in `known`. Also returns folders that were found to be titles.
     pub fn take(&mut self, known: &Arc<KnownTitles>) -> (Vec<Share>, Vec<Box<[u8]>>) {
         let taken = std::mem::take(self);
         self.known = Arc::clone(known);
@@ -75,7 +75,7 @@ impl Busiest {
     }
 }
 
-/// Whether the first byte of the file at `path` begins a film or one of its tracks. Files of transport streams in a title's folder are segments.
+/// Whether the first byte of the file at `path` begins a film or one of its tracks. Transport stream files in a title's folder are segments.
 fn begins(title: &[u8], path: &[u8]) -> bool {
     let extension = &path[path.len().saturating_sub(3)..];
     let is_segment = extension.eq_ignore_ascii_case(b".ts") && title != path;

@@ -1,4 +1,4 @@
-//! Opens the bypass route: devices, the configuration of TCP, and a secret. Everything that needs privileges happens here, before
+//! Opens the bypass route: devices, TCP's configuration, and a secret. Everything that needs privileges happens here, before
 //! any thread starts.
 
 use crate::config::bypass::{Bypass, Device, congestion_control};
@@ -18,7 +18,7 @@ use tcp::CongestionControl;
 /// The smallest request that is worthwhile if more may be sent: whole records, so that a record is seldom made in two steps.
 const WANT_BYTES_MIN: u32 = 32 << 10;
 
-/// The least that pacing lets out at once: one super-segment, or four records. Half of it cost a fifth more per byte (docs/notes/bypass.md).
+/// The least that pacing releases at once: one super-segment, or four records. Half of it cost a fifth more per byte (docs/notes/bypass.md).
 const PACE_BYTES_MIN: u32 = 64 << 10;
 
 /// Why the bypass route is not available.
@@ -59,10 +59,10 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// Opens the device, with a queue for each of `workers`. `lends` are the buffers of each that it may send from.
+/// Opens the device, with a queue for each of `workers`. `lends` are each worker's buffers that it may send from.
 ///
 /// # Errors
-/// What failed.
+/// The step that failed.
 pub fn open(
     config: &Config,
     workers: usize,
@@ -88,7 +88,7 @@ pub fn open(
     Ok(parts.collect())
 }
 
-/// The number of workers that the device determines, if it does.
+/// The number of workers, if the device determines it.
 pub fn workers(config: &Config) -> Option<usize> {
     let Bypass { device, interface, .. } = &config.bypass;
     let count = match device {
@@ -112,7 +112,7 @@ fn tap(config: &Config, queues: u32) -> Result<Vec<Interface>, OpenError> {
     plan.open().map_err(OpenError::Device)
 }
 
-/// The most payload of what a TAP is given at once.
+/// The largest payload given to a TAP at once.
 fn payload_bytes_max(config: &Config) -> usize {
     let packet_bytes = config.bypass.super_segment_bytes_max as usize;
     PAYLOAD_BYTES_MAX + packet_bytes.saturating_sub(u16::MAX.into())
@@ -130,7 +130,7 @@ fn xdp(
         queues,
         flows: config.bypass.addresses.iter().map(flow).collect(),
         zero_copy: true,
-        // What is streamed past the caches is copied for that.
+        // Data streamed past the caches is copied for that.
         lends: if config.is_on(Switch::CachedFrames) { lends } else { Vec::new() },
         lends_to_kernel: false,
         streams_payload: !config.is_on(Switch::CachedFrames),
@@ -150,7 +150,7 @@ fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {
         // A short segment at a record's end is worthwhile: otherwise the rest of the record would be read and sealed again.
         short_segments: true,
         merges_acknowledgements: config.is_on(Switch::Merge),
-        // A configured rate holds in any case.
+        // A configured rate applies in any case.
         pacing: config.is_on(Switch::Pacing) || config.net.pacing_bytes_per_second().is_some(),
         pace_bytes_min: PACE_BYTES_MIN,
         congestion_control: control.unwrap_or(CongestionControl::Cubic),
@@ -173,7 +173,7 @@ pub fn address(config: &Config) -> Option<SocketAddr> {
     Some(SocketAddr::new(*first, config.listen.port()))
 }
 
-/// What the route uses, in words.
+/// The route's devices and settings, in words.
 pub fn describe(config: &Config, parts: &[Parts]) -> String {
     let addresses: Vec<_> = config.bypass.addresses.iter().map(ToString::to_string).collect();
     let device = parts.first().map(|parts| &parts.interface);

@@ -1,6 +1,6 @@
-//! A thread that reads what network cards count, from time to time, and adapts the share of new connections that each gets.
+//! A thread that reads network cards' counters from time to time, and adapts each card's share of new connections.
 //!
-//! A driver may ask its card's firmware for that, and wait for it with a lock that all network devices share. So no worker does it.
+//! A driver may query its card's firmware for them, and wait for it with a lock that all network devices share. So no worker does it.
 
 use delivery::{CardCounts, CardShares, KernelOffload, LossLimits};
 use machine::SealingCards;
@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-/// The driver mlx5 and the lab's card count under these names: what was encrypted in order, and what came out of order (kernel documentation:
+/// The names of these counters in the driver mlx5 and in the lab's card: packets encrypted in order, and packets out of order (kernel documentation:
 /// networking/tls-offload). No driver counts how often a card had to fetch a connection's state because it had no room for all.
 const COUNTERS: [&str; 2] = ["tx_tls_encrypted_packets", "tx_tls_ooo"];
 
@@ -18,7 +18,7 @@ pub(crate) fn start(offload: KernelOffload, limits: LossLimits) -> io::Result<Ar
     let shares = Arc::<CardShares>::default();
     if offload.gives_cards_keys() {
         let weak = Arc::downgrade(&shares);
-        // Where the kernel does not tell its devices, cards get nothing.
+        // If the kernel does not list its devices, cards get nothing.
         if let (Ok(cards), Ok(counters)) = (SealingCards::open(), CardCounters::open()) {
             let watch = std::thread::Builder::new().name("cards".into());
             watch.spawn(move || adapt(&weak, cards, &counters, limits))?;

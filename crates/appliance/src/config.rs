@@ -1,4 +1,4 @@
-//! The configuration: a TOML file, defaults under it, command-line flags over it.
+//! The configuration: command-line flags override a TOML file, which overrides the defaults.
 
 mod acme;
 pub mod bypass;
@@ -49,17 +49,17 @@ use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// A configuration is a page of text; with a thousand certificates it is 100 KB.
+/// A configuration is a page of text; even with a thousand certificates it is only 100 KB.
 const CONFIG_BYTES_MAX: u32 = 1 << 20;
 
 /// All settings of `fullbore serve`. Every field has a default: `fullbore serve DIR` alone must work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The file that this was read from, if there was one.
+    /// The file that it was read from, if any.
     #[serde(skip)]
     pub file: Option<PathBuf>,
-    /// The library: one folder, or one for each disk. Without any, and without sites, a sample library is made.
+    /// The library: one folder, or one per disk. Without folders and without sites, a sample library is made.
     #[serde(deserialize_with = "folders::one_or_more", skip_serializing_if = "Vec::is_empty")]
     pub library: Vec<PathBuf>,
     /// Address to listen on. `[::]` covers IPv4, too.
@@ -82,11 +82,11 @@ pub struct Config {
     pub access_log: Option<PathBuf>,
     /// How long to wait for viewers at shutdown, in seconds.
     pub drain_seconds: u64,
-    /// Whether browsers get a shelf of the titles at `/`, and a player for each under `/-/watch/`.
+    /// Whether browsers get a page of the titles at `/`, and a player for each under `/-/watch/`.
     pub page: bool,
     /// Landlock, seccomp and no-new-privs after start-up, where the kernel has them.
     pub sandbox: bool,
-    /// Optimisations to switch off, to measure what they are worth.
+    /// Optimisations to switch off, to measure what each is worth.
     pub off: Vec<Switch>,
     /// TLS.
     pub tls: Tls,
@@ -96,7 +96,7 @@ pub struct Config {
     pub http: Http,
     /// Sockets.
     pub net: Net,
-    /// Proxies that say whose connection they pass on.
+    /// Proxies that announce their clients' addresses.
     pub proxy_protocol: ProxyProtocol,
     /// Addresses that may connect, and that may not.
     pub access: AccessConfig,
@@ -110,10 +110,10 @@ pub struct Config {
     pub limits: Limits,
     /// How long viewers may take.
     pub timeouts: Timeouts,
-    /// Libraries of some host names. All other hosts have `library`.
+    /// Libraries for specific host names. All other hosts get `library`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<HostedSite>,
-    /// The operator's own map of silos, instead of the kernel's nodes.
+    /// The operator's own map of silos, which replaces the kernel's nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub silos: Vec<SiloPlan>,
 }
@@ -153,7 +153,7 @@ impl Default for Config {
     }
 }
 
-/// The state directory that systemd assigns, else the user's.
+/// The state directory that systemd assigns, or else the user's.
 fn default_state() -> PathBuf {
     let from = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     from("STATE_DIRECTORY")
@@ -172,7 +172,7 @@ pub enum Route {
     Userspace,
     /// Sendfile, and TLS in the kernel.
     Kernel,
-    /// TCP of our own, which reads from disk when the viewer's window opens.
+    /// The server's own TCP, which reads from disk when the viewer's window opens.
     Bypass,
 }
 
@@ -180,7 +180,7 @@ pub enum Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Disk {
-    /// By heat: data that is requested repeatedly is cached, the rest is read directly.
+    /// By heat: cache what is requested repeatedly, and read the rest directly.
     Auto,
     /// Through the page cache.
     Cached,
@@ -207,14 +207,14 @@ impl From<Disk> for Policy {
 pub struct Http {
     /// `Cache-Control` of files.
     pub cache_control: String,
-    /// Whether pages of other origins may read responses. Files are served without credentials, so this gives away nothing
-    /// that `curl` could not fetch.
+    /// Whether pages of other origins may read responses. Files are served without credentials, so this reveals only content
+    /// that `curl` could fetch as well.
     pub cors: bool,
-    /// Whether the server counts what players report about their viewers' experience (CMCD).
+    /// Whether the server counts players' reports of their viewers' experience (CMCD).
     pub cmcd: bool,
-    /// Whether viewers, or a load balancer that connects as they do, are told at `/healthz` whether the server is well.
+    /// Whether `/healthz` reports the server's health on the viewers' listener, to them or to a load balancer that connects as they do.
     pub healthz: bool,
-    /// Headers of some of the files, by their paths. The first rule that matches counts.
+    /// Headers of some of the files, by their paths. The first matching rule applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<HeaderRule>,
 }
@@ -226,7 +226,7 @@ impl Default for Http {
     }
 }
 
-/// Limits on what viewers may use. Each worker counts for itself, so that no count is shared between cores.
+/// Limits on viewers. Each worker counts for itself, so that no count is shared between cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -256,7 +256,7 @@ impl Default for Limits {
             uri_bytes_max: 8 << 10,
             open_files_max: 1024,
             buffer_bytes_max: 0,
-            // A hundred lists of the longest kind, one per viewer. What all viewers get is in memory only once.
+            // A hundred lists of the longest kind, one per viewer. Content for all viewers is in memory only once.
             response_bytes_max: 64 << 20,
         }
     }
@@ -265,7 +265,7 @@ impl Default for Limits {
 /// With less, an ordinary library's list of titles would not fit.
 const RESPONSE_BYTES_MAX_MIN: u64 = 64 << 10;
 
-/// How long viewers may take, in seconds (fractions allowed).
+/// How long viewers may take, in seconds (fractions are allowed).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timeouts {
@@ -297,7 +297,7 @@ impl Config {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// With the file's name, the line, and what is wrong there.
+    /// The file's name, the line, and the fault.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = smallfile::read_text(path, CONFIG_BYTES_MAX)
             .map_err(|why| ConfigError::Unreadable { file: path.to_owned(), why })?;
@@ -311,10 +311,10 @@ impl Config {
         !self.off.contains(&switch)
     }
 
-    /// Checks what types cannot express.
+    /// Checks everything that types cannot express.
     ///
     /// # Errors
-    /// With the name of the setting, and what it may be.
+    /// The name of the setting, and its allowed values.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.net.check()?;
         self.limits.check(self.net.window_bytes_max)?;
@@ -339,7 +339,7 @@ impl Config {
         self.tls.check(self.listen, self.route)
     }
 
-    /// Whether it names no library at all, so that a sample is made.
+    /// Whether no library is named, so that a sample is made.
     pub fn has_no_library(&self) -> bool {
         self.library.is_empty() && self.sites.is_empty()
     }
@@ -349,10 +349,10 @@ impl Config {
         sites::folders(self)
     }
 
-    /// Checks that the folders of all libraries are different, and that none lies in another.
+    /// Checks that the folders of all libraries are different, and that none is inside another.
     ///
     /// # Errors
-    /// With the folders.
+    /// The conflicting folders.
     pub fn check_folders(&self) -> Result<(), ConfigError> {
         sites::check_folders(self)
     }
@@ -360,18 +360,18 @@ impl Config {
     /// Checks that viewers cannot fetch the server's own files: keys, the access log, this configuration.
     ///
     /// # Errors
-    /// With the file's path, and where to keep it instead.
+    /// The file's path, and a better place for it.
     pub fn check_own_files(&self) -> Result<(), ConfigError> {
         own_files::check(self)
     }
 
-    /// The congestion control of viewers' connections, by the kernel's name. None: the system's.
+    /// The congestion control of viewers' connections, by the kernel's name. None: the system default.
     pub fn congestion_control(&self) -> Option<&str> {
         let own = (self.route == Route::Bypass).then_some("cubic");
         self.net.congestion_control.as_deref().or(own)
     }
 
-    /// Checks what the bypass route needs and what it does not support.
+    /// Checks the settings that the bypass route needs, and rejects those that it does not support.
     fn check_bypass(&self) -> Result<(), ConfigError> {
         if self.route != Route::Bypass {
             return Ok(());
@@ -392,7 +392,7 @@ impl Config {
     }
 }
 
-/// Refuses a number outside `bounds`, which `allowed` gives in words.
+/// Rejects a number outside `bounds`; `allowed` describes them in words.
 fn within<T: PartialOrd + Display + LowerExp>(
     setting: &'static str,
     value: T,
@@ -405,7 +405,7 @@ fn within<T: PartialOrd + Display + LowerExp>(
     }
 }
 
-/// A number as people write it, or with an exponent if it has more digits than any whole number here.
+/// A number as people write it, or with an exponent if it has more digits than any valid value here.
 fn in_short(number: &(impl Display + LowerExp)) -> String {
     const DIGITS_MAX: usize = 20;
     let whole = number.to_string();
@@ -413,11 +413,12 @@ fn in_short(number: &(impl Display + LowerExp)) -> String {
 }
 
 impl Limits {
-    /// The usual limit on connections per worker from one address: a fiftieth of the places. So no single network takes them all, and a carrier that
-    /// has hundreds of subscribers behind one address isn't in the way of any. A guess: browsers open six connections each, players one or two.
+    /// The default limit on connections per worker from one address: a fiftieth of the places. So no single network takes them all, and a carrier
+    /// with
+    /// hundreds of subscribers behind one address is not blocked. An assumption: browsers open six connections each, players one or two.
     pub const PER_ADDRESS: usize = 2000;
 
-    /// Counts a worker's connections by these limits. A number set by the operator applies to every address. The default doesn't apply to
+    /// Creates a worker's connection counts with these limits. A number set by the operator applies to every address. The default doesn't apply to
     /// loopback, where a proxy may pass on all connections.
     pub(crate) fn admission(&self) -> Rc<Admission> {
         match self.connections_per_address_max {
@@ -426,7 +427,7 @@ impl Limits {
         }
     }
 
-    /// Windows of so many bytes have to fit into the buffers.
+    /// Checks that windows of this size fit into the buffers, among other bounds.
     fn check(&self, window_bytes_max: usize) -> Result<(), ConfigError> {
         let Self { head_bytes_max, uri_bytes_max, connections_max, open_files_max, .. } = *self;
         within("limits.head_bytes_max", head_bytes_max, 512..=64 << 10, "512 to 65536")?;
@@ -437,7 +438,7 @@ impl Limits {
         let (buffer_bytes_max, response_bytes_max) =
             (self.buffer_bytes_max, self.response_bytes_max);
         if buffer_bytes_max > 0 {
-            // Fewer buffers are never made.
+            // A worker always makes at least this many buffers.
             let least = BUFFERS_MIN * window_bytes_max;
             let allowed = "0 (sized from the cache), or 8 times net.window_bytes_max or more (by default 4194304)";
             within("limits.buffer_bytes_max", buffer_bytes_max, least.., allowed)?;
@@ -494,7 +495,7 @@ pub(crate) mod tests {
         assert_eq!(hold("connections_per_address_max = 7", "127.0.0.1"), 7);
     }
 
-    /// Why a configuration is refused, if it is.
+    /// Why a configuration is rejected, if it is.
     pub(crate) fn refusal(text: &str) -> Option<String> {
         let config: Config = toml::from_str(text).unwrap();
         config.check().err().map(|error| error.to_string())
@@ -524,7 +525,7 @@ pub(crate) mod tests {
     fn every_setting_is_in_the_manual() {
         let bypass = include_str!("../../../docs/bypass.md");
         let manual = manual(true);
-        // With the examples, because a setting that is unset is not written.
+        // With the examples, because an unset setting is not written.
         let all: Config = manual.clone().try_into().unwrap();
         all.check().unwrap();
         for (name, value) in toml::Table::try_from(all).unwrap() {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use token::{CopyRing, KeyRing};
 
-/// The main thread's requests to one worker. The worker looks at them when it is woken.
+/// The main thread's requests to one worker. The worker checks them when it is woken.
 pub struct Control {
     drain: AtomicBool,
     away: AtomicBool,
@@ -22,7 +22,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Controls the worker that `remote` wakes. If it `is_away`, it accepts nothing until told to.
+    /// Controls the worker that `remote` wakes. If it `is_away`, it accepts nothing until asked to.
     pub fn new(remote: Remote, is_away: bool) -> Self {
         Self {
             drain: AtomicBool::new(false),
@@ -37,13 +37,13 @@ impl Control {
         }
     }
 
-    /// Asks the worker to stop accepting, finish its present responses and end.
+    /// Asks the worker to stop accepting, finish its current responses and end.
     pub fn drain(&self) {
         self.drain.store(true, Ordering::Release);
         self.remote.wake();
     }
 
-    /// Asks the worker to leave its listeners to another process, or to accept again. Away, it still answers its viewers, but says that
+    /// Asks the worker to leave its listeners to another process, or to accept again. While away, it still answers its viewers, but announces that
     /// each connection ends with the response.
     pub(crate) fn send_away(&self, is_away: bool) {
         self.away.store(is_away, Ordering::Release);
@@ -62,13 +62,13 @@ impl Control {
         self.remote.wake();
     }
 
-    /// Gives the worker keys for the proofs of nodes' next requests.
+    /// Gives the worker keys for the proofs in nodes' next requests.
     pub(crate) fn renew_copies(&self, copies: Arc<CopyRing>) {
         *self.copies.lock().expect("no holder of this lock can panic") = Some(copies);
         self.remote.wake();
     }
 
-    /// Gives the worker the lists of addresses for its next connections.
+    /// Gives the worker the address lists for its next connections.
     pub(crate) fn renew_lists(&self, lists: Arc<AddressLists>) {
         *self.lists.lock().expect("no holder of this lock can panic") = Some(lists);
         self.remote.wake();
@@ -90,12 +90,12 @@ impl Control {
         self.away.load(Ordering::Acquire)
     }
 
-    /// Notes whether the worker has accepted its last connection, and has published how many it has.
+    /// Records whether the worker has accepted its last connection, and has published their number.
     pub(crate) fn note_left(&self, has_left: bool) {
         self.left.store(has_left, Ordering::Release);
     }
 
-    /// Whether the number of connections that the worker publishes only falls from now on.
+    /// Whether the worker's published number of connections can only fall from now on.
     pub(crate) fn has_left(&self) -> bool {
         self.left.load(Ordering::Acquire)
     }
@@ -105,12 +105,12 @@ impl Control {
         self.keys.lock().expect("no holder of this lock can panic").take()
     }
 
-    /// New keys of nodes' copies; each set is returned once.
+    /// New keys for nodes' copies; each set is returned once.
     pub(crate) fn take_copies(&self) -> Option<Arc<CopyRing>> {
         self.copies.lock().expect("no holder of this lock can panic").take()
     }
 
-    /// New lists of addresses; each pair is returned once.
+    /// New address lists; each pair is returned once.
     pub(crate) fn take_lists(&self) -> Option<Arc<AddressLists>> {
         self.lists.lock().expect("no holder of this lock can panic").take()
     }

@@ -1,9 +1,9 @@
-//! How many bytes crossed from one silo to another on a machine with several.
+//! Counts how many bytes crossed from one silo to another on a machine with several.
 //!
 //! A byte can cross twice: from the disk's silo to that of the worker that serves it, and from there to the network card. Either the disk
-//! writes across, or, with `--silo memory-at-disk`, the worker reads across from memory at the disk: for the count it is the same. A byte that
-//! was in memory has no first step. It counts as memory of the worker's silo; pages in the page cache may lie elsewhere, and nobody says
-//! where. The hot set of another silo is known to lie there, so its bytes count as those of that silo's disk.
+//! writes across, or, with `--silo memory-at-disk`, the worker reads across from memory at the disk: both count the same. A byte that
+//! was in memory has no first step. It counts as memory of the worker's silo; pages in the page cache may lie elsewhere, and the kernel does not
+//! report where. The hot set of another silo is known to lie there, so its bytes count as those of that silo's disk.
 
 use crate::silo_map::SiloMap;
 use serde_json::{Value, json};
@@ -19,14 +19,14 @@ pub(crate) const METRIC: Metric = Metric::new(
 )
 .by("disk,worker,card");
 
-/// Where bytes came from, the silo of their worker, and that of the card by which they left.
+/// The bytes' source, their worker's silo, and the silo of the card by which they left.
 type Path = (Source, usize, Option<usize>);
 
 /// Bytes by path, summed over the workers.
 pub(crate) struct Paths(BTreeMap<Path, u64>);
 
 impl Paths {
-    /// Of the workers, in the order of their numbers.
+    /// The paths of the workers, in the order of their numbers.
     pub(crate) fn of(map: &SiloMap, workers: &[Arc<Numbers>]) -> Self {
         let mut paths = BTreeMap::new();
         for (worker, numbers) in workers.iter().enumerate() {
@@ -58,7 +58,7 @@ impl Paths {
         json!({ "paths": paths, "crossings_per_byte": self.crossings_per_byte() })
     }
 
-    /// The mean over all bytes. What is unknown is taken not to cross.
+    /// The mean over all bytes. An unknown path counts as no crossing.
     fn crossings_per_byte(&self) -> f64 {
         let all: u64 = self.0.values().sum();
         let crossed: u64 = self.0.iter().map(|(path, bytes)| crossings(*path) * bytes).sum();

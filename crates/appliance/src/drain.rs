@@ -1,5 +1,5 @@
 //! Ends waits: those of idle sessions when the server shuts down, and those for connections when another server accepts them. Decides when the
-//! viewers of a server go that leaves its place to another.
+//! viewers of a server leave for the one that replaces it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::future::{Future, poll_fn};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// A worker's shutdown, or the end of its accepting. A session that waits for a request waits for this, too.
+/// A worker's shutdown, or the end of its accepting. A session that waits for a request also waits for this.
 #[derive(Default)]
 pub struct Drain {
     leaving: RefCell<Option<Leaving>>,
@@ -17,7 +17,7 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Whether the shutdown has begun, or will: another server accepts connections.
+    /// Whether the shutdown has begun or is to come: another server accepts connections.
     pub fn is_announced(&self) -> bool {
         self.leaving.borrow().is_some() || self.begun.get()
     }
@@ -27,8 +27,8 @@ impl Drain {
         self.leaving.borrow().is_some()
     }
 
-    /// Has viewers leave for another server, or no longer. Sessions that wait are left alone: a connection that is closed while its viewer sends a
-    /// request looks broken to the viewer, and one that said that it would end does not.
+    /// Makes viewers leave for another server, or stay again. Waiting sessions are left alone: closing a connection while its viewer sends a
+    /// request looks like a failure to the viewer, unless the last response announced the end.
     pub(crate) fn announce(&self, leaving: Option<Leaving>) {
         let mut now = self.leaving.borrow_mut();
         if now.is_some() != leaving.is_some() {
@@ -36,7 +36,7 @@ impl Drain {
         }
     }
 
-    /// Whether the response to a request that came `now` is to say that its connection ends; that counts as said.
+    /// Whether the response to a request that came `now` should announce the end of its connection; if so, that viewer counts as leaving.
     pub fn sends_away(&self, now: Instant) -> bool {
         self.begun.get() || self.leaving.borrow_mut().as_mut().is_some_and(|all| all.is_turn(now))
     }
@@ -70,8 +70,8 @@ impl Drain {
     }
 }
 
-/// The viewers of a server that leaves its place to another. Each of them makes a handshake there, so they go one after the other: if all went at
-/// once, they would wait for each other, and new viewers with them.
+/// The viewers of a server that another one replaces. Each of them makes a handshake with the other server, so they leave one after the other: if
+/// all left at once, they would wait for each other, and new viewers with them.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     since: Instant,
@@ -80,17 +80,17 @@ pub(crate) struct Leaving {
     sent: u64,
 }
 
-/// So many viewers a second go in any case, because their handshakes cost a core little (2% of it).
+/// At least this many viewers leave per second, because their handshakes cost a core little (2% of it).
 const VIEWERS_PER_SECOND_MIN: f64 = 50.0;
 
 impl Leaving {
-    /// So many `viewers`, who are to be gone `within` a time from `now`, if they ask for anything.
+    /// Makes `viewers` leave `within` a time from `now`, if they send requests.
     pub(crate) fn new(viewers: usize, now: Instant, within: Duration) -> Self {
         let spread = viewers as f64 / within.as_secs_f64().max(0.001);
         Self { since: now, within, viewers_per_second: spread.max(VIEWERS_PER_SECOND_MIN), sent: 0 }
     }
 
-    /// Whether a viewer who asks now goes.
+    /// Whether a viewer who sends a request now leaves.
     fn is_turn(&mut self, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.since);
         let due = self.viewers_per_second * elapsed.as_secs_f64();
@@ -100,7 +100,7 @@ impl Leaving {
     }
 }
 
-/// A session's place among those that wait. Dropping it gives the place up.
+/// A session's entry in the list of waiting ones. Dropping it removes the entry.
 struct Place<'a> {
     drain: &'a Drain,
     number: u64,
@@ -116,7 +116,7 @@ impl Drop for Place<'_> {
 mod tests {
     use super::*;
 
-    /// How many of those who ask at this time, in milliseconds from the beginning, go.
+    /// How many of those who send a request at this time, in milliseconds from the beginning, leave.
     fn go(drain: &Drain, begun: Instant, asking: usize, at: u64) -> usize {
         let now = begun + Duration::from_millis(at);
         (0..asking).filter(|_| drain.sends_away(now)).count()
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn viewers_leave_one_after_the_other_and_all_in_the_end() {
         let (drain, begun) = (Drain::default(), Instant::now());
-        assert_eq!(go(&drain, begun, 9, 0), 0, "nobody is to leave");
+        assert_eq!(go(&drain, begun, 9, 0), 0, "no viewer has to leave");
         let within = Duration::from_secs(5);
         let leaving = || Some(Leaving::new(1000, begun, within));
         drain.announce(leaving());

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use telemetry::Numbers;
 
-/// The most reports between two handovers: far more than requests per second and core. Further ones are dropped and counted.
+/// The most reports between two handovers: far more than a core answers requests in a second. Further ones are dropped and counted.
 const REPORTS_MAX: usize = 8192;
 
 /// The argument's name in a query.
@@ -57,7 +57,7 @@ impl Experience {
         reports.push(Report::new(self.now_us(), session, path, &cmcd));
     }
 
-    /// Notes how many bytes the viewer at `client` took of the response to `request`, if that names a session.
+    /// Records how many bytes of the response to `request` the viewer at `client` received, if the request names a session.
     pub fn note_delivery(
         &self,
         request: &Request,
@@ -79,14 +79,14 @@ impl Experience {
         u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Hands over what was noted.
+    /// Hands over the recorded reports.
     pub fn publish(&self, audience: &Audience) {
         audience.hand_over(&mut self.reports.borrow_mut());
         audience.hand_over_deliveries(&mut self.deliveries.borrow_mut());
     }
 }
 
-/// What counts as one viewer: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber has at least (RFC 6177).
+/// The part of an address that counts as one viewer: an IPv4 address, or an IPv6 network of 64 bits, the least that one subscriber has (RFC 6177).
 fn network(client: IpAddr) -> Vec<u8> {
     match client.to_canonical() {
         IpAddr::V4(address) => address.octets().into(),
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use http::{Limits, Parse};
 
-    /// What is handed over for one request.
+    /// The reports and counters of one request.
     fn noted(target: &str, lines: &str) -> (Vec<Report>, Numbers) {
         let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
         let parsed = http::parse(head.as_bytes(), &Limits::default()).unwrap();
@@ -206,7 +206,7 @@ mod tests {
         }
         assert_eq!(numbers.cmcd_reports_lost_total.value(), 5);
         let audience = Audience::default();
-        // Nobody takes them: new reports are dropped, waiting ones are not.
+        // The reports are not taken: new ones are dropped, waiting ones are not.
         for _ in 0..3 {
             experience.publish(&audience);
             experience.note(&request, b"a", now, &numbers);

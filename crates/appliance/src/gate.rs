@@ -1,12 +1,12 @@
-//! Decides who may request which file: if keys are configured, the protected paths are served only with a valid token.
+//! Decides which requests may get which file: if keys are configured, the protected paths are served only with a valid token.
 //!
 //! A token comes in front of the path (`/t/TOKEN/films/a.mp4`), so that relative URLs in a playlist inherit it, or in the query
 //! (`/films/a.mp4?token=TOKEN`). Either way the file is the same one, with the same entry among the open files and the same ETag.
 //! While there are keys, a first segment `t` always means a token; a library's own folder of that name is under `/t/TOKEN/t/`. As long as keys
-//! are still to come ([`crate::config::Signing::may_be_empty`]), nothing needs a token, and what has the form of one is taken off unread: so a
-//! fleet can sign before its nodes ask for signatures.
+//! are still to come ([`crate::config::Signing::may_be_empty`]), nothing needs a token, and anything in the form of one is removed unread: so a
+//! fleet can start to sign before its nodes require signatures.
 //!
-//! The gate comes before anything is opened, so a refusal does not reveal whether the file exists. Paths are compared as they
+//! The gate comes before any file is opened, so a refusal does not reveal whether the file exists. Paths are compared as they
 //! will be opened: decoded, with nothing left to normalise ([`http::LibraryPath`]).
 
 use http::{LibraryPath, Request, Resource};
@@ -36,10 +36,10 @@ impl Gate {
         *self.keys.borrow_mut() = keys;
     }
 
-    /// The resource that `request` names, with the token removed. `verified` is what this connection has shown before.
+    /// The resource that `request` names, with the token removed. `verified` has the tokens that this connection has shown before.
     ///
     /// # Errors
-    /// Why its token does not allow that.
+    /// Why its token does not allow the request.
     pub fn admit<'r>(
         &self,
         request: &'r Request,
@@ -56,7 +56,7 @@ impl Gate {
                 keys.check_again(verified, token, path, client, now_unix_seconds)?;
             }
         }
-        // The server's own pages are open to everybody, and a path that is not a file is not found, with a token or without.
+        // The server's own pages need no token, and a path that is not a file gives 404, with a token or without.
         Ok(resource)
     }
 
@@ -89,13 +89,13 @@ impl Gate {
         }
     }
 
-    /// `path` without the token that it begins with.
+    /// `path` without the token at its start.
     pub fn without_token<'p>(&self, path: &'p [u8]) -> &'p [u8] {
         let signed = token::before_path(path).filter(|(token, _)| self.counts(token));
         signed.and_then(|(_, path)| path).unwrap_or(path)
     }
 
-    /// Whether what stands in a token's place is taken for one.
+    /// Whether the text in a token's place counts as one.
     fn counts(&self, token: &[u8]) -> bool {
         !self.keys.borrow().is_empty() || Token::parse(token).is_some()
     }
@@ -120,7 +120,7 @@ impl Gate {
     }
 }
 
-/// The token that a path begins with, and the resource that the rest of the path names.
+/// The token at the start of a path, and the resource that the rest of the path names.
 fn before_path(resource: &Resource) -> Option<(&[u8], Resource)> {
     let (Resource::File(path) | Resource::Directory(path)) = resource else { return None };
     let (token, _) = token::before_path(path.as_bytes())?;
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(admit(&gate, "/t/films/a"), Ok("t/films/a".to_owned()), "a folder of that name");
         assert_eq!(gate.without_token(&good.as_bytes()[1..]), b"films/a/b.m4s");
         assert_eq!(gate.without_token(b"t/films/a"), b"t/films/a");
-        // With the key, the token is worth something, and nothing else is.
+        // With the key, only a real token counts.
         gate.renew(Arc::clone(&signing.keys.borrow()));
         assert_eq!(admit(&gate, &good), Ok("films/a/b.m4s".to_owned()));
         assert_eq!(admit(&gate, plain), Err(Fault::Missing));

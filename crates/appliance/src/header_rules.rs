@@ -1,12 +1,12 @@
-//! Which `Cache-Control` and which further headers a file's responses have. The rules are made ready once for each worker, and a file's is found
-//! when it is asked for first: each later response only copies bytes.
+//! `Cache-Control` and further headers for files, by rule. The rules are prepared once per worker, and a file's rule is looked up at its first
+//! request: each later response only copies bytes.
 
 use crate::config::{HeaderRule, Http};
 use crate::path_pattern::PathPattern;
 use disk::File;
 use http::{Cors, FieldLines};
 
-/// All rules, in the order in which they count.
+/// All rules, in the order of their priority.
 pub(crate) struct HeaderRules(Box<[ReadyRule]>);
 
 /// One rule.
@@ -23,7 +23,7 @@ impl HeaderRules {
         Self(http.headers.iter().map(|rule| ReadyRule::of(rule, cors)).collect())
     }
 
-    /// The rule for `file`, which is at `path` in the library. A file is at one path as long as it is open.
+    /// The rule for `file`, which is at `path` in the library. A file keeps its path as long as it is open.
     pub(crate) fn for_file(&self, file: &File, path: &[u8]) -> Option<&ReadyRule> {
         if self.0.is_empty() {
             return None;
@@ -31,7 +31,7 @@ impl HeaderRules {
         self.0.get(usize::from(file.note(|| self.first_for(path))))
     }
 
-    /// The place of the first rule that matches; the number of rules if none does.
+    /// The index of the first rule that matches; the number of rules if none does.
     fn first_for(&self, path: &[u8]) -> u16 {
         let path = [b"/", path].concat();
         let place = self.0.iter().position(|rule| rule.path.matches(&path));
@@ -48,7 +48,7 @@ impl ReadyRule {
         }
     }
 
-    /// The files' `Cache-Control`, if it is not as all others'.
+    /// The files' `Cache-Control`, if it differs from the default.
     pub(crate) fn cache_control(&self) -> Option<&str> {
         self.cache_control.as_deref()
     }

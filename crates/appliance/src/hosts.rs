@@ -1,9 +1,9 @@
-//! Which library a request is for, by its host.
+//! Finds the library for a request, by its host.
 
 use crate::config::{Config, HOST_BYTES_MAX};
 use std::collections::HashMap;
 
-/// The hosts that have a library of their own, in lower case, and where that is among the libraries.
+/// The hosts with a library of their own, in lower case, and its index among the libraries.
 pub(crate) struct Hosts {
     by_name: HashMap<Box<[u8]>, usize>,
     /// The library of all other hosts, if they have one.
@@ -11,7 +11,7 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// The library of `config` is the first of all, if there is one; those of the sites follow.
+    /// The library of `config` comes first, if there is one; those of the sites follow.
     pub(crate) fn new(config: &Config) -> Self {
         let of_others = !config.library.is_empty();
         let mut by_name = HashMap::new();
@@ -22,7 +22,7 @@ impl Hosts {
         Self { by_name, of_others: of_others.then_some(0) }
     }
 
-    /// The library of a request for `host`, as it is in the request's head.
+    /// The library of a request for `host`, as written in the request's head.
     pub(crate) fn library_of(&self, host: Option<&[u8]>) -> Option<usize> {
         if self.by_name.is_empty() {
             return self.of_others;
@@ -38,7 +38,7 @@ impl Hosts {
     }
 }
 
-/// The name in a Host without its port and the dot of the DNS root. An IPv6 address is no name, and stays as it is.
+/// The name in a Host header without its port and the final dot of the DNS root. An IPv6 address stays as it is.
 fn name_of(host: &[u8]) -> &[u8] {
     let name = host.split(|byte| *byte == b':').next().unwrap_or_default();
     name.strip_suffix(b".").unwrap_or(name)

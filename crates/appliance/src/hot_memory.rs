@@ -1,6 +1,6 @@
 //! Sizes a silo's hot set, and adjusts the size once a second.
 //!
-//! The most that a set may use is what the configuration says, or a quarter of the memory that is available when the server starts: the page
+//! The most that a set may use is the configured size, or a quarter of the memory that is available at startup: the page
 //! cache, viewers' sockets and other programs need the rest. It takes that memory only as it fills. Once a second the silo's first worker
 //! checks whether memory is short. If it is, the set gives some back, and grows again only when memory has not been short for a while.
 
@@ -21,27 +21,27 @@ const SHARE_OF_AVAILABLE: u64 = 4;
 /// The smallest set by default. A smaller one holds no more than a minute of a film, which is not worth a lookup.
 const BYTES_MIN: u64 = 64 << 20;
 
-/// Memory is short if threads wait for it in this percentage of the time and little is left. This is a guess: at 10% an operator would
+/// Memory is short if threads wait for it in this percentage of the time and little is left. An assumption: at 10% an operator would
 /// notice.
 const STALLED_PERCENT_MAX: f64 = 10.0;
 
 /// The part of the machine's memory that is kept free for viewers and other programs.
 const LEFT_SHARE_MIN: u64 = 16;
 
-/// The part of the set that is given back in each second in which memory is short.
+/// The fraction of the set that is given back in each second in which memory is short.
 const GIVEN_BACK_SHARE: u64 = 8;
 
-/// The part of the memory that is left to grow into which the set may take in a second.
+/// The fraction of the remaining room to grow that the set may take in a second.
 const GROWTH_SHARE: u64 = 4;
 
-/// How long memory must not have been short before the set grows again: the span of the kernel's shortest average of pressure.
+/// How long memory must not have been short before the set grows again: the shortest period over which the kernel averages pressure.
 const QUIET_FOR: Duration = Duration::from_secs(10);
 
 /// A silo's hot set, or why there is none.
 pub(crate) enum HotMemory {
-    /// The hot set, and why it does not have the pages that it should have.
+    /// The hot set, and why it lacks the large pages that were configured, if it does.
     Set(Arc<HotSet>, Option<String>),
-    /// None, because the configuration wants none or too little memory is available.
+    /// None, because it is switched off or too little memory is available.
     Off,
     /// None, for this reason.
     Unavailable(String),
@@ -49,21 +49,21 @@ pub(crate) enum HotMemory {
 
 /// The large pages that are reserved, for the hot sets of all silos.
 pub(crate) struct Reserved<'a> {
-    /// The pool as it is now: each silo takes some.
+    /// The pool's current state: each silo takes some.
     pages: &'a ReservedPages,
-    /// The pool's size at which all silos would get what they want.
+    /// The pool's size at which all silos would get enough.
     count_enough: u64,
 }
 
 impl<'a> Reserved<'a> {
-    /// For sets of `bytes` together. None has been made yet.
+    /// For sets with this total of `bytes`. None has been made yet.
     pub(crate) fn new(pages: &'a ReservedPages, bytes: u64) -> Self {
         let count_enough = pages.now().count_for(bytes / LargePagePool::PAGE_BYTES);
         Self { pages, count_enough }
     }
 }
 
-/// Bytes for all hot sets together; 0 for none. There is a hot set only under `disk = "auto"`: the other policies say how every byte is read
+/// Bytes for all hot sets together; 0 for none. There is a hot set only under `disk = "auto"`: the other policies prescribe how every byte is read
 /// from the disk, and a hot set would bypass them.
 pub(crate) fn bytes_of(
     config: &Config,
@@ -77,7 +77,7 @@ pub(crate) fn bytes_of(
     }
     let reserved = if pages(config) == Pages::Reserved { pool.free } else { 0 };
     config.memory.hot_bytes.map(|bytes| bytes.min(memory_bytes)).unwrap_or_else(|| {
-        // Pages that were reserved for it are not among the available memory, and no use to anybody else.
+        // Pages that were reserved for it are not part of the available memory, and nothing else can use them.
         if reserved > 0 {
             return reserved * LargePagePool::PAGE_BYTES;
         }
@@ -113,7 +113,7 @@ impl HotMemory {
         }
     }
 
-    /// The start line's text. `None` if no hot set was to be made.
+    /// The start line's text. `None` if the hot set is off.
     pub(crate) fn describe(&self) -> Option<String> {
         match self {
             Self::Off => None,
@@ -143,7 +143,7 @@ impl HotMemory {
     }
 }
 
-/// The start line's text if the configuration wants more than `memory_bytes`, which is all that there is. Then [`bytes_of`] cuts it to that.
+/// The start line's text if the configured size exceeds `memory_bytes`, the total memory. Then [`bytes_of`] cuts it to that.
 pub(crate) fn describe_cut(config: &Config, memory_bytes: u64) -> Option<String> {
     let wanted = config.memory.hot_bytes.filter(|bytes| *bytes > memory_bytes)?;
     Some(format!(
@@ -154,7 +154,7 @@ pub(crate) fn describe_cut(config: &Config, memory_bytes: u64) -> Option<String>
     ))
 }
 
-/// What the configuration wants the set's memory to be made of.
+/// The configured kind of pages for the set's memory.
 fn pages(config: &Config) -> Pages {
     match config.memory.large_pages {
         _ if !config.is_on(Switch::Hugepages) => Pages::Small,
@@ -167,14 +167,14 @@ fn pages(config: &Config) -> Pages {
 fn make(bytes: u64, pages: Pages, node: Option<u32>) -> io::Result<Arc<HotSet>> {
     let set = HotSet::new(bytes, pages)?;
     if let Some(node) = node {
-        // If the kernel refuses, memory is where it is used first: mostly there too.
+        // If the kernel refuses, memory is allocated on the node that uses it first, which is mostly the same one.
         let _ = set.prefer_node(node);
     }
     set.take_reserved()?;
     Ok(set)
 }
 
-/// Why a set of `bytes` cannot have reserved pages, and what to do about it. With `count_enough` pages, the `pool` would have enough for the
+/// Why a set of `bytes` cannot have reserved pages, and how to fix it. With `count_enough` pages, the `pool` would have enough for the
 /// sets of all silos.
 fn refused(bytes: u64, pool: LargePagePool, count_enough: u64, why: &io::Error) -> String {
     let wanted = bytes / LargePagePool::PAGE_BYTES;
@@ -191,7 +191,7 @@ fn refused(bytes: u64, pool: LargePagePool, count_enough: u64, why: &io::Error) 
     )
 }
 
-/// Adjusts a hot set to the memory that is left.
+/// Adjusts a hot set's size to the remaining memory.
 pub(crate) struct Keeper {
     set: Arc<HotSet>,
     headroom: Arc<Headroom>,
@@ -201,7 +201,7 @@ pub(crate) struct Keeper {
     short_at: Cell<Option<Instant>>,
 }
 
-/// The memory that is left, and how long threads wait for memory.
+/// The remaining memory, and how long threads wait for memory.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     bound: Option<Bound>,
@@ -210,7 +210,7 @@ struct Seen {
 }
 
 impl Keeper {
-    /// For one of so many `silos` of a machine that has `memory_bytes`.
+    /// For one of `silos` silos on a machine with `memory_bytes`.
     pub(crate) fn new(
         set: Arc<HotSet>,
         headroom: Arc<Headroom>,
@@ -221,12 +221,12 @@ impl Keeper {
         Self { set, headroom, pressure, memory_bytes, silos, short_at: Cell::default() }
     }
 
-    /// The set that it adjusts.
+    /// The hot set.
     pub(crate) fn set(&self) -> &HotSet {
         &self.set
     }
 
-    /// Gives the set's memory to the process that takes this one's place: few viewers ask here any more.
+    /// Leaves the set's memory to the process that replaces this one: few viewers send requests here any more.
     pub(crate) async fn give_all_back(&self) {
         self.set.let_grow(0);
         while self.set.gives_back() && self.set.give_back_block() > 0 {
@@ -237,7 +237,7 @@ impl Keeper {
 
     /// Checks the memory and adjusts the set. Call it once a second.
     pub(crate) async fn look(&self) {
-        // All of its memory was taken at the start, and giving it back would help nobody.
+        // All of its memory was taken at startup, and giving it back would help no other program.
         if !self.set.gives_back() {
             return self.set.let_grow(self.set.bytes_max());
         }
@@ -256,18 +256,18 @@ impl Keeper {
                     0 => break,
                     given => left = left.saturating_sub(given),
                 }
-                // The kernel takes a while for each block, and viewers wait.
+                // The kernel takes a while for each block, so let viewers' tasks run in between.
                 yield_now().await;
             }
         }
         let is_quiet = self.short_at.get().is_none_or(|at| now.duration_since(at) > QUIET_FOR);
-        // All silos see the same memory left.
+        // All silos see the same remaining memory.
         let growth = growth_bytes(seen, self.memory_bytes) / self.silos;
         self.set.let_grow(if is_quiet { growth } else { 0 });
     }
 }
 
-/// Whether less memory is left than `times` the reserve, which is kept for viewers and other programs.
+/// Whether less memory is left than `times` the reserve for viewers and other programs.
 fn is_tight(seen: Seen, memory_bytes: u64, times: u64) -> bool {
     let of_bound = seen.bound.is_some_and(|bound| bound.left_bytes < times * reserve_bytes(bound));
     let of_machine =
@@ -275,8 +275,8 @@ fn is_tight(seen: Seen, memory_bytes: u64, times: u64) -> bool {
     of_bound || of_machine
 }
 
-/// How much the set may grow in the next second: a part of what is left beyond twice the reserve, because new viewers need memory in that
-/// second too, and a limit may be lowered.
+/// How much the set may grow in the next second: a fraction of the memory beyond twice the reserve, because new viewers need memory in that
+/// second, too, and a limit may be lowered.
 fn growth_bytes(seen: Seen, memory_bytes: u64) -> u64 {
     let of_bound =
         seen.bound.map(|bound| bound.left_bytes.saturating_sub(2 * reserve_bytes(bound)));
@@ -285,7 +285,7 @@ fn growth_bytes(seen: Seen, memory_bytes: u64) -> u64 {
     [of_bound, of_machine].into_iter().flatten().min().unwrap_or(0) / GROWTH_SHARE
 }
 
-/// Whether the set has to give memory back. Waiting threads alone are no reason: they also wait when only the page cache wants more memory.
+/// Whether the set has to give memory back. Waiting threads alone are not enough: they also wait when only the page cache wants more memory.
 fn is_short(seen: Seen, memory_bytes: u64) -> bool {
     let is_stalled = seen.stalled_percent >= STALLED_PERCENT_MAX;
     is_tight(seen, memory_bytes, 1) || (is_stalled && is_tight(seen, memory_bytes, 4))

@@ -1,8 +1,8 @@
-//! A proxy introduces a connection: it says whose it is, by the header of the PROXY protocol, before anything else is read.
+//! The PROXY protocol: a proxy announces its client's address in a header before anything else is read.
 //!
-//! Only connections from the configured proxies come here. Each of them must begin with a header. The wait for it costs a place among the
-//! worker's connections, but none of an address, because nobody knows the address yet. A header is read to its last byte and not further, so what
-//! follows is a connection like any other. A connection that closes before it has sent a byte is a proxy's check whether the port is open.
+//! Only connections from the configured proxies come here. Each of them must start with a header. The wait for it costs a place among the
+//! worker's connections, but none of an address, because the viewer's address is still unknown. A header is read to its last byte and no further,
+//! so the rest is a connection like any other. A connection that closes before sending a byte is a proxy checking whether the port is open.
 
 use crate::worker::{ADDRESS_FULL, Worker};
 use delivery::Carrier;
@@ -17,9 +17,9 @@ use std::time::Instant;
 
 /// Why a connection is not served.
 enum Turned {
-    /// Away, and the counter's label says why.
+    /// Refused; the counter's label says why.
     Away(&'static str),
-    /// Away by the proxy's fault: the counter's label, and what the operator is told.
+    /// Refused through the proxy's fault: the counter's label, and the message for the operator.
     Unintroduced(&'static str, String),
     /// There are too many from this address.
     Full(IpAddr),
@@ -27,7 +27,7 @@ enum Turned {
     Silent,
 }
 
-/// Reads the header of a connection from `proxy`. If all is well, the connection is served from then on as if the viewer had made it.
+/// Reads the header of a connection from `proxy`. If it is valid, the connection is served from then on as if the viewer had made it.
 pub(crate) async fn run<C: Carrier + 'static>(
     worker: Rc<Worker>,
     socket: C,
@@ -64,7 +64,7 @@ async fn introduced<C: Carrier>(worker: &Worker, socket: &C) -> Result<Introduce
     }
 }
 
-/// Reads the header, in as many pieces as it comes in.
+/// Reads the header, in as many pieces as it arrives in.
 async fn read<C: Carrier>(socket: &C) -> Result<Introduced, Turned> {
     let mut header = vec![0; PREFACE_BYTES];
     let mut known = 0;
@@ -90,7 +90,7 @@ async fn read<C: Carrier>(socket: &C) -> Result<Introduced, Turned> {
     }
 }
 
-/// The viewer's address, if a viewer there may connect, and there is a place for one more.
+/// The viewer's address, if that address may connect, and there is a free place.
 fn name(
     worker: &Worker,
     introduced: Introduced,
@@ -98,7 +98,7 @@ fn name(
     pass: &mut Pass,
 ) -> Result<SocketAddr, Turned> {
     let peer = match introduced {
-        // The operator trusts the proxy, and a list of viewers need not name it.
+        // The operator trusts the proxy, so the address lists need not name it.
         Introduced::Proxy => proxy,
         Introduced::Viewer(viewer) => {
             worker.entrance.lists.borrow().check(viewer.ip()).map_err(Turned::Away)?;

@@ -2,7 +2,7 @@
 //!
 //! [`server::Server`] starts the workers. A worker ([`worker`]) has a core of its own, with one thread, one ring, its own
 //! listener, buffers and open files. A session ([`session`]) handles one connection: handshake, requests, responses. A
-//! [`delivery::Outgoing`] says what a response consists of; the crate `delivery` moves it from disk to socket.
+//! [`delivery::Outgoing`] describes a response; the crate `delivery` moves it from disk to socket.
 //!
 //! Workers share only their controls ([`control`]) and the counters that others read ([`::telemetry`]).
 

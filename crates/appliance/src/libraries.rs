@@ -1,4 +1,4 @@
-//! What a worker serves: a library for each host that has one, and one for all others.
+//! The libraries that a worker serves: one for each site's hosts, and one for all other hosts.
 
 use crate::config::Config;
 use crate::edge::LocalEdge;
@@ -12,11 +12,11 @@ use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
-/// What is served, and to whom.
+/// Everything that a worker serves, and the access rules.
 pub struct Libraries {
     all: Vec<Library>,
     hosts: Hosts,
-    /// Who may request which file; none without keys.
+    /// Decides which requests may get which file; none without keys.
     pub gate: Option<Gate>,
     /// The files of a caching edge; none if the libraries' are served.
     pub(crate) edge: Option<LocalEdge>,
@@ -24,8 +24,8 @@ pub struct Libraries {
 
 /// One library.
 pub struct Library {
-    /// What its titles' names begin with where those of all libraries are told: its first host and a colon, because with a slash the host would
-    /// look like a folder, and so like a title of its own. Empty for the library of all hosts that have no other.
+    /// The prefix of its titles' names where titles of all libraries are listed: its first host and a colon. With a slash, the host would
+    /// look like a folder, and so like a title of its own. Empty for the library of all hosts without a site.
     prefix: Vec<u8>,
     /// The files.
     pub files: Files,
@@ -36,11 +36,11 @@ pub struct Library {
 }
 
 impl Libraries {
-    /// Those of `config`, whose folders and lists are given, in one order. Each keeps as many files open as `open_files_max` says, of which those on
-    /// the disks `rotating` are read in whole buffers.
+    /// The libraries of `config`; their folders and title lists are given in the same order. Each keeps at most `open_files_max` files open; files on
+    /// the disks in `rotating` are read in whole buffers.
     ///
     /// # Errors
-    /// If there are no descriptors left.
+    /// If no descriptor is available.
     pub(crate) fn new(
         config: &Config,
         folders: &AllFolders,
@@ -66,7 +66,7 @@ impl Libraries {
         self.all.get(self.hosts.library_of(request.field(Field::Host))?)
     }
 
-    /// The library of all hosts that have no other, if there is one.
+    /// The library of all hosts without a site, if there is one.
     pub fn of_others(&self) -> Option<&Library> {
         self.all.get(self.hosts.library_of(None)?)
     }
@@ -79,17 +79,17 @@ impl Libraries {
         self.all.iter().all(|library| matches!(library.folders.health(), Health::Lost(_)))
     }
 
-    /// From now on serves none of `inodes` from any library, under any name.
+    /// From now on, refuses to serve `inodes` from any library, under any name.
     pub(crate) fn withhold(&self, inodes: &Arc<[Inode]>) {
         self.all.iter().for_each(|library| library.files.withhold(Arc::clone(inodes)));
     }
 
-    /// Forgets the files that no viewer uses, to free their descriptors.
+    /// Closes the files that no viewer uses, to free their descriptors.
     pub(crate) fn forget_unused(&self) {
         self.all.iter().for_each(|library| library.files.forget_unused());
     }
 
-    /// Once a second, gives up files that programs wait to write to, and looks names up in the newest tables.
+    /// Once a second, releases files that other programs wait to write to, and switches to the newest name tables.
     pub(crate) fn tick(&self) {
         for Library { files, folders, .. } in &self.all {
             files.forget_recalled();
@@ -100,19 +100,19 @@ impl Libraries {
         }
     }
 
-    /// How often a file could not be held still because a program had it open for writing.
+    /// How often a lease on a file could not be taken because a program had it open for writing.
     pub(crate) fn open_for_writing(&self) -> u64 {
         self.all.iter().map(|library| library.files.open_for_writing()).sum()
     }
 
-    /// How many files are remembered.
+    /// The number of remembered files.
     pub(crate) fn remembered_count(&self) -> u64 {
         self.all.iter().map(|library| library.files.remembered_count() as u64).sum()
     }
 }
 
 impl Library {
-    /// `path` as it is told where it could be another library's.
+    /// `path` as shown where it could belong to another library.
     pub(crate) fn named<'p>(&self, path: &'p [u8]) -> Cow<'p, [u8]> {
         match self.prefix.is_empty() {
             true => Cow::Borrowed(path),
@@ -120,7 +120,7 @@ impl Library {
         }
     }
 
-    /// Notes that a file of `folder` could not be read.
+    /// Records that a file of `folder` could not be read.
     pub(crate) fn note_failure(&self, folder: Option<u16>) {
         self.folders.note_failure(folder);
     }

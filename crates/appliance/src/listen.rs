@@ -1,8 +1,8 @@
-//! Binds the listeners for viewers and for the admin pages, and says what prevents it.
+//! Binds the listeners for viewers and for the admin pages, and explains failures.
 //!
-//! A server that has been killed keeps listening for a moment: an accept in its ring keeps the listener open until a kernel
+//! A killed server keeps listening for a moment: an accept in its ring keeps the listener open until a kernel
 //! thread has taken the ring apart, after the process is gone (5 to 13 ms later on an idle machine). So an address in use is
-//! tried again for a while before it becomes an error.
+//! retried for a while before it becomes an error.
 
 use crate::config::{Config, Placement, Route, Switch};
 use crate::silo_map::SiloMap;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const LISTEN: &str = "--listen";
 const ADMIN: &str = "--admin";
 
-/// The settings that do.
+/// The setting for redirects.
 const REDIRECT: &str = "tls.redirect_listen";
 
 /// Why an address cannot be listened on.
@@ -32,7 +32,7 @@ const REDIRECT: &str = "tls.redirect_listen";
 pub enum ListenError {
     /// Another program uses it.
     Taken {
-        /// Which address.
+        /// The address.
         address: SocketAddr,
         /// The flag that sets another.
         flag: &'static str,
@@ -41,22 +41,22 @@ pub enum ListenError {
     },
     /// The kernel refused it.
     Refused {
-        /// Which address.
+        /// The address.
         address: SocketAddr,
         /// The flag that sets another.
         flag: &'static str,
-        /// Why.
+        /// The kernel's error.
         why: io::Error,
     },
-    /// The kernel refused the program that gives silos their connections.
+    /// The kernel refused the program that assigns connections to silos.
     Steering(io::Error),
     /// Connections cannot have this congestion control.
     CongestionControl {
         /// Its name.
         name: String,
-        /// Those that the kernel has now.
+        /// The ones that the kernel has now.
         known: String,
-        /// Why not.
+        /// The kernel's error.
         why: io::Error,
     },
 }
@@ -124,29 +124,29 @@ impl std::error::Error for ListenError {
     }
 }
 
-/// How long a server that shuts down may take to free its address: a hundred times what was seen.
+/// How long a server that shuts down may take to free its address: a hundred times the measured time.
 const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The pause between two attempts at an address in use.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);
 
-/// Where viewers come in.
+/// The viewers' listeners.
 pub(crate) struct Listening {
-    /// With the port that the kernel chose if it was 0.
+    /// The address, with the port that the kernel chose if it was 0.
     pub(crate) address: SocketAddr,
-    /// Each worker's listeners: several only if another server had more workers.
+    /// Each worker's listeners: several only if the previous server had more workers.
     pub(crate) of_workers: Vec<Vec<OwnedFd>>,
     /// Each listener once, in the order in which they began to listen.
     pub(crate) in_order: Vec<OwnedFd>,
-    /// How connections come to the listeners. Of another server's listeners, this is so from the takeover on.
+    /// How connections are assigned to the listeners. For inherited listeners this applies from the takeover on.
     pub(crate) reception: Reception,
 }
 
-/// Binds a listener per worker, or one for all, and has the kernel give each silo its connections. If the kernel refuses that and
-/// the operator did not ask for it, or refuses to mark connections, the map says so. With port 0, all get the port of the first one.
+/// Binds a listener per worker, or one for all, and has the kernel assign connections to silos. If the kernel refuses that and
+/// the operator did not ask for it, or refuses to mark connections, the map records it. With port 0, all get the port of the first one.
 ///
-/// `inherited` are the listeners of the server whose place this one takes, in their order. If they are on the right address, they are used
-/// as they are: connections wait in them, and a listener more would get connections before this server is ready.
+/// `inherited` are the listeners of the server that this one replaces, in their order. If they are on the right address, they are used
+/// as they are: connections wait in them, and an additional listener would get connections before this server is ready.
 pub(crate) fn listen(
     config: &Config,
     offload: KernelOffload,
@@ -173,7 +173,7 @@ pub(crate) fn listen(
     Ok(Listening { address, of_workers, in_order, reception: Reception { options, program } })
 }
 
-/// Whether a listener is where this server should listen.
+/// Whether a listener has the address that this server should listen on.
 pub(crate) fn is_on(listener: &OwnedFd, wanted: SocketAddr) -> bool {
     local_address(listener).is_ok_and(|address| {
         address.ip() == wanted.ip() && [0, address.port()].contains(&wanted.port())
@@ -191,7 +191,7 @@ fn options(config: &Config, offload: KernelOffload, map: &SiloMap) -> ListenerOp
     }
 }
 
-/// New listeners for so many workers, and the program that chooses among them.
+/// New listeners for this many workers, and the program that chooses among them.
 fn bind_all(
     config: &Config,
     options: &ListenerOptions,
@@ -218,13 +218,13 @@ fn bind_all(
     Ok(listeners)
 }
 
-/// Prepares another server's listeners as far as that does not change what it serves.
+/// Prepares inherited listeners as far as that does not affect the running server.
 fn take_over(
     listeners: Vec<OwnedFd>,
     wanted: SocketAddr,
     options: &ListenerOptions,
 ) -> Result<Vec<OwnedFd>, ListenError> {
-    // The sandbox allows no such call at the takeover, and more or less room does the other server no harm.
+    // The sandbox allows no such call at the takeover, and a different backlog does the running server no harm.
     listeners
         .iter()
         .try_for_each(|listener| set_backlog(listener, options.backlog))
@@ -232,8 +232,8 @@ fn take_over(
     Ok(listeners)
 }
 
-/// The program by which the kernel gives each silo its connections; none if it spreads them. It is tried here, because nothing may depend on it any
-/// more if the kernel refuses it.
+/// The program by which the kernel assigns connections to silos; none if it spreads them. It is tried here, because later code depends on it
+/// only if the kernel accepts it.
 fn program(config: &Config, map: &mut SiloMap) -> Result<Option<Vec<sock_filter>>, ListenError> {
     let Some(steering) = map.steering() else { return Ok(None) };
     let program = steering.program();
@@ -246,7 +246,7 @@ fn program(config: &Config, map: &mut SiloMap) -> Result<Option<Vec<sock_filter>
     }
 }
 
-/// Deals listeners out to workers in `order`, so that each listener has a worker and each worker a listener.
+/// Distributes listeners over workers in `order`, so that each listener has a worker and each worker a listener.
 fn deal(listeners: &[OwnedFd], order: &[usize]) -> io::Result<Vec<Vec<OwnedFd>>> {
     let mut of_workers: Vec<_> = order.iter().map(|_| Vec::new()).collect();
     for at in 0..listeners.len().max(order.len()) {
@@ -256,7 +256,7 @@ fn deal(listeners: &[OwnedFd], order: &[usize]) -> io::Result<Vec<Vec<OwnedFd>>>
     Ok(of_workers)
 }
 
-/// Gives the connections of each worker their mark.
+/// Sets the mark for each worker's connections.
 fn mark_all(of_workers: &[Vec<OwnedFd>], map: &SiloMap) -> io::Result<()> {
     of_workers.iter().enumerate().try_for_each(|(worker, listeners)| {
         let Some(departure) = map.departure(worker) else { return Ok(()) };
@@ -273,13 +273,13 @@ pub(crate) fn unsent_bytes_min(config: &Config, offload: KernelOffload) -> Optio
     (!is_set && !is_paced).then(|| offload.unsent_bytes_max())
 }
 
-/// Checks that connections may have the congestion control of the configuration. The kernel alone knows: it may load a module for a name that
+/// Checks that connections may have the configured congestion control. This needs a try, because the kernel may load a module for a name that
 /// it does not list.
 ///
 /// # Errors
 /// If they may not.
 pub(crate) fn check_congestion_control(config: &Config) -> Result<(), ListenError> {
-    // The bypass route has a TCP of its own.
+    // The bypass route has its own TCP.
     let asked = config.net.congestion_control.as_deref();
     let Some(name) = asked.filter(|_| config.route != Route::Bypass) else { return Ok(()) };
     try_congestion_control(name).map_err(|why| {
@@ -297,7 +297,7 @@ fn refused(address: SocketAddr, flag: &'static str, why: io::Error) -> ListenErr
     }
 }
 
-/// Binds the admin pages' listener, or uses that of the server whose place this one takes.
+/// Binds the admin pages' listener, or takes over the one of the server that this one replaces.
 pub(crate) fn bind_admin(
     address: SocketAddr,
     inherited: Option<OwnedFd>,
@@ -305,7 +305,7 @@ pub(crate) fn bind_admin(
     bind_or_inherit(address, ADMIN, inherited)
 }
 
-/// Likewise the one that sends viewers on to HTTPS.
+/// The same for the listener that redirects viewers to HTTPS.
 pub(crate) fn bind_redirect(
     address: SocketAddr,
     inherited: Option<OwnedFd>,
@@ -357,7 +357,7 @@ fn outgoing_ports() -> Option<RangeInclusive<u16>> {
     Some(ports.next()?.ok()?..=ports.next()?.ok()?)
 }
 
-/// Whether `port` is reserved, so that Linux does not choose it for outgoing connections: `8080,9000-9010`.
+/// Whether `port` is reserved, so that Linux does not choose it for outgoing connections. The list looks like `8080,9000-9010`.
 fn is_reserved(port: u16) -> bool {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_reserved_ports");
     text.unwrap_or_default().trim().split(',').any(|ports| {

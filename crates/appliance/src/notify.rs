@@ -1,4 +1,4 @@
-//! Tells systemd our state (`sd_notify`): one datagram, or nothing without systemd.
+//! Reports the server's state to systemd (`sd_notify`): one datagram, or nothing without systemd.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -11,7 +11,7 @@ pub fn notify(state: &str) {
         Some(name) => SocketAddr::from_abstract_name(name),
         None => SocketAddr::from_pathname(&path),
     };
-    // Errors do not matter: a manager that does not hear from us times out and says so.
+    // Errors do not matter: a manager that receives nothing times out and reports it.
     if let (Ok(address), Ok(socket)) = (address, UnixDatagram::unbound()) {
         let _ = socket.send_to_addr(state.as_bytes(), &address);
     }

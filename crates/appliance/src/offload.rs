@@ -1,4 +1,4 @@
-//! What the server leaves to the kernel: chosen by the configuration and by this kernel's abilities, and described.
+//! The work that the server leaves to the kernel: chosen by the configuration and this kernel's abilities, and described.
 
 use crate::config::{Config, Nic, Route, Switch};
 use delivery::{CardShares, CardTls, Handover, KernelOffload, LossLimits, LossyPaths};
@@ -14,18 +14,18 @@ pub enum NoKernelRoute {
     KeysNotHandedOut(OffloadWanted),
     /// The kernel cannot encrypt TLS.
     NoTls(OffloadWanted, io::Error),
-    /// The kernel does not tell of its network devices.
+    /// The kernel does not list its network devices.
     NoNetlink(io::Error),
-    /// No network card encrypts; says what is missing.
+    /// No network card encrypts; the text says what is missing.
     NoCard(String),
 }
 
-/// What the operator asked for.
+/// The configured offload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffloadWanted {
     /// The kernel route.
     Route,
-    /// Cards that encrypt, where the server does the rest.
+    /// Cards that encrypt, while the server does the rest.
     Card,
     /// Both.
     Both,
@@ -53,7 +53,7 @@ impl OffloadWanted {
         }
     }
 
-    /// What to do without it.
+    /// The alternative without it.
     fn instead(self) -> &'static str {
         match self {
             Self::Route => "choose --route userspace",
@@ -108,12 +108,12 @@ impl std::error::Error for NoKernelRoute {
 /// Chooses by the configuration and by this machine's abilities.
 ///
 /// # Errors
-/// If the kernel route or a card's TLS was requested and is not available: what is missing, and what to do about it.
+/// If the kernel route or a card's TLS was requested and is not available: what is missing, and how to fix it.
 pub fn choose(config: &Config) -> Result<KernelOffload, NoKernelRoute> {
     choose_by(config, net::tls::probe, CardsFound::look)
 }
 
-/// As [`choose`], where `probe` says whether the kernel has TLS, and `look` which cards encrypt.
+/// As [`choose`]; `probe` reports whether the kernel has TLS, and `look` which cards encrypt.
 fn choose_by(
     config: &Config,
     probe: impl FnOnce() -> io::Result<()>,
@@ -142,7 +142,7 @@ fn choose_by(
     Ok(chosen)
 }
 
-/// Why nothing is known of any card.
+/// Why cards cannot be examined.
 const NO_ETHTOOL: &str = "this kernel does not tell what network cards do (it lacks ethtool over netlink, CONFIG_ETHTOOL_NETLINK)";
 
 fn sends_files_without_tls(config: &Config) -> bool {
@@ -152,13 +152,13 @@ fn sends_files_without_tls(config: &Config) -> bool {
 /// The network cards that encrypt.
 #[derive(Debug, Default)]
 struct CardsFound {
-    /// The kernel does not tell what any card does.
+    /// The kernel does not report the cards' features.
     is_silent: bool,
-    /// Those that do now, and are in no bond.
+    /// Cards that encrypt now, and are in no bond.
     on: Vec<String>,
-    /// Those that could.
+    /// Cards that could.
     off: Vec<String>,
-    /// Those of both kinds in bonds.
+    /// Cards of both kinds in bonds.
     bonded: Vec<String>,
 }
 
@@ -174,7 +174,7 @@ impl CardsFound {
         if self.on.is_empty() { Err(NoKernelRoute::NoCard(self.missing())) } else { Ok(()) }
     }
 
-    /// What is missing, and what to do.
+    /// What is missing, and how to fix it.
     fn missing(&self) -> String {
         if self.is_silent {
             return format!("{NO_ETHTOOL}: use a kernel that has it");
@@ -193,7 +193,7 @@ impl CardsFound {
     }
 }
 
-/// What decides for a worker whose keys the kernel gets.
+/// The policy of a worker that hands keys to the kernel.
 pub(crate) fn handover(
     offload: KernelOffload,
     config: &Config,
@@ -223,7 +223,7 @@ pub fn route_name(offload: KernelOffload, route: Route) -> &'static str {
     }
 }
 
-/// What happens on this route, and why it was chosen, in words. `can_send_files` says whether the kernel can send the
+/// How bytes are sent on this route, and why it was chosen, in words. `can_send_files` says whether the kernel can send the
 /// library's files by itself.
 pub fn describe(offload: KernelOffload, config: &Config, can_send_files: bool) -> String {
     let KernelOffload { seals, changes_keys, sends_files, cards } = offload;
@@ -253,7 +253,7 @@ pub fn describe(offload: KernelOffload, config: &Config, can_send_files: bool) -
     said
 }
 
-/// The start lines about network cards that encrypt, where the kernel gets keys ([`delivery::Handover`]).
+/// The start lines about network cards that encrypt, if the kernel gets keys ([`delivery::Handover`]).
 pub fn describe_cards(offload: KernelOffload) -> Vec<String> {
     if !offload.seals {
         return Vec::new();

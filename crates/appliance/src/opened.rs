@@ -1,4 +1,4 @@
-//! What a server opens before it has threads: whatever takes files, addresses or privileges that it gives up afterwards.
+//! Opens everything that needs files, addresses or privileges before the server has threads and gives those privileges up.
 
 use crate::access_log;
 use crate::acme::StartingAcme;
@@ -38,10 +38,10 @@ use std::sync::Arc;
 use std::time::Instant;
 use token::KeyRing;
 
-/// The size of the table of open files that is reserved before there are workers: half a MiB. Beyond that it still doubles, rarely.
+/// The size of the file table that is reserved before there are workers: half a MiB. Beyond that it still doubles, rarely.
 const FILES_RESERVED: u64 = 1 << 16;
 
-/// What the server keeps while it runs.
+/// The opened parts that the server keeps while it runs.
 pub(crate) struct Opened {
     pub(crate) config: Arc<Config>,
     machine: Machine,
@@ -53,33 +53,33 @@ pub(crate) struct Opened {
     /// The number of workers.
     pub(crate) workers: usize,
     pub(crate) silo_map: Arc<SiloMap>,
-    /// Where viewers connect.
+    /// The viewers' address.
     pub(crate) address: SocketAddr,
     pub(crate) admin_address: SocketAddr,
-    /// Where viewers of plain HTTP are sent on to HTTPS, if anywhere.
+    /// The address that redirects viewers of plain HTTP to HTTPS, if any.
     pub(crate) redirect_address: Option<SocketAddr>,
-    /// What the bypass route uses, in words, if that is the route.
+    /// The bypass route's devices and settings, in words, if that is the route.
     pub(crate) bypass: Option<String>,
     pub(crate) headroom: Arc<Headroom>,
     pressure: Arc<MemoryPressure>,
     large_pages: ReservedPages,
 }
 
-/// What the threads get.
+/// The opened parts that go to the threads.
 pub(crate) struct ThreadInputs {
-    /// A way in for each worker.
+    /// A source of connections for each worker.
     pub(crate) ways_in: Vec<WayIn>,
-    /// The keys of signed URLs. Only the workers and their renewal keep them, so that a key that is taken away is gone.
+    /// The keys of signed URLs. Only the workers and their renewal keep them, so that a removed key is gone.
     pub(crate) keys: Option<Arc<KeyRing>>,
-    /// Which addresses may connect. As with keys, a list that is replaced is gone.
+    /// The addresses that may connect. As with keys, a replaced list is gone.
     pub(crate) lists: Arc<AddressLists>,
-    /// Where the access log is written.
+    /// The access log's output.
     pub(crate) log_out: Option<Box<dyn io::Write + Send>>,
     /// The files that must not be served.
     pub(crate) own_files: OwnFiles,
     /// The listeners, for the next server.
     pub(crate) estate: Arc<Estate>,
-    /// What the dashboard reads about the machine.
+    /// The dashboard's sources of figures about the machine.
     pub(crate) sources: live::Sources,
     /// The helper of a caching edge, if this is one.
     pub(crate) edge: Option<Starting>,
@@ -88,10 +88,10 @@ pub(crate) struct ThreadInputs {
 }
 
 impl Opened {
-    /// Opens everything that `config`, which was checked, names. What is `inherited` comes from the server whose place this one takes.
+    /// Opens everything that the checked `config` names. `inherited` comes from the server that this one replaces.
     ///
     /// # Errors
-    /// One line: what, and what to do about it.
+    /// One line: the failure, and how to fix it.
     pub(crate) fn open(
         config: Config,
         inherited: Option<Inherited>,
@@ -124,7 +124,7 @@ impl Opened {
         let (plain, redirect_address) = open_plain(&config, acme.as_ref(), plain)?;
         let estate = Estate::new(in_order, admin_listener, plain, reception, is_successor);
         let estate = Arc::new(estate);
-        // After the code that makes them: the self-signed certificate, the access log.
+        // After the code that creates them: the self-signed certificate, the access log.
         let own_files = OwnFiles::of(&config);
         let sources = live::Sources::open();
         let opened = Self {
@@ -149,7 +149,7 @@ impl Opened {
         Ok((opened, inputs))
     }
 
-    /// Gives up what serving does not need, if the sandbox is on, for this thread and those that it starts from now on.
+    /// Gives up everything that serving does not need, if the sandbox is on, for this thread and those that it starts from now on.
     pub(crate) fn confine_files(&self) -> sandbox::Report {
         match self.config.sandbox {
             true => sandbox::confine_files(&self.config, self.offload),
@@ -157,7 +157,7 @@ impl Opened {
         }
     }
 
-    /// Gives up what only starting needed, if the sandbox is on, for every thread. Notes that in `report`.
+    /// Gives up everything that only starting needed, if the sandbox is on, for every thread. Notes it in `report`.
     pub(crate) fn confine_calls(&self, report: &mut sandbox::Report) {
         if self.config.sandbox {
             sandbox::give_up_for_rings();
@@ -165,7 +165,7 @@ impl Opened {
         }
     }
 
-    /// The silos with their hot sets. Their workers do not run yet.
+    /// The silos with their hot sets. Their workers are not running yet.
     ///
     /// # Errors
     /// If there is not enough memory.
@@ -183,7 +183,7 @@ impl Opened {
         Ok(silos)
     }
 
-    /// The machine's memory, or the limit that a control group sets.
+    /// The machine's memory, or the limit of a control group.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.machine.memory_limit_bytes.or(self.machine.memory_bytes).unwrap_or(u64::MAX)
     }
@@ -191,7 +191,7 @@ impl Opened {
     /// Starts looking for the pinned titles, if there are any, and hot sets.
     ///
     /// # Errors
-    /// If there is no thread for that.
+    /// If no thread can be started.
     pub(crate) fn start_pins(&self, silos: &[Silo]) -> Result<Option<Arc<Pins>>, StartError> {
         let sets = silos.iter().filter_map(|silo| silo.hot_memory().set());
         let set_bytes = sets.map(|set| set.bytes_max()).min();
@@ -199,7 +199,7 @@ impl Opened {
         pins.map_err(|why| StartError::Thread { which: "pins", why })
     }
 
-    /// What all workers have in common, except for what is known of an origin, the lists of addresses and the shares of cards.
+    /// The parts that all workers share, except the edge's link, the address lists and the shares of cards.
     ///
     /// # Errors
     /// If the kernel has no random numbers or no descriptors.
@@ -237,7 +237,7 @@ impl Opened {
     }
 }
 
-/// Where plain HTTP comes to: to be sent on to HTTPS, with the address of that, or to the helper for certificates.
+/// Opens the listener for plain HTTP: for redirects to HTTPS, with its address, or for the certificate helper.
 fn open_plain(
     config: &Config,
     acme: Option<&StartingAcme>,
@@ -254,11 +254,11 @@ fn open_plain(
     Ok((Some(PlainListener::Redirect(listener)), Some(address)))
 }
 
-/// Checks everything in `config` that can be checked without starting: settings, library, congestion control, silos, certificates, keys, lists of
-/// addresses, the place of the access log.
+/// Checks everything in `config` that can be checked without starting: settings, library, congestion control, silos, certificates, keys, address
+/// lists, the place of the access log.
 ///
 /// # Errors
-/// One line: what, and what to do about it.
+/// One line: the failure, and how to fix it.
 pub(crate) fn check(config: &Config) -> Result<(), StartError> {
     check_settings(config)?;
     check_congestion_control(config)?;
@@ -278,7 +278,7 @@ pub(crate) fn check(config: &Config) -> Result<(), StartError> {
 /// Checks the settings, and the names of files and folders in them.
 ///
 /// # Errors
-/// One line: what, and what to do about it.
+/// One line: the failure, and how to fix it.
 pub(crate) fn check_settings(config: &Config) -> Result<(), StartError> {
     config.check()?;
     config.check_folders()?;
@@ -294,9 +294,9 @@ fn check_library(library: &Path) -> Result<(), StartError> {
 }
 
 fn raise_limits() {
-    // If it may not be raised, the server serves fewer viewers, and says so when it reaches the limit.
+    // If the limit cannot be raised, the server serves fewer viewers, and reports when it reaches the limit.
     let _ = machine::raise_nofile();
-    // If there is no memory for it, workers wait now and then while the table grows.
+    // If there is no memory for the table, workers wait now and then while it grows.
     let _ = machine::reserve_files(FILES_RESERVED);
 }
 
@@ -344,7 +344,7 @@ fn check_access_log(path: &Path) -> Result<(), StartError> {
     access_log::check(path).map_err(|why| StartError::AccessLog { file: path.to_owned(), why })
 }
 
-/// One worker for each core that this process may use, unless the configuration or the device sets another number.
+/// One worker per core that this process may use, unless the configuration or the device sets another number.
 fn count_workers(config: &Config, machine: &Machine) -> Result<usize, StartError> {
     let of_device = (config.route == Route::Bypass).then(|| bypass::workers(config)).flatten();
     Ok(match (config.workers, of_device) {
@@ -354,7 +354,7 @@ fn count_workers(config: &Config, machine: &Machine) -> Result<usize, StartError
     })
 }
 
-/// Refuses to start if the buffers alone would take more than half of the memory that is left.
+/// Fails if the buffers alone would take more than half of the remaining memory.
 fn check_memory(
     bound: Option<Bound>,
     workers: usize,
@@ -374,13 +374,13 @@ fn check_memory(
     })
 }
 
-/// Where workers offer each other connections; none if connections stay where they came in.
+/// The workers' inboxes for offered connections; none if connections stay where they arrived.
 fn make_inboxes(map: &SiloMap, workers: usize) -> Result<Option<Inboxes>, StartError> {
     let made = map.is_by_disk().then(|| moves::inboxes(workers)).transpose();
     made.map_err(StartError::NoDescriptors)
 }
 
-/// The salt that anonymises session names; none if they are not read.
+/// The salt that anonymises session names; none if reports are off.
 fn make_salt(config: &Config) -> Result<Option<Salt>, StartError> {
     if !config.http.cmcd {
         return Ok(None);

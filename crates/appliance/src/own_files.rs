@@ -1,8 +1,8 @@
-//! The server's own files: keys, lists of addresses, the access log, the configuration. They are never served.
+//! The server's own files: keys, address lists, the access log, the configuration. They are never served.
 //!
 //! Two checks ensure that. A server does not start if a viewer could request one of them by its name ([`check`]). And workers
-//! do not serve them by any other name, such as a hard link or a path below a bind mount ([`OwnFiles`]). Certificates are
-//! public, and are not among them.
+//! do not serve them under any other name, such as a hard link or a path below a bind mount ([`OwnFiles`]). Certificates are
+//! public, and are not included.
 
 use crate::config::{Config, ConfigError};
 use disk::Inode;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// How many links are followed to a file that does not exist yet; the kernel's own bound (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
 
-/// A file, and what errors say about it.
+/// A file, and its description for errors.
 struct OwnFile {
     path: PathBuf,
     what: &'static str,
@@ -52,7 +52,7 @@ fn own_files(config: &Config) -> Vec<OwnFile> {
     }
     let self_signed_key = crypt::self_signed_key(&config.state);
     let makes_one = config.tls.enabled && config.tls.certificates.is_empty();
-    // Somebody may still trust one from an earlier start.
+    // A client may still trust one from an earlier start.
     if makes_one || self_signed_key.exists() {
         let advice = "choose a state directory outside the library with --state DIR";
         files.push(keep(&self_signed_key, "the self-signed certificate's private key", advice));
@@ -76,14 +76,14 @@ fn own_files(config: &Config) -> Vec<OwnFile> {
     files
 }
 
-/// Refuses a configuration with which one of the server's own files would be served. Hidden files of the library
+/// Rejects a configuration with which one of the server's own files would be served. Hidden files of the library
 /// (`.keys/url.key`) are allowed, because viewers cannot name them.
 pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
-    // A folder that is not there is reported elsewhere.
+    // A missing folder is reported elsewhere.
     let folders = config.folders().filter_map(|folder| folder.canonicalize().ok());
     let folders: Vec<_> = folders.collect();
     for OwnFile { path, what, advice } in own_files(config) {
-        // A path that cannot be resolved is not served, and reading the file reports the error.
+        // A path that cannot be resolved is not served, and the later read reports the error.
         let Ok(real) = resolve(&path, LINKS_MAX) else { continue };
         if let Some(library) = folders.iter().find(|folder| is_served(&real, folder)).cloned() {
             let real = (real != path).then_some(real);
@@ -93,8 +93,8 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// The folder in which the server may make a new access log while it runs: the log's, if nothing else is in it or below it that the server reads,
-/// because whoever may make files there may also write to those that are there.
+/// The folder in which the server may create a new access log while it runs: the log's, unless it or a folder below it has other files that the
+/// server reads, because a process with the right to create files there may also write to existing ones.
 pub(crate) fn folder_of_logs(config: &Config) -> Option<PathBuf> {
     let log = config.access_log.as_deref().filter(|path| path.as_os_str() != "-")?;
     let log = log.canonicalize().ok().filter(|log| log.is_file())?;
@@ -125,7 +125,7 @@ fn resolve(path: &Path, links_left: usize) -> io::Result<PathBuf> {
         Some(folder) => folder,
         None => return Err(io::ErrorKind::NotFound.into()),
     };
-    // Writing to a dangling link makes the file where it leads.
+    // Writing to a dangling link creates the file that it points to.
     if let Ok(target) = path.read_link() {
         return resolve(&folder.join(target), links_left - 1);
     }
@@ -133,8 +133,8 @@ fn resolve(path: &Path, links_left: usize) -> io::Result<PathBuf> {
     Ok(resolve(folder, links_left - 1)?.join(name))
 }
 
-/// The present inodes of the server's own files. They are held open, without rights to read or write, so that no inode number comes
-/// to mean another file while it is withheld.
+/// The current inodes of the server's own files. They are held open, without rights to read or write, so that no inode number can
+/// be reused for another file while it is withheld.
 pub(crate) struct OwnFiles(Vec<Held>);
 
 struct Held {
@@ -143,13 +143,13 @@ struct Held {
 }
 
 impl OwnFiles {
-    /// Looks at the files that `config` names.
+    /// Opens the files that `config` names.
     pub(crate) fn of(config: &Config) -> Self {
         let held = |file: OwnFile| Held { inode: look(&file.path), path: file.path };
         Self(own_files(config).into_iter().map(held).collect())
     }
 
-    /// Looks again, and returns whether anything has changed. A path without a file at the moment keeps its last inode, because the
+    /// Checks again, and returns whether anything has changed. A path that has no file at the moment keeps its last inode, because the
     /// file may just be being replaced.
     pub(crate) fn look_again(&mut self) -> bool {
         let mut has_changed = false;
@@ -182,7 +182,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use tempfile::{TempDir, tempdir};
 
-    /// A library, a folder beside it, and a configuration that names nothing yet.
+    /// A library, a folder next to it, and a configuration that names nothing yet.
     fn place() -> (TempDir, PathBuf, PathBuf, Config) {
         let root = tempdir().unwrap();
         let (library, beside) = (root.path().join("library"), root.path().join("beside"));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     fn complaint(config: &Config) -> String {
-        check(config).expect_err("it is to be refused").to_string()
+        check(config).expect_err("it has to be refused").to_string()
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
         }
         config.state = root.path().to_owned();
         check(&config).unwrap();
-        // Without TLS none is made, but there may be one from before.
+        // Without TLS none is made, but an earlier one may exist.
         config.tls.enabled = false;
         config.state = library.clone();
         check(&config).unwrap();
@@ -256,7 +256,7 @@ mod tests {
         symlink("../library/access.log", beside.join("access.log")).unwrap();
         config.access_log = Some(beside.join("access.log"));
         assert!(complaint(&config).contains("library/access.log"));
-        // From inside to outside: the server does not follow that for a viewer.
+        // A link from inside to outside: the server does not follow it for a viewer.
         symlink(beside.join("other.log"), library.join("other.log")).unwrap();
         config.access_log = Some(library.join("other.log"));
         check(&config).unwrap();
@@ -276,7 +276,7 @@ mod tests {
             folder_of_logs(&config)
         };
         assert_eq!(folder_of(logs.join("a.log")), logs.canonicalize().ok());
-        // The state directory is to be made there.
+        // The state directory would be created there.
         assert_eq!(folder_of(beside.join("a.log")), None);
         assert_eq!(folder_of(root.path().join("a.log")), None, "the library is there");
         assert_eq!(folder_of(library.join("films/.a.log")), None, "films are there");

@@ -1,8 +1,8 @@
-//! What the public listener serves under `/-/`: the pages, the files they refer to, and the list of titles.
+//! The responses of the public listener under `/-/`: the pages, their assets, and the list of titles.
 //!
 //! | path | what |
 //! |---|---|
-//! | `/-/` | the shelf, also at `/` if the library has no `index.html` |
+//! | `/-/` | the page of titles, also at `/` if the library has no `index.html` |
 //! | `/-/watch/TITLE` | the player; the page itself checks whether the title exists |
 //! | `/-/assets/NAME` | files that pages refer to, cached for good, because names change with content |
 //! | `/-/titles.json` | the titles; those that need a token only if the request's token allows them |
@@ -13,15 +13,15 @@ use http::{Context, Page, Part, Request, Response, respond_page};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-/// Header fields of documents: what pages may do, that other sites do not learn their address, which may hold a token, and that other
-/// sites may not frame them.
+/// Header fields of documents: permissions of pages, no Referer for other sites (the URL may contain a token), and no framing by other
+/// sites.
 const DOCUMENT_FIELDS: &[(&str, &str)] = &[
     ("Content-Security-Policy", web::POLICY),
     ("Referrer-Policy", "no-referrer"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
 ];
 
-/// Header fields of everything else: no page of another site needs it.
+/// Header fields of all other responses: no page of another site needs them.
 const PART_FIELDS: &[(&str, &str)] = &[("Cross-Origin-Resource-Policy", "same-origin")];
 
 /// A library's own page at `/`.
@@ -32,7 +32,7 @@ pub fn shelf(worker: &Worker, request: &Request) -> Response {
     document(worker, request, web::Page::Shelf, None)
 }
 
-/// The response for `path` below `/-/`; `None` if nothing is there. The list has the titles that it `may_name`, by their paths.
+/// The response for `path` below `/-/`; `None` if there is none. The list contains the titles, by path, that `may_name` allows.
 pub fn reserved(
     worker: &Worker,
     library: &Library,
@@ -64,7 +64,7 @@ pub fn reserved(
     }
 }
 
-/// The answer to a health check of a server that is well.
+/// The answer to a health check of a healthy server.
 pub fn well(request: &Request, context: &Context<'_>) -> Response {
     let body = vec![Part::Static(b"ok\n")];
     let page = Page {
@@ -76,7 +76,7 @@ pub fn well(request: &Request, context: &Context<'_>) -> Response {
     respond_page(request, page, context)
 }
 
-/// Whether the address without its query ends with a slash.
+/// Whether the URL without its query ends with a slash.
 fn is_folder(request: &Request) -> bool {
     let path = request.target().split(|byte| *byte == b'?').next();
     path.is_some_and(|path| path.ends_with(b"/"))
@@ -87,7 +87,7 @@ pub fn dashboard(request: &Request, context: &Context<'_>) -> Response {
     respond_document(request, web::Page::Dashboard, None, context)
 }
 
-/// A file that pages refer to, at `path` below `/-/`; `None` if there is none of that name.
+/// A page's asset at `path` below `/-/`; `None` if there is none of that name.
 pub fn asset(request: &Request, path: &[u8], context: &Context<'_>) -> Option<Response> {
     web::file(path).map(|file| respond_page(request, part(Some(file)), context))
 }
@@ -119,7 +119,7 @@ fn respond_document(
     respond_page(request, page, context)
 }
 
-/// A response for a file that pages refer to; without a file, a template for other parts.
+/// A response for a page's asset; without one, a template for other parts.
 fn part(file: Option<&'static web::Asset>) -> Page<'static> {
     Page {
         content_type: http::content_type(file.map_or(b"", |file| file.path.as_bytes())),

@@ -1,24 +1,24 @@
-//! Patterns of paths. `*` stands for any bytes or none, slashes included; every other character stands for itself.
+//! Patterns of paths. `*` matches any bytes or none, slashes included; every other character matches itself.
 //!
-//! There is nothing else to learn, and nothing that takes long: a path is searched for the pieces between the stars one after another, and
-//! never from an earlier place again.
+//! There is no other syntax, and matching is fast: a path is searched for the pieces between the stars one after another, and
+//! never from an earlier position again.
 
 use std::fmt;
 
-/// Longer than paths that people write, so that a search is short.
+/// Longer than paths that people write, yet short enough for a fast search.
 const BYTES_MAX: usize = 256;
 
 /// One pattern. It matches whole paths, which begin with a slash.
 #[derive(Clone, Debug)]
 pub(crate) struct PathPattern {
-    /// What stands before the first star.
+    /// The text before the first star.
     first: Box<[u8]>,
-    /// What stands behind each star.
+    /// The text after each star.
     behind: Box<[Box<[u8]>]>,
 }
 
 impl PathPattern {
-    /// Reads a pattern such as `/films/*` or `*.mpd`.
+    /// Parses a pattern such as `/films/*` or `*.mpd`.
     ///
     /// # Errors
     /// If no path could match it, or if it is too long.
@@ -41,7 +41,7 @@ impl PathPattern {
         Ok(Self { first, behind: pieces.collect() })
     }
 
-    /// Whether all of `path` is as the pattern says.
+    /// Whether the pattern matches all of `path`.
     pub(crate) fn matches(&self, path: &[u8]) -> bool {
         let Some(mut left) = path.strip_prefix(&*self.first) else { return false };
         let Some((last, middle)) = self.behind.split_last() else { return left.is_empty() };
@@ -53,7 +53,7 @@ impl PathPattern {
     }
 }
 
-/// Where `piece` is in `bytes` first.
+/// The first position of `piece` in `bytes`.
 fn find(bytes: &[u8], piece: &[u8]) -> Option<usize> {
     match piece {
         [] => Some(0),
@@ -61,7 +61,7 @@ fn find(bytes: &[u8], piece: &[u8]) -> Option<usize> {
     }
 }
 
-/// Why a text is no pattern.
+/// Why a pattern is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatternFault {
     /// It does not begin at the library's root; this is the text.

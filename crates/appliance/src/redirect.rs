@@ -1,4 +1,4 @@
-//! Sends viewers who come over plain HTTP on to HTTPS, from an address of its own (`tls.redirect_listen`). The admin pages' thread does this, so
+//! Redirects viewers of plain HTTP to HTTPS, from a listener of its own (`tls.redirect_listen`). The admin pages' thread does this, so
 //! it costs the workers nothing.
 //!
 //! It answers one request on each connection and serves nothing.
@@ -20,7 +20,7 @@ const CONNECTIONS_MAX: usize = 1000;
 /// Connections at once from one address.
 const OF_ADDRESS_MAX: usize = 100;
 
-/// For a whole conversation.
+/// Time limit for a whole conversation.
 const CONVERSATION_MAX: Duration = Duration::from_secs(10);
 
 const REDIRECTS: Metric = Metric::new(
@@ -33,16 +33,16 @@ const REDIRECTS: Metric = Metric::new(
 /// The metrics of redirects.
 pub(crate) const METRICS: [Metric; 1] = [REDIRECTS];
 
-/// What became of a connection.
+/// The outcome of a connection.
 #[derive(Clone, Copy)]
 enum Outcome {
-    /// It was sent on.
+    /// It was redirected.
     Sent,
     /// Its request was refused: it names no host, is malformed, or wants to write.
     Refused,
-    /// It was one too many.
+    /// The limit on connections was reached.
     Full,
-    /// It asked for nothing, or did not take the answer.
+    /// It sent no request, or did not take the answer.
     Left,
 }
 
@@ -59,22 +59,22 @@ impl Outcome {
     }
 }
 
-/// Where viewers are sent, and how often that was done.
+/// The redirects' target, and their counts.
 pub(crate) struct Redirects {
     /// The port of HTTPS.
     port: u16,
     counts: [AtomicU64; 4],
-    /// One holds this for each listener and each conversation.
+    /// Held once for each listener and each conversation.
     under_way: Arc<()>,
 }
 
 impl Redirects {
-    /// To the port of HTTPS.
+    /// Redirects to this port of HTTPS.
     pub(crate) fn new(port: u16) -> Arc<Self> {
         Arc::new(Self { port, counts: Default::default(), under_way: Arc::default() })
     }
 
-    /// Whether connections are accepted, or some that were have no answer yet.
+    /// Whether connections are accepted, or some accepted ones have no answer yet.
     pub(crate) fn are_under_way(&self) -> bool {
         Arc::strong_count(&self.under_way) > 1
     }
@@ -135,7 +135,7 @@ impl Redirects {
     }
 }
 
-/// What was `received` is no request, or one with a body.
+/// Refuses `received`, which is not a request, or one with a body.
 fn refuse(received: &[u8]) -> Vec<u8> {
     let asked = RefusedRequest::Unparsed(received);
     http::whole_answer(asked, "400 Bad Request", b"", b"This is no request of HTTP.\n")

@@ -1,6 +1,6 @@
-//! Reloads of files that failed: counted for monitoring, and told to the operator once for each reason.
+//! Failed reloads of files: counted for monitoring, and reported to the operator once per reason.
 //!
-//! What was loaded before stays in use, so a server with a bad certificate or list looks healthy. These figures say that it isn't.
+//! The previously loaded files stay in use, so a server with a bad certificate or list looks healthy. These figures show that it isn't.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,10 +23,10 @@ const FAILING: Metric = Metric::new(
 /// The metrics of reloads.
 pub(crate) const METRICS: [Metric; 2] = [FAILED, FAILING];
 
-/// How many kinds of files are reloaded.
+/// The number of kinds of files that are reloaded.
 const KINDS: usize = 4;
 
-/// What is reloaded.
+/// A kind of files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reloaded {
     Certificates,
@@ -49,7 +49,7 @@ impl Reloaded {
         }
     }
 
-    /// In a sentence.
+    /// The kind in a sentence.
     fn in_words(self) -> &'static str {
         match self {
             Self::Certificates => "certificates",
@@ -104,18 +104,18 @@ impl ReloadComplaints {
         Self { counted, ..Self::default() }
     }
 
-    /// The operator asked for a reload, and wants to hear of every fault again.
+    /// Repeats every fault again, because the operator asked for a reload.
     pub(crate) fn forget(&mut self) {
         self.last = Default::default();
     }
 
-    /// Notes that `what` was reloaded.
+    /// Records that `what` was reloaded.
     pub(crate) fn clear(&mut self, what: Reloaded) {
         self.last[what as usize].clear();
         self.counted.failing[what as usize].store(false, Ordering::Relaxed);
     }
 
-    /// Notes and reports that `what` could not be reloaded.
+    /// Records and reports that `what` could not be reloaded.
     pub(crate) fn tell(&mut self, what: Reloaded, complaint: String) {
         self.counted.failing[what as usize].store(true, Ordering::Relaxed);
         let last = &mut self.last[what as usize];

@@ -1,9 +1,9 @@
-//! Reloads files while the server runs: certificates, the keys of signed URLs and the lists of addresses, on request (SIGHUP) and when their files
-//! change. On request it also reopens the access log. In the same rhythm it checks which files must not be served, and tells the operator what is
-//! wrong with the library's folders.
+//! Reloads files while the server runs: certificates, the keys of signed URLs and the address lists, on request (SIGHUP) and when their files
+//! change. On request it also reopens the access log. In the same rhythm it checks which files must not be served, and reports trouble with the
+//! library's folders to the operator.
 //!
-//! This has a thread of its own, because reading waits for disks: a network filesystem that hangs must not keep the main
-//! thread from noticing a signal to stop. A file that cannot be used is reported once, and what was loaded before stays in use.
+//! This has a thread of its own, because reading waits for disks: a hanging network filesystem must not keep the main
+//! thread from noticing a signal to stop. An unusable file is reported once, and the previously loaded version stays in use.
 
 use crate::access_log::LogReopener;
 use crate::address_lists::AddressLists;
@@ -31,21 +31,21 @@ pub(crate) struct Renewal {
     pub(crate) tls: Option<Tls>,
     /// The keys of signed URLs in use.
     pub(crate) keys: Option<Arc<KeyRing>>,
-    /// The keys of nodes' copies in use: none if they cannot be read, because the library can be served without them.
+    /// The keys of nodes' copies in use; none if they cannot be read, because the library can be served without them.
     pub(crate) copies: Option<Arc<CopyRing>>,
-    /// The lists of addresses in use.
+    /// The address lists in use.
     pub(crate) lists: Arc<AddressLists>,
     /// The access log, if it is a file.
     pub(crate) log: Option<LogReopener>,
     /// The files that must not be served.
     pub(crate) own_files: OwnFiles,
-    /// What is wrong with the libraries' folders, for the operator.
+    /// The libraries' folders, for reporting their trouble to the operator.
     pub(crate) folders: Arc<AllFolders>,
     /// The workers' controls.
     pub(crate) controls: Vec<Arc<Control>>,
-    /// What could not be reloaded.
+    /// Failed reloads.
     pub(crate) complaints: ReloadComplaints,
-    /// The files of the lists, as they were when their text could not be used; empty if it could.
+    /// The state of the lists' files when their text was invalid; empty if it was not.
     pub(crate) refused_lists: Vec<FileStamp>,
 }
 
@@ -105,13 +105,13 @@ impl Renewal {
         }
     }
 
-    /// Has the access log begin a new file, if the old one was renamed. The writer says when it does.
+    /// Makes the access log start a new file, if the old one was renamed. The writer reports when it does.
     fn reopen_log(&self) {
         let Some(log) = &self.log else { return };
         if let Err(error) = log.reopen() {
             let file = log.path().display();
             let advice = match error.kind() {
-                // The sandbox keeps the server from making files beside what it reads.
+                // The sandbox keeps the server from creating files next to files that it reads.
                 io::ErrorKind::PermissionDenied => {
                     " (it needs a folder of its own, and the server's user must be able to write there: see docs/operate.md)"
                 }
@@ -140,11 +140,11 @@ impl Renewal {
         }
     }
 
-    /// Reloads the keys of signed URLs, if there are any; what was verified with the old ones is verified anew.
+    /// Reloads the keys of signed URLs, if there are any; tokens verified with the old ones are verified again.
     fn renew_keys(&mut self, why: &str) {
         match load_keys(&self.config) {
             Ok(None) => {}
-            // A file that was cut must not open the library.
+            // A truncated file must not open the library to everyone.
             Ok(Some(keys)) if keys.is_empty() && !self.has_no_keys() => {
                 let complaint = "the key files hold no key any more".to_owned();
                 self.complaints.tell(Reloaded::SigningKeys, complaint);
@@ -159,7 +159,7 @@ impl Renewal {
         }
     }
 
-    /// Reloads the keys of nodes' copies, if there is such a file. They change each day, so that is not worth a line.
+    /// Reloads the keys of nodes' copies, if there is such a file. They change each day, so that is not logged.
     fn renew_copies(&mut self) {
         let Some(file) = &self.config.signing.copies else { return };
         match CopyRing::read(file) {
@@ -173,12 +173,12 @@ impl Renewal {
         }
     }
 
-    /// Reloads the lists of addresses, if there are any; connections that are open stay so.
+    /// Reloads the address lists, if there are any; open connections stay open.
     fn renew_lists(&mut self, why: &str) {
         if self.config.access.files().next().is_none() {
             return;
         }
-        // Before they are read, so that a change in between is noticed later, not missed.
+        // Before they are read, so that a change in between is noticed later instead of missed.
         let tried = AddressLists::stamps(&self.config.access);
         match AddressLists::read(&self.config.access) {
             Ok(lists) => {
@@ -190,7 +190,7 @@ impl Renewal {
                 eprintln!("fullbore: lists of addresses reloaded {why}: {lists}");
             }
             Err(error) => {
-                // A list may be long. What is wrong with its text stays so until it is written again.
+                // A list may be long, and a fault in its text stays until the file is written again, so don't read it until then.
                 self.refused_lists = if error.is_of_text() { tried } else { Vec::new() };
                 self.complaints.tell(Reloaded::AddressLists, error.to_string());
             }

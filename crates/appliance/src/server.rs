@@ -1,4 +1,4 @@
-//! Starts the workers, and tells them to end.
+//! Starts the workers, and stops them.
 
 use crate::access::{Access, Lack};
 use crate::access_log::AccessLog;
@@ -49,7 +49,7 @@ const WORKERS_LOOKED_AT: Duration = Duration::from_secs(2);
 /// How long an ending server waits for clients of the admin pages and viewers who are being redirected: as long as one redirect may take.
 const ADMIN_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often an ending server looks whether it is done.
+/// How often an ending server checks whether it is done.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
 
 /// A running server.
@@ -66,27 +66,27 @@ pub struct Server {
     sandbox: sandbox::Report,
     /// Whether the kernel can send the library's files by itself.
     can_send_files: bool,
-    /// What is missing that would make it faster.
+    /// Missing permissions and features that would make it faster.
     lacks: Vec<Lack>,
-    /// The tightest limit on memory at the start.
+    /// The tightest limit on memory at startup.
     memory_bound: Option<Bound>,
     admin: Admin,
     /// The renewal, until it starts.
     renewal: Option<Renewal>,
-    /// What it leaves to the next server.
+    /// The listeners for the next server.
     estate: Arc<Estate>,
     /// The helper for certificates, if there is one.
     acme: Option<Arc<AcmeLink>>,
-    /// Where the next server asks for that, until its thread starts, or why it cannot; none if it should not.
+    /// The socket for the next server's requests, until its thread starts, or why there is none; none if there should not be.
     door: Option<Result<OwnedFd, NoDoor>>,
-    /// The server whose place it takes.
+    /// The server that this one replaces.
     predecessor: Option<Predecessor>,
 }
 
 /// The threads without a ring, besides the workers.
 struct Writers {
     access_log: Option<AccessLog>,
-    /// What the threads that watch the libraries' folders found out at first.
+    /// The first results of the threads that watch the libraries' folders.
     access: Access,
     /// The list of titles of each library, if there are pages.
     shelves: Vec<Option<Shelf>>,
@@ -133,16 +133,16 @@ impl Server {
     /// Starts every worker, and returns when all of them accept connections.
     ///
     /// # Errors
-    /// One line: what, and what to do about it.
+    /// One line: the failure, and how to fix it.
     pub fn start(config: Config) -> Result<Self, StartError> {
         Self::start_with(config, None, None)
     }
 
-    /// As [`Self::start`], of a server that can hand over to the next one, or that takes another one's place. It accepts connections
+    /// As [`Self::start`], for a server that can hand over to the next one, or that replaces another one. It accepts connections
     /// once [`Self::take_over`] returns.
     ///
     /// # Errors
-    /// As [`Self::start`]; the other server is told, and goes on.
+    /// As [`Self::start`]; the other server gets the error, and continues.
     pub fn start_among(config: Config, succession: Succession) -> Result<Self, StartError> {
         let Succession { door, mut predecessor } = succession;
         let inherited = predecessor.as_mut().map(Predecessor::inherited);
@@ -251,14 +251,14 @@ impl Server {
         &self.numbers
     }
 
-    /// The titles that can be listed now, sorted by name, each with the folder that it is in. Those of hosts with a library of their own are not
-    /// among them.
+    /// The titles that can be listed now, sorted by name, each with the folder that it is in, excluding those of the sites'
+    /// libraries.
     pub fn titles(&self) -> impl FnOnce() -> Vec<(PathBuf, Title)> + Send + use<> {
         let folders = Arc::clone(&self.opened.folders);
         move || folders.titles()
     }
 
-    /// Lines for people about what this machine offers and what was chosen.
+    /// Lines for people about this machine's features and the server's choices.
     pub fn describe(&self) -> Vec<String> {
         let Config { disk, off, signing, .. } = &*self.opened.config;
         let mut lines = vec![
@@ -330,7 +330,7 @@ impl Server {
         lines
     }
 
-    /// From whom it believes whose a connection is, and who may connect.
+    /// The trusted proxies, and the addresses that may connect.
     fn describe_entrance(&self) -> impl Iterator<Item = String> {
         let Config { proxy_protocol, access, .. } = &*self.opened.config;
         let from = proxy_protocol.from.join(", ");
@@ -352,10 +352,10 @@ impl Server {
         self.silos.iter().flat_map(Silo::workers)
     }
 
-    /// Takes the place of the server before it, if there is one: from now on it is this one that accepts.
+    /// Takes over from the previous server, if there is one: from now on this one accepts.
     ///
     /// # Errors
-    /// If the other server does not leave; it goes on then.
+    /// If the other server does not leave; it then continues.
     pub fn take_over(&self) -> Result<(), StartError> {
         let Some(predecessor) = &self.predecessor else { return Ok(()) };
         predecessor.take_over()?;
@@ -369,7 +369,7 @@ impl Server {
         Ok(())
     }
 
-    /// Stops accepting connections. Sessions end after their present response.
+    /// Stops accepting connections. Sessions end after their current response.
     pub fn drain(&self) {
         self.admin.drain();
         self.end_sessions();
@@ -389,27 +389,27 @@ impl Server {
             match self.ended.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(()) => self.running -= 1,
                 Err(RecvTimeoutError::Timeout) => return Ok(false),
-                // Every worker's end of the channel is gone, and so are the workers.
+                // Every worker's end of the channel is closed, so all workers have ended.
                 Err(RecvTimeoutError::Disconnected) => self.running = 0,
             }
         }
         self.silos.iter_mut().try_for_each(Silo::join).map(|()| true)
     }
 
-    /// Serves until a signal ends it, or another server has taken its place. SIGTERM or SIGINT drains, a second one ends the server at
-    /// once, and SIGHUP reloads the certificates, the keys of signed URLs and the lists of addresses, and reopens the access log.
+    /// Serves until a signal stops it, or another server has taken over. SIGTERM or SIGINT drains, a second one ends the server at
+    /// once, and SIGHUP reloads the certificates, the keys of signed URLs and the address lists, and reopens the access log.
     ///
     /// # Errors
-    /// If a worker failed, or viewers had to be cut off.
+    /// If a worker failed, or viewers had to be disconnected.
     pub fn run_until_signalled(mut self, signals: Signals) -> Result<(), RunError> {
         let (tell, news) = channel();
         signals.pass_on(tell.clone()).map_err(RunError::Signals)?;
-        let renewal = self.renewal.take().expect("nobody else takes it");
+        let renewal = self.renewal.take().expect("it is taken only here");
         let renewal = renewal.start().map_err(RunError::Renewal)?;
         self.meet_others(tell).map_err(RunError::Upgrade)?;
         let is_succeeded = loop {
             match news.recv_timeout(WORKERS_LOOKED_AT) {
-                // The renewal thread ends only by a panic, whose message is above; what is loaded stays in use.
+                // The renewal thread ends only by a panic, whose message is above; the loaded files stay in use.
                 Ok(News::Signal(SIGHUP)) => drop(renewal.send(())),
                 Ok(News::Signal(_)) => break false,
                 Ok(News::Succeeded) => break true,
@@ -426,7 +426,7 @@ impl Server {
         self.finish(&news, is_succeeded)
     }
 
-    /// Starts the threads for the server before this one and the one after it.
+    /// Starts the threads for the previous server and the next one.
     fn meet_others(&mut self, news: Sender<News>) -> io::Result<()> {
         match self.predecessor.take() {
             Some(predecessor) => predecessor.await_settled(Arc::clone(&self.estate))?,
@@ -445,7 +445,7 @@ impl Server {
         doorkeeper.start()
     }
 
-    /// Ends. A server that `is_succeeded` gives its viewers time to ask once more, because that answer says that the connection ends.
+    /// Ends. A server that `is_succeeded` gives its viewers time for one more request, because that response announces the end of the connection.
     fn finish(&mut self, news: &Receiver<News>, is_succeeded: bool) -> Result<(), RunError> {
         let config = Arc::clone(&self.opened.config);
         let begun = Instant::now();
@@ -488,20 +488,20 @@ impl Server {
         }
     }
 
-    /// Connections now; those that ended in the last second may be among them.
+    /// The number of connections now; it may still include those that ended in the last second.
     fn viewers(&self) -> u64 {
         self.numbers.iter().map(|numbers| numbers.connections.value()).sum()
     }
 }
 
-/// Whether no signal to end has come.
+/// Whether no signal to end has arrived.
 fn is_quiet(news: &Receiver<News>) -> bool {
     !matches!(news.try_recv(), Ok(News::Signal(signal)) if signal != SIGHUP)
 }
 
-/// What the main thread has of the workers.
+/// The main thread's links to the workers.
 struct Workers {
-    /// Their counters, and what they pass on about their viewers, by worker.
+    /// Their counters, and their figures about viewers, by worker.
     numbers: Vec<Arc<Numbers>>,
     audiences: Vec<Arc<Audience>>,
     /// Gets a message from each worker that has ended.
@@ -509,7 +509,7 @@ struct Workers {
     ready: Ready,
 }
 
-/// Starts the workers of all silos, each with its way in, and waits until each accepts connections.
+/// Starts the workers of all silos, each with its source of connections, and waits until each accepts connections.
 fn start_workers(
     silos: &mut [Silo],
     shared: Shared,
@@ -541,7 +541,7 @@ fn start_workers(
     Ok(Workers { numbers, audiences, ended, ready })
 }
 
-/// Waits until `count` workers accept connections. Returns the features of their rings, and a node that one of them was refused.
+/// Waits until `count` workers accept connections. Returns the features of their rings, and a node whose memory one of them was refused.
 fn await_workers(
     count: usize,
     readiness: &Receiver<Result<Ready, StartError>>,
@@ -554,7 +554,7 @@ fn await_workers(
     Ok(all)
 }
 
-/// What the admin listener reads from each worker.
+/// The parts of each worker that the admin listener reads.
 fn watched(numbers: &[Arc<Numbers>], audiences: Vec<Arc<Audience>>) -> Vec<admin::Watched> {
     let watched = numbers.iter().cloned().zip(audiences);
     watched.map(|(numbers, audience)| admin::Watched { numbers, audience }).collect()
@@ -579,7 +579,7 @@ fn chosen(
     }
 }
 
-/// To how much all viewers together are held.
+/// The limit on the rate of all viewers together, in words.
 fn describe_total(config: &Config) -> Option<String> {
     let bits = config.net.total_bits_per_second;
     (bits > 0).then(|| format!("rate      at most {bits} bits per second for all viewers together"))

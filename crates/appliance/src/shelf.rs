@@ -1,8 +1,8 @@
 //! The list of titles that the pages show. Listing a library waits for disks, and a worker must not. So a thread for each folder of the
-//! library lists the titles there, and a folder whose disk hangs delays no other.
+//! library lists its titles, and a folder on a hanging disk delays no other.
 //!
-//! A request gets the list as it was last made, and has it made again, but not sooner than two seconds after the last time. While nobody
-//! asks, no list is made. So a list is as old as the last visit, and the pages ask twice. The list is bounded as [`catalog::shelf`] is.
+//! A request gets the latest list, and triggers a new one, but not sooner than two seconds after the last. Without
+//! requests, no list is made. So a list is as old as the last visit, and the pages request it twice. The list is bounded as [`catalog::shelf`] is.
 
 use crate::folders::Folders;
 use catalog::shelf::{Item, shelf};
@@ -28,19 +28,19 @@ pub struct Shelf {
     asking: Arc<[SyncSender<()>]>,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct Kept {
     folders: Arc<Folders>,
     titles: Mutex<Titles>,
     list: Arc<Mutex<Arc<List>>>,
 }
 
-/// What the list is made of.
+/// The parts of the list.
 #[derive(Default)]
 struct Titles {
     /// The titles in each folder; none before the folder was listed.
     in_folders: BTreeMap<u16, Option<Vec<Item>>>,
-    /// Which folder holds which name; none if there is one folder.
+    /// The folder that holds each name; none if there is only one folder.
     names: Option<Arc<Names>>,
 }
 
@@ -81,9 +81,9 @@ impl Shelf {
         Ok(Self { list, asking: asking.into() })
     }
 
-    /// The list as it was last made. Calling this has it made again.
+    /// The latest list. The call triggers a new one.
     pub fn list(&self) -> Arc<List> {
-        // Full: another request is waiting. Disconnected: the thread panicked, and the last list is all there is.
+        // Full: another request is waiting. Disconnected: the thread panicked, and the last list stays.
         for ask in &*self.asking {
             let _ = ask.try_send(());
         }
@@ -91,7 +91,7 @@ impl Shelf {
     }
 }
 
-/// A thread's life: it ends with the last worker.
+/// A thread's loop: it ends with the last worker.
 fn keep(kept: &Kept, folder: u16, path: &Path, asked: &Receiver<()>) {
     let mut complaint = String::new();
     loop {
@@ -119,7 +119,7 @@ fn keep(kept: &Kept, folder: u16, path: &Path, asked: &Receiver<()>) {
 }
 
 impl Kept {
-    /// Takes the present titles in `folder`, and makes the list of all titles anew.
+    /// Stores the current titles in `folder`, and rebuilds the list of all titles.
     fn take(&self, folder: u16, items: Vec<Item>) {
         let names = self.folders.names();
         let mut titles = self.titles.lock().expect("no holder of this lock can panic");
@@ -128,7 +128,7 @@ impl Kept {
         }
         let made = titles.list();
         let mut list = self.list.lock().expect("no holder of this lock can panic");
-        // Responses under way and those to come share one copy of an equal list.
+        // Current and future responses share one copy of an equal list.
         if list.json != made.json {
             *list = Arc::new(made);
         }
@@ -136,7 +136,7 @@ impl Kept {
 }
 
 impl Titles {
-    /// Takes the present titles in `folder`, and returns whether the list may change by that.
+    /// Stores the current titles in `folder`, and returns whether that may change the list.
     fn change(&mut self, folder: u16, items: Vec<Item>, names: Option<Arc<Names>>) -> bool {
         let are_same = match (&self.names, &names) {
             (Some(known), Some(names)) => Arc::ptr_eq(known, names),
@@ -167,7 +167,7 @@ impl Titles {
 }
 
 impl List {
-    /// The list of only those titles, named as on disk, that `is_wanted`. If that is all of them, it is the same list.
+    /// The list of only those titles, named as on disk, that `is_wanted` accepts. If it accepts all of them, it is the same list.
     pub fn only(self: Arc<Self>, mut is_wanted: impl FnMut(&Path) -> bool) -> Arc<Self> {
         let wanted = self.items.iter().filter(|item| is_wanted(&item.location));
         let wanted: Vec<_> = wanted.cloned().collect();

@@ -1,21 +1,21 @@
-//! What the main thread hears of: signals that end the server or make it reload, and that another server has taken its place.
+//! Events for the main thread: signals that stop the server or make it reload, and the takeover by another server.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::sync::mpsc::Sender;
 
-/// What the main thread hears of.
+/// An event for the main thread.
 pub(crate) enum News {
     /// A signal.
     Signal(i32),
-    /// Another server has taken this one's place for good.
+    /// Another server has taken over for good.
     Succeeded,
 }
 
-/// Signals that have come since [`signals`] was called, and those to come.
+/// Signals since [`signals`] was called, and future ones.
 pub struct Signals(signal_hook::iterator::Signals);
 
-/// Begins to catch signals. Call it first, so that none is lost while the server starts. The thread that waits for signals
+/// Starts catching signals. Call it first, so that none is lost while the server starts. The thread that waits for signals
 /// starts after the server has, so that it is confined like all others.
 ///
 /// # Errors

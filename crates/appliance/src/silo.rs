@@ -1,7 +1,7 @@
 //! A silo is everything that shares a memory: the CPUs of a NUMA node, sizes derived from its caches and memory, and its workers.
 //!
-//! A server consists of silos, and a silo of workers. A machine with one node has one silo. What belongs to which silo is in
-//! [`crate::silo_map`].
+//! A server consists of silos, and a silo of workers. A machine with one node has one silo. [`crate::silo_map`] assigns workers, disks and
+//! cards to silos.
 
 use crate::access_log::AccessLog;
 use crate::audience::Audience;
@@ -35,7 +35,7 @@ const MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
 
 /// The part of a server that shares one memory.
 pub(crate) struct Silo {
-    /// The node for its memory; `None` if any will do.
+    /// The node for its memory; `None` for any node.
     node: Option<u32>,
     seats: Vec<Seat>,
     /// The silos whose memory its workers read into: its own first.
@@ -58,7 +58,7 @@ pub(crate) struct Sizes {
 pub(crate) struct Place {
     /// Its number among all workers.
     pub(crate) worker: usize,
-    /// What it reads into: the memory of its silo first.
+    /// The memories that it reads into, its own silo's first.
     pub(crate) banks: Vec<Bank>,
     /// Sizes that follow from the silo's memory.
     pub(crate) sizes: Sizes,
@@ -69,7 +69,7 @@ pub(crate) struct Place {
 /// A silo's memory, and the files whose bytes are read into it.
 #[derive(Clone)]
 pub(crate) struct Bank {
-    /// The node for its memory; `None` if any will do.
+    /// The node for its memory; `None` for any node.
     pub(crate) node: Option<u32>,
     /// The silo's hot set.
     pub(crate) hot_set: Option<Arc<HotSet>>,
@@ -77,33 +77,33 @@ pub(crate) struct Bank {
     pub(crate) disks: Vec<u64>,
 }
 
-/// A worker's thread, and what controls it.
+/// A worker's thread, and its control.
 pub(crate) struct RunningWorker {
     pub(crate) thread: JoinHandle<io::Result<()>>,
     pub(crate) control: Arc<Control>,
 }
 
-/// What a worker reports when it is ready.
+/// A worker's report when it is ready.
 pub(crate) struct Ready {
     pub(crate) ring: RingFeatures,
     /// The node whose memory the kernel refused to it, if it did.
     pub(crate) refused_node: Option<RefusedNode>,
 }
 
-/// Everything that starting workers needs.
+/// Everything that is needed to start workers.
 pub(crate) struct Start {
-    /// What all workers have in common.
+    /// The parts that all workers share.
     pub(crate) shared: Shared,
-    /// The machine's memory, or the limit that a control group sets.
+    /// The machine's memory, or the limit of a control group.
     pub(crate) memory_bytes: u64,
     /// The memory of each silo.
     pub(crate) banks: Vec<Bank>,
-    /// Their counters, and what they pass on about their viewers, by worker.
+    /// Their counters, and their figures about viewers, by worker.
     pub(crate) numbers: Vec<Arc<Numbers>>,
     pub(crate) audiences: Vec<Arc<Audience>>,
     /// The access log, if there is one.
     pub(crate) access_log: Option<AccessLog>,
-    /// Whether they accept nothing until told to.
+    /// Whether they accept nothing until asked to.
     pub(crate) is_away: bool,
     /// Gets a message from each worker that accepts connections, or cannot start.
     pub(crate) ready: Sender<Result<Ready, StartError>>,
@@ -111,7 +111,7 @@ pub(crate) struct Start {
     pub(crate) end: Sender<()>,
 }
 
-/// The silos of a map, with sizes that follow from the caches of their CPUs. `bound` is the tightest limit on memory.
+/// The silos of a map, with sizes derived from the caches of their CPUs. `bound` is the tightest limit on memory.
 pub(crate) fn silos(machine: &Machine, map: &SiloMap, bound: Option<Bound>) -> Vec<Silo> {
     let workers = map.silos().iter().map(|members| members.seats.len()).sum();
     let silo = |(number, members): (usize, &Members)| {
@@ -144,8 +144,8 @@ pub(crate) fn banks(silos: &[Silo], map: &SiloMap) -> Vec<Bank> {
     silos.iter().enumerate().map(bank).collect()
 }
 
-/// Bytes of a worker's buffers of each kind: half of its core's share of the last-level cache. All buffers together get no more than an
-/// eighth of the memory that is left.
+/// Bytes of a worker's buffers of each kind: half of its core's share of the last-level cache. All buffers together get at most an
+/// eighth of the remaining memory.
 fn buffer_bytes(node: &Node, bound: Option<Bound>, workers: usize) -> usize {
     let cached = node.last_level_bytes_per_cpu().unwrap_or(BUFFER_BYTES_DEFAULT * 2) / 2;
     let bytes = cached.clamp(4 << 20, 64 << 20);
@@ -164,7 +164,7 @@ impl Silo {
         self.seats.len() * pools_bytes(config, self.sizes.buffer_bytes, self.reads_into.len())
     }
 
-    /// The buffers of each of its workers that frames leave from.
+    /// The buffers of each of its workers from which frames are sent in place.
     pub(crate) fn in_place(&self, config: &Config) -> Option<BuffersInPlace> {
         buffers::in_place(config, self.sizes.buffer_bytes, self.reads_into.len(), self.node)
     }
@@ -186,7 +186,7 @@ impl Silo {
         &self.hot_memory
     }
 
-    /// Starts its workers, each with its way in.
+    /// Starts its workers, each with its source of connections.
     ///
     /// # Errors
     /// If the kernel provides no thread or no file descriptor.
@@ -205,7 +205,7 @@ impl Silo {
         Ok(())
     }
 
-    /// What adjusts its hot set, if there is one.
+    /// The keeper of its hot set, if there is one.
     fn keeper(&self, start: &Start) -> Option<Keeper> {
         let Shared { headroom, pressure, .. } = &start.shared;
         let set = Arc::clone(self.hot_memory.set()?);
@@ -218,7 +218,7 @@ impl Silo {
         &self.workers
     }
 
-    /// Waits until its workers, which have been told to end, have done so.
+    /// Waits until its workers, which have been asked to end, have done so.
     ///
     /// # Errors
     /// If one of them failed.
@@ -266,7 +266,8 @@ fn start_worker(
             pin_to(cpu);
         }
         if let Some(node) = node {
-            // Before it uses any. A refusal costs little: a thread's memory is where it runs, unless it moves. The start lines tell.
+            // Before the thread uses any memory. A refusal costs little: a thread's memory is where it runs, unless it moves. The start lines report
+            // it.
             let _ = prefer_node(node);
         }
         let (reactor, worker) = match make(index, parts) {

@@ -1,11 +1,11 @@
-//! Which silo each worker, disk and network card belongs to.
+//! Maps each worker, disk and network card to a silo.
 //!
-//! A silo is the CPUs of a NUMA node, with the disks and network cards that are plugged into that node; or what the operator's `[[silos]]`
-//! say, because virtual machines hide their nodes. A device on a node without workers belongs to the nearest node that has some, unless the map
-//! is the operator's. A device whose node nobody knows belongs to no silo.
+//! A silo is the CPUs of a NUMA node, with the disks and network cards that are plugged into that node; or the operator's `[[silos]]`,
+//! because virtual machines hide their nodes. A device on a node without workers belongs to the nearest node that has some, unless the map
+//! is the operator's. A device with an unknown node belongs to no silo.
 //!
-//! The map is made at the start, before the sandbox closes `/sys`, and never changes. Bytes do not look at it: connections and open files
-//! remember what it said.
+//! The map is made at startup, before the sandbox closes `/sys`, and never changes. It is not on the path of a byte: connections and open files
+//! remember their results.
 
 mod departure;
 mod devices;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The silos of this machine, with everything that belongs to them.
 #[derive(Debug)]
 pub(crate) struct SiloMap {
-    /// How connections come to silos: not `Auto`.
+    /// How connections are assigned to silos: not `Auto`.
     placement: Placement,
     silos: Vec<Members>,
     of_worker: Vec<usize>,
@@ -35,11 +35,11 @@ pub(crate) struct SiloMap {
     hosts: Vec<usize>,
     disks: Vec<DiskPlace>,
     cards: Vec<CardPlace>,
-    /// What the operator's map says of folders that do not fit. It is left out.
+    /// Errors about folders in the operator's map, which are left out of it.
     misfits: Vec<SiloError>,
-    /// Why connections do not come to silos by network although they should.
+    /// Why connections are not assigned to silos by network although they should be.
     unsteered: Option<String>,
-    /// For each silo, the mark of its connections; none if the operator's map has no marks.
+    /// The mark of each silo's connections; none if the operator's map has no marks.
     marks: Vec<u32>,
     /// Why connections have no marks although they should.
     unmarked: Option<String>,
@@ -52,19 +52,19 @@ pub(crate) struct Members {
     pub(crate) node: Option<u32>,
     /// The node of its memory: the nearest one that has memory.
     pub(crate) memory_node: Option<u32>,
-    /// The CPUs whose interrupts belong to it, ascending: also those that this process may not use.
+    /// The CPUs whose interrupts belong to it, ascending, including those that this process may not use.
     pub(crate) cpus: Vec<u32>,
-    /// Where its workers sit; at least one.
+    /// The CPUs of its workers; at least one.
     pub(crate) seats: Vec<Seat>,
     /// Their numbers among all workers.
     workers: Vec<usize>,
 }
 
 impl SiloMap {
-    /// The map of a server with so many `workers`, which serves these folders.
+    /// The map of a server with this number of `workers`, which serves these folders.
     ///
     /// # Errors
-    /// If the operator's map does not fit the machine. Folders that do not fit are only left out, and told in the start lines.
+    /// If the operator's map does not fit the machine. Folders that do not fit are only left out, and reported in the start lines.
     pub(crate) fn new(
         config: &Config,
         machine: &Machine,
@@ -103,21 +103,21 @@ impl SiloMap {
         })
     }
 
-    /// The first folder of the operator's map that does not fit.
+    /// Checks the folders of the operator's map, which must all fit.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the first folder that does not fit.
     pub(crate) fn check_folders(self) -> Result<(), SiloError> {
         self.misfits.into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Lets any silo serve any connection, because the kernel does not give silos theirs.
+    /// Lets any silo serve any connection, because the kernel cannot assign them.
     pub(crate) fn give_up_network(&mut self, why: String) {
         self.placement = Placement::Off;
         self.unsteered = Some(why);
     }
 
-    /// For `status.json`.
+    /// The name for `status.json`.
     pub(crate) fn placement(&self) -> &'static str {
         self.placement.name()
     }
@@ -132,7 +132,7 @@ impl SiloMap {
         matches!(self.placement, Placement::Network | Placement::MemoryAtDisk)
     }
 
-    /// Whether only the hot set at a file's disk is asked for the file, whoever asks.
+    /// Whether requests use only the hot set at their file's disk, whichever silo they arrive at.
     pub(crate) fn serves_from_disks_silo(&self) -> bool {
         let is_at_disk = matches!(self.placement, Placement::Disk | Placement::MemoryAtDisk);
         is_at_disk && self.silos.len() > 1
@@ -172,7 +172,7 @@ impl SiloMap {
         &self.silos[silo].workers
     }
 
-    /// What a worker needs to know of it; none if there is only one silo.
+    /// The part of the map that a worker needs; none if there is only one silo.
     pub(crate) fn for_worker(&self, worker: usize, listener_is_ipv6: bool) -> Option<Silos> {
         let cards = self.cards.iter().filter_map(|card| Some((card.index, card.silo?)));
         let disks = self.disks.iter().filter_map(|disk| Some((disk.device, disk.silo?)));
@@ -186,7 +186,7 @@ impl SiloMap {
         })
     }
 
-    /// The start lines: on a machine with one silo only what is wrong with the operator's map.
+    /// The start lines: on a machine with one silo only the faults of the operator's map.
     pub(crate) fn describe(&self) -> Vec<String> {
         let misfits = self.misfits.iter().map(|why| {
             format!("silos     {why}. The map leaves it out; if a disk is not mounted, mount it and restart the server")
@@ -243,7 +243,7 @@ impl SiloMap {
         format!("silo {silo:<4} {node}; CPUs {}; cards {cards}; disks {disks}{mark}", ranges(&cpus))
     }
 
-    /// The disks that rotate, by the number of their files' device; none if they are to be read as all others.
+    /// The disks that rotate, by the device number of their files; none if they are read like all others.
     pub(crate) fn rotating(&self, config: &Config) -> Arc<[u64]> {
         let rotating =
             self.disks.iter().filter(|disk| disk.rotates && config.is_on(Switch::Rotating));
@@ -255,12 +255,12 @@ impl SiloMap {
         let names = self.rotating_names();
         let how = match config.is_on(Switch::Rotating) && config.is_on(Switch::Ahead) {
             true => "read in whole buffers, and further ahead",
-            false => "read as all others, as asked",
+            false => "read like all others, as configured",
         };
         (!names.is_empty()).then(|| format!("rotating  {}: {how}", names.join(" ")))
     }
 
-    /// For `status.json`.
+    /// The names for `status.json`.
     pub(crate) fn rotating_names(&self) -> Vec<String> {
         self.disks.iter().filter(|disk| disk.rotates).map(DiskPlace::to_string).collect()
     }
@@ -273,7 +273,7 @@ impl SiloMap {
         self.disks.iter().filter(move |disk| disk.silo == Some(silo)).map(DiskPlace::to_string)
     }
 
-    /// For `status.json`.
+    /// The map for `status.json`.
     pub(crate) fn json(&self) -> Value {
         let silo = |silo: usize| {
             let members = &self.silos[silo];

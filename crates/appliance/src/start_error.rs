@@ -1,4 +1,4 @@
-//! Why a server does not start, and why a running one ends abnormally. Each error is one line for people that says what to do.
+//! Why a server does not start, and why a running one ends abnormally. Each error is one line for people that says how to fix it.
 
 use crate::address_lists::AddressListError;
 use crate::bypass::OpenError;
@@ -22,18 +22,18 @@ pub enum StartError {
     LibraryNotAFolder(PathBuf),
     /// The library's folder cannot be opened.
     Library {
-        /// Which folder.
+        /// The folder.
         library: PathBuf,
-        /// Why not.
+        /// The kernel's error.
         why: io::Error,
     },
     /// None of the library's folders can be opened.
     NoFolder {
-        /// How many there are.
+        /// The number of folders.
         count: usize,
         /// The first of them.
         first: PathBuf,
-        /// Why not.
+        /// The kernel's error.
         why: io::Error,
     },
     /// The certificates cannot be used.
@@ -44,33 +44,33 @@ pub enum StartError {
     AddressList(AddressListError),
     /// The cache's folder cannot be used.
     Cache {
-        /// Which folder.
+        /// The folder.
         cache: PathBuf,
-        /// Why not.
+        /// The kernel's error.
         why: io::Error,
     },
     /// The helper of a caching edge cannot be started.
     Helper {
-        /// Why not.
+        /// The kernel's error.
         why: io::Error,
     },
     /// The helper that gets certificates cannot be started.
     AcmeHelper {
-        /// Why not.
+        /// The kernel's error.
         why: io::Error,
     },
     /// A file or folder that getting certificates needs cannot be used.
     AcmeFile {
-        /// Which one.
+        /// The file or folder.
         file: PathBuf,
-        /// Why not.
+        /// The kernel's error.
         why: io::Error,
     },
-    /// The address for the questions of a certificate authority cannot be listened on.
+    /// The address for a certificate authority's checks cannot be listened on.
     AcmeAddress {
-        /// Which address.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The kernel's error.
         why: io::Error,
     },
     /// The kernel route is not available.
@@ -79,9 +79,9 @@ pub enum StartError {
     BypassRoute(OpenError),
     /// The access log cannot be written.
     AccessLog {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Why not.
+        /// The kernel's error.
         why: io::Error,
     },
     /// An address cannot be listened on.
@@ -92,9 +92,9 @@ pub enum StartError {
         workers: usize,
         /// The memory of their buffers.
         buffer_bytes: u64,
-        /// Which limit applies.
+        /// The limit that applies.
         limit: &'static str,
-        /// How much it leaves.
+        /// The memory that it leaves.
         left_bytes: u64,
     },
     /// The kernel returned no random numbers.
@@ -103,9 +103,9 @@ pub enum StartError {
     NoDescriptors(io::Error),
     /// A thread cannot be started.
     Thread {
-        /// Which one.
+        /// The thread.
         which: &'static str,
-        /// Why not.
+        /// The kernel's error.
         why: io::Error,
     },
     /// A thread panicked while it started.
@@ -116,14 +116,14 @@ pub enum StartError {
     NoRing(io::Error),
     /// A worker cannot start.
     Worker {
-        /// Which one.
+        /// The worker's number.
         index: usize,
-        /// Why not.
+        /// The kernel's error.
         why: io::Error,
     },
-    /// A worker ended during the start.
+    /// A worker ended during startup.
     WorkerGone,
-    /// The server does not take another one's place.
+    /// The server cannot take over from another one.
     Upgrade(UpgradeError),
 }
 
@@ -208,7 +208,7 @@ fn cannot_open(
     write!(f, "cannot open the {what} {}: {why}; {advice}", path.display())
 }
 
-/// Nobody could answer a certificate authority.
+/// The server could not answer a certificate authority.
 fn no_challenges(f: &mut fmt::Formatter<'_>, address: SocketAddr, why: &io::Error) -> fmt::Result {
     write!(
         f,
@@ -286,7 +286,7 @@ pub enum RunError {
     Signals(io::Error),
     /// The thread that renews certificates and keys cannot be started.
     Renewal(io::Error),
-    /// The threads that upgrades take cannot be started.
+    /// The threads for upgrades cannot be started.
     Upgrade(io::Error),
     /// A worker failed.
     Worker(io::Error),

@@ -1,6 +1,6 @@
-//! Every optimisation has a name, so that it can be switched off and its worth measured.
+//! Names of all optimisations, so that each can be switched off and its worth measured.
 //!
-//! A switch changes what a byte costs, never which byte is sent. docs/serve.md describes each one.
+//! A switch changes the cost of a byte, never its value. docs/serve.md describes each one.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -20,7 +20,7 @@ pub enum Switch {
     Heat,
     /// Asking the kernel what is in the page cache before reading; off: heat alone decides, under `disk = "auto"`.
     Resident,
-    /// The hot set: popular parts of films in memory of our own; off: the page cache alone.
+    /// The hot set: popular parts of films in the server's own memory; off: the page cache alone.
     Hot,
     /// Large pages for the hot set, if the kernel allows them.
     Hugepages,
@@ -46,7 +46,7 @@ pub enum Switch {
     Tso,
     /// On the bypass route, several segments that arrive together as one.
     Coalesce,
-    /// On the bypass route, of several acknowledgements that arrive together the last stands for all.
+    /// On the bypass route, of several acknowledgements that arrive together only the last is processed.
     Merge,
     /// On the bypass route, each read is sealed and sent as soon as it is done; off: in stages, with queues between them.
     Completion,
@@ -92,7 +92,7 @@ impl Switch {
     }
 }
 
-/// A name that no switch has.
+/// The name of no switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownSwitch(String);
 

@@ -21,7 +21,7 @@ const CONNECTIONS: Metric = Metric::new(
 )
 .by("kind");
 
-/// The metrics made of them.
+/// The metrics made from them.
 pub(crate) const METRICS: [Metric; 2] = [EVENTS, CONNECTIONS];
 
 /// The counters at one moment, by the kernel's names.
@@ -29,7 +29,7 @@ pub(crate) const METRICS: [Metric; 2] = [EVENTS, CONNECTIONS];
 pub struct TlsStat(BTreeMap<String, u64>);
 
 impl TlsStat {
-    /// The present counters; none if they cannot be read.
+    /// The current counters; none if they cannot be read.
     pub fn now() -> Self {
         Self::parse(&std::fs::read_to_string(TLS_STAT).unwrap_or_default())
     }
@@ -42,7 +42,7 @@ impl TlsStat {
         Self(pairs.collect())
     }
 
-    /// The growth from this, an earlier state, to `now`.
+    /// The growth from this earlier state to `now`.
     fn since(&self, now: Self) -> BTreeMap<String, u64> {
         let grown = |(name, value): (String, u64)| {
             let before = if is_gauge(&name) { 0 } else { self.0.get(&name).copied().unwrap_or(0) };

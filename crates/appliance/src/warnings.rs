@@ -1,4 +1,4 @@
-//! Warns the operator of trouble that comes as often as viewers do, at most a line a second of each kind.
+//! Warns the operator of trouble that occurs as often as viewers come, at most a line a second of each kind.
 
 use crate::redact;
 use std::cell::Cell;
@@ -11,20 +11,20 @@ pub struct Warnings {
 }
 
 impl Default for Warnings {
-    /// A line a second at most.
+    /// At most a line per second.
     fn default() -> Self {
         Self::every(Duration::from_secs(1))
     }
 }
 
 impl Warnings {
-    /// A line in this time at most: longer where strangers can provoke it.
+    /// At most a line in this time: longer if strangers can provoke it.
     pub(crate) fn every(pause: Duration) -> Self {
         Self { last: Cell::new(None), pause }
     }
 
-    /// Writes a line to standard error, if it is time for one: with one bad disk under many viewers, or a proxy that sends garbage, a worker must not
-    /// wait for whoever reads it. The counters count every case. Requests and file names in the line are escaped, so that
+    /// Writes a line to standard error, if one is due: with a bad disk under many viewers, or a proxy that sends garbage, a worker must not
+    /// wait for the reader of the log. The counters count every case. Requests and file names in the line are escaped, so that
     /// they cannot control a terminal, and tokens in it lose their signatures.
     pub fn print(&self, what: &str) {
         let now = reactor::now();

@@ -1,4 +1,4 @@
-//! Where connections come from: listening sockets of the kernel, or queues of a network device for our own TCP.
+//! The sources of connections: listening sockets of the kernel, or queues of a network device for the server's own TCP.
 
 use crate::bypass;
 use crate::config::{Config, ConfigError, Route};
@@ -12,34 +12,34 @@ use stack::BuffersInPlace;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// Where connections come from.
+/// The sources of connections.
 pub(crate) struct WaysIn {
     /// The address that it serves on.
     pub(crate) address: SocketAddr,
-    /// A way in for each worker.
+    /// A source for each worker.
     pub(crate) ways_in: Vec<WayIn>,
-    /// What the bypass route uses, in words.
+    /// The bypass route's devices and settings, in words.
     pub(crate) bypass: Option<String>,
     /// Each listening socket once, in the order in which they began to listen.
     pub(crate) in_order: Vec<OwnedFd>,
-    /// How connections come to them; none if there are none.
+    /// How connections are assigned to them; none if there are none.
     pub(crate) reception: Option<Reception>,
 }
 
-/// One worker's way in.
+/// One worker's source of connections.
 pub(crate) enum WayIn {
     /// Listening sockets of the kernel.
     Listeners(Vec<OwnedFd>),
-    /// A queue of a network device, for our own TCP.
+    /// A queue of a network device, for the server's own TCP.
     Frames(Box<own_tcp::Parts>),
 }
 
 impl WaysIn {
-    /// Makes a way in for each of `count` workers, from the `inherited` listeners if they will do, and then gives up the privileges that this takes.
-    /// `lends` are each worker's buffers that frames may leave from.
+    /// Opens a source for each of `count` workers, from the `inherited` listeners if they fit, and then gives up the privileges that this takes.
+    /// `lends` are each worker's buffers from which frames may be sent.
     ///
     /// # Errors
-    /// What prevents it, and what to do about it.
+    /// The failure, and how to fix it.
     pub(crate) fn open(
         config: &Config,
         offload: KernelOffload,

@@ -53,27 +53,27 @@ use token::{CopyRing, KeyRing};
 
 /// State that the sessions of one core share.
 pub struct Worker {
-    /// What their connections use.
+    /// The resources that their connections use.
     pub resources: Rc<Resources>,
     /// Counters.
     pub numbers: Arc<Numbers>,
-    /// How connections come in.
+    /// The entrance for connections.
     pub entrance: Entrance,
-    /// What is served, and to whom.
+    /// The libraries and their access rules.
     pub libraries: Libraries,
-    /// What every response depends on.
+    /// Everything that a response depends on besides its request.
     pub answering: Answering,
-    /// In what time its viewers leave for another server.
+    /// The time in which its viewers leave for another server.
     pub(crate) leaves_within: Duration,
-    /// Whether the ring is to know its buffers.
+    /// Whether buffers are registered with io_uring.
     pub(crate) registers_buffers: bool,
     /// The memory that responses hold.
     pub in_memory: InMemory,
-    /// What the worker reports.
+    /// The worker's reports.
     pub reports: Reports,
     /// The shutdown.
     pub drain: Drain,
-    /// Connections that move between silos; none if connections stay where they came in.
+    /// Connections that move between silos; none if connections stay where they arrived.
     pub(crate) moves: Option<Moves>,
     /// Adjusts the silo's hot set, if this is the worker that does so.
     pub(crate) keeper: Option<Keeper>,
@@ -81,31 +81,31 @@ pub struct Worker {
     pinner: Option<Pinner>,
 }
 
-/// How connections come in.
+/// The entrance for connections: certificates, proxies, address lists.
 pub struct Entrance {
     /// Certificates and tickets; none without TLS.
     pub tls: RefCell<Option<Tls>>,
-    /// Whether we take the keys over from the handshake; otherwise the handshake's state stays and seals.
+    /// Whether the keys are taken over from the handshake; otherwise the handshake's state stays and seals.
     pub hands_keys_out: bool,
     pub(crate) admission: Rc<Admission>,
-    /// Where connections come from that say whose they are.
+    /// The addresses of proxies, whose connections begin with a header.
     proxies: Prefixes,
-    /// Which addresses may connect.
+    /// The addresses that may connect.
     pub(crate) lists: RefCell<Arc<AddressLists>>,
-    /// Our own TCP, on the bypass route.
+    /// The server's own TCP, on the bypass route.
     own_tcp: Option<Rc<OwnTcp>>,
 }
 
-/// Why a connection is refused whose address has too many already.
+/// The label for a connection that is refused because its address has too many already.
 pub(crate) const ADDRESS_FULL: Reason = "address_full";
 
-/// What a worker reports.
+/// A worker's reports.
 pub struct Reports {
     /// Players' reports about their viewers; none if they are switched off.
     pub experience: Option<Experience>,
     /// The keys of nodes' copies, which are not counted as views; none until they are read.
     pub(crate) copies: RefCell<Option<Arc<CopyRing>>>,
-    /// What it passes on about its viewers.
+    /// Its figures about viewers.
     pub audience: Arc<Audience>,
     /// The access log, if there is one.
     pub access_log: Option<AccessLog>,
@@ -113,29 +113,29 @@ pub struct Reports {
     pub warnings: Warnings,
     /// Trouble with proxies, which must not crowd out the library's.
     pub(crate) proxies: Warnings,
-    /// Addresses with too many connections, which anybody can cause.
+    /// Addresses with too many connections, which any client can cause.
     pub(crate) addresses: Warnings,
 }
 
 /// Everything that a worker is made from, on its own thread.
 pub(crate) struct Parts {
-    /// What all workers have in common.
+    /// The parts that all workers share.
     pub(crate) shared: Shared,
     /// Its share in its silo.
     pub(crate) place: Place,
     /// Its counters.
     pub(crate) numbers: Arc<Numbers>,
-    /// What it passes on about its viewers.
+    /// Its figures about viewers.
     pub(crate) audience: Arc<Audience>,
     /// The access log.
     pub(crate) access_log: Option<AccessLog>,
-    /// The parts of our own TCP, on the bypass route.
+    /// The parts of the server's own TCP, on the bypass route.
     pub(crate) own_tcp: Option<own_tcp::Parts>,
-    /// It accepts nothing at first, because another server does.
+    /// Whether it accepts nothing at first, because another server does.
     pub(crate) is_away: bool,
 }
 
-/// Parts that all workers have in common.
+/// The parts that all workers share.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) config: Arc<Config>,
@@ -143,13 +143,13 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Tls>,
     /// Keys of signed URLs, if there are any.
     pub(crate) keys: Option<Arc<KeyRing>>,
-    /// Which addresses may connect.
+    /// The addresses that may connect.
     pub(crate) lists: Arc<AddressLists>,
     /// For players' reports: the salt and the start of time; none if reports are switched off.
     pub(crate) experience: Option<(Salt, Instant)>,
     /// The lists of titles for the pages, one for each library; none without pages.
     pub(crate) shelves: Vec<Option<Shelf>>,
-    /// What the server leaves to the kernel.
+    /// The work that the server leaves to the kernel.
     pub(crate) offload: KernelOffload,
     /// Viewers whose connections cost network cards too much.
     pub(crate) lossy_paths: Arc<Mutex<LossyPaths>>,
@@ -159,23 +159,23 @@ pub(crate) struct Shared {
     pub(crate) folders: Arc<AllFolders>,
     /// Files that must not be served.
     pub(crate) withheld: Arc<[Inode]>,
-    /// Says how much memory is left.
+    /// The remaining memory.
     pub(crate) headroom: Arc<Headroom>,
-    /// Says how long threads wait for memory, and how much is available.
+    /// How long threads wait for memory, and how much is available.
     pub(crate) pressure: Arc<MemoryPressure>,
     /// The number of workers.
     pub(crate) workers: usize,
-    /// Which silo workers, disks and network cards belong to.
+    /// The silo of each worker, disk and network card.
     pub(crate) silo_map: Arc<SiloMap>,
-    /// Where workers offer each other connections; none if connections stay where they came in.
+    /// The workers' inboxes for offered connections; none if connections stay where they arrived.
     pub(crate) inboxes: Option<Inboxes>,
     /// The files to pin in hot sets, if there are any.
     pub(crate) pins: Option<Arc<Pins>>,
-    /// What is known of the origin's objects, on a caching edge.
+    /// The link to a caching edge's helper.
     pub(crate) edge: Option<Arc<EdgeLink>>,
-    /// What all workers together may send; none if that is not limited.
+    /// The rate limit of all workers together; none if there is no limit.
     pub(crate) total_rate: Option<Arc<TotalRate>>,
-    /// Whether all memory for buffers is allocated at the start.
+    /// Whether all memory for buffers is allocated at startup.
     pub(crate) takes_buffers_early: bool,
 }
 
@@ -234,12 +234,12 @@ impl Worker {
         }))
     }
 
-    /// What every response depends on.
+    /// Calls `f` with the context of a response.
     pub fn with_context<R>(&self, f: impl FnOnce(&http::Context<'_>) -> R) -> R {
         self.answering.with_context(self.drain.has_begun(), f)
     }
 
-    /// As [`Self::with_context`], of a response with `file`, which is at `path`.
+    /// As [`Self::with_context`], for a response with `file`, which is at `path`.
     pub(crate) fn with_file_context<R>(
         &self,
         file: &File,
@@ -262,11 +262,11 @@ impl Worker {
         }
     }
 
-    /// The worker's whole life: it accepts connections until told to drain, and returns after the last session has ended. With
-    /// our own TCP there is no listener.
+    /// The worker's whole life: it accepts connections until asked to drain, and returns after the last session has ended. With
+    /// the server's own TCP there is no listener.
     ///
     /// # Errors
-    /// If the kernel refuses something that no server can do without.
+    /// If the kernel refuses something essential.
     pub async fn run(
         self: Rc<Self>,
         listeners: Vec<OwnedFd>,
@@ -305,7 +305,7 @@ impl Worker {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Does what the main thread asks for.
+    /// Carries out the main thread's requests.
     fn follow(self: &Rc<Self>, control: &Control, accepting: &Accepting) {
         if let Some(tls) = control.take_tls() {
             *self.entrance.tls.borrow_mut() = Some(tls);
@@ -334,7 +334,7 @@ impl Worker {
         });
     }
 
-    /// Starts our own TCP, if there is one. If its device fails, the worker drains, and the returned cell holds the error.
+    /// Starts the server's own TCP, if it is used. If its device fails, the worker drains, and the returned cell holds the error.
     fn run_own_tcp(self: &Rc<Self>) -> Rc<Cell<Option<io::Error>>> {
         let failure = Rc::new(Cell::new(None));
         let Some(own_tcp) = &self.entrance.own_tcp else { return failure };
@@ -395,7 +395,7 @@ impl Worker {
         }
     }
 
-    /// Starts a session for a new connection, if its address may connect and there is room. A proxy's connection says first whose it is.
+    /// Starts a session for a new connection, if its address may connect and there is room. A proxy's connection must first announce its viewer.
     pub fn welcome<C: Carrier + 'static>(self: &Rc<Self>, socket: C, peer: SocketAddr) {
         let address = peer.ip();
         if self.entrance.proxies.contains(address) {
@@ -413,7 +413,7 @@ impl Worker {
         }
     }
 
-    /// Starts a session of a viewer who has a place.
+    /// Starts a session for a viewer who has a place.
     pub(crate) fn begin<C: Carrier + 'static>(
         self: &Rc<Self>,
         socket: C,
@@ -425,7 +425,7 @@ impl Worker {
         spawn(session::run(Rc::clone(self), socket, peer, pass, entering));
     }
 
-    /// Counts a connection from `address` that is closed unserved. If the address has too many, the log suggests what to do.
+    /// Counts a connection from `address` that is closed unserved. If the address has too many, the log suggests a remedy.
     pub(crate) fn turn_away(&self, reason: Reason, address: IpAddr) {
         self.count_refused(reason);
         if reason == ADDRESS_FULL {
@@ -447,7 +447,7 @@ impl Worker {
         self.numbers.count(Family::Ends, End::PeerClosed.as_str());
     }
 
-    /// Carries on a connection of another worker, if there is room.
+    /// Continues a connection of another worker, if there is room.
     fn take_over(
         self: &Rc<Self>,
         moving: Box<MovingSession>,
@@ -462,7 +462,7 @@ impl Worker {
         }
     }
 
-    /// Takes a place for a connection, or says why there is none.
+    /// Takes a place for a connection, or returns the reason why there is none.
     fn admit(
         &self,
         take: impl FnOnce(&Rc<Admission>) -> Result<Pass, LimitReached>,
@@ -476,7 +476,7 @@ impl Worker {
             LimitReached::Worker => "worker_full",
             LimitReached::Address => ADDRESS_FULL,
         })?;
-        // Each second is often enough for those who leave. Those who come count at once, because a server that ends waits for all of them.
+        // Once a second is often enough for leaving viewers. Arriving ones count at once, because a server that ends waits for all of them.
         self.numbers.connections.set(self.entrance.admission.connections() as u64);
         Ok((pass, entering))
     }
@@ -576,8 +576,8 @@ impl Worker {
     }
 }
 
-/// Pauses in accepting when file descriptors or memory run out: long enough for viewers to leave, short enough that nobody
-/// notices.
+/// Pauses in accepting when file descriptors or memory run out: long enough for viewers to leave, short enough to go
+/// unnoticed.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -585,7 +585,7 @@ fn until_next_second() -> Duration {
     Duration::from_nanos(1_000_000_000 - u64::from(since_1970().subsec_nanos()))
 }
 
-/// The resources that a worker shares among its connections. `in_place` is memory that frames leave from without a copy.
+/// The resources that a worker shares among its connections. `in_place` is memory from which frames are sent without a copy.
 fn resources(parts: &Parts, in_place: Option<MemoryPart>) -> io::Result<Resources> {
     let Parts { shared, place, numbers, .. } = parts;
     let sizes = place.sizes;
@@ -629,7 +629,7 @@ fn resources(parts: &Parts, in_place: Option<MemoryPart>) -> io::Result<Resource
     })
 }
 
-/// What reads files into `pools`, one for each bank.
+/// The reader of files into `pools`, one for each bank.
 fn reader(config: &Config, place: &Place, pools: Vec<Pool>) -> Reader {
     let mut banks = place.banks.iter().zip(pools);
     let (own, pool) = banks.next().expect("a worker has memory of its own");

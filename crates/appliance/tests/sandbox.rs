@@ -1,5 +1,5 @@
-//! What a confined process can still do. Confinement cannot be undone, so each trial runs this test program again in a
-//! process of its own, with [`TRIAL`] set to what to try.
+//! The operations that a confined process can still do. Confinement cannot be undone, so each trial runs this test program again in a
+//! process of its own, with [`TRIAL`] naming the trial.
 //!
 //! On a kernel without Landlock or seccomp these trials are skipped, loudly.
 

@@ -1,4 +1,4 @@
-//! What the helper has told: how often it failed, and how long the certificate lasts.
+//! Reports from the ACME helper: how often it failed, and how long the certificate is valid.
 
 use acme::{AcmeNews, AcmePacket, AcmeProof, AcmeProving, AcmeTold, AcmeTrouble};
 use crypt::AlpnProofs;
@@ -13,69 +13,72 @@ use telemetry::{Exposition, Kind, Metric};
 const FAILURES: Metric = Metric::new(
     Kind::Counter,
     "fullbore_acme_failures_total",
-    "Certificates that could not be had by ACME, by reason.",
+    "Failed attempts to get a certificate by ACME, by reason.",
 )
 .by("reason");
 
-const OBTAINED: Metric =
-    Metric::new(Kind::Counter, "fullbore_acme_certificates_total", "Certificates had by ACME.");
+const OBTAINED: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_acme_certificates_total",
+    "Certificates obtained by ACME.",
+);
 
 const LEFT: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_acme_certificate_left_seconds",
-    "Time until the certificate by ACME ends; 0 if there is none.",
+    "Time until the ACME certificate expires; 0 if there is none.",
 );
 
 const OVERDUE: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_acme_overdue_seconds",
-    "For how long a new certificate by ACME has been due; 0 if none is.",
+    "How long a new ACME certificate has been due; 0 if none is.",
 );
 
 /// The metrics of a server that gets its certificate by ACME.
 pub(crate) const METRICS: [Metric; 4] = [FAILURES, OBTAINED, LEFT, OVERDUE];
 
-/// How long another server waits at most for a proof that the authority may be looking at; it would wait for twice as long
+/// How long another server waits at most for a proof that the authority may be checking; it would wait twice as long
 /// (`upgrade::predecessor`).
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often to look whether it has been seen.
+/// How often to check whether the authority has seen the proof.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Whose handshakes the authority meets.
+/// Which server receives the authority's handshakes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// This server's.
     Kept,
-    /// Another server's, after which this one may come back.
+    /// Another server, which may still fail and leave them to this one again.
     HandedOver,
-    /// Another server's, for good.
+    /// Another server, for good.
     Left,
 }
 
-/// What has been told so far.
+/// The helper's reports so far.
 #[derive(Default)]
 struct Heard {
-    /// By the label of the reason.
+    /// Counts by the label of the reason.
     failures: BTreeMap<&'static str, u64>,
     obtained: u64,
     ends: Option<u64>,
     due: Option<u64>,
 }
 
-/// Listens to the helper.
+/// Receives the helper's reports.
 pub(crate) struct AcmeLink {
     heard: Mutex<Heard>,
-    /// What handshakes prove to the authority.
+    /// The proofs that handshakes show to the authority.
     proofs: AlpnProofs,
     socket: OwnedFd,
     place: Mutex<Place>,
-    /// Tells of each change of `place`.
+    /// Signals each change of `place`.
     moved: Condvar,
 }
 
 impl AcmeLink {
-    /// Starts the thread that listens to the helper at the other end of `socket`.
+    /// Starts the thread that receives from the helper at the other end of `socket`.
     pub(super) fn start(socket: OwnedFd, proofs: AlpnProofs) -> io::Result<Arc<Self>> {
         let failures = AcmeTrouble::ALL.map(|why| (why.as_str(), 0)).into();
         let heard = Mutex::new(Heard { failures, ..Heard::default() });
@@ -97,15 +100,17 @@ impl AcmeLink {
                 }
                 Ok(None) => break,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    complain(&format!("the helper for certificates cannot be understood: {error}"));
+                    complain(&format!(
+                        "ignored a message from the helper for certificates: {error}"
+                    ));
                 }
                 Err(error) => {
-                    complain(&format!("the helper for certificates cannot be heard: {error}"));
+                    complain(&format!("cannot receive from the helper for certificates: {error}"));
                     break;
                 }
             }
         }
-        // Nobody is left to say when a proof has been seen.
+        // No helper is left to report when a proof has been seen.
         let _ = self.proofs.replace([]);
         if *self.place() == Place::Left {
             return;
@@ -115,14 +120,14 @@ impl AcmeLink {
         );
     }
 
-    /// Proves these names from now on, and tells the helper so. If it cannot, the helper hears nothing, and tells what that means.
+    /// Proves these names from now on, and confirms it to the helper. If it cannot, it sends no confirmation, and the helper reports the consequence.
     fn prove(&self, number: u64, proofs: &[AcmeProof]) {
         if proofs.iter().any(|proof| !self.proofs.prove(&proof.name)) && !self.await_place() {
             return;
         }
         let wanted = proofs.iter().map(|proof| (proof.name.as_str(), proof.digest));
         match self.proofs.replace(wanted) {
-            // If the helper is gone, the next one begins anew.
+            // If the helper is gone, the next one starts over.
             Ok(()) => drop(line::send(&self.socket, &AcmeProving { number }, None)),
             Err(error) => complain(&error.to_string()),
         }
@@ -132,7 +137,7 @@ impl AcmeLink {
         self.place.lock().expect("no holder of this lock can panic")
     }
 
-    /// Waits while another server has the place of this one. Returns whether this one has it again.
+    /// Waits while another server receives the handshakes. Returns whether this one receives them again.
     fn await_place(&self) -> bool {
         let is_handed_over = |place: &mut Place| *place == Place::HandedOver;
         let place = self.moved.wait_while(self.place(), is_handed_over);
@@ -144,8 +149,8 @@ impl AcmeLink {
         self.moved.notify_all();
     }
 
-    /// Another server is about to take the place of this one: begins no proof from now on, and returns when the authority has seen those that it
-    /// may be looking at, or does not come for them.
+    /// Another server is about to take over: starts no new proof, and returns once the authority has seen the proofs that it may be checking, or does
+    /// not come for them.
     pub(crate) fn hand_over_place(&self) {
         self.move_to(Place::HandedOver);
         let began = Instant::now();
@@ -154,15 +159,15 @@ impl AcmeLink {
         }
     }
 
-    /// The other server does not take the place, or has lost it.
+    /// The other server does not take over, or has failed.
     pub(crate) fn keep_place(&self) {
         self.move_to(Place::Kept);
     }
 
-    /// The other server has the place for good: the helper of this one ends, and lets the other one's begin.
+    /// The other server has taken over for good: this one's helper ends, so that the other one's can start.
     pub(crate) fn leave_place(&self) {
         self.move_to(Place::Left);
-        // If the helper is gone, all the better.
+        // If the helper is gone already, there is nothing to do.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
@@ -184,7 +189,7 @@ impl AcmeLink {
         self.heard.lock().expect("no holder of this lock can panic")
     }
 
-    /// Adds its metrics to `out`.
+    /// Adds the helper's metrics to `out`.
     pub(crate) fn expose(&self, out: &mut Exposition) {
         let heard = self.heard();
         out.labelled(&FAILURES, heard.failures.iter().map(|(why, count)| (*why, *count)));
@@ -220,7 +225,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// The authority's words may be in it.
+/// Logs a message, which may contain the authority's text.
 fn complain(what: &str) {
     eprintln!("fullbore: {}", library::shown(what));
 }
@@ -231,7 +236,7 @@ mod tests {
     use fullbore_tests::until;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Has the server prove these names.
+    /// Asks the server to prove these names.
     fn ask_for(helper: &OwnedFd, number: u64, names: &[&str]) {
         let proof = |name: &&str| AcmeProof { name: (*name).into(), digest: [7; 32] };
         let proofs = names.iter().map(proof).collect();
@@ -258,7 +263,7 @@ mod tests {
             });
             until("it to be asked for", || *link.place() == Place::HandedOver);
             assert!(!is_handed_over.load(Ordering::SeqCst), "the authority may be looking");
-            // What is proved already goes on, and ends.
+            // Proofs that are already under way continue, and end.
             ask_for(&theirs, 2, &["a.example"]);
             assert_eq!(answer(&theirs), Some(2));
             ask_for(&theirs, 3, &[]);
@@ -272,7 +277,7 @@ mod tests {
         link.keep_place();
         assert_eq!(answer(&theirs), Some(4));
         assert!(proofs.prove("b.example"));
-        // Some proof that is never seen.
+        // A proof that the authority never fetches.
         link.hand_over_place();
         ask_for(&theirs, 5, &["c.example"]);
         link.leave_place();

@@ -1,6 +1,6 @@
-//! The server's half of certificates by ACME: starts the helper that gets them, and counts what it tells.
+//! The server's half of certificates by ACME: starts the helper that gets them, and counts its reports.
 //!
-//! The certificate itself comes by the file that the helper writes: the renewal of certificates ([`crate::renewal`]) notices it.
+//! The certificate itself arrives in a file that the helper writes: certificate renewal ([`crate::renewal`]) notices it.
 
 mod link;
 mod start;

@@ -20,17 +20,17 @@ use std::time::{Duration, Instant};
 /// A helper whose server has ended needs some milliseconds to end.
 const PREDECESSOR_GONE_WITHIN: Duration = Duration::from_secs(1);
 
-/// A helper that was started, before there is a thread to listen to it.
+/// A started helper, before there is a thread that receives from it.
 pub(crate) struct StartingAcme {
     socket: OwnedFd,
-    /// What the helper has handshakes prove.
+    /// The proofs that handshakes show for the helper.
     pub(crate) proofs: AlpnProofs,
-    /// The address for challenges, which the helper has, too; none if the helper opens it by itself.
+    /// The listener for challenges, which the helper has, too; none if the helper opens it itself.
     pub(crate) listener: Option<OwnedFd>,
 }
 
 impl StartingAcme {
-    /// Starts the helper, if `config` asks for a certificate. The listener that is `inherited` will do for challenges if it is on their address.
+    /// Starts the helper, if `config` asks for a certificate. It uses the `inherited` listener for challenges if that has their address.
     ///
     /// # Errors
     /// If the state folder, a named file or the address for challenges cannot be used, or no program can be started.
@@ -67,7 +67,7 @@ impl StartingAcme {
         let helper = |why| StartError::AcmeHelper { why };
         let options =
             serde_json::to_string(&options).map_err(|why| helper(io::Error::other(why)))?;
-        // Whatever lies at this program's path by now, the helper is the same program as the server.
+        // The helper must be the same program as the server, even if another file has replaced it at its path.
         Command::new("/proc/self/exe")
             .args(["acme", "--options", &options, "--keep"])
             .stdin(Stdio::from(theirs))
@@ -77,16 +77,16 @@ impl StartingAcme {
         Ok(Some(Self { socket: ours, proofs: AlpnProofs::default(), listener }))
     }
 
-    /// Starts the thread that listens to the helper.
+    /// Starts the thread that receives from the helper.
     ///
     /// # Errors
-    /// If there are no threads left.
+    /// If no thread can be started.
     pub(crate) fn start(self) -> io::Result<Arc<AcmeLink>> {
         AcmeLink::start(self.socket, self.proofs)
     }
 }
 
-/// Whether this may be executed, which takes no right to read it.
+/// Checks that this may be executed, which needs no right to read it.
 fn check_program(program: &Path) -> io::Result<()> {
     if program.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -94,12 +94,12 @@ fn check_program(program: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(program, Access::EXEC_OK)?)
 }
 
-/// The helper's standard output, on which it has nothing to say, passes the listener on.
+/// Passes the listener to the helper as its standard output, on which it prints nothing.
 fn output(listener: Option<&OwnedFd>) -> io::Result<Stdio> {
     listener.map_or_else(|| Ok(Stdio::null()), |listener| listener.try_clone().map(Stdio::from))
 }
 
-/// Listens for challenges. `None` if another helper of this state folder has the address: then the new one opens it when that one is gone.
+/// Listens for challenges. `None` if another helper of this state folder has the address: the new one opens it after that one has ended.
 fn listen(address: SocketAddr, state: &Path) -> io::Result<Option<OwnedFd>> {
     let deadline = Instant::now() + PREDECESSOR_GONE_WITHIN;
     loop {
@@ -108,7 +108,7 @@ fn listen(address: SocketAddr, state: &Path) -> io::Result<Option<OwnedFd>> {
                 if files::is_in_use(state) {
                     return Ok(None);
                 }
-                // That one may just be ending.
+                // The other helper may just be ending.
                 if Instant::now() > deadline {
                     return Err(error);
                 }

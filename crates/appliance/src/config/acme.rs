@@ -1,4 +1,4 @@
-//! Certificates by ACME: which names, from which authority, and how they are proved.
+//! Certificates by ACME: the names, the authority, and the proof of control.
 
 use super::{Config, ConfigError, Tls};
 use acme::{AcmeExternalAccount, AcmeKeyType, AcmeOptions};
@@ -18,49 +18,49 @@ const DOMAINS_MAX: usize = 100;
 pub struct AcmeConfig {
     /// The names that viewers use, all in one certificate.
     pub domains: Vec<String>,
-    /// An address of mail for the authority.
+    /// A mail address for the authority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
     /// The authority's directory.
     #[serde(default = "lets_encrypt")]
     pub directory: String,
-    /// The certificates by which a private authority's own is trusted, PEM.
+    /// The certificates of a private authority's roots, PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roots: Option<PathBuf>,
-    /// The name of a key that the authority gives its customers, to which a new account is bound (RFC 8555 section 7.3.4).
+    /// The name of a key that the authority gives its customers, to bind a new account to (RFC 8555 section 7.3.4).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eab_key_id: Option<String>,
     /// A file with that key, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eab_key_file: Option<PathBuf>,
-    /// The kind of the certificate's key.
+    /// The type of the certificate's key.
     #[serde(default)]
     pub key_type: AcmeKeyType,
-    /// The common name of the root at which the chain should end.
+    /// The common name of the preferred root of the chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preferred_chain: Option<String>,
-    /// How the names are proved, if not in DNS.
+    /// How control of the names is proved, unless in DNS.
     #[serde(default)]
     pub challenge: AcmeChallenge,
-    /// Where the authority looks for proofs over HTTP; it always connects to port 80 of the domain.
+    /// The listener for the authority's checks over HTTP; the authority always connects to port 80 of the domain.
     #[serde(default = "port_80")]
     pub listen: SocketAddr,
-    /// Whether that address sends everybody else on to HTTPS.
+    /// Whether that listener redirects all other requests to HTTPS.
     #[serde(default)]
     pub redirect_http: bool,
-    /// A program that makes records in DNS. With one, names are proved in DNS, and not over HTTP.
+    /// A program that creates DNS records. With one, control of the names is proved in DNS, and not over HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_hook: Option<PathBuf>,
 }
 
-/// How an authority is shown that a name leads to this server.
+/// How the server proves to an authority that it controls a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AcmeChallenge {
-    /// Over HTTP, at a port of its own.
+    /// Over HTTP, on a port of its own.
     #[default]
     #[serde(rename = "http-01")]
     Http,
-    /// Over TLS, where viewers connect (RFC 8737).
+    /// Over TLS, on the viewers' port (RFC 8737).
     #[serde(rename = "tls-alpn-01")]
     Tls,
 }
@@ -136,7 +136,7 @@ impl AcmeConfig {
         Ok(())
     }
 
-    /// What the helper is told, for a server with this configuration.
+    /// The helper's options, for a server with this configuration.
     pub(crate) fn options(&self, config: &Config) -> AcmeOptions {
         AcmeOptions {
             domains: self.domains.iter().map(|domain| domain.to_ascii_lowercase()).collect(),
@@ -149,7 +149,7 @@ impl AcmeConfig {
             listen: self.listen,
             has_listener: false,
             https_port: self.redirect_http.then_some(config.listen.port()),
-            // Without a folder, it would be looked for in PATH.
+            // A name without a folder would be searched in PATH.
             by_tls: self.challenge == AcmeChallenge::Tls,
             dns_hook: self.dns_hook.as_ref().map(|hook| absolute(hook).unwrap_or(hook.clone())),
             state: config.state.clone(),
@@ -165,7 +165,7 @@ impl AcmeConfig {
     }
 }
 
-/// A name with a dot in it: no authority certifies a bare one, nor an address by this configuration.
+/// Whether this is a name with a dot in it: no authority certifies a bare name, and this configuration has no way to certify an address.
 fn is_domain(name: &str) -> bool {
     let is_label = |label: &str| {
         let is_inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -186,7 +186,7 @@ fn is_mail(text: &str) -> bool {
     is_visible && !name.is_empty() && !name.contains([':', ',', '?']) && is_domain(host)
 }
 
-/// Plain HTTP only to this machine itself: a proxy, or a test.
+/// Whether this is a usable directory URL. Plain HTTP is accepted only on this machine: a proxy, or a test.
 fn is_directory(text: &str) -> bool {
     let rest = text.strip_prefix("https://");
     let plain = text.strip_prefix("http://").filter(|rest| {

@@ -1,32 +1,32 @@
-//! Settings of the bypass route: which device, and which addresses the server has there.
+//! Settings of the bypass route: the device, and the server's addresses there.
 
 use super::{ConfigError, within};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use tcp::CongestionControl;
 
-/// The bypass route: TCP of our own over a network device.
+/// The bypass route: the server's own TCP over a network device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bypass {
-    /// What carries the frames.
+    /// The device that carries the frames.
     pub device: Device,
     /// The TAP's name, in which a `%d` stands for a number; with XDP, the name of the network card.
     pub interface: String,
-    /// The server's addresses; it serves on the port of `listen`. Behind a TAP nothing else may have them, not even the
+    /// The server's addresses; it serves on the port of `listen`. Behind a TAP nothing else may have these addresses, not even the
     /// kernel. On a network card they are the kernel's own addresses there, and the server takes the port from the kernel.
     pub addresses: Vec<IpAddr>,
-    /// For a TAP: addresses for the kernel's end of it, such as `192.0.2.1/24`, if the machine has none to reach us from.
+    /// For a TAP: addresses for the kernel's end of it, such as `192.0.2.1/24`, if the machine has none that can reach the server.
     pub kernel_addresses: Vec<String>,
     /// The largest packet, for a TAP only; a network card has its own limit.
     pub mtu_bytes: u32,
-    /// The largest packet that a TAP is given at once over IPv4, for the kernel or a card to cut; more than 65,535 bytes need Linux 6.3.
+    /// The largest packet written to a TAP at once over IPv4, for the kernel or a card to split; more than 65,535 bytes need Linux 6.3.
     pub super_segment_bytes_max: u32,
     /// The most bytes in flight to one viewer.
     pub in_flight_bytes_max: u32,
 }
 
-/// What carries the frames.
+/// A kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Device {
@@ -54,7 +54,7 @@ impl Bypass {
     /// The kernel's addresses, parsed.
     ///
     /// # Errors
-    /// The text that is not an address with a prefix.
+    /// The text, if it is not an address with a prefix.
     pub fn kernel_prefixes(&self) -> Result<Vec<(IpAddr, u8)>, ConfigError> {
         self.kernel_addresses.iter().map(|text| prefix(text)).collect()
     }
@@ -85,7 +85,7 @@ impl Bypass {
     }
 }
 
-/// The congestion control of our own TCP. The kernel has the first two names, too; its `bbr` is our `bbr1`.
+/// The congestion control of the server's own TCP. The kernel has the first two names, too; its `bbr` corresponds to our `bbr1`.
 pub(crate) fn congestion_control(name: &str) -> Option<CongestionControl> {
     match name {
         "cubic" => Some(CongestionControl::Cubic),

@@ -1,7 +1,8 @@
-//! What another configuration would change for a server that runs, setting by setting.
+//! The differences between another configuration and a running server's, setting by setting.
 //!
-//! A reload changes no setting: it reads files again that the configuration names, and never the configuration. So a setting takes an upgrade, or
-//! a restart where no upgrade is possible, or nothing where neither configuration uses it.
+//! A reload changes no setting: it re-reads files that the configuration names, and never the configuration. So a changed setting takes an upgrade,
+//! or
+//! a restart if no upgrade is possible, or nothing if neither configuration uses it.
 
 use super::Config;
 use crate::upgrade::obstacle;
@@ -14,28 +15,28 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct SettingChange {
     /// Its name, with the sections it is in: `tls.hsts_seconds`.
     pub key: String,
-    /// What the running server has; null for nothing.
+    /// The running server's value; null for nothing.
     pub running: Value,
-    /// What the other configuration says; null for nothing.
+    /// The other configuration's value; null for nothing.
     pub configured: Value,
     /// How it takes effect.
     pub takes: Takes,
 }
 
-/// What makes a setting take effect.
+/// The action that makes a changed setting take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Takes {
     /// `fullbore upgrade`.
     Upgrade,
-    /// A restart, because one of the two cannot be part of an upgrade.
+    /// A restart, because one of the two configurations cannot be part of an upgrade.
     Restart,
-    /// Nothing: neither of the two uses it.
+    /// Nothing: neither of the two uses the setting.
     Nothing,
 }
 
 impl Takes {
-    /// In words.
+    /// The action in words.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Upgrade => "takes an upgrade",
@@ -46,7 +47,7 @@ impl Takes {
 }
 
 impl Config {
-    /// What a server with this configuration would have otherwise than one that runs with `running`. Sorted by key.
+    /// The settings in which this configuration differs from the `running` one, sorted by key.
     ///
     /// # Errors
     /// If one of the two cannot be written as text.
@@ -69,14 +70,14 @@ impl Config {
         Ok(names.into_iter().filter_map(change).collect())
     }
 
-    /// Every setting that has a value, by its key. Lists are one value: what moves in them is as new as what is added.
+    /// Every setting that has a value, by its key. A list is one value, because moving an entry changes as much as adding one.
     fn settings(&self) -> Result<BTreeMap<String, Value>, serde_json::Error> {
         let mut settings = BTreeMap::new();
         flatten(String::new(), serde_json::to_value(self)?, &mut settings);
         Ok(settings)
     }
 
-    /// Whether a server with this configuration has any use for the setting.
+    /// Whether a server with this configuration uses the setting.
     fn uses(&self, key: &str) -> bool {
         match key.split_once('.') {
             Some(("tls", name)) => self.tls.enabled || name == "enabled",
@@ -108,7 +109,7 @@ mod tests {
         toml::from_str(text).unwrap()
     }
 
-    /// The changes from one text to another, in short.
+    /// The changes between two texts, in short form.
     fn changes(running: &str, configured: &str) -> Vec<(String, Value, Value, Takes)> {
         let changes = parse(configured).changes_from(&parse(running)).unwrap();
         let short =
@@ -144,7 +145,7 @@ mod tests {
         assert!(told.iter().any(|(key, ..)| key == "tls.acme.domains"));
     }
 
-    /// Another value of the same kind, or several of which one will do.
+    /// Another value of the same kind, or several of which one will be valid.
     fn others(key: &str, value: &Value) -> Vec<Value> {
         let words = [
             "userspace",
@@ -185,7 +186,7 @@ mod tests {
         *place = value;
     }
 
-    /// No setting is forgotten when a configuration is shown, and what is shown is read again.
+    /// A configuration is shown with every setting, and reading the result gives it back.
     #[test]
     fn every_setting_of_the_manual_takes_an_upgrade_and_is_named() {
         let mut whole = crate::config::tests::manual(true);

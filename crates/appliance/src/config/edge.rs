@@ -1,11 +1,11 @@
-//! The caching edge: an origin in front of which the server stands, and the folder in which it keeps what it fetched.
+//! The caching edge: the server's origin, and the folder of its cache.
 
 use super::{ConfigError, Route};
 use edge::OriginAddress;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A smaller cache could not hold what one viewer is sent and the read-ahead beside it.
+/// A smaller cache could not hold one viewer's window and the read-ahead next to it.
 const GIB_MIN: f64 = 1.0 / 64.0;
 
 /// A caching edge.
@@ -15,12 +15,12 @@ pub struct EdgeConfig {
     /// The origin's address; without one, the server serves its library.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// Where to keep what was fetched.
+    /// The cache's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<PathBuf>,
-    /// The most to keep, in GiB; 0 is nine tenths of what the disk has free for it at the start.
+    /// The cache's size limit, in GiB; 0 is nine tenths of the disk's free space for it at startup.
     pub cache_gib: f64,
-    /// An origin that is silent for longer counts as gone, in seconds.
+    /// Seconds of silence after which the origin counts as unreachable.
     pub silent_seconds: f64,
 }
 

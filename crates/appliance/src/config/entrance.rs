@@ -1,15 +1,15 @@
-//! Who may connect, and from whom the server believes whose a connection is.
+//! Which addresses may connect, and which proxies are trusted to announce a client's address.
 
 use super::ConfigError;
 use net::{AddressBlock, PrefixFault, Prefixes};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Proxies that say whose connection they pass on (PROXY protocol, version 2).
+/// Proxies that announce their clients' addresses (PROXY protocol, version 2).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProxyProtocol {
-    /// Their addresses, as prefixes. Each connection from there must begin with a header; from elsewhere, none is read.
+    /// Their addresses, as prefixes. Each connection from there must start with a header; on other connections, none is read.
     pub from: Vec<String>,
 }
 
@@ -35,18 +35,18 @@ impl ProxyProtocol {
     }
 }
 
-/// Addresses that may connect, and that may not: files with a prefix on each line.
+/// Addresses that may connect, and that may not: files with a prefix per line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessConfig {
-    /// If there are any, nobody else may connect.
+    /// If there are any, only these may connect.
     pub allow: Vec<PathBuf>,
-    /// Who may not connect, even if allowed.
+    /// Addresses that may not connect, even if allowed.
     pub deny: Vec<PathBuf>,
 }
 
 impl AccessConfig {
-    /// Every file.
+    /// All the files.
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.allow.iter().chain(&self.deny)
     }

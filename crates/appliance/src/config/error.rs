@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration. Each error is one line for people that names the setting and says what it may be.
+//! Errors in a configuration. Each is one line for people that names the setting and its allowed values.
 
 use super::{HeaderFault, SiloError, SitesError};
 use catalog::FoldersError;
@@ -7,60 +7,60 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is wrong with a configuration, and where.
+/// An error in a configuration, and its place.
 #[derive(Debug)]
 pub enum ConfigError {
     /// The file cannot be read.
     Unreadable {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Why not.
+        /// The reason.
         why: io::Error,
     },
     /// The file is not TOML, or has a setting that does not exist or has the wrong type.
     Malformed {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Where, and what.
+        /// The place and the fault.
         why: Box<toml::de::Error>,
     },
     /// A number is out of bounds.
     OutOfBounds {
-        /// Which setting.
+        /// The setting.
         setting: &'static str,
-        /// What it is.
+        /// Its value.
         value: String,
-        /// What it may be.
+        /// The allowed values.
         allowed: &'static str,
     },
     /// A text is not of the required kind.
     NotOfKind {
-        /// Which setting.
+        /// The setting.
         setting: &'static str,
-        /// What it is.
+        /// Its value.
         value: String,
-        /// What to write.
+        /// A description of valid values.
         wanted: &'static str,
     },
-    /// A prefix in `proxy_protocol.from` goes on behind its length.
+    /// A prefix in `proxy_protocol.from` has bits after its length.
     PrefixGoesOn {
-        /// As it is written.
+        /// The prefix as written.
         text: String,
-        /// What it may have been meant to be.
+        /// The prefix that was probably meant.
         meant: String,
     },
-    /// A rule about headers cannot be followed.
+    /// A rule about headers is invalid.
     Headers {
-        /// Which of them, counted from 1.
+        /// The rule's number, counted from 1.
         number: usize,
         /// Its path.
         path: String,
-        /// What is wrong with it.
+        /// Its fault.
         fault: HeaderFault,
     },
     /// The library's folders cannot be served together.
     Folders(FoldersError),
-    /// The sites cannot be as they are described.
+    /// The sites are invalid.
     Sites(SitesError),
     /// `signing.required` without `signing.keys`.
     RequiredWithoutKeys,
@@ -70,9 +70,9 @@ pub enum ConfigError {
     CertificatesWithoutTls,
     /// A certificate by ACME without TLS.
     AcmeWithoutTls,
-    /// A certificate by ACME besides one that is given.
+    /// A certificate by ACME in addition to a given one.
     AcmeWithCertificates,
-    /// `tls.nic = "on"` on a route on which the kernel gets no keys.
+    /// `tls.nic = "on"` on a route where the kernel gets no keys.
     NicWithoutKernel,
     /// The bypass route needs the keys that `--off handout` leaves in rustls.
     BypassWithoutKeys,
@@ -82,27 +82,27 @@ pub enum ConfigError {
     BypassWithoutAddress,
     /// The bypass route has no network card.
     BypassWithoutCard,
-    /// A caching edge without a folder for what it fetches.
+    /// A caching edge without a cache folder.
     OriginWithoutCache,
-    /// A folder for a caching edge without an origin.
+    /// A cache folder without an origin.
     CacheWithoutOrigin,
-    /// The origin's address is none; the text says why.
+    /// The origin's address is invalid; the text says why.
     Origin(String),
     /// The bypass route cannot wait for an origin.
     BypassWithOrigin,
-    /// The silos cannot be as they are described.
+    /// The silos are invalid.
     Silos(SiloError),
     /// One of the server's own files would be served.
     OwnFileServed {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Where links lead from there, if there are links.
+        /// The file that its links lead to, if there are links.
         real: Option<PathBuf>,
-        /// What it is.
+        /// The kind of file.
         what: &'static str,
         /// The library that contains it.
         library: PathBuf,
-        /// Where to keep it instead.
+        /// A better place for it.
         advice: &'static str,
     },
 }

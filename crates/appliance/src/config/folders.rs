@@ -1,4 +1,4 @@
-//! How the configuration names the library's folders: one as a text, or several as a list.
+//! The library's folders in the configuration: one as a text, or several as a list.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};

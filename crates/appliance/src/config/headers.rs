@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// More rules than people write. Each is compared with the path of each file that is opened.
+/// More rules than people write. Each file that is opened is matched against all of them.
 const RULES_MAX: usize = 100;
 
-/// What the responses for some files have in their heads.
+/// Headers for the responses with some files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeaderRule {
-    /// Which files: their paths from the library's root, where `*` stands for anything, also for several folders.
+    /// Pattern of the files' paths from the library's root, where `*` matches anything, including several folders.
     pub path: String,
-    /// Their `Cache-Control`; if unset, as all others'.
+    /// Their `Cache-Control`; if unset, the default for all files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_control: Option<String>,
     /// Further headers, by name.
@@ -41,7 +41,7 @@ impl HeaderRule {
 }
 
 impl Http {
-    /// Which pages of other origins may read files.
+    /// The pages of other origins that may read files.
     pub(crate) fn cors_of_files(&self) -> Cors {
         if self.cors { Cors::AnyOrigin } else { Cors::SameOrigin }
     }
@@ -67,12 +67,12 @@ fn is_cache_control(value: &str) -> bool {
     !value.trim().is_empty() && value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
 }
 
-/// What is wrong with a rule about headers.
+/// The fault of a rule about headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderFault {
     /// Its path.
     Path(PatternFault),
-    /// Its `cache_control`, which is this.
+    /// Its `cache_control` is invalid; this is the text.
     CacheControl(String),
     /// One of its `fields`.
     Field(FieldFault),
@@ -102,7 +102,7 @@ mod tests {
         toml::from_str(text).map_err(malformed).and_then(|config: Config| config.check())
     }
 
-    /// What is said of a configuration with which something is wrong.
+    /// The error for an invalid configuration.
     fn error_text(text: &str) -> String {
         check(text).unwrap_err().to_string()
     }

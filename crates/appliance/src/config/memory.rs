@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Memory {
-    /// The most bytes that it may use on all nodes together; 0 for no hot set. Not set: a quarter of the memory that is available when the
+    /// The most bytes that it may use on all nodes together; 0 for no hot set. Unset: a quarter of the memory that is available when the
     /// server starts.
     pub hot_bytes: Option<u64>,
-    /// What its memory is made of.
+    /// The page size of its memory.
     pub large_pages: LargePages,
     /// Titles to keep in it, by their paths in the library, the most important one first.
     pub pins: Vec<String>,

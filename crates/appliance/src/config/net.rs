@@ -1,4 +1,4 @@
-//! Sockets: how many wait, how fast they send, and how much they ask for.
+//! Sockets: the backlog, rates, and sizes of requests.
 
 use super::{ConfigError, within};
 use delivery::TotalRate;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Net {
     /// Connections that may wait to be accepted per worker.
     pub backlog: u32,
-    /// Unsent bytes in the kernel above which a connection does not ask for more; by default, the route decides.
+    /// Unsent bytes in the kernel above which a connection requests no more; by default, the route decides.
     pub unsent_bytes_max: Option<u32>,
     /// The highest rate of a connection in bits per second; 0 is no limit.
     pub pacing_bits_per_second: u64,
@@ -31,7 +31,7 @@ impl Default for Net {
             pacing_bits_per_second: 0,
             total_bits_per_second: 0,
             congestion_control: None,
-            // Larger gained nothing, and two of these fit a 1 MiB second-level cache (docs/notes/performance.md).
+            // Larger windows gained nothing, and two of this size fit a 1 MiB second-level cache (docs/notes/performance.md).
             window_bytes_max: 512 << 10,
         }
     }

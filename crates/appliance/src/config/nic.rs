@@ -1,4 +1,4 @@
-//! What network cards that encrypt may do (`tls.nic`).
+//! The use of network cards that encrypt (`tls.nic`).
 
 use super::{Config, ConfigError, Route, Versions, within};
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Nic {
-    /// On the kernel route, those that a card takes.
+    /// On the kernel route, those that a card accepts.
     Auto,
-    /// As many as a card takes, and no start without a card.
+    /// As many as a card accepts; without such a card the server does not start.
     On,
     /// None.
     Off,
 }
 
 impl Config {
-    /// Checks what cards may do, and when a connection costs one too much.
+    /// Checks how cards may be used, and the loss at which a card gets no further connections of a viewer.
     pub(super) fn check_nic(&self) -> Result<(), ConfigError> {
         for (setting, percent) in [
             ("tls.nic_lost_bytes_percent", self.tls.nic_lost_bytes_percent),

@@ -1,4 +1,4 @@
-//! Where the server listens, what it reads and where it writes: each listener needs an address of its own, and no path may be empty.
+//! The server's listeners and paths: each listener needs its own address, and no path may be empty.
 
 use super::{Config, ConfigError, Route};
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +20,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// A folder or file without a name can never be there.
+/// Checks that no path is empty: such a file or folder cannot exist.
 fn check_paths(config: &Config) -> Result<(), ConfigError> {
     let is_empty = |path: &PathBuf| path.as_os_str().is_empty();
     if config.folders().any(is_empty) {
@@ -36,11 +36,11 @@ fn check_paths(config: &Config) -> Result<(), ConfigError> {
 
 /// Whether the kernel cannot listen on both.
 fn meet(one: SocketAddr, other: SocketAddr) -> bool {
-    // For port 0 the kernel chooses one that is free.
+    // For port 0 the kernel chooses a free port.
     one.port() != 0 && one.port() == other.port() && (takes(one, other) || takes(other, one))
 }
 
-/// Whether one address takes the other, too. `[::]` takes those of IPv4 as well.
+/// Whether listening on `one` includes `other`. `[::]` includes IPv4 addresses.
 fn takes(one: SocketAddr, other: SocketAddr) -> bool {
     match (one.ip().to_canonical(), other.ip().to_canonical()) {
         (IpAddr::V6(one), _) if one.is_unspecified() => true,

@@ -1,4 +1,4 @@
-//! How files are read, from two settings that go together: `disk` and `off`.
+//! How files are read, from two settings that belong together: `disk` and `off`.
 
 use super::Config;
 use crate::switch::Switch;

@@ -1,19 +1,19 @@
-//! Signed URLs: keys, and what needs a token.
+//! Signed URLs: the keys, and the paths that need a token.
 
 use super::ConfigError;
 use http::LibraryPath;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Signed URLs: who may request what, and until when.
+/// Signed URLs: access to paths until a given time, for holders of a token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Signing {
     /// Files with keys; their order does not matter for checking. If empty, nothing needs a token.
     pub keys: Vec<PathBuf>,
-    /// What needs a token: paths of files, or of folders with everything below them, as on disk. `/` is the whole library.
+    /// Paths that need a token: files, or folders with everything below them, as on disk. `/` is the whole library.
     pub required: Vec<String>,
-    /// Whether the files may be without keys. Then nothing needs a token until one of them gets a key.
+    /// Whether the files may have no keys. Then nothing needs a token until one of them gets a key.
     pub may_be_empty: bool,
     /// A file with the keys by which nodes of a fleet prove that they copy titles. It may be empty, and changes each day. Requests with a proof
     /// are not counted as views.

@@ -1,4 +1,4 @@
-//! How the server keeps to the silos of a machine with several NUMA nodes, and the operator's own map of them.
+//! How connections are assigned to the silos of a machine with several NUMA nodes, and the operator's own map of silos.
 
 use super::{Config, Route, Switch};
 use machine::parse_list;
@@ -11,20 +11,20 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// By network card where there are several silos.
+    /// By network card if there are several silos.
     Auto,
-    /// Any: the kernel spreads connections over all workers.
+    /// Any connections: the kernel spreads them over all workers.
     Off,
-    /// Those that arrive on its own network cards.
+    /// Connections that arrive on its own network cards.
     Network,
-    /// As `Network`. Bytes are read into memory of the disk's silo, not of the connection's.
+    /// As `Network`, but bytes are read into memory of the disk's silo, not of the connection's.
     MemoryAtDisk,
-    /// Those that ask for files on its own disks.
+    /// Connections that request files on its own disks.
     Disk,
 }
 
 impl Placement {
-    /// As it is written.
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -36,7 +36,7 @@ impl Placement {
     }
 }
 
-/// A silo as the operator wants it.
+/// A silo as the operator defines it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiloPlan {
@@ -53,12 +53,12 @@ pub struct SiloPlan {
     pub mark: Option<u32>,
 }
 
-/// What is wrong with the silos.
+/// An error in the silos.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SiloError {
-    /// This is no list of CPUs.
+    /// A list of CPUs is invalid.
     NoCpus {
-        /// What was written.
+        /// The text as written.
         text: String,
     },
     /// A CPU is in two silos.
@@ -73,7 +73,7 @@ pub enum SiloError {
         cpu: u32,
         /// The silo's CPUs.
         cpus: String,
-        /// Those of the machine.
+        /// The machine's CPUs.
         present: String,
     },
     /// The server may not use any CPU of a silo.
@@ -96,16 +96,16 @@ pub enum SiloError {
     FolderOutside(PathBuf),
     /// Folders of two silos are on the same disk.
     DiskShared(PathBuf, PathBuf),
-    /// Connections cannot be given to silos on this route, or with this switch off.
+    /// Connections cannot be assigned to silos on this route, or with this switch off.
     NoListeners {
-        /// How they should be given.
+        /// The placement that needs it.
         silo: Placement,
         /// The route, or the switch.
         what: &'static str,
     },
     /// Connections of this route cannot move to other silos.
     NoMoves,
-    /// Connections of a silo would have no mark, because it has the number of none.
+    /// A silo's mark is 0, the number that means no mark.
     MarkZero,
     /// Some silos have marks, and others have none.
     MarkMissing,
@@ -187,7 +187,7 @@ impl fmt::Display for SiloError {
 
 impl std::error::Error for SiloError {}
 
-/// Checks what can be checked without looking at the machine.
+/// Checks everything that does not depend on the machine.
 pub(super) fn check(config: &Config) -> Result<(), SiloError> {
     let silo = config.silo;
     if let (Placement::Network | Placement::MemoryAtDisk, Some(what)) =
@@ -229,12 +229,12 @@ fn check_marks(config: &Config) -> Result<(), SiloError> {
     without_listeners(config).map_or(Ok(()), |what| Err(SiloError::MarkWithoutListeners(what)))
 }
 
-/// Whether connections get another mark in the middle of their lives, when they move to another silo.
+/// Whether a connection gets another mark while it is open, because it moves to another silo.
 pub(crate) fn marks_when_moving(config: &Config) -> bool {
     config.silo == Placement::Disk && config.silos.iter().any(|plan| plan.mark.is_some())
 }
 
-/// What keeps workers from having listening sockets of their own, if anything does.
+/// The setting that keeps workers from having listening sockets of their own, if there is one.
 pub(crate) fn without_listeners(config: &Config) -> Option<&'static str> {
     match config.route {
         Route::Bypass => Some("the bypass route"),
@@ -247,7 +247,7 @@ impl SiloPlan {
     /// The numbers of its CPUs.
     ///
     /// # Errors
-    /// If that is no list of CPUs.
+    /// If the list of CPUs is invalid.
     pub(crate) fn cpu_numbers(&self) -> Result<Vec<u32>, SiloError> {
         parse_list(&self.cpus).ok_or_else(|| SiloError::NoCpus { text: self.cpus.clone() })
     }
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
     use crate::ConfigError;
 
-    /// What is wrong with a configuration, if anything is.
+    /// The fault of a configuration, if it has one.
     fn fault(text: &str) -> Option<ConfigError> {
         let malformed = |why| ConfigError::Malformed { file: "it".into(), why: Box::new(why) };
         toml::from_str(text).map_err(malformed).and_then(|config: Config| config.check()).err()

@@ -1,4 +1,4 @@
-//! Host names that have libraries of their own.
+//! Host names with libraries of their own.
 
 use super::{Config, ConfigError, folders};
 use crate::admin_hosts::is_host_name;
@@ -14,7 +14,7 @@ pub(crate) const HOST_BYTES_MAX: usize = 253;
 /// The longest part of one.
 const LABEL_BYTES_MAX: usize = 63;
 
-/// The most sites: each has a thread for each of its folders, and one more where there are pages.
+/// The most sites: each has a thread per folder, and another one if there are pages.
 const SITES_MAX: usize = 256;
 
 /// A library, and the host names by which viewers ask for it.
@@ -28,25 +28,25 @@ pub struct HostedSite {
     pub library: Vec<PathBuf>,
 }
 
-/// What is wrong with the sites.
+/// An error in the sites.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SitesError {
-    /// One of them cannot be as it is described.
+    /// One of them is invalid.
     Site {
-        /// Which, counted from 1.
+        /// The site's number, counted from 1.
         number: usize,
-        /// What is wrong with it.
+        /// Its fault.
         fault: SiteFault,
     },
-    /// There are so many, which is too many.
+    /// There are too many, this number.
     TooMany(usize),
     /// A folder is in the libraries of two hosts.
     Shared(FoldersError),
-    /// Pinned titles where only sites have libraries.
+    /// Titles are pinned, but only sites have libraries.
     PinsWithoutLibrary,
 }
 
-/// What is wrong with a site.
+/// The fault of a site.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SiteFault {
     /// It has no host.
@@ -61,7 +61,7 @@ pub enum SiteFault {
     MoreThanName(String),
     /// One of its hosts cannot be in a request.
     NoName(String),
-    /// One of its hosts is named twice, the first time in the site of this number.
+    /// One of its hosts is named twice, first in the site of this number.
     Twice(String, usize),
     /// Its folders cannot be served together.
     Folders(FoldersError),
@@ -123,7 +123,7 @@ pub(super) fn folders(config: &Config) -> impl Iterator<Item = &PathBuf> {
     config.library.iter().chain(config.sites.iter().flat_map(|site| &site.library))
 }
 
-/// Checks what can be checked without looking at folders.
+/// Checks everything that does not depend on the folders themselves.
 pub(super) fn check(config: &Config) -> Result<(), SitesError> {
     let sites = &config.sites;
     if sites.is_empty() {
@@ -180,7 +180,7 @@ pub(super) fn check_folders(config: &Config) -> Result<(), ConfigError> {
     catalog::check_folders(&all).map_err(SitesError::Shared).map_err(ConfigError::Sites)
 }
 
-/// What is wrong with folders of different libraries, in words.
+/// The conflict between folders of different libraries, in words.
 fn describe_shared(error: &FoldersError) -> String {
     let advice = "titles of one host could be fetched by the other's name: give each library folders of its own, \
                   or put hosts that share one into one of the [[sites]]";

@@ -1,4 +1,4 @@
-//! TLS: certificates, versions, what makes viewers use it, and what network cards encrypt.
+//! TLS: certificates, versions, redirecting viewers to it, and encryption by network cards.
 
 use super::{AcmeConfig, ConfigError, Nic, Route, within};
 use delivery::LossLimits;
@@ -14,13 +14,13 @@ pub struct Tls {
     pub enabled: bool,
     /// Certificate chains and keys; the first is for clients that name no host or an unknown one. If empty, a self-signed one.
     pub certificates: Vec<Certificate>,
-    /// Which versions to speak.
+    /// The versions to offer.
     pub versions: Versions,
     /// Records of TLS 1.3 per key before rekeying.
     pub key_records_max: u64,
-    /// For how many seconds browsers shall use nothing but HTTPS with this host (HSTS); 0 says nothing about it.
+    /// For how many seconds browsers must use only HTTPS with this host (HSTS); 0 sends no such header.
     pub hsts_seconds: u64,
-    /// Where viewers of plain HTTP are sent on to HTTPS; nowhere if there is none.
+    /// The listener that redirects viewers of plain HTTP to HTTPS; none if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect_listen: Option<SocketAddr>,
     /// Whether network cards that encrypt get connections.
@@ -63,7 +63,7 @@ pub struct Certificate {
     pub key: PathBuf,
 }
 
-/// Which versions of TLS to speak.
+/// The versions of TLS to offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Versions {
     /// 1.2 and 1.3.
@@ -75,7 +75,7 @@ pub enum Versions {
     /// 1.2 only.
     #[serde(rename = "1.2")]
     Tls12,
-    /// 1.2 for connections that leave by a network card which takes that, else 1.2 and 1.3.
+    /// 1.2 for connections that leave by a network card that can encrypt it, else 1.2 and 1.3.
     #[serde(rename = "card")]
     Card,
 }
@@ -92,11 +92,11 @@ impl From<Versions> for crypt::Versions {
 }
 
 impl Tls {
-    /// For a server at `listen`, on this route.
+    /// Checks the settings for a server at `listen`, on this route.
     pub(super) fn check(&self, listen: SocketAddr, route: Route) -> Result<(), ConfigError> {
         let Self { key_records_max, hsts_seconds, .. } = *self;
         within("tls.key_records_max", key_records_max, 64..=1 << 24, "64 to 16777216")?;
-        // Longer than two years is longer than browsers' lists ask for.
+        // Two years is longer than browsers' preload lists ask for.
         let allowed = "0 (off) to 63072000 (two years)";
         within("tls.hsts_seconds", hsts_seconds, 0..=63_072_000, allowed)?;
         self.acme.as_ref().map_or(Ok(()), |acme| acme.check(self, listen))?;

@@ -1,4 +1,4 @@
-//! What all workers know of the origin's objects, as the helper tells it.
+//! The workers' shared knowledge of the origin's objects, from the helper's reports.
 
 use super::cached::{Cached, Live};
 use super::passing::{Passing, Ticket};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 const _: () = assert!(BLOCK_BYTES == ARRIVAL_BYTES, "both sides count the same blocks");
 
-/// How often the operator is told of trouble; the counters count all of it.
+/// How often trouble is reported to the operator; the counters count all of it.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// How long to wait for the helper. It normally answers long before this; after it, the viewer gets a 504.
@@ -32,10 +32,10 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(90);
 /// How often something happened, by reason.
 type Counts = BTreeMap<&'static str, u64>;
 
-/// What the operator is told when no helper comes any more.
+/// The report to the operator when the helper is gone for good.
 const GONE: &str = "the edge's helper and its keeper are gone: nothing is fetched any more, and what is cached is served only for as long as the origin allows; restart the server";
 
-/// What workers share.
+/// State shared by workers.
 pub(crate) struct EdgeLink {
     table: Mutex<Table>,
     asks: Sender<EdgeAsk>,
@@ -52,7 +52,7 @@ pub(crate) struct EdgeLink {
 }
 
 impl EdgeLink {
-    /// Starts the threads that talk to the helper at the other end of `socket`. The table has `objects_max` objects at most.
+    /// Starts the threads that talk to the helper at the other end of `socket`. The table holds at most `objects_max` objects.
     pub(super) fn start(
         socket: OwnedFd,
         lock: File,
@@ -97,10 +97,10 @@ impl EdgeLink {
                 },
                 Ok(None) => break,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    self.complain(&format!("the edge's helper cannot be understood: {error}"));
+                    self.complain(&format!("ignored a message from the edge's helper: {error}"));
                 }
                 Err(error) => {
-                    self.complain(&format!("the edge's helper cannot be heard: {error}"));
+                    self.complain(&format!("cannot receive from the edge's helper: {error}"));
                     break;
                 }
             }
@@ -128,7 +128,7 @@ impl EdgeLink {
                 self.passing.forget();
             }
             EdgeTold::CannotBegin { said } => {
-                // It has told the operator by itself.
+                // The helper has reported it to the operator by itself.
                 let said = library::shown(&said).into_owned();
                 let mut table = self.table();
                 table.absence =
@@ -189,7 +189,7 @@ impl EdgeLink {
                 table.live.insert(number, Arc::downgrade(&live));
                 live
             }
-            // Out of descriptors, so the kernel has dropped it; or the number of another object.
+            // The process is out of descriptors, so the kernel has dropped it; or it is the number of another object.
             (Some(_), _) | (None, None) => {
                 table.refuse(&described.path, Trouble::Full, Duration::from_secs(1));
                 return;
@@ -203,7 +203,7 @@ impl EdgeLink {
     /// The object at `path`, if it is known and either fresh or confirmed after `since`. Otherwise the helper is asked when it is `client`'s turn.
     ///
     /// # Errors
-    /// If there is nothing, or too many questions wait.
+    /// If there is no answer, or too many questions wait.
     pub(super) fn look(
         &self,
         path: &str,
@@ -235,9 +235,9 @@ impl EdgeLink {
         })
     }
 
-    /// Has blocks of an object brought.
+    /// Asks the helper to fetch blocks of an object.
     pub(super) fn bring(&self, object: u64, blocks: Range<u64>) {
-        // They are marked as asked for by now. So either this or whoever notes that there is no helper sees the other.
+        // The blocks are marked as requested by now. So either this or the thread that records the helper's end sees the other.
         if self.trouble().is_some() {
             if let Some(live) = self.live(object) {
                 live.arrived.note_failed(blocks, Trouble::Unreachable.number());
@@ -249,7 +249,7 @@ impl EdgeLink {
         self.ask(EdgeAsk::Bring { object, first, end });
     }
 
-    /// Has what is at `path` fetched for one viewer, once it is `client`'s turn.
+    /// Has the file at `path` fetched for one viewer, once it is `client`'s turn.
     ///
     /// # Errors
     /// If there is no helper, or too many questions wait.
@@ -258,7 +258,7 @@ impl EdgeLink {
             self.complain_of_queue(no_turn, client);
             NoAnswer::NoTurn(no_turn)
         })?;
-        // After the ticket: so either this or whoever notes that the helper is gone sees the other.
+        // After creating the ticket: so either this or the thread that records the helper's end sees the other.
         if self.trouble().is_some() {
             return Err(Trouble::Unreachable.into());
         }
@@ -289,7 +289,7 @@ impl EdgeLink {
 
     /// Viewers use these objects.
     pub(super) fn note_used(&self, objects: Vec<u64>) {
-        // Nobody reads it, and it would pile up.
+        // No thread reads the channel, so messages would pile up.
         if self.trouble().is_some() {
             return;
         }
@@ -297,7 +297,7 @@ impl EdgeLink {
     }
 
     fn ask(&self, ask: EdgeAsk) {
-        // If the thread has ended, the helper is gone, which the other thread tells everybody.
+        // If the thread has ended, the helper is gone, which the other thread announces.
         let _ = self.asks.send(ask);
     }
 
@@ -317,7 +317,7 @@ impl EdgeLink {
         self.fetched_bytes.load(Relaxed)
     }
 
-    /// What could not be fetched or kept, by reason.
+    /// Fetches and writes to the cache that failed, by reason.
     pub(crate) fn failures(&self) -> Counts {
         self.failures.lock().expect("no holder of this lock can panic").clone()
     }
@@ -352,7 +352,7 @@ impl EdgeLink {
         let mut told = self.told.lock().expect("no holder of this lock can panic");
         if told.is_none_or(|last| last.elapsed() >= TOLD_EVERY) {
             *told = Some(Instant::now());
-            // A path has its token if the origin checks it and not this server.
+            // If the origin checks tokens and this server does not, the path still has its token.
             eprintln!("fullbore: {}", library::shown(&redact::text(what.as_bytes())));
         }
     }
@@ -408,7 +408,7 @@ fn count(counts: &Mutex<Counts>, why: Trouble) {
     *counts.entry(why.as_str()).or_default() += 1;
 }
 
-/// The thread that asks the helper, and waits where that is slow.
+/// The thread that sends questions to the helper, and waits when the helper is slow.
 fn ask_all(socket: &OwnedFd, asked: &Receiver<EdgeAsk>) {
     while let Ok(ask) = asked.recv() {
         if line::send(socket, &ask, None).is_err() {
@@ -445,7 +445,7 @@ mod tests {
         }
     }
 
-    /// Tells of an object, and waits until that is known.
+    /// Reports an object, and waits until it is known.
     fn tell(link: &EdgeLink, helper: &OwnedFd, path: &str, object: u64, terms_ms: (u64, u64)) {
         let before = Instant::now();
         let described = Described {
@@ -534,7 +534,7 @@ mod tests {
         assert_eq!(status(&link, "/strict"), None);
         assert_eq!(status(&link, "/new"), None, "that is asked in a place of its own");
         drop(waiting);
-        assert_eq!(link.waiting(), 0, "nobody waits for them any more");
+        assert_eq!(link.waiting(), 0, "no viewer waits for them any more");
         assert_eq!(status(&link, "/lax"), None);
     }
 }

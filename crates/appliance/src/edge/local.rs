@@ -24,7 +24,7 @@ use std::time::Instant;
 /// Objects named in one message to the helper.
 const USED_MAX: usize = 1000;
 
-/// A worker's files, and what the origin says of them.
+/// A worker's files, and the origin's answers about them.
 pub(crate) struct LocalEdge {
     link: Arc<EdgeLink>,
     worker: usize,
@@ -64,22 +64,22 @@ impl LocalEdge {
         Self { link, worker, waiters: Rc::default(), open: RefCell::default(), open_max }
     }
 
-    /// What all workers share.
+    /// State shared by all workers.
     pub(crate) fn link(&self) -> &EdgeLink {
         &self.link
     }
 
-    /// Whether this worker publishes what all workers share.
+    /// Whether this worker publishes the figures that all workers share.
     pub(crate) fn publishes(&self) -> bool {
         self.worker == 0
     }
 
-    /// What wakes this worker when there is news; once.
+    /// Wakes this worker when there is news; returned once.
     pub(crate) fn take_woken(&self) -> Option<Woken> {
         self.link.take_woken(self.worker)
     }
 
-    /// There is news for the sessions that wait.
+    /// Wakes the waiting sessions, because there is news.
     pub(crate) fn wake(&self) {
         self.waiters.wake_all();
     }
@@ -102,7 +102,7 @@ impl LocalEdge {
         let looked = self.link.look(&escaped(path), offset, since, viewer.client)?;
         let (cached, has_waited) = match looked {
             Looked::Found(cached) => (cached, false),
-            // Boxed, so that those whose film is fresh do not pay for it.
+            // Boxed, so that requests for a fresh film do not pay for it.
             Looked::Waits(waiting) => {
                 (Box::pin(self.wait(waiting, offset, since, viewer)).await?, true)
             }
@@ -144,7 +144,7 @@ impl LocalEdge {
         }
     }
 
-    /// What is at `path`, fetched for this viewer alone. The file ends with its last user.
+    /// The file at `path`, fetched for this viewer alone. It ends with its last user.
     pub(crate) async fn pass(
         &self,
         path: &[u8],
@@ -161,7 +161,7 @@ impl LocalEdge {
             }
             self.news(since, &mut leaving).await?;
         };
-        // All of it is there, so nothing is ever asked for; the file holds its room on the disk by this.
+        // The file is complete, so the closure never asks for anything; it is what holds the file's disk space.
         let ask = move |_| {
             let _held = &taken;
         };
@@ -186,7 +186,7 @@ impl LocalEdge {
 
     fn opened(&self, live: &Live, ask: impl Fn(Range<u64>) + 'static) -> Result<Rc<File>, Trouble> {
         let arriving = Arriving::new(Arc::clone(&live.arrived), ask, Rc::clone(&self.waiters));
-        // Out of descriptors: the same as a cache without room.
+        // Out of descriptors: treated like a cache without room.
         let descriptor = live.file.try_clone().map_err(|_| Trouble::Full)?;
         let file = File::arriving(descriptor, live.number, arriving);
         file.map(Rc::new).map_err(|_| Trouble::Disk)
@@ -220,7 +220,7 @@ impl LocalEdge {
         Ok(file)
     }
 
-    /// Once a second: tells which objects are used, and lets go of those that have ended.
+    /// Once a second: reports the objects in use, and drops those that have ended.
     pub(crate) fn tick(&self) {
         let mut open = self.open.borrow_mut();
         open.retain(|_, open| !open.cached.is_ended());

@@ -1,8 +1,8 @@
-//! The server's half of a caching edge: what it knows of the origin's objects, and how it asks its helper for more.
+//! The server's half of a caching edge: its knowledge of the origin's objects, and its requests to the helper.
 //!
-//! Two threads talk to the helper, one in each direction ([`link`]). What they learn is in one table for all workers. A worker has open files of
-//! its own ([`local`]), so a request for what is there and fresh takes no lock, and its bytes go the same way as those of a library's file.
-//! Sessions wait for what is not there; the worker is woken when there is news. What must not be kept is fetched for each session alone
+//! Two threads talk to the helper, one in each direction ([`link`]). Their results are in one table for all workers. A worker has its own open
+//! files ([`local`]), so a request for a cached and fresh object takes no lock, and its bytes take the same way as those of a library's file.
+//! Sessions wait for missing objects; the worker is woken when there is news. Responses that must not be cached are fetched for each session alone
 //! ([`passing`]).
 //!
 //! The helper works on a bounded number of questions at a time; the others wait in one queue per client address ([`turns`]). So one client can't

@@ -1,7 +1,7 @@
-//! What must not be kept, on its way to the one viewer who asked for it.
+//! Responses that must not be cached, on their way to the one viewer who requested each.
 //!
 //! A session draws a [`Ticket`], and the helper's answer is for that ticket alone: two viewers never get the same file. If the session ends
-//! before, its ticket does, and the answer is dropped when it comes.
+//! first, its ticket does, too, and the answer is dropped when it arrives.
 
 use super::NoAnswer;
 use super::cached::{Cached, Live};
@@ -22,10 +22,10 @@ const TURNS: TurnLimits = TurnLimits {
     waiting_bytes_by_client_max: 256 << 10,
 };
 
-/// The room on the cache's disk that such answers may take, besides what is cached. Slow viewers hold theirs for long.
+/// Space on the cache's disk for such answers, in addition to the cache. Slow viewers hold theirs for a long time.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Everybody who waits.
+/// All waiting viewers.
 pub(super) struct Passing {
     asked: Mutex<Asked>,
     bytes: Arc<AtomicU64>,
@@ -50,13 +50,13 @@ impl Default for Passing {
     }
 }
 
-/// What one viewer gets.
+/// One viewer's answer.
 pub(super) struct ForOne {
     pub(super) cached: Arc<Cached>,
     pub(super) taken: Taken,
 }
 
-/// Room that is given back when this is dropped.
+/// Space that is returned when this is dropped.
 pub(super) struct Taken {
     bytes: u64,
     of: Arc<AtomicU64>,
@@ -77,7 +77,7 @@ pub(super) struct Ticket<'a> {
 }
 
 impl Ticket<'_> {
-    /// The answer, once it is there.
+    /// The answer, once it has arrived.
     pub(super) fn answer(&self) -> Option<Result<ForOne, NoAnswer>> {
         self.passing.asked().questions.get_mut(&self.number)?.answer.take()
     }
@@ -92,14 +92,14 @@ impl Ticket<'_> {
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         let mut asked = self.passing.asked();
-        // What the helper has keeps its place until it is done: the origin works for it.
+        // A question that the helper works on keeps its place until it is done: the origin works for it.
         asked.turns.withdraw(&self.number);
         let _unclaimed = asked.questions.remove(&self.number);
     }
 }
 
 impl Passing {
-    /// A question of a viewer of `client`. It is sent once [`Self::next`] returns it.
+    /// Queues a question of a viewer of `client`. It is sent once [`Self::next`] returns it.
     ///
     /// # Errors
     /// If the queue is full.
@@ -150,12 +150,12 @@ impl Passing {
         self.put(ticket, Ok(ForOne { cached, taken }));
     }
 
-    /// There is nothing for this ticket.
+    /// There is no answer for this ticket.
     pub(super) fn refuse(&self, ticket: u64, why: Trouble) {
         self.put(ticket, Err(why.into()));
     }
 
-    /// The helper that had the questions is gone.
+    /// Drops the questions of a helper that has ended.
     pub(super) fn forget(&self) {
         let mut asked = self.asked();
         asked.turns.clear();
@@ -220,7 +220,7 @@ mod tests {
         let gone = first.number;
         drop(first);
         told(&passing, gone, BYTES_MAX);
-        assert_eq!(passing.bytes.load(Relaxed), 0, "nobody waits for it");
+        assert_eq!(passing.bytes.load(Relaxed), 0, "no viewer waits for it");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// A helper that was started, before there are threads to talk to it.
+/// A started helper, before there are threads that talk to it.
 pub(crate) struct Starting {
     socket: OwnedFd,
     /// Keeps other servers off the cache.
@@ -33,7 +33,7 @@ impl Starting {
         let cannot = |why| StartError::Cache { cache: cache.clone(), why };
         let lock = open(cache).map_err(cannot)?;
         let helper = |why| StartError::Helper { why };
-        // What the helper needs, too: without this the server would be ready, and its helper could never begin.
+        // The helper needs this, too: without it the server would report ready, and its helper could never begin.
         edge::fetcher::prepare(cache).map_err(cannot)?;
         edge::check_trusted().map_err(helper)?;
         let bytes_max = match config.edge.cache_gib {
@@ -42,7 +42,7 @@ impl Starting {
         };
         let (ours, theirs) = line::pair().map_err(StartError::NoDescriptors)?;
         let credentials = HandedOn::here().map_err(helper)?;
-        // Whatever lies at this program's path by now, the helper is the same program as the server.
+        // The helper must be the same program as the server, even if another file has replaced it at its path.
         let mut keeper = Command::new("/proc/self/exe")
             .args(["edge", "--origin", origin, "--bytes", &bytes_max.to_string()])
             .args(["--silent", &config.edge.silent_seconds.to_string(), "--keep"])
@@ -50,7 +50,7 @@ impl Starting {
             .arg("--cache")
             .arg(cache)
             .stdin(Stdio::from(theirs))
-            // On which it has nothing to say.
+            // It prints nothing there.
             .stdout(Stdio::null())
             .spawn()
             .map_err(helper)?;
@@ -61,13 +61,13 @@ impl Starting {
     /// Starts the threads that talk to the helper.
     ///
     /// # Errors
-    /// If there are no threads or descriptors left.
+    /// If no thread or descriptor is available.
     pub(crate) fn start(self, workers: usize, objects_max: usize) -> io::Result<Arc<EdgeLink>> {
         EdgeLink::start(self.socket, self.lock, workers, objects_max)
     }
 }
 
-/// Makes the cache's folder if it is missing, and takes its lock.
+/// Creates the cache's folder if it is missing, and locks it.
 fn open(cache: &Path) -> io::Result<File> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(cache)?;
     let mut options = OpenOptions::new();
@@ -80,7 +80,7 @@ fn open(cache: &Path) -> io::Result<File> {
     }
 }
 
-/// Nine tenths of what the disk has free, and of what the cache has there already.
+/// Nine tenths of the disk's free space plus the cache's current size.
 fn room(cache: &Path) -> io::Result<u64> {
     let disk = statvfs(cache)?;
     let mut bytes = disk.f_bavail * disk.f_frsize;

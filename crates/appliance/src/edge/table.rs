@@ -1,4 +1,4 @@
-//! What the edge knows about the origin's paths, and the questions that the helper is working on.
+//! The edge's knowledge of the origin's paths, and the questions that the helper is working on.
 //!
 //! Revalidations of known objects have slots of their own, so a flood of requests for unknown paths can't keep a cached film from being
 //! revalidated.
@@ -37,11 +37,11 @@ const REFUSALS_MAX: usize = 10_000;
 /// Limit on the memory of cached negative answers: a path may have 24 KiB.
 const REFUSALS_BYTES_MAX: usize = 4 << 20;
 
-/// What the edge knows about a path.
+/// The known answer about a path.
 struct Answer {
     what: Result<Arc<Cached>, Trouble>,
     at: Instant,
-    /// If there is nothing, the helper is not asked again before this.
+    /// After a negative answer, the helper is not asked again before this time.
     until: Instant,
 }
 
@@ -136,8 +136,9 @@ impl Table {
         is_absent.then_some(Err(Trouble::Unreachable))
     }
 
-    /// A viewer of `client` asks about `path`, and waits for the answer until [`Self::leave`]. The question is sent once [`Self::next`] returns it.
-    /// Also returns whether other questions lost their places to it, so that those who wait for them have to be woken.
+    /// Asks about `path` for a viewer of `client`, who waits for the answer until [`Self::leave`]. The question is sent once [`Self::next`] returns
+    /// it.
+    /// Also returns whether other questions were displaced, so that their waiting viewers have to be woken.
     ///
     /// # Errors
     /// If the queue is full.
@@ -173,7 +174,7 @@ impl Table {
         Ok((question, has_displaced))
     }
 
-    /// The object at `path`, however old, if the origin allows it to be served although it cannot be asked.
+    /// The object at `path`, regardless of its age, if the origin allows serving it while it cannot be asked.
     pub(super) fn stale(&self, path: &str, now: Instant) -> Option<Arc<Cached>> {
         let cached = self.answers.get(path)?.what.as_ref().ok()?;
         cached.may_be_stale(now).then(|| Arc::clone(cached))

@@ -1,4 +1,4 @@
-//! Fair queueing for the helper: which questions it works on now, and in which order the others follow.
+//! Fair queueing for the helper: which questions it works on now, and the order of the others.
 //!
 //! An origin answers a few questions at a time. Each client has a queue, and the queues are served round-robin, so a flood from one address
 //! delays only that address. A question leaves its queue when its last viewer gives up.

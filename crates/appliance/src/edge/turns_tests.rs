@@ -21,12 +21,12 @@ fn ask(turns: &mut Turns<u32>, key: u32, last: u8) -> Result<Vec<u32>, NoTurn> {
     turns.ask(&key, 0, client(last))
 }
 
-/// All whose turn it is.
+/// Takes all questions whose turn it is.
 fn all(turns: &mut Turns<u32>) -> Vec<u32> {
     std::iter::from_fn(|| turns.next()).collect()
 }
 
-/// What must hold at any time.
+/// Checks the invariants.
 fn check(turns: &Turns<u32>) {
     let waiting = turns.questions.values().filter(|one| one.under_way.is_none());
     let bytes: usize = waiting.map(|one| one.bytes).sum();

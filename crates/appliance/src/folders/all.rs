@@ -1,7 +1,7 @@
-//! The folders of every library: that of hosts without one of their own, and those of the sites.
+//! The folders of every library: the one for hosts without a site, and those of the sites.
 //!
-//! Each library has its own [`Folders`], so nothing that is known of one library's names is ever used for another's. What the operator
-//! is told is put together here.
+//! Each library has its own [`Folders`], so knowledge of one library's names is never used for another's. Reports to the operator
+//! are combined here.
 
 use super::{Folders, Health};
 use crate::access::Access;
@@ -17,7 +17,7 @@ pub(crate) struct AllFolders(Vec<LibraryFolders>);
 
 /// A library.
 pub(crate) struct LibraryFolders {
-    /// The hosts that have it; none if it is the library of all hosts that have no other.
+    /// The hosts that have it; none for the library of all other hosts.
     pub(crate) hosts: Vec<String>,
     /// Its folders.
     pub(crate) folders: Arc<Folders>,
@@ -35,7 +35,7 @@ impl AllFolders {
             Ok(LibraryFolders { hosts, folders: Arc::new(Folders::open(library)?) })
         });
         let opened = opened.collect::<Result<Vec<_>, StartError>>()?;
-        // A disk that is missing must not keep other hosts from being served.
+        // A missing disk must not keep other hosts from being served.
         let places = || opened.iter().flat_map(|library| library.folders.places());
         if places().all(|place| place.closed().is_some()) {
             return Err(super::none_there(places()));
@@ -48,17 +48,17 @@ impl AllFolders {
         self.0.iter()
     }
 
-    /// The library of all hosts that have no other, if there is one.
+    /// The library of all hosts without a site, if there is one.
     pub(crate) fn of_others(&self) -> Option<&Arc<Folders>> {
         self.0.first().filter(|library| library.hosts.is_empty()).map(|library| &library.folders)
     }
 
-    /// Where the folders are that were there at the start.
+    /// The paths of the folders that existed at startup.
     pub(crate) fn present(&self) -> impl Iterator<Item = &Path> {
         self.iter().flat_map(|library| library.folders.present().map(|(_, path)| path))
     }
 
-    /// How many folders there are.
+    /// The number of folders.
     pub(crate) fn count(&self) -> u64 {
         self.iter().map(|library| library.folders.paths().len() as u64).sum()
     }
@@ -68,7 +68,7 @@ impl AllFolders {
     /// # Errors
     /// If a thread cannot be started.
     pub(crate) fn watch(&self) -> io::Result<Access> {
-        // At once, so that a disk that hangs is waited for once, however many libraries have a folder on it.
+        // In parallel, so that a hanging disk delays startup only once, even if many libraries have a folder on it.
         std::thread::scope(|scope| {
             let watch = |library: &LibraryFolders| {
                 let folders = Arc::clone(&library.folders);
@@ -82,7 +82,7 @@ impl AllFolders {
         })
     }
 
-    /// Whether the libraries can be served: they are lost if each of them is.
+    /// Whether the libraries can be served: they are lost only if each of them is.
     pub(crate) fn health(&self) -> Health {
         let all: Vec<_> = self.iter().map(|library| library.folders.health()).collect();
         let said: Vec<_> = all.iter().filter_map(Health::trouble).collect();
@@ -96,12 +96,12 @@ impl AllFolders {
         }
     }
 
-    /// How many folders have trouble.
+    /// The number of folders with trouble.
     pub(crate) fn lost(&self) -> u64 {
         self.iter().map(|library| library.folders.lost()).sum()
     }
 
-    /// Each folder, the hosts that have it if it is not for all, and what is wrong with it, as JSON.
+    /// Each folder, the hosts that have it unless it is for all others, and its trouble, as JSON.
     pub(crate) fn json(&self) -> Vec<Value> {
         let of = |library: &LibraryFolders| {
             let mut folders = library.folders.json();
@@ -115,17 +115,17 @@ impl AllFolders {
         self.iter().flat_map(of).collect()
     }
 
-    /// Tells the operator what has changed since the last call.
+    /// Reports to the operator what has changed since the last call.
     pub(crate) fn tell(&self) {
         self.iter().for_each(|library| library.folders.tell());
     }
 
-    /// Lines for people about folders of which something is to be said.
+    /// Lines for people about folders that deserve a note.
     pub(crate) fn describe(&self) -> Vec<String> {
         self.iter().flat_map(|library| library.folders.describe()).collect()
     }
 
-    /// The titles of hosts that have no library of their own; see [`Folders::titles`].
+    /// The titles of hosts without a site; see [`Folders::titles`].
     pub(crate) fn titles(&self) -> Vec<(PathBuf, catalog::Title)> {
         self.of_others().map(|folders| folders.titles()).unwrap_or_default()
     }

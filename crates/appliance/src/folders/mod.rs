@@ -1,16 +1,16 @@
-//! The folders that the library consists of: one, or one for each disk of a server with many.
+//! The folders of a library: one, or one per disk of a server with many.
 //!
-//! Each folder has a thread of its own ([`watch`]), so that a disk that hangs delays nothing but its own folder. Once a second the thread
-//! checks whether the folder is still there, and lists the names at its top. From these lists [`catalog::Holders`] decides which folder
-//! holds which name. The workers take that table over once a second, so a new title is served within about two seconds.
+//! Each folder has a thread of its own ([`watch`]), so that a hanging disk delays nothing but its own folder. Once a second the thread
+//! checks whether the folder still exists, and lists the names at its top. From these lists [`catalog::Holders`] decides which folder
+//! holds which name. The workers adopt that table once a second, so a new title is served within about two seconds.
 //!
-//! A folder that cannot be read keeps the names it had. So while its disk is dead, its titles fail, and no title of the same name on
-//! another disk takes their place. A folder that was missing at the start has no names: what it holds is unknown.
+//! A folder that cannot be read keeps its names. So while its disk is dead, its titles fail, and no title of the same name on
+//! another disk replaces them. A folder that was missing at startup has no names, because its content is unknown.
 //!
-//! Workers tell which folder's files cannot be read: a dead disk may still list its folders from memory.
+//! Workers report the folder of each file that cannot be read: a dead disk may still list its folders from memory.
 //!
-//! A folder may hold copies of titles of other folders, on a faster disk ([`catalog::copies()`]). Its thread checks once a second whether they are
-//! still exact. A copy that is not, and any copy in a folder that fails, holds nothing: its original is served.
+//! A folder may hold copies of other folders' titles, on a faster disk ([`catalog::copies()`]). Its thread checks once a second whether they are
+//! still exact. If a copy is not, or its folder fails, the original is served instead.
 //!
 //! A library of one folder holds every name: nothing is listed, and every path is looked up there.
 
@@ -33,13 +33,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// A look at a folder that takes longer is told as trouble. A disk that wakes up takes up to ten seconds or so.
+/// A look at a folder that takes longer is reported as trouble. A disk that spins up takes up to ten seconds or so.
 const LOOK_MAX: Duration = Duration::from_secs(15);
 
-/// How long a read that failed is told.
+/// How long a failed read is reported.
 const FAILURE_TOLD: Duration = Duration::from_secs(60);
 
-/// The most hidden names listed at the start, and told at once later; more would scroll the rest away.
+/// The most hidden names listed at startup, and reported at once later; more would scroll the other lines away.
 const HIDDEN_SHOWN: usize = 20;
 
 /// The library's folders while the server runs.
@@ -48,18 +48,18 @@ pub(crate) struct Folders {
     /// Held while lists are merged, which may take long. Workers do not wait for it.
     holders: Mutex<Holders>,
     tables: Mutex<Tables>,
-    /// Tables that were replaced. They are kept until no worker uses them, so that no worker has to free one, which takes long.
+    /// Replaced tables. They are kept until no worker uses them, so that no worker has to free one, which takes long.
     replaced: Mutex<Vec<Arc<Names>>>,
-    /// The hidden names that the operator knows of.
+    /// The hidden names that have been reported to the operator.
     hidden_told: Mutex<BTreeSet<Hidden>>,
 }
 
-/// Where names are looked up. The two belong together: a name that is no longer held by a copy has no original either.
+/// The tables for looking up names. The two belong together: a name that no copy holds any more has no original either.
 #[derive(Clone, Default)]
 pub(crate) struct Tables {
-    /// Which folder holds which name.
+    /// The folder that holds each name.
     pub(crate) names: Arc<Names>,
-    /// For names that a copy holds, the folder of the original.
+    /// For names held by a copy, the folder of the original.
     pub(crate) originals: Arc<Names>,
 }
 
@@ -71,21 +71,21 @@ struct Folder {
 
 #[derive(Default)]
 struct State {
-    /// What is wrong, as of the last look that ended.
+    /// The trouble found by the last finished look.
     trouble: Option<Trouble>,
-    /// When a viewer's file could not be read last.
+    /// When reading a viewer's file failed last.
     failed: Option<Instant>,
-    /// When the look under way began.
+    /// When the current look began.
     looking_since: Option<Instant>,
-    /// What the operator was told last.
+    /// The last report to the operator.
     told: Option<String>,
 }
 
-/// What is wrong with a folder.
+/// A folder's trouble.
 #[derive(Clone)]
 struct Trouble {
     said: String,
-    /// Whether that is only that it is empty: it may be new, or a mount point without its disk.
+    /// Whether the only trouble is that it is empty: it may be new, or a mount point without its disk.
     is_emptiness: bool,
 }
 
@@ -93,14 +93,14 @@ struct Trouble {
 pub(crate) enum Health {
     /// All of it.
     Well,
-    /// All but the folders of which this is said.
+    /// All but the folders that the text names.
     Partly(String),
     /// None of it.
     Lost(String),
 }
 
 impl Health {
-    /// What is wrong, if anything is.
+    /// The trouble, if there is any.
     pub(crate) fn trouble(&self) -> Option<&str> {
         match self {
             Self::Well => None,
@@ -110,7 +110,7 @@ impl Health {
 }
 
 impl Folders {
-    /// Opens the folders of a `library`. Those that are missing are told later.
+    /// Opens the folders of a `library`. Missing ones are reported later.
     ///
     /// # Errors
     /// If one is a file.
@@ -140,22 +140,22 @@ impl Folders {
         self.folders.iter().map(|folder| &folder.place)
     }
 
-    /// Where they are, in the configured order.
+    /// Their paths, in the configured order.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.folders.iter().map(|folder| folder.place.path().to_owned()).collect()
     }
 
-    /// Those that were there at the start, with their places in the configured order.
+    /// The folders that existed at startup, with their positions in the configured order.
     pub(crate) fn present(&self) -> impl Iterator<Item = (u16, &Path)> {
         let present = (0..).zip(&self.folders);
         let present = present.filter(|(_, folder)| folder.place.missing().is_none());
         present.map(|(index, folder)| (index, folder.place.path()))
     }
 
-    /// The files below them, for a worker that keeps at most `open_max` open.
+    /// The files below the folders, for a worker that keeps at most `open_max` open.
     ///
     /// # Errors
-    /// If there are no descriptors left.
+    /// If no descriptor is available.
     pub(crate) fn files(&self, open_max: usize) -> io::Result<disk::Files> {
         let root = |folder: &Folder| folder.place.folder().map(|fd| fd.try_clone_to_owned());
         let roots: Result<Vec<Option<OwnedFd>>, _> =
@@ -163,7 +163,7 @@ impl Folders {
         Ok(disk::Files::of_folders(roots?, self.names(), open_max))
     }
 
-    /// Which folder holds which name; none if there is one folder, which holds all.
+    /// The folder that holds each name; none if a single folder holds all.
     pub(crate) fn names(&self) -> Option<Arc<Names>> {
         self.tables().map(|tables| tables.names)
     }
@@ -184,8 +184,8 @@ impl Folders {
         present.find(|(index, _)| self.hold(*index, location)).map(|(_, path)| path)
     }
 
-    /// Starts watching the folders, and waits until each was looked at once, but not for a disk that hangs. Returns what was found out
-    /// about access to their files.
+    /// Starts watching the folders, and waits until each was looked at once, but not for a hanging disk. Returns the results
+    /// of checking access to their files.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -197,15 +197,15 @@ impl Folders {
         Ok(access)
     }
 
-    /// Changes what is known of the folders' names by `change`, and tells the operator which are hidden now.
+    /// Applies `change` to the known names of the folders, and reports newly hidden ones to the operator.
     fn learn(&self, change: impl FnOnce(&mut Holders)) {
-        // No lock is held while this waits for the reader of standard error.
+        // Hold no lock here, because writing to standard error may wait for its reader.
         for line in self.hidden_lines(&self.newly_hidden(change)) {
             eprintln!("fullbore: {line}");
         }
     }
 
-    /// Changes what is known of the folders' names by `change`. Returns the names that are hidden since then, if the operator is to be told.
+    /// Applies `change` to the known names of the folders. Returns the newly hidden names, if they should be reported.
     fn newly_hidden(&self, change: impl FnOnce(&mut Holders)) -> Vec<Hidden> {
         let mut holders = lock(&self.holders);
         let before = Arc::clone(holders.by_name());
@@ -226,7 +226,7 @@ impl Folders {
         news
     }
 
-    /// Replaces the tables that workers use, if the new ones are others.
+    /// Replaces the tables that workers use, if the new ones differ.
     fn renew(&self, now: Tables) {
         let mut tables = lock(&self.tables);
         let before = std::mem::replace(&mut *tables, now);
@@ -238,7 +238,7 @@ impl Folders {
         }
     }
 
-    /// Notes which folders fail, so that copies there are not used.
+    /// Records which folders fail, so that copies there are not used.
     fn note_failing(&self) {
         let failing: Vec<_> = self.folders.iter().map(Folder::fails).collect();
         self.learn(|holders| {
@@ -267,7 +267,7 @@ impl Folders {
         lines
     }
 
-    /// Notes that a file of `folder` could not be read. With one folder this tells nothing that the counters do not.
+    /// Records that a file of `folder` could not be read. With a single folder this adds nothing to the counters.
     pub(crate) fn note_failure(&self, folder: Option<u16>) {
         let folder = folder.and_then(|folder| self.folders.get(usize::from(folder)));
         if let Some(folder) = folder.filter(|_| self.are_several()) {
@@ -275,12 +275,12 @@ impl Folders {
         }
     }
 
-    /// What is wrong with each folder now.
+    /// The current trouble of each folder.
     fn troubles(&self) -> Vec<Option<String>> {
         self.folders.iter().map(Folder::trouble).collect()
     }
 
-    /// Whether the library can be served. A read that failed does not make a folder lost: it may be one bad sector. A new library, whose
+    /// Whether the library can be served. A failed read does not make a folder lost: it may be one bad sector. A new library, whose
     /// folders are all empty, is not lost.
     pub(crate) fn health(&self) -> Health {
         let said: Vec<_> = self.troubles().into_iter().flatten().collect();
@@ -295,12 +295,12 @@ impl Folders {
         }
     }
 
-    /// How many folders have trouble.
+    /// The number of folders with trouble.
     pub(crate) fn lost(&self) -> u64 {
         self.troubles().iter().flatten().count() as u64
     }
 
-    /// Each folder and what is wrong with it, as JSON.
+    /// Each folder and its trouble, as JSON.
     pub(crate) fn json(&self) -> Vec<Value> {
         let folders = self.folders.iter().map(|folder| {
             let path = folder.place.path().to_string_lossy();
@@ -309,12 +309,12 @@ impl Folders {
         folders.collect()
     }
 
-    /// Tells the operator what has changed since the last call.
+    /// Reports to the operator what has changed since the last call.
     pub(crate) fn tell(&self) {
         self.folders.iter().for_each(Folder::tell);
     }
 
-    /// Lines for people about folders of which something is to be said.
+    /// Lines for people about folders that deserve a note.
     pub(crate) fn describe(&self) -> Vec<String> {
         let troubles = self.troubles();
         let mut lines: Vec<_> =
@@ -333,7 +333,7 @@ impl Folders {
         lines
     }
 
-    /// The titles of all folders that answer, sorted by name, each with its folder. Tells the operator which folder cannot be listed.
+    /// The titles of all folders that answer, sorted by name, each with its folder. Reports folders that cannot be listed to the operator.
     pub(crate) fn titles(&self) -> Vec<(PathBuf, Title)> {
         let answers = |folder: u16| !self.folders[usize::from(folder)].is_looked_at();
         let answering = self.present().filter(|(folder, _)| answers(*folder));
@@ -355,7 +355,7 @@ impl Trouble {
 }
 
 impl Folder {
-    /// What is wrong with it now.
+    /// Its current trouble.
     fn trouble(&self) -> Option<String> {
         self.loss().map(|trouble| trouble.said).or_else(|| {
             let failed = lock(&self.state).failed?;
@@ -366,7 +366,7 @@ impl Folder {
         })
     }
 
-    /// Why none of it can be served, or why it may not be what the operator sees.
+    /// Why none of it can be served, or why it may differ from what the operator sees at the path.
     fn loss(&self) -> Option<Trouble> {
         let state = lock(&self.state);
         if state.looking_since.is_some_and(|since| since.elapsed() > LOOK_MAX) {
@@ -378,17 +378,17 @@ impl Folder {
         state.trouble.clone()
     }
 
-    /// Whether it cannot be read from, or failed to be lately.
+    /// Whether it cannot be read from, or a recent read failed.
     fn fails(&self) -> bool {
         let is_loss = |trouble: Trouble| !trouble.is_emptiness;
         self.loss().is_some_and(is_loss)
             || lock(&self.state).failed.is_some_and(|at| at.elapsed() < FAILURE_TOLD)
     }
 
-    /// Tells the operator if its trouble has changed since the last call.
+    /// Reports its trouble to the operator if it has changed since the last call.
     fn tell(&self) {
         let now = self.trouble();
-        // Workers take this lock, and must not wait for the reader of standard error.
+        // Workers take this lock, so don't hold it while writing to standard error, which may wait for its reader.
         if std::mem::replace(&mut lock(&self.state).told, now.clone()) == now {
             return;
         }
@@ -408,7 +408,7 @@ fn none_there<'p>(places: impl Iterator<Item = &'p Place>) -> StartError {
     let why = |place: &Place| place.closed().unwrap_or(Errno::NOENT);
     match &places[..] {
         [] => StartError::NoLibrary,
-        // As for a file: whatever is there, it is not a folder that can be served.
+        // As for a file: the path exists, but not as a folder that can be served.
         [place] => match why(place) {
             Errno::NOENT => StartError::LibraryNotAFolder(place.path().to_owned()),
             why => StartError::Library { library: place.path().to_owned(), why: why.into() },

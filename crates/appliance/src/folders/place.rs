@@ -1,9 +1,9 @@
 //! Whether a folder of the library is still where it was when the server started.
 //!
-//! The server serves the folder that it opened at its start. If the path leads elsewhere later (a disk was unmounted or mounted
+//! The server serves the folder that it opened at startup. If the path leads elsewhere later (a disk was unmounted or mounted
 //! over it, the folder was renamed or recreated), viewers get the old folder and not the one that the operator sees. The server
 //! cannot follow the path: the sandbox grants the old folder by its inode and cannot grant another (landlock(7); a rule for a
-//! folder under a mount point does not cover what is mounted there). Besides, a mount point without its disk must not pass for a
+//! folder under a mount point does not cover a filesystem mounted there). Besides, a mount point without its disk must not pass for a
 //! library. So the server reports the problem until the path leads back.
 
 use disk::Inode;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// A folder as it was at the start.
+/// A folder as it was at startup.
 pub(super) struct Place {
     path: PathBuf,
     found: Result<Found, Errno>,
@@ -31,27 +31,27 @@ impl Place {
         Self { path: path.to_owned(), found: look(path) }
     }
 
-    /// Where it is.
+    /// Its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder, if it was there at the start.
+    /// The folder, if it existed at startup.
     pub(super) fn folder(&self) -> Option<BorrowedFd<'_>> {
         self.found.as_ref().ok().map(|found| found.folder.as_fd())
     }
 
-    /// Why it was missing at the start, if it was.
+    /// Why it was missing at startup, if it was.
     pub(super) fn missing(&self) -> Option<Errno> {
         self.found.as_ref().err().copied()
     }
 
-    /// Why nothing in it can be opened, if so: it was missing at the start, or this user may not enter it.
+    /// Why no file in it can be opened, if so: it was missing at startup, or this user may not enter it.
     pub(super) fn closed(&self) -> Option<Errno> {
         self.missing().or_else(|| access(&self.path, Access::EXEC_OK).err())
     }
 
-    /// What is wrong, if the path no longer leads there.
+    /// The problem, if the path no longer leads to the folder.
     pub(super) fn trouble(&self) -> Option<String> {
         let path = self.path.display();
         match (&self.found, look(&self.path)) {

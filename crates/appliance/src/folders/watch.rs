@@ -1,4 +1,4 @@
-//! A thread for each folder of the library, which waits for that folder's disk so that nothing else has to.
+//! A thread per library folder, which waits for that folder's disk so that no other thread has to.
 
 use super::{Folder, Folders, LOOK_MAX, Trouble, lock};
 use crate::access::Access;
@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A folder that was changed this recently may change again without a new time: filesystems take the time from a clock that ticks every
+/// A folder that was changed this recently may change again without a new timestamp: filesystems take the time from a clock that ticks every
 /// 10 ms or, on some, every 2 s.
 const TICK_SECONDS: i64 = 2;
 
-/// Starts a thread for each folder, and waits until each was looked at once, [`LOOK_MAX`] at most. Returns what was found out about access
+/// Starts a thread per folder, and waits until each was looked at once, [`LOOK_MAX`] at most. Returns the results of checking access
 /// to their files.
 pub(super) fn start(folders: &Arc<Folders>) -> io::Result<Access> {
     let (first, looked_at) = channel();
@@ -40,11 +40,11 @@ pub(super) fn start(folders: &Arc<Folders>) -> io::Result<Access> {
     {
         access[index] = Some(found);
     }
-    // In the configured order, so that what is told does not depend on which disk answers first.
+    // In the configured order, so that the report does not depend on which disk answers first.
     Ok(access.into_iter().flatten().fold(Access::default(), Access::or))
 }
 
-/// The thread's life: it ends with the server.
+/// The thread's loop: it ends with the server.
 fn keep_looking(folders: &Weak<Folders>, index: usize, first: Sender<(usize, Access)>) {
     let mut first = Some(first);
     let mut listed = Listed::default();
@@ -83,11 +83,11 @@ struct Listed {
     /// Its modification and change time; none if it must be listed again in any case.
     times: Option<Times>,
     names: usize,
-    /// The editions of its titles of which there are copies, each with the times of the record that says so.
+    /// The editions of those of its titles that have copies, each with the times of its record.
     editions: HashMap<Arc<[u8]>, Edition>,
 }
 
-/// What is wrong with the folder now. Lists its names if they may have changed.
+/// Looks for trouble with the folder, and lists its names if they may have changed.
 fn look(folders: &Folders, index: usize, listed: &mut Listed) -> Option<Trouble> {
     let folder = &folders.folders[index];
     let trouble = folder.place.trouble().map(Trouble::loss);
@@ -137,14 +137,14 @@ fn list(
         return catalog::still_lists(&root);
     }
     let mut names = catalog::names(&root)?;
-    // A listing can miss a name while others are renamed.
+    // A listing can miss a name while others are being renamed.
     let missing = lock(&folders.holders).missing(index, &names);
     names.extend(missing.into_iter().filter(|name| !catalog::is_gone(&root, name)));
     names.truncate(NAMES_MAX);
     listed.names = names.len();
     listed.times = is_settled(&metadata).then(|| times(&metadata));
     let copies = copies(folders, index, &root, &names);
-    // At once: a copy that comes or goes is no title that is hidden meanwhile.
+    // At once: while a copy comes or goes, its title must not be reported as hidden.
     folders.learn(|holders| {
         holders.take_copies(index, copies);
         holders.take(index, names);
@@ -158,7 +158,7 @@ fn copies(folders: &Folders, index: u16, root: &File, names: &[Arc<[u8]>]) -> Ve
     catalog::copies(root, names, |name| known.contains(name))
 }
 
-/// Looks what editions the copied titles have in the folder. Only records that have changed are read.
+/// Checks which editions of the copied titles the folder has. Only changed records are read.
 fn compare_copies(folders: &Folders, index: usize, listed: &mut Listed) {
     let path = folders.folders[index].place.path();
     let index = u16::try_from(index).expect("the configuration is checked");
@@ -177,8 +177,8 @@ fn compare_copies(folders: &Folders, index: usize, listed: &mut Listed) {
     folders.learn(|holders| holders.take_editions(index, editions));
 }
 
-/// The edition of `title` now, with the times of its record, if it has one. An error says nothing about it, so it stays what it was: the copy
-/// of a title whose own disk dies is served on.
+/// The edition of `title` now, with the times of its record, if it has one. An error says nothing about the title, so the earlier result stays: the
+/// copy of a title whose own disk dies is still served.
 fn edition(title: &Path, before: Option<Edition>) -> Option<Edition> {
     let record = match fs::symlink_metadata(title.join(RECORD)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,

@@ -63,7 +63,7 @@ impl History {
 pub(super) struct Past(VecDeque<Figures>);
 
 impl Past {
-    /// Adds the present counters.
+    /// Adds the current counters.
     pub(super) fn push(&mut self, figures: Figures) {
         if self.0.len() == FIGURES_MAX {
             self.0.pop_front();
@@ -76,7 +76,7 @@ impl Past {
         self.0.back().expect("the first is pushed before anything is asked")
     }
 
-    /// The counters from about `seconds` before the next ones.
+    /// The counters from about `seconds` before the latest ones.
     pub(super) fn before(&self, seconds: usize) -> &Figures {
         &self.0[self.0.len().saturating_sub(seconds)]
     }

@@ -1,8 +1,8 @@
 //! Live figures for the dashboard: one snapshot a second, shared by all dashboards, and five minutes of the figures that are drawn as
 //! curves.
 //!
-//! All of it runs on the admin listener's thread. A worker notices only reads of its counters and, once a second, of its list of
-//! titles. `docs/dashboard.md` describes the data that is sent.
+//! All of it runs on the admin listener's thread. A worker's only cost is the reading of its counters and, once a second, of its list of
+//! titles. `docs/dashboard.md` describes the data format.
 //!
 //! Read first: `take_snapshots`. `Figures` are the counters at one moment; a `Snapshot` is made from two of them.
 
@@ -30,7 +30,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 use telemetry::{Numbers, Totals};
 
-/// How long after the beginning of a second the snapshot is taken: workers publish their numbers at its beginning, and a busy
+/// How long after the start of a second the snapshot is taken: workers publish their numbers at its start, and a busy
 /// worker a little later.
 const AFTER_THE_SECOND: Duration = Duration::from_millis(100);
 
@@ -116,7 +116,7 @@ impl Live {
     }
 }
 
-/// Takes a snapshot once a second for as long as the server runs. `more` returns members to add to each snapshot; it is told
+/// Takes a snapshot once a second for as long as the server runs. `more` returns members to add to each snapshot; its arguments are
 /// whether a dashboard is open, and which folders are known to be titles.
 pub async fn take_snapshots(
     live: Rc<Live>,

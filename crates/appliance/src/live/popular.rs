@@ -1,4 +1,4 @@
-//! The busiest titles: the workers' lists of each second, added up to rates that decay within seconds.
+//! The busiest titles: the workers' lists of each second, combined into rates that decay within seconds.
 
 use crate::audience::Audience;
 use crate::busiest::Share;
@@ -13,21 +13,21 @@ const TITLES_MAX: usize = 256;
 /// The most titles reported.
 const TITLES_TOLD: usize = 10;
 
-/// The rate is an average with exponential decay: bytes count e times less for each such span since they were sent. Responses are
-/// counted when they end, and players request every two to six seconds.
+/// The rate is an average with exponential decay: each such span divides the weight of bytes by e. Responses are
+/// counted when they end, and players send a request every two to six seconds.
 const MEMORY_SECONDS: f64 = 10.0;
 
-/// As [`MEMORY_SECONDS`], for the average by which titles are chosen for faster disks: long against a film's pauses and the time that a copy
-/// takes, short against an evening.
+/// As [`MEMORY_SECONDS`], for the average that selects titles for faster disks: long compared with a film's pauses and the time that a copy
+/// takes, short compared with an evening.
 const LONG_MEMORY_SECONDS: f64 = 3600.0;
 
 /// A title in `status.json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Requested {
     title: String,
-    /// Bits sent for it per second, on average of the last seconds.
+    /// Gigabits sent for it per second, averaged over the last seconds.
     gbps: f64,
-    /// The same of the last hour.
+    /// The same over the last hour.
     gbps_hour: f64,
     bytes: u64,
     starts: u64,
@@ -38,7 +38,7 @@ pub(super) struct Requested {
 pub(super) struct Title {
     /// Its name; bytes that are not UTF-8 are replaced.
     pub title: String,
-    /// Bits sent for it per second.
+    /// Gigabits sent for it per second.
     pub gbps: f64,
     /// Bytes sent for it since it was first remembered.
     pub bytes: u64,
@@ -47,7 +47,7 @@ pub(super) struct Title {
 #[derive(Debug, Default)]
 struct Rate {
     bytes_per_second: f64,
-    /// On the long average.
+    /// The long average.
     long_bytes_per_second: f64,
     bytes: u64,
     starts: u64,
@@ -71,7 +71,7 @@ impl Rate {
         self.long_bytes_per_second += other.long_bytes_per_second;
     }
 
-    /// Of a title that is busy now or has been for long.
+    /// Large for a title that is busy now or has been for long.
     fn weight(&self) -> f64 {
         self.bytes_per_second.max(self.long_bytes_per_second)
     }
@@ -139,7 +139,7 @@ impl Popular {
         self.titles.retain(|_, rate| rate.weight() > bound);
     }
 
-    /// All titles remembered, the busiest of the last hour first. A rate below a byte per second is 0: nobody has asked for minutes.
+    /// All titles remembered, the busiest of the last hour first. A rate below a byte per second is 0: the last request was minutes ago.
     pub(super) fn requested(&self) -> Vec<Requested> {
         let mut all: Vec<_> = self.titles.iter().collect();
         all.sort_by(|(_, a), (_, b)| b.long_bytes_per_second.total_cmp(&a.long_bytes_per_second));

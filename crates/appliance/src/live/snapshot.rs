@@ -48,7 +48,7 @@ pub(super) struct Snapshot {
 
 #[derive(Clone, Debug, Serialize)]
 struct Cpu {
-    /// For each worker, 0 to 1.
+    /// The load of each worker, 0 to 1.
     workers: Vec<f64>,
     mean: f64,
     max: f64,
@@ -162,7 +162,7 @@ impl Snapshot {
         point
     }
 
-    /// As JSON, with the point under its own name.
+    /// The snapshot as JSON, with the point under its own name.
     pub(super) fn into_json(self) -> serde_json::Map<String, serde_json::Value> {
         let point: serde_json::Map<_, _> = COLUMNS
             .iter()
@@ -186,7 +186,7 @@ impl FirstByte {
     }
 }
 
-/// From one moment to the next.
+/// The change between two moments.
 struct Step<'a> {
     now: &'a Figures,
     before: &'a Figures,

@@ -1,7 +1,7 @@
-//! A worker's inbox: what other workers offer it, and how it answers.
+//! A worker's inbox: connections that other workers offer it, and its answers.
 //!
-//! The sender keeps its place for what it offers until it has the answer. The receiver takes it, or refuses it, and then
-//! the sender has it back. So nothing is lost and nobody has to take anything, whichever of the two ends first. A sender that has
+//! The sender keeps its offer's place until it has the answer. The receiver takes the offer, or refuses it, and then
+//! the sender has it back. So nothing is lost and no worker is forced to take an offer, whichever of the two ends first. A sender that has
 //! no answer may take its offer back.
 //!
 //! Only offers and answers are under locks, each held for a few instructions. A wake-up goes each way ([`Remote`]).
@@ -10,21 +10,21 @@ use reactor::{Remote, Woken, remote};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// How many offers may wait. A worker looks at its inbox in each turn of its loop, so more than a few wait only while it is
+/// How many offers may wait. A worker checks its inbox in each turn of its loop, so more than a few wait only while it is
 /// overloaded.
 const OFFERS_MAX: usize = 256;
 
 /// Why something was refused: a counter's label.
 pub(crate) type Reason = &'static str;
 
-/// Something that was not taken, and why.
+/// A refused offer, and the reason.
 pub(crate) type Refused<T> = (T, Reason);
 
-/// What other workers offer to one worker.
+/// Other workers' offers to one worker.
 pub(crate) struct Inbox<T> {
     offers: Mutex<Offers<T>>,
     remote: Remote,
-    /// Until its worker takes it.
+    /// The end that wakes its worker, until the worker takes it.
     woken: Mutex<Option<Woken>>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Offer<T> {
 
 enum Stage<T> {
     Open(T),
-    /// One of the two has it.
+    /// The receiver is deciding, or the sender has it back.
     Gone,
     Taken,
     Refused(Refused<T>),
@@ -58,7 +58,7 @@ impl<T> Inbox<T> {
         Ok(Self { offers, remote, woken: Mutex::new(Some(woken)) })
     }
 
-    /// What wakes its worker; once.
+    /// Wakes its worker; returned once.
     pub(crate) fn take_woken(&self) -> Option<Woken> {
         self.woken.lock().expect("no holder of this lock can panic").take()
     }
@@ -83,12 +83,12 @@ impl<T> Inbox<T> {
         Ok(offer)
     }
 
-    /// Takes out what is offered. Each offer has to be decided on.
+    /// Takes out all offers. Each one has to be answered.
     pub(crate) fn take_out(&self) -> Vec<Arc<Offer<T>>> {
         std::mem::take(&mut self.lock().waiting)
     }
 
-    /// Refuses what is offered now and from now on.
+    /// Refuses all present and future offers.
     pub(crate) fn close(&self) {
         let waiting = {
             let mut offers = self.lock();
@@ -104,7 +104,7 @@ impl<T> Inbox<T> {
 }
 
 impl<T> Offer<T> {
-    /// The receiver's decision: `take` takes what is offered, or returns it with a reason.
+    /// The receiver's decision: `take` takes the offer, or returns it with a reason.
     pub(crate) fn decide(&self, take: impl FnOnce(T) -> Result<(), Refused<T>>) {
         let Stage::Open(what) = std::mem::replace(&mut *self.lock(), Stage::Gone) else { return };
         let mut answer = Answer { offer: self, stage: Stage::Taken };
@@ -113,8 +113,8 @@ impl<T> Offer<T> {
         }
     }
 
-    /// The sender does not wait any longer: it gets back what it offered, unless the receiver is deciding or has decided. Then the answer
-    /// comes at once.
+    /// Stops waiting: the sender gets its offer back, unless the receiver is deciding or has decided. In that case the answer
+    /// arrives at once.
     pub(crate) fn withdraw(&self) -> Option<T> {
         let mut stage = self.lock();
         match std::mem::replace(&mut *stage, Stage::Gone) {
@@ -126,7 +126,7 @@ impl<T> Offer<T> {
         }
     }
 
-    /// The answer, if there is one. A refused thing comes back once.
+    /// The answer, if there is one. A refused offer is returned once.
     pub(crate) fn answer(&self) -> Option<Result<(), Refused<T>>> {
         let mut stage = self.lock();
         match std::mem::replace(&mut *stage, Stage::Gone) {
@@ -144,7 +144,7 @@ impl<T> Offer<T> {
     }
 }
 
-/// Answers when it is dropped, so also if the receiver panics: then what it had is gone, and the sender must not wait for it.
+/// Answers when dropped, so also if the receiver panics: the offer is lost then, and the sender must not wait for it.
 struct Answer<'a, T> {
     offer: &'a Offer<T>,
     stage: Stage<T>,

@@ -1,7 +1,7 @@
-//! One worker's part in moving connections between silos (`--silo disk`): where a file's silo is, whom to send a
-//! connection to, and what other workers send.
+//! One worker's part in moving connections between silos (`--silo disk`): finding a file's silo, choosing a worker to send a
+//! connection to, and taking connections from other workers.
 //!
-//! `session/moving` says when a connection moves, and `delivery::Luggage` what moves with it.
+//! `session/moving` decides when a connection moves, and `delivery::Luggage` is the state that moves with it.
 
 mod inbox;
 
@@ -18,27 +18,27 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// How long a connection may wait until a worker of the other silo answers. A worker looks at its inbox in each turn of its loop, which
-/// takes milliseconds under load: one that does not answer in this time hangs, and the viewer's player has not noticed yet. A guess.
+/// How long a connection may wait until a worker of the other silo answers. A worker checks its inbox in each turn of its loop, which
+/// takes milliseconds under load: a worker that does not answer in this time hangs, and the viewer's player has not noticed yet. An assumption.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 
-/// How long a worker that did not answer gets no offers, so that it does not cost each connection that wait. A guess.
+/// How long a worker that did not answer gets no offers, so that not every connection has to wait for it. An assumption.
 const SHUNNED_FOR: Duration = Duration::from_secs(5);
 
-/// Why a connection stays that no worker took or refused in time.
+/// Label for a connection that stays, because no worker took or refused it in time.
 const UNANSWERED: Reason = "unanswered";
 
 /// All workers' inboxes, by worker.
 pub(crate) type Inboxes<T = Box<MovingSession>> = Arc<[Inbox<T>]>;
 
-/// What one worker needs to send connections and to receive them.
+/// One worker's means to send and receive connections.
 pub(crate) struct Moves<T = Box<MovingSession>> {
     map: Arc<SiloMap>,
     worker: usize,
     inboxes: Inboxes<T>,
-    /// How many connections it has sent: workers of a silo get them in turn.
+    /// The number of connections it has sent: workers of a silo get them in turn.
     sent: Cell<usize>,
-    /// For each worker, until when it gets no offers, because it did not answer one.
+    /// Until when each worker gets no offers, because it did not answer one.
     shunned_until: RefCell<Vec<Option<Instant>>>,
     /// Sessions that wait for an answer.
     waiting: RefCell<Vec<Waker>>,
@@ -55,23 +55,23 @@ pub(crate) fn inboxes<T>(workers: usize) -> io::Result<Inboxes<T>> {
 impl<T> Moves<T> {
     /// The part of `worker`.
     pub(crate) fn new(map: Arc<SiloMap>, worker: usize, inboxes: Inboxes<T>) -> Self {
-        // Workers begin with different ones, so that not all of them send to the same.
+        // Each worker starts with a different one, so that they don't all send to the same worker.
         let sent = Cell::new(worker);
         let shunned_until = RefCell::new(vec![None; inboxes.len()]);
         Self { map, worker, inboxes, sent, shunned_until, waiting: RefCell::default() }
     }
 
-    /// The silo of a disk, if it is another than this worker's.
+    /// The silo of a disk, if it differs from this worker's.
     pub(crate) fn elsewhere(&self, device: u64) -> Option<usize> {
         let silo = self.map.of_device(device)?;
         (silo != self.map.of_worker(self.worker)).then_some(silo)
     }
 
-    /// Offers a connection to the workers of `silo`, one after the other, until one takes it, or until one does not answer. Leaves out those
-    /// that did not answer a moment ago.
+    /// Offers a connection to the workers of `silo`, one after the other, until one takes it, or until one does not answer. Skips workers
+    /// that recently did not answer.
     ///
     /// # Errors
-    /// The connection, and why the last of them did not take it.
+    /// The connection, and why the last worker did not take it.
     pub(crate) async fn send(&self, moving: T, silo: usize) -> Result<(), Refused<T>> {
         let workers = self.map.workers_of(silo);
         let turn = self.sent.replace(self.sent.get().wrapping_add(1));
@@ -101,7 +101,7 @@ impl<T> Moves<T> {
         }
         match offer.withdraw() {
             Some(moving) => Err((moving, UNANSWERED)),
-            // It is being decided on.
+            // The receiver is deciding.
             None => self.answer(&offer).await,
         }
     }
@@ -118,12 +118,12 @@ impl<T> Moves<T> {
         .await
     }
 
-    /// What wakes the worker; once.
+    /// Wakes the worker; returned once.
     pub(crate) fn take_woken(&self) -> Option<Woken> {
         self.inboxes[self.worker].take_woken()
     }
 
-    /// After a wake-up: answers what other workers offer by `take`, and has sessions look at the answers that they got.
+    /// After a wake-up: answers other workers' offers with `take`, and wakes the sessions to check their answers.
     pub(crate) fn look(&self, mut take: impl FnMut(T) -> Result<(), Refused<T>>) {
         self.waiting.take().into_iter().for_each(Waker::wake);
         self.inboxes[self.worker].take_out().iter().for_each(|offer| offer.decide(&mut take));
@@ -175,7 +175,7 @@ mod tests {
             let until = here.shunned_until.borrow()[1];
             here.shunned_until.borrow_mut()[0] = until;
             assert_eq!(here.send(8, 0).await, Err((8, "unanswered")));
-            assert_eq!(*here.shunned_until.borrow(), [until, until], "nobody was asked");
+            assert_eq!(*here.shunned_until.borrow(), [until, until], "no worker was asked");
             there.look(|_| panic!("its sender has it"));
         };
         Reactor::new(RingOptions::default()).unwrap().run(test).unwrap();

@@ -1,6 +1,6 @@
-//! Pins: titles that the operator wants in the hot set before anybody requests them.
+//! Pins: titles that the operator wants in the hot set before viewers request them.
 //!
-//! A thread looks every two seconds for the files of the pinned titles, as they are served now, because looking waits for disks. In each silo one
+//! Every two seconds a thread looks up the files of the pinned titles, as they are served now, because lookups wait for disks. In each silo one
 //! worker ([`Pinner`]) reads them into its hot set and keeps them there. The thread also decides which titles fit: pins may take half of a hot
 //! set, and titles get room in the configured order, each whole or not at all.
 
@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-/// The pause between two looks: a new version is followed within a few seconds.
+/// The pause between two lookups: a new version is followed within a few seconds.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The part of a hot set that pins may take: the rest is for what viewers request.
+/// The fraction of a hot set that pins may take: the rest is for viewers' requests.
 const SHARE_OF_SET: u64 = 2;
 
 /// A file of a pinned title.
@@ -31,7 +31,7 @@ const SHARE_OF_SET: u64 = 2;
 pub(crate) struct PinnedFile {
     /// Its path in the library.
     path: Box<[u8]>,
-    /// Its present version.
+    /// Its current version.
     stamp: Stamp,
 }
 
@@ -40,16 +40,16 @@ pub(crate) struct Pins {
     files: Mutex<Arc<[PinnedFile]>>,
 }
 
-/// What is known of a pinned title.
+/// State of a pinned title.
 struct Title {
     path: TitlePath,
     files: Vec<PinnedFile>,
-    /// What the operator was told last.
+    /// The last report to the operator.
     told: String,
 }
 
 impl Pins {
-    /// Starts looking for the pinned titles, if there are any, and a hot set. The smallest set has `set_bytes`.
+    /// Starts looking up the pinned titles, if there are any, and a hot set. The smallest set has `set_bytes`.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -77,7 +77,7 @@ impl Pins {
         Ok(Some(pins))
     }
 
-    /// The files to pin, in order. The list is another one only if something has changed.
+    /// The files to pin, in order. The list is replaced only if something has changed.
     fn files(&self) -> Arc<[PinnedFile]> {
         Arc::clone(&self.files.lock().expect("no holder of this lock can panic"))
     }
@@ -93,19 +93,19 @@ impl Pins {
 /// The start line's text about these titles, if there are any.
 pub(crate) fn describe(titles: &[String], has_hot_set: bool) -> Option<String> {
     let of_set = match has_hot_set {
-        true => "in half of the hot set at most; what does not fit is told below",
+        true => "in half of the hot set at most; titles that do not fit are listed below",
         false => "not pinned, because there is no hot set",
     };
     (!titles.is_empty()).then(|| format!("pins      {}: {of_set}", titles.join(", ")))
 }
 
-/// The titles with these paths, which were checked when the configuration was.
+/// The titles with these paths, which were checked with the configuration.
 fn titles(paths: &[String]) -> Vec<Title> {
     let paths = paths.iter().filter_map(|path| TitlePath::new(path).ok());
     paths.map(|path| Title { path, files: Vec::new(), told: String::new() }).collect()
 }
 
-/// One look at all titles. `None` when the server has ended.
+/// Looks up all titles once. `None` when the server has ended.
 fn pass(
     pins: &Weak<Pins>,
     folders: &Weak<Folders>,
@@ -127,7 +127,7 @@ fn pass(
 }
 
 impl Title {
-    /// Looks for its files, and takes their bytes from what is `left`. Returns what to tell the operator.
+    /// Looks up its files, and takes their bytes from `left`. Returns the report to the operator.
     fn look(&mut self, folders: &Folders, left: &mut u64) -> String {
         let path = &self.path;
         let found = match folders.holder(Path::new(path.as_str())) {

@@ -1,11 +1,11 @@
 //! Keeps pinned titles in a silo's hot set: the task of one worker of the silo.
 //!
-//! Pinned blocks are the most wanted ones by the set's own count of requests. They need no other protection: the set admits them before
-//! anything else, evicts them after everything else, and gives them back when memory is short. The task then brings them back, as soon as the
-//! set may grow again.
+//! Pinned blocks have the highest count of requests in the set. They need no other protection: the set admits them before
+//! all others, evicts them last, and gives them back when memory is short. The task then reads them again, as soon as the
+//! set may grow.
 //!
 //! A silo reads one block at a time. After each it leaves the disk to viewers for at least as long as the block took ([`pause_after`]). So pins take
-//! half of a disk's time at most, at whatever speed it reads, and less while viewers keep it busy: then each block takes longer, and so does the
+//! at most half of a disk's time, at any speed, and less while viewers keep the disk busy: then each block takes longer, and so does the
 //! pause.
 
 use super::{PinnedFile, Pins};
@@ -19,25 +19,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The longest pause after a block: a block that took seconds waited for a disk that hangs, and is no measure of its speed.
+/// The longest pause after a block: a block that took seconds waited for a hanging disk, and says nothing about its speed.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// The pause between two looks at the set. Also how long reading goes on before the next look, because counts may be halved meanwhile.
+/// The pause between two checks of the set. Also the longest time of reading before the next check, because counts may be halved meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Blocks in a row for which there is no room before the rest waits for the next look. A single one says little: its place may be taken, or in use.
+/// Blocks in a row without room before the rest waits for the next check. A single one says little: its place may be taken, or in use.
 const REFUSALS: usize = 8;
 
-/// How long a file is left alone that cannot be read, or was changed a moment ago.
+/// How long to skip a file that cannot be read, or was changed a moment ago.
 const RETRY_AFTER: Duration = Duration::from_secs(3);
 
-/// How often small files are looked for in the page cache, which evicts them if nobody reads them.
+/// How often to check for small files in the page cache, which evicts them if they are not read.
 const SMALL_EVERY: Duration = Duration::from_secs(30);
 
-/// Blocks looked at before others get their turn: some tens of microseconds.
+/// Blocks to check before other tasks get a turn: some tens of microseconds.
 const BATCH: usize = 256;
 
-/// What the set was like at the last look.
+/// The set's state at the last check.
 #[derive(Default)]
 struct Looked {
     files: Option<Arc<[PinnedFile]>>,
@@ -50,18 +50,18 @@ pub(crate) struct Pinner {
     pins: Arc<Pins>,
     map: Arc<SiloMap>,
     silo: usize,
-    /// How many silos read from a disk.
+    /// The number of silos that read from a disk.
     readers: u32,
     pinned_bytes: Cell<u64>,
     missing_bytes: Cell<u64>,
 }
 
-/// What one reading of missing blocks came to.
+/// The result of reading missing blocks.
 #[derive(Debug, PartialEq, Eq)]
 enum Read {
-    /// The time for the next look has come, and there may be more to read.
+    /// The next check is due, and there may be more to read.
     Paused,
-    /// Nothing can be read for now.
+    /// No block can be read for now.
     Ended,
 }
 
@@ -79,7 +79,7 @@ impl Pinner {
         self.pinned_bytes.get()
     }
 
-    /// Bytes of pinned titles, in whole blocks, that the set does not have: they wait to be read, cannot be read, or there is no room for them.
+    /// Bytes of pinned titles, in whole blocks, that are not in the set: they wait to be read, cannot be read, or find no room.
     pub(crate) fn missing_bytes(&self) -> u64 {
         self.missing_bytes.get()
     }
@@ -91,7 +91,7 @@ impl Pinner {
         loop {
             let files = self.files();
             if looked.files.as_ref() != Some(&files) {
-                // Among the new files may be small ones, which viewers ask for first.
+                // The new files may include small ones, which viewers request first.
                 small_at = reactor::now();
             }
             if looked.renew(&files, hot_set.set()) || !missing.is_empty() {
@@ -111,7 +111,7 @@ impl Pinner {
         }
     }
 
-    /// The files to pin. Where files are sent from memory of their disk's silo, nobody asks for one elsewhere.
+    /// The files to pin. Where files are sent from memory of their disk's silo, other silos get no requests for them.
     fn files(&self) -> Arc<[PinnedFile]> {
         let files = self.pins.files();
         if !self.map.serves_from_disks_silo() {
@@ -123,7 +123,7 @@ impl Pinner {
         files.iter().filter(is_own).cloned().collect()
     }
 
-    /// Makes all pinned blocks wanted. Returns those that the set does not have, each as the file's place in the list and the block's start.
+    /// Marks all pinned blocks as wanted. Returns the missing ones, each as the file's index in the list and the block's start.
     async fn look(&self, files: &[PinnedFile], set: &HotSet) -> Vec<(usize, u64)> {
         let (mut missing, mut pinned_bytes, mut looked_at) = (Vec::new(), 0, 0);
         for (index, file) in files.iter().enumerate() {
@@ -145,7 +145,7 @@ impl Pinner {
 }
 
 impl Looked {
-    /// Takes the set's present state. Returns whether pinned blocks may be unwanted or missing since the last time.
+    /// Adopts the set's current state. Returns whether pinned blocks may be unwanted or missing since the last time.
     fn renew(&mut self, files: &Arc<[PinnedFile]>, set: &HotSet) -> bool {
         let now = Self {
             files: Some(Arc::clone(files)),
@@ -159,13 +159,13 @@ impl Looked {
     }
 }
 
-/// Where the blocks of a file begin; none if it is too small for the set.
+/// The start of each block of a file; none if the file is too small for the set.
 fn starts(file: &PinnedFile) -> impl Iterator<Item = u64> + use<> {
     let size = if is_small(file.stamp.size) { 0 } else { file.stamp.size };
     (0..size).step_by(BLOCK_BYTES as usize)
 }
 
-/// Reads missing blocks in order, for as long as a look may wait. Leaves out the files that are failing, and notes which ones are.
+/// Reads missing blocks in order, until the next check is due. Skips failing files, and notes which ones fail.
 async fn read<'f>(
     library: &Files,
     hot_set: &Rc<LocalHotSet>,
@@ -201,15 +201,15 @@ async fn read<'f>(
     Read::Ended
 }
 
-/// How long the disk is left to viewers after a block that took `took`, if `readers` silos read from it. All of them together then take half of its
-/// time. A rate would be too low for a fast disk, and too high for a slow one.
+/// How long to leave the disk to viewers after a block that took `took`, if `readers` silos read from it. All of them together then take half of its
+/// time. A fixed rate would be too low for a fast disk, and too high for a slow one.
 fn pause_after(took: Duration, readers: u32) -> Duration {
     (took * (2 * readers.max(1) - 1)).min(PAUSE_MAX)
 }
 
 async fn pin(library: &Files, hot_set: &Rc<LocalHotSet>, file: &PinnedFile, start: u64) -> Pinning {
     match library.open(&file.path).await {
-        // Another version: the thread that looks for the files will find it, too.
+        // Another version: the thread that looks up the files will find it, too.
         Ok(opened) if opened.stamp() != file.stamp => Pinning::Failed,
         Ok(opened) => hot_set.pin(&opened, start).await,
         Err(_) => Pinning::Failed,

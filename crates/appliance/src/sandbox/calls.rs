@@ -1,9 +1,9 @@
-//! seccomp: which system calls the server may still make. Any other fails with `EPERM`, so a call forgotten here breaks only
-//! what needs it, and not the viewers' connections.
+//! seccomp: the system calls that the server may still make. Any other fails with `EPERM`, so a call forgotten here breaks only
+//! the feature that needs it, and not the viewers' connections.
 //!
-//! The list has the calls that the server was seen to make (`strace -f` over every disk policy, with and without TLS,
-//! certificates renewed, descriptors run out, drained and ended at once), and what the C library or Rust's standard library
-//! call instead on other versions and architectures. Calls on the path of a byte are allowed with any arguments, because
+//! The list has the calls that the server was observed to make (`strace -f` over every disk policy, with and without TLS,
+//! certificates renewed, descriptors exhausted, drained and ended at once), and their equivalents in the C library and Rust's standard
+//! library on other versions and architectures. Calls on the path of a byte are allowed with any arguments, because
 //! the kernel answers those from a bitmap (Linux 5.11) without running the filter.
 
 use delivery::KernelOffload;
@@ -40,7 +40,7 @@ const ALLOWED: &[c_long] = &[
     // Time and random numbers. Time comes mostly from the vDSO, except on machines without a good clock.
     libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_gettimeofday, libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep, libc::SYS_getrandom,
-    // Who and where we are.
+    // Identity of the process, the user and the machine.
     libc::SYS_getpid, libc::SYS_getuid, libc::SYS_geteuid, libc::SYS_getgid, libc::SYS_getegid, libc::SYS_uname,
     libc::SYS_sysinfo, libc::SYS_getrusage,
 ];
@@ -60,15 +60,15 @@ const ALLOWED_FORERUNNERS: &[c_long] = &[];
 /// Needed as well if the kernel sends from its page cache by itself.
 const ALLOWED_FOR_SENDFILE: &[c_long] = &[libc::SYS_sendfile];
 
-/// What a ring may be told by `io_uring_register`: no buffers are registered any more (`IORING_UNREGISTER_BUFFERS`), there is a table for some
-/// (`IORING_REGISTER_BUFFERS2`), and the table has this buffer (`IORING_REGISTER_BUFFERS_UPDATE`). An upgrade gives their memory back, and takes it
-/// again. New rings can't be made, and a ring that could be restricted takes no more than this either.
+/// The allowed operations of `io_uring_register`: unregister all buffers (`IORING_UNREGISTER_BUFFERS`), register an empty table for some
+/// (`IORING_REGISTER_BUFFERS2`), and put a buffer into it (`IORING_REGISTER_BUFFERS_UPDATE`). An upgrade releases the buffers' memory, and takes it
+/// again. No new ring can be made, and a restricted ring accepts no more than this either.
 const ABOUT_BUFFERS: [u64; 3] = [1, 15, 16];
 
 /// Frees a part of a file and keeps the file's length.
 const PUNCH_HOLE: u64 = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u64;
 
-/// The `ioctl` that goes with it: how much a viewer has not acknowledged.
+/// The `ioctl` for the bytes that a viewer has not acknowledged.
 #[allow(clippy::unnecessary_cast, reason = "the type of requests differs between C libraries")]
 const ASKING_A_SOCKET: u64 = libc::TIOCOUTQ as u64;
 
@@ -92,7 +92,7 @@ fn rules(offload: KernelOffload) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, B
         rules.extend(ALLOWED_FOR_SENDFILE.iter().map(|call| (*call, Vec::new())));
         let mut asking = vec![only(1, SeccompCmpOp::Eq, ASKING_A_SOCKET)?];
         if offload.gives_cards_keys() {
-            // Reading a card's counters. It also sets what a card does, for which the kernel wants a capability that was given up.
+            // Reads a card's counters. The same call can configure a card, but the kernel requires a capability for that, which was given up.
             asking.push(only(1, SeccompCmpOp::Eq, ETHTOOL_IOCTL)?);
         }
         rules.insert(libc::SYS_ioctl, asking);
@@ -100,7 +100,7 @@ fn rules(offload: KernelOffload) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, B
     Ok(rules)
 }
 
-/// Calls that are allowed with some arguments only.
+/// Calls that are allowed only with some arguments.
 fn conditions() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let own_process = std::process::id().into();
     let no_execution = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
@@ -128,7 +128,7 @@ fn conditions() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
 
 /// A rule about one argument, counted from 0.
 fn only(argument: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {
-    // An argument narrower than a register may have anything in the register's other half, which the kernel ignores.
+    // If an argument is narrower than a register, the register's other half may have any value, which the kernel ignores.
     // Pointers and memory protection fill the register.
     let width = match is {
         SeccompCmpOp::Eq if value != 0 => SeccompCmpArgLen::Dword,

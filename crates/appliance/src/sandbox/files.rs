@@ -1,7 +1,7 @@
-//! Landlock: limits which files the server may still open, and forbids TCP connections of its own.
+//! Landlock: limits the files that the server may still open, and forbids TCP connections of its own.
 //!
-//! Files that are open already stay usable: the access log, listeners, the rings. [`grants`] lists what may still be opened;
-//! a path that does not exist when the server starts is not granted.
+//! Already open files stay usable: the access log, listeners, the rings. [`grants`] lists the files that may still be opened;
+//! a path that does not exist at startup is not granted.
 
 use crate::config::Config;
 use crate::own_files;
@@ -22,14 +22,14 @@ type Rights = BitFlags<AccessFs>;
 /// Files of procfs that the server reads: its own memory use and mappings, and the host's name for the self-signed certificate.
 const PROC: [&str; 2] = ["/proc/self", "/proc/sys/kernel/hostname"];
 
-/// Descriptors that keep rules in force. A rule is about an inode, and procfs makes a new inode for the same path after it
+/// Descriptors that keep rules in force. A rule applies to an inode, and procfs makes a new inode for the same path after it
 /// has dropped the old one. An open descriptor prevents that.
 #[derive(Debug)]
 pub(super) struct Kept {
     _descriptors: Vec<PathFd>,
 }
 
-/// Confines this thread and those that it starts and, if the kernel can, existing threads. Says what was done.
+/// Confines this thread and those that it starts and, if the kernel can, existing threads. Returns a summary.
 pub(super) fn confine(config: &Config) -> Result<(String, Kept), RulesetError> {
     let notify_socket = std::env::var_os("NOTIFY_SOCKET");
     let grants = grants(config, notify_socket.as_deref());
@@ -52,18 +52,18 @@ pub(super) fn confine(config: &Config) -> Result<(String, Kept), RulesetError> {
     Ok((describe(&status, other_threads), Kept { _descriptors: proc }))
 }
 
-/// What the server may open once it runs, with which rights.
+/// The files that the running server may open, and its rights to them.
 fn grants(config: &Config, notify_socket: Option<&OsStr>) -> Vec<(PathBuf, Rights)> {
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let mut grants: Vec<_> = config.folders().map(|folder| (folder.to_owned(), read)).collect();
     if config.tls.enabled && config.tls.acme.is_some() {
-        // The helper replaces the certificate. Until there is one, a reload reads the self-signed pair again, which was made before.
+        // The helper replaces the certificate. Until there is one, a reload re-reads the self-signed pair, which was made before.
         grants.push((acme::files::certificate_folder(&config.state), read));
         let pair = crypt::self_signed_pair(&config.state);
         grants.extend(pair.map(|file| (file, AccessFs::ReadFile.into())));
     } else if config.tls.enabled && config.tls.certificates.is_empty() {
-        // The self-signed pair is renewed before it expires: the new one is written beside the old one and renamed, and then the folder synced,
-        // for which it is opened.
+        // The self-signed pair is renewed before it expires: the new one is written next to the old one and renamed, and then the folder is
+        // opened and synced.
         let remake =
             make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | MakeReg | RemoveFile});
         grants.push((config.state.clone(), remake));
@@ -78,12 +78,12 @@ fn grants(config: &Config, notify_socket: Option<&OsStr>) -> Vec<(PathBuf, Right
     for renewed in keys.chain(config.access.files()) {
         grants.extend(folders_of(renewed).map(|folder| (folder, read)));
     }
-    // A new access log is made beside the old one, which was renamed.
+    // A new access log is created next to the old one, which was renamed.
     let make = make_bitflags!(AccessFs::{WriteFile | MakeReg});
     grants.extend(own_files::folder_of_logs(config).map(|folder| (folder, make)));
     // So that a panic can print the names of functions.
     grants.extend(std::env::current_exe().ok().map(|path| (path, AccessFs::ReadFile.into())));
-    // Before Linux 7.1 Landlock does not restrict sockets that have a path, and this right is left out.
+    // Before Linux 7.1 Landlock does not restrict sockets with a path, and this right is left out.
     let notify_path = notify_socket.filter(|path| path.as_bytes().starts_with(b"/"));
     grants.extend(notify_path.map(|path| (path.into(), AccessFs::ResolveUnix.into())));
     grants
@@ -95,7 +95,7 @@ fn folders_of(file: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let target = file.canonicalize().ok();
     [Some(file.to_owned()), target].into_iter().flatten().filter_map(|file| {
         let folder = file.parent()?;
-        // The folder of "cert.pem" is "", which no system call understands.
+        // The folder of "cert.pem" is "", which is invalid in system calls.
         Some(if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() })
     })
 }

@@ -1,13 +1,13 @@
-//! Least privilege after start-up: the server gives up what it no longer needs, so that an attacker who takes it over gains
-//! little. docs/sandbox.md says what that means for the operator.
+//! Least privilege after startup: the server gives up everything that it no longer needs, so that an attacker who takes it over gains
+//! little. docs/sandbox.md describes the effect for the operator.
 //!
 //! There are four measures. Each is independent, and none is fatal if the kernel lacks it: no new privileges (no set-user-id
 //! program can give any back), capabilities (`privileges`), Landlock over files and TCP (`files`), and a filter of system
-//! calls (`calls`). Operations on an io_uring bypass the filter. Landlock sees them, and each ring refuses operations that
+//! calls (`calls`). Operations on an io_uring bypass the filter. Landlock applies to them, and each ring refuses operations that
 //! the server never uses (`reactor::ring`).
 //!
 //! Invariants: [`confine_files`] comes before any thread starts, because Landlock covers the calling thread and those that it
-//! starts (all threads at once needs Linux 7.0). [`confine_calls`] comes when every ring exists, because no new ring can be
+//! starts (all threads at once needs Linux 7.0). [`confine_calls`] comes after every ring exists, because no new ring can be
 //! made after it; it covers every thread.
 
 mod calls;
@@ -22,7 +22,7 @@ use delivery::KernelOffload;
 use std::fmt;
 use std::sync::Arc;
 
-/// What was given up and what could not be, for the start-up message.
+/// The privileges that were given up and those that could not be, for the startup message.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     privileges: Option<String>,
@@ -63,7 +63,7 @@ pub fn confine_files(config: &Config, offload: KernelOffload) -> Report {
     }
 }
 
-/// Gives up the system calls that serving does not need, for every thread of the process, and notes that in `report`.
+/// Gives up the system calls that serving does not need, for every thread of the process, and notes it in `report`.
 pub fn confine_calls(report: &mut Report, offload: KernelOffload) {
     report.calls = Some(match calls::confine(offload) {
         Ok(count) => format!("{count} system calls allowed (seccomp)"),

@@ -17,7 +17,7 @@ use rustix::thread::{
     CapabilitySet, capabilities, remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// What setting up a device may need (capabilities(7)). A process with the last one could give itself the others.
+/// Capabilities for setting up a device (capabilities(7)). A process with the last one could give itself the others.
 const FOR_DEVICES: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::BPF)
@@ -25,10 +25,10 @@ const FOR_DEVICES: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::SYS_ADMIN);
 
 /// With it, rings and their buffers do not count against the limit on locked memory (io_uring_setup(2)). The kernel checks it
-/// when they are made, and never again.
+/// when they are created, and never again.
 const FOR_RINGS: CapabilitySet = CapabilitySet::IPC_LOCK;
 
-/// What is kept for good, by name.
+/// Capabilities that are kept for good, by name.
 const KEPT: [(&str, CapabilitySet); 4] = [
     ("dac_read_search", CapabilitySet::DAC_READ_SEARCH),
     ("fowner", CapabilitySet::FOWNER),
@@ -36,7 +36,7 @@ const KEPT: [(&str, CapabilitySet); 4] = [
     ("net_raw", CapabilitySet::NET_RAW),
 ];
 
-/// Gives up what devices needed, for this thread and those that it starts from now on. Says so, or why not.
+/// Gives up the capabilities for devices, for this thread and those that it starts from now on. Returns a report.
 pub fn give_up_network_privileges() -> String {
     limit_programs(FOR_DEVICES.complement());
     match keep_only(FOR_DEVICES.complement()) {
@@ -45,8 +45,8 @@ pub fn give_up_network_privileges() -> String {
     }
 }
 
-/// Gives up everything except what serving needs and, until [`give_up_for_rings`], what rings need. This covers this thread and
-/// those that it starts from now on. Says what is left.
+/// Gives up everything except the capabilities for serving and, until [`give_up_for_rings`], for rings. This covers this thread and
+/// those that it starts from now on. Returns a list of the rest.
 pub(super) fn give_up(offload: KernelOffload, marks_connections: bool) -> String {
     let is_needed = |capability: CapabilitySet| {
         (offload.sends_files || capability != CapabilitySet::LEASE)
@@ -67,14 +67,14 @@ pub(super) fn give_up(offload: KernelOffload, marks_connections: bool) -> String
     }
 }
 
-/// Gives up what rings needed, for this thread and those that it starts from now on. Each thread calls it as soon as it has its
+/// Gives up the capabilities for rings, for this thread and those that it starts from now on. Each thread calls it as soon as it has its
 /// ring and its buffers; a thread without a ring calls it at once.
 pub fn give_up_for_rings() {
     // An error means that the capability is missing or cannot be changed: there is nothing to give up.
     let _ = keep_only(FOR_RINGS.complement());
 }
 
-/// Removes everything else from the bounding set, which limits programs that root executes. This needs `CAP_SETPCAP`; the server
+/// Removes all other capabilities from the bounding set, which limits programs that root executes. This needs `CAP_SETPCAP`; the server
 /// executes nothing anyway.
 fn limit_programs(kept: CapabilitySet) {
     for number in 0..u64::BITS {
@@ -86,8 +86,8 @@ fn limit_programs(kept: CapabilitySet) {
     }
 }
 
-/// Removes everything else from the effective and the permitted set, and everything from the inheritable and the ambient set,
-/// which are for executed programs. Returns what is permitted now.
+/// Removes all other capabilities from the effective and the permitted set, and all from the inheritable and the ambient set,
+/// which are for executed programs. Returns the permitted set.
 fn keep_only(kept: CapabilitySet) -> Result<CapabilitySet, Errno> {
     let mut sets = capabilities(None)?;
     sets.effective &= kept;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use telemetry::{Family, Numbers};
 use token::{Fault, Verified};
 
-/// A request's file, or why there is none.
+/// A request's file, or why it cannot be opened.
 pub(super) type Opened = Result<Rc<File>, OpenError>;
 
 impl Session {
@@ -39,7 +39,7 @@ impl Session {
         self.deliver(&worker, response, file, Some(request), started).await
     }
 
-    /// Answers a request that could not be understood. The connection ends after it.
+    /// Answers an invalid request. The connection ends after it.
     pub(super) async fn refuse(&mut self, refusal: Refusal) -> Result<(), End> {
         let worker = Rc::clone(&self.worker);
         let response = refused(&worker, refusal, RefusedRequest::Unparsed(&self.input));
@@ -104,7 +104,7 @@ impl Session {
         sent.map(|()| keep_alive)
     }
 
-    /// Notes what the viewer took, for what its player reports ([`note_experience`]).
+    /// Records how much the viewer received, to compare with its player's reports ([`note_experience`]).
     fn note_delivery(&self, worker: &Worker, request: &Request, status: u16, bytes: u64) {
         let Some(experience) = &worker.reports.experience else { return };
         if request.method == http::Method::Get && matches!(status, 200 | 206) && bytes > 0 {
@@ -113,7 +113,7 @@ impl Session {
     }
 }
 
-/// Accounts for the memory that a response holds. If there is no room for it, it becomes a refusal.
+/// Accounts for the memory that a response holds. If the limit is reached, the response becomes a refusal.
 fn hold(worker: &Worker, response: Response, asked: RefusedRequest<'_>) -> (Response, Held) {
     match worker.in_memory.hold(&response.body) {
         Some(held) => (response, held),
@@ -124,7 +124,7 @@ fn hold(worker: &Worker, response: Response, asked: RefusedRequest<'_>) -> (Resp
     }
 }
 
-/// Whether a node of the fleet copies a title, and proves it. Copies between nodes are not views and are not counted per title.
+/// Whether the request has a fleet node's proof that it copies a title. Copies between nodes are not views and are not counted per title.
 fn is_nodes(worker: &Worker, request: &Request) -> bool {
     let (Some(proof), Some(path)) = (request.field(Field::Copy), path_of(worker, request)) else {
         return false;
@@ -192,7 +192,7 @@ async fn plan(
     }
 }
 
-/// A load balancer has no token, so this comes before the gate.
+/// Whether this is a health check. A load balancer has no token, so this comes before the gate.
 fn is_for_health(request: &Request) -> bool {
     matches!(&request.resource, Resource::File(path) if path.as_bytes() == b"healthz")
 }
@@ -244,7 +244,7 @@ async fn plan_file(
     }
 }
 
-/// Opens the file that `request` asks for, if the viewer may have it. Nothing is counted: this only looks.
+/// Opens the file that `request` names, if the viewer may have it. Does not count anything.
 pub(super) async fn open_for(
     worker: &Worker,
     request: &Request,
@@ -260,7 +260,7 @@ pub(super) async fn open_for(
     Some(library.files.open(path.as_bytes()).await)
 }
 
-/// What is at `/`: the library's own page if there is one and the viewer may see it, else the shelf.
+/// The response for `/`: the library's own page if there is one and the viewer may see it, else the page of titles.
 async fn front(
     worker: &Worker,
     library: &Library,
@@ -277,7 +277,7 @@ async fn front(
     (page::shelf(worker, request), None)
 }
 
-/// Whether lists may name files to the viewer; none if everybody may see everything.
+/// Whether lists may name files to the viewer; none if there is no restriction.
 fn may_have<'a>(
     worker: &'a Worker,
     request: &'a Request,
@@ -322,7 +322,7 @@ fn unix_time(seconds: i64, nanoseconds: u32) -> Duration {
     u64::try_from(seconds).map_or(Duration::ZERO, |seconds| Duration::new(seconds, nanoseconds))
 }
 
-/// Notes the player's report about its viewer, but only if the request succeeds, so that nobody can invent titles.
+/// Records the player's report about its viewer, but only if the request succeeds, so that clients cannot invent titles.
 pub(super) fn note_experience(worker: &Worker, request: &Request, path: &[u8], status: u16) {
     let Some(experience) = &worker.reports.experience else { return };
     if request.method == http::Method::Get && matches!(status, 200 | 206 | 304) {
@@ -338,7 +338,7 @@ fn refused<'a>(
     refused_as(worker, refusal.as_str(), refusal, asked)
 }
 
-/// Refuses, and counts a reason that is not revealed to the viewer.
+/// Refuses a request, and counts a reason that is not revealed to the viewer.
 pub(super) fn refused_as<'a>(
     worker: &Worker,
     reason: &'static str,

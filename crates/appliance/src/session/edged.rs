@@ -1,4 +1,4 @@
-//! Answers from a caching edge: what the origin has, under the origin's validators.
+//! Answers from a caching edge: the origin's objects, under the origin's validators.
 
 use super::answer::{count_refusal, note_experience, refused_as};
 use crate::edge::{Cached, LocalEdge, NoAnswer, Viewer};
@@ -8,11 +8,11 @@ use edge::contract::Trouble;
 use http::{Context, Entity, Field, Part, Refusal, Request, Response};
 use std::rc::Rc;
 
-/// How often a request begins again because the origin's object changed before its first byte was there.
+/// How often a request starts over because the origin's object changed before its first byte arrived.
 const TRIES: u32 = 3;
 
-/// The response to a request for the file at `path`. When it is returned, the first byte of its body is there. So what goes wrong before
-/// that is told as a status, and not by a response that breaks off.
+/// The response to a request for the file at `path`. It is returned once the first byte of its body is there. So a failure before
+/// that is reported as a status, and not by a response that breaks off.
 pub(super) async fn plan(
     worker: &Worker,
     edge: &LocalEdge,
@@ -31,7 +31,7 @@ pub(super) async fn plan(
                 tries += 1;
             }
             Err(NoAnswer::Trouble(Trouble::Uncacheable)) => {
-                // Boxed, so that those whose film is kept do not pay for it.
+                // Boxed, so that requests for a cached film do not pay for it.
                 match Box::pin(pass(worker, edge, request, path, viewer)).await {
                     Ok((response, file)) => {
                         note_experience(worker, request, path, response.status);
@@ -68,7 +68,7 @@ async fn find(
     Ok((response, file))
 }
 
-/// What must not be kept is fetched for this viewer alone.
+/// Fetches a response that must not be cached, for this viewer alone.
 async fn pass(
     worker: &Worker,
     edge: &LocalEdge,
@@ -96,7 +96,7 @@ fn respond(
         content_type: described.content_type.as_deref().unwrap_or_else(|| http::content_type(path)),
         age_seconds: Some(cached.age(reactor::now()).as_secs()),
     };
-    // What the origin says about keeping a copy is stronger than the operator's rules.
+    // The origin's directives about caching override the operator's rules.
     let response = worker.with_file_context(file, path, |context| match &described.cache_control {
         Some(said) => {
             http::respond(request, &entity, &Context { cache_control: said, ..context.clone() })
@@ -107,19 +107,19 @@ fn respond(
     response
 }
 
-/// The byte that a viewer wants first, as far as its request says so.
+/// The first byte that a viewer wants, as far as its request shows it.
 fn first_byte(request: &Request) -> u64 {
     let Some(value) = request.field(Field::Range) else { return 0 };
     let first =
         value.strip_prefix(b"bytes=").unwrap_or_default().split(|byte| *byte == b'-').next();
     let first = first.and_then(|first| std::str::from_utf8(first).ok()?.parse().ok());
-    // Beyond any object; the origin would only be confused.
+    // Beyond any object; it would only confuse the origin.
     first.filter(|first| *first < 1 << 60).unwrap_or(0)
 }
 
 fn trouble_of(error: &ReadError) -> Trouble {
     match error {
-        // Out of bounds: the helper is gone, or says nothing.
+        // Out of bounds: the helper is gone, or silent.
         ReadError::NotBrought(why) => {
             Trouble::ALL.get(usize::from(*why)).copied().unwrap_or(Trouble::TimedOut)
         }

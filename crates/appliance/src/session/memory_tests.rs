@@ -45,7 +45,7 @@ fn an_idle_session_keeps_the_halves_of_its_keys_and_no_more() {
     assert!(opener_bytes <= 112, "the opener takes {opener_bytes} bytes");
 }
 
-/// What only a connection that a network card encrypts needs is in a box of its own.
+/// State that only a connection encrypted by a network card needs is in a box of its own.
 #[test]
 fn connections_of_the_kernel_route_hold_nothing_for_cards() {
     let by_kernel_bytes = size_of::<Protected<ByKernel>>();

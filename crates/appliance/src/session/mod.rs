@@ -1,7 +1,7 @@
 //! A connection's life: handshake, then request after request.
 //!
-//! It reads top to bottom: [`run`], `establish`, `converse`. `answer` decides on the responses. `moving` is for
-//! connections that change to another worker in the middle of their lives.
+//! Read it top to bottom: [`run`], `establish`, `converse`. `answer` decides on the responses. `moving` is for
+//! connections that move to another worker while they are open.
 
 mod answer;
 mod edged;
@@ -37,7 +37,7 @@ struct Session {
     /// Received bytes that are not parsed yet.
     input: Vec<u8>,
     tls: Option<Suited>,
-    /// When it may move to another worker: after TCP has taken that many bytes, in units of `moving`. 0 is at once.
+    /// When it may move to another worker: after TCP has accepted this many bytes, in units of `moving`. 0 is at once.
     stays_until: u32,
     /// The token that this viewer has shown last.
     verified: Verified,
@@ -49,12 +49,12 @@ enum Pause {
     End(End),
     /// The next request, which is still in the input, is for another worker.
     Elsewhere(Elsewhere),
-    /// The next request, which is still in the input, is for the first title, and is answered here: the kernel may have the keys. When it was
-    /// complete.
+    /// The next request, which is still in the input, is for the first title, and is answered here, so the kernel may have the keys. The time when it
+    /// was complete.
     TitleKnown(Instant),
 }
 
-/// Serves one connection from its first byte to its last, and counts why it ended.
+/// Serves one connection from its first byte to its last, and counts the reason for its end.
 pub fn run<C: Carrier>(
     worker: Rc<Worker>,
     socket: C,
@@ -62,8 +62,8 @@ pub fn run<C: Carrier>(
     pass: Pass,
     entering: Entering,
 ) -> impl Future<Output = ()> {
-    // Boxed, because a handshake's state is large, and this frees it afterwards. What the future below captures keeps its place as long as that
-    // lives, so this takes what a session is made of, or it would be there twice.
+    // Boxed, because a handshake's state is large, and this frees it afterwards. Anything that the future below captures keeps its memory as long as
+    // that future lives, so this takes the session's parts by value, or they would be in memory twice.
     let establishing = Box::pin(async move {
         match establish(Rc::clone(&worker), socket, entering).await {
             Ok((channel, tls)) => {
@@ -162,9 +162,9 @@ async fn shake_hands<C: Carrier>(
     }
 }
 
-/// Ends the connection of a certificate authority, which has seen all that it came for (RFC 8737 section 3).
+/// Ends the connection of a certificate authority, which has seen the proof that it came for (RFC 8737 section 3).
 async fn end_proof(mut channel: Channel) -> End {
-    // The authority may be gone already: it knows.
+    // The authority may have closed it already, because it knows that this is the end.
     if channel.finish(GOODBYE).await.is_ok() {
         channel.linger().await;
     }
@@ -178,7 +178,7 @@ fn count_handshake(worker: &Worker, info: &SessionInfo) -> Suited {
     suited
 }
 
-/// What a handshake agreed on.
+/// The result of a handshake.
 #[derive(Clone, Copy)]
 struct Suited(Version, Suite);
 
@@ -196,8 +196,8 @@ impl Suited {
     }
 }
 
-/// Answers requests in order, until one side ends the connection, which is counted, or until it has moved to another worker. The session stays where
-/// the caller has it: an `async fn` that takes it by value would keep it twice.
+/// Answers requests in order, until one side ends the connection, which is counted, or until it has moved to another worker. The session stays in
+/// the caller's memory: an `async fn` that takes it by value would keep it twice.
 async fn converse(place: &mut Option<Session>) {
     while let Some(session) = place {
         let end = match session.answer_all().await {
@@ -243,7 +243,7 @@ impl Session {
                 let _ = self.channel.finish(said).await;
                 self.channel.linger().await;
             }
-            // A response that cannot be completed ends without a goodbye: a goodbye would say that it was whole.
+            // A response that cannot be completed ends without a goodbye, because a goodbye would mark it as complete.
             _ => return Ok(()),
         }
         // The result does not matter: everything has been sent.
@@ -260,7 +260,7 @@ impl Session {
                     return Ok(Pause::End(End::Answered));
                 }
             };
-            // It was complete before, if the connection came from another worker or was refused there.
+            // The request was complete earlier, if the connection came from another worker or was refused there.
             let asked_at = self.channel.awaited_since().unwrap_or_else(Instant::now);
             let mut opened = None;
             if self.worker.moves.is_some() {
@@ -275,7 +275,7 @@ impl Session {
             self.consume(head_bytes);
             self.worker.numbers.requests_total.add(1);
             if self.channel.is_costly() || self.worker.drain.sends_away(now()) {
-                // The response says so, as if the viewer had asked for it.
+                // The response announces it, as if the viewer had asked for it.
                 request.keep_alive = false;
             }
             // Boxed, so that an idle viewer does not pay for the state of a response.
@@ -293,7 +293,7 @@ impl Session {
         }
     }
 
-    /// The next request and the bytes of its head, which stay in the input, or what is wrong with it.
+    /// The next request and the bytes of its head, which stay in the input, or why it is invalid.
     async fn next_request(&mut self) -> Result<Result<(Request, usize), Refusal>, End> {
         let mut head_deadline = None;
         loop {

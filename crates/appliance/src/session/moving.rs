@@ -1,9 +1,9 @@
-//! Moves a connection to a worker of the silo that has the disk of the file it asks for (`--silo disk`).
+//! Moves a connection to a worker of the silo whose disk has the requested file (`--silo disk`).
 //!
-//! It moves after a request was read and before anything of the response is sent. The other worker reads the same
+//! It moves after a request was read and before any part of the response is sent. The other worker parses the same
 //! bytes again and decides everything by itself, so that a request is counted, logged and answered in one place.
 //!
-//! A connection moves at once when it first asks for a file of another silo. After that it stays until it was sent
+//! A connection moves at once when it first requests a file of another silo. After that it stays until it was sent
 //! [`SENT_BETWEEN_MOVES`], so that a viewer who alternates between titles does not move back and forth all the time.
 //! It also waits that long after a move that was refused.
 
@@ -19,14 +19,14 @@ use std::time::Instant;
 use telemetry::Family;
 use token::Verified;
 
-/// How many bytes a connection is sent between two moves. A move costs two wake-ups and some microseconds, which is well
-/// below a hundredth of what these bytes cost.
+/// How many bytes a connection is sent between two moves. A move costs two wake-ups and some microseconds, well
+/// below a hundredth of the cost of these bytes.
 const SENT_BETWEEN_MOVES: u64 = 4 << 20;
 
 /// The unit of [`Session::stays_until`], which is 32 bits wide, because idle viewers carry it, too.
 const STAY_UNIT: u64 = 64 << 10;
 
-/// Where the next request should be answered.
+/// The place that should answer the next request.
 pub(super) struct Elsewhere {
     silo: usize,
     /// When the request was complete.
@@ -37,7 +37,7 @@ pub(super) struct Elsewhere {
 pub(crate) struct MovingSession {
     luggage: Luggage,
     peer: SocketAddr,
-    /// Received and not parsed yet. It begins with the request that made the connection move.
+    /// Received but not parsed yet. It starts with the request that made the connection move.
     input: Vec<u8>,
     tls: Option<Suited>,
     stays_until: u32,
@@ -53,7 +53,7 @@ impl MovingSession {
     }
 }
 
-/// Serves a connection that comes from another worker to its last byte, and counts why it ended.
+/// Serves a connection that comes from another worker to its last byte, and counts the reason for its end.
 pub(crate) fn arrive(
     worker: Rc<Worker>,
     moving: MovingSession,
@@ -73,10 +73,10 @@ impl Session {
         Self { worker, channel, peer, input, tls, stays_until, verified }
     }
 
-    /// Whether `request`, which was complete at `asked_at`, is answered here. If so, returns what opening its file brought, if that was tried.
+    /// Whether `request`, which was complete at `asked_at`, is answered here. If so, returns the result of opening its file, if that was tried.
     ///
     /// # Errors
-    /// Where its file is, if the connection should go there now.
+    /// The place of its file, if the connection should move there now.
     pub(super) async fn elsewhere(
         &mut self,
         request: &Request,
@@ -100,7 +100,7 @@ impl Session {
         Ok(opened)
     }
 
-    /// Moves to a worker there.
+    /// Moves the session to a worker at that place.
     ///
     /// # Errors
     /// The session, if it has to stay.
@@ -127,25 +127,25 @@ impl Session {
         }
     }
 
-    /// Whether the kernel may have keys that waited for the first title: the next request, which `opened` this and is answered here, is for one.
+    /// Whether the kernel may have keys that waited for the first title: the next request, whose file is `opened` and is answered here, is for one.
     pub(super) fn may_pass_keys_on(&mut self, opened: Option<&Opened>) -> bool {
         if !self.channel.is_deferred() {
             return false;
         }
-        // What a caching edge keeps belongs to no silo, and nothing moves.
+        // A caching edge's files belong to no silo, and no connection moves.
         let is_edge = self.worker.libraries.edge.is_some();
         let is_known = is_edge || self.stays_put() || matches!(opened, Some(Ok(_)));
         is_known && self.channel.can_pass_keys_on()
     }
 
-    /// Gives the kernel the keys that waited for the first title.
+    /// Hands the kernel the keys that waited for the first title.
     pub(super) fn pass_keys_on(mut self, asked_at: Instant) -> Self {
         self.channel = self.channel.pass_keys_on(asked_at);
         self.worker.numbers.count(Family::Routes, self.channel.route());
         self
     }
 
-    /// Whether it has moved, or tried to, a short while ago.
+    /// Whether the connection has moved, or tried to, a short while ago.
     fn stays_put(&self) -> bool {
         self.stays_until > 0 && self.channel.taken_bytes() / STAY_UNIT < self.stays_until.into()
     }

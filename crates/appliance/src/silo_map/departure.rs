@@ -1,7 +1,7 @@
-//! By which network port connections leave, on a machine that has one address on several ports.
+//! The network port by which connections leave, on a machine that has one address on several ports.
 //!
-//! The kernel's routes choose the port, and may look at a mark of the connection's socket (ip-rule(8)). The operator's map gives each silo
-//! a mark. Listening sockets have it, and so do the connections that they accept; a connection that moves gets that of its new silo. The
+//! The kernel's routes choose the port, and may match a mark of the connection's socket (ip-rule(8)). The operator's map gives each silo
+//! a mark. Listening sockets have it, and so do the connections that they accept; a connection that moves gets the mark of its new silo. The
 //! routes are the operator's: docs/ports.md.
 
 use super::SiloMap;
@@ -32,7 +32,7 @@ impl SiloMap {
         ))
     }
 
-    /// The silo from whose cards a worker's connections should leave: its own. By network, a silo without cards serves those of another.
+    /// The silo from whose cards a worker's connections should leave: its own. By network, a silo without cards serves another's connections.
     fn departs_from(&self, worker: usize) -> usize {
         let own = self.of_worker[worker];
         if self.is_by_network() { self.hosts[own] } else { own }

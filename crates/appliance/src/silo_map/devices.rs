@@ -1,4 +1,4 @@
-//! Which silo disks and network cards belong to.
+//! Assigns disks and network cards to silos.
 
 use super::Members;
 use super::nearest::Nearest;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// A disk under the library, and its silo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiskPlace {
-    /// What `stat` says of its files in `st_dev`.
+    /// The `st_dev` of its files, as `stat` reports it.
     pub(crate) device: u64,
     /// Its silo, if that is known.
     pub(crate) silo: Option<usize>,
@@ -20,7 +20,7 @@ pub(crate) struct DiskPlace {
     pub(super) rotates: bool,
     /// The kernel's name for it, if it is a block device.
     name: Option<String>,
-    /// The folder of the library under which it is seen.
+    /// The folder of the library through which it was found.
     folder: PathBuf,
 }
 
@@ -49,9 +49,9 @@ pub(crate) struct CardPlace {
 /// Interrupts that go elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stray {
-    /// How many.
+    /// Their number.
     count: usize,
-    /// Of how many.
+    /// The number of all interrupts.
     all: usize,
     /// The first of them.
     number: u32,
@@ -60,7 +60,7 @@ pub(crate) struct Stray {
 }
 
 impl CardPlace {
-    /// What is wrong with its interrupts, and what to do.
+    /// The problem with its interrupts, and how to fix it.
     pub(crate) fn complaint(&self, own: &Members) -> Option<String> {
         let Stray { count, all, number, cpu } = self.stray?;
         let (name, cpus) = (&self.name, super::ranges(&own.cpus));
@@ -71,7 +71,7 @@ impl CardPlace {
     }
 }
 
-/// The disks of the library, and of what is mounted in it; and what the operator's map says of folders that do not fit.
+/// The disks of the library, and of filesystems mounted in it; and errors about folders in the operator's map.
 pub(super) fn disks(
     config: &Config,
     topology: &Topology,
@@ -97,7 +97,7 @@ pub(super) fn disks(
     (disks, misfits)
 }
 
-/// Where the operator's map puts disks, and what is left out of it. Dead disks must not keep the others from being served: their folders are
+/// The operator's assignment of disks, and the folders that were left out. Dead disks must not keep the others from being served: their folders are
 /// missing, or all on the disk of the mount points.
 fn planned_disks(
     config: &Config,
@@ -107,7 +107,7 @@ fn planned_disks(
     let (mut found, mut misfits) = (Vec::new(), Vec::new());
     for (silo, plan) in config.silos.iter().enumerate() {
         for folder in &plan.folders {
-            // A missing folder of the library is told elsewhere.
+            // A missing folder of the library is reported elsewhere.
             if config.folders().any(|known| known == folder) && !folder.exists() {
                 continue;
             }
@@ -154,7 +154,7 @@ fn planned_disk(
     Ok(DiskPlace { device, silo: Some(silo), rotates, name, folder })
 }
 
-/// A folder and the mount points below it, each with what is mounted there.
+/// A folder and the mount points below it, each with its mounted device.
 fn mounted(topology: &Topology, folder: &Path) -> Vec<(PathBuf, Option<PathBuf>)> {
     let (around, below): (Vec<_>, Vec<_>) =
         topology.mounts_of(folder).into_iter().partition(|mount| folder.starts_with(&mount.point));
@@ -172,7 +172,7 @@ fn block_device(device: u64, source: Option<&Path>) -> u64 {
     found.map_or(device, |found| found.rdev())
 }
 
-/// The network cards. `index_of` says which number the kernel has for a name here: `/sys` may be that of another network namespace.
+/// The network cards. `index_of` returns the kernel's number for a name in this namespace: `/sys` may show another network namespace.
 pub(super) fn cards(
     config: &Config,
     topology: &Topology,
@@ -200,7 +200,7 @@ pub(super) fn cards(
     Ok(cards)
 }
 
-/// The interrupts of a card that go only to CPUs of other silos; `None` unless they are most of them. One or two that no queue has (for the
+/// The interrupts of a card that go only to CPUs of other silos; `None` unless they are the majority. One or two that belong to no queue (for the
 /// card's settings) may be anywhere.
 fn stray(topology: &Topology, card: &str, own: &Members) -> Option<Stray> {
     let all = topology.interrupts(card);
@@ -211,7 +211,7 @@ fn stray(topology: &Topology, card: &str, own: &Members) -> Option<Stray> {
 }
 
 /// The silo of a node. For a node without workers it is the nearest one, unless the map is the operator's: that leaves such nodes out on
-/// purpose. A node that the operator divided decides for none of its parts.
+/// purpose. A node that the operator divided has no single silo.
 fn silo_of(config: &Config, node: u32, nearest: &mut Nearest<'_>) -> Option<usize> {
     match nearest.on(node)[..] {
         [silo] => Some(silo),

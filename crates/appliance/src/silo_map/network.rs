@@ -1,8 +1,8 @@
 //! Placement by network: which workers get the connections of which cards.
 //!
 //! The workers of a silo with cards share the connections of these cards. A silo without cards is not idle: its workers take a share of the
-//! connections of the nearest silo that has some. What arrives on a card whose silo nobody knows goes to the silo of the CPU that took its
-//! interrupt, and what that CPU does not decide either is spread by the kernel.
+//! connections of the nearest silo that has some. A connection on a card with an unknown silo goes to the silo of the CPU that took its
+//! interrupt, and if that CPU has none, the kernel spreads it.
 
 use super::nearest::Nearest;
 use super::{CardPlace, Members, SiloMap};
@@ -31,7 +31,7 @@ impl SiloMap {
         silos.iter().flat_map(|silo| self.silos[*silo].workers.iter().copied()).collect()
     }
 
-    /// Which listeners get which connections; `None` if the kernel spreads them.
+    /// The assignment of connections to listeners; `None` if the kernel spreads them.
     pub(crate) fn steering(&self) -> Option<Steering> {
         if !self.is_by_network() {
             return None;

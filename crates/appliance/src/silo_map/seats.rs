@@ -1,4 +1,4 @@
-//! Divides the CPUs into silos, and gives each worker its seat.
+//! Divides the CPUs into silos, and assigns a CPU to each worker.
 
 use super::{Members, ranges};
 use crate::config::Config;
@@ -13,7 +13,7 @@ pub(crate) struct Seat {
     pub(crate) cpu: u32,
 }
 
-/// The CPUs for workers, in the order in which they get one. With the operator's map these are the CPUs of its silos in turn, so that each
+/// The CPUs for workers, in the order in which they are assigned. With the operator's map these are the CPUs of its silos in turn, so that each
 /// silo has a worker.
 pub(crate) fn cpus(config: &Config, machine: &Machine) -> Result<Vec<u32>, SiloError> {
     if config.silos.is_empty() {
@@ -59,7 +59,7 @@ pub(super) fn silos(
     Ok(divided.into_iter().filter_map(members).collect())
 }
 
-/// Refuses CPUs that the machine does not have. Those that it has and this process may not use can be in a silo, because they take interrupts.
+/// Rejects CPUs that the machine does not have. CPUs that this process may not use can be in a silo, because they take interrupts.
 fn check_cpus(config: &Config, topology: &Topology) -> Result<(), SiloError> {
     let Some(present) = topology.cpus() else { return Ok(()) };
     for plan in &config.silos {

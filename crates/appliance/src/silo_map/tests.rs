@@ -262,7 +262,7 @@ fn folders_that_cannot_be_placed_are_named() {
     );
     let gone = library.path().join("c");
     assert_eq!(said(&gone, &a), SiloError::NoFolder(gone.clone()));
-    // A whole folder of the library that is missing is a dead disk: that is told elsewhere, and the others are served.
+    // A whole folder of the library that is missing means a dead disk: that is reported elsewhere, and the others are served.
     let mut dead = config(&format!("[[silos]]\ncpus = \"0\"\nfolders = [{gone:?}]\n"));
     dead.library = vec![a.clone(), gone];
     SiloMap::new(&dead, &machine, &topology, &[&a], 1).unwrap().check_folders().unwrap();

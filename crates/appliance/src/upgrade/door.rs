@@ -1,4 +1,4 @@
-//! The old server's side: answers at the door, and leaves its place to the server that is ready for it.
+//! The old server's side of an upgrade: answers requests at the upgrade socket, and hands over to the new server when that is ready.
 
 use super::estate::Estate;
 use super::message::{PROTOCOL, ToNew, ToOld};
@@ -18,16 +18,16 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// How long somebody at the door may take for the first word.
+/// How long a client may take to send its first message.
 const FIRST_WORD_WITHIN: Duration = Duration::from_secs(5);
 
 /// The longest time that a new server may take to start, and to settle.
 const PATIENCE_MAX: Duration = Duration::from_secs(3600);
 
-/// A pause when no descriptor is left for somebody at the door.
+/// A pause when no descriptor is left for a client.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Keeps the door of a running server, on a thread of its own.
+/// Serves a running server's upgrade socket, on a thread of its own.
 pub(crate) struct Doorkeeper {
     pub(crate) door: OwnedFd,
     pub(crate) estate: Arc<Estate>,
@@ -35,20 +35,20 @@ pub(crate) struct Doorkeeper {
     pub(crate) admin: AdminControl,
     /// The helper for certificates, if there is one.
     pub(crate) acme: Option<Arc<AcmeLink>>,
-    /// With what this server was started.
+    /// The configuration that this server was started with.
     pub(crate) config: Arc<Config>,
-    /// Hears of it when another server has taken this one's place.
+    /// Is notified when another server has taken over.
     pub(crate) news: Sender<News>,
 }
 
-/// Why another server does not take this one's place: a line for the operator.
+/// Why this server stays: a line for the operator.
 struct Stays(String);
 
 impl Doorkeeper {
     /// Starts the thread.
     ///
     /// # Errors
-    /// If there is no thread.
+    /// If no thread can be started.
     pub(crate) fn start(self) -> io::Result<()> {
         std::thread::Builder::new().name("door".into()).spawn(move || self.run()).map(drop)
     }
@@ -68,7 +68,7 @@ impl Doorkeeper {
         }
     }
 
-    /// Does what somebody at the door wants. Returns whether another server has taken this one's place for good.
+    /// Handles a client's request. Returns whether another server has taken over for good.
     fn answer(&self, line: &OwnedFd, who: UCred, buffer: &mut Vec<u8>) -> Result<bool, Stays> {
         let process = who.pid.as_raw_nonzero();
         let cannot = |why: io::Error| Stays(format!("process {process} asked for nothing ({why})"));
@@ -109,12 +109,12 @@ impl Doorkeeper {
         eprintln!("fullbore: process {process} has taken the place of this server");
         // Only now, because systemd takes the end of a main process for the end of its service.
         notify(&format!("MAINPID={process}"));
-        // The main thread is there as long as the process.
+        // The main thread lives as long as the process.
         let _ = self.news.send(News::Succeeded);
         Ok(true)
     }
 
-    /// Shows the configuration.
+    /// Sends the configuration.
     fn show(&self, line: &OwnedFd) -> io::Result<()> {
         let text = toml::to_string(&*self.config).map_err(|why| {
             refuse(line, &format!("its configuration cannot be written as text ({why})"));
@@ -136,7 +136,7 @@ impl Doorkeeper {
         obstacle(&self.config)
     }
 
-    /// Gives the new server everything that it needs to be this one.
+    /// Hands the new server everything that it needs to replace this one.
     fn hand_over(&self, line: &OwnedFd) -> io::Result<()> {
         for listener in &self.estate.viewers {
             line::send(line, &ToNew::Viewers, Some(listener.as_fd()))?;
@@ -149,7 +149,7 @@ impl Doorkeeper {
         line::send(line, &ToNew::All { process: std::process::id() }, None)
     }
 
-    /// Waits until the new server is ready, and returns for how long this one is to stay. Others at the door are turned away.
+    /// Waits for the new process to report ready and returns how long to keep running. Other clients are refused meanwhile.
     fn await_ready(
         &self,
         line: &OwnedFd,
@@ -180,7 +180,7 @@ impl Doorkeeper {
         }
     }
 
-    /// Leaves by `leave`, so that an authority that looks for a proof at the viewers' port meets the server that has it.
+    /// Hands over by `leave`, so that an authority that checks a proof at the viewers' port meets the server that has it.
     fn leave_with_helper(&self, leave: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
         let wanted = self.config.tls.acme.as_ref();
         let is_by_tls = wanted.is_some_and(|wanted| wanted.challenge == AcmeChallenge::Tls);
@@ -194,9 +194,9 @@ impl Doorkeeper {
         left
     }
 
-    /// Stops accepting, and comes back if the new server ends within `settle`.
+    /// Stops accepting, and accepts again if the new server ends within `settle`.
     fn leave(&self, line: &OwnedFd, settle: Duration, buffer: &mut Vec<u8>) -> Result<(), String> {
-        // Before the main thread could stop listening: it looks at the one after it has set the other.
+        // First this, then the check: the main thread sets `is_ending` and then checks this, so at least one of the two notices the other.
         self.estate.share(true);
         let told = match self.estate.is_ending() {
             true => Err("this server is ending".to_owned()),
@@ -212,7 +212,7 @@ impl Doorkeeper {
         let gone = wait_at_most(line, settle).and_then(|()| line::receive::<ToOld>(line, buffer));
         let why = match gone {
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
-                // If it is gone at this very moment, it is for whoever starts servers to notice.
+                // If the new server has just ended, its supervisor will notice.
                 let _ = line::send(line, &ToNew::Settled, None);
                 return Ok(());
             }
@@ -236,19 +236,19 @@ impl Doorkeeper {
     }
 }
 
-/// Says no to a second upgrade at the same time.
+/// Refuses a second upgrade at the same time.
 fn turn_away(line: &OwnedFd, buffer: &mut Vec<u8>) {
-    // A socket that closes before it has read everything resets the other end, which then does not read the answer.
+    // A socket that is closed with unread data resets the other end, which then does not read the answer.
     let _ =
         wait_at_most(line, FIRST_WORD_WITHIN).and_then(|()| line::receive::<ToOld>(line, buffer));
     refuse(line, "another upgrade is under way: try again when it has ended");
     eprintln!("fullbore: a second upgrade at the same time was refused");
 }
 
-/// The bytes of a text in one message: few enough for a packet, also with a backslash before each.
+/// The bytes of a text in one message: few enough for a packet, even with a backslash before each.
 const PART_BYTES_MAX: usize = 16 << 10;
 
-/// A text, cut between its characters.
+/// The parts of a text, split between characters.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -262,13 +262,13 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What another process says, for the log.
+/// Another process's text, for the log.
 fn one_line(said: &str) -> String {
     let words: Vec<_> = said.split_whitespace().collect();
     library::shown(&words.join(" ")).into_owned()
 }
 
-/// Says no. If nobody listens any more, nothing is lost.
+/// Sends a refusal. If the client has gone, it no longer matters.
 fn refuse(line: &OwnedFd, why: &str) {
     let _ = line::send(line, &ToNew::Refused { why: why.to_owned() }, None);
 }

@@ -1,32 +1,32 @@
-//! Why a server does not take another one's place.
+//! Why a server cannot take over from another one.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a server does not take another one's place. Nothing has changed for the other one.
+/// Why a server cannot take over from another one. Nothing has changed for the other one.
 #[derive(Debug)]
 pub enum UpgradeError {
-    /// Nobody answers at the door.
+    /// No server answers at the upgrade socket.
     NoServer {
-        /// The door.
+        /// The socket.
         door: PathBuf,
-        /// Why not.
+        /// The kernel's error.
         why: io::Error,
     },
-    /// The other server said no, for this reason, in its own words.
+    /// The other server refused, for this reason, in its own words.
     Refused(String),
     /// It ended, or no longer waits.
     Gone,
-    /// The two do not understand each other.
+    /// The messages cannot be exchanged or parsed.
     Line(io::Error),
     /// A listener cannot have its options.
     Options(io::Error),
-    /// It does not say with which configuration it was started.
+    /// It does not show its configuration.
     Mute,
     /// It has settings that this program does not know.
     OtherSettings(Box<toml::de::Error>),
-    /// This server cannot take any other's place.
+    /// This server cannot replace another one.
     Obstacle(&'static str),
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for UpgradeError {
                 "the running server ended, or waited no longer: see what it says, and start the new one with fullbore serve if it is gone",
             ),
             Self::Line(why) => {
-                write!(f, "the running server cannot be understood: {why}; restart it instead")
+                write!(f, "cannot talk to the running server: {why}; restart it instead")
             }
             Self::Options(why) => write!(
                 f,

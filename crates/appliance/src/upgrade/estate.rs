@@ -1,4 +1,4 @@
-//! What a server leaves to the next one: its listeners.
+//! The listeners that a server hands over to the next one.
 
 use super::Reception;
 use net::listener;
@@ -6,9 +6,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where plain HTTP comes to. The next server may use it in the other way.
+/// The listener for plain HTTP. The next server may use it for the other purpose.
 pub(crate) enum PlainListener {
-    /// Viewers are sent on to HTTPS.
+    /// Viewers are redirected to HTTPS.
     Redirect(OwnedFd),
     /// The helper for certificates answers the authority.
     Challenges(OwnedFd),
@@ -23,14 +23,14 @@ impl PlainListener {
     }
 }
 
-/// A server's listeners, besides the workers' own descriptors of them. The main thread and the door both decide what becomes of them.
+/// A server's listeners, besides the workers' own descriptors of them. The main thread and the upgrade thread share the decision about closing them.
 pub(crate) struct Estate {
-    /// In the order in which they began to listen.
+    /// The viewers' listeners, in the order in which they began to listen.
     pub(crate) viewers: Vec<OwnedFd>,
     pub(crate) admin: OwnedFd,
-    /// Where plain HTTP comes to, if anywhere.
+    /// The listener for plain HTTP, if any.
     pub(crate) plain: Option<PlainListener>,
-    /// How viewers' connections come to this server; none if it has no listeners for them.
+    /// How viewers' connections are assigned to this server's listeners; none if it has no listeners for them.
     reception: Option<Reception>,
     is_shared: AtomicBool,
     is_ending: AtomicBool,
@@ -48,7 +48,7 @@ impl Estate {
         Self { viewers, admin, plain, reception, is_shared, is_ending }
     }
 
-    /// The listener at which this server sends viewers on to HTTPS.
+    /// The listener that redirects viewers to HTTPS.
     pub(crate) fn redirect(&self) -> Option<&OwnedFd> {
         match &self.plain {
             Some(PlainListener::Redirect(listener)) => Some(listener),
@@ -56,7 +56,7 @@ impl Estate {
         }
     }
 
-    /// Notes whether another server accepts from the listeners, or may do so again.
+    /// Records whether another server accepts from the listeners, or may do so again.
     pub(crate) fn share(&self, is_shared: bool) {
         self.is_shared.store(is_shared, Ordering::SeqCst);
     }
@@ -66,12 +66,12 @@ impl Estate {
         self.is_shared.load(Ordering::SeqCst)
     }
 
-    /// Whether this server ends anyway, and so cannot be asked for anything.
+    /// Whether this server is ending, and so cannot hand anything over.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::SeqCst)
     }
 
-    /// Stops listening for viewers, unless another server accepts from the listeners. Connections that wait at them are lost.
+    /// Stops listening for viewers, unless another server accepts from the listeners. Connections that wait in them are lost.
     pub(crate) fn stop(&self) {
         self.is_ending.store(true, Ordering::SeqCst);
         if !self.is_shared() {
@@ -79,7 +79,7 @@ impl Estate {
         }
     }
 
-    /// Likewise for the admin pages, and for plain HTTP.
+    /// The same for the admin pages, and for plain HTTP.
     pub(crate) fn stop_admin(&self) {
         if !self.is_shared() {
             listener::stop(&self.admin);
@@ -87,7 +87,7 @@ impl Estate {
         }
     }
 
-    /// Has viewers' connections come to the listeners as this server's configuration says.
+    /// Makes the listeners receive viewers' connections as this server's configuration says.
     ///
     /// # Errors
     /// If the kernel refuses that.

@@ -1,23 +1,23 @@
-//! What servers, and the command that starts a new one, say to each other.
+//! The messages between servers, and to the command that starts a new one.
 
 use serde::{Deserialize, Serialize};
 
-/// Changes when a server could misunderstand one of another version.
+/// The version of the protocol; it changes when another version could misunderstand a message.
 pub(crate) const PROTOCOL: u32 = 1;
 
-/// What the new server says to the old one.
+/// Messages from the new server to the old one.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum ToOld {
     /// Give me your listeners.
     Ask {
         /// [`PROTOCOL`]
         protocol: u32,
-        /// How long it may take until it is ready.
+        /// The time limit for becoming ready.
         ready_seconds: u64,
     },
     /// I have started, and would accept now.
     Ready {
-        /// For how long the old one is to come back if the new one ends.
+        /// How long the old server accepts again if the new one ends.
         settle_seconds: f64,
     },
     /// Show me your configuration.
@@ -29,7 +29,7 @@ pub(crate) enum ToOld {
     },
 }
 
-/// What the old server says to the new one.
+/// Messages from the old server to the new one.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum ToNew {
     /// No, and nothing changes.
@@ -41,13 +41,13 @@ pub(crate) enum ToNew {
     Viewers,
     /// The admin pages' listener comes with this.
     Admin,
-    /// The listener for plain HTTP comes with this. A server that does not have one does not say this.
+    /// The listener for plain HTTP comes with this. A server without one does not send it.
     Plain,
-    /// The listening socket that is the door comes with this.
+    /// The listening upgrade socket comes with this.
     Door,
     /// A part of the configuration, in TOML.
     Config {
-        /// From where the last one ended.
+        /// The text that follows the previous part.
         part: String,
     },
     /// That was all.
@@ -61,10 +61,10 @@ pub(crate) enum ToNew {
     Settled,
 }
 
-/// What the new server says to the command that started it, over the socket that is its standard input.
+/// Messages from the new server to the command that started it, over the socket that is its standard input.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToLauncher {
-    /// The old server was asked; from here on it knows by itself how this goes.
+    /// The old server was contacted; from here on it knows the outcome by itself.
     Asked,
     /// The new one accepts now.
     Accepts,

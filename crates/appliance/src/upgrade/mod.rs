@@ -1,20 +1,20 @@
 //! Hot restart: a new process takes over the listeners without dropping viewers. The same socket reports the configuration that a server runs with.
 //!
-//! A running server keeps a Unix socket, its door. A new server, started by `fullbore upgrade`, connects there and receives the listeners'
-//! descriptors. It starts completely before it reports ready; only then does the old one stop accepting and the new one begin. Connections that
-//! have not been accepted wait in the listeners, which both have, so none is lost.
+//! A running server keeps a Unix socket, its upgrade socket ("door" in the code). A new server, started by `fullbore upgrade`, connects there and
+//! receives the listeners' descriptors. It starts completely before it reports ready; only then does the old one stop accepting and the new one
+//! start. Connections that have not been accepted wait in the listeners, which both have, so none is lost.
 //!
-//! For some seconds more the old server can come back: if the new one ends, it accepts again. After that it ends as on SIGTERM.
+//! For some more seconds the old server can take over again: if the new one ends, it accepts again. After that it ends as on SIGTERM.
 //!
 //! Invariants:
-//! - Until the old server says `ToNew::Go`, the new one accepts nothing, and the old one is as if nobody had asked. Only the listeners' backlog
-//!   and marks are the new one's before, because it could not set them later.
-//! - A server that comes back sets again how connections come to its listeners (`Reception`).
+//! - Until the old server sends `ToNew::Go`, the new one accepts nothing, and the old one runs as before. Only the listeners' backlog
+//!   and marks are set by the new one earlier, because it could not set them later.
+//! - A server that takes over again resets the assignment of connections to its listeners (`Reception`).
 //! - A listener that both have is never shut down, because that would end it for both (`Estate`).
 //! - One of the two answers each connection. The kernel may wake the leaving server for a connection, so that one empties the accept queue after it
 //!   has stopped accepting, and exits only once it has answered. The other one polls the queue once a second, in case the leaving one was killed
 //!   (`reactor::op::Incoming`).
-//! - The door answers processes of the server's own user only, and one at a time.
+//! - The upgrade socket answers only processes of the server's own user, and one at a time.
 //!
 //! Read first: `message.rs`, then `door.rs` for the old server and `predecessor.rs` for the new one.
 
@@ -42,21 +42,21 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// What a server has to do with the one before it and the one after it.
+/// A server's handoff from the one before it and to the one after it.
 #[derive(Default)]
 pub struct Succession {
-    /// Where it can be asked for its listeners; none if it cannot.
+    /// Its upgrade socket; none if it cannot be upgraded.
     pub door: Option<PathBuf>,
-    /// The server whose place it takes.
+    /// The server that it replaces.
     pub predecessor: Option<Predecessor>,
 }
 
-/// Where the server of this configuration has its door. The address is part of the name, because several servers may share a state directory.
+/// The path of the upgrade socket for this configuration. It contains the address, because several servers may share a state directory.
 pub fn door_of(config: &Config) -> PathBuf {
     config.state.join(format!("upgrade-{}.sock", config.listen))
 }
 
-/// Why the server of this configuration cannot be part of an upgrade, and what to do instead.
+/// Why a server with this configuration cannot be part of an upgrade, and what to do instead.
 pub fn obstacle(config: &Config) -> Option<&'static str> {
     if config.route == Route::Bypass {
         return Some(
@@ -71,14 +71,14 @@ pub fn obstacle(config: &Config) -> Option<&'static str> {
     None
 }
 
-/// The door at `path`: that of the server whose place this one takes, if it is the same, because somebody may be waiting there.
+/// The upgrade socket at `path`: the inherited one, if it has the same path, because a client may be waiting there.
 pub(crate) fn open_door(path: &Path, inherited: Option<OwnedFd>) -> Result<OwnedFd, NoDoor> {
     let opened =
         inherited.filter(|door| socket::is_at(door, path)).map_or_else(|| socket::open(path), Ok);
     opened.map_err(|why| NoDoor { path: path.to_path_buf(), why })
 }
 
-/// Why nobody can take this server's place.
+/// Why this server cannot be upgraded.
 #[derive(Debug)]
 pub(crate) struct NoDoor {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! The new server's side: asks the old one for its listeners, and takes its place when it has started.
+//! The new server's side of an upgrade: requests the old one's listeners, and takes over when it has started.
 
 use super::message::{PROTOCOL, ToLauncher, ToNew, ToOld};
 use super::socket::{reach, wait_at_most};
@@ -14,17 +14,17 @@ use std::time::Duration;
 /// How long the old server may take to answer. It does so at once, unless its machine is very busy.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// The server whose place this one takes.
+/// The server that this one replaces.
 pub struct Predecessor {
     line: OwnedFd,
-    /// The command that started this server, and waits for what becomes of it.
+    /// The command that started this server, and waits for the outcome.
     launcher: OwnedFd,
     process: u32,
     settle_seconds: f64,
     inherited: Inherited,
 }
 
-/// What it leaves.
+/// Everything that it hands over.
 #[derive(Default)]
 pub(crate) struct Inherited {
     pub(crate) viewers: Vec<OwnedFd>,
@@ -34,7 +34,7 @@ pub(crate) struct Inherited {
 }
 
 impl Predecessor {
-    /// Asks the server at `door` for its listeners. It goes on until `take_over`.
+    /// Requests the listeners of the server at `door`, which continues until `take_over`.
     ///
     /// # Errors
     /// If there is none, or it refuses.
@@ -50,7 +50,7 @@ impl Predecessor {
         }
         let nobody = |why| UpgradeError::NoServer { door: door.to_owned(), why };
         let line = reach(door).map_err(nobody)?;
-        // If nobody waits, nobody needs to hear of it.
+        // If the command is gone, the message no longer matters.
         let _ = line::send(&launcher, &ToLauncher::Asked, None);
         wait_at_most(&line, ANSWER_WITHIN).map_err(UpgradeError::Line)?;
         let ask = ToOld::Ask { protocol: PROTOCOL, ready_seconds };
@@ -59,21 +59,21 @@ impl Predecessor {
         Ok(Self { line, launcher, process, settle_seconds, inherited })
     }
 
-    /// What it leaves; can be taken once.
+    /// Everything that it hands over; can be taken once.
     pub(crate) fn inherited(&mut self) -> Inherited {
         std::mem::take(&mut self.inherited)
     }
 
-    /// Says that this server cannot start.
+    /// Reports that this server cannot start.
     pub(crate) fn fail(&self, why: &dyn std::fmt::Display) {
-        // If it is gone, nobody needs to hear of it.
+        // If the old server is gone, the message no longer matters.
         let _ = line::send(&self.line, &ToOld::Failed { why: why.to_string() }, None);
     }
 
-    /// Returns when it is this server that accepts.
+    /// Returns when this server is the one that accepts.
     ///
     /// # Errors
-    /// If the other one does not leave.
+    /// If the other one does not stop accepting.
     pub(crate) fn take_over(&self) -> Result<(), UpgradeError> {
         let ready = ToOld::Ready { settle_seconds: self.settle_seconds };
         line::send(&self.line, &ready, None).map_err(|_| UpgradeError::Gone)?;
@@ -87,13 +87,13 @@ impl Predecessor {
         }
     }
 
-    /// Waits, on a thread of its own, until the other one does not come back, and tells whoever wants to know.
+    /// Waits, on a thread of its own, until the old server can no longer take over again, and reports it to the launcher.
     ///
     /// # Errors
-    /// If there is no thread.
+    /// If no thread can be started.
     pub(crate) fn await_settled(self, estate: Arc<Estate>) -> io::Result<()> {
         let wait = move || {
-            // Whether it says so, is gone or says nothing for too long: it does not accept any more. It comes back only when this process ends.
+            // Whether it confirms, is gone or stays silent for too long: it does not accept any more. It accepts again only if this process ends.
             let patience = Duration::try_from_secs_f64(self.settle_seconds).unwrap_or_default();
             let _ = wait_at_most(&self.line, patience + ANSWER_WITHIN)
                 .and_then(|()| line::receive::<ToNew>(&self.line, &mut Vec::new()));
@@ -104,7 +104,7 @@ impl Predecessor {
     }
 }
 
-/// The old server's process, and everything that it leaves.
+/// The old server's process, and everything that it hands over.
 fn receive_all(line: &OwnedFd) -> Result<(u32, Inherited), UpgradeError> {
     let mut inherited = Inherited::default();
     let mut buffer = Vec::new();
@@ -124,7 +124,7 @@ fn receive_all(line: &OwnedFd) -> Result<(u32, Inherited), UpgradeError> {
     }
 }
 
-/// Tells the server at `door`, if there is one, that an upgrade came to nothing before it was asked. Returns whether there is one.
+/// Tells the server at `door`, if there is one, that an upgrade failed before it was contacted. Returns whether there is one.
 pub fn give_up(door: &Path, why: &str) -> bool {
     let Ok(line) = reach(door) else { return false };
     let _ = line::send(&line, &ToOld::Failed { why: why.to_owned() }, None);

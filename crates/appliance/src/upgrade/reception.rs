@@ -1,4 +1,4 @@
-//! How the kernel gives a server the connections that come to its listeners.
+//! How the kernel assigns connections to a server's listeners.
 
 use libc::sock_filter;
 use net::ListenerOptions;
@@ -6,16 +6,16 @@ use net::listener::{steer, unsteer};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// What connections start with, and which listener gets which.
+/// The options that connections start with, and the assignment to listeners.
 pub(crate) struct Reception {
-    /// With every default named, because the listeners may have another server's.
+    /// With every default set explicitly, because the listeners may have another server's.
     pub(crate) options: ListenerOptions,
     /// The program that chooses the listener; none if the kernel spreads connections.
     pub(crate) program: Option<Vec<sock_filter>>,
 }
 
 impl Reception {
-    /// Has all listeners of one address receive like this. Needs no privilege, and the sandbox allows it.
+    /// Makes all listeners of one address receive like this. Needs no privilege, and the sandbox allows it.
     ///
     /// # Errors
     /// If the kernel refuses it.
@@ -38,10 +38,10 @@ mod tests {
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::time::{Duration, Instant};
 
-    /// Spread at random, so many connections would all go to one of two listeners once in a million runs.
+    /// Spread at random, this many connections would all go to one of two listeners once in a million runs.
     const CONNECTIONS: usize = 21;
 
-    /// Everything to the listener of this number.
+    /// Assigns every connection to the listener of this number.
     fn all_to(first: u32) -> Reception {
         let group = ListenerGroup { first, count: 1 };
         let steering = Steering { cards: Vec::new(), cpus: vec![(0..=u32::MAX - 1, group)] };
@@ -49,7 +49,7 @@ mod tests {
         Reception { options, program: Some(steering.program()) }
     }
 
-    /// How many connections each listener gets.
+    /// Visits, and counts the connections that each listener gets.
     fn visit(listeners: &[OwnedFd]) -> Vec<usize> {
         let address = local_address(&listeners[0]).unwrap();
         let visitors: Vec<_> =
@@ -60,7 +60,7 @@ mod tests {
         };
         let mut accepted = vec![0; listeners.len()];
         let deadline = Instant::now() + Duration::from_secs(60);
-        // A busy kernel may put a connection into its queue only after its visitor has heard of it.
+        // A busy kernel may queue a connection only after its visitor's connect has returned.
         while accepted.iter().sum::<usize>() < visitors.len() && Instant::now() < deadline {
             accepted.iter_mut().zip(listeners).for_each(|(count, at)| *count += accept(at));
         }

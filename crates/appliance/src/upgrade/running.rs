@@ -1,6 +1,6 @@
-//! Asks a running server with which configuration it was started.
+//! Asks a running server for the configuration that it was started with.
 //!
-//! The server tells its own user only. There is no secret in it: keys are in files of their own, of which a configuration has the names.
+//! The server answers only its own user. A configuration has no secrets: keys are in files of their own, which it only names.
 
 use super::UpgradeError;
 use super::message::{ToNew, ToOld};

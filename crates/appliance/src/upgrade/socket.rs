@@ -1,4 +1,4 @@
-//! The door: a Unix socket that keeps packets apart, for the server's own user.
+//! The upgrade socket ("door"): a Unix socket that preserves packets, for the server's own user.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -15,13 +15,13 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How many may wait at the door. Each is soon told that somebody else is being answered.
+/// How many clients may wait. Each is soon refused while another one is being served.
 const BACKLOG: i32 = 8;
 
-/// Makes the door at `path`. A door that nobody keeps any more is replaced.
+/// Creates the socket at `path`. A socket that no process listens on any more is replaced.
 ///
 /// # Errors
-/// If something else lies there, another server keeps it, or its folder cannot be written.
+/// If something else is there, another server listens on it, or its folder cannot be written.
 pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -36,22 +36,22 @@ pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
     }
     let socket = make()?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
-    // Nobody can connect before it listens.
+    // Before it listens, no process can connect.
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
     listen(&socket, BACKLOG)?;
     Ok(socket)
 }
 
-/// Whether `door` is the one at `path`.
+/// Whether `door` is the socket at `path`.
 pub(crate) fn is_at(door: &OwnedFd, path: &Path) -> bool {
     let address = door.try_clone().and_then(|door| UnixListener::from(door).local_addr());
     address.is_ok_and(|address| address.as_pathname() == Some(path))
 }
 
-/// Connects to the door at `path`.
+/// Connects to the socket at `path`.
 ///
 /// # Errors
-/// If nobody is there, or this user may not.
+/// If no server is there, or this user may not connect.
 pub(super) fn reach(path: &Path) -> io::Result<OwnedFd> {
     let socket = make()?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
@@ -62,7 +62,7 @@ fn make() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Waits for somebody at the door.
+/// Waits for a client.
 ///
 /// # Errors
 /// If no descriptor is left.
@@ -72,16 +72,16 @@ pub(super) fn admit(door: &OwnedFd) -> io::Result<(OwnedFd, UCred)> {
     Ok((line, who))
 }
 
-/// From now on, a packet that does not come within `patience`, or cannot be sent for so long, is an error of the kind `WouldBlock`.
+/// From now on, a packet that does not arrive within `patience`, or cannot be sent for that long, is an error of the kind `WouldBlock`.
 ///
 /// # Errors
-/// If `patience` is no time at all.
+/// If `patience` is zero.
 pub(super) fn wait_at_most(line: &OwnedFd, patience: Duration) -> io::Result<()> {
     set_socket_timeout(line, Timeout::Send, Some(patience))?;
     Ok(set_socket_timeout(line, Timeout::Recv, Some(patience))?)
 }
 
-/// Waits until one of the two has something to read; which? `None` at the deadline.
+/// Waits until one of the two has something to read, and returns which. `None` at the deadline.
 ///
 /// # Errors
 /// If the kernel cannot wait.

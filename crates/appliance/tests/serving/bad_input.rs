@@ -1,4 +1,4 @@
-//! Whatever a peer sends or does not send, each kind of misbehaviour gets its response and its counter, and no other viewer
+//! Whatever a peer sends or fails to send, each kind of misbehaviour gets its response and its counter, and no other viewer
 //! suffers from it.
 
 use crate::support::content::Content;
@@ -460,7 +460,7 @@ fn records_reordered_repeated_damaged_or_oversized_get_an_alert() {
 
 #[test]
 fn an_alert_is_not_lost_because_the_viewer_goes_on_sending() {
-    /// More than the server reads at once, and less than it reads in total after it has said why it ends the connection.
+    /// More than the server reads at once, and less than it reads in total after announcing the end of the connection.
     const BEHIND_BYTES: usize = 700_000;
     let library = Library::new();
     for protocol in [Protocol::Tls12, Protocol::Tls13] {
@@ -546,7 +546,7 @@ fn keys_stay_in_step_when_waiting_to_change_them_is_given_up() {
         // sleeps: the server's time for a head has to pass, and longer is as well
         std::thread::sleep(Duration::from_millis(800));
         let key_updates = served.number(|n| &n.key_updates_received_total);
-        assert!(key_updates > 0, "{route:?}: nobody has got to asking for keys");
+        assert!(key_updates > 0, "{route:?}: no viewer has got to asking for keys");
         for (viewer, film) in viewers.iter_mut().zip(&films) {
             let case = format!("{route:?}, a film of {} bytes", film.size);
             let response = viewer.response(true).unwrap_or_else(|error| panic!("{case}: {error}"));

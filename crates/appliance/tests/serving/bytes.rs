@@ -127,7 +127,7 @@ impl Asked {
         }
     }
 
-    /// Across the edge of an island, or near the end.
+    /// A range across the edge of an island, or near the end.
     fn of_sparse(content: &Content, random: &mut Random) -> Self {
         let bytes = random.within(1..SPARSE_RANGE_BYTES_MAX);
         if random.one_in(6) {

@@ -117,7 +117,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// A viewer used to hide from all statistics by the `User-Agent` of a node.
+/// A viewer could once hide from all statistics by sending the `User-Agent` of a node.
 #[test]
 fn what_nodes_copy_counts_for_no_title_if_they_prove_it_and_a_viewer_who_claims_it_is_counted() {
     let library = tempfile::tempdir().unwrap();
@@ -245,7 +245,7 @@ fn a_name_that_is_not_the_servers_is_told_nothing() {
     served.stop();
 }
 
-/// What lines that begin so say about each metric, by its name.
+/// The rest of the lines with this start, by the metric's name.
 fn said_of_each(metrics: &str, start: &str) -> BTreeMap<String, String> {
     let lines = metrics.lines().filter_map(|line| line.strip_prefix(start)?.split_once(' '));
     lines.map(|(name, said)| (name.to_owned(), said.to_owned())).collect()
@@ -258,7 +258,7 @@ fn what_is_told_is_what_is_declared() {
     let text = fetch(served.admin(), "/metrics");
     let told = said_of_each(&text, "# TYPE ");
     // Metrics of kernel TLS exist only if the kernel seals, those of certificates only if the server gets its own,
-    // and those of redirects only if it sends viewers on.
+    // and those of redirects only if it redirects viewers.
     let is_told = |metric: &&Metric| {
         let at_times = [
             "fullbore_kernel_tls_e",

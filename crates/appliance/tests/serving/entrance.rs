@@ -1,6 +1,6 @@
-//! Who may come in: proxies that say whose connection they pass on, lists of addresses, and health checks.
+//! Access: proxies that announce their clients' addresses, address lists, and health checks.
 //!
-//! Clients bind addresses of 127.0.0.0/8, which all are this machine's: a proxy and a stranger differ by nothing else.
+//! Clients bind addresses of 127.0.0.0/8, which all are this machine's: a proxy and a stranger differ only in their address.
 
 use crate::support::content::Content;
 use crate::support::library::Library;
@@ -147,7 +147,7 @@ fn a_proxys_connection_without_a_good_header_is_closed_and_counted() {
         cut_off.shutdown(Shutdown::Write).unwrap();
         assert!(is_closed(cut_off));
         served.await_count(Family::ConnectionsRefused, "proxy_cut_off", 1);
-        // A proxy that only looks whether the port is open is no fault.
+        // A proxy that only checks whether the port is open is no fault.
         drop(connect_from(PROXY, &served));
         served.await_count(Family::Ends, "peer_closed", 1);
         assert_eq!(served.total(Family::ConnectionsRefused), 8);
@@ -266,7 +266,7 @@ fn a_list_that_cannot_be_used_is_named_at_the_start_and_by_check() {
         Server::check(&config).err().map(|error| error.to_string()),
         Server::start(config.clone()).err().map(|error| error.to_string()),
     ] {
-        let said = said.expect("it is to be refused");
+        let said = said.expect("it has to be refused");
         assert!(said.contains(deny.to_str().unwrap()) && said.contains("line 2"), "{said}");
     }
     std::fs::write(&deny, "192.0.2.0/24\n").unwrap();

@@ -1,5 +1,5 @@
 //! A file or a disk fails under a response: that connection ends and is counted by reason, and its viewer has received only
-//! bytes of the file with which the response began. Other viewers are not affected, and the next request gets the present file.
+//! bytes of the file with which the response began. Other viewers are not affected, and the next request gets the current file.
 
 use crate::support::content::Content;
 use crate::support::mapped_writer::MappedWriter;
@@ -90,7 +90,7 @@ impl<'a> Watching<'a> {
         Self { viewer, content, received }
     }
 
-    /// The connection ends early and visibly so; what came was the film.
+    /// The connection ends early and visibly; the bytes until then were the film's.
     #[track_caller]
     fn assert_ends_early(self, case: &str) {
         let (received, content) = self.end_early(case);
@@ -122,7 +122,7 @@ impl<'a> Watching<'a> {
     }
 }
 
-/// What happens to the film, the reason under which it is counted, and what exists afterwards.
+/// The change to the film, the reason under which it is counted, and the state afterwards.
 struct Fault {
     name: &'static str,
     label: &'static str,
@@ -247,7 +247,7 @@ fn a_file_that_changes_under_a_response_ends_it_with_tls13() {
     strike_under_every_policy(Protocol::Tls13, Route::Userspace);
 }
 
-/// Waits until the server has nothing more to give to the kernel.
+/// Waits until the server has no more bytes for the kernel.
 fn await_standstill(served: &Served) {
     await_that(|| served.number(|n| &n.take_backs_total) > 0, || "nothing taken back".into());
     await_quiet(served);

@@ -108,7 +108,7 @@ fn a_disk_that_fails_takes_its_own_titles_and_nothing_else() {
         await_that(|| status(&served, path) == 500, || format!("{path}: not 500"));
     }
     assert_is(&served, "/other.mp4", &disks.other);
-    // New titles appear on the disk that is well.
+    // New titles appear on the healthy disk.
     disks.write("d1/new.mp4", &disks.other);
     await_that(|| status(&served, "/new.mp4") == 200, || "new.mp4 does not appear".into());
     // By now all lists were made again, and the other disk's title of the same name has not taken its place.
@@ -145,7 +145,7 @@ fn copies_on_a_disk_that_fails_are_served_from_their_originals() {
         make_title(&disks.path(title), &disks.film.bytes(0..FILM_BYTES)).unwrap()
     });
     let path = format!("/title/{}/{FILM}", version[0]);
-    // What `fullbore library promote` leaves.
+    // The result of `fullbore library promote`.
     std::fs::create_dir(disks.path("d0/.promoted")).unwrap();
     File::create(disks.path("d0/title/.copy.json")).unwrap();
     assert!(std::process::Command::new("sync").status().unwrap().success());

@@ -15,7 +15,7 @@ fn rule(path: &str, cache_control: Option<&str>, fields: &[(&str, &str)]) -> Hea
     HeaderRule { path: path.into(), cache_control, fields: fields.collect() }
 }
 
-/// Films stay for good, except for a trailer; manifests are asked for again after two seconds.
+/// Films stay for good, except for a trailer; manifests are revalidated after two seconds.
 fn with_rules(config: &mut Config) {
     config.http.cache_control = "max-age=60".into();
     config.http.headers = vec![

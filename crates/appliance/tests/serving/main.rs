@@ -2,23 +2,23 @@
 //!
 //! [`bytes`]: viewers get exactly the file. [`bad_input`]: each kind of misbehaviour gets its response and its counter.
 //! [`dashboard`]: the live figures, once a second.
-//! [`entrance`]: proxies say whose a connection is, and lists who may connect.
+//! [`entrance`]: proxies announce their clients' addresses, and address lists decide which may connect.
 //! [`faults`]: a file or a disk that fails under a response ends it, and no wrong byte is sent.
 //! [`folders`]: a disk that dies takes its own titles with it, and nothing else.
-//! [`headers`]: files have the headers that the operator wants, by their paths.
+//! [`headers`]: files have the configured headers, by their paths.
 //! [`hot_set`]: popular parts of films come from memory.
 //! [`large_pages`]: the hot set in pages that the operator has reserved.
 //! [`moves`]: a connection moves to the silo of its film's disk.
 //! [`pages`]: the server's own pages.
-//! [`pins`]: pinned titles are in memory before anybody requests them.
+//! [`pins`]: pinned titles are in memory before viewers request them.
 //! [`quick_viewers`]: the kernel may hold more unsent bytes for viewers who take them fast.
 //! [`refusals`]: refusals have no more content than the method allows.
-//! [`reloaded_lists`]: lists of addresses change while the server runs.
+//! [`reloaded_lists`]: address lists change while the server runs.
 //! [`rotating`]: disks that rotate are read in whole buffers.
 //! [`sites`]: hosts have libraries of their own.
 //! [`slow_readers`]: data sent from memory exists only once, and is bounded.
 //! [`switches`]: none of this depends on an optimisation.
-//! [`while_sending`]: what viewers send in the middle of a film is read.
+//! [`while_sending`]: requests and records that arrive in the middle of a film are read.
 
 mod bad_input;
 mod bytes;

@@ -25,7 +25,7 @@ const VIEWERS_AT_ONCE: u64 = 6;
 /// Sizes of the films on each disk. After two of the largest, a connection may move again.
 const SIZES: [u64; 6] = [1, 16_384, 40_000, 300_000, 1_000_000, 2_500_000];
 
-/// What the server's limits leave for one response of a pipeline.
+/// The most bytes of one response in a pipeline under the server's limits.
 const PIPELINE_MAX: u64 = 4;
 
 /// A library on two disks: `/d0` and `/d1`, with the same films in both, of different content.
@@ -36,7 +36,7 @@ struct Library {
 }
 
 impl Library {
-    /// `None`, said aloud, where this machine cannot have one.
+    /// `None`, with a message, if this machine cannot have one.
     fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let disk = match OwnDisk::mount(&dir.path().join("d1")) {
@@ -99,7 +99,7 @@ fn content_of(disk: usize, film: usize) -> Content {
     Content::new((disk * 100 + film) as u64, SIZES[film])
 }
 
-/// One request and what it has to bring.
+/// One request and its expected result.
 struct Draw {
     text: String,
     is_head: bool,
@@ -162,7 +162,7 @@ impl Draw {
     }
 }
 
-/// A viewer with one connection, which asks until `left` is used up or it has had enough.
+/// A viewer with one connection, which sends requests until `left` is used up or it has had enough.
 fn view(served: &Served, left: &AtomicU64, asked: &AtomicU64, random: &mut Random) {
     let mut viewer = served.viewer();
     let mut disk = random.within(0..2) as usize;
@@ -194,7 +194,7 @@ fn view(served: &Served, left: &AtomicU64, asked: &AtomicU64, random: &mut Rando
     assert_eq!(viewer.rest().0, b"", "nothing was asked for");
 }
 
-/// New keys for what the viewer sends, and a request for new ones of the server's, where the version can.
+/// Changes the viewer's keys, and requests new ones from the server, if the version supports it.
 fn change_keys(viewer: &mut Viewer, random: &mut Random) {
     let Some(tls) = viewer.tls.as_mut().filter(|_| random.one_in(5)) else { return };
     if tls.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3) {
@@ -316,7 +316,7 @@ fn a_viewer_that_alternates_between_disks_does_not_move_back_and_forth() {
     // 3.2 MB in all: less than a connection has to be sent between two moves.
     let moved = || served.number(|n| &n.connections_moved_total);
     assert!(moved() <= 1, "{} moves", moved());
-    // After more than that, it moves to where it asks next.
+    // After more than that, it moves to the silo of its next request.
     let film = SIZES.len() - 1;
     (0..2).for_each(|_| drop(viewer.ask(&format!("/{}", path_of(1, film)))));
     let before = moved();
@@ -332,7 +332,7 @@ fn a_connection_that_finds_the_other_silo_full_is_served_where_it_is() {
         config.route = Route::Userspace;
         config.limits.connections_max = 6;
     });
-    // The first silo fills up with viewers, wherever they come in; more come in at the second one.
+    // The first silo fills up with viewers, wherever they arrive; more arrive at the second one.
     let (film, mut held) = (2, Vec::new());
     let path = format!("/{}", path_of(0, film));
     for _ in 0..200 {
@@ -341,21 +341,21 @@ fn a_connection_that_finds_the_other_silo_full_is_served_where_it_is() {
         }
         let before = served.count(Family::ConnectionsRefused, "worker_full");
         let Ok(mut viewer) = served.try_viewer() else {
-            // It came in at the full worker, and was refused there.
+            // It arrived at the full worker, and was refused there.
             served.await_count(Family::ConnectionsRefused, "worker_full", before + 1);
             continue;
         };
         content_of(0, film).assert_holds(0, &viewer.ask(&path).body, "a film");
         held.push(viewer);
     }
-    assert!(served.count(Family::MovesRefused, "worker_full") > 2, "nobody found it full");
+    assert!(served.count(Family::MovesRefused, "worker_full") > 2, "no worker found it full");
     held.iter_mut().for_each(|viewer| {
         content_of(0, film).assert_holds(0, &viewer.ask(&path).body, "the film again");
     });
     served.stop();
 }
 
-/// Asks for film after film until the server ends the connection. Returns how many it got.
+/// Requests film after film until the server ends the connection. Returns how many it got.
 fn view_to_the_end(served: &Served, random: &mut Random, stop: &AtomicBool) -> u64 {
     let mut got = 0;
     // The server may be ending.
@@ -406,7 +406,7 @@ fn connections_that_move_while_the_server_drains_are_served_or_closed_in_order()
                         }
                     });
                 }
-                await_that(|| got.load(Ordering::Relaxed) > 20, || "nobody is served".into());
+                await_that(|| got.load(Ordering::Relaxed) > 20, || "no viewer is served".into());
                 // sleeps: the server ends at another moment in each round
                 std::thread::sleep(Duration::from_millis(3 * round));
                 stop.store(true, Ordering::Relaxed);
@@ -463,7 +463,7 @@ fn a_silo_whose_disk_fails_does_not_disturb_the_others() {
         result.unwrap();
         content_of(0, film).assert_holds(100_000, &rest, "the rest");
     }
-    // Within a second the open files are dropped, and then opening them fails. What the other disk has is served.
+    // Within a second the open files are dropped, and then opening them fails. The other disk's files are served.
     let status = || {
         let mut viewer = served.viewer();
         let text = format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", path_of(1, film));

@@ -1,4 +1,4 @@
-//! The server's own pages: their addresses, their header fields, and what they list.
+//! The server's own pages: their URLs, their header fields, and their content.
 
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};

@@ -1,4 +1,4 @@
-//! Pinned titles are in the hot set before anybody requests them, and stay there.
+//! Pinned titles are in the hot set before viewers request them, and stay there.
 
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that};
@@ -52,7 +52,7 @@ impl Library {
         library
     }
 
-    /// Serves it with a hot set of so many blocks.
+    /// Serves it with a hot set of this many blocks.
     fn serve(&self, pins: &[&str], blocks: u64) -> Served {
         Served::start(self.folder.path(), Protocol::Tls13, |config| {
             config.route = Route::Userspace;
@@ -62,7 +62,7 @@ impl Library {
     }
 }
 
-/// Has the page cache forget a file.
+/// Evicts a file from the page cache.
 fn forget(path: &Path) {
     let file = fs::File::open(path).unwrap();
     file.sync_all().unwrap();
@@ -123,7 +123,7 @@ fn a_scan_of_the_rest_of_the_library_does_not_push_a_pinned_title_out() {
     served.await_news();
     assert!(served.number(|n| &n.hot_evicted_bytes_total) > 0, "others compete for the set");
     assert_eq!(served.number(|n| &n.hot_bytes), 10 * BLOCK, "and fill it");
-    // What is pinned may have been replaced since it was last counted. Then it comes back, and is not replaced again.
+    // A pinned block may have been replaced since it was last counted. Then it comes back, and is not replaced again.
     let comes_from_memory = || {
         await_pinned(&served, 5 * BLOCK);
         let before = from_disk(&served);

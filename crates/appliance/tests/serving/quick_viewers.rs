@@ -1,4 +1,4 @@
-//! Viewers who take bytes fast: the kernel may hold more unsent bytes for them.
+//! Viewers who read fast: the kernel may hold more unsent bytes for them.
 
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that};
@@ -6,7 +6,7 @@ use crate::support::viewer::Protocol;
 use fullbore_appliance::config::Config;
 use tempfile::{TempDir, tempdir};
 
-/// Larger than what sockets hold, so that the server has to wait for the viewer.
+/// Larger than the sockets' buffers, so that the server has to wait for the viewer.
 const FILM_BYTES: u64 = 16 << 20;
 
 /// A congestion control that sends as soon as it may, which every kernel has, and one that spreads packets over time.

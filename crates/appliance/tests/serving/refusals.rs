@@ -1,4 +1,4 @@
-//! What a refusal may contain, and what the listeners' own `Allow` promises.
+//! The allowed content of refusals, and the promises of the listeners' own `Allow`.
 
 use crate::support::library::Library;
 use crate::support::served::Served;
@@ -89,7 +89,7 @@ fn the_admin_listener_answers_every_method_that_its_allow_names() {
         assert!(head.ends_with("\r\n\r\n"), "{path}: {head}");
     }
     assert!(of_admin("OPTIONS *", "").starts_with("HTTP/1.1 204 "));
-    // What is not wanted of a method that is served is its body.
+    // For a method that is served, only a body is unwanted.
     for method in ["GET", "HEAD", "OPTIONS"] {
         let answer = of_admin(&format!("{method} /healthz"), "Content-Length: 1\r\n");
         assert!(answer.starts_with("HTTP/1.1 413 "), "{method}: {answer}");

@@ -1,4 +1,4 @@
-//! Lists of addresses change while the server runs: on request, and when their files are replaced. A list that cannot be used changes nothing.
+//! Address lists change while the server runs: on request, and when their files are replaced. An unusable list changes nothing.
 //!
 //! Signals and the sandbox are a process's. So this test program starts itself again as the server, with [`ROOM`] set to its folder.
 
@@ -17,7 +17,7 @@ const ROOM: &str = "FULLBORE_RELOADED_LISTS_ROOM";
 const TEST: &str =
     "reloaded_lists::lists_change_on_request_and_by_themselves_and_a_bad_line_keeps_them";
 
-/// Serves the room's library, sandboxed, until a signal ends it.
+/// Serves the room's library, sandboxed, until a signal stops it.
 fn serve(room: &Path) {
     let signals = signals::signals().unwrap();
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -144,11 +144,11 @@ fn lists_change_on_request_and_by_themselves_and_a_bad_line_keeps_them() {
     // Each worker has them a moment later.
     eventually("3 to be denied", || (0..8).all(|_| !server.serves(3)).then_some(()));
     assert!(server.serves(2));
-    assert!(is_served(&mut watching), "who is connected stays so");
+    assert!(is_served(&mut watching), "a connected viewer stays connected");
 
     replace(room, "127.0.0.2\n127.0.0.2/8\n");
     server.signal(Signal::HUP);
-    server.wait_for("line 2: \"127.0.0.2/8\" is no prefix");
+    server.wait_for("line 2: \"127.0.0.2/8\" is not a prefix");
     server.wait_for("the lists already loaded stay in use");
     assert!(server.serves(2) && !server.serves(3));
     assert_eq!(server.metric("fullbore_reloads_failed_total{kind=\"address_lists\"}"), 1);

@@ -1,4 +1,4 @@
-//! Files on a disk that rotates are read in whole buffers, whatever the viewer takes at once, and every byte is right.
+//! Files on a disk that rotates are read in whole buffers, however little the viewer takes at once, and every byte is right.
 
 use crate::support::content::Content;
 use crate::support::served::Served;
@@ -12,10 +12,10 @@ use tempfile::TempDir;
 
 const FILM_BYTES: u64 = (10 << 20) + 321;
 
-/// What a buffer takes of a file with `net.window_bytes_max` as it is by default.
+/// A whole buffer of a file with the default `net.window_bytes_max`.
 const WHOLE_BYTES: u64 = 512 << 10;
 
-/// Whether a disk rotates, as the kernel lets root say for it.
+/// Whether a disk rotates, as root can set it in the kernel.
 struct Rotational {
     file: PathBuf,
     before: String,
@@ -48,7 +48,7 @@ struct Library {
 }
 
 impl Library {
-    /// A film on a disk of its own that rotates; says what is missing if that cannot be had here.
+    /// A film on a disk of its own that rotates; reports what is missing if this machine cannot have one.
     fn new() -> Option<Self> {
         let (folder, film) = (tempfile::tempdir().unwrap(), Content::new(3, FILM_BYTES));
         let at = folder.path().join("disk");
@@ -78,7 +78,7 @@ impl Library {
             config.workers = 1;
             // Most of them have to be free.
             config.limits.buffer_bytes_max = 32 << 20;
-            // However busy the machine is, the viewer counts as one who takes bytes.
+            // However busy the machine is, the viewer counts as one who keeps reading.
             config.timeouts.hold_seconds = 60.0;
         })
     }
@@ -114,7 +114,7 @@ fn a_disk_that_rotates_is_read_in_whole_buffers() {
 fn as_other_disks_it_is_read_by_windows() {
     let Some(library) = Library::new() else { return };
     let served = library.serve(Protocol::Tls13, &[Switch::Rotating]);
-    assert!(served.describe().contains("read as all others"), "{}", served.describe());
+    assert!(served.describe().contains("read like all others"), "{}", served.describe());
     let reads = library.reads_for_a_narrow_viewer(&served);
     let whole = FILM_BYTES.div_ceil(WHOLE_BYTES);
     assert!(reads > 2 * whole, "{reads} reads: this shows nothing about whole buffers");

@@ -1,4 +1,4 @@
-//! Slow viewers. Of responses that are sent from memory they hold no copies, and the memory that they hold is bounded. As long as they take
+//! Slow viewers. They hold no copies of responses that are sent from memory, and the memory that they hold is bounded. As long as they read
 //! some bytes, they stay.
 
 use crate::support::content::Content;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use telemetry::Family;
 use tempfile::TempDir;
 
-/// As many titles as are listed.
+/// The maximum number of titles in a list.
 const TITLES: usize = 1000;
 
 const TITLES_JSON: &str = "GET /-/titles.json HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -163,8 +163,8 @@ fn the_heads_of_parts_count_while_a_viewer_keeps_them_and_no_longer() {
     served.stop();
 }
 
-/// Takes what two viewers are sent, a few bytes of each at a time, until the connection of the first ends in order. Returns how many bytes that one
-/// took, TLS included.
+/// Reads the responses to two viewers, a few bytes of each at a time, until the connection of the first ends in order. Returns how many bytes that
+/// one read, TLS included.
 fn take_slowly(first: &mut Viewer, other: &mut Viewer) -> usize {
     let (mut taken, mut chunk) = (0, [0; 1500]);
     loop {
@@ -186,13 +186,13 @@ fn those_who_take_a_little_all_the_time_do_not_time_out() {
     for protocol in Protocol::ALL {
         let served = Served::start(library.path(), protocol, |config| {
             config.timeouts.send_seconds = 1.5;
-            // The kernel holds what such a viewer takes in some seconds, and asks for more when a third of that is gone.
+            // The kernel holds as much as such a viewer reads in some seconds, and asks for more when a third of that is gone.
             config.net.unsent_bytes_max = Some(1 << 20);
         });
         let stalled = slow_viewer(&served, GET_LONG);
         let mut in_the_middle = slow_viewer(&served, GET_LONG);
         let mut near_the_end = slow_viewer(&served, GET_A_AND_CLOSE);
-        // At least 67 pauses, so longer than four times as long as a viewer may take nothing.
+        // At least 67 pauses, so longer than four times the limit for reading nothing.
         let taken = take_slowly(&mut near_the_end, &mut in_the_middle);
         assert!(taken as u64 > library.a.size, "{protocol:?}: {taken} bytes of a.mp4");
         served.await_count(Family::Ends, "send_timeout", 1);

@@ -1,4 +1,4 @@
-//! Whatever is switched off, every byte is right: a switch changes what a byte costs, and nothing else.
+//! With any switch off, every byte is right: a switch changes the cost of a byte, and nothing else.
 
 use crate::bytes::{Library, tune, view};
 use crate::support::random::Random;

@@ -1,4 +1,4 @@
-//! A rate for all viewers together: the sum stays within it, everybody gets a fair share, and every byte is right.
+//! A rate for all viewers together: the sum stays within it, each viewer gets a fair share, and every byte is right.
 
 use crate::support::content::Content;
 use crate::support::served::Served;
@@ -15,13 +15,13 @@ const FILM_BYTES: u64 = 1_000_000;
 /// Six films take more than a second.
 const BYTES_PER_SECOND: u64 = 5_000_000;
 
-/// The time that may be made up for, and one turn.
+/// The catch-up allowance, and one turn.
 const AHEAD_BYTES: u64 = BYTES_PER_SECOND / 100 + (16 << 10);
 
-/// When a viewer had how many bytes of its body.
+/// When a viewer had received how many bytes of its body.
 type Seen = Vec<(Instant, u64)>;
 
-/// Viewers who all ask at the same time, for all they can get.
+/// Viewers who all send requests at the same time, and read as fast as they can.
 fn watch_together(served: &Served, film: &Content) -> (Instant, Vec<Seen>) {
     let waiting: Vec<_> = (0..VIEWERS).map(|_| served.viewer()).collect();
     let all = Mutex::new(Vec::new());
@@ -77,8 +77,8 @@ fn holds(protocol: Protocol, route: Route, off: &[Switch]) {
         assert!(total <= may_have, "{what}: {total} bytes after {micros} us, {may_have} allowed");
     }
     assert_eq!(total, VIEWERS as u64 * FILM_BYTES);
-    // When the first one has everything, everybody has a part: served one after the other, the last ones would have nothing. How much that is also
-    // depends on when a busy machine lets each of these threads read.
+    // When the first viewer has everything, each has a part: if they were served one after the other, the last ones would have nothing. The size of
+    // the part also depends on when a busy machine lets each of these threads read.
     let first = all.iter().map(|seen| seen.last().unwrap().0).min().unwrap();
     for seen in &all {
         let had = seen.iter().take_while(|(at, _)| *at <= first).last();
@@ -95,11 +95,11 @@ fn all_viewers_together_stay_within_the_rate_and_share_it() {
     holds(Protocol::Tls13, Route::Userspace, &[]);
     holds(Protocol::Tls13, Route::Userspace, &[Switch::Handout]);
     holds(Protocol::Plain, Route::Userspace, &[]);
-    // By sendfile, where the file can be held still.
+    // By sendfile, if a lease on the file is granted.
     holds(Protocol::Plain, Route::Kernel, &[]);
 }
 
-/// A viewer who waits for its turn has no claim on others: who leaves in the middle takes nothing from them.
+/// A waiting viewer has no claim on others: one who leaves in the middle takes nothing from them.
 #[test]
 fn without_a_rate_nobody_waits_and_who_leaves_is_no_loss() {
     let library = tempfile::tempdir().unwrap();

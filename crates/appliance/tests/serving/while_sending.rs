@@ -1,6 +1,6 @@
-//! What a viewer sends while a film goes to it: a request for new keys, an alert, a broken record, its next requests.
+//! Data that a viewer sends during a film: a request for new keys, an alert, a broken record, its next requests.
 //!
-//! These viewers take a little of a film and then nothing, so that the server waits for them in the middle of it.
+//! These viewers read a little of a film and then nothing, so that the server waits for them in the middle of it.
 
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that, kernel_seals};
@@ -58,22 +58,22 @@ fn each(protocols: &[Protocol], test: impl Fn(&Cinema)) {
     }
 }
 
-/// A viewer who makes each record by hand, and whose TCP takes little at a time.
+/// A viewer who makes each record by hand, and whose TCP accepts little at a time.
 struct Watcher {
     stream: TcpStream,
     sealer: Sealer,
     opener: Opener,
     sealed: Vec<u8>,
-    /// Everything that came as data.
+    /// All data that has arrived.
     got: Vec<u8>,
-    /// The last alert that came.
+    /// The last alert that arrived.
     alert: Option<u8>,
     /// How often the server has changed its keys.
     key_updates: u64,
 }
 
 impl Watcher {
-    /// Asks for the film, and takes the beginning.
+    /// Requests the film, and reads the beginning.
     fn of(cinema: &Cinema) -> Self {
         let mut watcher = Self::connect(cinema);
         watcher.send(GET);
@@ -146,7 +146,7 @@ impl Watcher {
         }
     }
 
-    /// Where the film begins in what came.
+    /// The position of the film in the received data.
     fn head_bytes(&mut self) -> usize {
         loop {
             if let Some(end) = self.got.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -156,7 +156,7 @@ impl Watcher {
         }
     }
 
-    /// Takes the rest of the film and checks every byte of it.
+    /// Reads the rest of the film and checks every byte of it.
     fn take_film(&mut self, cinema: &Cinema) {
         let end = self.head_bytes() + FILM_BYTES as usize;
         self.take_at_least(end);
@@ -183,8 +183,8 @@ fn a_viewer_who_asks_for_keys_in_the_middle_of_a_film_gets_them_there() {
             watcher.ask_for_keys();
             let received = || served.number(|n| &n.key_updates_received_total);
             if counts_keys {
-                // The viewer takes nothing meanwhile.
-                await_that(|| received() == asked, || format!("{case}: nobody reads"));
+                // The viewer reads nothing meanwhile.
+                await_that(|| received() == asked, || format!("{case}: the server reads nothing"));
             }
             // Some flights later at the latest.
             let until = watcher.got.len() + 800_000;
@@ -234,7 +234,7 @@ fn a_fatal_alert_in_the_middle_of_a_film_ends_it() {
     each(&[Protocol::Tls12, Protocol::Tls13], |cinema| {
         let mut watcher = Watcher::of(cinema);
         watcher.say(Alert::InternalError);
-        // The viewer takes nothing meanwhile, and does not close.
+        // The viewer reads nothing meanwhile, and does not close.
         cinema.served.await_count(Family::Ends, "peer_alert", 1);
         let sent = cinema.served.number(|n| &n.response_sent_bytes_total);
         assert!(sent < FILM_BYTES, "{}: all of the film was sent", cinema.case);
@@ -270,15 +270,15 @@ fn a_viewer_that_will_send_no_more_gets_the_rest_of_the_film() {
             }
             watcher.stream.shutdown(std::net::Shutdown::Write).unwrap();
             watcher.take_film(cinema);
-            // The server's goodbye comes only if TCP takes it at once.
+            // The server's goodbye arrives only if TCP accepts it at once.
             while watcher.take() {}
         }
         cinema.served.await_count(Family::Ends, "peer_closed", 2);
     });
 }
 
-/// Bytes that the server has taken of what was written to `stream`, at least: neither end's TCP has them. Linux tells of each socket what waits
-/// in it, and counts what is not acknowledged yet at both ends.
+/// At least this many bytes written to `stream` were read by the server: neither end's TCP has them. Linux reports for each socket the bytes that
+/// wait in it, and counts unacknowledged ones at both ends.
 fn read_by_the_server(stream: &TcpStream, written: u64) -> u64 {
     let end = |port: u16| format!("0100007F:{port:04X}");
     let ends = [stream.local_addr().unwrap().port(), stream.peer_addr().unwrap().port()].map(end);
@@ -297,7 +297,7 @@ fn read_by_the_server(stream: &TcpStream, written: u64) -> u64 {
 #[test]
 fn requests_in_the_middle_of_a_film_wait_in_tcp_but_for_a_few_and_are_all_answered() {
     const REQUESTS: usize = 6000;
-    /// What may wait ([`delivery`]'s bound), one read, and what was read of the film's own request.
+    /// The bytes that may wait ([`delivery`]'s bound), one read, and the part of the film's own request that was read.
     const READ_BYTES_MAX: u64 = (8 + 32 + 8) << 10;
     each(&[Protocol::Tls12, Protocol::Tls13], |cinema| {
         let case = &cinema.case;

@@ -60,7 +60,7 @@ impl Content {
         Ok(())
     }
 
-    /// Fails unless `bytes` are the file's at `start`, and says where they are not.
+    /// Fails unless `bytes` are the file's at `start`, and shows where they differ.
     #[track_caller]
     pub(crate) fn assert_holds(&self, start: u64, bytes: &[u8], case: &str) {
         let expected = self.bytes(start..start + bytes.len() as u64);

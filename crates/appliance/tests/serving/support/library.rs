@@ -11,7 +11,7 @@ const LONG_BYTES: u64 = 64 << 20;
 
 pub(crate) struct Library {
     dir: TempDir,
-    /// What is in `a.mp4`.
+    /// The content of `a.mp4`.
     pub(crate) a: Content,
 }
 
@@ -28,7 +28,7 @@ impl Library {
         self.dir.path()
     }
 
-    /// Asks for `a.mp4`, and compares every byte.
+    /// Requests `a.mp4`, and compares every byte.
     #[track_caller]
     pub(crate) fn assert_served(&self, viewer: &mut Viewer) {
         let response = viewer.ask("/a.mp4");

@@ -13,7 +13,7 @@ pub(crate) struct MappedWriter {
 }
 
 impl MappedWriter {
-    /// Maps the file at `path`. Nobody gets a lease on it from now on.
+    /// Maps the file at `path`. From now on the kernel grants no lease on it.
     pub(crate) fn open(path: &Path) -> Self {
         let file = File::options().read(true).write(true).open(path).unwrap();
         let bytes = file.metadata().unwrap().len() as usize;

@@ -7,7 +7,7 @@ use std::process::Command;
 pub(crate) struct OwnDisk(PathBuf);
 
 impl OwnDisk {
-    /// Makes the folder `at` a filesystem of its own; says what is missing if that cannot be done here.
+    /// Makes the folder `at` a filesystem of its own; reports what is missing if that cannot be done here.
     pub(crate) fn mount(at: &Path) -> Result<Self, String> {
         std::fs::create_dir_all(at).map_err(|error| error.to_string())?;
         let mut mount = Command::new("mount");

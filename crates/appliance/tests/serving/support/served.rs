@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A running server.
 pub(crate) struct Served {
-    /// Behind a lock, so that the threads of a test may share it.
+    /// Behind a lock, so that the threads of a test can share it.
     server: Mutex<Server>,
     address: SocketAddr,
     numbers: Vec<Arc<Numbers>>,
@@ -81,7 +81,7 @@ impl Served {
         Viewer::connect(self.address(), self.protocol, None)
     }
 
-    /// As [`Self::viewer`], of a server that may refuse or be ending.
+    /// As [`Self::viewer`], for a server that may refuse or be ending.
     pub(crate) fn try_viewer(&self) -> std::io::Result<Viewer> {
         Viewer::try_connect(self.address(), self.protocol, None)
     }
@@ -140,14 +140,14 @@ impl Served {
         await_that(free, || "buffers are missing".into());
     }
 
-    /// Waits until the numbers that are set once a second have been set anew, all of them.
+    /// Waits until the numbers that are set once a second have all been updated.
     #[track_caller]
     pub(crate) fn await_news(&self) {
         // A worker's time is the last of them. The first change may be of numbers that were being set before.
         for _ in 0..2 {
             let before = self.number(|n| &n.worker_cpu_seconds_total);
             let is_new = || self.number(|n| &n.worker_cpu_seconds_total) != before;
-            await_that(is_new, || "the numbers are never set anew".into());
+            await_that(is_new, || "the numbers are never updated".into());
         }
     }
 
@@ -164,7 +164,7 @@ impl Served {
     }
 }
 
-/// Whether this kernel has TLS; says so if not.
+/// Whether this kernel has TLS; if not, reports a skip.
 pub(crate) fn kernel_seals() -> bool {
     let probed = net::tls::probe();
     if let Err(error) = &probed {

@@ -9,7 +9,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-/// What is spoken over the socket.
+/// The protocol over the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Plain,
@@ -128,7 +128,7 @@ impl Viewer {
         Ok(())
     }
 
-    /// Says that it will send no more.
+    /// Announces that it will send no more.
     pub(crate) fn finish(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
@@ -187,7 +187,7 @@ impl Viewer {
         }
     }
 
-    /// Up to `bytes` of the body, all that came before the connection ended.
+    /// Up to `bytes` of the body, as many as arrived before the connection ended.
     pub(crate) fn body(&mut self, bytes: usize) -> (Vec<u8>, io::Result<()>) {
         let result = self.fill(bytes);
         let taken = bytes.min(self.received.len());
@@ -206,7 +206,7 @@ impl Viewer {
         Ok(response)
     }
 
-    /// Asks for `path` and returns the whole response.
+    /// Requests `path` and returns the whole response.
     pub(crate) fn ask(&mut self, path: &str) -> Response {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
         self.response(true).unwrap()
