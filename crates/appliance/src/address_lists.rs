@@ -327,7 +327,7 @@ mod tests {
         assert!(said.contains("line 1") && said.contains("1024 bytes"), "{said}");
         let (folder, allow) = files(&[b"# nobody\n"]);
         let empty = AccessConfig { allow, ..AccessConfig::default() };
-        assert!(AddressLists::read(&empty).unwrap_err().to_string().contains("nobody could"));
+        assert!(AddressLists::read(&empty).unwrap_err().to_string().contains("no one could"));
         let deny = vec![folder.path().join("missing")];
         let missing = AccessConfig { deny, ..AccessConfig::default() };
         assert!(AddressLists::read(&missing).unwrap_err().to_string().contains("missing"));

@@ -306,7 +306,7 @@ impl EdgeLink {
         self.table().absence.clone()
     }
 
-    /// What wakes a worker when there is news; once.
+    /// Wakes a worker when there is news; returned once.
     pub(super) fn take_woken(&self, worker: usize) -> Option<Woken> {
         let mut woken = self.woken.lock().expect("no holder of this lock can panic");
         woken.get_mut(worker)?.take()

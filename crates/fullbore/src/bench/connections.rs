@@ -71,7 +71,7 @@ impl Connections {
         }
     }
 
-    /// What starts a process for one number, but for the number.
+    /// The arguments of a process for one number of viewers, without the number.
     fn alone_arguments(&self) -> Vec<String> {
         let mut arguments = vec!["bench".to_owned(), "connections".to_owned()];
         let numbers = [

@@ -30,7 +30,7 @@ pub(super) struct Invite {
     /// The only host that the box may have [default: any that no other machine of the fleet has]
     #[arg(long)]
     host: Option<Host>,
-    /// What the box is built for
+    /// Kind of box
     #[arg(long, default_value = "storage")]
     kind: KindArg,
     /// Most that the box may send, in Gb/s [default: what the box reports, within bounds]
@@ -43,7 +43,7 @@ pub(super) struct Invite {
     at: At,
 }
 
-/// What a box is built for.
+/// A kind of box.
 #[derive(Clone, Copy, ValueEnum)]
 enum KindArg {
     /// Many disks
