@@ -1,4 +1,4 @@
-//! What CMCD costs: to read it and make a report, as a worker does for a request; to process a report; and to write the figures when the
+//! The cost of CMCD: reading it and making a report, as a worker does for a request; processing a report; and writing the figures when the
 //! tables are full. One thread; pin it with taskset.
 //!
 //! Prints the median and the median absolute deviation of the rounds. `--rounds N` (default 9).
@@ -55,14 +55,14 @@ fn read(text: &[u8]) -> Cmcd<'_> {
     cmcd
 }
 
-/// One of as many sessions as there may be.
+/// A report of one of the maximum number of sessions.
 fn report(at_ms: u64, number: u64) -> Report {
     let session = number % SESSIONS_MAX as u64;
     let path = format!("films/{}/1080p.mp4", session % TITLES_MAX as u64);
     Report::new(at_ms * 1000, session, path.as_bytes(), &read(TEXT))
 }
 
-/// As many sessions of as many titles as there may be.
+/// A collector with the maximum numbers of sessions and titles.
 fn full() -> Collector {
     let mut collector = Collector::default();
     for number in 0..2 * SESSIONS_MAX as u64 {

@@ -1,8 +1,8 @@
-//! CMCD as it comes with a request: in four headers, or percent-encoded in the query as `CMCD=`. It is a list of `key=value`, separated by
+//! CMCD as it arrives with a request: in four headers, or percent-encoded in the query as `CMCD=`. It is a list of `key=value`, separated by
 //! commas.
 //!
 //! The second version is a structured-fields dictionary (RFC 8941 section 3.2): values may have parameters, and may be inner lists with one
-//! item per type of object. The first version's text is read by the same rules. Reading is lenient, because players differ: booleans may be
+//! item per type of object. The first version's text is parsed by the same rules. Parsing is lenient, because players differ: booleans may be
 //! written `true`, strings without quotes, whole numbers with a fraction. Keys that this crate does not use are skipped unread; a used key
 //! with an invalid value is counted and left out.
 
@@ -50,7 +50,7 @@ pub struct Cmcd<'a> {
     pub starved: bool,
     /// `su`: whether the object is needed urgently, to start or resume playback.
     pub startup: bool,
-    /// `msd` (version 2): from the request to play until playback began, in milliseconds. Sent once.
+    /// `msd` (version 2): the time from the request to play until playback began, in milliseconds. Sent once.
     pub start_delay_ms: Option<u32>,
     /// `bsd` (version 2): how long the last stall was, in milliseconds. Sent once per stall.
     pub starved_ms: Option<u32>,
@@ -59,7 +59,7 @@ pub struct Cmcd<'a> {
 }
 
 impl<'a> Cmcd<'a> {
-    /// Reads another text; its values replace earlier ones of the same keys.
+    /// Parses another text; its values replace earlier ones of the same keys.
     pub fn read(&mut self, text: &'a [u8]) {
         if text.len() > TEXT_BYTES_MAX {
             self.malformed += 1;
@@ -77,7 +77,7 @@ impl<'a> Cmcd<'a> {
         }
     }
 
-    /// Whether there is nothing in it that is used here.
+    /// Whether it has no member that is used here.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -87,7 +87,7 @@ impl<'a> Cmcd<'a> {
         let end =
             member.iter().position(|byte| matches!(byte, b'=' | b';')).unwrap_or(member.len());
         let (key, rest) = member.split_at(end);
-        // A key alone, with parameters or without, is true.
+        // A key alone, with or without parameters, is true.
         let value = rest.strip_prefix(b"=").map(<[u8]>::trim_ascii);
         match key.trim_ascii() {
             b"sid" => self.session = Some(session(value?)?),
@@ -167,7 +167,7 @@ fn boolean(value: Option<&[u8]>) -> Option<bool> {
     }
 }
 
-/// A number from 0 to `max`, rounded. Of an inner list, it is the item for pictures, else the first item.
+/// Parses a number from 0 to `max`, rounded. Of an inner list, it takes the item for pictures, else the first item.
 fn number(value: &[u8], max: f64) -> Option<u32> {
     let item = match value.strip_prefix(b"(") {
         Some(list) => item_of(list)?,

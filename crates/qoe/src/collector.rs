@@ -15,7 +15,7 @@ use crate::session::Session;
 use crate::stats::Stats;
 use crate::{Delivery, Report};
 
-/// Sessions at once: some 20 MB.
+/// The most sessions at once: some 20 MB.
 pub const SESSIONS_MAX: usize = 50_000;
 
 /// Titles with figures of their own; sessions of other titles are counted together. A title has at most 100 KB of histograms.
@@ -33,7 +33,7 @@ const SILENCE_MS: u64 = 300_000;
 /// Quantiles cover the last one to two of these windows.
 pub(crate) const WINDOW_MS: u64 = 3_600_000;
 
-/// All of it.
+/// The sessions, and all figures.
 #[derive(Debug, Default)]
 pub struct Collector {
     waiting: Vec<Report>,
@@ -65,7 +65,7 @@ impl Collector {
         self.known = known;
     }
 
-    /// Takes a worker's reports, in any order. Reports beyond the bound are dropped and counted.
+    /// Accepts a worker's reports, in any order. Reports beyond the bound are dropped and counted.
     pub fn take(&mut self, mut reports: Vec<Report>) {
         let room = WAITING_MAX - self.waiting.len();
         if reports.len() > room {
@@ -75,7 +75,7 @@ impl Collector {
         self.waiting.append(&mut reports);
     }
 
-    /// Takes what a worker's viewers took, in any order. What is beyond the bound is dropped: these sessions count a little later.
+    /// Accepts the deliveries to a worker's viewers, in any order. Those beyond the bound are dropped: their sessions count a little later.
     pub fn take_deliveries(&mut self, mut deliveries: Vec<Delivery>) {
         deliveries.truncate(WAITING_MAX - self.deliveries.len());
         self.deliveries.append(&mut deliveries);
@@ -227,7 +227,7 @@ impl Collector {
     }
 }
 
-/// What is known of one title.
+/// The figures of one title.
 pub(crate) struct OfTitle<'a> {
     /// None for the titles without figures of their own.
     pub(crate) name: Option<&'a str>,

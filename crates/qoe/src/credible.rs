@@ -1,25 +1,25 @@
-//! What may count against a server: the stalls of viewers who took real bytes, each address as one viewer.
+//! The stalls that may count against a server: those of viewers who received real bytes, each address as one viewer.
 //!
-//! Anybody who may fetch a file can invent sessions. So one address, or one IPv6 network of 64 bits, counts as one viewer, however many sessions it
-//! has; a session counts from [`DELIVERED_BYTES_MIN`] on; and a viewer adds no more time than passes. To make a server look bad takes as many
+//! Any client that may fetch a file can invent sessions. So one address, or one IPv6 network of 64 bits, counts as one viewer, however many sessions
+//! it has; a session counts from [`DELIVERED_BYTES_MIN`] on; and a viewer adds no more time than passes. To make a server look bad takes as many
 //! networks as it has honest viewers, and films fetched on all of them.
 //!
-//! Viewers behind one address count as one. That is the price: a server whose viewers all share one never reports that they stall.
+//! The price is that viewers behind one address count as one: a server whose viewers all share one never reports that they stall.
 
 use std::collections::HashMap;
 
 use crate::session::News;
 
-/// What a session must have taken before it counts: some seconds of a film at the lowest of usual bit rates.
+/// The bytes that a session must have received before it counts: some seconds of a film at the lowest usual bit rate.
 pub(crate) const DELIVERED_BYTES_MIN: u64 = 256 * 1024;
 
-/// A viewer may report this much time at once: players report once for each segment, and the length of a stall at its end.
+/// A viewer may report this much time at once: players report once per segment, and the length of a stall at its end.
 const ALLOWANCE_MS: u64 = 30_000;
 
-/// Viewers who stalled within this time stall now: a little more than the time over which agents judge.
+/// A viewer who stalled within this time counts as stalling: a little more than the time that agents consider.
 const STALLING_MS: u64 = 15_000;
 
-/// What one address reports.
+/// The reports from one address.
 #[derive(Clone, Copy, Debug)]
 struct Viewer {
     /// Its sessions that count.
@@ -30,7 +30,7 @@ struct Viewer {
     stalled_at_ms: Option<u64>,
 }
 
-/// Viewers with sessions that count, by a number that stands for their address. There are no more of them than sessions.
+/// Viewers with sessions that count, by a number that stands for their address. There are at most as many as sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Credible {
     viewers: HashMap<u64, Viewer>,
@@ -39,14 +39,14 @@ pub(crate) struct Credible {
 }
 
 impl Credible {
-    /// A session of this viewer counts from now on.
+    /// Adds a session of this viewer that counts from now on.
     pub(crate) fn begin(&mut self, viewer: u64, now_ms: u64) {
         let fresh =
             Viewer { sessions: 0, allowance_ms: ALLOWANCE_MS, at_ms: now_ms, stalled_at_ms: None };
         self.viewers.entry(viewer).or_insert(fresh).sessions += 1;
     }
 
-    /// A session of this viewer that counted is over.
+    /// Removes a session of this viewer that counted.
     pub(crate) fn end(&mut self, viewer: u64) {
         let Some(own) = self.viewers.get_mut(&viewer) else { return };
         own.sessions = own.sessions.saturating_sub(1);
@@ -55,7 +55,7 @@ impl Credible {
         }
     }
 
-    /// A session of this viewer that counts has reported.
+    /// Takes a report of a session of this viewer that counts.
     pub(crate) fn tell(&mut self, viewer: u64, news: &News, now_ms: u64) {
         let Some(own) = self.viewers.get_mut(&viewer) else { return };
         let passed_ms = now_ms.saturating_sub(own.at_ms);
@@ -77,12 +77,12 @@ impl Credible {
         }
     }
 
-    /// How many viewers there are.
+    /// The number of viewers.
     pub(crate) fn viewers(&self) -> usize {
         self.viewers.len()
     }
 
-    /// How many of them have stalled lately.
+    /// The number of viewers who have stalled lately.
     pub(crate) fn stalling(&self, now_ms: u64) -> usize {
         let is_recent = |at_ms: &u64| at_ms.saturating_add(STALLING_MS) > now_ms;
         let stalled = self.viewers.values().filter_map(|viewer| viewer.stalled_at_ms);

@@ -9,7 +9,7 @@ pub(crate) type Window = Buckets<7>;
 /// of buckets.
 const VALUE_MAX: u64 = 100_000_000;
 
-/// How one quantity is distributed over sessions, in whole units: since the start, as counts up to some bounds; and recently, as
+/// The distribution of one quantity over sessions, in whole units: since the start, as counts up to some bounds; and recently, as
 /// quantiles.
 #[derive(Clone, Debug)]
 pub(crate) struct Distribution {
@@ -59,7 +59,7 @@ impl Distribution {
         self.past.add(&other.past);
     }
 
-    /// The bounds, each with the number of values since the start that did not exceed it.
+    /// The bounds, each with the number of values since the start up to it.
     pub(crate) fn up_to(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut sum = 0;
         self.bounds.iter().zip(&self.counts).map(move |(bound, count)| {

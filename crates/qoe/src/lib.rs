@@ -1,17 +1,17 @@
-//! What viewers experience, as reported by their players: Common Media Client Data (CMCD, CTA-5004 and its second version CTA-5004-A).
+//! Viewers' quality of experience, as reported by their players: Common Media Client Data (CMCD, CTA-5004 and its second version CTA-5004-A).
 //!
-//! [`Cmcd`] reads the report of one request, as leniently as possible. A [`Salt`] turns a session's name into a number that means nothing to
-//! anybody else, and nothing tomorrow. The two make a [`Report`]. A [`Collector`] takes the reports of all workers and keeps sessions in
+//! [`Cmcd`] parses the report of one request, as leniently as possible. A [`Salt`] turns a session's name into a number that means nothing
+//! outside this process, and nothing tomorrow. The two make a [`Report`]. A [`Collector`] takes the reports of all workers and keeps sessions in
 //! progress. Of ended sessions it keeps only figures, for all sessions and by title: how long until playback began, how much it stalled, how
-//! long until the picture was good, and at what bit rate. [`expose`] and [`json`] write them down.
+//! long until the picture was good, and at what bit rate. [`expose`] and [`json`] write them out.
 //!
 //! Invariants:
-//! * What players say is bounded in length, number and value, and only figures remain of it.
+//! * Players' reports are bounded in length, number and value, and only figures remain of them.
 //! * Memory is bounded: [`SESSIONS_MAX`], [`TITLES_MAX`], and histograms of a fixed range.
 //! * No I/O and no clock: the caller supplies the time, in milliseconds since a start of its own.
 //!
-//! The figures prove nothing: players may say what they like, and anybody who can request a file can invent a session. What a server may say of
-//! itself because of them counts addresses, and wants bytes that were really taken ([`Delivery`]; `credible.rs`).
+//! The figures prove nothing: a player can report anything, and any client that can request a file can invent a session. So the figures that a
+//! server reports about itself count addresses, and require bytes that were really received ([`Delivery`]; `credible.rs`).
 //!
 //! Read first: `cmcd.rs`, then `session.rs` for what each figure means.
 

@@ -1,11 +1,11 @@
-//! What a worker passes on about one request.
+//! A worker's report about one request.
 
 use crate::{Cmcd, ObjectType};
 
 /// Bytes of a path: longer ones are cut where a segment ends.
 const PATH_BYTES_MAX: usize = 256;
 
-/// What one request reported. It owns its text, which is short.
+/// One request's report. It owns its text, which is short.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The time in microseconds since a start that all reports share: fine enough to order the reports of two workers.
@@ -28,13 +28,13 @@ pub struct Report {
     pub top_kbps: Option<u32>,
     /// How much is buffered.
     pub buffer_ms: Option<u32>,
-    /// From the request to play until playback began.
+    /// The time from the request to play until playback began.
     pub start_delay_ms: Option<u32>,
     /// How long the last stall was.
     pub starved_ms: Option<u32>,
 }
 
-/// What a session took of one response.
+/// The part of one response that a session received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// When the response ended, as in [`Report::at_us`].
@@ -43,7 +43,7 @@ pub struct Delivery {
     pub session: u64,
     /// The number that stands for the viewer's address, or for its IPv6 network of 64 bits.
     pub viewer: u64,
-    /// Bytes that the viewer took.
+    /// Bytes that the viewer received.
     pub bytes: u64,
 }
 

@@ -1,8 +1,8 @@
 //! Anonymises the names of sessions.
 //!
 //! A name is replaced by the start of its HMAC under a key that changes every day (UTC). The first key is random; each day's key is the
-//! hash of the key before, which is then forgotten. So all workers that start with one salt agree without communicating. Tomorrow nobody can
-//! tell whether a name is one from today, not even with all of this process's memory.
+//! hash of the key before, which is then forgotten. So all workers that start with one salt agree without communicating. Tomorrow it is impossible
+//! to tell whether a name is one from today, even with all of this process's memory.
 
 use aws_lc_rs::{digest, error::Unspecified, hmac, rand};
 

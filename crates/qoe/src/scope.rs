@@ -1,4 +1,4 @@
-//! Which title a session watches, judging by its requests: the title of the first manifest it requested. Until it requests one, it is the
+//! The title that a session watches, judging by its requests: the title of the first manifest it requested. Until it requests one, it is the
 //! title of the first file. (The player may have loaded the manifest before the server restarted, or may need none.)
 
 use catalog::KnownTitles;

@@ -1,4 +1,4 @@
-//! One session, and what its requests say about the viewer's experience.
+//! One session, and the viewer's experience as its requests show it.
 //!
 //! All times are those of requests, because players report only with a request. So derived times are accurate to about the time between two
 //! requests. Where a player of CMCD's second version states a time (`msd`, `bsd`), that time is used instead.
@@ -16,7 +16,7 @@
 use crate::scope::Scope;
 use crate::{ObjectType, Report};
 
-/// Two reports of one stall are no further apart. This is a guess: players request sound and pictures together.
+/// Two reports of one stall are no further apart. An assumption: players request sound and pictures together.
 const SAME_STALL_MS: u64 = 1000;
 
 /// This much media in a row makes a good picture.
@@ -86,7 +86,7 @@ pub(crate) struct Session {
     knows_delay: bool,
     sound: Media,
     pictures: Media,
-    /// When the present stall began, if there is one.
+    /// When the current stall began, if there is one.
     stall_since_ms: Option<u64>,
     /// When a stall was last reported.
     stall_told_ms: Option<u64>,
@@ -97,9 +97,9 @@ pub(crate) struct Session {
     top_known: bool,
     good_ms: u64,
     is_good: bool,
-    /// The viewer who took its first bytes, and how many. Bytes taken by another address don't count.
+    /// The viewer who received its first bytes, and how many. Bytes received at another address don't count.
     delivered: Option<(u64, u64)>,
-    /// It took enough to count against the server.
+    /// It received enough to count against the server.
     is_credible: bool,
 }
 
@@ -129,7 +129,7 @@ impl Session {
         }
     }
 
-    /// A viewer took bytes. Returns whether the session counts from now on, and did not before.
+    /// Counts bytes that a viewer received. Returns whether the session counts from now on, and did not before.
     pub(crate) fn deliver(&mut self, viewer: u64, bytes: u64, bytes_min: u64) -> bool {
         let (of, delivered) = self.delivered.get_or_insert((viewer, 0));
         if *of == viewer {
@@ -140,7 +140,7 @@ impl Session {
         begins
     }
 
-    /// Whose word it is, if it counts.
+    /// The viewer of the session, if it counts.
     pub(crate) fn credible_viewer(&self) -> Option<u64> {
         self.delivered.filter(|_| self.is_credible).map(|(viewer, _)| viewer)
     }
@@ -226,7 +226,7 @@ impl Session {
         };
         self.stalled_ms = self.stalled_ms.saturating_sub(guess_ms);
         self.stalled_ms += told_ms;
-        // What a counter has counted cannot be taken back.
+        // A counter cannot go down.
         news.stalled_ms = (news.stalled_ms + told_ms).saturating_sub(guess_ms);
     }
 

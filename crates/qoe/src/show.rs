@@ -14,7 +14,7 @@ struct Quantity {
     of_all: Metric,
     of_title: Metric,
     of: fn(&Stats) -> &Distribution,
-    /// The present value of a session in progress, for quantities that are final only at its end.
+    /// The current value of a session in progress, for quantities that are final only at its end.
     live: fn(&Session) -> Option<u64>,
 }
 

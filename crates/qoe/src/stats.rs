@@ -18,13 +18,13 @@ pub(crate) struct Stats {
     pub(crate) stalled_ms_total: u64,
     /// Time played.
     pub(crate) played_ms_total: u64,
-    /// In milliseconds.
+    /// The play delay in milliseconds.
     pub(crate) play_delay: Distribution,
-    /// In milliseconds.
+    /// The time to quality in milliseconds.
     pub(crate) time_to_quality: Distribution,
-    /// Of the sessions that have ended, in millionths.
+    /// The rebuffer ratio of the sessions that have ended, in millionths.
     pub(crate) rebuffer: Distribution,
-    /// Of the sessions that have ended, in kbit/s.
+    /// The bit rate of the sessions that have ended, in kbit/s.
     pub(crate) bitrate: Distribution,
 }
 
@@ -66,7 +66,7 @@ impl Stats {
         }
     }
 
-    /// Counts a session, and everything it has reported.
+    /// Counts a session, and all of its reports.
     pub(crate) fn begin_and_tell(&mut self, session: &Session) {
         self.sessions_total += 1;
         self.tell(&session.told);
