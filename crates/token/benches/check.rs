@@ -1,5 +1,5 @@
-//! What a token costs: nanoseconds to make one, to check one as a connection's first request does, and to check it again as the requests
-//! after it do. One thread; pin it with taskset.
+//! The cost of a token: nanoseconds to make one, to check one as a connection's first request does, and to check it again as later
+//! requests do. One thread; pin it with taskset.
 //!
 //! Prints the median and the median absolute deviation of the rounds. `--rounds N` (default 9).
 

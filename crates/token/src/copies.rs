@@ -1,19 +1,19 @@
-//! Proof that a request is a node's, which copies a title, and not a viewer's.
+//! Proof that a request comes from a node that copies a title, and not from a viewer.
 //!
-//! Servers leave copies out of what they report of titles, so a client must not be able to claim that it is a node. Gateways derive a key for
+//! Servers exclude copies from their figures about titles, so a client must not be able to pose as a node. Gateways derive a key for
 //! each day from the fleet's authority and give it to nodes over mutual TLS. A node sends a proof with each request in [`COPY_HEADER`], and
 //! the server counts a request without a valid one as a viewer's.
 //!
 //! A proof is a token ([`crate::Token`]) of one file: HMAC-SHA256 over the path and an expiry that is at most [`PROOF_SECONDS`] away. The keys sign
 //! nothing else, so a proof opens no signed URL and a token of a viewer proves nothing here.
 //!
-//! It has a header of its own because the `User-Agent` is what proxies and browsers rewrite, what operators match on, and what access logs
-//! keep: a proof in a log could be used again until it expires.
+//! It has a header of its own because proxies and browsers rewrite the `User-Agent`, operators match on it, and access logs
+//! keep it: a proof in a log could be used again until it expires.
 //!
-//! What stays possible, and why that is enough:
-//! * Whoever reads a request on the wire (only without TLS) can repeat it for the same file until the proof expires, and hide that from the
-//!   statistics. Nothing is opened by a proof.
-//! * A revoked node knows the keys of its last day and of the day after. From then on it proves nothing.
+//! The remaining risks, and why they are acceptable:
+//! * An attacker who reads a request on the wire (only without TLS) can repeat it for the same file until the proof expires, and hide that from the
+//!   statistics. A proof gives access to nothing.
+//! * A revoked node knows the keys of its last day and of the day after. From then on its proofs are invalid.
 //! * Another authority derives other keys. A fleet has one for ten years; its successor invites every node again.
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -28,15 +28,15 @@ use crate::{Grant, KeyError, KeyFileFault, KeyRing, Token};
 /// The header of a request with a proof.
 pub const COPY_HEADER: &str = "Fullbore-Copy";
 
-/// How long a proof holds. A block that a node waits for takes 30 s at most, and its request is sent at once.
+/// How long a proof is valid. A block that a node waits for takes 30 s at most, and its request is sent at once.
 const PROOF_SECONDS: u64 = 120;
 
-/// By how much the clocks of two nodes may differ. Both report a second.
+/// By how much the clocks of two nodes may differ. Nodes and gateways report a difference of more than a second.
 const CLOCKS_SECONDS: u64 = 120;
 
 const DAY_SECONDS: u64 = 86_400;
 
-/// What the ids of these keys begin with; the day follows, counted from 1970.
+/// The start of these keys' ids; the day follows, counted from 1970.
 const ID: &str = "copies-";
 
 /// The days whose keys nodes have at `now_unix_seconds`: yesterday's for requests that began before midnight, tomorrow's for a day without
@@ -57,7 +57,7 @@ pub fn copy_key_line(day: u64, secret: &[u8; 32]) -> Zeroizing<String> {
 pub struct CopyRing(KeyRing);
 
 impl CopyRing {
-    /// The keys in `text`, lines of [`copy_key_line`].
+    /// Parses the keys in `text`, lines of [`copy_key_line`].
     ///
     /// # Errors
     /// If it has another form.
@@ -78,7 +78,7 @@ impl CopyRing {
         self.0.changed_on_disk()
     }
 
-    /// The proof for a request for the file at `path`, decoded and without a slash in front; `None` without a key of today.
+    /// The proof for a request for the file at `path`, decoded and without a leading slash; `None` without a key of today.
     pub fn prove(&self, path: &[u8], now_unix_seconds: u64) -> Option<String> {
         let expires_unix_seconds = now_unix_seconds + PROOF_SECONDS;
         let grant = Grant { prefix: path, expires_unix_seconds, client: None };
@@ -89,7 +89,7 @@ impl CopyRing {
     pub fn proves(&self, proof: &[u8], path: &[u8], now_unix_seconds: u64) -> bool {
         let Some(token) = Token::parse(proof) else { return false };
         let expires_max = now_unix_seconds + PROOF_SECONDS + CLOCKS_SECONDS;
-        // Of this file, not of a folder.
+        // The proof must be for this file, not for a folder.
         let is_of_file = token.prefix(path) == Some(path);
         let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         is_of_file
@@ -100,7 +100,7 @@ impl CopyRing {
     }
 }
 
-/// Whether a key's day is today, give or take what clocks differ by.
+/// Whether a key's day is today, allowing for the difference of clocks.
 fn is_of_now(key_id: &str, now_unix_seconds: u64) -> bool {
     let Some(Ok(day)) = key_id.strip_prefix(ID).map(str::parse::<u64>) else { return false };
     let reach = CLOCKS_SECONDS + PROOF_SECONDS;
@@ -117,7 +117,7 @@ mod tests {
     const NOW: u64 = 20_785 * DAY_SECONDS + DAY_SECONDS / 2;
     const PATH: &[u8] = b"films/a film/1.m4s";
 
-    /// What a gateway gives to nodes at `now`, with the secret that is `byte`.
+    /// The keys that a gateway gives to nodes at `now`, with a secret of this `byte`.
     fn ring(now: u64, byte: u8) -> CopyRing {
         let lines = copy_key_days(now).map(|day| {
             let mut secret = [byte; 32];
@@ -155,7 +155,7 @@ mod tests {
         for other in [&b""[..], b"fullbore-node/0.1.0", format!("{proof}, {proof}").as_bytes()] {
             assert!(!own.proves(other, PATH, NOW));
         }
-        // Signed with a key of the fleet, and not by the rules: a folder, a long time.
+        // Signed with a key of the fleet, but against the rules: a folder, a long time.
         let id = format!("{ID}{}", NOW / DAY_SECONDS);
         for (prefix, seconds) in
             [(&b"films"[..], 60), (&b""[..], 60), (PATH, 241), (PATH, DAY_SECONDS)]
@@ -171,7 +171,7 @@ mod tests {
     fn keys_change_at_midnight_and_no_request_falls_between() {
         let midnight = (NOW / DAY_SECONDS + 1) * DAY_SECONDS;
         for now in midnight - 300..midnight + 300 {
-            // Either may have asked its gateway a quarter of an hour ago, and have a clock that is off by a minute.
+            // Either node may have fetched its keys a quarter of an hour ago, and its clock may be off by a minute.
             for (asked, serves) in [(now, now - 900), (now - 900, now), (now - 900, now + 60)] {
                 let proof = ring(asked, 1).prove(PATH, now).unwrap();
                 assert!(ring(serves, 1).proves(proof.as_bytes(), PATH, now + 60), "{now}");
@@ -184,7 +184,7 @@ mod tests {
         let knows = ring(NOW, 1);
         let midnight = (NOW / DAY_SECONDS + 2) * DAY_SECONDS;
         assert!(knows.prove(PATH, midnight - 1).is_some() && knows.prove(PATH, midnight).is_none());
-        // It may sign with another expiry than it should, and the server may have no newer keys.
+        // A node may sign with another expiry than it should, and the server may have no newer keys.
         let grant = Grant { prefix: PATH, expires_unix_seconds: midnight + 300, client: None };
         let signed = knows.0.sign_with(&format!("{ID}{}", NOW / DAY_SECONDS + 1), &grant).unwrap();
         let latest = midnight + CLOCKS_SECONDS + PROOF_SECONDS;

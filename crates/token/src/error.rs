@@ -1,4 +1,4 @@
-//! What is wrong with a token, and what is wrong with a key file.
+//! Errors of tokens and of key files.
 
 use std::fmt;
 use std::io;
@@ -43,40 +43,40 @@ pub enum KeyError {
     NoFile,
     /// A file cannot be used.
     File {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Why not.
+        /// Its fault.
         fault: KeyFileFault,
     },
 }
 
-/// What is wrong with a key file.
+/// The fault of a key file.
 #[derive(Debug)]
 pub enum KeyFileFault {
     /// It cannot be read.
     Unreadable(io::Error),
     /// Its mode cannot be read.
     Unexamined(io::Error),
-    /// It has this mode, so that others could read or change it.
+    /// It has this mode, so others could read or change it.
     OpenToOthers(u32),
     /// It is not UTF-8 text.
     NotText,
     /// A line is not a key.
     Line {
-        /// Which one, counted from 1.
+        /// The line's number, counted from 1.
         number: usize,
-        /// What a key is. Does not quote the line: it may hold a secret.
+        /// A description of a valid key. It does not quote the line, which may contain a secret.
         wanted: &'static str,
     },
     /// It holds no key.
     Empty,
-    /// It, or a file before it, has another key of this id.
+    /// It repeats the id of a key in it or in an earlier file.
     IdTwice(String),
     /// For a new key: the system returned no random numbers.
     NoRandomNumbers,
-    /// For a new key: there is such a file already.
+    /// For a new key: the file already exists.
     Exists,
-    /// For a new key: the file cannot be made.
+    /// For a new key: the file cannot be created.
     Unmakable(io::Error),
 }
 

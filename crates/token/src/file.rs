@@ -1,8 +1,8 @@
 //! Files with keys.
 //!
 //! A key file is text. A key of HMAC is a line, `ID:SECRET`; the secret is lower-case hex, at least [`SECRET_BYTES_MIN`] bytes. A key of
-//! Ed25519 is a block of PEM (`pem.rs`). Empty lines and lines that begin with `#` are ignored. A file is refused if anybody but its owner
-//! may write it, and, unless it holds public keys only, if anybody but its owner and group may read it.
+//! Ed25519 is a block of PEM (`pem.rs`). Empty lines and lines that begin with `#` are ignored. A file is rejected if any user but its owner
+//! may write it, and, unless it contains only public keys, if any user outside its owner and group may read it.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -73,7 +73,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Key>, KeyFileFault> {
     if keys.is_empty() { Err(KeyFileFault::Empty) } else { Ok(keys) }
 }
 
-/// The key of HMAC in a line; the error is what a key is.
+/// Parses the key of HMAC in a line; the error describes a valid key.
 fn shared(line: &str) -> Result<Key, &'static str> {
     let (id, secret) = line.split_once(':').ok_or("a key is written ID:SECRET")?;
     if !is_key_id(id) {

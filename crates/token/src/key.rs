@@ -1,8 +1,8 @@
-//! A key, and what it signs and verifies.
+//! A key, which signs and verifies.
 //!
-//! There are two kinds, and a token is of the one or the other: its signature's length says which, and each kind signs another text
-//! ([`Grant::message`]). So no byte of one kind is ever taken for the other's: a public key that a forger takes for a secret of HMAC
-//! makes signatures that no key of the server looks at.
+//! There are two kinds, and a token is of one or the other: the length of its signature decides, and each kind signs a different text
+//! ([`Grant::message`]). So no byte of one kind is ever taken for the other's: a forger who uses a public key as a secret of HMAC
+//! makes signatures that the server verifies with no key.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::token::{CHECK_BYTES, ED25519_BYTES, Form, Grant, Signature, to_hex};
 /// Bytes of a public key (RFC 8032, section 5.1.5).
 pub(crate) const PUBLIC_KEY_BYTES: usize = 32;
 
-/// How many bytes of a public key's SHA-256 name it: nobody makes two of one name by chance.
+/// How many bytes of a public key's SHA-256 form its name: enough to rule out two keys of one name by chance.
 const NAME_BYTES: usize = 8;
 
 /// A key with its name.
@@ -67,12 +67,12 @@ impl Key {
         Some(Self { id, kind: Kind::Ed25519 { public, parsed, private } })
     }
 
-    /// Whether whoever has it can sign.
+    /// Whether the key can sign.
     pub(crate) fn is_secret(&self) -> bool {
         !matches!(self.kind, Kind::Ed25519 { private: None, .. })
     }
 
-    /// The half that may be given away, if it has halves.
+    /// The half that may be published, if it has halves.
     pub(crate) fn public_half(&self) -> Option<&[u8; PUBLIC_KEY_BYTES]> {
         match &self.kind {
             Kind::Hmac(_) => None,
@@ -107,7 +107,7 @@ impl Key {
             (Kind::Ed25519 { parsed, .. }, Signature::Ed25519(both)) => {
                 let message = grant.message(Form::Ed25519);
                 let (signature, checked) = both.split_at(ED25519_BYTES);
-                // Says nothing about who signed, but tells another path in a hundredth of the time.
+                // The check says nothing about the signer, but detects another path in a hundredth of the time.
                 check(&message) == checked && parsed.verify_sig(&message, signature).is_ok()
             }
             _ => false,
@@ -115,7 +115,7 @@ impl Key {
     }
 }
 
-/// What tells at once that a token is for another path: lists of thousands of titles are compared with one token.
+/// A checksum that shows at once that a token is for another path: lists of thousands of titles are compared with one token.
 fn check(message: &[u8]) -> [u8; CHECK_BYTES] {
     digest(&SHA256, message).as_ref()[..CHECK_BYTES].try_into().expect("SHA-256 has 32 bytes")
 }

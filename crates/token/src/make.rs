@@ -12,24 +12,24 @@ use crate::key::Key;
 use crate::token::to_hex;
 use crate::{KeyError, KeyFileFault, pem};
 
-/// A key of HMAC may be read by its owner alone.
+/// A key of HMAC may be read only by its owner.
 const SECRET_MODE: u32 = 0o600;
 
-/// A public key may be read by anybody.
+/// A public key may be read by any user.
 const PUBLIC_MODE: u32 = 0o644;
 
 /// A new key of Ed25519, as the text of two key files.
 pub struct NewPair {
     /// The id of both halves.
     pub id: String,
-    /// The half that signs, and that servers need not have.
+    /// The half that signs; servers do not need it.
     pub private: Zeroizing<String>,
     /// The half that checks.
     pub public: String,
 }
 
 impl NewPair {
-    /// Draws a key.
+    /// Generates a key.
     ///
     /// # Errors
     /// If the system returns no random numbers.
@@ -53,7 +53,7 @@ pub fn make_key_file(path: &Path) -> Result<String, KeyError> {
     Ok(id)
 }
 
-/// Makes a new key of Ed25519, each half in a new file: `private` for who signs, `public` for who checks. Returns the id.
+/// Makes a new key of Ed25519, each half in a new file: `private` for signing, `public` for checking. Returns the id.
 ///
 /// # Errors
 /// If one of the files already exists, or cannot be written; then neither is made.
@@ -62,7 +62,7 @@ pub fn make_key_pair_files(private: &Path, public: &Path) -> Result<String, KeyE
     let pair = NewPair::draw().map_err(|fault| of(private, fault))?;
     make_file(private, &pair.private, SECRET_MODE).map_err(|fault| of(private, fault))?;
     make_file(public, &pair.public, PUBLIC_MODE).map_err(|fault| {
-        // Nobody has this key yet, and it would stand in the way of the next attempt. It may be gone already.
+        // The unused half would block the next attempt, and no one has it yet. It may be gone already.
         let _ = std::fs::remove_file(private);
         of(public, fault)
     })?;
@@ -80,7 +80,7 @@ fn draw_shared() -> Result<(String, Zeroizing<String>), KeyFileFault> {
 }
 
 fn make_file(path: &Path, text: &str, mode: u32) -> Result<(), KeyFileFault> {
-    // Half a key would stand in the way of the next attempt, so the file gets its name when it is whole.
+    // Half a key would block the next attempt, so the file gets its name only when it is complete.
     smallfile::create(path, text.as_bytes(), mode).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => KeyFileFault::Exists,
         _ => KeyFileFault::Unmakable(error),

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::key::{Key, PUBLIC_KEY_BYTES};
 
-/// What stands before the key in a SubjectPublicKeyInfo of Ed25519 (RFC 8410, section 4). The key's 32 bytes end it.
+/// The bytes before the key in a SubjectPublicKeyInfo of Ed25519 (RFC 8410, section 4). The key's 32 bytes end it.
 const PUBLIC_DER: [u8; 12] =
     [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
@@ -18,12 +18,12 @@ const PRIVATE: &str = "PRIVATE KEY";
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// What a block holds, if `line` begins one.
+/// The label of the block that begins with `line`, if one does.
 pub(crate) fn label(line: &str) -> Option<&str> {
     line.strip_prefix(BEGIN)?.strip_suffix(DASHES)
 }
 
-/// The key in the block of this `label`, whose lines after the first one `lines` gives; the error is what was wanted.
+/// Parses the block of this `label`, whose remaining lines come from `lines`; the error describes a valid block.
 pub(crate) fn read<'t>(
     label: &str,
     lines: impl Iterator<Item = &'t str>,
@@ -65,7 +65,7 @@ pub(crate) fn write_private(pkcs8: &[u8]) -> Zeroizing<String> {
 
 /// Not more than 48 bytes, so that one line is enough (RFC 7468, section 2: 64 digits).
 fn block(label: &str, der: &[u8]) -> Zeroizing<String> {
-    // With room for all of it: a string that grows leaves what it held behind.
+    // With capacity for all of it: a string that grows leaves copies of its content behind.
     let mut text = Zeroizing::new(String::with_capacity(256));
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{BEGIN}{label}{DASHES}");
@@ -98,7 +98,7 @@ fn decode(text: &str) -> Option<Zeroizing<Vec<u8>>> {
             let value = ALPHABET.iter().position(|known| known == digit)?;
             bits = bits << 6 | u32::try_from(value).ok()?;
         }
-        // Of 2, 3 or 4 digits: 1, 2 or 3 bytes.
+        // 2, 3 or 4 digits give 1, 2 or 3 bytes.
         let bits = bits << (6 * (4 - four.len()));
         bytes.extend_from_slice(&bits.to_be_bytes()[1..four.len()]);
     }

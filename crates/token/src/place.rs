@@ -1,4 +1,4 @@
-//! Where a token is in a URL: in front of the path (`/t/TOKEN/films/a.mp4`), so that the relative URLs in a playlist inherit it, or in the
+//! The place of a token in a URL: in front of the path (`/t/TOKEN/films/a.mp4`), so that the relative URLs in a playlist inherit it, or in the
 //! query (`/films/a.mp4?token=TOKEN`).
 
 /// The first segment of a path that begins with a token.
@@ -10,17 +10,17 @@ pub const SEGMENTS: usize = 2;
 /// The name of a token in a query.
 const ARGUMENT: &str = "token";
 
-/// The path of a URL with `token` in front of `path`, which is percent-encoded and has no slash before it.
+/// The path of a URL with `token` in front of `path`, which is percent-encoded and has no leading slash.
 pub fn url_path(token: &str, path: &str) -> String {
     format!("/{SEGMENT}/{token}/{path}")
 }
 
-/// The path and query of a URL with `token` behind `path`, which is percent-encoded and has no slash before it.
+/// The path and query of a URL with `token` after `path`, which is percent-encoded and has no leading slash.
 pub fn url_query(token: &str, path: &str) -> String {
     format!("/{path}?{ARGUMENT}={token}")
 }
 
-/// The token that a decoded path begins with, and the path after it if there is one.
+/// The token at the start of a decoded path, and the path after it if there is one.
 pub fn before_path(path: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let mut parts = path.splitn(SEGMENTS + 1, |byte| *byte == b'/');
     if parts.next()? != SEGMENT.as_bytes() {

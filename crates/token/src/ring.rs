@@ -12,12 +12,12 @@ use crate::token::{self, Grant, Token};
 use crate::verified::Good;
 use crate::{Fault, KeyError, KeyFileFault, Verified, file, pem};
 
-/// Keys with different ids. There is at least one, unless whoever reads them says that they may come later.
+/// Keys with different ids. There is at least one, unless the caller allows for keys that come later.
 pub struct KeyRing {
     keys: Vec<Key>,
-    /// Its files, as they were just before they were read.
+    /// The state of its files just before they were read.
     stamps: Vec<FileStamp>,
-    /// Tells this ring from every other one of the process.
+    /// Distinguishes this ring from every other one of the process.
     number: u64,
 }
 
@@ -50,7 +50,7 @@ impl KeyRing {
         if files.is_empty() {
             return Err(KeyError::NoFile);
         }
-        // Before they are read, so that a change in between is noticed later, not missed.
+        // Before they are read, so that a change in between is noticed later instead of missed.
         let stamps = files.iter().map(|file| FileStamp::take(file.as_ref().to_owned())).collect();
         let mut keys = Vec::new();
         for file in files.iter().map(AsRef::as_ref) {
@@ -64,7 +64,7 @@ impl KeyRing {
         Ok(Self::of(keys, stamps))
     }
 
-    /// The keys in `text`, which has the form of a key file.
+    /// Parses the keys in `text`, which has the form of a key file.
     ///
     /// # Errors
     /// If it has another form, no key, or an id twice.
@@ -89,13 +89,13 @@ impl KeyRing {
         self.keys.is_empty()
     }
 
-    /// Whether whoever has this ring can sign.
+    /// Whether this ring can sign.
     pub fn is_secret(&self) -> bool {
         self.keys.iter().any(Key::is_secret)
     }
 
-    /// The text of a key file with the public halves of this ring's keys of Ed25519, in order: what a server needs to check what this ring
-    /// signs. Keys of HMAC have no such half.
+    /// The text of a key file with the public halves of this ring's keys of Ed25519, in order: all that a server needs to check this ring's
+    /// signatures. Keys of HMAC have no such half.
     pub fn public_keys(&self) -> String {
         let halves = self.keys.iter().filter_map(|key| Some((&key.id, key.public_half()?)));
         halves.map(|(id, half)| format!("# {id}\n{}", pem::write_public(half))).collect()
@@ -132,8 +132,8 @@ impl KeyRing {
         self.check_again(&mut Verified::default(), text, path, client, now_unix_seconds)
     }
 
-    /// As [`check`](Self::check). A token and a prefix that `verified` remembers to be good are not verified a second time; and it will
-    /// remember these if they are.
+    /// As [`check`](Self::check), but without verifying a token and a prefix that `verified` remembers as good; newly verified ones are
+    /// remembered.
     ///
     /// # Errors
     /// As [`check`](Self::check).
@@ -158,7 +158,7 @@ impl KeyRing {
         if now_unix_seconds < expires_unix_seconds { Ok(()) } else { Err(Fault::Expired) }
     }
 
-    /// The token in `text`, if it is genuine, and the prefix of `path` that it is for.
+    /// The token in `text`, if it is genuine, and the prefix of `path` that it covers.
     fn verify<'t, 'p>(
         &self,
         text: &'t [u8],
@@ -220,12 +220,12 @@ mod tests {
         ring.sign(&Grant { prefix, expires_unix_seconds: NOW + 10, client }).expect("it signs")
     }
 
-    /// The private key that is 32 bytes of 1, as OpenSSL writes it.
+    /// The private key whose bytes are 32 times 1, as OpenSSL writes it.
     const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----\n\
         MC4CAQAwBQYDK2VwBCIEIAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB\n\
         -----END PRIVATE KEY-----\n";
 
-    /// A ring that signs with Ed25519, and one that can only check that.
+    /// A ring that signs with Ed25519, and one that can only check.
     fn halves() -> (KeyRing, KeyRing) {
         let private = KeyRing::parse(PRIVATE).unwrap();
         let public = KeyRing::parse(&private.public_keys()).unwrap();
@@ -305,7 +305,7 @@ mod tests {
     fn a_public_key_taken_for_a_secret_signs_nothing() {
         let (_, public) = halves();
         let id = public.ids().next().unwrap().to_owned();
-        // What a forger can do with all that a node knows: HMAC with the bytes of the public key, under its id.
+        // A forger's best attempt with all that a node knows: HMAC with the bytes of the public key, under its id.
         let half = *public.keys[0].public_half().unwrap();
         for secret in [&half[..], public.public_keys().as_bytes()] {
             let forger = KeyRing::of(vec![Key::hmac(&id, secret)], Vec::new());

@@ -1,11 +1,11 @@
-//! Finds the signatures of tokens in any text, so that a log can do without them.
+//! Finds the signatures of tokens in any text, so that a log can leave them out.
 //!
-//! A token counts wherever it stands: in a path, in an argument, in an address that is an argument of another one. So its characters may be
-//! percent-encoded, once or several times, and where its expiry begins and its depth ends does not matter: after `%20`, the expiry seems to
-//! have two more digits. What matters is a digit, a signature of exactly the length of one, a key's id and a digit, with dots between them.
+//! A token counts anywhere: in a path, in an argument, in a URL that is an argument of another one. So its characters may be
+//! percent-encoded, once or several times, and the start of its expiry and the end of its depth do not matter: after `%20`, the expiry seems to
+//! have two more digits. The search needs only a digit, a signature of exactly the right length, a key's id and a digit, with dots between them.
 //!
 //! Invariants:
-//! * Whatever [`crate::Token::parse`] takes for a token is found in any text. So is some of what it refuses.
+//! * Everything that [`crate::Token::parse`] accepts is found in any text, and some of what it rejects.
 //! * Time is linear in the length of the text, and nothing is allocated.
 
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::token::{CHECK_BYTES, ED25519_BYTES, HMAC_BYTES, KEY_ID_BYTES_MAX, is_
 const HMAC_DIGITS: usize = 2 * HMAC_BYTES;
 const ED25519_DIGITS: usize = 2 * (ED25519_BYTES + CHECK_BYTES);
 
-/// Where the signatures of tokens are in `text`, in order.
+/// The ranges of tokens' signatures in `text`, in order.
 pub fn signatures(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     Search { text, at: 0, digits: None, signature: None }
 }
@@ -23,9 +23,9 @@ pub fn signatures(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
 struct Search<'t> {
     text: &'t [u8],
     at: usize,
-    /// What may become a signature: where it begins, and its digits so far.
+    /// A possible signature: its start, and the number of its digits so far.
     digits: Option<(usize, usize)>,
-    /// What may be a signature, and what comes behind it.
+    /// A complete possible signature, and the part after it.
     signature: Option<(Range<usize>, Part)>,
 }
 
@@ -54,11 +54,11 @@ impl Iterator for Search<'_> {
 }
 
 impl Search<'_> {
-    /// Goes on by the character at `start`. Returns the signature of a token of which it is the depth.
+    /// Processes the character at `start`. Returns a token's signature if this is the token's depth.
     fn step(&mut self, character: u8, start: usize) -> Option<Range<usize>> {
         let (digits, signature) = (self.digits.take(), self.signature.take());
         if character == b'.' {
-            // A digit's percent-encoding ends with a digit, too. What stands before the token may seem to encode the expiry's first digits.
+            // A digit's percent-encoding ends with a digit, too. The text before the token may seem to encode the expiry's first digits.
             let is_behind_digit = self.text[..start].last().is_some_and(u8::is_ascii_digit);
             self.digits = is_behind_digit.then_some((self.at, 0));
             self.signature = match (digits, signature) {
@@ -85,7 +85,7 @@ impl Search<'_> {
     }
 }
 
-/// The first character of `text`, which is not empty, without its percent-encoding, and how many bytes it takes there. Encoded twice, `1` is
+/// The first character of `text`, which is not empty, percent-decoded, and the number of bytes it takes there. Encoded twice, `1` is
 /// `%2531`. A `%` that encodes nothing is itself.
 fn character(text: &[u8]) -> (u8, usize) {
     let [b'%', rest @ ..] = text else { return (text[0], 1) };
@@ -113,7 +113,7 @@ mod tests {
         without
     }
 
-    /// Each byte percent-encoded.
+    /// Every byte of the text, percent-encoded.
     fn encoded(text: &str) -> String {
         text.bytes().map(|byte| format!("%{byte:02X}")).collect()
     }

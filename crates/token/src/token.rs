@@ -1,15 +1,15 @@
-//! The text of a token, and what its signature covers.
+//! The text of a token, and the content of its signature.
 //!
 //! A token is `EXPIRY.SIGNATURE.KEY.DEPTH`, with a `c` after DEPTH if it is for one address only:
 //! * EXPIRY: seconds since 1970, decimal; from then on the token allows nothing.
-//! * SIGNATURE, in lower-case hex digits, of one of two forms that their lengths tell apart: HMAC-SHA256 (RFC 2104) has 64 digits; Ed25519
-//!   (RFC 8032) has 136, which are the signature and the first 4 bytes of the SHA-256 of what is signed.
+//! * SIGNATURE, in lower-case hex digits, in one of two forms that their lengths distinguish: HMAC-SHA256 (RFC 2104) has 64 digits; Ed25519
+//!   (RFC 8032) has 136, which are the signature and the first 4 bytes of the SHA-256 of the signed text.
 //! * KEY: the id of the key.
 //! * DEPTH: how many leading segments of the requested path are the signed prefix, decimal; 0 is the whole library.
 //!
 //! The signature covers `fullbore-url-1` (HMAC) or `fullbore-url-2` (Ed25519), EXPIRY, the address (empty for any address) and the prefix,
 //! with a line feed between them. None of them can contain a line feed, and the prefix comes last, so no two grants have the same text. DEPTH
-//! and KEY need no signature: another depth is another prefix, and another key makes another signature.
+//! and KEY need no signature: another depth means another prefix, and another key makes another signature.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -20,10 +20,10 @@ pub(crate) const HMAC_BYTES: usize = 32;
 /// Bytes of a signature of Ed25519.
 pub(crate) const ED25519_BYTES: usize = 64;
 
-/// Bytes after a signature of Ed25519 that tell another path without verifying.
+/// Bytes after a signature of Ed25519 that reveal another path without verification.
 pub(crate) const CHECK_BYTES: usize = 4;
 
-/// Digits of an expiry: enough for 30,000 years, and for no overflow.
+/// Digits of an expiry: enough for 30,000 years, and few enough not to overflow.
 const EXPIRY_DIGITS_MAX: usize = 12;
 
 /// Digits of a depth: enough for more segments than the kernel accepts in a path (PATH_MAX is 4096 bytes).
@@ -32,25 +32,25 @@ const DEPTH_DIGITS_MAX: usize = 4;
 /// Bytes of a key's id.
 pub(crate) const KEY_ID_BYTES_MAX: usize = 32;
 
-/// What is allowed.
+/// The access that a token gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant<'a> {
     /// The path of a file, or of a folder with everything below it, as the server opens it: decoded, without a slash at either end. Empty for
     /// the whole library.
     pub prefix: &'a [u8],
-    /// When it ends, in seconds since 1970.
+    /// The time when it ends, in seconds since 1970.
     pub expires_unix_seconds: u64,
     /// The only address that may use it; none for any address.
     pub client: Option<IpAddr>,
 }
 
 impl Grant<'_> {
-    /// How many segments the prefix has.
+    /// The number of segments of the prefix.
     pub(crate) fn depth(&self) -> usize {
         if self.prefix.is_empty() { 0 } else { self.prefix.split(|byte| *byte == b'/').count() }
     }
 
-    /// What is signed.
+    /// The text to sign.
     pub(crate) fn message(&self, form: Form) -> Vec<u8> {
         let mut text = format!("{}\n{}\n", form.name(), self.expires_unix_seconds);
         if let Some(client) = self.client {
@@ -72,7 +72,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The first line of what is signed, so that a signature of one form says nothing in the other.
+    /// The first line of the signed text, so that a signature of one form is invalid in the other.
     fn name(self) -> &'static str {
         match self {
             Self::Hmac => "fullbore-url-1",
@@ -186,7 +186,7 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     hex
 }
 
-/// Lower-case digits only, so that one value has one text.
+/// Parses lower-case digits only, so that one value has one text.
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -200,7 +200,7 @@ pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
-/// A number without sign or leading zeros.
+/// Parses a number without sign or leading zeros.
 fn decimal(text: &str, digits_max: usize) -> Option<u64> {
     let plain = text == "0" || !text.starts_with('0');
     let digits = (1..=digits_max).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());

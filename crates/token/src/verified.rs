@@ -1,14 +1,14 @@
 //! The last good token of a connection.
 //!
 //! A viewer shows one token with each of thousands of requests on a connection, and verifying Ed25519 would cost more than the rest of a
-//! small request. So a connection keeps the bytes that were good: the same ones under the same keys are good again. Nothing is
-//! hashed, so nothing can collide, and a token that was wrong leaves no trace.
+//! small request. So a connection keeps the bytes of the last good token: the same bytes under the same keys are good again. Nothing is
+//! hashed, so nothing can collide, and a bad token leaves no trace.
 
 use std::net::IpAddr;
 
 use crate::token::leading;
 
-/// Remembers one token that was good. Takes no memory but a pointer until there is one.
+/// Remembers one good token. Uses only a pointer of memory until there is one.
 #[derive(Debug, Default)]
 pub struct Verified(Option<Box<Remembered>>);
 
@@ -20,21 +20,21 @@ struct Remembered {
     text_bytes: usize,
 }
 
-/// What was found good besides the token's text and the prefix.
+/// The facts about a good token besides its text and the prefix.
 #[derive(Debug)]
 pub(crate) struct Good {
     /// The number of the ring, since another one may lack the key.
     pub(crate) ring: u64,
-    /// For whom; also if the token is for anybody, because a connection has one viewer.
+    /// The viewer's address; set even if the token is for any address, because a connection has one viewer.
     pub(crate) client: IpAddr,
-    /// When it ends.
+    /// The time when it ends.
     pub(crate) expires_unix_seconds: u64,
-    /// How many segments the prefix has.
+    /// The number of segments of the prefix.
     pub(crate) depth: usize,
 }
 
 impl Verified {
-    /// When the token `text` ends, if it is known to be good for `path` and `client` under the ring of this number.
+    /// The time when the token `text` ends, if it is known to be good for `path` and `client` under the ring of this number.
     pub(crate) fn find(&self, ring: u64, text: &[u8], path: &[u8], client: IpAddr) -> Option<u64> {
         let Remembered { good, bytes, text_bytes } = self.0.as_deref()?;
         let (known, prefix) = bytes.split_at(*text_bytes);
@@ -43,7 +43,7 @@ impl Verified {
         is_covered.then_some(good.expires_unix_seconds)
     }
 
-    /// Remembers that the token `text` is good for `prefix`, instead of what was known before.
+    /// Remembers that the token `text` is good for `prefix`, replacing the earlier one.
     pub(crate) fn remember(&mut self, good: Good, text: &[u8], prefix: &[u8]) {
         let bytes = [text, prefix].concat().into_boxed_slice();
         self.0 = Some(Box::new(Remembered { good, bytes, text_bytes: text.len() }));
