@@ -1,4 +1,4 @@
-//! The addresses at which others may reach this machine.
+//! The addresses at which other machines may reach this one.
 
 use crate::root::Root;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,11 +7,11 @@ use std::path::Path;
 /// `scope` of /proc/net/if_inet6 for an address that is valid everywhere (`IPV6_ADDR_ANY`, include/net/ipv6.h).
 const SCOPE_GLOBAL: &str = "00";
 
-/// Temporary, failed, deprecated or tentative (`IFA_F_*`, linux/if_addr.h): not addresses to give to others.
+/// Temporary, failed, deprecated or tentative (`IFA_F_*`, linux/if_addr.h): addresses that should not be advertised.
 const PASSING: u32 = 0x01 | 0x08 | 0x20 | 0x40;
 
-/// The addresses of interfaces that are up. IPv4 comes first, and begins with the address in the default router's
-/// network, which is most likely the one that others use. Loopback and link-local addresses are left out, and IPv6 has
+/// The addresses of interfaces that are up. IPv4 comes first, starting with the address in the default router's
+/// network, which other machines most likely use. Loopback and link-local addresses are left out, and IPv6 has
 /// one address per interface. Empty if the kernel does not report them.
 pub fn reachable_addresses() -> Vec<IpAddr> {
     let root = Root::new(Path::new("/"));
@@ -24,7 +24,7 @@ pub fn reachable_addresses() -> Vec<IpAddr> {
     v4.into_iter().map(IpAddr::V4).chain(v6.into_iter().map(IpAddr::V6)).collect()
 }
 
-/// Reads the kernel's routing table. It has a local route to each address of an interface that is up: `|-- 192.0.2.2`,
+/// Parses the kernel's routing table. It has a local route to each address of an interface that is up: `|-- 192.0.2.2`,
 /// and in the next line `/32 host LOCAL`.
 fn local_v4(trie: &str) -> Vec<Ipv4Addr> {
     let mut found = Vec::new();
@@ -58,7 +58,7 @@ fn common_bits(a: Ipv4Addr, b: Ipv4Addr) -> u32 {
     (a.to_bits() ^ b.to_bits()).leading_zeros()
 }
 
-/// Lines of `address index prefix scope flags interface`, all numbers in hexadecimal (proc(5)).
+/// Parses lines of `address index prefix scope flags interface`, all numbers in hexadecimal (proc(5)).
 fn global_v6(lines: &str) -> Vec<Ipv6Addr> {
     let mut found: Vec<(&str, Ipv6Addr)> = Vec::new();
     for line in lines.lines() {

@@ -40,7 +40,7 @@ fn probe(root: &Root, cpu: u32, index: u32) -> Option<Cache> {
     })
 }
 
-/// `32K`, `32768K`; newer kernels may say `32M`.
+/// Parses `32K` or `32768K`; newer kernels may use `32M`.
 fn parse_size(size: &str) -> Option<u64> {
     let (number, unit) = match (size.strip_suffix('K'), size.strip_suffix('M')) {
         (Some(number), _) => (number, 1 << 10),

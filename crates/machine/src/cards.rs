@@ -15,7 +15,7 @@ pub struct Card {
     pub index: u32,
     /// Its node; `None` if it is unknown, or if it joins cards of several nodes.
     pub node: Option<u32>,
-    /// Whether it is a device of its own or lies on such: not the loopback, and nothing that exists in software alone.
+    /// Whether it is a device of its own or on top of one: not the loopback, and no interface that exists in software alone.
     pub is_device: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct CardInterrupt {
 }
 
 impl Topology {
-    /// The network interfaces in `/sys`, by name. These are those of the namespace for which `/sys` was mounted: compare the numbers with the
+    /// The network interfaces in `/sys`, by name. They belong to the namespace for which `/sys` was mounted: compare the numbers with the
     /// kernel's before using them.
     pub fn cards(&self) -> Vec<Card> {
         let card = |name: String| {
@@ -41,7 +41,7 @@ impl Topology {
         self.root.names(CARDS).into_iter().filter_map(card).collect()
     }
 
-    /// The interrupts of a card's queues, where they go now. None if it has no message-signalled interrupts.
+    /// The current targets of a card's queue interrupts. None if it has no message-signalled interrupts.
     pub fn interrupts(&self, card: &str) -> Vec<CardInterrupt> {
         let Some(device) = self.root.real(format!("{CARDS}/{card}/device")) else {
             return Vec::new();
@@ -51,7 +51,7 @@ impl Topology {
         let numbers = folders.into_iter().find(|numbers| !numbers.is_empty()).unwrap_or_default();
         let interrupt = |number: String| {
             let file = |name: &str| self.root.read(format!("proc/irq/{number}/{name}"));
-            // An interrupt that nobody asked for goes nowhere: its list is empty.
+            // An interrupt that no driver has requested goes nowhere: its list is empty.
             let list = file("effective_affinity_list").or_else(|| file("smp_affinity_list"))?;
             Some(CardInterrupt { number: number.parse().ok()?, cpus: parse_list(&list)? })
         };

@@ -2,7 +2,7 @@
 //! cgroup-v2).
 //!
 //! Every group above limits a group, so the lowest limit on the way up counts. In a container the way up may end below
-//! the real root; what lies above cannot be seen from inside.
+//! the real root; groups above that cannot be seen from inside.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub(crate) fn memory_groups(root: &Root) -> Vec<String> {
     groups(root, "memory")
 }
 
-/// `50000 100000`: microseconds of CPU time in each period; `max 100000` sets no limit.
+/// Parses `50000 100000`: microseconds of CPU time in each period; `max 100000` sets no limit.
 fn quota_v2(text: &str) -> Option<f64> {
     let (quota, period) = text.split_once(' ')?;
     ratio(quota.parse().ok()?, period.parse().ok()?)
@@ -59,7 +59,7 @@ fn groups(root: &Root, controller: &str) -> Vec<String> {
         .collect()
 }
 
-/// `4:memory:/a/b` (version 1, one hierarchy per controller or pair of them) or `0::/a/b` (version 2, one for all).
+/// Parses `4:memory:/a/b` (version 1, one hierarchy per controller or pair of them) or `0::/a/b` (version 2, one for all).
 fn membership<'a>(line: &'a str, controller: &str) -> Option<(String, &'a str)> {
     let (_, rest) = line.split_once(':')?;
     let (controllers, path) = rest.split_once(':')?;

@@ -1,11 +1,11 @@
-//! Which CPUs this process may use, and what they can do.
+//! The CPUs that this process may use, and their features.
 
 use crate::root::Root;
 
-/// More CPUs than any machine has: it bounds what parsing a list can allocate.
+/// More CPUs than any machine has: bounds the allocation for parsing a list.
 const CPUS_MAX: u32 = 1 << 16;
 
-/// Instructions that decide how fast records are sealed.
+/// Instructions that determine how fast records are sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuFeatures {
     /// AES in hardware, on x86-64 and on aarch64.
@@ -36,7 +36,7 @@ impl CpuFeatures {
     }
 }
 
-/// The CPU's model name, with family and model numbers where the kernel reports them: virtual machines often show a
+/// The CPU's model name, with family and model numbers where the kernel reports them: virtual machines often report a
 /// name that covers several generations ("AMD EPYC"). aarch64 kernels report no name.
 pub(crate) fn model(root: &Root, cpu: u32) -> Option<String> {
     model_in(&root.read("proc/cpuinfo")?, cpu)

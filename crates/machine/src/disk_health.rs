@@ -1,4 +1,4 @@
-//! What an NVMe disk says of its health (NVM Express Base Specification, "SMART / Health Information", log page 2).
+//! An NVMe disk's health (NVM Express Base Specification, "SMART / Health Information", log page 2).
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::ioctl::{self, Ioctl, IoctlOutput, opcode};
@@ -8,12 +8,12 @@ use std::io;
 /// The log page's size.
 const LOG_BYTES: usize = 512;
 
-/// Tells the health logs of NVMe disks.
+/// A source of the health logs of NVMe disks.
 pub trait DiskLogs {
     /// The log page of a controller, such as `nvme0`.
     ///
     /// # Errors
-    /// If it cannot be had; it takes root.
+    /// If it cannot be read; reading it takes root.
     fn health(&self, controller: &str) -> io::Result<Vec<u8>>;
 }
 
@@ -41,11 +41,11 @@ struct Command {
 
 const _: () = assert!(size_of::<Command>() == 72);
 
-/// `NVME_IOCTL_ADMIN_CMD`. Its value is the status that the disk answered with, 0 if all is well.
+/// `NVME_IOCTL_ADMIN_CMD`. Its value is the disk's status, 0 for success.
 struct Admin<'a>(&'a mut Command);
 
-// SAFETY: the opcode is that of `Command`, whose layout is the kernel's, and the pointer is that of one. The kernel changes its `result`, and
-// what it points to: who makes a command answers for that.
+// SAFETY: the opcode is that of `Command`, whose layout is the kernel's, and the pointer is that of one. The kernel writes to its `result`, and
+// to the memory that it points to: the code that makes a command answers for that.
 unsafe impl Ioctl for Admin<'_> {
     type Output = IoctlOutput;
 
@@ -67,10 +67,10 @@ unsafe impl Ioctl for Admin<'_> {
     }
 }
 
-/// A disk may carry a command out wrongly, or not at all, though the kernel passed it on.
+/// Checks the disk's status: the disk may fail the command, or not carry it out, even if the kernel has passed it on.
 fn answered(status: IoctlOutput) -> io::Result<()> {
     let refused = || {
-        // The upper bits say whether to try again and whether there is more to know.
+        // The upper bits tell whether to retry and whether there is more information.
         io::Error::other(format!("the disk refused it with status {:#x}", status & 0x7ff))
     };
     if status == 0 { Ok(()) } else { Err(refused()) }
@@ -81,7 +81,7 @@ impl DiskLogs for KernelDiskLogs {
         /// "Get Log Page", of the whole controller.
         const GET_LOG: u8 = 2;
         const ALL_NAMESPACES: u32 = u32::MAX;
-        /// A guess: a disk that does not answer so simple a question for so long is ill.
+        /// An assumption: a disk that does not answer such a simple command in this time is failing.
         const TIMEOUT_MS: u32 = 5000;
         let device = open(format!("/dev/{controller}"), OFlags::RDONLY, Mode::empty())?;
         let mut log = vec![0_u8; LOG_BYTES];
@@ -101,21 +101,21 @@ impl DiskLogs for KernelDiskLogs {
     }
 }
 
-/// The parts of the log that say whether to replace a disk.
+/// The parts of the log that tell whether to replace a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskHealth {
-    /// What the disk warns of, as bits ([`Self::warnings`]).
+    /// The disk's warnings, as bits ([`Self::warnings`]).
     warnings: u8,
     /// Spare blocks that are left, in percent.
     pub spare_percent: u8,
-    /// The part of its life that is used, by the maker's estimate. It may exceed 100.
+    /// The used part of its life, by the maker's estimate. It may exceed 100.
     pub used_percent: u8,
 }
 
 impl DiskHealth {
-    /// Reads a log page. `None` if no disk would say that.
+    /// Parses a log page. `None` for values that no disk would report.
     pub fn parse(log: &[u8]) -> Option<Self> {
-        /// Kelvin. A disk that says something else says nothing.
+        /// Kelvin. If a disk reports another value, the log is not valid.
         const TEMPERATURES: std::ops::Range<u16> = 200..500;
         let temperature = u16::from_le_bytes([*log.get(1)?, *log.get(2)?]);
         let health =
@@ -123,12 +123,12 @@ impl DiskHealth {
         (TEMPERATURES.contains(&temperature) && health.spare_percent <= 100).then_some(health)
     }
 
-    /// Whether it warns of its temperature and of nothing else.
+    /// Whether it warns only of its temperature.
     pub fn warnings_are_of_heat(self) -> bool {
         self.warnings == 1 << 1
     }
 
-    /// What the disk warns of, in words.
+    /// The disk's warnings, in words.
     pub fn warnings(self) -> Vec<&'static str> {
         const NAMES: [&str; 5] = [
             "spare blocks run out",

@@ -5,8 +5,8 @@ use crate::topology::{LAYERS_MAX, Topology, agreed, node_above};
 use std::path::{Path, PathBuf};
 
 impl Topology {
-    /// The node of the disk under a filesystem. `device` is the block device as `stat` says it in `st_dev` (or in `st_rdev` of a device
-    /// file). `None` if it is unknown, or if the filesystem lies on disks of several nodes.
+    /// The node of the disk under a filesystem. `device` is the block device as `stat` reports it in `st_dev` (or in `st_rdev` of a device
+    /// file). `None` if it is unknown, or if the filesystem is on disks of several nodes.
     pub fn node_of_disk(&self, device: u64) -> Option<u32> {
         of_block_device(&self.root, &self.folder_of_disk(device)?, LAYERS_MAX)
     }
@@ -17,8 +17,8 @@ impl Topology {
         Some(folder.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// Whether the disk under a filesystem rotates, so that it takes milliseconds to reach a place; of several disks, whether one does. `device`
-    /// is as for [`Self::node_of_disk`]. A disk of virtio says that it rotates, whatever it is, so it does not count; neither does what is unknown.
+    /// Whether the disk under a filesystem rotates, so that a seek takes milliseconds; of several disks, whether one does. `device`
+    /// is as for [`Self::node_of_disk`]. virtio disks always report that they rotate, so they do not count; neither does an unknown disk.
     pub fn rotates(&self, device: u64) -> bool {
         self.folder_of_disk(device).is_some_and(|folder| rotates(&self.root, &folder, LAYERS_MAX))
     }
@@ -34,7 +34,7 @@ fn whole<'a>(root: &Root, folder: &'a Path) -> Option<&'a Path> {
     if root.has(folder.join("partition")) { folder.parent() } else { Some(folder) }
 }
 
-/// What a device lies on, as device mapper and md say.
+/// The devices under a device, as device mapper and md list them.
 fn below(root: &Root, disk: &Path) -> Vec<PathBuf> {
     let parts = disk.join("slaves");
     let names = root.names(&parts);
@@ -65,7 +65,7 @@ fn rotates(root: &Root, folder: &Path, layers: usize) -> bool {
     !is_virtio && root.read_value(disk.join("queue/rotational")) == Some(1_u8)
 }
 
-/// The node of an NVMe disk that could be reached by several controllers: it lies in its subsystem, beside links to the controllers.
+/// The node of an NVMe disk that several controllers could reach: it is in its subsystem, next to links to the controllers.
 fn of_controllers(root: &Root, disk: &Path) -> Option<u32> {
     let subsystem = disk.parent()?;
     let is_controller = |name: &&String| {

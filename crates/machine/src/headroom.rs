@@ -26,7 +26,7 @@ pub struct Bound {
     pub name: &'static str,
     /// Its size.
     pub bytes: u64,
-    /// How much of it is left. What the kernel can reclaim at once (the page cache) counts as left.
+    /// The remaining bytes. Memory that the kernel can reclaim at once (the page cache) counts as remaining.
     pub left_bytes: u64,
 }
 
@@ -131,7 +131,7 @@ fn page_cache_bytes(details: &str) -> u64 {
         .max(sum_of(["total_active_file", "total_inactive_file"]))
 }
 
-/// Reads `file` from its start, as far as `room` goes.
+/// Reads `file` from its start, up to the size of `room`.
 pub(crate) fn read<'a>(file: &File, room: &'a mut [u8]) -> Option<&'a str> {
     let mut filled = 0;
     while filled < room.len() {
@@ -175,7 +175,7 @@ mod tests {
         );
         let headroom = Headroom::open_from(root.path());
         assert_eq!(headroom.of_groups(), Some(bound(250, 1000)));
-        // Limits are read anew each time.
+        // Limits are read again each time.
         write(root.path(), &[("sys/fs/cgroup/box/memory.max", "max\n")]);
         assert_eq!(headroom.of_groups(), None);
 

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::root::Root;
 
-/// The first two numbers of a kernel's release. They decide what it can do, and compare as versions do.
+/// The first two numbers of a kernel's release. They determine its features, and compare as versions do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelVersion {
     /// The 6 of 6.14.
@@ -18,7 +18,7 @@ impl KernelVersion {
         Self::parse(&release(root)?)
     }
 
-    /// `6.1.0-32-amd64`: the distribution adds what follows the second number.
+    /// Parses `6.1.0-32-amd64`: the part after the second number is the distribution's.
     fn parse(release: &str) -> Option<Self> {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
         let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
@@ -38,7 +38,7 @@ pub(crate) fn release(root: &Root) -> Option<String> {
     KernelVersion::parse(&release).map(|_| release)
 }
 
-/// Either file exists once the code is there: the counters if TLS is built in or loaded, the module's folder even where
+/// Whether the kernel has TLS. Either file exists once the code is there: the counters if TLS is built in or loaded, the module's folder even where
 /// counters are hidden.
 pub(crate) fn has_tls(root: &Root) -> bool {
     root.has("proc/net/tls_stat") || root.has("sys/module/tls")

@@ -1,7 +1,7 @@
-//! What serving needs to know about the machine: CPUs, caches, memory, kernel, limits, and where disks and network cards are.
+//! The machine's properties that matter for serving: CPUs, caches, memory, kernel, limits, and the nodes of disks and network cards.
 //!
 //! Nearly all of it is read from the text files of `/proc` and `/sys`, below a root that tests can move; the settings of network
-//! cards ([`ethtool`]) and the way that connections leave ([`SealingCards`]) are asked for over netlink. Nothing is measured,
+//! cards ([`ethtool`]) and the route of connections ([`SealingCards`]) are queried over netlink. Nothing is measured,
 //! and only [`raise_nofile`], [`reserve_files`], [`forbid_core_dumps`] and [`allow_core_dumps`] change anything. A file that
 //! is missing or cannot be parsed makes that one answer `None` (or the modest value its field names), never an error: a
 //! server can start without knowing the size of its caches.
@@ -64,7 +64,7 @@ pub struct Machine {
     pub cpu_quota: Option<f64>,
     /// The model name of the first of [`Machine::cpus`], for people; `None` if unknown, as on aarch64.
     pub cpu_model: Option<String>,
-    /// What the first of [`Machine::cpus`] can do.
+    /// The features of the first of [`Machine::cpus`].
     pub cpu_features: CpuFeatures,
     /// The data and unified caches of the first of [`Machine::cpus`], nearest first.
     pub caches: Vec<Cache>,
@@ -87,12 +87,12 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at this machine.
+    /// Examines this machine.
     pub fn probe() -> Self {
         Self::probe_from(Path::new("/"))
     }
 
-    /// Reads the `proc` and `sys` folders below `root`. The page size is this machine's in any case.
+    /// Reads the `proc` and `sys` folders below `root`. The page size is always this machine's.
     pub fn probe_from(root: &Path) -> Self {
         let root = &Root::new(root);
         let cpus = cpus::allowed(root).unwrap_or_else(|| vec![0]);

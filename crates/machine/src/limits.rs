@@ -45,7 +45,7 @@ pub fn raise_nofile() -> io::Result<u64> {
 /// bytes per file.
 ///
 /// # Errors
-/// If there is no memory for it, or no descriptor is left. The table then grows when it has to.
+/// If there is no memory for it, or no descriptor is available. The table then grows when it has to.
 pub fn reserve_files(count: u64) -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let last = i32::try_from(count.min(limit).saturating_sub(1)).unwrap_or(i32::MAX);

@@ -1,4 +1,4 @@
-//! How fast a machine's network links are, as its drivers say (/sys/class/net/NAME/speed; kernel documentation: ABI, sysfs-class-net).
+//! The speed of a machine's network links, as reported by drivers (/sys/class/net/NAME/speed; kernel documentation: ABI, sysfs-class-net).
 
 use crate::cards::CARDS;
 use crate::topology::Topology;
@@ -8,12 +8,12 @@ use crate::topology::Topology;
 pub struct LinkSpeed {
     /// The interface.
     pub card: String,
-    /// Bits per second in one direction; `None` if the driver does not say, as those of virtual machines.
+    /// Bits per second in one direction; `None` if the driver does not report it, as in virtual machines.
     pub bits_per_second: Option<u64>,
 }
 
 impl Topology {
-    /// The links by which packets leave the machine, by name: its devices that are up, and bonds in place of their members. What lies on
+    /// The links by which packets leave the machine, by name: its devices that are up, and bonds instead of their members. An interface on top of
     /// such a link (a VLAN, a bridge) is not counted twice, and the loopback not at all.
     pub fn links(&self) -> Vec<LinkSpeed> {
         let root = &self.root;
@@ -27,7 +27,7 @@ impl Topology {
         let speed = |card: String| {
             // In Mb/s; -1 if it is unknown.
             let megabits: Option<u64> = root.read_value(format!("{CARDS}/{card}/speed"));
-            // Drivers without an answer have also said 2^32 - 1.
+            // Some drivers report an unknown speed as 2^32 - 1.
             let known = megabits.filter(|speed| (1..u64::from(u32::MAX)).contains(speed));
             LinkSpeed { card, bits_per_second: known.map(|speed| speed * 1_000_000) }
         };

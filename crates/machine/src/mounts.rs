@@ -1,4 +1,4 @@
-//! What is mounted where, from /proc/self/mountinfo (proc_pid_mountinfo(5)).
+//! Mounted filesystems, from /proc/self/mountinfo (proc_pid_mountinfo(5)).
 
 use crate::topology::Topology;
 use std::os::unix::ffi::OsStringExt;
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 pub struct Mount {
     /// The number of its device, as /sys names it: `259:0`.
     pub device: String,
-    /// Where it is mounted.
+    /// Its mount point.
     pub point: PathBuf,
-    /// What is mounted: for a filesystem on a disk, the path of the disk's device file.
+    /// Its source: for a filesystem on a disk, the path of the disk's device file.
     pub source: PathBuf,
     /// The filesystem: `ext4`, `xfs`.
     pub kind: String,
@@ -47,7 +47,7 @@ fn parse(line: &str) -> Option<Mount> {
     Some(Mount { device, point: unescaped(point), source: unescaped(source), kind, options })
 }
 
-/// Blanks, line ends and backslashes are written as `\` and three octal digits.
+/// Decodes blanks, line ends and backslashes, which are written as `\` and three octal digits.
 fn unescaped(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -15,9 +15,9 @@ const NUMBER_BYTES_MAX: usize = 32;
 /// The pool of pages of 2 MiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LargePagePool {
-    /// All of them.
+    /// All pages.
     pub count: u64,
-    /// Those that nobody uses and no program has a claim to.
+    /// Pages that are unused and not reserved by any program.
     pub free: u64,
 }
 
@@ -56,7 +56,7 @@ impl ReservedPages {
         }
     }
 
-    /// The pool as it is now; empty if the kernel has none.
+    /// The pool's current state; empty if the kernel has none.
     pub fn now(&self) -> LargePagePool {
         let number = |file: &Option<File>| {
             let mut room = [0; NUMBER_BYTES_MAX];

@@ -30,7 +30,7 @@ impl Root {
         self.0.join(path).exists()
     }
 
-    /// Where `path` leads, with all links followed; `None` if it does not exist.
+    /// The target of `path`, with all links followed; `None` if it does not exist.
     pub(crate) fn real(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
         fs::canonicalize(self.0.join(path)).ok()
     }

@@ -1,15 +1,15 @@
-//! Which network cards encrypt TLS by themselves (`tls-hw-tx-offload`), and whether a connection leaves by one.
+//! Finds network cards that encrypt TLS (`tls-hw-tx-offload`), and whether a connection leaves by one.
 //!
-//! A program that gives the kernel a connection's keys cannot say who shall use them: the kernel passes them to the card by which the
-//! connection leaves, if the card's feature is on. Over a bond that can put clear text on the wire (docs/notes/bond-offload.md), so whoever
-//! hands out keys asks here first.
+//! A program that gives the kernel a connection's keys cannot choose who uses them: the kernel passes them to the card by which the
+//! connection leaves, if the card's feature is on. Over a bond that can put clear text on the wire (docs/notes/bond-offload.md), so the code
+//! that hands out keys asks here first.
 //!
-//! Everything comes from the kernel over netlink, for the network namespace of this thread: the list of devices, their features, and the
-//! route of a connection. The kernel tells each change of a device at once, and it is looked at before each answer. The sockets are opened
-//! once, so answers are still to be had after a sandbox has closed `/sys` and forbidden new sockets.
+//! All information comes from the kernel over netlink, for the network namespace of this thread: the list of devices, their features, and the
+//! route of a connection. The kernel reports each change of a device at once, and the reports are read before each answer. The sockets are opened
+//! once, so answers stay available after a sandbox has closed `/sys` and forbidden new sockets.
 //!
-//! Invariants: what is not known is never taken for safe. Where no device can encrypt, an answer takes one system call. What was found out
-//! of a device is kept until any device changes, so that a box with hundreds of them is not searched for each connection.
+//! Invariants: an unknown device is never taken for safe. If no device can encrypt, an answer takes one system call. Facts about a device
+//! are kept until any device changes, so that a box with hundreds of them is not searched for each connection.
 
 use crate::ethtool::{Asker, CardFeatures};
 use crate::netlink::attributes::{attribute, number, put, text};
@@ -37,37 +37,37 @@ const GROUP_LINK: u32 = 1;
 const LINK_HEAD_BYTES: usize = 16;
 const ROUTE_HEAD_BYTES: usize = 12;
 
-/// How long the kernel is not asked again after it could not tell its devices. A guess: a look at some hundred devices takes milliseconds, and
-/// meanwhile nothing is handed over.
+/// How long to wait before querying the kernel again after it could not list its devices. An assumption: listing some hundred devices takes
+/// milliseconds, and meanwhile no keys are handed over.
 const FAILED_FOR: Duration = Duration::from_secs(1);
 
-/// By what a connection leaves, as far as the encryption of its records is concerned.
+/// The device by which a connection leaves, as far as it matters for encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeavesBy {
     /// A device that does not encrypt. The kernel does it on the CPU.
     Other,
     /// A card that encrypts, by the kernel's number for it.
     SealingCard(u32),
-    /// A bond, or a device over one, of which a card encrypts.
+    /// A bond, or a device on top of one, of which a card encrypts.
     SealingBond,
-    /// A device that is not known.
+    /// An unknown device.
     Unknown,
 }
 
-/// What decides a connection's route.
+/// The properties that decide a connection's route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
     /// The address at this end.
     pub own: SocketAddr,
-    /// The address at the other.
+    /// The address at the other end.
     pub peer: SocketAddr,
     /// The mark of the socket (`SO_MARK`).
     pub mark: u32,
-    /// The device that the socket is bound to, such as that of a VRF, which has routes of its own; 0 if to none.
+    /// The device that the socket is bound to, such as that of a VRF, which has routes of its own; 0 for none.
     pub bound_to: u32,
 }
 
-/// The devices of a network namespace, and the means to ask for a connection's route.
+/// The devices of a network namespace, and the sockets for querying a connection's route.
 #[derive(Debug)]
 pub struct SealingCards {
     links: Links,
@@ -75,21 +75,21 @@ pub struct SealingCards {
     news: Netlink,
     /// None on a kernel without ethtool's netlink family.
     asker: Option<Asker>,
-    /// Whether the devices have to be looked at anew before anything is said of them.
+    /// Whether the devices have to be listed again before any answer.
     is_stale: bool,
-    /// When the kernel last could not tell them.
+    /// When the kernel last failed to list them.
     failed_at: Option<Instant>,
 }
 
 impl SealingCards {
-    /// Looks at the devices of this thread's network namespace.
+    /// Lists the devices of this thread's network namespace.
     ///
     /// # Errors
-    /// If the kernel cannot be asked, as in a sandbox without `AF_NETLINK`.
+    /// If the kernel cannot be queried, as in a sandbox without `AF_NETLINK`.
     pub fn open() -> io::Result<Self> {
         // The family of routes and links, NETLINK_ROUTE, is number 0.
         let route = None;
-        // The news first, so that no change falls between the two.
+        // The notifications first, so that no change is missed in between.
         let (news, routes) = (Netlink::open(route, GROUP_LINK)?, Netlink::open(route, 0)?);
         let (links, asker) = (Links::default(), Asker::open().ok());
         let mut cards = Self { links, routes, news, asker, is_stale: true, failed_at: None };
@@ -97,7 +97,7 @@ impl SealingCards {
         Ok(cards)
     }
 
-    /// By what a connection leaves. Its `ends` are asked for only if any device encrypts or can be made to.
+    /// The device by which a connection leaves. Its `ends` are needed only if any device encrypts or can be made to.
     pub fn leaves_by(&mut self, ends: impl FnOnce() -> io::Result<Ends>, now: Instant) -> LeavesBy {
         if !self.is_up_to_date(now) {
             return LeavesBy::Unknown;
@@ -115,7 +115,7 @@ impl SealingCards {
         device.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Whether the kernel tells the features of network cards. If it does not, no device is known.
+    /// Whether the kernel reports the features of network cards. If it does not, no device is known.
     pub fn tells_features(&self) -> bool {
         self.asker.is_some()
     }
@@ -130,7 +130,7 @@ impl SealingCards {
         self.links.cards()
     }
 
-    /// The same with the kernel's numbers for them, as they are now.
+    /// The same with the kernel's current numbers for them.
     pub fn numbered(&mut self, now: Instant) -> Vec<(u32, String)> {
         if !self.is_up_to_date(now) {
             return Vec::new();
@@ -138,17 +138,17 @@ impl SealingCards {
         self.links.numbered_cards()
     }
 
-    /// The cards in bonds that encrypt or could if that were switched on.
+    /// The cards in bonds that encrypt or could if it were switched on.
     pub fn bonded(&self) -> Vec<&str> {
         self.links.bonded()
     }
 
-    /// The cards that could encrypt if that were switched on, and are in no bond.
+    /// The cards that could encrypt if it were switched on, and are in no bond.
     pub fn switchable(&self) -> Vec<&str> {
         self.links.unbonded(|link, _| link.seals == Seals::IfSwitchedOn)
     }
 
-    /// Whether all that the kernel had to tell is known.
+    /// Whether all of the kernel's reports have been processed.
     fn is_up_to_date(&mut self, now: Instant) -> bool {
         let failed = |at| now.saturating_duration_since(at) < FAILED_FOR;
         if self.failed_at.is_some_and(failed) {
@@ -158,25 +158,25 @@ impl SealingCards {
         self.failed_at.is_none()
     }
 
-    /// Takes in what the kernel has told since the last time.
+    /// Processes the kernel's notifications since the last time.
     fn hear(&mut self) -> io::Result<()> {
         /// More errors in a row than a burst of changes makes.
         const ERRORS_MAX: usize = 100;
         let Self { links, news, asker, is_stale, .. } = self;
         if news.hear(|message| links.heed(message, asker.as_mut())).is_err() {
-            // It had more to tell than the socket has room for. What it still has is older than what a look finds.
+            // There were more notifications than the socket has room for. The remaining ones are older than a new listing.
             *is_stale = true;
             (0..ERRORS_MAX).find(|_| news.hear(|_| ()).is_ok()).ok_or(io::ErrorKind::Other)?;
         }
         if self.is_stale { self.look() } else { Ok(()) }
     }
 
-    /// Looks at all devices anew.
+    /// Lists all devices again.
     fn look(&mut self) -> io::Result<()> {
-        /// How often devices are listed, if some change while they are.
+        /// How often devices are listed, if some change meanwhile.
         const LISTS_MAX: usize = 5;
         let Self { links, routes, asker, is_stale, .. } = self;
-        // If it fails half-way, nothing must be believed of what was found.
+        // If listing fails half-way, its results must not be used.
         *is_stale = true;
         // IFLA_EXT_MASK with RTEXT_FILTER_SKIP_STATS.
         let mut request = vec![0; LINK_HEAD_BYTES];
@@ -198,14 +198,14 @@ impl SealingCards {
     }
 }
 
-/// The device in the answer to a question for a route.
+/// The device in the answer to a route query.
 fn device_in(answer: Message<'_>) -> Option<u32> {
     let route = answer.payload.get(ROUTE_HEAD_BYTES..).filter(|_| answer.kind == NEW_ROUTE)?;
     // RTA_OIF.
     number(route, 4)
 }
 
-/// A question for the route of a TCP connection.
+/// A query for the route of a TCP connection.
 fn route_request(ends: Ends) -> Vec<u8> {
     let Ends { own: from, peer: to, mark, bound_to } = ends;
     let [source, destination] = [from.ip().to_canonical(), to.ip().to_canonical()].map(octets);
@@ -221,7 +221,7 @@ fn route_request(ends: Ends) -> Vec<u8> {
     put(&mut request, 27, &[6]);
     put(&mut request, 28, &from.port().to_be_bytes());
     put(&mut request, 29, &to.port().to_be_bytes());
-    // RTA_OIF: an address of one link alone leaves by that link. With a VRF's device the kernel looks among its routes.
+    // RTA_OIF: a link-local address leaves by its own link. With a VRF's device the kernel searches its routes.
     let link = match to {
         SocketAddr::V6(to) if to.scope_id() != 0 => to.scope_id(),
         _ => bound_to,
@@ -267,7 +267,7 @@ struct Link {
     seals: Seals,
     /// The bond or bridge that it belongs to.
     master: Option<u32>,
-    /// The device that it lies on: of a VLAN, a macvlan or a tunnel.
+    /// The device under it: of a VLAN, a macvlan or a tunnel.
     on: Option<u32>,
 }
 
@@ -275,7 +275,7 @@ struct Link {
 #[derive(Debug, Default)]
 struct Links {
     all: BTreeMap<u32, Link>,
-    /// What was found out since any of them changed.
+    /// The answers since any of them changed.
     found: Found,
 }
 
@@ -286,7 +286,7 @@ struct Found {
 }
 
 impl Links {
-    /// Takes in what the kernel tells of a device.
+    /// Processes the kernel's report about a device.
     fn heed(&mut self, message: Message<'_>, asker: Option<&mut Asker>) {
         let features = |name: &str| asker.and_then(|asker| asker.features(name).ok().flatten());
         self.heed_with(message, features);
@@ -299,7 +299,7 @@ impl Links {
     ) {
         let Some((head, told)) = message.payload.split_at_checked(LINK_HEAD_BYTES) else { return };
         let index = u32::from_ne_bytes([head[4], head[5], head[6], head[7]]);
-        // A bridge tells of its ports (AF_BRIDGE), and a wireless driver of events (IFLA_WIRELESS): neither is about the device as such.
+        // A bridge reports its ports (AF_BRIDGE), and a wireless driver events (IFLA_WIRELESS): neither describes the device as such.
         if head[0] != 0 || attribute(told, 11).is_some() {
             return;
         }
@@ -310,7 +310,7 @@ impl Links {
                 // IFLA_IFNAME, IFLA_LINKINFO with IFLA_INFO_KIND, IFLA_MASTER, IFLA_LINK, IFLA_LINK_NETNSID.
                 let name = text(told, 3).unwrap_or_default();
                 let kind = attribute(told, 18).and_then(|info| text(info, 1)).unwrap_or_default();
-                // A veth names its other end, which it does not lie on.
+                // A veth names its other end, which is not under it.
                 let is_on = kind != "veth" && attribute(told, 37).is_none();
                 let on = number(told, 5).filter(|on| is_on && *on != 0 && *on != index);
                 let link = Link {
@@ -332,7 +332,7 @@ impl Links {
         *self.found.may_seal.get_or_insert_with(may)
     }
 
-    /// By what a connection leaves whose route leads to this device.
+    /// How a connection leaves if its route leads to this device.
     fn leaves_by(&mut self, index: u32) -> LeavesBy {
         if let Some(found) = self.found.leaves_by.get(&index) {
             return *found;
@@ -342,7 +342,8 @@ impl Links {
         found
     }
 
-    /// What the kernel encrypts on the CPU when it gets the keys stays there, also if a card's feature is switched on later.
+    /// Computes that. A connection that the kernel encrypts on the CPU when it gets the keys stays there, even if a card's feature is switched on
+    /// later.
     fn find_out(&self, index: u32) -> LeavesBy {
         let Some(link) = self.all.get(&index) else { return LeavesBy::Unknown };
         let under = self.under(index);
@@ -361,7 +362,7 @@ impl Links {
             && !self.sealing_members(index).is_empty()
     }
 
-    /// Of a bond: the devices under it that encrypt, or don't tell.
+    /// The devices under a bond that encrypt, or don't report it.
     fn sealing_members(&self, bond: u32) -> Vec<&str> {
         self.members(bond, |seals| matches!(seals, Seals::Now | Seals::Unknown))
     }
@@ -369,7 +370,7 @@ impl Links {
     fn members(&self, bond: u32, is_wanted: impl Fn(Seals) -> bool) -> Vec<&str> {
         let members = self.under(bond).into_iter().filter(|index| *index != bond);
         let members = members.filter_map(|index| self.all.get(&index));
-        // A bond in a bond says what its cards can do.
+        // A bond in a bond reports what its cards can do.
         let wanted = members.filter(|link| !link.is_bond && is_wanted(link.seals));
         wanted.map(|link| link.name.as_str()).collect()
     }
@@ -414,7 +415,7 @@ impl Links {
         all.map(|(index, link)| (*index, link.name.clone())).collect()
     }
 
-    /// The names of those that are in no bond and are none.
+    /// The names of wanted devices that are in no bond and are not bonds.
     fn unbonded(&self, is_wanted: impl Fn(&Link, u32) -> bool) -> Vec<&str> {
         let is_bond = |index: u32| self.all.get(&index).is_some_and(|link| link.is_bond);
         let wanted = self.all.iter().filter(|(index, link)| {

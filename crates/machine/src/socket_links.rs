@@ -1,24 +1,24 @@
-//! What AMD's processors say of the links between sockets, through `/dev/hsmp` (kernel documentation: arch/x86/amd_hsmp; asm/amd_hsmp.h).
+//! The links between AMD processors' sockets, through `/dev/hsmp` (kernel documentation: arch/x86/amd_hsmp; asm/amd_hsmp.h).
 //!
-//! The device is opened for reading. The kernel then takes no message that sets something, whatever is in it.
+//! The device is opened for reading. The kernel then rejects every message that sets something, whatever its content.
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::ioctl::{self, Updater, opcode};
 use std::io;
 
-/// What can be asked of a socket.
+/// A query to a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkQuestion {
     /// The clocks of its fabric and of its memory ([`FabricClocks`]).
     Clocks,
-    /// The range in which the width of its links may change ([`LinkWidths`]). Ask only processors that answer it: to the firmware of others
-    /// the same message is an order to make the links narrow ([`LinkWidths::is_told_by`]).
+    /// The range in which the width of its links may change ([`LinkWidths`]). Send it only to processors that answer it: to the firmware of others
+    /// the same message is a command to make the links narrow ([`LinkWidths::is_told_by`]).
     Widths,
 }
 
-/// Answers questions about links between sockets.
+/// Answers queries about links between sockets.
 pub trait SocketLinks {
-    /// The words of the answer of a socket, from 0 on.
+    /// The words of a socket's answer, from 0 on.
     ///
     /// # Errors
     /// If there is no such device, socket or message.
@@ -63,17 +63,17 @@ impl SocketLinks for KernelSocketLinks {
     }
 }
 
-/// What clocks a socket runs at, in MHz.
+/// The clocks of a socket, in MHz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FabricClocks {
-    /// What connects cores, memory, PCIe and other sockets.
+    /// The fabric, which connects cores, memory, PCIe and other sockets.
     pub fabric_mhz: u32,
-    /// Memory. It moves two words in a cycle.
+    /// The memory, which moves two words per cycle.
     pub memory_mhz: u32,
 }
 
 impl FabricClocks {
-    /// Reads an answer. `None` if no socket would say that.
+    /// Parses an answer. `None` for values that no socket would report.
     pub fn parse([fabric_mhz, memory_mhz]: [u32; 2]) -> Option<Self> {
         const MHZ: std::ops::RangeInclusive<u32> = 100..=10_000;
         let is_sane = MHZ.contains(&fabric_mhz) && MHZ.contains(&memory_mhz);
@@ -84,9 +84,9 @@ impl FabricClocks {
 /// The range in which the width of links between sockets may change with the load, in lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkWidths {
-    /// When there is little to do.
+    /// The width under low load.
     pub lanes_min: u32,
-    /// At most.
+    /// The maximum width.
     pub lanes_max: u32,
 }
 
@@ -94,12 +94,12 @@ impl LinkWidths {
     /// All lanes of a link.
     pub const LANES: u32 = 16;
 
-    /// Whether the processor has a question for it: AMD documents it from family 0x1a, model 0x50 on.
+    /// Whether the processor supports the query: AMD documents it from family 0x1a, model 0x50 on.
     pub fn is_told_by(family: u32, model: u32) -> bool {
         family == 0x1a && (0x50..=0x5f).contains(&model)
     }
 
-    /// Reads an answer. `None` if no socket would say that.
+    /// Parses an answer. `None` for values that no socket would report.
     pub fn parse([word, _]: [u32; 2]) -> Option<Self> {
         let lanes = |code: u32| [4, 8, Self::LANES].get((code & 0xff) as usize).copied();
         let (lanes_min, lanes_max) = (lanes(word >> 8)?, lanes(word)?);

@@ -113,7 +113,7 @@ fn a_machine_may_have_its_only_cpus_on_another_node_than_the_first() {
     };
     assert_eq!(with_node_0("\n", "2-3"), [(1, vec![2, 3])], "node 0 has memory only");
     assert_eq!(with_node_0("0-1\n", "3"), [(1, vec![3])], "the server may not use node 0");
-    // 9 belongs to no node, and those are ascending.
+    // 9 belongs to no node, and the nodes are ascending.
     assert_eq!(with_node_0("\n", "2,9"), [(0, vec![9]), (1, vec![2])]);
 }
 

@@ -1,4 +1,4 @@
-//! Where disks and network cards are, as the /sys of several kinds of machines tells it.
+//! The nodes of disks and network cards, as the /sys of several kinds of machines reports them.
 
 use fullbore_machine::{Card, CardInterrupt, Mount, Topology};
 use std::fs;
@@ -157,7 +157,7 @@ fn what_lies_on_several_disks_is_on_a_node_only_if_they_agree() {
     let mixed = array(1, &[&disks[0], &disks[2]]);
     array(2, &[&same]);
     array(3, &[&same, &mixed]);
-    // A device that says it lies on itself.
+    // A device that claims to be on top of itself.
     let round = array(4, &[]);
     tree.link(&format!("{round}/slaves/self"), &round);
     let nodes = |minor| tree.topology().node_of_disk(device(253, minor));
@@ -178,7 +178,7 @@ fn a_disk_rotates_if_it_says_so_or_one_of_those_below_does() {
     };
     let (hard, solid) = (disk(0, "sda", "1\n"), disk(16, "sdb", "0\n"));
     let strange = disk(32, "sdc", "perhaps\n");
-    // Disks of virtio say 1, whatever they are.
+    // virtio disks report 1, whatever they are.
     let virtual_disk = tree.disk("254:0", "vda", "0");
     tree.file(&format!("{virtual_disk}/queue/rotational"), "1\n");
     let array = |minor: u32, over: &[&str]| {
@@ -186,7 +186,7 @@ fn a_disk_rotates_if_it_says_so_or_one_of_those_below_does() {
         for (at, below) in over.iter().enumerate() {
             tree.link(&format!("{folder}/slaves/part{at}"), below);
         }
-        // What device mapper says of itself does not count.
+        // Device mapper's own value does not count.
         tree.file(&format!("{folder}/queue/rotational"), "1\n");
         tree.link(&format!("sys/dev/block/253:{minor}"), &folder);
         folder

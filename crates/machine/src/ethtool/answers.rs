@@ -1,4 +1,4 @@
-//! What the attributes of ethtool's answers mean (kernel documentation: networking/ethtool-netlink).
+//! Parses the attributes of ethtool's answers (kernel documentation: networking/ethtool-netlink).
 
 use super::{CardFeatures, Coalescing, PauseFrames, QueueCounts, RingSizes};
 use crate::netlink::attributes::{attribute, attributes, number, text};
@@ -35,7 +35,7 @@ pub(crate) fn pause(bytes: &[u8]) -> Option<PauseFrames> {
     Some(PauseFrames { heeds: number(bytes, 3)? != 0, sends: number(bytes, 4)? != 0 })
 }
 
-/// `ETHTOOL_A_FEATURES_*`: what the card can, and what is active.
+/// `ETHTOOL_A_FEATURES_*`: the card's features, and the active ones.
 pub(crate) fn features(bytes: &[u8]) -> Option<CardFeatures> {
     Some(CardFeatures {
         switchable: names_set(attribute(bytes, 2)?),
@@ -43,7 +43,7 @@ pub(crate) fn features(bytes: &[u8]) -> Option<CardFeatures> {
     })
 }
 
-/// The names of the bits that are set in `ETHTOOL_A_BITSET_*`. Without a mask, a bit that is listed is set; else it says
+/// The names of the bits that are set in `ETHTOOL_A_BITSET_*`. Without a mask, a listed bit is set; otherwise the list has
 /// its value.
 fn names_set(bitset: &[u8]) -> BTreeSet<String> {
     let has_mask = attribute(bitset, 1).is_none();

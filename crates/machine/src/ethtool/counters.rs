@@ -1,5 +1,5 @@
-//! A driver's own counters of its card, as `ethtool -S` shows them. They have no place in netlink, only in the older `ioctl`, which takes no
-//! privileges for reading.
+//! A driver's own counters of its card, as `ethtool -S` shows them. They are missing in netlink, and available only through the older `ioctl`, which
+//! takes no privileges for reading.
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -24,11 +24,11 @@ const VALUE_BYTES: usize = 8;
 /// The most counters that are read: a card with two hundred queues has some ten thousand.
 const COUNTERS_MAX: usize = 1 << 16;
 
-/// Reads counters. It keeps a socket, so it also reads in a sandbox without new ones.
+/// Reads counters. It keeps a socket, so it also works in a sandbox that forbids new ones.
 #[derive(Debug)]
 pub struct CardCounters(OwnedFd);
 
-/// `struct ifreq`, with a pointer to what is asked.
+/// `struct ifreq`, with a pointer to the query.
 #[repr(C)]
 struct Request {
     name: [u8; 16],
@@ -38,7 +38,7 @@ struct Request {
 
 struct Ask(Request);
 
-// SAFETY: the opcode takes a `struct ifreq`, which `Request` is laid out as; what the kernel writes to is answered for in `CardCounters::ask`.
+// SAFETY: the opcode takes a `struct ifreq`, which `Request` is laid out as; `CardCounters::ask` answers for the memory that the kernel writes to.
 unsafe impl Ioctl for Ask {
     type Output = ();
 
@@ -61,7 +61,7 @@ impl CardCounters {
     /// Opens the socket.
     ///
     /// # Errors
-    /// If the kernel gives none.
+    /// If the kernel refuses one.
     pub fn open() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC;
         Ok(Self(socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?))
@@ -76,7 +76,7 @@ impl CardCounters {
         card: &str,
         names: [&str; N],
     ) -> io::Result<[Option<u64>; N]> {
-        // Each question begins with its number. `struct ethtool_sset_info`: the sets that are meant, and then the size of each.
+        // Each query begins with its number. `struct ethtool_sset_info`: the requested sets, and then the size of each.
         let mut info = [0; 20];
         put(&mut info, 0, GET_SET_INFO);
         info[8..16].copy_from_slice(&(1_u64 << STATISTICS).to_ne_bytes());
@@ -85,7 +85,7 @@ impl CardCounters {
         if info[8..16] == [0; 8] || count > COUNTERS_MAX {
             return Err(Errno::OPNOTSUPP.into());
         }
-        // A driver writes as many as it has when it is asked, which may be more by then: so there is room for all that any may have.
+        // A driver writes all that it has at that time, which may be more by then: so there is room for the most that any may have.
         // `struct ethtool_gstrings`.
         let mut strings = vec![0; 12 + COUNTERS_MAX * NAME_BYTES];
         put(&mut strings, 0, GET_STRINGS);
@@ -109,14 +109,14 @@ impl CardCounters {
         }))
     }
 
-    /// Asks about `card`; the answer is where the question was.
+    /// Queries `card`; the answer overwrites the query.
     fn ask(&self, card: &str, question: &mut [u8]) -> io::Result<()> {
         let mut request =
             Request { name: [0; 16], question: question.as_mut_ptr().cast(), rest: [0; 16] };
         // The last byte stays 0.
         let place = request.name[..15].get_mut(..card.len()).ok_or(Errno::NODEV)?;
         place.copy_from_slice(card.as_bytes());
-        // SAFETY: each question has room for the longest answer, and is not touched until the call is over.
+        // SAFETY: each query has room for the longest answer, and is not touched until the call is over.
         unsafe { ioctl::ioctl(&self.0, Ask(request))? };
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What firmware a card runs, and what it has stored for its next start (kernel documentation: networking/devlink/devlink-info).
+//! A card's firmware: the running version, and the one stored for its next start (kernel documentation: networking/devlink/devlink-info).
 
 use super::FirmwareVersion;
 use crate::netlink::attributes::{attributes, put, text};
@@ -9,11 +9,11 @@ use std::path::Path;
 /// `DEVLINK_CMD_INFO_GET`.
 const INFO: u8 = 51;
 
-/// `DEVLINK_ATTR_INFO_VERSION_*`: of what runs, and of what is stored.
+/// `DEVLINK_ATTR_INFO_VERSION_*`: the running and the stored version.
 const RUNNING: u16 = 101;
 const STORED: u16 = 102;
 
-/// The versions of a card; `None` if its driver does not tell.
+/// The versions of a card; `None` if its driver does not report them.
 pub(crate) fn of(card: &str) -> Option<Vec<FirmwareVersion>> {
     // The device's bus and its name there: `pci` and `0000:03:00.0`.
     let device = fs::canonicalize(Path::new("/sys/class/net").join(card).join("device")).ok()?;

@@ -1,4 +1,4 @@
-//! Asks the kernel over generic netlink, which takes no privileges. A kernel without ethtool's family says so.
+//! Queries the kernel over generic netlink, which takes no privileges. A kernel without ethtool's family returns an error.
 
 use super::{CardFeatures, CardSettings, Ethtool, answers, firmware, queueing};
 use crate::netlink::attributes::{put, put_nested};
@@ -36,7 +36,7 @@ impl Ethtool for KernelEthtool {
     }
 }
 
-/// Asks about cards, one question at a time.
+/// Queries about cards, one at a time.
 #[derive(Debug)]
 pub(crate) struct Asker(Generic);
 
@@ -45,12 +45,12 @@ impl Asker {
         Generic::open("ethtool").map(Self)
     }
 
-    /// What a card does by itself; `None` if its driver does not tell.
+    /// The card's offloads; `None` if its driver does not report them.
     pub(crate) fn features(&mut self, card: &str) -> io::Result<Option<CardFeatures>> {
         Ok(self.ask_of(FEATURES, card)?.as_deref().and_then(answers::features))
     }
 
-    /// The attributes of an answer about `card`; `None` if its driver does not tell.
+    /// The attributes of an answer about `card`; `None` if its driver does not support the command.
     fn ask_of(&mut self, command: u8, card: &str) -> io::Result<Option<Vec<u8>>> {
         // ETHTOOL_A_HEADER_DEV_NAME in the header, which is every command's first attribute.
         let (mut header, mut request) = (Vec::new(), Vec::new());
@@ -64,7 +64,7 @@ impl Asker {
     }
 }
 
-/// Refusals of one driver, and of kernels that do not know the command.
+/// Whether the error means that the driver, or the kernel, does not support the command.
 fn is_not_told(error: &io::Error) -> bool {
     let refusals = [Errno::OPNOTSUPP, Errno::NOENT, Errno::INVAL, Errno::NODEV, Errno::PERM];
     refusals.iter().any(|refusal| error.raw_os_error() == Some(refusal.raw_os_error()))

@@ -13,66 +13,66 @@ pub use kernel::KernelEthtool;
 use std::collections::BTreeSet;
 use std::io;
 
-/// Tells the settings of network cards.
+/// A source of the settings of network cards.
 pub trait Ethtool {
-    /// What is known of `card`.
+    /// The settings of `card`.
     ///
     /// # Errors
-    /// If the kernel cannot be asked at all. What only this card's driver does not tell is `None`.
+    /// If the kernel cannot be queried at all. A setting that only this card's driver does not report is `None`.
     fn settings(&self, card: &str) -> io::Result<CardSettings>;
 }
 
-/// What a driver tells of its card; `None` is what it does not tell.
+/// A card's settings as its driver reports them; `None` for those that it does not report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CardSettings {
-    /// Descriptors that wait for packets.
+    /// Descriptors of its rings.
     pub rings: Option<RingSizes>,
     /// Pairs of queues.
     pub channels: Option<QueueCounts>,
-    /// What the card does by itself.
+    /// The card's offloads.
     pub features: Option<CardFeatures>,
-    /// When it interrupts.
+    /// Interrupt coalescing.
     pub coalescing: Option<Coalescing>,
-    /// Whether it heeds and sends pause frames.
+    /// Whether it obeys and sends pause frames.
     pub pause: Option<PauseFrames>,
     /// The queue of each entry in the table that spreads received packets (RSS); empty if there is none.
     pub spread: Option<Vec<u32>>,
     /// Its firmware, in parts that its maker names.
     pub firmware: Option<Vec<FirmwareVersion>>,
-    /// The kinds of the kernel's queues in which its packets wait (`fq`, `pfifo_fast`).
+    /// The kinds of the kernel's queues that hold its packets (`fq`, `pfifo_fast`).
     pub queueing: Option<Vec<String>>,
 }
 
 /// A part of a card's firmware.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirmwareVersion {
-    /// What it is, such as `fw`.
+    /// The part's name, such as `fw`.
     pub name: String,
-    /// The version that runs.
+    /// The running version.
     pub running: String,
-    /// The version that will run after the card's next start, if the driver tells.
+    /// The version that will run after the card's next start, if the driver reports it.
     pub stored: Option<String>,
 }
 
-/// Descriptors of each queue, with what is possible.
+/// Descriptors of each ring, with the maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingSizes {
     /// For received packets.
     pub receive: u32,
-    /// The most that is possible.
+    /// The maximum.
     pub receive_max: u32,
     /// For packets to send.
     pub send: u32,
-    /// The most that is possible.
+    /// The maximum.
     pub send_max: u32,
 }
 
-/// Queues, with what is possible.
+/// Queues, with the maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
     /// Queues that receive: those that also send, and those that don't.
     pub receive: u32,
-    /// The most that is possible.
+    /// The maximum.
     pub receive_max: u32,
 }
 
@@ -85,12 +85,12 @@ pub struct CardFeatures {
     pub on: BTreeSet<String>,
 }
 
-/// When a card interrupts for received packets.
+/// Interrupt coalescing for received packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coalescing {
     /// Microseconds that it waits for more packets.
     pub receive_us: u32,
-    /// Whether the driver chooses that by itself.
+    /// Whether the driver adapts that by itself.
     pub is_adaptive: bool,
 }
 

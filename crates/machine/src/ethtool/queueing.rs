@@ -1,4 +1,4 @@
-//! In which queues the kernel keeps a card's packets (tc(8)).
+//! The kernel's queues for a card's packets (tc(8)).
 
 use crate::netlink::attributes::text;
 use crate::netlink::{Message, Netlink};
@@ -14,10 +14,10 @@ const HEAD_BYTES: usize = 20;
 /// `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;
 
-/// Kinds that have another queue for each of the card's own, in which packets wait.
+/// Kinds that have a child queue per hardware queue, in which packets wait.
 const ONE_FOR_EACH: [&str; 2] = ["mq", "mqprio"];
 
-/// A queue: of which kind, with which handle, below which other one.
+/// A queue: its kind, its handle, and its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Queue {
     device: u32,
@@ -26,7 +26,7 @@ struct Queue {
     parent: u32,
 }
 
-/// The kinds of the queues in which a card's packets wait; `None` if the kernel does not tell.
+/// The kinds of the queues that hold a card's packets; `None` if the kernel does not report them.
 pub(crate) fn of(card: &str) -> Option<Vec<String>> {
     let device = fs::read_to_string(format!("/sys/class/net/{card}/ifindex")).ok()?;
     let device = device.trim().parse().ok()?;
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn packets_wait_at_the_root_or_in_one_queue_for_each_of_the_card() {
         let fq = Some(vec!["fq".to_owned()]);
-        // Of the card that is asked for, whichever comes first.
+        // Only the queues of the requested card count, in any order.
         let two = [(3, "cake", 0, ROOT), (2, "fq", 0x8001_0000, ROOT), (4, "sfq", 0, ROOT)];
         assert_eq!(kinds(&two, 2), fq);
         let several = [(2, "mq", 0, ROOT), (2, "fq", 0, 1), (2, "fq_codel", 0, 2), (3, "fq", 0, 1)];
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// The loopback of a namespace has a queue of kind noqueue, or tells nothing.
+    /// The loopback of a namespace has a queue of kind noqueue, or reports none.
     #[test]
     fn the_kernel_tells_the_queues_of_the_loopback() {
         let kinds = of("lo");

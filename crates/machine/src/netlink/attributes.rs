@@ -1,4 +1,4 @@
-//! Attributes in netlink's messages. What does not fit its own length ends the walk; nothing is read beyond the end.
+//! Attributes in netlink's messages. An attribute with an invalid length ends the iteration; nothing is read beyond the end.
 
 /// Flags in an attribute's type: nested, and in network byte order.
 const TYPE_MASK: u16 = 0x3fff;
@@ -49,7 +49,7 @@ pub(crate) fn number(bytes: &[u8], kind: u16) -> Option<u32> {
     }
 }
 
-/// An attribute that is a text. What follows its first zero byte does not belong to it.
+/// An attribute that is a text, up to its first zero byte.
 pub(crate) fn text(bytes: &[u8], kind: u16) -> Option<String> {
     let text = attribute(bytes, kind)?.split(|byte| *byte == 0).next()?;
     Some(String::from_utf8_lossy(text).into_owned())

@@ -1,17 +1,17 @@
-//! Generic netlink: families that have names, whose numbers the kernel gives out as they are registered.
+//! Generic netlink: families with names, whose numbers the kernel assigns when they are registered.
 
 use super::Netlink;
 use super::attributes::{number, put};
 use rustix::net;
 use std::io;
 
-/// `GENL_ID_CTRL`, which tells the numbers of families.
+/// `GENL_ID_CTRL`, which reports the numbers of families.
 const CONTROL: u16 = 16;
 
 /// The header of generic netlink.
 const HEAD_BYTES: usize = 4;
 
-/// Questions to one family, one at a time.
+/// Queries to one family, one at a time.
 #[derive(Debug)]
 pub(crate) struct Generic {
     netlink: Netlink,

@@ -1,4 +1,4 @@
-//! Questions to the kernel over netlink (kernel documentation: userspace-api/netlink). They take no privileges, and stay possible on a
+//! Queries to the kernel over netlink (kernel documentation: userspace-api/netlink). They take no privileges, and stay possible on a
 //! socket that was opened before a sandbox forbids new ones.
 
 pub(crate) mod attributes;
@@ -17,7 +17,7 @@ const ALL: u16 = 0x300;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 
-/// `NLM_F_DUMP_INTR`: what a list is made from has changed meanwhile, so something may be missing in it.
+/// `NLM_F_DUMP_INTR`: the listed objects have changed meanwhile, so the list may be incomplete.
 const INTERRUPTED: u16 = 0x10;
 
 /// netlink's own header.
@@ -26,27 +26,27 @@ const HEAD_BYTES: usize = 16;
 /// More than any answer: the features of a card by name take about 6 KiB, and the kernel sends lists in parts of at most 32 KiB.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// A netlink socket, for one question at a time.
+/// A netlink socket, for one query at a time.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     socket: OwnedFd,
     room: Vec<u8>,
-    /// The number of the last question: an answer has its question's.
+    /// The number of the last query: an answer has its query's number.
     asked: u32,
 }
 
-/// A message of the kernel: its type, and what follows its header.
+/// A message from the kernel: its type, and the part after its header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
     pub(crate) flags: u16,
-    /// Of the question that it answers; 0 if the kernel tells it by itself.
+    /// The number of the query that it answers; 0 for a notification.
     pub(crate) number: u32,
     pub(crate) payload: &'a [u8],
 }
 
 impl Netlink {
-    /// Opens a socket of a netlink family. It also hears of what happens to any of the `groups` (a mask).
+    /// Opens a socket of a netlink family, subscribed to notifications of the `groups` (a mask).
     pub(crate) fn open(family: Option<net::Protocol>, groups: u32) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, family)?;
@@ -56,19 +56,19 @@ impl Netlink {
         Ok(Self { socket, room: vec![0; ANSWER_BYTES_MAX], asked: 0 })
     }
 
-    /// Asks a question with one answer.
+    /// Sends a query with one answer.
     pub(crate) fn ask(&mut self, kind: u16, payload: &[u8]) -> io::Result<Message<'_>> {
         let number = self.send(kind, REQUEST, payload)?;
         loop {
             let bytes = self.receive()?.ok_or(io::ErrorKind::WouldBlock)?.len();
-            // The rest of a list that was given up may still be there.
+            // The rest of an abandoned list may still be in the socket.
             if messages(&self.room[..bytes]).any(|message| message.number == number) {
                 return answer(&self.room[..bytes], number);
             }
         }
     }
 
-    /// Asks for a list, and calls `each` with every message of it.
+    /// Requests a list, and calls `each` with every message of it.
     pub(crate) fn list(
         &mut self,
         kind: u16,
@@ -84,7 +84,7 @@ impl Netlink {
         }
     }
 
-    /// Calls `each` with every message that has come by itself.
+    /// Calls `each` with every notification that has arrived.
     ///
     /// # Errors
     /// `ENOBUFS` if the kernel had to drop some.
@@ -95,7 +95,7 @@ impl Netlink {
         Ok(())
     }
 
-    /// Sends a question, and returns its number. What the kernel tells by itself has none (0).
+    /// Sends a query, and returns its number. Notifications have none (0).
     fn send(&mut self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<u32> {
         self.asked = self.asked.checked_add(1).unwrap_or(1);
         let mut request = Vec::with_capacity(HEAD_BYTES + payload.len());
@@ -111,11 +111,11 @@ impl Netlink {
         Ok(self.asked)
     }
 
-    /// What is there. The kernel answers before `send` returns.
+    /// The received bytes. The kernel answers before `send` returns.
     fn receive(&mut self) -> io::Result<Option<&[u8]>> {
         let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
         match net::recv(&self.socket, &mut self.room[..], flags) {
-            // What was cut off counts as lost.
+            // A truncated message counts as lost.
             Ok((bytes, length)) if length > bytes => Err(Errno::NOBUFS.into()),
             Ok((bytes, _)) => Ok(Some(&self.room[..bytes])),
             Err(Errno::AGAIN) => Ok(None),
@@ -124,7 +124,7 @@ impl Netlink {
     }
 }
 
-/// The answer to the question of that number.
+/// The answer to the query of this number.
 fn answer(received: &[u8], number: u32) -> io::Result<Message<'_>> {
     let mut own = messages(received).filter(|message| message.number == number);
     let message = own.next().ok_or(io::ErrorKind::InvalidData)?;
@@ -135,10 +135,10 @@ fn answer(received: &[u8], number: u32) -> io::Result<Message<'_>> {
     }
 }
 
-/// Hands over what was received of the list of that number. Returns whether that was its end.
+/// Hands over the received part of the list of this number. Returns whether that was its end.
 ///
 /// # Errors
-/// If the kernel could not make the list, or something may be missing in it: what is not known must not be taken for not there.
+/// If the kernel could not make the list, or it may be incomplete: an unknown object must not be taken for a missing one.
 fn part_of_list(
     received: &[u8],
     number: u32,
@@ -161,7 +161,7 @@ fn part_of_list(
     Ok(false)
 }
 
-/// The messages in what was received. What does not fit its own length ends the walk.
+/// The messages in the received bytes. A message with an invalid length ends the iteration.
 fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let head = bytes.get(..HEAD_BYTES)?;
@@ -219,7 +219,7 @@ mod tests {
         );
     }
 
-    /// The answer to a question.
+    /// The answer to a query.
     fn answered(number: u32, kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
         let mut bytes = message(kind, payload);
         bytes[6..8].copy_from_slice(&flags.to_ne_bytes());

@@ -6,7 +6,7 @@ fn ends(pair: [&str; 2], mark: u32) -> Ends {
     Ends { own, peer, mark, bound_to: 0 }
 }
 
-/// What the kernel tells of a device.
+/// A device as the kernel reports it.
 struct Told {
     index: u32,
     name: &'static str,
@@ -139,7 +139,7 @@ fn changes_count_at_once() {
     assert_eq!(links.leaves_by(2), LeavesBy::Unknown);
 }
 
-/// These lack most attributes: whoever took them for the device's would believe that it has left its bond.
+/// These reports lack most attributes: if they were taken for the device's, it would seem to have left its bond.
 #[test]
 fn what_bridges_and_wireless_drivers_tell_is_left_alone() {
     let mut links = links(&[
@@ -206,7 +206,7 @@ fn routes_are_asked_for_by_addresses_ports_and_mark() {
     let six = route_request(ends(["[fe80::1]:443", "[fe80::2%5]:1"], 0));
     assert_eq!(six[..3], [10, 128, 128]);
     assert_eq!(number(&six[ROUTE_HEAD_BYTES..], 4), Some(5));
-    // Of a VRF, in which an address of one link alone still leaves by that link.
+    // A VRF's route, in which a link-local address still leaves by its own link.
     let of_vrf = |pair, device| {
         let request = route_request(Ends { bound_to: device, ..ends(pair, 0) });
         number(&request[ROUTE_HEAD_BYTES..], 4)
@@ -215,7 +215,7 @@ fn routes_are_asked_for_by_addresses_ports_and_mark() {
     assert_eq!(of_vrf(["[fe80::1]:443", "[fe80::2%5]:1"], 12), Some(5));
 }
 
-/// What was found out of a device must not outlive the news that makes it wrong: of a device far above, or of none at all until then.
+/// Facts about a device must not outlive the report that makes them wrong: of a device far above, or of none at all until then.
 #[test]
 fn what_was_found_out_is_forgotten_when_any_device_changes() {
     let port = Told { index: 3, name: "could0", master: 9, ..CARD };
@@ -245,7 +245,7 @@ fn a_bridge_with_many_ports_is_searched_once() {
     let mut links = links(&told);
     assert_eq!(links.under(1).len(), 1999);
     assert_eq!(links.leaves_by(1), LeavesBy::Other);
-    // Nobody told of it, so it is not looked at again.
+    // There was no report, so it is not computed again.
     links.all.clear();
     assert_eq!(links.leaves_by(1), LeavesBy::Other);
 }
@@ -269,20 +269,20 @@ fn a_kernel_that_cannot_tell_its_devices_is_not_asked_for_each_connection() {
     let at = |cards: &mut SealingCards, millis| {
         cards.leaves_by(|| Ok(ends(pair, 0)), start + Duration::from_millis(millis))
     };
-    // Devices are no business of this family.
+    // This family has no devices.
     let other = Netlink::open(Some(net::netlink::GENERIC), 0).expect("generic netlink");
     let routes = std::mem::replace(&mut cards.routes, other);
     cards.is_stale = true;
     assert_eq!(at(&mut cards, 0), LeavesBy::Unknown);
     cards.routes = routes;
     assert_eq!(at(&mut cards, 999), LeavesBy::Unknown, "not asked again");
-    // A kernel without ethtool over netlink tells nothing of any device.
+    // A kernel without ethtool over netlink reports no features of any device.
     let known = if cards.tells_features() { LeavesBy::Other } else { LeavesBy::Unknown };
     assert_eq!(at(&mut cards, 1000), known);
     assert_eq!(at(&mut cards, 0), known, "nothing is left of it");
 }
 
-/// Of this machine nothing is known but that its loopback neither encrypts nor is a bond.
+/// The only known facts about this machine are that its loopback neither encrypts nor is a bond.
 #[test]
 fn the_kernel_tells_the_device_of_a_connection() {
     let mut cards = SealingCards::open().expect("netlink");
