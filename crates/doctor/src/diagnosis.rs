@@ -1,4 +1,4 @@
-//! Everything that was found, in order of worth: for people, and as JSON for programs.
+//! All findings, ordered by cost: for people, and as JSON for programs.
 
 use crate::finding::{Cost, Finding, Unread, Worth};
 use crate::inventory::Device;
@@ -6,10 +6,10 @@ use machine::Machine;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// As many devices are named; more would scroll the rest away.
+/// The most devices named per finding; more would scroll the rest away.
 const NAMES_SHOWN: usize = 6;
 
-/// What was found, the most costly first.
+/// The findings, the most costly first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnosis {
     /// The machine, in one line.
@@ -18,7 +18,7 @@ pub struct Diagnosis {
     pub devices: Vec<Device>,
     /// Faults.
     pub findings: Vec<Finding>,
-    /// What could not be read.
+    /// Values that could not be read.
     pub unread: Vec<Unread>,
 }
 
@@ -29,17 +29,17 @@ impl Diagnosis {
         mut findings: Vec<Finding>,
         unread: Vec<Unread>,
     ) -> Self {
-        // Stable: what costs the same stays in the order of the areas.
+        // Stable: findings of equal cost stay in the order of the areas.
         findings.sort_by(|one, other| one.cost.worth.order(other.cost.worth));
         Self { machine, devices, findings, unread }
     }
 
-    /// Whether something may cost more than a tenth of what the machine could serve.
+    /// Whether something may cost more than a tenth of the machine's possible rate.
     pub fn is_large(&self) -> bool {
         self.findings.iter().any(|finding| finding.cost.worth.is_large())
     }
 
-    /// For people.
+    /// The diagnosis for people.
     pub fn describe(&self) -> String {
         let mut text = format!("machine   {}\n", self.machine);
         for device in &self.devices {
@@ -72,7 +72,7 @@ impl Diagnosis {
         }
     }
 
-    /// For programs.
+    /// The diagnosis for programs.
     pub fn to_json(&self) -> Value {
         let findings: Vec<_> = self.findings.iter().map(finding_json).collect();
         let unread = self
@@ -154,14 +154,14 @@ fn finding_json(finding: &Finding) -> Value {
     })
 }
 
-/// A machine in one line. Unknown are 0 `sockets`.
+/// A machine in one line; `sockets` is 0 if unknown.
 pub(crate) fn describe(machine: &Machine, sockets: usize) -> String {
     let unknown = || "unknown".to_owned();
     let memory = machine
         .memory_bytes
         .map_or_else(unknown, |bytes| format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30)));
     let nodes = machine.nodes.len();
-    // What AMD's firmware setup calls NPS, and Intel's SNC.
+    // AMD's firmware setup calls this NPS, Intel's SNC.
     let of_each = match nodes.checked_div(sockets) {
         Some(of_each) if of_each > 1 && nodes % sockets == 0 => {
             format!(" ({of_each} in each socket)")

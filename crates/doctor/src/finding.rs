@@ -1,4 +1,4 @@
-//! What a check found, and what it could not read.
+//! A check's findings, and values that it could not read.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ pub enum Area {
     Memory,
     /// The kernel's settings.
     Kernel,
-    /// Limits of this process, and what it may do with the library.
+    /// Limits of this process, and its rights to the library.
     Rights,
 }
 
@@ -39,14 +39,14 @@ impl Area {
     }
 }
 
-/// How much is at stake.
+/// The amount at stake.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Worth {
     /// Films may leave unprotected.
     Safety,
-    /// At most this part of what the machine could serve, in percent.
+    /// At most this part of the machine's possible rate, in percent.
     Percent(f64),
-    /// Nobody has measured it.
+    /// There is no measurement.
     Unmeasured,
 }
 
@@ -54,7 +54,7 @@ impl Worth {
     /// Above this the program's exit code is 1.
     const LARGE_PERCENT: f64 = 10.0;
 
-    /// Whether it should not wait.
+    /// Whether it should be fixed without delay.
     pub fn is_large(self) -> bool {
         match self {
             Self::Safety => true,
@@ -63,7 +63,7 @@ impl Worth {
         }
     }
 
-    /// The most first.
+    /// Orders the largest first.
     pub(crate) fn order(self, other: Self) -> Ordering {
         let rank = |worth| match worth {
             Self::Safety => f64::INFINITY,
@@ -74,24 +74,24 @@ impl Worth {
     }
 }
 
-/// What a fault may cost.
+/// The possible cost of a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// How much.
+    /// The amount.
     pub worth: Worth,
-    /// What is lost, and under which conditions.
+    /// The loss, and its conditions.
     pub what: String,
-    /// Where the figure comes from; empty if there is none.
+    /// The source of the figure; empty if there is none.
     pub source: &'static str,
 }
 
 impl Cost {
-    /// A part of what the machine could serve, with the source of that figure.
+    /// A part of the machine's possible rate, with the source of that figure.
     pub fn percent(percent: f64, what: impl Into<String>, source: &'static str) -> Self {
         Self { worth: Worth::Percent(percent), what: what.into(), source }
     }
 
-    /// A cost that nobody has measured.
+    /// A cost without a measurement.
     pub fn unmeasured(what: impl Into<String>) -> Self {
         Self { worth: Worth::Unmeasured, what: what.into(), source: "" }
     }
@@ -104,22 +104,22 @@ pub struct Finding {
     pub area: Area,
     /// Its name, the same on every machine.
     pub name: &'static str,
-    /// The devices or files that have it; none if the whole machine has.
+    /// The devices or files that have it; none if it is a fault of the whole machine.
     pub on: Vec<String>,
-    /// What was found.
+    /// The current state.
     pub found: String,
-    /// What it should be.
+    /// The recommended state.
     pub wanted: String,
-    /// What it may cost.
+    /// The possible cost.
     pub cost: Cost,
-    /// How to mend it: a command, or a setting of the firmware.
+    /// How to fix it: a command, or a setting of the firmware.
     pub mend: String,
-    /// How to see that it is mended.
+    /// How to check the fix.
     pub check: String,
 }
 
 impl Finding {
-    /// A fault that the whole machine has.
+    /// A fault of the whole machine.
     pub(crate) fn of_machine(
         area: Area,
         name: &'static str,
@@ -138,10 +138,10 @@ impl Finding {
     }
 }
 
-/// What could not be read.
+/// A value that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// What it would have said.
+    /// The kind of information that is missing.
     pub what: &'static str,
     /// Why it is unknown.
     pub why: String,

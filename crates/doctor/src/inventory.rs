@@ -1,4 +1,4 @@
-//! What disks and cards there are, and on which node each is. Facts, not faults: what is not told is left out.
+//! The disks and cards, and the node of each. Facts, not faults: unknown values are left out.
 
 use crate::checks::pci_device::{self, DEVICES};
 use crate::checks::{card, pcie, text_of};
@@ -16,13 +16,13 @@ pub struct Device {
     pub name: String,
     /// The card's driver, or the disk's model.
     pub what: Option<String>,
-    /// The version that runs.
+    /// The running version.
     pub firmware: Option<String>,
     /// The node that it is on.
     pub node: Option<u32>,
     /// How the IOMMU is set for it (`identity`, `DMA-FQ`, `DMA`).
     pub iommu: Option<String>,
-    /// Whether ports above it send what it says to its neighbours by way of the root complex (ACS).
+    /// Whether ports above it redirect traffic to neighbouring devices through the root complex (ACS).
     pub acs_redirects: Option<bool>,
     /// Whether it may send atomic operations.
     pub atomics: Option<bool>,
@@ -77,7 +77,7 @@ fn network_card(visit: &Visit<'_>, name: String) -> Device {
     }
 }
 
-/// What the PCIe device tells: `device` itself, or the one that it is part of, as virtio's are.
+/// Facts from the PCIe device: `device` itself, or the one that it is part of, as with virtio.
 fn on_its_bus(visit: &Visit<'_>, device: &str) -> Device {
     let folder = visit.tree.real(device).unwrap_or_default();
     let names = folder.ancestors().filter_map(|above| above.file_name()?.to_str());
@@ -88,7 +88,7 @@ fn on_its_bus(visit: &Visit<'_>, device: &str) -> Device {
         let config = visit.tree.bytes(format!("{DEVICES}/{port}/config")).ok()?;
         pci_device::acs_redirects(&config)
     };
-    // What a hypervisor shows of registers is made up.
+    // A hypervisor makes registers up.
     let config = visit.tree.bytes(format!("{DEVICES}/{address}/config"));
     let config = config.ok().filter(|_| !pcie::is_guest(visit));
     let told: Vec<_> = ports.into_iter().flatten().filter_map(redirects).collect();
@@ -103,7 +103,7 @@ fn on_its_bus(visit: &Visit<'_>, device: &str) -> Device {
 }
 
 impl Device {
-    /// In one line.
+    /// The device in one line.
     pub(crate) fn describe(&self) -> String {
         let tls = self.tls.filter(|tls| *tls != "none");
         let parts = [

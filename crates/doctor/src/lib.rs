@@ -1,10 +1,10 @@
-//! What to change about a machine so that it serves faster: reads `/proc`, `/sys`, the settings of network cards and what
-//! was tried on the library, and says what is worth changing, the most first.
+//! Finds settings of a machine that make serving slower: reads `/proc`, `/sys`, the settings of network cards and the results of
+//! trials on the library, and lists possible changes, the most valuable first.
 //!
-//! - A check reads; nothing here changes anything, and nothing is measured: what was measured is evidence.
-//! - What cannot be read, or makes no sense, is said to be unknown. It is never a fault, and never ends the program.
-//! - A cost has a source: a published figure, a measurement in docs/notes, or arithmetic on what was read. Where nobody
-//!   has measured it, the cost says so.
+//! - A check reads; nothing here changes anything, and nothing is measured: measurements are passed in as evidence.
+//! - A value that cannot be read, or is impossible, is reported as unknown. It is never a fault, and never ends the program.
+//! - A cost has a source: a published figure, a measurement in docs/notes, or arithmetic on the values read. A cost without a
+//!   measurement is marked as such.
 //!
 //! Read first: [`examine`], then a file of `checks`, one for each area. docs/doctor.md is the operator's view.
 
@@ -25,25 +25,25 @@ use machine::{DiskLogs, SocketLinks};
 use std::path::{Path, PathBuf};
 use visit::Visit;
 
-/// What is to be examined, and what was tried already.
+/// Everything to examine, and the results of earlier trials.
 pub struct Evidence<'a> {
     /// The folder that contains `proc` and `sys`.
     pub root: &'a Path,
-    /// Tells the settings of network cards.
+    /// The source of network cards' settings.
     pub ethtool: &'a dyn Ethtool,
-    /// Tells the health of NVMe disks.
+    /// The source of NVMe disks' health.
     pub disk_logs: &'a dyn DiskLogs,
-    /// Tells of the links between sockets.
+    /// The source of facts about the links between sockets.
     pub socket_links: &'a dyn SocketLinks,
     /// How fast nodes reach each other's memory; empty if that was not measured.
     pub node_rates: &'a [NodeRate],
-    /// The folders of the library, free of links and `..`; none if there is no library to look at.
+    /// The folders of the library, free of links and `..`; none if there is no library to examine.
     pub library: &'a [PathBuf],
-    /// What was tried on the library's filesystems; one for each.
+    /// The results of trials on the library's filesystems; one each.
     pub filesystems: &'a [TriedFilesystem],
     /// Why the kernel refused to make a ring; `None` if it made one.
     pub ring_refused: Option<String>,
-    /// What this process may not do with the library's files.
+    /// Operations on the library's files that this process may not do.
     pub refused: Vec<Finding>,
 }
 
@@ -52,13 +52,13 @@ pub struct Evidence<'a> {
 pub struct TriedFilesystem {
     /// A file in it, free of links and `..`.
     pub film: PathBuf,
-    /// The size of its blocks; `None` if it does not tell.
+    /// The size of its blocks; `None` if it does not report one.
     pub block_bytes: Option<u64>,
-    /// Why a read that leaves nothing in the page cache (`RWF_DONTCACHE`) failed, by the kernel's number of the error; `None` if it did not.
+    /// Why a read that leaves nothing in the page cache (`RWF_DONTCACHE`) failed, as the kernel's error number; `None` if it succeeded.
     pub read_once_refused: Option<i32>,
 }
 
-/// How fast the CPUs of a node copy memory of a node.
+/// The rate at which the CPUs of a node copy memory of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NodeRate {
     /// The node of the CPUs.
@@ -69,7 +69,7 @@ pub struct NodeRate {
     pub gbytes_per_second: f64,
 }
 
-/// Looks at everything.
+/// Runs all checks.
 pub fn examine(evidence: Evidence<'_>) -> Diagnosis {
     let mut visit = Visit::new(evidence);
     for check in checks::ALL {

@@ -1,4 +1,4 @@
-//! Where figures come from.
+//! The sources of figures.
 
 /// Measured on a server with 400 Gb/s.
 pub(crate) const GALLATIN_2021: &str =
@@ -20,11 +20,11 @@ pub(crate) const BUFFERS: &str = "docs/notes/buffers.md";
 /// Our own measurements of leases.
 pub(crate) const LEASES: &str = "docs/notes/leases.md";
 
-/// Computed from what was read.
+/// Computed from the values read.
 pub(crate) const ARITHMETIC: &str = "arithmetic on what was found";
 
-/// What the server needs to start.
+/// The server's requirements.
 pub(crate) const NEEDED: &str = "docs/serve.md";
 
-/// What a card made of software showed.
+/// Observed with a card made of software.
 pub(crate) const OFFLOAD: &str = "docs/doctor.md";

@@ -38,7 +38,7 @@ impl Tree {
         names
     }
 
-    /// Where `path` leads, with all links followed.
+    /// The target of `path`, with all links followed.
     pub(crate) fn real(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
         fs::canonicalize(self.0.join(path)).ok()
     }

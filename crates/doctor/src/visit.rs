@@ -1,4 +1,4 @@
-//! A look at one machine: what checks read with, and where they put what they find.
+//! An examination of one machine: the checks' access to its files, and their results.
 
 use crate::Evidence;
 use crate::diagnosis::{Diagnosis, describe};
@@ -47,7 +47,7 @@ impl<'a> Visit<'a> {
         cpus.filter_map(socket).collect::<BTreeSet<_>>().len()
     }
 
-    /// Adds a fault. The same fault of several devices is one.
+    /// Adds a fault. The same fault of several devices becomes one.
     pub(crate) fn found(&mut self, finding: Finding) {
         match self.findings.iter_mut().find(|known| known.is_same_as(&finding)) {
             Some(known) => known.on.extend(finding.on),
@@ -55,11 +55,11 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Adds what could not be read. The same of several devices is one.
+    /// Adds a value that could not be read. The same value of several devices becomes one entry.
     pub(crate) fn unknown(&mut self, what: &'static str, why: impl Into<String>, of: &str) {
         let why = why.into();
         match self.unread.iter_mut().find(|known| (known.what, &known.why) == (what, &why)) {
-            // Several checks look at the same device.
+            // Several checks read from the same device.
             Some(known) if known.of.iter().any(|known| known == of) => {}
             Some(known) => known.of.push(of.to_owned()),
             None => self.unread.push(Unread { what, why, of: vec![of.to_owned()] }),
@@ -76,7 +76,7 @@ impl<'a> Visit<'a> {
     }
 
     fn nonsense(&mut self, what: &'static str, path: &str) {
-        self.unknown(what, "what the kernel says makes no sense", path);
+        self.unknown(what, "the kernel reports impossible values", path);
     }
 
     /// A file that every machine of this kind has.
@@ -98,7 +98,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// What `parse` makes of a text from `path`.
+    /// The result of `parse` for a text from `path`.
     pub(crate) fn understood<T>(
         &mut self,
         what: &'static str,

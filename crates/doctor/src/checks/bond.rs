@@ -1,4 +1,4 @@
-//! Bonds: whether all their cards are used (kernel documentation: networking/bonding).
+//! Bonds: whether all their cards carry traffic (kernel documentation: networking/bonding).
 
 use super::card::fault;
 use crate::finding::Cost;
@@ -71,7 +71,7 @@ fn hash(visit: &mut Visit<'_>, bond: &str, folder: &str, one_of: f64) {
                     "of the links: behind a router all packets have the same two addresses, and leave by one card",
                     source::ARITHMETIC,
                 ),
-                _ => Cost::unmeasured("all connections of a viewer's network leave by one card"),
+                _ => Cost::unmeasured("all connections to a viewer's network leave by one card"),
             };
             visit.found(fault(
                 bond,

@@ -1,4 +1,4 @@
-//! What network cards do by themselves, their rings, when they interrupt, and the size of packets.
+//! Network cards: offloads, rings, interrupt coalescing, and the size of packets.
 
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
@@ -24,7 +24,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     }
 }
 
-/// Interfaces that are devices, and up: not what exists in software alone.
+/// Interfaces that are devices, and up: not those that exist in software alone.
 pub(crate) fn physical(visit: &mut Visit<'_>) -> Vec<String> {
     let names = visit.tree.names("sys/class/net");
     let is_device =
@@ -52,7 +52,7 @@ pub(crate) fn fault(
 fn offloads(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
     const CHECK: &str = "ethtool -k CARD";
     let Some(features) = &settings.features else {
-        return visit.unknown("features of network cards", "its driver does not say", card);
+        return visit.unknown("features of network cards", "its driver does not report them", card);
     };
     let is_off = |name: &str| !features.on.contains(name);
     let off = |what: &str, feature: &str| {
@@ -66,7 +66,7 @@ fn offloads(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
             off("cutting large segments (TSO)", "tx-tcp-segmentation"),
             Cost::percent(
                 70.0,
-                "of what a CPU carries: 2.1 Gb/s for each percent instead of 7.1; 82% beside nothing at all that cuts (docs/notes/performance.md, gso)",
+                "of what a CPU carries: 2.1 Gb/s for each percent instead of 7.1; 82% compared with no segmentation offload at all (docs/notes/performance.md, gso)",
                 source::GALLATIN_2022,
             ),
             ["ethtool -K CARD sg on tx on tso on; a card or a virtual card that can, if it stays off", CHECK],
@@ -155,8 +155,8 @@ fn interrupts(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
 fn pause(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
     let Some(pause) = settings.pause.filter(|pause| pause.heeds || pause.sends) else { return };
     let how = match (pause.heeds, pause.sends) {
-        (true, true) => "heeds and sends pause frames",
-        (true, false) => "heeds pause frames",
+        (true, true) => "obeys and sends pause frames",
+        (true, false) => "obeys pause frames",
         _ => "sends pause frames",
     };
     visit.found(fault(
@@ -173,14 +173,14 @@ fn pause(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
     ));
 }
 
-/// Not every driver tells; what it does not tell is no fault.
+/// Not every driver reports versions; a missing one is no fault.
 fn firmware(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
     let parts = || settings.firmware.iter().flatten();
     for (index, part) in parts().enumerate() {
         let Some(stored) = part.stored.as_ref().filter(|stored| **stored != part.running) else {
             continue;
         };
-        // mlx5 tells the same versions under two names, `fw.version` and `fw`.
+        // mlx5 reports the same versions under two names, `fw.version` and `fw`.
         let is_told = parts()
             .take(index)
             .any(|earlier| (&earlier.running, &earlier.stored) == (&part.running, &part.stored));
@@ -194,7 +194,7 @@ fn firmware(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
                 format!("{} {} runs, and {stored} is stored", part.name, part.running),
                 stored.clone(),
             ],
-            Cost::unmeasured("what the stored firmware mends is not mended yet"),
+            Cost::unmeasured("the fixes in the stored firmware are not active yet"),
             [
                 "switch the machine off and on; or devlink dev reload pci/DEVICE action fw_activate, which takes the card down for a moment",
                 "devlink dev info",
@@ -205,7 +205,7 @@ fn firmware(visit: &mut Visit<'_>, card: &str, settings: &CardSettings) {
 
 fn packet_size(visit: &mut Visit<'_>, card: &str) {
     const WHAT: &str = "packet sizes";
-    /// Of IPv4 and TCP with timestamps; of Ethernet with preamble and gap.
+    /// Headers of IPv4 and TCP with timestamps; of Ethernet with preamble and gap.
     const HEADS: [f64; 2] = [52.0, 38.0];
     let path = format!("sys/class/net/{card}/mtu");
     let Some(mtu) = visit.number::<u32>(WHAT, &path) else { return };

@@ -1,4 +1,4 @@
-//! Clock rates, how deep idle CPUs sleep, and the clock that programs ask for the time.
+//! Clock rates, how deep idle CPUs sleep, and the clock source for programs.
 
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
@@ -79,7 +79,7 @@ fn rate(visit: &mut Visit<'_>, cpu: &str) {
     }
 }
 
-/// The states of the first CPU; they are the same on all.
+/// The sleep states of the first CPU; they are the same on all.
 fn sleep(visit: &mut Visit<'_>) {
     const WHAT: &str = "sleep of idle CPUs";
     let folder = format!("{CPUS}/cpu0/cpuidle");

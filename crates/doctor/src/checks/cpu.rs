@@ -1,4 +1,4 @@
-//! Processors: instructions for encryption, threads, CPUs that are not used.
+//! Processors: instructions for encryption, threads, unused CPUs.
 
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
@@ -15,7 +15,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     threads(visit);
 }
 
-/// The server's library of ciphers uses all of these where they are; so being there is being used.
+/// The server's cipher library uses all of these if the processor has them.
 fn encryption(visit: &mut Visit<'_>) {
     const CHECK: &str = "lscpu shows aes, vaes, vpclmulqdq and avx512vl among its flags";
     const MEND: &str = "in a virtual machine, pass the host's processor on (cpu model host-passthrough); else a newer processor";
@@ -23,7 +23,7 @@ fn encryption(visit: &mut Visit<'_>) {
     let Some(text) = visit.needed(WHAT, "proc/cpuinfo") else { return };
     let features = visit.machine.cpu_features;
     if !features.aes {
-        // A list that has not even this is no list of an x86-64 or an aarch64.
+        // A list without even these is not a list of an x86-64 or an aarch64.
         let is_list = ["\nflags", "\nFeatures"].iter().any(|name| text.contains(name));
         if visit
             .understood(WHAT, "proc/cpuinfo", (is_list && has_basics(&text)).then_some(()))
@@ -47,7 +47,7 @@ fn encryption(visit: &mut Visit<'_>) {
     }
 }
 
-/// AES on several blocks at once is missing, or only vectors of 512 bits for it are.
+/// AES on several blocks at once is missing, or only its 512-bit vectors are.
 fn vector_aes(has_vaes: bool, [mend, check]: [&str; 2]) -> Finding {
     let wanted = "VAES, VPCLMULQDQ and AVX-512 (F, BW, VL)".to_owned();
     if has_vaes {
@@ -74,7 +74,7 @@ fn vector_aes(has_vaes: bool, [mend, check]: [&str; 2]) -> Finding {
     )
 }
 
-/// `fpu` is in each list of x86-64, `fp` in each of aarch64.
+/// Whether the list is complete: `fpu` is in each list of x86-64, `fp` in each of aarch64.
 fn has_basics(text: &str) -> bool {
     text.split_whitespace().any(|flag| matches!(flag, "fpu" | "fp"))
 }
@@ -104,7 +104,7 @@ fn offline(visit: &mut Visit<'_>) {
     ));
 }
 
-/// What `taskset`, systemd's CPUAffinity= or a cpuset leave.
+/// The CPUs that `taskset`, systemd's CPUAffinity= or a cpuset allow.
 fn allowed(visit: &mut Visit<'_>) {
     const STATUS: &str = "proc/thread-self/status";
     let Some(online) = list(visit, &format!("{CPUS}/online")) else { return };

@@ -17,7 +17,7 @@ struct Slot {
     has_module: bool,
     /// Its name on the board, with that of its bank.
     name: String,
-    /// Millions of transfers per second: what the module can, and what it is set to. 0 if unknown.
+    /// Millions of transfers per second: the module's maximum, and the current setting. 0 if unknown.
     speed_mt: u32,
     set_mt: u32,
 }
@@ -41,7 +41,7 @@ fn speed(visit: &mut Visit<'_>, slots: &[Slot]) {
     let known: Vec<_> =
         slots.iter().filter(|slot| is_speed(slot.speed_mt) && is_speed(slot.set_mt)).collect();
     if known.is_empty() {
-        return visit.unknown("speed of memory modules", "the firmware does not say", TABLE);
+        return visit.unknown("speed of memory modules", "the firmware does not report it", TABLE);
     }
     let Some(slow) = known.iter().find(|slot| slot.set_mt < slot.speed_mt) else { return };
     visit.found(Finding::of_machine(
@@ -57,13 +57,17 @@ fn speed(visit: &mut Visit<'_>, slots: &[Slot]) {
     ));
 }
 
-/// A channel counts as empty if none of its slots has a module. Boards name channels each in their way; only names that
-/// say "channel" are believed.
+/// A channel counts as empty if none of its slots has a module. Each board names channels differently; only names with
+/// the word "channel" are trusted.
 fn channels(visit: &mut Visit<'_>, slots: &[Slot]) {
     let mut used = BTreeMap::<String, bool>::new();
     for slot in slots {
         let Some(channel) = channel_of(&slot.name) else {
-            return visit.unknown("channels of memory", "the board's names do not say", &slot.name);
+            return visit.unknown(
+                "channels of memory",
+                "the board's names do not show them",
+                &slot.name,
+            );
         };
         *used.entry(channel).or_default() |= slot.has_module;
     }
@@ -87,7 +91,7 @@ fn channels(visit: &mut Visit<'_>, slots: &[Slot]) {
     ));
 }
 
-/// All of a name but the number of the slot in its channel: `P0 CHANNEL A` of `DIMM 1 P0 CHANNEL A`.
+/// The name without the number of the slot in its channel: `P0 CHANNEL A` of `DIMM 1 P0 CHANNEL A`.
 fn channel_of(name: &str) -> Option<String> {
     let name = name.to_uppercase().replace('_', " ");
     let (before, after) = name.split_once("CHANNEL")?;
@@ -100,7 +104,7 @@ fn channel_of(name: &str) -> Option<String> {
     Some(format!("{} {letter}", socket.unwrap_or_default()))
 }
 
-/// The memory devices in the table. What does not fit its own lengths ends the walk.
+/// The memory devices in the table. An entry with invalid lengths ends the iteration.
 fn slots(mut table: &[u8]) -> Vec<Slot> {
     let mut slots = Vec::new();
     while let [kind, length, ..] = *table {

@@ -1,10 +1,10 @@
-//! What NVMe disks say of themselves: how worn they are, and what they warn of.
+//! The health of NVMe disks: their wear and their warnings.
 
 use crate::finding::{Area, Cost, Finding};
 use crate::visit::Visit;
 use machine::DiskHealth;
 
-/// A guess: time to order another.
+/// An assumption: time to order a replacement.
 const USED_PERCENT_MAX: u8 = 90;
 
 pub(crate) fn check(visit: &mut Visit<'_>) {

@@ -8,7 +8,7 @@ use machine::{KernelVersion, Mount};
 use std::io;
 use std::path::Path;
 
-/// Filesystems that read past the page cache, and whose files can be leased.
+/// Filesystems that support reads past the page cache and leases on files.
 const GOOD: [&str; 2] = ["ext4", "xfs"];
 
 /// The first kernel whose ext4 has large folios.
@@ -17,7 +17,7 @@ const EXT4_FOLIOS: KernelVersion = KernelVersion { major: 6, minor: 16 };
 /// The first kernel with reads that leave nothing in the page cache.
 const READS_ONCE: KernelVersion = KernelVersion { major: 6, minor: 14 };
 
-/// What mkfs makes for all but the smallest disks: a page.
+/// The default of mkfs for all but the smallest disks: a page.
 const BLOCK_BYTES_MIN: u64 = 4096;
 
 pub(crate) fn check(visit: &mut Visit<'_>) {
@@ -29,7 +29,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     for folder in folders {
         let mounts = visit.topology.mounts_of(folder);
         if mounts.is_empty() {
-            visit.unknown(WHAT, "the kernel does not say", &folder.to_string_lossy());
+            visit.unknown(WHAT, "the kernel does not report it", &folder.to_string_lossy());
         }
         for mount in mounts {
             kind(visit, &mount);
@@ -80,7 +80,7 @@ fn blocks(visit: &mut Visit<'_>, mount: &Mount, tried: &TriedFilesystem) {
 }
 
 fn reads_once(visit: &mut Visit<'_>, mount: &Mount, tried: &TriedFilesystem) {
-    /// `EOPNOTSUPP` says that the filesystem has none, `EINVAL` that the kernel does not know the flag.
+    /// `EOPNOTSUPP` means that the filesystem has none, `EINVAL` that the kernel does not know the flag.
     const NOT_THERE: [i32; 2] = [95, 22];
     let Some(errno) = tried.read_once_refused else { return };
     let point = mount.point.display().to_string();
@@ -112,13 +112,13 @@ fn kind(visit: &mut Visit<'_>, mount: &Mount) {
         on: vec![mount.point.display().to_string()],
         found: format!("the filesystem {}", mount.kind),
         wanted: "XFS or ext4 on a disk of this machine".into(),
-        cost: Cost::unmeasured("reads past the page cache and read leases are tried on ext4 and XFS; with others the server falls back to slower ways, and says so"),
+        cost: Cost::unmeasured("reads past the page cache and read leases are tried on ext4 and XFS; with others the server falls back to slower ways, and reports it"),
         mend: "keep the library on XFS or ext4: mkfs.xfs, or mkfs.ext4".into(),
         check: "findmnt -T DIR".into(),
     });
 }
 
-/// XFS keeps files in large pieces since Linux 5.18, before what the server needs.
+/// XFS has kept files in large folios since Linux 5.18, which is older than the server's minimum.
 fn folios(visit: &mut Visit<'_>, mount: &Mount) {
     let Some(kernel) = visit.machine.kernel else { return };
     if mount.kind != "ext4" || kernel >= EXT4_FOLIOS {
@@ -128,7 +128,7 @@ fn folios(visit: &mut Visit<'_>, mount: &Mount) {
         area: Area::Filesystem,
         name: "small-folios",
         on: vec![mount.point.display().to_string()],
-        found: format!("ext4 on Linux {kernel}, whose page cache is of single pages"),
+        found: format!("ext4 on Linux {kernel}, whose page cache has only single pages"),
         wanted: format!("XFS, or Linux {EXT4_FOLIOS}: large folios"),
         cost: Cost::unmeasured(
             "the page cache looks each 4 KiB up alone; nothing for reads past it",
@@ -138,16 +138,16 @@ fn folios(visit: &mut Visit<'_>, mount: &Mount) {
     });
 }
 
-/// Eight times the kernel's default; a guess.
+/// Eight times the kernel's default; an assumption.
 const READ_AHEAD_KIB_MAX: u64 = 1024;
 
-/// What the server allows for where a film is in the page cache in part (`disk::misses`).
+/// The server's allowance for a film that is partly in the page cache (`disk::misses`).
 const READ_AHEAD_ALLOWED_KIB: u64 = 8192;
 
 fn read_ahead(visit: &mut Visit<'_>, mount: &Mount) {
     const WHAT: &str = "how far the kernel reads ahead";
     let device = &mount.device;
-    // A partition has none of its own.
+    // A partition has no setting of its own.
     let places = [
         format!("sys/class/bdi/{device}/read_ahead_kb"),
         format!("sys/dev/block/{device}/../queue/read_ahead_kb"),
@@ -160,10 +160,10 @@ fn read_ahead(visit: &mut Visit<'_>, mount: &Mount) {
     }
     let cost = match kib > READ_AHEAD_ALLOWED_KIB {
         false => {
-            "whatever reads the beginning of a film through the page cache brings that much of it there; with disk = \"auto\", viewers of films do not"
+            "a program that reads the beginning of a film through the page cache fills the cache with that much of it; with disk = \"auto\", viewers of films do not"
         }
         true => {
-            "a film of which a program has read the beginning is brought into the page cache whole by one viewer, and pushes popular ones out"
+            "once a program has read the beginning of a film, a single viewer fills the page cache with all of it, and evicts popular ones"
         }
     };
     visit.found(Finding {
@@ -199,10 +199,10 @@ fn options(visit: &mut Visit<'_>, mount: &Mount) {
             "data=ordered, which is the default",
             Cost::percent(
                 35.0,
-                "no reads past the page cache: films that nobody asks for again push popular ones out",
+                "no reads past the page cache: films that are requested once evict popular ones",
                 source::PERFORMANCE,
             ),
-            "take data=journal out of /etc/fstab, and mount it anew (tune2fs -o ^journal_data if it is set there)",
+            "take data=journal out of /etc/fstab, and remount it (tune2fs -o ^journal_data if it is set there)",
         );
     }
     if has("strictatime") {

@@ -1,23 +1,23 @@
-//! The kernel: its version, io_uring, TLS, buffers of TCP, and leases.
+//! The kernel: its version, io_uring, TLS, TCP buffers, and leases.
 
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
 use crate::visit::Visit;
 use machine::KernelVersion;
 
-/// What the server needs.
+/// The server's minimum.
 const OLDEST: KernelVersion = KernelVersion { major: 6, minor: 1 };
 
 /// `net.backlog` of the server.
 const BACKLOG: u64 = 4096;
 
-/// The kernel's default, and what a viewer at 100 ms needs for 160 Mb/s.
+/// The kernel's default, and enough for 160 Mb/s to a viewer at 100 ms.
 const SEND_BUFFER_BYTES: u64 = 4 << 20;
 
 /// The kernel gives TCP some 9% of memory by default.
 const TCP_PART_OF_MEMORY: u64 = 32;
 
-/// A writer waits at least this long for the server to let go of a file.
+/// A writer waits at least this long for the server to release a file.
 const BREAK_SECONDS: u64 = 10;
 
 pub(crate) fn check(visit: &mut Visit<'_>) {
@@ -79,7 +79,7 @@ fn ring(visit: &mut Visit<'_>) {
 }
 
 fn tls(visit: &mut Visit<'_>) {
-    // A tree that does not even tell the kernel's release tells nothing of its modules.
+    // A tree without even the kernel's release says nothing about its modules.
     if visit.machine.kernel_tls || visit.machine.kernel.is_none() {
         return;
     }
@@ -113,9 +113,9 @@ fn backlog(visit: &mut Visit<'_>) {
         "somaxconn",
         [
             format!("at most {most} connections wait to be accepted"),
-            format!("{BACKLOG}, which is what the server asks for"),
+            format!("{BACKLOG}, the server's backlog"),
         ],
-        Cost::unmeasured("when many viewers come at once, some try again after a second"),
+        Cost::unmeasured("when many viewers connect at once, some have to retry after a second"),
         [
             "sysctl net.core.somaxconn=4096, and the same in /etc/sysctl.d",
             "ss -ltn shows 4096 at Send-Q",
@@ -123,7 +123,7 @@ fn backlog(visit: &mut Visit<'_>) {
     ));
 }
 
-/// Three numbers: least, initial and most.
+/// Reads three numbers: least, initial and most.
 fn three(visit: &mut Visit<'_>, what: &'static str, path: &str) -> Option<[u64; 3]> {
     let text = visit.needed(what, path)?;
     let numbers: Option<Vec<u64>> =
@@ -138,7 +138,7 @@ fn send_buffer(visit: &mut Visit<'_>) {
     if most >= SEND_BUFFER_BYTES {
         return;
     }
-    // Half of it is room for bytes on their way; the rest is what the kernel needs around them.
+    // Half of it is room for bytes in flight; the rest is the kernel's overhead.
     let megabits = most as f64 / 2.0 * 8.0 / 0.1 / 1e6;
     visit.found(Finding::of_machine(
         Area::Kernel,

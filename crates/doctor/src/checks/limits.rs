@@ -1,10 +1,10 @@
-//! Limits of this process. The server's are those of its unit: run this as the server is run.
+//! Limits of this process. The server's limits are those of its unit: run the doctor in the same way as the server.
 
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
 use crate::visit::Visit;
 
-/// A viewer takes one, and so does each film.
+/// Each viewer takes one, and so does each film.
 const FILES_MIN: u64 = 65_536;
 
 /// The most that a worker's read buffers take (docs/memory.md).

@@ -1,4 +1,4 @@
-//! PCIe links: trained below what device and slot can, and ports that several devices share.
+//! PCIe links: trained below the maximum of device and slot, and ports that several devices share.
 
 use super::pci_device::{self, Kind, PciDevice, TrainedLink};
 use crate::finding::{Area, Cost, Finding};
@@ -34,7 +34,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     }
 }
 
-/// What all links to the network carry together; `None` if one does not say.
+/// The total rate of all links to the network; `None` if one is unknown.
 fn network_gbps(visit: &Visit<'_>) -> Option<f64> {
     let speeds = visit.topology.links().into_iter().map(|link| link.bits_per_second);
     let bits: u64 = speeds.sum::<Option<u64>>()?;
@@ -45,7 +45,7 @@ fn sum_gbps(links: impl Iterator<Item = TrainedLink>) -> f64 {
     links.map(TrainedLink::gbps).sum()
 }
 
-/// What is lost if `left` is there in place of `whole`: nothing while the network takes less.
+/// The cost of having `left` instead of `whole`: nothing while the network takes less.
 fn lost(kind: Kind, left_gbps: f64, whole_gbps: f64, needed_gbps: Option<f64>) -> Cost {
     let what = match kind {
         Kind::Disk => "disks",

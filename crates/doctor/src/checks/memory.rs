@@ -1,4 +1,4 @@
-//! Memory: nodes, large pages, and what the kernel does with it.
+//! Memory: nodes, large pages, and the kernel's memory settings.
 
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
@@ -51,7 +51,7 @@ fn pressure(visit: &mut Visit<'_>) {
         Area::Memory,
         "pressure",
         [
-            "the kernel does not tell how long programs wait for memory (PSI)".into(),
+            "the kernel does not report how long programs wait for memory (PSI)".into(),
             "/proc/pressure/memory".into(),
         ],
         Cost::unmeasured("the hot set gives memory back later when it is short (docs/memory.md)"),
@@ -83,7 +83,7 @@ fn limit(visit: &mut Visit<'_>) {
     ));
 }
 
-/// Modules are missing on a node, or sit on some nodes only.
+/// Modules are missing on a node, or are installed only on some nodes.
 fn sizes(visit: &mut Visit<'_>, nodes: &[(u32, Vec<u32>)]) {
     const WHAT: &str = "memory of nodes";
     let mut by_node = BTreeMap::new();
@@ -111,7 +111,7 @@ fn sizes(visit: &mut Visit<'_>, nodes: &[(u32, Vec<u32>)]) {
         Area::Memory,
         "uneven-memory",
         [format!("GiB by node: {}", sizes.join(", ")), "as much on each node".into()],
-        Cost::unmeasured("CPUs of nodes with little memory read that of others, and its bandwidth is there once instead of for each node"),
+        Cost::unmeasured("CPUs of nodes with little memory read that of others, and share its bandwidth instead of having their own"),
         ["put as many modules into the channels of each node", "numactl -H"],
     ));
 }
@@ -151,7 +151,7 @@ fn balancing(visit: &mut Visit<'_>) {
             "off: the server places its memory itself".into(),
         ],
         Cost::unmeasured(
-            "it takes pages away to see who uses them, and each of them then costs a fault",
+            "it unmaps pages to see which node uses them, and each of them then costs a fault",
         ),
         [
             "sysctl kernel.numa_balancing=0, and the same in /etc/sysctl.d",

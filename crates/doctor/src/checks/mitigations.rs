@@ -1,12 +1,12 @@
 //! Protections against processors' faults that cost something at each system call or change of task (kernel
-//! documentation: admin-guide/hw-vuln). They are named, so that nobody wonders; nobody needs to switch them off.
+//! documentation: admin-guide/hw-vuln). They are listed to explain their cost; there is no need to switch them off.
 
 use crate::finding::{Area, Cost, Finding};
 use crate::visit::Visit;
 
 const FAULTS: &str = "sys/devices/system/cpu/vulnerabilities";
 
-/// What the kernel says of a protection that costs, and where it costs.
+/// The kernel's names of costly protections, and where each one costs.
 const COSTLY: [(&str, &str); 6] = [
     ("Mitigation: PTI", "each system call changes page tables"),
     ("Mitigation: IBRS", "each system call writes a register"),
@@ -32,7 +32,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
             found: format!("a protection that costs: {protection}"),
             wanted: "a processor that does not need it".into(),
             cost: Cost::unmeasured(*what),
-            mend: "leave it on, unless nobody but you runs programs on this machine and you accept the risk: mitigations=off on the kernel's command line".into(),
+            mend: "leave it on, unless only you run programs on this machine and you accept the risk: mitigations=off on the kernel's command line".into(),
             check: "lscpu, at its end".into(),
         });
     }

@@ -1,4 +1,4 @@
-//! The checks, one file for each idea. Each reads by a [`Visit`] and adds what it found.
+//! The checks, one file for each idea. Each reads through a [`Visit`] and adds its findings.
 
 mod bond;
 pub(crate) mod card;
@@ -24,12 +24,12 @@ mod socket_links;
 
 use crate::visit::Visit;
 
-/// A text that is there and not empty.
+/// A text that exists and is not empty.
 pub(crate) fn text_of(visit: &Visit<'_>, path: &str) -> Option<String> {
     visit.tree.text(path).ok().filter(|text| !text.is_empty())
 }
 
-/// In the order of the areas.
+/// The checks, in the order of the areas.
 pub(crate) const ALL: [fn(&mut Visit<'_>); 20] = [
     pcie::check,
     link::check,

@@ -1,4 +1,4 @@
-//! Links between nodes (xGMI, UPI). The kernel does not say how they were trained, so it is concluded from how fast nodes reach each
+//! Links between nodes (xGMI, UPI). The kernel does not report how they were trained, so it is derived from how fast nodes reach each
 //! other's memory, if that was measured.
 
 use crate::NodeRate;
@@ -7,12 +7,12 @@ use crate::source;
 use crate::visit::Visit;
 use std::collections::BTreeMap;
 
-/// A guess from the rates of links: with all lanes, nodes of several sockets reach each other's memory at a third to a half of the rate of
-/// their own (three xGMI links of 36 GB/s each way, or three of UPI of 21 to 24, beside 150 to 200 GB/s). Two lanes of sixteen leave less
+/// An estimate from the rates of links: with all lanes, nodes of several sockets reach each other's memory at a third to a half of the rate of
+/// their own (three xGMI links of 36 GB/s each way, or three of UPI of 21 to 24, compared with 150 to 200 GB/s). Two lanes of sixteen leave less
 /// than a fifth.
 const ACROSS_MIN: f64 = 0.25;
 
-/// Of pairs that are as far apart, the slower ones.
+/// The largest acceptable ratio between the rates of pairs at the same distance.
 const UNEVEN_MAX: f64 = 2.0;
 
 /// More than any memory moves.
@@ -35,10 +35,10 @@ fn of(rate: &NodeRate) -> String {
 const MEND: &str = "firmware setup: xGMI link width forced to x16 and its speed to the highest, dynamic link width management off; on Intel, UPI speed to the highest and its power management (L0p, L1) off";
 const CHECK: &str = "fullbore doctor --measure: the rows of memory";
 
-/// How fast a node reaches another one's memory.
+/// The rate at which a node reaches another one's memory.
 struct Across {
     rate: NodeRate,
-    /// How fast it reaches its own.
+    /// The rate at which it reaches its own.
     own_gbytes_per_second: f64,
 }
 
@@ -48,7 +48,7 @@ impl Across {
     }
 }
 
-/// Pairs of nodes that both have processors. Memory without any, such as that behind CXL, is slow by itself.
+/// Pairs of nodes that both have processors. Memory without processors, such as that behind CXL, is slow in any case.
 fn shares(rates: &[NodeRate]) -> Vec<Across> {
     let own = |node| rates.iter().find(|rate| (rate.cpus, rate.memory) == (node, node));
     let across = rates.iter().filter(|rate| rate.cpus != rate.memory && own(rate.memory).is_some());
@@ -80,8 +80,8 @@ fn narrow(visit: &mut Visit<'_>, shares: &[Across]) {
     });
 }
 
-/// Pairs of nodes at the same distance should have the same links. What they reach is compared as a share of what each reaches in its own memory,
-/// because a node of which fewer processors may be used reaches less everywhere.
+/// Pairs of nodes at the same distance should have the same links. Their rates are compared relative to each node's rate in its own memory,
+/// because a node with fewer usable processors is slower everywhere.
 fn uneven(visit: &mut Visit<'_>, shares: &[Across]) {
     let mut by_distance = BTreeMap::<u32, Vec<&Across>>::new();
     for across in shares {
@@ -114,7 +114,7 @@ fn uneven(visit: &mut Visit<'_>, shares: &[Across]) {
     }
 }
 
-/// As the firmware tells it (`numactl -H`).
+/// The distance as the firmware reports it (`numactl -H`).
 fn distance(visit: &mut Visit<'_>, rate: &NodeRate) -> Option<u32> {
     const WHAT: &str = "distances of nodes";
     let nodes: Vec<_> = visit.topology.nodes().into_iter().map(|(node, _)| node).collect();

@@ -16,7 +16,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     }
 }
 
-/// `nvme0n1`; `nvme0c0n1` is a path to such a disk, and is not used by itself.
+/// Whether this is a namespace such as `nvme0n1`; `nvme0c0n1` is a path to such a disk, and is not used by itself.
 fn is_namespace(name: &str) -> bool {
     name.strip_prefix("nvme").is_some_and(|rest| !rest.contains('c'))
 }
@@ -24,7 +24,7 @@ fn is_namespace(name: &str) -> bool {
 fn scheduler(visit: &mut Visit<'_>, disk: &str) {
     let path = format!("sys/block/{disk}/queue/scheduler");
     let Some(text) = visit.optional("disk schedulers", &path) else { return };
-    // Disks with several paths have no scheduler, and say "none" without a mark.
+    // Disks with several paths have no scheduler, and report "none" without a mark.
     if text == "none" {
         return;
     }
@@ -49,7 +49,7 @@ fn scheduler(visit: &mut Visit<'_>, disk: &str) {
     });
 }
 
-/// The kernel gives each CPU a queue as far as the disk has them.
+/// The kernel gives each CPU a queue, as long as the disk has enough.
 fn queues(visit: &mut Visit<'_>, disk: &str) {
     let queues = visit.tree.names(format!("sys/block/{disk}/mq")).len();
     let cpus = visit.machine.cpus.len();
@@ -93,7 +93,7 @@ fn block_size(visit: &mut Visit<'_>, disk: &str) {
     });
 }
 
-/// In thousandths of a degree, in the controller's hwmon folder (kernel documentation: hwmon/sysfs-interface).
+/// The temperature in thousandths of a degree, in the controller's hwmon folder (kernel documentation: hwmon/sysfs-interface).
 fn temperature(visit: &mut Visit<'_>, controller: &str) {
     const WHAT: &str = "temperatures of disks";
     let names = visit.tree.names(format!("{CONTROLLERS}/{controller}"));

@@ -1,11 +1,11 @@
-//! Congestion control, and the queues that spread packets over time: BBR wants fq below it.
+//! Congestion control, and the queues that spread packets over time: BBR needs fq below it.
 
 use super::card::{fault, physical};
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
 use crate::visit::Visit;
 
-/// Queues that send packets at once. Others, such as a hierarchy of somebody's own, are not judged.
+/// Queues that send packets at once. Others, such as an operator's own hierarchy, are accepted.
 const WITHOUT_PACING: [&str; 6] = ["pfifo_fast", "fq_codel", "pfifo", "sfq", "cake", "noqueue"];
 
 pub(crate) fn check(visit: &mut Visit<'_>) {
@@ -29,7 +29,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     }
 }
 
-/// Without fq, TCP itself sets a timer for each packet of a connection that is paced.
+/// Without fq, TCP itself sets a timer for each packet of a paced connection.
 fn pacing(visit: &mut Visit<'_>) {
     let Some(queue) = visit.needed("queueing", "proc/sys/net/core/default_qdisc") else { return };
     if !WITHOUT_PACING.contains(&queue.as_str()) {
@@ -47,10 +47,10 @@ fn pacing(visit: &mut Visit<'_>) {
 /// A card keeps the queue that it came up with, whatever the default is now.
 fn cards(visit: &mut Visit<'_>) {
     for card in physical(visit) {
-        // That it cannot be asked was said before.
+        // A failed query was reported before.
         let Ok(settings) = visit.evidence.ethtool.settings(&card) else { continue };
         let Some(kinds) = settings.queueing else {
-            visit.unknown("queueing of network cards", "the kernel does not say", &card);
+            visit.unknown("queueing of network cards", "the kernel does not report it", &card);
             continue;
         };
         let Some(kind) = kinds.iter().find(|kind| WITHOUT_PACING.contains(&kind.as_str())) else {

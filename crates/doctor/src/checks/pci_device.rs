@@ -1,4 +1,4 @@
-//! PCIe devices that serve films, their links, their place and their registers (PCI Express Base Specification, 7.5.3;
+//! PCIe devices that serve films: their links, their place and their registers (PCI Express Base Specification, 7.5.3;
 //! kernel documentation: ABI, sysfs-bus-pci).
 
 use crate::tree::Tree;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const DEVICES: &str = "sys/bus/pci/devices";
 
-/// What ordinary users may read of a device's registers.
+/// The part of a device's registers that ordinary users may read.
 const PUBLIC_BYTES: usize = 64;
 
-/// Capabilities are chained; a longer chain goes round in a circle.
+/// Capabilities are chained; a longer chain is a loop.
 const CAPABILITIES_MAX: usize = 48;
 
-/// What a device is for.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Disk,
@@ -34,13 +34,13 @@ pub(crate) struct PciDevice {
 }
 
 impl PciDevice {
-    /// Functions of one card share its slot.
+    /// The slot, which functions of one card share.
     pub(crate) fn slot(&self) -> &str {
         self.address.split('.').next().unwrap_or_default()
     }
 }
 
-/// The devices, by address. What cannot be read leaves one out; see [`are_all`].
+/// The devices, by address. A device that cannot be read is left out; see [`are_all`].
 pub(crate) fn all(visit: &mut Visit<'_>) -> Vec<PciDevice> {
     let mut devices = Vec::new();
     for address in visit.tree.names(DEVICES) {
@@ -60,7 +60,7 @@ pub(crate) fn are_all(visit: &mut Visit<'_>) -> bool {
     names.iter().all(|address| class(visit, address).is_some())
 }
 
-/// `0x010802`: class, subclass and interface; the first two of them.
+/// The first two parts of `0x010802`: class, subclass and interface.
 fn class(visit: &mut Visit<'_>, address: &str) -> Option<u32> {
     const WHAT: &str = "kinds of PCIe devices";
     let path = format!("{DEVICES}/{address}/class");
@@ -93,7 +93,7 @@ fn named(folder: &Path) -> Option<String> {
     Some(PathBuf::from(folder).file_name()?.to_string_lossy().into_owned())
 }
 
-/// How a link was trained.
+/// The trained state of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TrainedLink {
     /// Billions of transfers per second and lane.
@@ -102,7 +102,7 @@ pub(crate) struct TrainedLink {
 }
 
 impl TrainedLink {
-    /// Gb/s in one direction: up to 5 GT/s a byte takes 10 bits on the wire, then 128 bits take 130.
+    /// Gb/s in one direction: up to 5 GT/s a byte takes 10 bits on the wire, above that 128 bits take 130.
     pub(crate) fn gbps(self) -> f64 {
         let coded = if self.speed_gt <= 5.0 { 0.8 } else { 128.0 / 130.0 };
         self.speed_gt * coded * f64::from(self.lanes)
@@ -113,14 +113,14 @@ impl TrainedLink {
     }
 }
 
-/// A link as it is (`current`) or as it could be (`max`); `None` for a device without one.
+/// A link's current (`current`) or possible (`max`) state; `None` for a device without one.
 pub(crate) fn link(visit: &mut Visit<'_>, address: &str, which: &str) -> Option<TrainedLink> {
     let path = |what: &str| format!("{DEVICES}/{address}/{which}_link_{what}");
     let speed = visit.optional("PCIe links", &path("speed"))?;
     let lanes = visit.optional("PCIe links", &path("width"))?;
     let speed_gt = speed.split(' ').next().and_then(|speed| speed.parse::<f64>().ok());
     let speed_gt = speed_gt.filter(|speed| (1.0..=1024.0).contains(speed));
-    // Of a link that is down, or a device that does not tell, the kernel says 0 or 255.
+    // For a link that is down, or a device that reports none, the kernel shows 0 or 255.
     let lanes = lanes.parse::<u32>().ok().filter(|lanes| (1..=32).contains(lanes));
     let link = speed_gt.zip(lanes).map(|(speed_gt, lanes)| TrainedLink { speed_gt, lanes });
     visit.understood("PCIe links", &path("speed"), link)
@@ -138,16 +138,16 @@ pub(crate) struct Registers {
     pub(crate) atomics: Atomics,
 }
 
-/// What a device does with atomic operations: reads that change memory in the same step.
+/// A device's support for atomic operations: reads that change memory in the same step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Atomics {
-    /// It may send them.
+    /// The device may send them.
     pub(crate) sends: bool,
-    /// A port passes them on.
+    /// The port passes them on.
     routes: bool,
-    /// A port stops them all the same.
+    /// The port blocks them all the same.
     blocks: bool,
-    /// A root port carries them out.
+    /// The root port carries them out.
     completes: bool,
 }
 
@@ -158,7 +158,7 @@ impl Atomics {
             sends: control & (1 << 6) != 0,
             routes: capability & (1 << 6) != 0,
             blocks: control & (1 << 7) != 0,
-            // Of 32, 64 or 128 bits.
+            // Operations of 32, 64 or 128 bits.
             completes: capability & (0b111 << 7) != 0,
         }
     }
@@ -175,13 +175,13 @@ pub(crate) fn registers(visit: &mut Visit<'_>, address: &str) -> Option<Register
     let path = format!("{DEVICES}/{address}/config");
     match visit.tree.bytes(&path) {
         Ok(config) if config.len() <= PUBLIC_BYTES => {
-            visit.unknown(WHAT, "the kernel shows them to root alone: run it as root", address);
+            visit.unknown(WHAT, "the kernel shows them only to root: run it as root", address);
             None
         }
         Ok(config) => match parse(&config) {
             Ok(registers) => registers,
             Err(Misread) => {
-                visit.unknown(WHAT, "what the kernel says makes no sense", address);
+                visit.unknown(WHAT, "the kernel reports impossible values", address);
                 None
             }
         },
@@ -192,10 +192,10 @@ pub(crate) fn registers(visit: &mut Visit<'_>, address: &str) -> Option<Register
     }
 }
 
-/// Whether a port sends what devices below it say to each other up to the root complex (ACS: request or completion redirect). `None` if
+/// Whether a port redirects traffic between devices below it to the root complex (ACS: request or completion redirect). `None` if
 /// it has no ACS, or does not show it, as to users other than root.
 pub(crate) fn acs_redirects(config: &[u8]) -> Option<bool> {
-    /// Extended capabilities begin here, each with its number and, in the upper 12 bits of its head, the place of the next.
+    /// Extended capabilities start here, each with its number and, in the upper 12 bits of its head, the offset of the next.
     const FIRST: usize = 0x100;
     const ACS: u16 = 0x0d;
     const REDIRECTS: u16 = 0b1100;
@@ -221,7 +221,7 @@ pub(crate) fn sends_atomics(config: &[u8]) -> Option<bool> {
 #[derive(Debug, PartialEq, Eq)]
 struct Misread;
 
-/// The registers in a configuration space; `Ok(None)` if the device has none of PCIe.
+/// The registers in a configuration space; `Ok(None)` if the device has no PCIe capability.
 fn parse(config: &[u8]) -> Result<Option<Registers>, Misread> {
     /// The PCI Express capability.
     const EXPRESS: u8 = 0x10;
@@ -250,7 +250,7 @@ fn parse(config: &[u8]) -> Result<Option<Registers>, Misread> {
     Err(Misread)
 }
 
-/// From the device's capabilities and its control register.
+/// Parses the device's capabilities and its control register.
 fn express(capability: u32, control: u16, atomics: Atomics) -> Result<Registers, Misread> {
     // 6 and 7 are reserved.
     let size = |code: u32| if code <= 5 { Ok(128 << code) } else { Err(Misread) };

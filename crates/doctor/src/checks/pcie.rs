@@ -1,4 +1,4 @@
-//! How PCIe devices are set: ordering, tags, sizes of packets, and the IOMMU between them and memory.
+//! Settings of PCIe devices: ordering, tags, packet sizes, and the IOMMU between them and memory.
 
 use super::pci_device::{self, DEVICES, Kind, PciDevice, Registers};
 use crate::finding::{Area, Cost, Finding};
@@ -23,7 +23,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
             );
             continue;
         }
-        // The registers of a virtual function say nothing: its physical one decides.
+        // The registers of a virtual function don't matter: its physical function decides.
         if visit.tree.has(format!("{DEVICES}/{}/physfn", device.address)) {
             continue;
         }
@@ -35,7 +35,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     }
 }
 
-/// What a hypervisor shows of registers is made up.
+/// Whether this is a virtual machine, whose hypervisor makes registers up.
 pub(crate) fn is_guest(visit: &Visit<'_>) -> bool {
     let text = visit.tree.text("proc/cpuinfo").unwrap_or_default();
     text.split_whitespace().any(|flag| flag == "hypervisor")
@@ -76,7 +76,7 @@ fn ordering_and_tags(visit: &mut Visit<'_>, device: &PciDevice, registers: Regis
     }
 }
 
-/// A packet must fit every bridge on its way, so the least of them counts.
+/// A packet must fit every bridge on its way, so the smallest limit counts.
 fn payload(visit: &mut Visit<'_>, device: &PciDevice, registers: Registers) {
     let mut possible = registers.payload_bytes_max;
     for port in &device.ports {
@@ -96,7 +96,7 @@ fn payload(visit: &mut Visit<'_>, device: &PciDevice, registers: Registers) {
         wanted: format!("{possible} bytes: the device and the bridges above it take them"),
         cost: Cost::percent(
             100.0 * (1.0 - carried(now) / carried(possible)),
-            "of the link, which heads of packets take; nothing while the link is not the limit",
+            "of the link, taken by packet headers; nothing while the link is not the limit",
             source::ARITHMETIC,
         ),
         mend: "boot with pci=pcie_bus_perf, or firmware setup: \"Max Payload Size\" to the largest"
@@ -116,13 +116,13 @@ fn read_request(visit: &mut Visit<'_>, device: &PciDevice, registers: Registers)
         on: vec![device.address.clone()],
         found: format!("reads of at most {now} bytes"),
         wanted: format!("{READ_REQUEST_BYTES_MIN} bytes or more"),
-        cost: Cost::unmeasured("as many reads in flight bring fewer bytes"),
+        cost: Cost::unmeasured("the same number of reads in flight transfers fewer bytes"),
         mend: "firmware setup: \"Max Read Request\" to 4096; until the next boot: setpci -s DEVICE CAP_EXP+8.w=0x5000:0x7000".into(),
         check: "lspci -s DEVICE -vv shows MaxReadReq in DevCtl".into(),
     });
 }
 
-/// A card that sends atomic operations which no port takes to memory: each ends as an error.
+/// A card that sends atomic operations although no port passes them on to memory: each ends as an error.
 fn atomics(visit: &mut Visit<'_>, device: &PciDevice, registers: Registers) {
     if !registers.atomics.sends {
         return;
@@ -136,7 +136,7 @@ fn atomics(visit: &mut Visit<'_>, device: &PciDevice, registers: Registers) {
             area: Area::Pcie,
             name: "atomics",
             on: vec![device.address.clone()],
-            found: format!("the device may send atomic operations, and port {port} takes none"),
+            found: format!("the device may send atomic operations, and port {port} accepts none"),
             wanted: "a way for them to memory, or a device that sends none".into(),
             cost: Cost::unmeasured("nothing for films, which need none; other programs' operations (RDMA) end as errors of the link"),
             mend: "firmware setup: \"PCIe AtomicOp\" enabled; until the next boot: setpci -s DEVICE CAP_EXP+28.w=0:0x40".into(),

@@ -1,4 +1,4 @@
-//! Which node each device is on, and how devices are spread over nodes and root complexes. Nothing to say on one node.
+//! The node of each device, and how devices are spread over nodes and root complexes. There is nothing to report on one node.
 
 use super::pci_device::{self, Kind, PciDevice};
 use crate::finding::{Area, Cost, Finding};
@@ -46,7 +46,7 @@ fn node_unknown(device: &PciDevice) -> Finding {
         area: Area::Pcie,
         name: "device-node",
         on: vec![device.address.clone()],
-        found: "the firmware does not say on which node it is".into(),
+        found: "the firmware does not report its node".into(),
         wanted: "a node".into(),
         cost: Cost::unmeasured("the server cannot keep its bytes on one node: up to four crossings per byte instead of one (docs/numa.md)"),
         mend: "update the firmware; in a virtual machine, put the device behind a bridge of its node; or write a map of your own (docs/numa.md)".into(),
@@ -54,7 +54,7 @@ fn node_unknown(device: &PciDevice) -> Finding {
     }
 }
 
-/// Fewer than half of the mean on a node.
+/// Whether a node has fewer than half of the mean.
 fn uneven_disks(visit: &mut Visit<'_>, counts: &[usize]) {
     let all: usize = counts.iter().sum();
     let least = counts.iter().min().copied().unwrap_or(0);
@@ -97,7 +97,7 @@ fn cards_on_some(visit: &mut Visit<'_>, counts: &[usize]) {
     });
 }
 
-/// Three quarters of a node's disks behind one of its root complexes.
+/// Whether three quarters of a node's disks are behind one of its root complexes.
 fn root_complexes(visit: &mut Visit<'_>, node: u32, disks: &[&PciDevice], devices: &[PciDevice]) {
     let here = devices.iter().filter(|device| device.node == Some(node));
     let mut by_root: BTreeMap<&str, usize> = here.map(|device| (device.root.as_str(), 0)).collect();

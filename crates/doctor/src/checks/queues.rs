@@ -1,4 +1,4 @@
-//! The queues of network cards: how many, which CPUs they interrupt, and how packets are spread over them.
+//! The queues of network cards: their number, the CPUs that they interrupt, and how packets are spread over them.
 
 use super::card::{fault, physical};
 use crate::finding::Cost;
@@ -9,10 +9,10 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     for card in physical(visit) {
         interrupts(visit, &card);
         sending(visit, &card);
-        // That it cannot be asked was said before.
+        // A failed query was reported before.
         let Ok(settings) = visit.evidence.ethtool.settings(&card) else { continue };
         let Some(channels) = settings.channels else {
-            visit.unknown("queues of network cards", "its driver does not say", &card);
+            visit.unknown("queues of network cards", "its driver does not report them", &card);
             continue;
         };
         count(visit, &card, channels);
@@ -37,7 +37,7 @@ fn count(visit: &mut Visit<'_>, card: &str, channels: QueueCounts) {
     let Some((_, cpus)) = cpus_beside(visit, card) else { return };
     let wanted = channels.receive_max.min(u32::try_from(cpus.len()).unwrap_or(u32::MAX));
     let QueueCounts { receive, .. } = channels;
-    // Drivers keep some back, and hyper-threads do well with half.
+    // Drivers keep some queues back, and hyper-threads do well with half.
     if receive >= wanted.div_ceil(2) {
         return;
     }
@@ -90,7 +90,7 @@ fn interrupts(visit: &mut Visit<'_>, card: &str) {
     let is_away = |of: &&machine::CardInterrupt| !of.cpus.iter().any(|cpu| cpus.contains(cpu));
     let away = interrupts.iter().filter(is_away).count();
     if interrupts.is_empty() {
-        visit.unknown("interrupts of network cards", "the kernel does not say", card);
+        visit.unknown("interrupts of network cards", "the kernel does not report them", card);
     }
     // One or two are for the card's own events.
     if 2 * away <= interrupts.len() {
@@ -103,15 +103,15 @@ fn interrupts(visit: &mut Visit<'_>, card: &str) {
             format!("{away} of {} interrupts go to CPUs of other nodes than its own, {node}", interrupts.len()),
             format!("CPUs of node {node}"),
         ],
-        Cost::unmeasured("each packet's headers cross between nodes, and a new connection may come to the wrong silo"),
+        Cost::unmeasured("each packet's headers cross between nodes, and a new connection may arrive at the wrong silo"),
         [
-            "write CPUs of the node into /proc/irq/N/smp_affinity_list (N: ls /sys/class/net/CARD/device/msi_irqs), and stop irqbalance or tell it so",
+            "write CPUs of the node into /proc/irq/N/smp_affinity_list (N: ls /sys/class/net/CARD/device/msi_irqs), and stop irqbalance or configure it accordingly",
             "the server's start lines name interrupts that go elsewhere",
         ],
     ));
 }
 
-/// Which CPU sends by which queue (XPS): a mask of CPUs in hexadecimal for each queue.
+/// The CPUs that send by each queue (XPS): a mask of CPUs in hexadecimal per queue.
 fn sending(visit: &mut Visit<'_>, card: &str) {
     let folder = format!("sys/class/net/{card}/queues");
     let queues: Vec<_> =

@@ -1,4 +1,4 @@
-//! What this process may do with the library's files. The caller tried it, as the server does at its start.
+//! The rights of this process to the library's files. The caller tried them, as the server does at startup.
 
 use crate::visit::Visit;
 

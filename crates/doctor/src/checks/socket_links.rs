@@ -1,4 +1,4 @@
-//! Links between sockets (xGMI), as AMD's processors tell of them. How fast they turn out to be is a matter of `node_links`.
+//! Links between sockets (xGMI), as AMD's processors report them. `node_links` checks how fast they really are.
 
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
@@ -8,7 +8,7 @@ use std::io;
 
 const WHAT: &str = "links between sockets";
 
-/// A guess: at rest the fabric may run at two thirds of the memory's clock (1600 of 2400 MHz), and the next lower state is below half.
+/// An assumption: at rest the fabric may run at two thirds of the memory's clock (1600 of 2400 MHz), and the next lower state is below half.
 const FABRIC_SHARE_MIN: f64 = 0.5;
 
 pub(crate) fn check(visit: &mut Visit<'_>) {
@@ -40,7 +40,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     }
 }
 
-/// Other makers' processors have nothing to ask; what was measured between nodes says as much.
+/// Other makers' processors cannot be queried; measurements between nodes show the same.
 fn refused(visit: &mut Visit<'_>, error: &io::Error, of: &str) {
     match error.kind() {
         io::ErrorKind::NotFound if !visit.evidence.node_rates.is_empty() => {}
@@ -88,7 +88,7 @@ fn narrow(visit: &mut Visit<'_>, socket: &str, widths: LinkWidths) {
             on: vec![socket.to_owned()],
             found: format!("links between sockets change from {lanes_min} to {lanes_max} lanes with the load"),
             wanted,
-            cost: Cost::unmeasured("a link that gets wider is still for a moment; some firmware widens it too late"),
+            cost: Cost::unmeasured("a link that gets wider pauses for a moment; some firmware widens it too late"),
             mend: "firmware setup: \"xGMI Force Link Width\" to x16, or dynamic link width management (DLWM) off".into(),
             check: CHECK.into(),
         });

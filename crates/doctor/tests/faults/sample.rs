@@ -1,4 +1,4 @@
-//! A machine as its files tell it: two sockets, four NVMe disks, and two cards in a bond, with nothing to complain about.
+//! A machine described by its files: two sockets, four NVMe disks, and two cards in a bond, without faults.
 
 use fullbore_doctor::{Diagnosis, Evidence, Finding, NodeRate, TriedFilesystem, examine};
 use machine::ethtool::{
@@ -13,7 +13,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// PCIe devices: below which root complex and port, on which node, for what.
+/// PCIe devices: their root complex and port, their node, and their kind.
 const DISKS: [(&str, &str, &str); 4] = [
     ("pci0000:00/0000:00:01.0", "0000:01:00.0", "0"),
     ("pci0000:00/0000:00:02.0", "0000:02:00.0", "0"),
@@ -25,7 +25,7 @@ const CARDS: [(&str, &str, &str); 2] = [
     ("pci0000:80/0000:80:03.0", "0000:83:00.0", "1"),
 ];
 
-/// What a device can: 512 bytes, extended tags. How it is set: relaxed ordering, 512 bytes, extended tags, reads of 4096.
+/// A device's capabilities: 512 bytes, extended tags. Its settings: relaxed ordering, 512 bytes, extended tags, reads of 4096.
 const CAPABLE: u32 = 0x22;
 pub(crate) const SET: u16 = 0x5150;
 
@@ -33,16 +33,16 @@ pub(crate) const SET: u16 = 0x5150;
 pub(crate) struct Sample {
     pub(crate) files: BTreeMap<String, Vec<u8>>,
     symlinks: BTreeMap<String, String>,
-    /// What the kernel tells of each card; none if it cannot be asked.
+    /// The settings of each card; none if the kernel cannot be queried.
     pub(crate) cards: Option<BTreeMap<String, CardSettings>>,
     /// The health log of each disk.
     pub(crate) logs: BTreeMap<String, Vec<u8>>,
-    /// How fast nodes copy each other's memory.
+    /// The rates at which nodes copy each other's memory.
     pub(crate) rates: Vec<NodeRate>,
     pub(crate) ring_refused: Option<String>,
     pub(crate) refused: Vec<Finding>,
     pub(crate) library: Vec<PathBuf>,
-    /// What each socket answers; a question that is not there is refused.
+    /// The answers of each socket; a query without one is refused.
     pub(crate) links: BTreeMap<(u16, LinkQuestion), [u32; 2]>,
     pub(crate) filesystems: Vec<TriedFilesystem>,
 }
@@ -93,7 +93,7 @@ impl Sample {
         self.files.insert(path.to_owned(), text.as_bytes().to_vec());
     }
 
-    /// Changes a file that is there.
+    /// Changes an existing file.
     pub(crate) fn change(&mut self, path: &str, text: &str) {
         assert!(self.files.contains_key(path), "{path} is not in the sample");
         self.set(path, text);
@@ -138,7 +138,7 @@ impl Sample {
         self.files.insert(format!("{folder}/config"), config);
     }
 
-    /// What a device does with atomic operations: its second capabilities, and how they are set.
+    /// Sets a device's support for atomic operations: its second capabilities, and their settings.
     pub(crate) fn atomics(&mut self, address: &str, capability: u16, control: u8) {
         let config = self.of_device(address, "config");
         let config = self.files.get_mut(&config).unwrap();
@@ -147,7 +147,7 @@ impl Sample {
         config[0x68] = control;
     }
 
-    /// What all sockets answer to a question.
+    /// Sets the answer of all sockets to a query.
     pub(crate) fn links_are(&mut self, question: LinkQuestion, answer: [u32; 2]) {
         self.links.extend((0..2).map(|socket| ((socket, question), answer)));
     }
@@ -268,7 +268,7 @@ impl Sample {
         ]);
     }
 
-    /// Memory modules: channel, GiB, and what they are set to. Each is for 4800 MT/s.
+    /// Memory modules: channel, GiB, and the current speed. Each is for 4800 MT/s.
     pub(crate) fn modules(&mut self, modules: &[(&str, u16, u16)]) {
         let mut table = Vec::new();
         for (channel, gib, set_mt) in modules {
@@ -351,7 +351,7 @@ impl Sample {
         self.set(&format!("{controller}/firmware_rev"), "GDC5602Q\n");
         self.set(&format!("{controller}/hwmon{index}/temp1_input"), "41850\n");
         self.set(&format!("{controller}/hwmon{index}/temp1_max"), "81850\n");
-        // No warning, 300 K, 100% of the spare blocks, from 10% on it warns, 3% used.
+        // No warning, 300 K, 100% of the spare blocks, warns from 10% on, 3% used.
         let log = [&[0, 0x2c, 0x01, 100, 10, 3], &[0; 506][..]].concat();
         self.logs.insert(format!("nvme{index}"), log);
         let disk = format!("{controller}/nvme{index}n1");

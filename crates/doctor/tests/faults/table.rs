@@ -1,4 +1,4 @@
-//! Each fault, by what makes it out of the healthy sample.
+//! Each fault, with the change that causes it in the healthy sample.
 
 use crate::sample::{SET, Sample};
 use fullbore_doctor::{Area, Cost, Finding, Worth};
@@ -46,7 +46,7 @@ const FAULTS: &[Fault] = &[
     ("root-complexes", |s| {
         s.disk(4, "pci0000:00/0000:00:04.0", "0000:04:00.0", "0");
         s.disk(5, "pci0000:00/0000:00:05.0", "0000:05:00.0", "0");
-        // The node's other root complex has a card alone.
+        // The node's other root complex has only a card.
         s.move_device("pci0000:00/0000:00:03.0", "pci0000:40/0000:00:03.0");
     }),
     ("node-links", |s| (s.rates[1].gbytes_per_second, s.rates[2].gbytes_per_second) = (30.0, 32.0)),
@@ -346,7 +346,7 @@ fn the_most_costly_comes_first_and_decides_the_exit_code() {
     let mut sample = Sample::healthy();
     sample.change("proc/sys/net/core/somaxconn", "128\n");
     sample.feature_is("rx-gro", false);
-    assert!(!sample.examine().is_large(), "7% and what nobody has measured");
+    assert!(!sample.examine().is_large(), "7% and unmeasured costs");
     sample.change("proc/sys/kernel/io_uring_disabled", "2\n");
     sample.feature_is("tls-hw-tx-offload", true);
     sample.registers("0000:03:00.0", 0x22, SET & !0x10);

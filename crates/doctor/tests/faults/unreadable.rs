@@ -1,4 +1,4 @@
-//! What is missing, absurd or refused is unknown: never a fault, and never a crash.
+//! A value that is missing, impossible or refused is unknown: never a fault, and never a crash.
 
 use crate::sample::Sample;
 use fullbore_doctor::Diagnosis;
@@ -7,15 +7,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Where nothing is the answer: a kernel that lacks something has no file for it, and a device that does not know its node
-/// says nothing, or -1.
+/// Files whose absence is an answer: a kernel that lacks a feature has no file for it, and a device without a known node
+/// reports none, or -1.
 const NOTHING_SAYS_SOMETHING: [(&str, &str); 3] = [
     ("proc/net/tls_stat", "tls"),
     ("proc/pressure/memory", "pressure"),
     ("/numa_node", "device-node"),
 ];
 
-/// What no file should say.
+/// Content that no file should have.
 const NONSENSE: [&[u8]; 6] = [
     b"\0\xff: -1 kB\n:\n[]",
     b"[[]] 0x 0-4294967295,,, / \\999 - x\n",
@@ -30,7 +30,7 @@ fn invents_nothing(path: &str, how: &str, diagnosis: &Diagnosis) {
         let is_known = |(end, name): &(&str, &str)| path.ends_with(end) && *name == finding.name;
         assert!(NOTHING_SAYS_SOMETHING.iter().any(is_known), "{path} {how}: {finding:#?}");
     }
-    // It can also be told.
+    // It can also be displayed.
     assert!(diagnosis.describe().ends_with('\n') && diagnosis.to_json().is_object());
 }
 
@@ -38,14 +38,14 @@ fn write(root: &Path, path: &str, text: &[u8]) {
     fs::write(root.join(path), text).unwrap();
 }
 
-/// Each of the files that `is_chosen` names is taken away, refused, and made to say each of `nonsense`.
+/// Removes each of the files that `is_chosen` names, makes it unreadable, and gives it each content in `nonsense`.
 fn spoil(mut is_chosen: impl FnMut(&str) -> bool, nonsense: &[&[u8]]) {
     let sample = Sample::healthy();
     let root = sample.written();
     for (path, text) in sample.files.iter().filter(|(path, _)| is_chosen(path)) {
         fs::remove_file(root.path().join(path)).unwrap();
         invents_nothing(path, "missing", &sample.examine_at(root.path()));
-        // Reading a folder fails with another error than that there is nothing, as does a file that is refused.
+        // Reading a folder fails with another error than that of a missing file, as does a refused file.
         fs::create_dir(root.path().join(path)).unwrap();
         invents_nothing(path, "refused", &sample.examine_at(root.path()));
         fs::remove_dir(root.path().join(path)).unwrap();
@@ -56,7 +56,7 @@ fn spoil(mut is_chosen: impl FnMut(&str) -> bool, nonsense: &[&[u8]]) {
         }
         write(root.path(), path, text);
     }
-    assert_eq!(sample.examine_at(root.path()).findings, [], "all is as it was");
+    assert_eq!(sample.examine_at(root.path()).findings, [], "everything is restored");
 }
 
 /// Disks, cards, CPUs and queues have the same files: one of each kind stands for all.
@@ -158,13 +158,13 @@ fn links_between_sockets_that_nobody_tells_of_are_unknown() {
         sample.links = links.iter().copied().collect();
         sample
     };
-    // Without a device; what was measured between nodes is enough.
+    // Without the device; measurements between nodes are enough.
     let mut without = asked(&[]);
     assert_eq!(without.examine().unread, []);
     without.rates.clear();
     let unread = without.examine().unread;
     assert!(unread[0].why.contains("/dev/hsmp"), "{unread:?}");
-    // Absurd.
+    // Impossible values.
     for clocks in [[0, 0], [u32::MAX; 2]] {
         let mut sample = Sample::healthy();
         sample.links_are(LinkQuestion::Clocks, clocks);
@@ -173,7 +173,7 @@ fn links_between_sockets_that_nobody_tells_of_are_unknown() {
         assert_eq!(diagnosis.findings, []);
         assert_eq!(diagnosis.unread[0].of, ["socket 0", "socket 1"]);
     }
-    // To older processors the question for widths would be an order, so they are not asked.
+    // For older processors the query for widths would be a command, so they are not queried.
     let mut older = Sample::healthy();
     let text = String::from_utf8(older.files["proc/cpuinfo"].clone()).unwrap();
     older.change("proc/cpuinfo", &text.replace(": 80\n", ": 2\n"));
