@@ -1,12 +1,12 @@
 //! Bytes served on a machine with several silos, by the disk that they came from and the network card that they left by. Together with the
-//! silo of the worker that served them, this says how many bytes crossed from one NUMA node to another.
+//! silo of the worker that served them, this shows how many bytes crossed from one NUMA node to another.
 
 use crate::number::Number;
 
-/// The most silos that are told apart; those beyond count as unknown. Two sockets of four nodes each have eight.
+/// The most silos that are distinguished; those beyond count as unknown. Two sockets of four nodes each have eight.
 pub(crate) const SILOS_MAX: usize = 16;
 
-/// Where a window of a file came from.
+/// The source of a window of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// From memory: no disk wrote it there for this viewer.
@@ -26,7 +26,7 @@ const CARDS: usize = 1 + SILOS_MAX;
 const SOURCES: usize = 2 + SILOS_MAX;
 
 impl Crossings {
-    /// Adds bytes that came from there and left by a card of this silo.
+    /// Adds bytes from this source that left by a card of this silo.
     pub fn add(&self, source: Source, card: Option<usize>, bytes: u64) {
         let known = |silo: Option<usize>| silo.filter(|silo| *silo < SILOS_MAX);
         let source = match source {

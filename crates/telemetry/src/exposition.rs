@@ -21,7 +21,7 @@ pub struct Summary<'a> {
     pub quantiles: Vec<(f64, u64)>,
     /// The sum of all values, as they are stored.
     pub sum: u64,
-    /// How many there were.
+    /// The number of values.
     pub count: u64,
 }
 
@@ -65,7 +65,7 @@ impl Exposition {
         }
     }
 
-    /// A histogram: `buckets` are ascending bounds, each with the number of values that did not exceed it.
+    /// A histogram: `buckets` are ascending bounds, each with the number of values up to it.
     pub fn histogram(
         &mut self,
         metric: &Metric,

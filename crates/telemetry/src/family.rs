@@ -34,7 +34,7 @@ macro_rules! families {
 
 families! {
     Ends connections_ended_total by reason "Connections ended, by reason.";
-    ConnectionsRefused connections_refused_total by reason "Connections turned away, by reason.";
+    ConnectionsRefused connections_refused_total by reason "Connections refused, by reason.";
     MovesRefused connections_move_refused_total by reason "Connections that stayed with their worker although their film's disk is in another silo, by reason (--silo disk).";
     Handshakes handshakes_total by suite "TLS handshakes done, by version and cipher suite.";
     Resumptions handshakes_by_kind_total by kind "TLS handshakes done, full or resumed.";
@@ -44,15 +44,15 @@ families! {
     Routes connections_by_route_total by route "Connections established, by route.";
     KernelTlsRefusals kernel_tls_refused_total by reason "Connections that the kernel did not encrypt, by reason.";
     KernelTlsWithheld kernel_tls_withheld_total by reason "Connections that the kernel does not encrypt because of the network device by which they leave, by reason.";
-    CardTls card_tls_connections_total by got "Connections whose keys were meant for a network card that encrypts, by who got them: the card, the kernel on the CPU, or unclear if the kernel's counters do not tell.";
+    CardTls card_tls_connections_total by got "Connections whose keys were meant for a network card that encrypts, by where the keys went: the card, the kernel on the CPU, or unclear if the kernel's counters do not show it.";
     CardTlsCostly card_tls_costly_total by reason "Connections that a network card encrypts and that retransmit too much, by whether it is bytes or segments. They end with their next response.";
-    Tcp tcp_events_total by event "Events in our own TCP, including refused segments (bypass).";
-    TcpPayload tcp_payload_bytes_total by kind "Payload of our own TCP, by what happened to it (bypass).";
-    Held bypass_held_total by reason "Byte ranges that our own TCP requested and then did not send in full, by reason (bypass).";
+    Tcp tcp_events_total by event "Events in the server's own TCP, including refused segments (bypass).";
+    TcpPayload tcp_payload_bytes_total by kind "Payload of the server's own TCP, by what happened to it (bypass).";
+    Held bypass_held_total by reason "Byte ranges that the server's own TCP requested and then did not send in full, by reason (bypass).";
     Copied bypass_copied_bytes_total by to "Bytes to be sent that the server copied in its own memory, by where to (bypass).";
     Frames frames_total by event "Frames of the network device, by event (bypass).";
     FramesRefused frames_refused_total by reason "Frames refused, by reason (bypass).";
     EdgeLookups edge_lookups_total by result "Files looked up by a caching edge, by result.";
-    EdgeFailures edge_failures_total by reason "What a caching edge could not fetch or keep, by reason.";
-    EdgeRetries edge_retries_total by reason "Requests of a caching edge to its origin that were made again, by reason.";
+    EdgeFailures edge_failures_total by reason "Objects that a caching edge could not fetch or keep, by reason.";
+    EdgeRetries edge_retries_total by reason "Requests of a caching edge to its origin that were retried, by reason.";
 }

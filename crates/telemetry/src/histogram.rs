@@ -1,4 +1,4 @@
-//! How values are distributed: counts in buckets whose width grows with their values.
+//! The distribution of values: counts in buckets whose width grows with their values.
 //!
 //! Below `2 * 2^PARTS_LOG2` each value has a bucket of its own; above, each octave is cut into `2^PARTS_LOG2` equal parts. So a quantile
 //! read from the buckets is off by one part at most: a quarter of an octave with 2, less than 1% with 7, less than 0.1% with 10.
@@ -85,7 +85,7 @@ impl<const PARTS_LOG2: u32> Buckets<PARTS_LOG2> {
         self.sum = self.sum.wrapping_add(other.sum);
     }
 
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
@@ -96,7 +96,7 @@ impl<const PARTS_LOG2: u32> Buckets<PARTS_LOG2> {
         }
     }
 
-    /// How many values.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

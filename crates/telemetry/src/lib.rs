@@ -1,6 +1,6 @@
-//! What the server counts, and how it reports it.
+//! The server's counters, and their reports.
 //!
-//! A [`Metric`] defines once a number's name, meaning, kind and unit. `/metrics`, `/status.json` and the table in `docs/metrics.md` are all
+//! A [`Metric`] defines a number's name, meaning, kind and unit once. `/metrics`, `/status.json` and the table in `docs/metrics.md` are all
 //! written from it, so they cannot disagree.
 //!
 //! Each worker has its own [`Numbers`]. Only that worker's thread writes them, so counting is a plain addition: no lock, no atomic

@@ -1,7 +1,7 @@
-//! What a metric is: its name, meaning, kind and unit.
+//! The definition of a metric: its name, meaning, kind and unit.
 //!
 //! Names follow Prometheus' conventions (<https://prometheus.io/docs/practices/naming/>): a name ends in its unit, which is a base unit, and
-//! the name of a counter then ends in `_total`. So the unit is read from the name. [`Metric::fault`] says which convention a metric breaks.
+//! the name of a counter then ends in `_total`. So the unit is parsed from the name. [`Metric::fault`] returns the convention that a metric breaks.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ const PREFIX: &str = "fullbore_";
 /// The beginning of names that Prometheus defines.
 const PREFIX_STANDARD: &str = "process_";
 
-/// What kind of number it is.
+/// The kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows, from 0 at the start of the server.
     Counter,
     /// A current state.
     Gauge,
-    /// How values are distributed, since the start. Histograms of several servers can be added up.
+    /// The distribution of values since the start. Histograms of several servers can be added up.
     Histogram,
     /// Quantiles of recent values, with count and sum since the start.
     Summary,
 }
 
 impl Kind {
-    /// As Prometheus calls it.
+    /// Prometheus' name for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-/// What a metric is measured in.
+/// The unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Things: connections, requests, buffers.
@@ -52,7 +52,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// In words; empty for things that are counted.
+    /// The unit in words; empty for things that are counted.
     pub fn name(self) -> &'static str {
         match self {
             Self::Count => "",
@@ -104,7 +104,7 @@ impl Stored {
 pub enum Value {
     /// A whole number.
     Whole(u64),
-    /// Any other.
+    /// Any other number.
     Real(f64),
 }
 
@@ -135,16 +135,16 @@ impl From<Value> for serde_json::Value {
     }
 }
 
-/// The one definition of a number.
+/// The single definition of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// As Prometheus has it.
+    /// The name for Prometheus.
     pub name: &'static str,
-    /// What kind of number it is.
+    /// The kind of number.
     pub kind: Kind,
     /// The label by which its samples differ; none if there is only one sample.
     pub label: Option<&'static str>,
-    /// What it means, in a sentence or two.
+    /// Its meaning, in a sentence or two.
     pub help: &'static str,
     /// How its values are stored.
     pub stored: Stored,
@@ -184,7 +184,7 @@ impl Metric {
         units.into_iter().find(is_of).unwrap_or(Unit::Count)
     }
 
-    /// Which of Prometheus' conventions it breaks, if any.
+    /// The convention of Prometheus that it breaks, if any.
     pub fn fault(&self) -> Option<&'static str> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let words = || self.name.split('_');

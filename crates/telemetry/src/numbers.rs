@@ -32,7 +32,7 @@ macro_rules! numbers {
         pub struct Numbers {
             $(#[doc = $help] pub $name: Number,)*
             labelled: Mutex<BTreeMap<(Family, &'static str), u64>>,
-            /// Bytes served, by where they came from and left, where there are several silos.
+            /// Bytes served, by their source and the card that they left by, on machines with several silos.
             pub crossings: Crossings,
             /// Times to first byte, in microseconds.
             pub first_byte: Histogram<2>,
@@ -82,7 +82,7 @@ numbers! {
     Counter accept_pauses_total "Pauses in accepting connections, because file descriptors or memory ran out.";
     Counter requests_total "Requests read.";
     Counter response_sent_bytes_total "Bytes of responses that TCP accepted, heads and bodies, before encryption.";
-    Counter sent_to_nodes_bytes_total "Bytes that TCP accepted of responses to nodes that copy titles from here, which transport_sent_bytes_total has, too. What is counted by title is without them.";
+    Counter sent_to_nodes_bytes_total "Bytes of responses to nodes that copy titles from here, as accepted by TCP. transport_sent_bytes_total includes them; counts by title do not.";
     Counter transport_sent_bytes_total "Bytes that TCP accepted, including TLS handshakes and record overhead (excluding that overhead when the kernel encrypts).";
     Counter windows_total "Windows pulled: normally one read and one send each.";
     Counter windows_waited_total "Windows that waited until TCP could accept more; each wait is a wake-up.";
@@ -91,10 +91,10 @@ numbers! {
     Counter unsent_limits_raised_total "Times that the limit on a connection's unsent bytes was raised, because its viewer took bytes fast.";
     Counter windows_taken_in_part_total "Windows that TCP accepted only in part at first.";
     Counter send_pauses_total "Pauses in sending, because the kernel had no memory.";
-    Counter total_rate_waits_total "Windows that waited for their turn, because net.total_bits_per_second holds all viewers together to a rate.";
+    Counter total_rate_waits_total "Windows that waited for their turn, because net.total_bits_per_second limits the rate of all viewers together.";
     Counter take_backs_total "Buffers taken back from stalled viewers.";
     Counter records_made_again_total "TLS records sealed again: after a take-back, or because they were lost or sent only in part (bypass).";
-    Counter bypass_wants_total "Byte ranges that our own TCP requested (bypass).";
+    Counter bypass_wants_total "Byte ranges that the server's own TCP requested (bypass).";
     Counter bypass_reread_bytes_total "Bytes of files read again because packets were lost (bypass).";
     Gauge bypass_connection_bytes "Memory of TCP and of send streams, tags included (bypass).";
     Gauge bypass_in_flight_bytes "Bytes in flight to viewers (bypass).";
@@ -105,7 +105,7 @@ numbers! {
     Counter hot_evicted_bytes_total "Bytes of the hot set that were replaced by others or given back to the kernel.";
     Gauge hot_bytes "Memory in use by the hot set.";
     Gauge hot_pinned_bytes "Bytes of pinned titles in the hot set.";
-    Gauge hot_pins_missing_bytes "Bytes of pinned titles that the hot set does not have: they are to be read, cannot be read, or find no room.";
+    Gauge hot_pins_missing_bytes "Bytes of pinned titles that the hot set does not have: they wait to be read, cannot be read, or find no room.";
     Gauge hot_bytes_max "The most memory that the hot set may use.";
     Counter read_resident_bytes_total "Bytes read from the page cache.";
     Counter read_cached_bytes_total "Bytes read from disk into the page cache.";
@@ -113,7 +113,7 @@ numbers! {
     Counter read_direct_bytes_total "Bytes read from disk with O_DIRECT.";
     Counter read_refused_total "Reads that fell back to another mode, because the filesystem refused O_DIRECT or RWF_DONTCACHE.";
     Counter disk_reads_total "Windows that came from disk, or could not be read.";
-    Counter disk_read_seconds_total in Millionths "Time that windows took to come from disk, together.";
+    Counter disk_read_seconds_total in Millionths "Total time that windows took to arrive from disk.";
     Counter sendfile_bytes_total "Bytes of files that the kernel sent directly from its page cache.";
     Counter brought_bytes_total "Bytes read from disk into the page cache so that the kernel could send them.";
     Counter sent_once_bytes_total "Bytes of films that a network card encrypted from the page cache, and that were dropped from there once their viewer had them.";

@@ -106,7 +106,7 @@ impl Totals {
     }
 }
 
-/// Shorter waits share one bucket for Prometheus, since nobody needs the difference.
+/// Shorter waits share one bucket for Prometheus, because the difference does not matter.
 const FIRST_BYTE_MICROSECONDS_MIN: u64 = 32;
 
 #[cfg(test)]
