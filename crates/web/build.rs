@@ -1,4 +1,4 @@
-//! Puts what Vite has built (`web/dist`) into the program. Without it the program builds all the same, and its pages say
+//! Includes Vite's output (`web/dist`) in the program. Without it the program still builds, and its pages say
 //! what to run.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ fn main() -> io::Result<()> {
     fs::write(out.join("files.rs"), source(&files)?)
 }
 
-/// The files below `folder` by their path, which begins with `prefix`; what is hidden is left out.
+/// The files below `folder` by their path, which begins with `prefix`; hidden ones are left out.
 fn collect(folder: &Path, prefix: &str, files: &mut BTreeMap<String, PathBuf>) -> io::Result<()> {
     if !folder.is_dir() {
         return Ok(());
@@ -39,7 +39,7 @@ fn collect(folder: &Path, prefix: &str, files: &mut BTreeMap<String, PathBuf>) -
     Ok(())
 }
 
-/// The table as Rust, sorted by path. Files `x.br` and `x.gz` are compressed forms of `x` and no files of their own.
+/// The table as Rust, sorted by path. Files `x.br` and `x.gz` are compressed forms of `x`, not files of their own.
 fn source(files: &BTreeMap<String, PathBuf>) -> io::Result<String> {
     let mut text = String::from("&[\n");
     let is_whole = |path: &String| !path.ends_with(".br") && !path.ends_with(".gz");
@@ -59,7 +59,7 @@ fn source(files: &BTreeMap<String, PathBuf>) -> io::Result<String> {
     Ok(text)
 }
 
-/// Tells one build's file from another's. Nobody gains by a collision: the files are ours.
+/// A digest that distinguishes one build's file from another's. An attacker gains nothing by a collision: the files are ours.
 fn digest(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);

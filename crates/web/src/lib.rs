@@ -1,8 +1,8 @@
-//! The pages: the shelf, the player, the dashboard and the fleet, as Vite has built them (`web/`), inside the program.
+//! The pages: the titles, the player, the dashboard and the fleet, as built by Vite (`web/`), inside the program.
 //!
-//! A page refers to all by relative addresses, from the folder that its `<base>` names: the server's own `/-/`. Where that lies
-//! depends on how deep the page's own address is, and a token may stand before it (`/t/TOKEN/-/watch/film`); so the base is
-//! filled in for each answer, and everything else follows from it: no page needs to know where it is.
+//! A page refers to everything by relative URLs, from the folder that its `<base>` names: the server's own `/-/`. Its position
+//! depends on the depth of the page's own path, and a token may precede it (`/t/TOKEN/-/watch/film`); so the base is
+//! filled in for each answer, and everything else follows from it: no page needs to know its own path.
 //!
 //! Built without `web/dist`, the program has no files, and each page says what to run.
 
@@ -12,18 +12,18 @@ mod tests;
 
 pub use policy::{BadSource, ContentPolicy, POLICY};
 
-/// A file that pages refer to; but for the licences its name changes with its content.
+/// A page's asset; except for the licences its name changes with its content.
 #[derive(Debug)]
 pub struct Asset {
-    /// Where it is below `/-/`, such as `assets/watch-1a2b3c4d.js`.
+    /// Its path below `/-/`, such as `assets/watch-1a2b3c4d.js`.
     pub path: &'static str,
     /// Its entity tag, with quotes.
     pub etag: &'static str,
     /// Its content.
     pub bytes: &'static [u8],
-    /// Its content compressed by Brotli (RFC 7932), where that is worth it.
+    /// Its content compressed by Brotli (RFC 7932), if that is worth it.
     pub brotli: Option<&'static [u8]>,
-    /// Its content compressed by gzip (RFC 1952), for clients that know no Brotli: curl, say, or a proxy's health check.
+    /// Its content compressed by gzip (RFC 1952), for clients without Brotli: curl, say, or a proxy's health check.
     pub gzip: Option<&'static [u8]>,
 }
 
@@ -33,7 +33,7 @@ static FILES: &[Asset] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 /// For files whose names change with their content: a year, which is as good as forever (RFC 8246).
 const FILE_CACHE_CONTROL: &str = "max-age=31536000, immutable";
 
-/// For pages: kept, but asked about each time, so that a new version of the server shows at once.
+/// For pages: cached, but revalidated each time, so that a new version of the server shows at once.
 pub const PAGE_CACHE_CONTROL: &str = "no-cache";
 
 /// One of the pages.
@@ -49,37 +49,37 @@ pub enum Page {
     Fleet,
 }
 
-/// A page, filled in: its text is these three, one after the other. All but the base is part of the program, so that a
-/// viewer who takes it slowly keeps no copy.
+/// A filled-in page: its text is these three, one after the other. Everything but the base is part of the program, so a
+/// viewer who reads it slowly keeps no copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Html {
     /// The document up to the base.
     pub before_base: &'static str,
     /// The base.
     pub base: String,
-    /// What follows it.
+    /// The text after it.
     pub after_base: &'static str,
     /// Its entity tag, with quotes.
     pub etag: String,
 }
 
-/// What stands in a built page where the base belongs, between these two; `web/*.html` have it.
+/// The placeholder for the base in a built page, between these two; `web/*.html` have it.
 const BASE: &str = "./-/";
 const BEFORE_BASE: &str = "href=\"";
 const AFTER_BASE: &str = "\"";
 
 const NOT_BUILT: &str = include_str!("not-built.html");
 
-/// The licences of what went into the pages; of all files the one whose name stays.
+/// The licences of the pages' components; the only file whose name never changes.
 const LICENCES: &str = "licences.txt";
 
-/// The file at `path` below `/-/`; pages are none.
+/// The asset at `path` below `/-/`; pages are not assets.
 pub fn file(path: &[u8]) -> Option<&'static Asset> {
     if path.starts_with(b"assets/") || path == LICENCES.as_bytes() { built(path) } else { None }
 }
 
 impl Asset {
-    /// How long it may be kept without asking.
+    /// Its `Cache-Control`.
     pub fn cache_control(&self) -> &'static str {
         if self.path == LICENCES { PAGE_CACHE_CONTROL } else { FILE_CACHE_CONTROL }
     }
@@ -100,7 +100,7 @@ impl Page {
         }
     }
 
-    /// The page at an address that lies `depth` folders below `/-/`; `None` for one that lies beside `-`, as `/` does.
+    /// The page at a path that is `depth` folders below `/-/`; `None` for one next to `-`, such as `/`.
     pub fn fill_in(self, depth: Option<usize>) -> Html {
         let base = match depth {
             None => "./-/".to_owned(),

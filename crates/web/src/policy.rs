@@ -1,9 +1,9 @@
-//! What may run and be loaded on a page (Content-Security-Policy, level 3).
+//! The Content-Security-Policy of pages (level 3): what may run and load there.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// For pages that load from their own server alone: nothing else, and nothing that is written into the page. `blob:` is how a browser names
+/// For pages that load only from their own server, and run no inline code. `blob:` is the browser's name for
 /// a film that a script feeds to it; hls.js makes an empty track of captions as `data:`.
 pub const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; \
     media-src 'self' blob: data:; connect-src 'self'; worker-src 'none'; object-src 'none'; base-uri 'self'; \
@@ -12,14 +12,14 @@ pub const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self
 /// The directives by which a player gets films, captions and pictures.
 const OF_FILMS: [&str; 3] = ["img-src 'self'", "media-src 'self'", "connect-src 'self'"];
 
-/// Bytes of a header field that every server and proxy accepts: eight KiB is what nginx and Apache have for a line.
+/// Bytes of a header field that every server and proxy accepts: nginx and Apache allow eight KiB for a line.
 const BYTES_MAX: usize = 7 << 10;
 
 /// A policy for the player of a fleet: films come from the nodes, and from no other host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentPolicy(String);
 
-/// This cannot stand in a policy.
+/// A source that cannot be in a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadSource {
     /// Not `https://HOST:PORT`, in which HOST may begin with `*.`.
@@ -45,11 +45,11 @@ impl fmt::Display for BadSource {
 impl std::error::Error for BadSource {}
 
 impl ContentPolicy {
-    /// [`POLICY`], and films from `sources` as well: `https://HOST:PORT`, or `https://*.DOMAIN:PORT` for every host in a domain. The scheme
+    /// [`POLICY`], plus films from `sources`: `https://HOST:PORT`, or `https://*.DOMAIN:PORT` for every host in a domain. The scheme
     /// may be `http`, and the port may be left out or be `*`.
     ///
     /// # Errors
-    /// If something else stands among them, such as a space or a semicolon, which would add a directive; or if they are too many.
+    /// If a source contains anything else, such as a space or a semicolon, which would add a directive; or if there are too many.
     pub fn new<S: AsRef<str>>(sources: impl IntoIterator<Item = S>) -> Result<Self, BadSource> {
         let mut hosts = String::new();
         for source in sources {
@@ -67,11 +67,11 @@ impl ContentPolicy {
         if policy.len() > BYTES_MAX { Err(BadSource::TooMany) } else { Ok(Self(policy)) }
     }
 
-    /// [`POLICY`], and films from nodes at these hosts. If they are too many to be named one by one, their domains are: `*.cdn.example` for
-    /// `node-1.cdn.example`. A host that a policy cannot name, an address of IPv6, is left out.
+    /// [`POLICY`], plus films from nodes at these hosts. If there are too many to name each, their domains are named: `*.cdn.example` for
+    /// `node-1.cdn.example`. A host that a policy cannot name, an IPv6 address, is left out.
     ///
     /// # Errors
-    /// If their domains are too many as well.
+    /// If there are too many domains as well.
     pub fn for_nodes<'h>(
         scheme: &str,
         port: u16,
@@ -91,7 +91,7 @@ impl ContentPolicy {
     }
 }
 
-/// All hosts in the domain of `host`; itself if it is an address, or has no domain that could be a fleet's own.
+/// All hosts in the domain of `host`; the host itself if it is an address, or has no domain that could be a fleet's own.
 fn domain_of(host: &str) -> String {
     let is_address = host.split('.').next_back().is_some_and(|last| last.parse::<u8>().is_ok());
     match host.split_once('.') {
@@ -112,7 +112,7 @@ fn is_source(text: &str) -> bool {
 }
 
 fn is_host(host: &str) -> bool {
-    // CSP knows no IPv6 addresses: browsers ignore them, and the film would not play.
+    // CSP does not support IPv6 addresses: browsers ignore them, and the film would not play.
     let name = host.strip_prefix("*.").unwrap_or(host);
     let is_label = |label: &str| {
         !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
