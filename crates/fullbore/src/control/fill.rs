@@ -42,7 +42,7 @@ pub(super) fn filling(nodes: &Value) -> Value {
 pub(super) fn words(filling: &Value) -> String {
     let now = super::ask::now_unix_seconds();
     let mut rows =
-        vec![["CLUSTER", "NODE", "BRINGS", "OF IT", "LEFT", "RATE", "DONE"].map(str::to_owned)];
+        vec![["CLUSTER", "NODE", "COPYING", "SHARE", "LEFT", "RATE", "DONE"].map(str::to_owned)];
     for cluster in filling["clusters"].as_array().into_iter().flatten() {
         let nodes = cluster["nodes"].as_array().into_iter().flatten();
         rows.extend(nodes.map(|node| row(str_of(cluster, "cluster"), node, now)));

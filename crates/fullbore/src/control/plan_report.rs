@@ -22,7 +22,7 @@ pub(super) fn plan(answer: &Value, is_asked: bool) -> String {
     );
     let _ = writeln!(
         text,
-        "To bring: {} ({})",
+        "To copy: {} ({})",
         bytes_in_words(answer["moved_bytes"].as_u64().unwrap_or(0)),
         by_why(&answer["moves"])
     );
@@ -131,7 +131,7 @@ fn outlook(answer: &Value) -> String {
 }
 
 fn clusters(answer: &Value) -> String {
-    let columns = ["SITE", "CLUSTER", "TITLES", "BRINGS", "", "DROPS", ""];
+    let columns = ["SITE", "CLUSTER", "TITLES", "COPIES", "", "DROPS", ""];
     let mut rows = vec![columns.map(str::to_owned)];
     rows.extend(answer["clusters"].as_array().into_iter().flatten().map(|cluster| {
         let sum = |what: &str, name: &str| cluster[what][name].as_u64().unwrap_or(0);
@@ -207,7 +207,7 @@ mod tests {
         for line in [
             "north   12      3.0 GB   12.5%    100.0%             1",
             "Of 3.0 GB a day, 50.0% is watched at sites that hold the title now, and 100.0% would be by this plan",
-            "To bring: 7.0 MB (1 copies for demand, 7.0 MB)",
+            "To copy: 7.0 MB (1 copies for demand, 7.0 MB)",
             "No room for 2 copies that the floor asks for",
             "Without node n2: it is lost",
             "paris  paris-1  2       1       7.0 MB  0      0 B",
@@ -238,6 +238,6 @@ mod tests {
     fn a_plan_without_viewers_says_so() {
         let text = plan(&json!({ "regions": [], "watched_bytes": 0, "moves": {} }), false);
         assert!(text.starts_with("No node has reported"), "{text}");
-        assert!(text.contains("To bring: 0 B (no copies)"), "{text}");
+        assert!(text.contains("To copy: 0 B (no copies)"), "{text}");
     }
 }

@@ -93,7 +93,7 @@ fn notes(node: &Value) -> String {
 }
 
 pub(super) fn gateways(answer: &Value) -> String {
-    let mut rows = vec![["GATEWAY", "FOR NODES", "ANSWERS", "TOLD TO NODES"].map(str::to_owned)];
+    let mut rows = vec![["GATEWAY", "FOR NODES", "ANSWERS", "ADVERTISED"].map(str::to_owned)];
     let yes = |value: &Value| if value == true { "yes" } else { "no" }.to_owned();
     rows.extend(answer["gateways"].as_array().into_iter().flatten().map(|gateway| {
         let (name, machines) = (str_of(gateway, "name"), str_of(gateway, "machines"));
@@ -205,8 +205,8 @@ pub(super) fn title_at_nodes(answer: &Value) -> String {
 fn holds(node: &Value) -> String {
     let is_held = node["holds"].as_bool() == Some(true);
     match node["moves"].as_str() {
-        Some("comes") => "no, it comes",
-        Some("goes") => "yes, it goes",
+        Some("comes") => "no, arriving",
+        Some("goes") => "yes, leaving",
         _ if is_held => "yes",
         _ => "no",
     }
@@ -384,8 +384,8 @@ mod tests {
             "films/a is published\n\
              NODE  SITE   STATE    HOLDS IT      WHY    RECEIPT\n\
              n1    paris  serving  yes           pin    -\n\
-             n2    paris  serving  yes, it goes  -      -\n\
-             n3    paris  serving  no, it comes  floor  -\n\
+             n2    paris  serving  yes, leaving  -      -\n\
+             n3    paris  serving  no, arriving  floor  -\n\
              n4    paris  serving  no            -      -\n"
         );
     }
