@@ -166,7 +166,7 @@ fn a_map_that_does_not_fit_the_machine_is_refused_with_what_is_wrong() {
     // More than a kernel for eight thousand CPUs counts.
     refused(&format!("[[silos]]\ncpus = \"{own},9999\"\n"), "no CPU 9999");
     let with = |more: &str| format!("[[silos]]\ncpus = \"{own}\"\n{more}\n");
-    refused(&with("cards = [\"nosuch0\"]"), "\"nosuch0\", which is no network card");
-    refused(&with("folders = [\"/nosuch\"]"), "/nosuch, which is no folder");
+    refused(&with("cards = [\"nosuch0\"]"), "\"nosuch0\", which is not a network card");
+    refused(&with("folders = [\"/nosuch\"]"), "/nosuch, which is not a folder");
     refused(&with("folders = [\"/\"]"), "silos.folders has /, which is not in the library");
 }

@@ -138,7 +138,7 @@ impl Redirects {
 /// Refuses `received`, which is not a request, or one with a body.
 fn refuse(received: &[u8]) -> Vec<u8> {
     let asked = RefusedRequest::Unparsed(received);
-    http::whole_answer(asked, "400 Bad Request", b"", b"This is no request of HTTP.\n")
+    http::whole_answer(asked, "400 Bad Request", b"", b"This is not an HTTP request.\n")
 }
 
 #[cfg(test)]

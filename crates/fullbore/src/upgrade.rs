@@ -208,7 +208,7 @@ fn refuse(code: u8, door: &Path, why: &str) -> ExitCode {
 /// The state after a failed upgrade: it must not claim that a server continues where none runs.
 fn what_runs(is_there: bool, door: &Path) -> String {
     match is_there {
-        true => "the server that runs goes on".to_owned(),
+        true => "the running server continues".to_owned(),
         false => format!("no server answers at {}", door.display()),
     }
 }

@@ -148,11 +148,11 @@ impl fmt::Display for SiloError {
             Self::NoCard(card) => {
                 write!(
                     f,
-                    "silos.cards has {card:?}, which is no network card here (`ip link` lists them)"
+                    "silos.cards has {card:?}, which is not a network card here (`ip link` lists them)"
                 )
             }
             Self::NoFolder(folder) => {
-                write!(f, "silos.folders has {}, which is no folder", folder.display())
+                write!(f, "silos.folders has {}, which is not a folder", folder.display())
             }
             Self::FolderOutside(folder) => {
                 write!(f, "silos.folders has {}, which is not in the library", folder.display())

@@ -107,7 +107,7 @@ impl fmt::Display for SiteFault {
             ),
             Self::NoName(host) => write!(
                 f,
-                "hosts has {host:?}, which is no host name: write one such as \"video.example.org\""
+                "hosts has {host:?}, which is not a host name: write one such as \"video.example.org\""
             ),
             Self::Twice(host, first) => write!(
                 f,
@@ -226,14 +226,14 @@ mod tests {
             ("https://a.example", "without scheme, port and path"),
             ("a.example/films", "without scheme, port and path"),
             ("::1", "without scheme, port and path"),
-            ("", "is no host name"),
-            (".", "is no host name"),
-            ("a..example", "is no host name"),
-            (".example", "is no host name"),
-            ("a b.example", "is no host name"),
-            ("a@example", "is no host name"),
-            (&"a".repeat(64), "is no host name"),
-            (&format!("{}a", "a.".repeat(127)), "is no host name"),
+            ("", "is not a host name"),
+            (".", "is not a host name"),
+            ("a..example", "is not a host name"),
+            (".example", "is not a host name"),
+            ("a b.example", "is not a host name"),
+            ("a@example", "is not a host name"),
+            (&"a".repeat(64), "is not a host name"),
+            (&format!("{}a", "a.".repeat(127)), "is not a host name"),
             ("OK.example", "which is in number 1 already"),
         ] {
             let told = of(host).unwrap_or_else(|| panic!("{host} is taken"));

@@ -63,7 +63,7 @@ impl Doorkeeper {
             match self.answer(&line, who, &mut buffer) {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(Stays(why)) => eprintln!("fullbore: {why}; this server goes on"),
+                Err(Stays(why)) => eprintln!("fullbore: {why}; this server continues"),
             }
         }
     }

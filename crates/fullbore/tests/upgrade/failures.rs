@@ -26,17 +26,17 @@ fn a_wrong_configuration_or_a_missing_library_changes_nothing() {
     let (mut server, mut kept) = server_of(&stage);
     stage.configure("no_such_key = 1");
     let said = stage.begin(&[], "").fails();
-    assert!(said.contains("no_such_key") && said.contains("goes on"), "{said}");
+    assert!(said.contains("no_such_key") && said.contains("continues"), "{said}");
     let heard = server.stderr.wait_for("an upgrade failed");
-    assert!(heard.contains("no_such_key") && heard.contains("this server goes on"), "{heard}");
+    assert!(heard.contains("no_such_key") && heard.contains("this server continues"), "{heard}");
     stage.configure("access_log = \"/no/such/folder/log\"");
     let said = stage.begin(&[], "").fails();
-    assert!(said.contains("/no/such/folder/log") && said.contains("goes on"), "{said}");
+    assert!(said.contains("/no/such/folder/log") && said.contains("continues"), "{said}");
     let heard = server.stderr.wait_for("the upgrade by process");
     assert!(heard.contains("/no/such/folder/log"), "{heard}");
     stage.configure_all("no-such-library", 60, "");
     let said = stage.begin(&[], "").fails();
-    assert!(said.contains("no-such-library") && said.contains("goes on"), "{said}");
+    assert!(said.contains("no-such-library") && said.contains("continues"), "{said}");
     server.stderr.wait_for("no-such-library");
     serves_on(&mut server, &mut kept);
     // And nothing of it stays.
@@ -55,7 +55,7 @@ fn a_program_that_ends_at_once_or_hangs_changes_nothing() {
         script(&program, text);
         let with = ["--program", program.to_str().unwrap(), "--ready-seconds", ready_seconds];
         let said = stage.begin(&with, "").fails();
-        assert!(said.contains(expected) && said.contains("goes on"), "{said}");
+        assert!(said.contains(expected) && said.contains("continues"), "{said}");
         server.stderr.wait_for(expected);
         serves_on(&mut server, &mut kept);
     }
@@ -128,9 +128,9 @@ fn take_over_and_die(stage: &Stage, server: &mut Server) {
     for _ in 0..200 {
         assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
     }
-    server.stderr.wait_for("it ended within 60 s; this server goes on");
+    server.stderr.wait_for("it ended within 60 s; this server continues");
     let said = upgrade.fails();
-    assert!(said.contains("signal: 9") && said.contains("goes on"), "{said}");
+    assert!(said.contains("signal: 9") && said.contains("continues"), "{said}");
 }
 
 /// How many connections each worker has accepted.
@@ -206,7 +206,7 @@ fn a_server_that_ends_or_is_not_there_is_said() {
         let said = upgrade.fails();
         let door = stage.door().display().to_string();
         assert!(said.contains(&format!("no server answers at {door}")), "{said}");
-        assert!(!said.contains("goes on"), "there is none that could: {said}");
+        assert!(!said.contains("continues"), "there is none that could: {said}");
         said
     };
     let said = says_nobody(stage.begin(&[], ""));
