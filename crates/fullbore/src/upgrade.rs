@@ -93,7 +93,7 @@ impl Upgrade {
             Err(Misused(why)) => return refuse(2, &door, &why),
         };
         if let Some(why) = obstacle(&config) {
-            let why = format!("no upgrade without a cut: {why}");
+            let why = format!("an upgrade would disconnect viewers: {why}");
             return refuse(NEEDS_A_RESTART, &door, &why);
         }
         let (mut child, ours) = match self.start(&door, &config) {

@@ -71,7 +71,9 @@ impl Doorkeeper {
     /// Handles a client's request. Returns whether another server has taken over for good.
     fn answer(&self, line: &OwnedFd, who: UCred, buffer: &mut Vec<u8>) -> Result<bool, Stays> {
         let process = who.pid.as_raw_nonzero();
-        let cannot = |why: io::Error| Stays(format!("process {process} asked for nothing ({why})"));
+        let cannot = |why: io::Error| {
+            Stays(format!("process {process} connected without a request ({why})"))
+        };
         wait_at_most(line, FIRST_WORD_WITHIN).map_err(cannot)?;
         let asked = line::receive(line, buffer).map_err(cannot)?;
         if who.uid != rustix::process::geteuid() {
@@ -92,9 +94,15 @@ impl Doorkeeper {
             }
             Some(_) => {
                 refuse(line, "it is of a version that cannot hand over to this one: restart it");
-                return Err(Stays(format!("process {process} asked as another version does")));
+                return Err(Stays(format!(
+                    "process {process} speaks another version of the protocol"
+                )));
             }
-            None => return Err(Stays(format!("process {process} looked for this server"))),
+            None => {
+                return Err(Stays(format!(
+                    "process {process} connected and left without a request"
+                )));
+            }
         };
         if let Some(why) = self.refusal() {
             refuse(line, why);
@@ -106,7 +114,7 @@ impl Doorkeeper {
         let patience = Duration::from_secs(ready_seconds).min(PATIENCE_MAX);
         let settle = self.await_ready(line, Instant::now() + patience, buffer).map_err(failed)?;
         self.leave_with_helper(|| self.leave(line, settle, buffer)).map_err(failed)?;
-        eprintln!("fullbore: process {process} has taken the place of this server");
+        eprintln!("fullbore: process {process} has taken over from this server");
         // Only now, because systemd takes the end of a main process for the end of its service.
         notify(&format!("MAINPID={process}"));
         // The main thread lives as long as the process.
@@ -128,7 +136,7 @@ impl Doorkeeper {
 
     fn refusal(&self) -> Option<&'static str> {
         if self.estate.is_shared() {
-            return Some("it has only just taken another one's place: try again in some seconds");
+            return Some("it has just taken over from another server: try again in a few seconds");
         }
         if self.estate.is_ending() {
             return Some("it is ending: start the new one when it is gone");
@@ -174,7 +182,7 @@ impl Doorkeeper {
                 Ok(settle.unwrap_or_default().clamp(Duration::from_millis(1), PATIENCE_MAX))
             }
             Ok(Some((ToOld::Failed { why }, _))) => Err(one_line(&why)),
-            Ok(Some(_)) => Err("it did not say that it was ready".into()),
+            Ok(Some(_)) => Err("it did not report that it was ready".into()),
             Ok(None) => Err("it ended before it was ready".into()),
             Err(why) => Err(why.to_string()),
         }
@@ -208,7 +216,9 @@ impl Doorkeeper {
         }
         self.send_away(true);
         let seconds = settle.as_secs_f64();
-        eprintln!("fullbore: it accepts now; this server comes back if it ends within {seconds} s");
+        eprintln!(
+            "fullbore: it accepts now; this server takes over again if it ends within {seconds} s"
+        );
         let gone = wait_at_most(line, settle).and_then(|()| line::receive::<ToOld>(line, buffer));
         let why = match gone {
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
@@ -222,7 +232,7 @@ impl Doorkeeper {
         self.estate.share(false);
         if let Err(why) = self.estate.receive() {
             eprintln!(
-                "fullbore: the listeners keep what the new server has set: {why}; restart this server when you can"
+                "fullbore: the listeners keep the new server's settings: {why}; restart this server when you can"
             );
         }
         self.send_away(false);

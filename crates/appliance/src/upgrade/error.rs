@@ -41,7 +41,7 @@ impl fmt::Display for UpgradeError {
             ),
             Self::Refused(why) => write!(f, "the running server refuses: {why}"),
             Self::Gone => f.write_str(
-                "the running server ended, or waited no longer: see what it says, and start the new one with fullbore serve if it is gone",
+                "the running server ended, or stopped waiting: see its log, and start the new one with fullbore serve if it is gone",
             ),
             Self::Line(why) => {
                 write!(f, "cannot talk to the running server: {why}; restart it instead")
@@ -51,13 +51,13 @@ impl fmt::Display for UpgradeError {
                 "the listeners of the running server cannot have the new settings of [net] or of silos: {why}; restart the server instead"
             ),
             Self::Mute => f.write_str(
-                "the running server does not say with which configuration it was started: it is ending, or of an earlier version",
+                "the running server does not show its configuration: it is ending, or of an earlier version",
             ),
             Self::OtherSettings(why) => write!(
                 f,
                 "the running server is of another version, with settings that this program does not know: {why}; use the program that it runs"
             ),
-            Self::Obstacle(why) => write!(f, "no upgrade without a cut: {why}"),
+            Self::Obstacle(why) => write!(f, "an upgrade would disconnect viewers: {why}"),
         }
     }
 }

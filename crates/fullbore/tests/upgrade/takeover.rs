@@ -180,7 +180,7 @@ fn a_response_under_way_is_finished_by_the_old_one_which_then_ends_and_systemd_h
     assert!([begun, slow.body(length - 100_000)].concat() == long, "other bytes");
     drop(slow);
     assert_eq!(old.wait().code(), Some(0));
-    old.stderr.wait_for("has taken the place of this server");
+    old.stderr.wait_for("has taken over from this server");
     assert_eq!(fresh.fetch("/note.txt").status, 200, "its end is nothing to the new one's viewers");
     assert_eq!(old.admin_page("/healthz"), (200, "ok\n".into()), "at the same address");
     manager.set_nonblocking(true).unwrap();
