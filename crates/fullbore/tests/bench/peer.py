@@ -1,4 +1,4 @@
-"""A server for the bench to judge, which does what its third argument says.
+"""A server for the bench to measure; its third argument selects how it behaves.
 
 Usage: peer.py PORT LIBRARY MODE, on 127.0.0.1, plain HTTP/1.1 with keep-alive and single ranges. Modes:
 
