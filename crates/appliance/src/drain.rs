@@ -90,7 +90,7 @@ impl Leaving {
         Self { since: now, within, viewers_per_second: spread.max(VIEWERS_PER_SECOND_MIN), sent: 0 }
     }
 
-    /// Whether a viewer who sends a request now leaves.
+    /// Whether a viewer leaves with the response to a request that arrives now.
     fn is_turn(&mut self, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.since);
         let due = self.viewers_per_second * elapsed.as_secs_f64();
@@ -116,7 +116,7 @@ impl Drop for Place<'_> {
 mod tests {
     use super::*;
 
-    /// How many of those who send a request at this time, in milliseconds from the beginning, leave.
+    /// Sends `asking` requests at this time, in milliseconds from the beginning, and counts the viewers that leave.
     fn go(drain: &Drain, begun: Instant, asking: usize, at: u64) -> usize {
         let now = begun + Duration::from_millis(at);
         (0..asking).filter(|_| drain.sends_away(now)).count()

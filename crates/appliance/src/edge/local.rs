@@ -84,7 +84,7 @@ impl LocalEdge {
         self.waiters.wake_all();
     }
 
-    /// The file at `path`, of which the viewer wants the byte at `offset` first.
+    /// The file at `path`, for a viewer who wants the byte at `offset` first.
     pub(crate) async fn open(
         &self,
         path: &[u8],

@@ -31,7 +31,7 @@ impl<'a> Nearest<'a> {
         Some(self.in_turn(&near))
     }
 
-    /// One of these silos, of which there is at least one.
+    /// One of these silos, in turn; there is at least one.
     pub(super) fn in_turn(&mut self, near: &[usize]) -> usize {
         let chosen = near[self.turn % near.len()];
         self.turn += usize::from(near.len() > 1);

@@ -70,7 +70,7 @@ impl Predecessor {
         let _ = line::send(&self.line, &ToOld::Failed { why: why.to_string() }, None);
     }
 
-    /// Returns when this server is the one that accepts.
+    /// Returns once this server accepts.
     ///
     /// # Errors
     /// If the other one does not stop accepting.

@@ -36,7 +36,7 @@ impl Told {
     }
 }
 
-/// Cards encrypt whose names begin with "tls", and could if it is "could".
+/// The features of a card by its name: "tls..." encrypts, "could..." could if switched on, and "silent..." reports none.
 fn features(name: &str) -> Option<CardFeatures> {
     let has = |does| if does { BTreeSet::from([TLS_FEATURE.to_owned()]) } else { BTreeSet::new() };
     let (on, can) = (name.starts_with("tls"), name.starts_with("could"));
