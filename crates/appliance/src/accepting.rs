@@ -79,7 +79,7 @@ mod tests {
         let accepting = Accepting::new([fd(), fd()]);
         let begun = RefCell::new(Vec::new());
         let set = |is_on| accepting.set(is_on, |_, stop| begun.borrow_mut().push(stop));
-        assert!(accepting.has_ended(), "nobody has begun");
+        assert!(accepting.has_ended(), "no loop has begun");
         set(true);
         assert!(!accepting.has_ended());
         set(false);

@@ -59,7 +59,7 @@ fn each_row_has_its_figures_and_those_of_its_baseline() {
         assert!(row["change"].as_f64().unwrap() > 0.0);
         assert!(row["stopped_by"].as_str().unwrap().contains("viewers were not tried"));
     }
-    assert!(rows.iter().all(|row| row["seed"].is_null()), "nobody has published the same");
+    assert!(rows.iter().all(|row| row["seed"].is_null()), "there is no published figure");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("warm       (nothing)") && said.contains("cold       ahead"), "{said}");
     let progress = String::from_utf8_lossy(&output.stderr);

@@ -112,7 +112,7 @@ impl Exposition {
 }
 
 fn label_of(metric: &Metric) -> &'static str {
-    metric.label.expect("whoever gives labels declares them")
+    metric.label.expect("a metric with labels declares them")
 }
 
 /// A label's value, escaped as the text format requires.

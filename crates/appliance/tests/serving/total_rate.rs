@@ -86,7 +86,7 @@ fn holds(protocol: Protocol, route: Route, off: &[Switch]) {
         assert!(had > FILM_BYTES / 10, "{what}: one viewer had {had} bytes when another had all");
     }
     let waits = served.number(|numbers| &numbers.total_rate_waits_total);
-    assert!(waits > 0, "{what}: nobody waited");
+    assert!(waits > 0, "{what}: no viewer waited");
     served.stop();
 }
 

@@ -159,7 +159,7 @@ fn a_rate_holds_for_all_connections_together() {
         }
         // Two seconds at that rate; without a rate it takes some hundredths of a second.
         assert!(seconds > 1.95, "--tls {tls}: 4 MB at 2 MB/s within {seconds} s");
-        assert!(server.number("total_rate_waits_total") > 0, "--tls {tls}: nobody waited");
+        assert!(server.number("total_rate_waits_total") > 0, "--tls {tls}: no viewer waited");
         server.end();
     }
 }

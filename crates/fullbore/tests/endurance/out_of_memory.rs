@@ -100,22 +100,22 @@ fn endure(program: &Path, set: impl Fn(&Server, Bound)) {
     println!("{} of {VIEWERS} viewers were let in, {refused} refused", VIEWERS - refused);
     server.wait_for_news();
     assert!(refused > 0, "the bound was not reached: this shows nothing");
-    assert!(!held.is_empty(), "nobody was let in");
+    assert!(!held.is_empty(), "no viewer was let in");
     assert!(server.sum("connections_refused_total") >= refused_before + refused);
 
     // Accepted viewers are served, and so are the earlier ones.
     for knock in held {
-        knock.go_on().expect("who was let in is served");
+        knock.go_on().expect("an accepted viewer is served");
     }
     for viewer in &mut idle {
-        Viewers::again(viewer).expect("who was there before is served");
+        Viewers::again(viewer).expect("an earlier viewer is served");
     }
     set(&server, Bound::Lift);
     // The server notices within a second.
     server.wait_for_news();
     server.wait_for_news();
     for _ in 0..100 {
-        viewers.visit(Kind::Full).expect("with memory there again, everybody is served");
+        viewers.visit(Kind::Full).expect("with memory there again, everyone is served");
     }
     drop(idle);
     let held = settled(&server);

@@ -219,7 +219,9 @@ fn a_server_that_ends_or_is_not_there_is_said() {
     stage.configure("");
     let (mut server, _) = server_of(&stage);
     assert_eq!(server.end().code(), Some(0));
-    until("nobody to answer", || stage.begin(&[], "").fails().contains("no server can be asked"));
+    until("no server to answer", || {
+        stage.begin(&[], "").fails().contains("no server can be asked")
+    });
 }
 
 #[test]

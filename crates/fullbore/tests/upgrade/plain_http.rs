@@ -111,7 +111,7 @@ fn are_answered_by(
     });
     kill_process(last, Signal::TERM).unwrap();
     for (at, ..) in &visits {
-        until("nobody to listen", || TcpStream::connect(at).is_err());
+        until("no server to listen", || TcpStream::connect(at).is_err());
     }
 }
 
@@ -215,5 +215,5 @@ fn a_redirect_begins_and_ends_with_an_upgrade() {
     redirect(second);
     stage.upgrade("");
     assert_eq!(sent_to(second), format!("https://localhost:{port}/film.mp4"));
-    until("nobody at the former address", || TcpStream::connect(first).is_err());
+    until("no server at the former address", || TcpStream::connect(first).is_err());
 }

@@ -420,7 +420,7 @@ fn a_new_one_goes_on_when_the_old_one_is_killed() {
     old.kill();
     assert_eq!(Plain::connect(address).fetch("/note.txt").status, 200);
     kill_process(second, Signal::TERM).unwrap();
-    until("nobody to listen any more", || TcpStream::connect(address).is_err());
+    until("no server to listen any more", || TcpStream::connect(address).is_err());
 }
 
 #[test]
@@ -437,5 +437,5 @@ fn another_address_is_served_by_the_new_one_and_the_former_by_nobody() {
     stage.note(&upgrade.said.wait_for("serves now"), "process ");
     assert_eq!(Plain::connect(other).fetch("/note.txt").status, 200);
     assert_eq!(old.wait().code(), Some(0));
-    assert!(TcpStream::connect(old.address).is_err(), "nobody listens there");
+    assert!(TcpStream::connect(old.address).is_err(), "no server listens there");
 }
