@@ -61,7 +61,7 @@ impl AddressLists {
         config.files().map(|file| FileStamp::take(file.clone())).collect()
     }
 
-    /// Whether a viewer at `address` may connect.
+    /// Checks that a viewer at `address` may connect.
     ///
     /// # Errors
     /// The counter's label for the refusal.

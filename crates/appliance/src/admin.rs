@@ -111,7 +111,7 @@ struct State {
     /// Viewers' quality of experience. Only this thread uses it.
     experience: Mutex<Collector>,
     draining: AtomicBool,
-    /// Whether another server has the listener. Responses then announce that their connection ends.
+    /// Set while another server has the listener. Responses then announce that their connection ends.
     is_away: AtomicBool,
     /// Held once for each listener and each client that has not been answered yet.
     unanswered: Arc<()>,
@@ -212,9 +212,8 @@ impl AdminControl {
         self.remote.wake();
     }
 
-    /// Whether connections are accepted, or some accepted ones have no answer yet: clients who have just connected, who are being sent one, or who
-    /// are
-    /// being redirected.
+    /// Returns true while connections are accepted, or accepted ones have no answer yet: clients who have just connected, are being sent an answer,
+    /// or are being redirected.
     pub(crate) fn is_answering(&self) -> bool {
         let is_redirecting = self.state.redirects.as_ref().is_some_and(|all| all.are_under_way());
         is_redirecting || Arc::strong_count(&self.state.unanswered) > 1

@@ -26,7 +26,7 @@ pub struct Answering {
     pub limits: http::Limits,
     /// How long viewers may take.
     pub timeouts: Timeouts,
-    /// Whether viewers can ask for the server's health.
+    /// Set if viewers can ask for the server's health.
     pub(crate) tells_health: bool,
     cache_control: String,
     header_rules: HeaderRules,

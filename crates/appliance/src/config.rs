@@ -82,7 +82,7 @@ pub struct Config {
     pub access_log: Option<PathBuf>,
     /// How long to wait for viewers at shutdown, in seconds.
     pub drain_seconds: u64,
-    /// Whether browsers get a page of the titles at `/`, and a player for each under `/-/watch/`.
+    /// Pages for browsers: the titles at `/`, and a player for each under `/-/watch/`.
     pub page: bool,
     /// Landlock, seccomp and no-new-privs after start-up, where the kernel has them.
     pub sandbox: bool,
@@ -207,12 +207,12 @@ impl From<Disk> for Policy {
 pub struct Http {
     /// `Cache-Control` of files.
     pub cache_control: String,
-    /// Whether pages of other origins may read responses. Files are served without credentials, so this reveals only content
+    /// Allow pages of other origins to read responses. Files are served without credentials, so this reveals only content
     /// that `curl` could fetch as well.
     pub cors: bool,
-    /// Whether the server counts players' reports of their viewers' experience (CMCD).
+    /// Count players' reports of their viewers' experience (CMCD).
     pub cmcd: bool,
-    /// Whether `/healthz` reports the server's health on the viewers' listener, to them or to a load balancer that connects as they do.
+    /// Report the server's health at `/healthz` on the viewers' listener, to viewers or to a load balancer that connects as they do.
     pub healthz: bool,
     /// Headers of some of the files, by their paths. The first matching rule applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -414,8 +414,7 @@ fn in_short(number: &(impl Display + LowerExp)) -> String {
 
 impl Limits {
     /// The default limit on connections per worker from one address: a fiftieth of the places. So no single network takes them all, and a carrier
-    /// with
-    /// hundreds of subscribers behind one address is not blocked. An assumption: browsers open six connections each, players one or two.
+    /// with hundreds of subscribers behind one address is not blocked. An assumption: browsers open six connections each, players one or two.
     pub const PER_ADDRESS: usize = 2000;
 
     /// Creates a worker's connection counts with these limits. A number set by the operator applies to every address. The default doesn't apply to

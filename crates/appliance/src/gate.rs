@@ -60,7 +60,7 @@ impl Gate {
         Ok(resource)
     }
 
-    /// Whether the token of `request` also allows other files or folders: those that a list may name. A signature is checked once for all
+    /// A check of further paths, those that a list may name, against the token of `request`. A signature is checked once for all
     /// consecutive paths below the same prefix.
     pub fn may_have<'a>(
         &'a self,

@@ -64,7 +64,7 @@ pub struct Server {
     /// A node whose memory the kernel refused, if it did.
     refused_node: Option<RefusedNode>,
     sandbox: sandbox::Report,
-    /// Whether the kernel can send the library's files by itself.
+    /// The kernel can send the library's files by itself.
     can_send_files: bool,
     /// Missing permissions and features that would make it faster.
     lacks: Vec<Lack>,

@@ -103,7 +103,7 @@ pub(crate) struct Start {
     pub(crate) audiences: Vec<Arc<Audience>>,
     /// The access log, if there is one.
     pub(crate) access_log: Option<AccessLog>,
-    /// Whether they accept nothing until asked to.
+    /// They accept nothing until asked to.
     pub(crate) is_away: bool,
     /// Gets a message from each worker that accepts connections, or cannot start.
     pub(crate) ready: Sender<Result<Ready, StartError>>,

@@ -65,7 +65,7 @@ pub struct Worker {
     pub answering: Answering,
     /// The time in which its viewers leave for another server.
     pub(crate) leaves_within: Duration,
-    /// Whether buffers are registered with io_uring.
+    /// Buffers are registered with io_uring.
     pub(crate) registers_buffers: bool,
     /// The memory that responses hold.
     pub in_memory: InMemory,
@@ -85,7 +85,7 @@ pub struct Worker {
 pub struct Entrance {
     /// Certificates and tickets; none without TLS.
     pub tls: RefCell<Option<Tls>>,
-    /// Whether the keys are taken over from the handshake; otherwise the handshake's state stays and seals.
+    /// The keys are taken over from the handshake; otherwise the handshake's state stays and seals.
     pub hands_keys_out: bool,
     pub(crate) admission: Rc<Admission>,
     /// The addresses of proxies, whose connections begin with a header.
@@ -131,7 +131,7 @@ pub(crate) struct Parts {
     pub(crate) access_log: Option<AccessLog>,
     /// The parts of the server's own TCP, on the bypass route.
     pub(crate) own_tcp: Option<own_tcp::Parts>,
-    /// Whether it accepts nothing at first, because another server does.
+    /// It accepts nothing at first, because another server does.
     pub(crate) is_away: bool,
 }
 
@@ -175,7 +175,7 @@ pub(crate) struct Shared {
     pub(crate) edge: Option<Arc<EdgeLink>>,
     /// The rate limit of all workers together; none if there is no limit.
     pub(crate) total_rate: Option<Arc<TotalRate>>,
-    /// Whether all memory for buffers is allocated at startup.
+    /// All memory for buffers is allocated at startup.
     pub(crate) takes_buffers_early: bool,
 }
 

@@ -22,9 +22,9 @@ pub struct Device {
     pub node: Option<u32>,
     /// How the IOMMU is set for it (`identity`, `DMA-FQ`, `DMA`).
     pub iommu: Option<String>,
-    /// Whether ports above it redirect traffic to neighbouring devices through the root complex (ACS).
+    /// Ports above it redirect traffic to neighbouring devices through the root complex (ACS).
     pub acs_redirects: Option<bool>,
-    /// Whether it may send atomic operations.
+    /// It may send atomic operations.
     pub atomics: Option<bool>,
     /// A card's TLS: `on`, `off` or `none`.
     pub tls: Option<&'static str>,

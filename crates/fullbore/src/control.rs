@@ -23,9 +23,8 @@ use crate::tell;
 /// Run a fleet's gateway, or manage a running one
 ///
 /// A gateway sends viewers to nodes; it knows which nodes are healthy and which titles they hold. "fullbore control serve" starts one; the first
-/// start
-/// creates the fleet. "backup" and "restore" work on its store. All other commands connect to a running gateway's admin address, with an operator's
-/// token or certificate. See docs/fleet-operate.md for the guide.
+/// start creates the fleet. "backup" and "restore" work on its store. All other commands connect to a running gateway's admin address, with an
+/// operator's token or certificate. See docs/fleet-operate.md for the guide.
 #[derive(Args)]
 pub(crate) struct Control {
     #[command(subcommand)]

@@ -240,9 +240,9 @@ fn one(folders: &Folders, title: &TitlePath) -> Result<(PathBuf, Entry), Failed>
 /// The findings for one title.
 struct Verified {
     faults: Vec<Fault>,
-    /// Whether its record was completed just now.
+    /// Its record was completed just now.
     was_completed: bool,
-    /// Whether its record has everything that this version records.
+    /// Its record has everything that this version records.
     is_complete: bool,
 }
 

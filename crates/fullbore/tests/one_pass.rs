@@ -26,7 +26,7 @@ const LEFT_BYTES_MAX: u64 = FILM_BYTES / 100;
 /// One viewer's part of a film.
 struct Pass {
     film: &'static str,
-    /// Whether a program has read the beginning of the film before, and the kernel has read a little ahead of it.
+    /// A program has read the beginning of the film before, and the kernel has read a little ahead of it.
     was_begun: bool,
     /// How fast the viewer reads it; without a limit if none is given.
     bits_per_second: Option<u64>,

@@ -15,7 +15,7 @@ pub struct Card {
     pub index: u32,
     /// Its node; `None` if it is unknown, or if it joins cards of several nodes.
     pub node: Option<u32>,
-    /// Whether it is a device of its own or on top of one: not the loopback, and no interface that exists in software alone.
+    /// A device of its own or on top of one: not the loopback, and no interface that exists in software alone.
     pub is_device: bool,
 }
 

@@ -78,7 +78,7 @@ pub struct Machine {
     pub kernel: Option<KernelVersion>,
     /// The kernel's full release, as `uname -r` prints it; `None` unless it begins with numbers.
     pub kernel_release: Option<String>,
-    /// Whether the kernel has TLS at this moment. A kernel that has it as a module may load it at first use.
+    /// The kernel has TLS at this moment. A kernel that has it as a module may load it at first use.
     pub kernel_tls: bool,
     /// How many files this process may have open.
     pub nofile: Option<Limit>,

@@ -75,7 +75,7 @@ pub struct SealingCards {
     news: Netlink,
     /// None on a kernel without ethtool's netlink family.
     asker: Option<Asker>,
-    /// Whether the devices have to be listed again before any answer.
+    /// The devices have to be listed again before any answer.
     is_stale: bool,
     /// When the kernel last failed to list them.
     failed_at: Option<Instant>,
@@ -239,7 +239,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Whether a device encrypts.
+/// A device's ability to encrypt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seals {
     Never,

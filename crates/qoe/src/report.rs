@@ -16,9 +16,9 @@ pub struct Report {
     pub path: Box<str>,
     /// The object's type.
     pub object: ObjectType,
-    /// Whether the object was needed urgently, to start or resume playback.
+    /// The object was needed urgently, to start or resume playback.
     pub startup: bool,
-    /// Whether the buffer ran dry since the last request.
+    /// The buffer ran dry since the last request.
     pub starved: bool,
     /// The object's playing time.
     pub duration_ms: Option<u32>,

@@ -50,9 +50,9 @@ impl News {
 /// The result of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// Whether it was seen waiting for playback to start, and never seen playing.
+    /// It was seen waiting for playback to start, and never seen playing.
     pub(crate) never_started: bool,
-    /// Whether it could have reached a good picture, and did not.
+    /// It could have reached a good picture, and did not.
     pub(crate) never_good: bool,
     /// The share of the time spent in stalls, in millionths; none if it did not play.
     pub(crate) rebuffer_millionths: Option<u64>,

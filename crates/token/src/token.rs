@@ -120,7 +120,7 @@ pub struct Token<'t> {
     pub key_id: &'t str,
     /// How many leading segments of the path were signed.
     pub depth: usize,
-    /// Whether it is for one address only.
+    /// It is for one address only.
     pub is_bound: bool,
 }
 

@@ -45,7 +45,7 @@ pub struct AcmeConfig {
     /// The listener for the authority's checks over HTTP; the authority always connects to port 80 of the domain.
     #[serde(default = "port_80")]
     pub listen: SocketAddr,
-    /// Whether that listener redirects all other requests to HTTPS.
+    /// Redirect all other requests to that listener to HTTPS.
     #[serde(default)]
     pub redirect_http: bool,
     /// A program that creates DNS records. With one, control of the names is proved in DNS, and not over HTTP.
@@ -165,7 +165,7 @@ impl AcmeConfig {
     }
 }
 
-/// Whether this is a name with a dot in it: no authority certifies a bare name, and this configuration has no way to certify an address.
+/// Accepts names with a dot in them: no authority certifies a bare name, and this configuration has no way to certify an address.
 fn is_domain(name: &str) -> bool {
     let is_label = |label: &str| {
         let is_inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -186,7 +186,7 @@ fn is_mail(text: &str) -> bool {
     is_visible && !name.is_empty() && !name.contains([':', ',', '?']) && is_domain(host)
 }
 
-/// Whether this is a usable directory URL. Plain HTTP is accepted only on this machine: a proxy, or a test.
+/// Accepts usable directory URLs. Plain HTTP is accepted only on this machine: a proxy, or a test.
 fn is_directory(text: &str) -> bool {
     let rest = text.strip_prefix("https://");
     let plain = text.strip_prefix("http://").filter(|rest| {

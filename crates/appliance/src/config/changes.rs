@@ -1,8 +1,7 @@
 //! The differences between another configuration and a running server's, setting by setting.
 //!
 //! A reload changes no setting: it re-reads files that the configuration names, and never the configuration. So a changed setting takes an upgrade,
-//! or
-//! a restart if no upgrade is possible, or nothing if neither configuration uses it.
+//! or a restart if no upgrade is possible, or nothing if neither configuration uses it.
 
 use super::Config;
 use crate::upgrade::obstacle;

@@ -3,7 +3,7 @@
 use super::{Config, ConfigError, Route, Versions, within};
 use serde::{Deserialize, Serialize};
 
-/// Whether network cards that encrypt get connections.
+/// The use of network cards that encrypt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Nic {

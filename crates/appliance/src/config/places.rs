@@ -34,13 +34,13 @@ fn check_paths(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Whether the kernel cannot listen on both.
+/// Returns true if the kernel cannot listen on both.
 fn meet(one: SocketAddr, other: SocketAddr) -> bool {
     // For port 0 the kernel chooses a free port.
     one.port() != 0 && one.port() == other.port() && (takes(one, other) || takes(other, one))
 }
 
-/// Whether listening on `one` includes `other`. `[::]` includes IPv4 addresses.
+/// Returns true if listening on `one` includes `other`. `[::]` includes IPv4 addresses.
 fn takes(one: SocketAddr, other: SocketAddr) -> bool {
     match (one.ip().to_canonical(), other.ip().to_canonical()) {
         (IpAddr::V6(one), _) if one.is_unspecified() => true,

@@ -13,7 +13,7 @@ pub struct Signing {
     pub keys: Vec<PathBuf>,
     /// Paths that need a token: files, or folders with everything below them, as on disk. `/` is the whole library.
     pub required: Vec<String>,
-    /// Whether the files may have no keys. Then nothing needs a token until one of them gets a key.
+    /// Accept files without keys. Then nothing needs a token until one of them gets a key.
     pub may_be_empty: bool,
     /// A file with the keys by which nodes of a fleet prove that they copy titles. It may be empty, and changes each day. Requests with a proof
     /// are not counted as views.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tls {
-    /// Whether TLS is on; off is plain HTTP.
+    /// TLS on or off; off is plain HTTP.
     pub enabled: bool,
     /// Certificate chains and keys; the first is for clients that name no host or an unknown one. If empty, a self-signed one.
     pub certificates: Vec<Certificate>,
@@ -23,7 +23,7 @@ pub struct Tls {
     /// The listener that redirects viewers of plain HTTP to HTTPS; none if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect_listen: Option<SocketAddr>,
-    /// Whether network cards that encrypt get connections.
+    /// The use of network cards that encrypt.
     pub nic: Nic,
     /// Retransmitted bytes, in percent, above which a viewer's next connection is not given to a card.
     pub nic_lost_bytes_percent: f64,

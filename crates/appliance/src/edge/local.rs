@@ -236,7 +236,7 @@ impl LocalEdge {
     }
 }
 
-/// Whether a viewer has closed its end. It may have closed only its sending half, and still wait for the answer. So it loses its place in the queue
+/// Watches for a viewer closing its end. It may have closed only its sending half, and still wait for the answer. So it loses its place in the queue
 /// to those behind it, and is answered if there are none.
 struct Leaving<'a> {
     left: Pin<Box<dyn Future<Output = ()> + 'a>>,

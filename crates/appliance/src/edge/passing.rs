@@ -71,7 +71,7 @@ impl Drop for Taken {
 /// A viewer's question.
 pub(super) struct Ticket<'a> {
     pub(super) number: u64,
-    /// Whether it displaced other questions, whose waiters must be woken.
+    /// Set if it displaced other questions, whose waiters must be woken.
     pub(super) has_displaced: bool,
     passing: &'a Passing,
 }

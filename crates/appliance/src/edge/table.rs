@@ -137,8 +137,7 @@ impl Table {
     }
 
     /// Asks about `path` for a viewer of `client`, who waits for the answer until [`Self::leave`]. The question is sent once [`Self::next`] returns
-    /// it.
-    /// Also returns whether other questions were displaced, so that their waiting viewers have to be woken.
+    /// it. Also returns whether other questions were displaced, so that their waiting viewers have to be woken.
     ///
     /// # Errors
     /// If the queue is full.

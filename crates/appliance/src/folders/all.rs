@@ -82,7 +82,7 @@ impl AllFolders {
         })
     }
 
-    /// Whether the libraries can be served: they are lost only if each of them is.
+    /// The libraries' health: they are lost only if each of them is.
     pub(crate) fn health(&self) -> Health {
         let all: Vec<_> = self.iter().map(|library| library.folders.health()).collect();
         let said: Vec<_> = all.iter().filter_map(Health::trouble).collect();

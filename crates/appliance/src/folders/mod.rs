@@ -85,11 +85,11 @@ struct State {
 #[derive(Clone)]
 struct Trouble {
     said: String,
-    /// Whether the only trouble is that it is empty: it may be new, or a mount point without its disk.
+    /// The only trouble is that it is empty: it may be new, or a mount point without its disk.
     is_emptiness: bool,
 }
 
-/// Whether the library can be served.
+/// The health of a library.
 pub(crate) enum Health {
     /// All of it.
     Well,
@@ -280,7 +280,7 @@ impl Folders {
         self.folders.iter().map(Folder::trouble).collect()
     }
 
-    /// Whether the library can be served. A failed read does not make a folder lost: it may be one bad sector. A new library, whose
+    /// The library's health. A failed read does not make a folder lost: it may be one bad sector. A new library, whose
     /// folders are all empty, is not lost.
     pub(crate) fn health(&self) -> Health {
         let said: Vec<_> = self.troubles().into_iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! Whether a folder of the library is still where it was when the server started.
+//! Checks that a folder of the library is still where it was when the server started.
 //!
 //! The server serves the folder that it opened at startup. If the path leads elsewhere later (a disk was unmounted or mounted
 //! over it, the folder was renamed or recreated), viewers get the old folder and not the one that the operator sees. The server

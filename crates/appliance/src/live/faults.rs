@@ -34,7 +34,7 @@ pub(super) struct Fault {
     pub last_minute: u64,
     /// Since the start.
     pub total: u64,
-    /// Whether it counts as an error.
+    /// It counts as an error.
     pub is_error: bool,
 }
 

@@ -277,7 +277,7 @@ async fn front(
     (page::shelf(worker, request), None)
 }
 
-/// Whether lists may name files to the viewer; none if there is no restriction.
+/// A check of the paths that a list may name to the viewer; none if there is no restriction.
 fn may_have<'a>(
     worker: &'a Worker,
     request: &'a Request,

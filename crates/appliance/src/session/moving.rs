@@ -73,7 +73,7 @@ impl Session {
         Self { worker, channel, peer, input, tls, stays_until, verified }
     }
 
-    /// Whether `request`, which was complete at `asked_at`, is answered here. If so, returns the result of opening its file, if that was tried.
+    /// Decides if `request`, which was complete at `asked_at`, is answered here. If so, returns the result of opening its file, if that was tried.
     ///
     /// # Errors
     /// The place of its file, if the connection should move there now.

@@ -16,7 +16,7 @@ pub(crate) struct DiskPlace {
     pub(crate) device: u64,
     /// Its silo, if that is known.
     pub(crate) silo: Option<usize>,
-    /// Whether it rotates.
+    /// It is a disk that rotates.
     pub(super) rotates: bool,
     /// The kernel's name for it, if it is a block device.
     name: Option<String>,

@@ -15,7 +15,7 @@ const FILM_BYTES: u64 = (10 << 20) + 321;
 /// A whole buffer of a file with the default `net.window_bytes_max`.
 const WHOLE_BYTES: u64 = 512 << 10;
 
-/// Whether a disk rotates, as root can set it in the kernel.
+/// The kernel's setting that a disk rotates, which root can change.
 struct Rotational {
     file: PathBuf,
     before: String,

@@ -54,7 +54,7 @@ fn node_unknown(device: &PciDevice) -> Finding {
     }
 }
 
-/// Whether a node has fewer than half of the mean.
+/// Reports a node with fewer than half of the mean.
 fn uneven_disks(visit: &mut Visit<'_>, counts: &[usize]) {
     let all: usize = counts.iter().sum();
     let least = counts.iter().min().copied().unwrap_or(0);
@@ -97,7 +97,7 @@ fn cards_on_some(visit: &mut Visit<'_>, counts: &[usize]) {
     });
 }
 
-/// Whether three quarters of a node's disks are behind one of its root complexes.
+/// Reports a node with three quarters of its disks behind one of its root complexes.
 fn root_complexes(visit: &mut Visit<'_>, node: u32, disks: &[&PciDevice], devices: &[PciDevice]) {
     let here = devices.iter().filter(|device| device.node == Some(node));
     let mut by_root: BTreeMap<&str, usize> = here.map(|device| (device.root.as_str(), 0)).collect();

@@ -13,7 +13,6 @@ use std::process::ExitCode;
 /// helper processes included. The bench checks the server's bytes before each warm turn and after each cold one. Two more parts count the requests
 /// that each edge sends to a slow origin: during a stampede of viewers on one title, and while the origin fails one request in a hundred. Needs two
 /// cores, nginx, and an otherwise idle machine.
-/// nginx, and an otherwise idle machine.
 #[derive(Args)]
 pub(super) struct EdgeBench {
     /// Parts to run: cold, warm, stampede, flaky

@@ -10,9 +10,8 @@ use std::process::ExitCode;
 /// Measure how long a box's viewers wait while it copies a title at its full rate
 ///
 /// The box's agent and server run on the first core. Viewers request ranges from memory, each at its own rate, in turns with and without a title
-/// being
-/// copied from another server over TLS. Prints the time to first byte for both. Needs two cores, disk space for the film twice, and an otherwise idle
-/// machine.
+/// being copied from another server over TLS. Prints the time to first byte for both. Needs two cores, disk space for the film twice, and an
+/// otherwise idle machine.
 #[derive(Args)]
 pub(super) struct FillBeside {
     /// Number of turns with a fill, and as many without

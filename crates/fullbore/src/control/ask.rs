@@ -166,10 +166,8 @@ pub(super) enum Ask {
     /// Place titles by demand, or show what that would move
     ///
     /// Nodes report each title's traffic. From that the gateway forecasts each region's demand in the coming day. The plan shows which nodes copy
-    /// which
-    /// titles, how many bytes that takes, how much traffic is served nearby before and after, and what to buy next. Until you apply a plan for the
-    /// first
-    /// time, every node holds everything that is published.
+    /// which titles, how many bytes that takes, how much traffic is served nearby before and after, and what to buy next. Until you apply a plan for
+    /// the first time, every node holds everything that is published.
     #[command(group = clap::ArgGroup::new("verb").required(true))]
     Plan {
         /// Only show what would move

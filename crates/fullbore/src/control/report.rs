@@ -201,7 +201,7 @@ pub(super) fn title_at_nodes(answer: &Value) -> String {
     )
 }
 
-/// Whether a node holds a title, and whether that is about to change.
+/// The HOLDS IT column: a node holds a title or not, and a change may be due.
 fn holds(node: &Value) -> String {
     let is_held = node["holds"].as_bool() == Some(true);
     match node["moves"].as_str() {

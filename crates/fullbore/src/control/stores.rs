@@ -46,8 +46,8 @@ pub(super) enum Stores {
     },
     /// Replace the store's content with a backup's; no gateway may be running
     ///
-    /// Nodes that were revoked, and titles that were withdrawn, since the backup stay so,
-    /// as far as the store or this gateway's folder still records it.
+    /// Nodes that were revoked, and titles that were withdrawn, since the backup stay so, as far as the store or this gateway's folder still records
+    /// it.
     Restore {
         /// The file to read
         file: PathBuf,

@@ -17,7 +17,7 @@ pub(super) struct Tokens {
 /// The command that prints a signed URL.
 pub(super) struct SignCommand {
     pub(super) line: String,
-    /// Whether it works as it stands. If not, the signing key is on another machine.
+    /// It works as it stands. If not, the signing key is on another machine.
     pub(super) is_complete: bool,
 }
 

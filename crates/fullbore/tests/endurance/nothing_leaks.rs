@@ -19,9 +19,8 @@ const AT_ONCE: usize = 8;
 /// Viewers besides them who make the server take buffers back.
 const SLOW: u64 = 2;
 
-/// Tolerated growth of memory: pages that an allocator keeps for its own reasons. A leak of 16 bytes per connection would be
-/// more. (The growth is no leak, because it stops: 0.8 to 1.8 MB after
-/// 100,000 connections, 0.9 MB after 300,000.)
+/// Tolerated growth of memory: pages that an allocator keeps for its own reasons. A leak of 16 bytes per connection would be more. (The growth is no
+/// leak, because it stops: 0.8 to 1.8 MB after 100,000 connections, 0.9 MB after 300,000.)
 const GROWTH_BYTES_MAX: u64 = 16 * CONNECTIONS;
 
 /// Few buffers, so that the warm-up touches all of them: growth is then a leak and not a buffer's first use.

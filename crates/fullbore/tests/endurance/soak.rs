@@ -25,7 +25,7 @@ struct Turn {
     name: &'static str,
     flags: &'static str,
     has_tls: bool,
-    /// Whether it needs a kernel with TLS in it.
+    /// It needs a kernel with TLS in it.
     in_kernel_tls: bool,
 }
 

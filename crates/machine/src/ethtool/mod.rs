@@ -33,7 +33,7 @@ pub struct CardSettings {
     pub features: Option<CardFeatures>,
     /// Interrupt coalescing.
     pub coalescing: Option<Coalescing>,
-    /// Whether it obeys and sends pause frames.
+    /// Pause frames: obeyed, sent, or both.
     pub pause: Option<PauseFrames>,
     /// The queue of each entry in the table that spreads received packets (RSS); empty if there is none.
     pub spread: Option<Vec<u32>>,
@@ -90,7 +90,7 @@ pub struct CardFeatures {
 pub struct Coalescing {
     /// Microseconds that it waits for more packets.
     pub receive_us: u32,
-    /// Whether the driver adapts that by itself.
+    /// The driver adapts that by itself.
     pub is_adaptive: bool,
 }
 
