@@ -1,4 +1,4 @@
-//! The agent, put together: what a box holds, its server, and whether it wants viewers.
+//! The agent, assembled: the titles that a box holds, its server, and whether it wants viewers.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -29,10 +29,10 @@ use crate::stop::Bell;
 use crate::told::Told;
 use crate::watched::{ServerTitles, WatchTally};
 
-/// How often the box looks at itself.
+/// How often the box checks itself.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How an agent works.
+/// The configuration of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
     /// The box's name.
@@ -41,42 +41,42 @@ pub struct AgentOptions {
     pub state: PathBuf,
     /// The folders of the library.
     pub libraries: Vec<PathBuf>,
-    /// Most bytes per second that are copied; 0 means no bound.
+    /// The limit on copying, in bytes per second; 0 means no limit.
     pub copy_bytes_per_second: u64,
-    /// When titles are brought; always, if there is none.
+    /// When titles are fetched; always, if there is none.
     pub windows: Vec<FillWindow>,
-    /// Most bytes that are brought in one window, or in a day if there is none; 0 means no bound.
+    /// The most bytes to fetch in one window, or in a day without windows; 0 means no limit.
     pub fill_bytes_max: u64,
-    /// How long a node waits for each of those before it in its cluster, besides the time that a title takes.
+    /// How long a node waits for each of those before it in its cluster, in addition to the time that a title takes.
     pub fill_wait: Duration,
-    /// Every title is read again and compared with its record within this time.
+    /// Every title is read again and verified within this time.
     pub scrub: Duration,
-    /// A title that the plan names for other nodes is kept for so long after viewers were told to leave.
+    /// How long to keep a title that the plan assigns to other nodes, after viewers were told to leave.
     pub evict_after: Duration,
-    /// How often gateways are told what was watched: each minute, or tests would take long.
+    /// How often to report views to gateways: each minute, except in tests, which would take too long.
     pub report: Duration,
-    /// What the box may send; 0 if nobody has said.
+    /// The most that the box may send; 0 if unknown.
     pub ceiling_bits_per_second: u64,
-    /// The fleet's keys, any of which may have signed a snapshot.
+    /// The fleet's keys for snapshots: a signature by any of them is valid.
     pub snapshot_keys: Vec<PublicKey>,
-    /// The fleet's public keys for signed URLs, as `fullbore serve` reads them; empty if it signs none.
+    /// The fleet's public keys for signed URLs, in the form that `fullbore serve` reads; empty if the fleet does not sign.
     pub viewer_keys: String,
-    /// From where titles may be copied, besides nodes; if none is named, from any folder and bucket.
+    /// The allowed origins, besides nodes; if none is named, any folder and any bucket.
     pub origins: Vec<OriginRoot>,
-    /// Whose certificates it takes for other nodes' and origins'.
+    /// Verifies the certificates of other nodes and origins.
     pub trust: Trust,
     /// The host of the addresses that viewers get.
     pub host: String,
     /// The program that serves, and its flags.
     pub program: PathBuf,
-    /// See above.
+    /// Flags for the program.
     pub serve_flags: Vec<String>,
 }
 
-/// Why an agent does not start. Its text says what to do.
+/// Why an agent does not start. The message says what to do.
 #[derive(Debug)]
 pub enum AgentError {
-    /// Another agent has the state folder.
+    /// Another agent uses the state folder.
     Busy(PathBuf),
     /// A file or folder could not be used.
     Io(PathBuf, io::Error),
@@ -87,7 +87,7 @@ impl Display for AgentError {
         match self {
             Self::Busy(state) => write!(
                 f,
-                "another agent runs with the state folder {}: end it, or choose another with --state",
+                "another agent runs with the state folder {}: stop it, or choose another folder with --state",
                 state.display()
             ),
             Self::Io(path, error) => write!(f, "cannot use {}: {error}", path.display()),
@@ -97,30 +97,30 @@ impl Display for AgentError {
 
 impl std::error::Error for AgentError {}
 
-/// What an operator finds in `agent.json` of the state folder, anew each second.
+/// The contents of `agent.json` in the state folder, for operators. It is rewritten each second.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
     version: u32,
     node: Name,
     /// Whether it wants viewers.
     pub condition: Condition,
-    /// What it carries.
+    /// Its current load.
     pub load: Load,
     server: ServerStatus,
-    /// What it holds.
+    /// The titles that it holds.
     pub holding: HoldingStatus,
-    /// What gateways said last, by their addresses.
+    /// The last answers of gateways, by their addresses.
     gateways: BTreeMap<String, Heard>,
-    /// The newest snapshot: whose, and its number.
+    /// The newest snapshot: its gateway, and its number.
     snapshot: Option<(Name, u64)>,
-    /// What the site's router says, if the box passes that on.
+    /// The state of the site's router, if the box forwards its routes.
     bird: Option<BirdStatus>,
 }
 
-/// What a gateway said last.
+/// The last answer of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Heard {
-    /// What it takes this box for.
+    /// The state that it reports for this box.
     state: State,
     reason: Option<String>,
     /// This box's clock minus the gateway's.
@@ -131,7 +131,7 @@ struct Heard {
 struct ServerStatus {
     is_up: bool,
     url: Option<String>,
-    /// How it serves viewers, if the fleet sends them there otherwise.
+    /// How it serves viewers, if the fleet sends them elsewhere.
     served_at: Option<ServedAt>,
     admin: Option<String>,
 }
@@ -147,9 +147,9 @@ pub struct Agent {
     told: Told,
     certificate: Option<ViewerCertificate>,
     heard: Mutex<BTreeMap<String, Heard>>,
-    /// How the server serves and how viewers come, as the operator was told last.
+    /// How the server serves, and how viewers come, as last logged.
     differs: Mutex<Option<(ServedAt, ServedAt)>>,
-    /// When the server ends, because the box was revoked.
+    /// When the server stops, because the box was revoked.
     ends: Mutex<Option<Instant>>,
     bird: Mutex<Option<watch::Receiver<BirdReading>>>,
     started: Instant,
@@ -160,7 +160,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Removes what was withdrawn and hides what has changed, starts or finds the server, and then works until [`Self::stop`].
+    /// Removes withdrawn titles and hides changed ones, starts or finds the server, and then works until [`Self::stop`].
     ///
     /// # Errors
     /// [`AgentError`].
@@ -198,7 +198,7 @@ impl Agent {
             copy_keys: state.join(COPY_KEYS),
             certificate: certificate.as_ref().map(ViewerCertificate::files),
         };
-        // Before the server starts: it reads them then.
+        // Before the server starts, because it reads them at its start.
         open_keys(state, &options.viewer_keys, &holder).map_err(failed(state))?;
         let told = Told::open(state, options.snapshot_keys.clone()).map_err(failed(state))?;
         if let Some(fleet) = told.fleet() {
@@ -245,23 +245,23 @@ impl Agent {
         Ok(())
     }
 
-    /// Ends the server, which drains, and everything else.
+    /// Stops the server, which drains, and everything else.
     pub fn stop(&self) {
         self.holder.stop();
         self.server.stop();
         self.bell.stop();
         for thread in lock(&self.threads).drain(..) {
-            // One that has panicked has said so.
+            // A thread that panicked has already reported it.
             let _ = thread.join();
         }
     }
 
-    /// What it holds.
+    /// The titles that it holds.
     pub fn holder(&self) -> &Arc<Holder> {
         &self.holder
     }
 
-    /// What its server said when it was ready.
+    /// The addresses that its server reported when it was ready.
     pub fn found(&self) -> Found {
         self.server.found()
     }
@@ -271,12 +271,12 @@ impl Agent {
         lock(&self.control).condition()
     }
 
-    /// What it carries.
+    /// Its current load.
     pub fn load(&self) -> Load {
         lock(&self.control).load()
     }
 
-    /// What an operator wants to know.
+    /// The status for operators.
     pub fn status(&self) -> Status {
         let found = self.found();
         Status {
@@ -300,7 +300,7 @@ impl Agent {
         }
     }
 
-    /// How the server serves viewers, if the fleet sends them there otherwise.
+    /// How the server serves viewers, if the fleet sends them elsewhere.
     pub(crate) fn served_at(&self) -> Option<ServedAt> {
         let (own, wanted) = self.own_and_wanted()?;
         (own != wanted).then_some(own)
@@ -312,10 +312,10 @@ impl Agent {
         Some((own, self.told.fleet()?.snapshot().policy.served_at()))
     }
 
-    /// Tells the operator if viewers are sent where the server does not serve. Nothing else would: to gateways the box is well. It still wants
-    /// viewers, because something in front of it may forward them.
+    /// Warns the operator if viewers are sent to an address that the server does not serve. Nothing else would: to gateways the box looks
+    /// healthy. It still wants viewers, because a proxy in front of it may forward them.
     fn note_served_at(&self) {
-        // A server that starts anew is no news.
+        // Ignore a server that is restarting.
         let Some((own, wanted)) = self.own_and_wanted() else { return };
         let now = (own != wanted).then_some((own, wanted));
         let mut told = lock(&self.differs);
@@ -324,15 +324,15 @@ impl Agent {
         }
         crate::tell(&match &now {
             Some((own, wanted)) => format!(
-                "the fleet sends viewers to this box by {wanted}, and its server serves {own}: unless something forwards them, they get nothing; \
-                 start the node with another --listen or --tls behind --, or change the fleet's policy (PUT /api/v1/policy)"
+                "the fleet sends viewers to this box by {wanted}, but its server serves {own}: unless a proxy forwards them, they get nothing; \
+                 start the node with another --listen or --tls after --, or change the fleet's policy (PUT /api/v1/policy)"
             ),
             None => "the fleet sends viewers to where this box's server serves".to_owned(),
         });
         *told = now;
     }
 
-    /// From now on the status tells what the site's router says, too.
+    /// Includes the state of the site's router in the status from now on.
     pub fn show_bird(&self, readings: watch::Receiver<BirdReading>) {
         *lock(&self.bird) = Some(readings);
     }
@@ -342,12 +342,12 @@ impl Agent {
         self.certificate.as_ref()
     }
 
-    /// What gateways told.
+    /// The data received from gateways.
     pub(crate) fn told(&self) -> &Told {
         &self.told
     }
 
-    /// Notes what a gateway takes this box for, and tells the operator what is new.
+    /// Notes a gateway's answer, and logs changes.
     pub(crate) fn note_answer(
         &self,
         gateway: &str,
@@ -359,18 +359,19 @@ impl Agent {
         let before = lock(&self.heard).insert(gateway.to_owned(), heard.clone());
         if before.as_ref().map(|before| before.state) != Some(heard.state) {
             let reason = heard.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
-            crate::tell(&format!("to {gateway} this box is {}{reason}", heard.state.as_str()));
+            crate::tell(&format!("{gateway} lists this box as {}{reason}", heard.state.as_str()));
         }
         let was_off = before.is_some_and(|before| is_off(before.clock_ahead_millis));
         if is_off(clock_ahead_millis) && !was_off {
             crate::tell(&format!(
-                "this box's clock is {clock_ahead_millis} ms ahead of that of {gateway}: set one of them right"
+                "this box's clock is {clock_ahead_millis} ms ahead of that of {gateway}: correct one of them"
             ));
         }
     }
 
-    /// A gateway says that this box was revoked, so nobody is sent here any more. Viewers who play go elsewhere when they ask for steering again.
-    /// The server ends when the last of them has: whoever is here then follows nobody, and a revoked box serves nobody.
+    /// Notes that a gateway has revoked this box. New viewers are no longer sent here, and current ones move elsewhere when they ask for
+    /// steering again. The server stops once they have had time for that: any viewer left does not follow steering, and a revoked box must
+    /// not serve.
     pub(crate) fn note_revocation(&self, gateway: &str) {
         let heard = Heard { state: State::Revoked, reason: None, clock_ahead_millis: 0 };
         lock(&self.heard).insert(gateway.to_owned(), heard);
@@ -380,12 +381,12 @@ impl Agent {
             let seconds = policy.unwrap_or_default().ttl_seconds;
             *ends = Some(Instant::now() + Duration::from_secs(seconds.into()));
             crate::tell(&format!(
-                "to {gateway} this box is revoked: its server ends in {seconds} s, when viewers have left; to come back, join under another name"
+                "{gateway} says that this box is revoked: its server stops in {seconds} s, when viewers have left; to come back, join under another name"
             ));
         }
     }
 
-    /// A gateway has newer data of this box: reports continue under another name, or it would take them for old ones.
+    /// A gateway has newer data of this box. Reports continue under another boot name, because the gateway would take them for old ones.
     pub(crate) fn note_overtaken(&self) {
         lock(&self.watched).rename(draw_boot());
     }
@@ -402,13 +403,13 @@ impl Agent {
         if !viewer_keys.is_empty() {
             self.holder.note_signing(true);
         }
-        // The server notices new keys by itself, the first ones too.
+        // The server notices new keys by itself, even the first ones.
         if let Err(error) = keep_viewer_keys(&self.options.state, viewer_keys) {
-            crate::tell(&format!("cannot keep the keys of signed URLs: {error}"));
+            crate::tell(&format!("cannot save the keys for signed URLs: {error}"));
         }
     }
 
-    /// Takes the keys by which nodes prove that they copy titles, for its own copies and for its server.
+    /// Takes the keys with which nodes prove that they copy titles, for its own copies and for its server.
     pub(crate) fn note_copy_keys(&self, text: &str) -> Result<(), String> {
         let ring = CopyRing::parse(text).map_err(|why| why.to_string())?;
         self.holder.note_copy_keys(ring);
@@ -418,10 +419,10 @@ impl Agent {
             Ok(Some(had)) if had == text.as_bytes() => Ok(()),
             _ => kept::write_secret(&place, text.as_bytes()),
         };
-        kept.map_err(|error| format!("cannot keep them: {error}"))
+        kept.map_err(|error| format!("cannot save them: {error}"))
     }
 
-    /// Documents that its answers to viewers need and it has no copy of.
+    /// The documents that it needs to answer viewers and has no copy of.
     pub(crate) fn missing(&self) -> Vec<Digest> {
         self.told.missing_documents(|title| self.holder.folder_of(title).is_some())
     }
@@ -431,7 +432,7 @@ impl Agent {
         self.told.document(sha256, |title: &PublishedTitle| self.holder.folder_of(title))
     }
 
-    /// The oldest report of what was watched that is newer than `number`.
+    /// The oldest report of views that is newer than `number`.
     pub fn watched_after(&self, number: u64) -> Option<Arc<WatchReport>> {
         lock(&self.watched).after(number)
     }
@@ -458,7 +459,8 @@ impl Agent {
 
     fn note_watched(&self, server: Option<ServerTitles>) {
         let (desired, fleet) = (self.holder.desired(), self.told.fleet());
-        // What else lies in the library is nobody's business. Gateways list titles by path. The box may still hold what the plan names for others.
+        // Other titles in the library are private. Gateways list titles by path. The box may still hold titles that the plan assigns to
+        // others.
         let is_fleets = |path: &str| {
             let place = desired.titles.binary_search_by(|title| title.path.as_str().cmp(path));
             place.is_ok() || fleet.as_ref().is_some_and(|fleet| fleet.title(path).is_some())
@@ -475,7 +477,7 @@ impl Agent {
     }
 }
 
-/// One agent for each state folder. The kernel drops the lock of an agent that dies; its server does not inherit it.
+/// Ensures one agent per state folder. The kernel releases the lock of an agent that dies; its server does not inherit it.
 fn lock_folder(state: &Path) -> Result<fs::File, AgentError> {
     let failed = |error: io::Error| AgentError::Io(state.to_owned(), error);
     let folder = fs::File::open(state).map_err(failed)?;
@@ -488,8 +490,8 @@ fn lock_folder(state: &Path) -> Result<fs::File, AgentError> {
 /// The file of the fleet's public keys for signed URLs.
 const VIEWER_KEYS: &str = "viewer-keys.pem";
 
-/// Writes the keys if they are news. A fleet that says nothing takes none back. The file is there before the first key is, because the server
-/// looks at the files that it knew at its start.
+/// Saves the keys if they have changed. An empty answer revokes none. The file is created even without keys, because the server watches the
+/// files that it knew at its start.
 fn keep_viewer_keys(state: &Path, keys: &str) -> io::Result<()> {
     let place = state.join(VIEWER_KEYS);
     match kept::read(&place)? {
@@ -498,22 +500,22 @@ fn keep_viewer_keys(state: &Path, keys: &str) -> io::Result<()> {
     }
 }
 
-/// The file of the keys by which nodes prove that they copy titles.
+/// The file of the keys with which nodes prove that they copy titles.
 const COPY_KEYS: &str = "copy-keys";
 
-/// Uses the keys that are there from before. Both files are there before their first keys are.
+/// Loads the keys that were saved before. Creates both files even without keys.
 fn open_keys(state: &Path, viewer_keys: &str, holder: &Holder) -> io::Result<()> {
     keep_viewer_keys(state, viewer_keys)?;
     holder.note_signing(!viewer_keys.is_empty());
     let place = state.join(COPY_KEYS);
     let Some(had) = kept::read(&place)? else { return kept::write_secret(&place, b"") };
-    // Without keys, and with damaged ones, the next that a gateway gives are used.
+    // Without usable keys, wait for the next ones from a gateway.
     let ring = std::str::from_utf8(&had).ok().and_then(|text| CopyRing::parse(text).ok());
     ring.into_iter().for_each(|ring| holder.note_copy_keys(ring));
     Ok(())
 }
 
-/// Operators are told of a clock that is off by more than this.
+/// Operators are warned of a clock that is off by more than this.
 const CLOCK_OFF_MILLIS: u64 = 1000;
 
 fn is_off(clock_ahead_millis: i64) -> bool {

@@ -1,4 +1,4 @@
-//! Answers viewers from the box's own snapshot, as a gateway does: for hours when no gateway can be reached.
+//! Answers viewers from the box's own snapshot, as a gateway does: for hours, if no gateway can be reached.
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -18,22 +18,22 @@ use tokio::task::JoinHandle;
 use crate::agent::Agent;
 use crate::holding::lock;
 
-/// What the session key is made of: a secret of this box alone, which every node has.
+/// The session key is derived from this: a secret of this box, which every node has.
 const SECRET: &str = "node.key";
-/// No key file is longer.
+/// No key file is larger.
 const SECRET_BYTES_MAX: u32 = 64 << 10;
-/// Nodes sign no addresses, so this is of no account.
+/// Nodes do not sign addresses, so this is unused.
 const TOKEN_SECONDS: u64 = 0;
 /// Below the agent's state folder.
 pub(crate) const DECISIONS: &str = "decisions";
-/// A hundred thousand decisions or so, besides the snapshots that they follow from.
+/// About a hundred thousand decisions, plus the snapshots that they follow from.
 const DECISIONS_BYTES_MAX: u64 = 64 << 20;
 
 /// The box as a source of answers.
 struct OwnSnapshot {
     agent: Arc<Agent>,
     decisions: DecisionLog,
-    /// The snapshot that the log knows.
+    /// The last snapshot that was logged.
     logged: Mutex<Option<Arc<Fleet>>>,
 }
 
@@ -41,7 +41,7 @@ impl Source for OwnSnapshot {
     fn fleet(&self) -> Option<Arc<Fleet>> {
         let fleet = self.agent.told().fleet()?;
         let mut logged = lock(&self.logged);
-        // Only those from which somebody is answered: most boxes answer nobody while there is a gateway.
+        // Only log snapshots that are used: most boxes answer no viewers while a gateway is up.
         if !logged.as_ref().is_some_and(|logged| Arc::ptr_eq(logged, &fleet)) {
             *logged = Some(Arc::clone(&fleet));
             self.decisions.snapshot(Arc::clone(&fleet));
@@ -53,7 +53,7 @@ impl Source for OwnSnapshot {
         self.agent.document(sha256).map(Bytes::from)
     }
 
-    /// A box has public keys only: viewers bring their tokens.
+    /// A box has public keys only: viewers already have their tokens.
     fn sign(&self, _title: &str, _expires_unix_seconds: u64) -> Option<String> {
         None
     }
@@ -63,10 +63,10 @@ impl Source for OwnSnapshot {
     }
 }
 
-/// Answers on a listener. Dropping it ends that.
+/// Answers on a listener. Dropping it stops them.
 #[derive(Debug)]
 pub struct AnswersListener {
-    /// Where it listens.
+    /// The bound address.
     pub address: SocketAddr,
     task: JoinHandle<()>,
 }
@@ -106,7 +106,7 @@ pub async fn answer(
     let routes = router(Arc::new(own), options);
     let counts = Arc::new(RefusedCounts::default());
     let descriptors = Descriptors::of_process();
-    // The agent speaks to gateways, fetches titles and watches the server meanwhile.
+    // The agent needs the rest to talk to gateways, fetch titles and watch the server.
     let share = descriptors.share(descriptors.max() / 2);
     let places = Places::new(PlaceBounds::default(), share, Arc::clone(&counts));
     let viewers = PlainListener::new(listener, places, |address: SocketAddr| address);

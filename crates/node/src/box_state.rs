@@ -1,4 +1,4 @@
-//! What a box says of itself to gateways, and what it does with what they say.
+//! What a box reports to gateways, and what it does with their answers.
 
 use std::sync::Arc;
 
@@ -9,86 +9,86 @@ use fleet::{
 
 use crate::agent::Agent;
 
-/// What beating asks of a box and passes on to it. The first four answer from memory; the rest may write a file, so they are called where
-/// waiting is allowed.
+/// The interface of the heartbeat tasks to the box. The first four methods answer from memory; the others may write a file, so they are
+/// called where blocking is allowed.
 pub trait BoxState: Send + Sync + 'static {
     /// Whether it wants viewers.
     fn condition(&self) -> Condition;
-    /// What it carries.
+    /// Its current load.
     fn load(&self) -> Load;
     /// The complete, verified versions that it holds.
     fn inventory(&self) -> Arc<Inventory>;
-    /// Receipts for one heartbeat. If there are more than fit, each call gives the next ones.
+    /// The receipts for one heartbeat. If there are more than fit, each call returns the next ones.
     fn receipts(&self) -> Vec<Receipt>;
-    /// What it still has to bring, if anything.
+    /// Its remaining titles to fetch, if there are any.
     fn fill(&self) -> Option<FillProgress> {
         None
     }
-    /// What it can bring within a day; `None` if that has no bound.
+    /// How much it can fetch within a day; `None` if there is no limit.
     fn fill_bytes_per_day(&self) -> Option<u64> {
         None
     }
-    /// How its server serves viewers, if the fleet sends them there otherwise.
+    /// How its server serves viewers, if the fleet sends them elsewhere.
     fn served_at(&self) -> Option<ServedAt> {
         None
     }
-    /// Host and port at which viewers come to another node; `None` if the box knows no such node.
+    /// The host and port at which viewers reach another node; `None` if the box knows no such node.
     fn address_of(&self, _node: &Name) -> Option<(String, u16)> {
         None
     }
-    /// What it wants leave to copy from other nodes now.
+    /// The title that it needs a grant for, to copy it from other nodes.
     fn wanted_grant(&self) -> Option<HeldTitle> {
         None
     }
-    /// That leave.
+    /// Takes a grant.
     fn handle_grant(&self, _grant: FillGrant) {}
-    /// What it holds and was not told to hold.
+    /// Titles that it holds but need not.
     fn evictable(&self) -> Vec<HeldTitle> {
         Vec::new()
     }
-    /// A gateway says that these may go.
+    /// Takes a gateway's permission to remove these.
     fn handle_eviction_leave(&self, _held: Vec<HeldTitle>) {}
-    /// A gateway answered. `clock_ahead_millis` is this box's clock minus the gateway's.
+    /// Takes a gateway's answer. `clock_ahead_millis` is this box's clock minus the gateway's.
     fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64);
-    /// A gateway says that this box was revoked.
+    /// Notes that a gateway has revoked this box.
     fn handle_revocation(&self, _gateway: &str) {}
-    /// A gateway has newer data of this box than it sends: from now on it counts under another name.
+    /// Notes that a gateway has newer data of this box than it sends: from now on it reports under another boot name.
     fn handle_overtaken(&self) {}
-    /// What it shall hold. Returns whether it was taken.
+    /// Takes the titles to hold. Returns whether they were accepted.
     fn handle_desired(&self, desired: Desired) -> bool;
-    /// What the fleet must not forget, as it was told last; `None` if it was told nothing.
+    /// Removals that the fleet must not forget, as last received; `None` if there are none.
     fn gone(&self) -> Option<KeptGone> {
         None
     }
-    /// The oldest report of what was watched that is newer than `number`; `None` if there is none.
+    /// The oldest report of views that is newer than `number`; `None` if there is none.
     fn watched_after(&self, number: u64) -> Option<Arc<WatchReport>> {
         let _ = number;
         None
     }
-    /// The fleet's public keys.
+    /// Takes the fleet's public keys.
     fn handle_keys(&self, keys: Keys);
-    /// The keys by which it proves to other nodes that it copies titles.
+    /// Takes the keys with which it proves to other nodes that it copies titles.
     ///
     /// # Errors
     /// Why they cannot be used.
     fn handle_copy_keys(&self, _text: &str) -> Result<(), String> {
         Ok(())
     }
-    /// A snapshot of a gateway. Returns how many nodes it names, if it was taken.
+    /// Takes a gateway's snapshot. Returns the number of its nodes, if it was accepted.
     fn handle_snapshot(&self, gateway: &str, signed: Signed) -> Option<usize>;
-    /// A few of the documents that its answers to viewers need and it has no copy of.
+    /// A few of the documents that it needs to answer viewers and has no copy of.
     fn missing_documents(&self) -> Vec<Digest>;
-    /// One of these.
+    /// Takes one of these documents.
     fn handle_document(&self, bytes: Vec<u8>);
-    /// Its request for the certificate that viewers see, in PEM, if it wants one.
+    /// Its request for the viewers' certificate, in PEM, if it wants one.
     fn viewer_request(&self) -> Option<String> {
         None
     }
-    /// Digest of the chain that it has of that certificate.
+    /// The digest of its current chain for that certificate.
     fn viewer_chain(&self) -> Option<Digest> {
         None
     }
-    /// The chain that somebody has got for that request.
+    /// Takes the chain that was issued for that request.
     ///
     /// # Errors
     /// Why it is refused.

@@ -1,12 +1,12 @@
-//! What a box may send at most, if nobody has said: nine tenths of what its network links can send. The rest is for headers, for what is sent
-//! twice, and for heartbeats; a link that is full drops packets of every viewer.
+//! The most that a box may send if no ceiling is set: nine tenths of the speed of its network links. The rest is for headers,
+//! retransmissions and heartbeats; a full link drops packets of every viewer.
 
 use machine::{LinkSpeed, Topology};
 
-/// The part of the links' speed, in hundredths.
+/// The percentage of the links' speed.
 const PERCENT: u64 = 90;
 
-/// The ceiling of this machine in bits per second, and a line for its operator. 0 if no link says how fast it is: then the box never says
+/// The ceiling of this machine in bits per second, and a line for its operator. 0 if no link reports its speed: then the box never says
 /// `at_ceiling`.
 pub fn ceiling_of_links() -> (u64, String) {
     of(&Topology::open().links())
@@ -16,7 +16,7 @@ fn of(links: &[LinkSpeed]) -> (u64, String) {
     let known = || links.iter().filter_map(|link| Some((&link.card, link.bits_per_second?)));
     let sum = known().fold(0_u64, |sum, (_, speed)| sum.saturating_add(speed));
     if sum == 0 {
-        let line = "nobody knows what this box can send, so it never says that it is full: name that with --ceiling GBPS";
+        let line = "the network speed of this box is unknown, so it never reports itself as full: set it with --ceiling GBPS";
         return (0, line.to_owned());
     }
     let ceiling = sum / 100 * PERCENT;
@@ -51,7 +51,7 @@ mod tests {
             assert_eq!(ceiling, 0);
             assert!(line.contains("--ceiling"), "{line}");
         }
-        // Of this machine, whatever it has.
+        // For this machine, whatever links it has.
         assert!(!ceiling_of_links().1.is_empty());
     }
 }

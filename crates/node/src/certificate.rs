@@ -1,7 +1,8 @@
-//! The certificate that viewers see of this box: its key and the request for it are made here, and what an authority has issued comes by a gateway.
+//! The certificate that this box presents to viewers: its key and the request are made here, and the certificate that an authority has
+//! issued comes from a gateway.
 //!
-//! Invariants: the key stays in its file, which only the box's user can read. The server always finds a pair that belongs together: until a chain
-//! has come, a certificate that no authority has signed.
+//! Invariants: the key stays in its file, which only the box's user can read. The server always finds a matching pair: until a chain has
+//! arrived, a self-signed certificate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,10 +16,10 @@ use crate::kept;
 const KEY: &str = "viewer.key";
 const CHAIN: &str = "viewer.pem";
 
-/// Flags by which an operator says what certificate the server has, or that it has none.
+/// Flags with which an operator configures the server's certificate, or turns TLS off.
 const OWN: [&str; 4] = ["--cert", "--key", "--config", "--tls"];
 
-/// The certificate that viewers see of this box.
+/// The certificate that this box presents to viewers.
 #[derive(Clone, Debug)]
 pub(crate) struct ViewerCertificate {
     host: String,
@@ -28,7 +29,8 @@ pub(crate) struct ViewerCertificate {
 }
 
 impl ViewerCertificate {
-    /// That of a box whose addresses have the host `host`, with its files in `state`. `None` if the server's flags say that it has one of its own.
+    /// Opens the certificate of a box with the host `host` in its addresses, and with its files in `state`. `None` if the server's flags
+    /// configure one.
     ///
     /// # Errors
     /// If the files cannot be used.
@@ -58,16 +60,16 @@ impl ViewerCertificate {
         [self.place.clone(), self.place.with_file_name(KEY)]
     }
 
-    /// What is to be signed, in PEM.
+    /// The certificate request, in PEM.
     pub(crate) fn request(&self) -> &str {
         &self.request
     }
 
-    /// The chain that the server has, if it is of this key.
+    /// The server's current chain, if it belongs to this key.
     fn chain(&self) -> io::Result<Option<String>> {
         let Some(bytes) = kept::read(&self.place)? else { return Ok(None) };
         let Ok(text) = String::from_utf8(bytes) else { return Ok(None) };
-        // One that has ended is still the best there is.
+        // An expired one is still the best there is.
         let is_ours = match check_viewer_chain(&text, &self.host, &self.key, now_unix_seconds()) {
             Ok(_) => true,
             Err(why) => why.is_of_time(),
@@ -80,10 +82,10 @@ impl ViewerCertificate {
         self.chain().ok().flatten().map(|chain| Digest::of(chain.as_bytes()))
     }
 
-    /// Takes what an authority has issued. The server loads it by itself within seconds.
+    /// Takes an issued chain. The server loads it by itself within seconds.
     ///
     /// # Errors
-    /// Why it is refused. The one that is there stays.
+    /// Why it is refused. The current one stays.
     pub(crate) fn take(&self, chain: &str) -> Result<(), String> {
         let ends = check_viewer_chain(chain, &self.host, &self.key, now_unix_seconds());
         let ends = ends.map_err(|why| format!("the certificate for viewers is refused: {why}"))?;
@@ -119,7 +121,7 @@ mod tests {
         let made = first.digest().expect("a certificate from the first moment");
         assert_eq!(open("n1.example").digest(), Some(made));
         assert!(first.files().iter().all(|file| file.exists()));
-        // Another name needs another certificate; the key stays.
+        // A new host name needs a new certificate; the key stays.
         let renamed = open("n2.example");
         assert_eq!(renamed.key, first.key);
         assert_ne!(renamed.digest(), Some(made));

@@ -1,4 +1,4 @@
-//! Speaking to gateways: HTTP over mutual TLS, with a bound on everything that waits and on all that comes back.
+//! A client of gateways: HTTP over mutual TLS, with a limit on every wait and on every answer.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
@@ -12,13 +12,13 @@ use rustls::ClientConfig;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How long to wait for a connection.
+/// The connect timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
-/// Largest answer: a snapshot of a large fleet has tens of megabytes.
+/// The largest answer: a snapshot of a large fleet has tens of megabytes.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// Largest answer that is read as JSON. What a cluster shall hold is the largest.
+/// The largest JSON answer: a cluster's list of titles to hold.
 const JSON_BYTES_MAX: usize = 128 << 20;
 
 /// The header with a snapshot's signature.
@@ -28,17 +28,17 @@ const SIGNATURE: &str = "fullbore-signature";
 #[derive(Clone, Debug)]
 pub(crate) struct Gateway(Client);
 
-/// Why a gateway gave no answer.
+/// Why a request to a gateway failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// It said no.
+    /// The gateway refused it.
     Refused {
-        /// Its reason, as a word.
+        /// The reason, as a word.
         reason: String,
-        /// Its reason, as a sentence.
+        /// The reason, as a sentence.
         text: String,
     },
-    /// It could not be reached, or what it said cannot be used.
+    /// The gateway could not be reached, or its answer cannot be used.
     Failed(String),
 }
 
@@ -50,7 +50,7 @@ impl Display for Trouble {
     }
 }
 
-/// What a gateway says with a refusal.
+/// The body of a refusal.
 #[derive(serde::Deserialize)]
 struct Told {
     error: String,
@@ -69,7 +69,7 @@ impl From<rustls::Error> for Trouble {
     }
 }
 
-/// The innermost reason, which is what an operator can do something about.
+/// The innermost cause, which is the one that an operator can do something about.
 fn words(error: &reqwest::Error) -> String {
     let mut inner: &dyn Error = error;
     while let Some(source) = inner.source() {
@@ -82,7 +82,7 @@ fn words(error: &reqwest::Error) -> String {
     let advice = [
         (
             "InvalidContentType",
-            "it does not speak HTTPS there: name the port where the gateway hears nodes, 8702 unless its --machines says otherwise",
+            "it does not speak HTTPS there: use the gateway's port for nodes, 8702 unless its --machines says otherwise",
         ),
         (
             "OtherFleet",
@@ -98,7 +98,7 @@ fn words(error: &reqwest::Error) -> String {
 }
 
 impl Gateway {
-    /// For a box that knows its fleet by fingerprint alone.
+    /// For a box that knows only its fleet's fingerprint.
     pub(crate) fn for_joining(fingerprint: Digest) -> Result<Self, Trouble> {
         Self::with(joining_config(fingerprint)?)
     }
@@ -123,7 +123,7 @@ impl Gateway {
         format!("{}/machine/v1/{what}", address.trim_end_matches('/'))
     }
 
-    /// Sends JSON, and reads JSON.
+    /// Sends JSON, and reads a JSON answer.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         address: &str,
@@ -135,7 +135,7 @@ impl Gateway {
         json(send(request, time_max).await?).await
     }
 
-    /// Sends JSON, and expects nothing.
+    /// Sends JSON, and ignores the body of the answer.
     pub(crate) async fn put(
         &self,
         address: &str,
@@ -168,7 +168,7 @@ impl Gateway {
         read(send(request, time_max).await?, ANSWER_BYTES_MAX).await
     }
 
-    /// Reads the newest snapshot. Its signature is the caller's to check.
+    /// Reads the newest snapshot. The caller checks its signature.
     pub(crate) async fn snapshot(
         &self,
         address: &str,
@@ -200,7 +200,7 @@ async fn send(request: RequestBuilder, time_max: Duration) -> Result<Response, T
 async fn json<T: DeserializeOwned>(response: Response) -> Result<T, Trouble> {
     let bytes = read(response, JSON_BYTES_MAX).await?;
     serde_json::from_slice(&bytes)
-        .map_err(|error| Trouble::Failed(format!("its answer cannot be read: {error}")))
+        .map_err(|error| Trouble::Failed(format!("cannot read its answer: {error}")))
 }
 
 async fn read(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, Trouble> {

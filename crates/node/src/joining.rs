@@ -1,4 +1,4 @@
-//! Joining a fleet, and what a box knows of it afterwards: `node.json` in its state directory.
+//! Joining a fleet, and the state that a box keeps about it afterwards: `node.json` in its state directory.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
@@ -18,63 +18,64 @@ const FILE: &str = "node.json";
 /// Keys are 64 KiB at most.
 const FILE_BYTES_MAX: u32 = 256 * 1024;
 
-/// A clock that differs by more is worth a line.
+/// A larger clock difference is reported.
 pub(crate) const CLOCK_MILLIS_MAX: i64 = 1000;
 
-/// What a box knows of its fleet.
+/// The state that a box keeps about its fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
-    /// The version of this form: 1.
+    /// The version of this format: 1.
     pub version: u32,
     /// Its name.
     pub node: Name,
-    /// Where the fleet places it.
+    /// Its place in the fleet.
     pub place: NodePlace,
-    /// What the fleet takes it for.
+    /// Its role in the fleet.
     pub kind: NodeKind,
     /// The host of the addresses that viewers get.
     pub host: String,
-    /// What it may send at most; 0 if nobody has said.
+    /// The most that it may send; 0 if unknown.
     pub ceiling_bits_per_second: u64,
-    /// What every node knows: keys, and where gateways are.
+    /// The state common to all nodes: keys, and the gateways' addresses.
     pub keys: Keys,
-    /// Where gateways answered: [`GATEWAYS_MAX`] at most. Those that are no longer among the fleet's are asked until one of the fleet's has answered.
+    /// The gateways that have answered: [`GATEWAYS_MAX`] at most. Those no longer on the fleet's list are asked until one on the list has
+    /// answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<String>,
 }
 
-/// What the operator of a box decides.
+/// The operator's choices for a box.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// Its name.
     pub node: Name,
     /// The host of the addresses that viewers get.
     pub host: String,
-    /// What it may send at most; 0 if nobody has said.
+    /// The most that it may send; 0 if unknown.
     pub ceiling_bits_per_second: u64,
 }
 
 /// A box that has just joined.
 #[derive(Clone, Debug)]
 pub struct Joined {
-    /// What it knows now.
+    /// Its state now.
     pub membership: Membership,
-    /// The box's clock minus the gateway's, if that is worth telling.
+    /// The box's clock minus the gateway's, if the difference is large enough to report.
     pub clock_ahead_millis: Option<i64>,
 }
 
 /// Why a box has not joined.
 #[derive(Debug)]
 pub enum JoiningError {
-    /// The state directory is a node's already.
+    /// The state directory already belongs to a node.
     Already(PathBuf, Name),
     /// The state directory cannot be used.
     State(CredentialsError),
     /// `node.json` cannot be read or written.
     File(PathBuf, std::io::Error),
-    /// No gateway let it in. The text names each and its reason.
+    /// No gateway admitted it. The text lists each with its reason.
     Gateways(String),
-    /// A gateway's answer is not what it should be.
+    /// A gateway's answer is invalid.
     Answer(String),
 }
 
@@ -103,10 +104,10 @@ impl From<CredentialsError> for JoiningError {
 }
 
 impl Membership {
-    /// Reads what [`join`] left in `state`; `None` if the box has not joined.
+    /// Reads the file that [`join`] left in `state`; `None` if the box has not joined.
     ///
     /// # Errors
-    /// If the file is there and cannot be used.
+    /// If the file exists and cannot be used.
     pub fn read(state: &Path) -> Result<Option<Self>, JoiningError> {
         let path = state.join(FILE);
         let text = match smallfile::read_text(&path, FILE_BYTES_MAX) {
@@ -123,7 +124,7 @@ impl Membership {
         Ok(Some(own))
     }
 
-    /// Keeps it in `state`, replacing the file whole.
+    /// Saves it in `state`, replacing the whole file.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -137,18 +138,18 @@ impl Membership {
         written.map_err(|error| JoiningError::File(path, error))
     }
 
-    /// The gateways to ask. A list that comes from a gateway may be wrong: until one of it has answered, those that did before are asked, too.
+    /// The gateways to ask. A list from a gateway may be wrong: until one on it has answered, those that answered before are asked, too.
     pub(crate) fn gateways(&self) -> Vec<String> {
         self.keys.gateways.iter().chain(self.former_gateways()).cloned().collect()
     }
 
-    /// Those of them that are no longer in the fleet's list.
+    /// Those of them that are no longer on the fleet's list.
     pub(crate) fn former_gateways(&self) -> impl Iterator<Item = &String> {
         self.answered.iter().filter(|address| !self.keys.gateways.contains(address))
     }
 
-    /// Notes that a gateway answered. If it is in the fleet's list, that list is right, and those that are not in it are forgotten: somebody may
-    /// have removed them. Returns whether that changes anything.
+    /// Notes that a gateway answered. If it is on the fleet's list, that list is right, and gateways that are not on it are forgotten: an
+    /// operator may have removed them. Returns whether anything changed.
     pub(crate) fn note_answer(&mut self, address: &str) -> bool {
         let told = &self.keys.gateways;
         if !told.iter().any(|one| one == address) {
@@ -164,10 +165,10 @@ impl Membership {
     }
 }
 
-/// Joins the fleet that `token` names, by the first of `gateways` that answers, and leaves a key, a certificate and `node.json` in `state`.
+/// Joins the fleet of `token` through the first of `gateways` that answers, and leaves a key, a certificate and `node.json` in `state`.
 ///
 /// # Errors
-/// Why the box has not joined, for its operator. It may be tried again: the key stays the same, so an answer that got lost is given once more.
+/// Why the box has not joined, for its operator. Joining can be retried: the key stays the same, so an answer that was lost is given again.
 pub async fn join(
     gateways: &[String],
     token: &InvitationToken,
@@ -191,7 +192,7 @@ pub async fn join(
     answer.check().map_err(|why| JoiningError::Answer(why.to_string()))?;
     let credentials = Credentials::new(key, answer.certificate, answer.authority)?;
     if credentials.fingerprint() != token.fingerprint() {
-        return Err(JoiningError::Answer("it is of another fleet than the invitation".into()));
+        return Err(JoiningError::Answer("it is from a fleet other than the invitation's".into()));
     }
     if credentials.certificate().node != wish.node || answer.node != wish.node {
         return Err(JoiningError::Answer("it is for another name".into()));
@@ -207,14 +208,14 @@ pub async fn join(
         keys: answer.keys,
         answered: vec![address.trim_end_matches('/').to_owned()],
     };
-    // Last: with this file the box has joined.
+    // Last: once this file exists, the box has joined.
     membership.keep(state)?;
     let ahead = now - i64::try_from(answer.now_unix_millis).unwrap_or(i64::MAX);
     let clock_ahead_millis = (ahead.abs() > CLOCK_MILLIS_MAX).then_some(ahead);
     Ok(Joined { membership, clock_ahead_millis })
 }
 
-/// Where the first answer came from, the answer, and when it came by our clock.
+/// The address of the first gateway that answered, its answer, and our time of arrival.
 async fn ask(
     gateways: &[String],
     token: &InvitationToken,
@@ -230,7 +231,7 @@ async fn ask(
             Ok(answer) => return Ok((address.clone(), answer, now_unix_millis())),
             Err(Trouble::Refused { reason, text }) => {
                 troubles.push(format!("{address}: {text}"));
-                // Another gateway of the same fleet would say the same.
+                // Another gateway of the same fleet would give the same answer.
                 if !matches!(reason.as_str(), "unavailable" | "flood") {
                     break;
                 }
@@ -255,7 +256,7 @@ mod tests {
     const WRONG: &str = "https://gw-typo.invalid:8702";
     const OTHER: &str = "https://gw2.example:8702";
 
-    /// A node that was told of these gateways, and had answers from those.
+    /// A node with these gateways on its list, and answers from those.
     fn told(gateways: &[&str], answered: &[&str]) -> Membership {
         let owned = |all: &[&str]| all.iter().map(|&one| one.to_owned()).collect::<Vec<_>>();
         let name = |text: &str| text.parse::<Name>().expect("a name");

@@ -1,4 +1,4 @@
-//! Small files in the agent's state folder: replaced whole, or not at all.
+//! Small files in the agent's state folder: each is replaced whole, or not at all.
 
 use std::io;
 use std::path::Path;
@@ -6,24 +6,24 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// No such file is longer. An inventory of 100,000 titles has 16 MB.
+/// No such file is larger. An inventory of 100,000 titles takes 16 MB.
 const BYTES_MAX: u32 = 256 << 20;
 
-/// The server takes no keys from a file that its group may write, whatever the umask says.
+/// The server rejects key files that their group may write, so the umask must not matter.
 const MODE: u32 = 0o644;
 
-/// What the umask leaves of it: the server may run as another user.
+/// The umask applies: the server may run as another user.
 const FOLDER_MODE: u32 = 0o777;
 
-/// Makes a folder, and those above it that are missing, so that they outlive a power failure with what is put into them.
+/// Creates a folder, and its missing parents, durably: they survive a power failure with their contents.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If it cannot be created.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     smallfile::make_folders(path, FOLDER_MODE)
 }
 
-/// Replaces the file at `path`, and waits until it is on the disk.
+/// Replaces the file at `path`, and waits until it is on disk.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -31,7 +31,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     smallfile::replace(path, bytes, MODE)
 }
 
-/// As [`write`], of what only this user may read.
+/// Like [`write`], for a file that only this user may read.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -39,7 +39,7 @@ pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
     smallfile::replace(path, bytes, 0o600)
 }
 
-/// As [`write`], of JSON.
+/// Like [`write`], for JSON.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -47,7 +47,7 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> 
     write(path, &serde_json::to_vec(value)?)
 }
 
-/// What is in the file at `path`; none if there is no such file.
+/// The contents of the file at `path`; `None` if there is no such file.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -58,14 +58,14 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// As [`read`], of JSON. A file that is damaged counts as missing, and is told: what is in it can be had again.
+/// Like [`read`], for JSON. A damaged file is logged and counts as missing: its contents can be obtained again.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let parsed = read(path).and_then(|bytes| match bytes {
         Some(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
         None => Ok(None),
     });
     parsed.unwrap_or_else(|error| {
-        crate::tell(&format!("{} is damaged, and is made anew: {error}", path.display()));
+        crate::tell(&format!("{} is damaged, and is replaced: {error}", path.display()));
         None
     })
 }

@@ -1,7 +1,7 @@
-//! The agent of a box: joins a fleet, beats, copies and verifies titles, looks after the server.
+//! The agent of a box: joins a fleet, sends heartbeats, copies and verifies titles, supervises the server.
 //!
-//! The agent is a process of its own beside `fullbore serve`, under the same user. The server's sandbox may not connect anywhere; the agent does
-//! that, and is never on the path of a byte. If the agent dies, the server serves on.
+//! The agent is a process of its own next to `fullbore serve`, under the same user. The server's sandbox allows no outgoing connections;
+//! the agent makes those, and is never on the path of a byte. If the agent dies, the server continues to serve.
 //!
 //! Read first: `agent.rs`, then `holding/mod.rs`, `condition/mod.rs` and `server/mod.rs`.
 
@@ -36,10 +36,10 @@ pub use server::{Found, ServerOptions, ServerProcess};
 
 use std::io::Write;
 
-/// Tells the operator. The text may have names in it that others chose.
+/// Logs a line for the operator. The text may contain names from outside, so control characters are replaced.
 pub(crate) fn tell(what: &str) {
     let shown: String =
         what.chars().map(|one| if one.is_control() { '\u{fffd}' } else { one }).collect();
-    // Nobody may listen any more, and the agent works on.
+    // The reader of standard error may be gone; the agent continues.
     let _ = writeln!(std::io::stderr().lock(), "fullbore: {shown}");
 }

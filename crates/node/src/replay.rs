@@ -1,4 +1,4 @@
-//! Makes again what a box decided, from the logs in its state folder: where it sent viewers, and what it said of itself.
+//! Replays a box's decisions from the logs in its state folder: where it sent viewers, and the condition that it reported.
 
 use std::io;
 use std::path::Path;
@@ -11,54 +11,54 @@ use steering::Logged;
 use crate::answering::DECISIONS;
 use crate::condition::turns::{self, Turn};
 
-/// Differences that are told; all are counted.
+/// The most differences to list; all are counted.
 const DIFFERENCES_MAX: usize = 100;
 
-/// What replaying a box's logs found.
+/// The result of replaying a box's logs.
 #[derive(Debug, Default, Serialize)]
 pub struct NodeReplayed {
-    /// Answers to viewers, if it gave any.
+    /// Answers to viewers, if there were any.
     pub answers: Replayed,
-    /// What it said of itself.
+    /// Reported conditions.
     pub conditions: ConditionsReplayed,
 }
 
 impl NodeReplayed {
-    /// How many came out otherwise.
+    /// The number of results that differ.
     pub fn different(&self) -> u64 {
         self.answers.different + self.conditions.different
     }
 }
 
-/// What replaying the turns of its control loop found.
+/// The result of replaying the turns of its control loop.
 #[derive(Debug, Default, Serialize)]
 pub struct ConditionsReplayed {
-    /// Turns that came out the same.
+    /// Turns with the same result.
     pub same: u64,
-    /// Turns that came out otherwise.
+    /// Turns with another result.
     pub different: u64,
-    /// Lines that cannot be read.
+    /// Unreadable lines.
     pub broken_lines: u64,
-    /// Some of those that came out otherwise.
+    /// Some of the turns with another result.
     pub differences: Vec<ConditionDifference>,
 }
 
-/// A turn that came out otherwise.
+/// A turn with another result.
 #[derive(Debug, Serialize)]
 pub struct ConditionDifference {
-    /// When it was, since 1970.
+    /// When it was, in seconds since 1970.
     pub time_unix_seconds: u64,
-    /// What the box said.
+    /// The logged condition.
     pub logged: Condition,
-    /// What it would say now.
+    /// The condition that the loop computes now.
     pub now: Condition,
 }
 
-/// Makes everything again since a time, in seconds since 1970, that is in the logs of the agent's state folder `state`. Of answers to viewers,
-/// only those of `title`, if one is named. The agent may run meanwhile; the last second may be missing then.
+/// Replays everything in the logs of the agent's state folder `state` since a time, in seconds since 1970; of the answers to viewers, only
+/// those about `title`, if given. The agent may run meanwhile; the last second may be missing then.
 ///
 /// # Errors
-/// If a log cannot be read. One that is not there is empty.
+/// If a log cannot be read. A missing log counts as empty.
 pub fn replay(state: &Path, since: u64, title: Option<&str>) -> io::Result<NodeReplayed> {
     let is_wanted = |logged: &Logged| {
         logged.time_unix_seconds >= since && title.is_none_or(|title| title == logged.title)

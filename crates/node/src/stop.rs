@@ -1,9 +1,9 @@
-//! Tells the agent's threads to end, and wakes them when there is something to do.
+//! Stops the agent's threads, and wakes them when there is work.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Shared by a thread and those that wake or end it.
+/// Shared by a thread and those that wake or stop it.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     state: Mutex<State>,
@@ -23,18 +23,18 @@ impl Bell {
         self.rung.notify_all();
     }
 
-    /// Ends the thread.
+    /// Stops the thread.
     pub(crate) fn stop(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).is_stopped = true;
         self.rung.notify_all();
     }
 
-    /// Whether the thread is to end.
+    /// Whether the thread has to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).is_stopped
     }
 
-    /// Waits until somebody rings, `most` at most.
+    /// Waits until the bell is rung, `most` at most.
     pub(crate) fn wait(&self, most: Duration) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = |state: &mut State| !state.is_stopped && !state.has_rung;
@@ -42,7 +42,7 @@ impl Bell {
         waited.unwrap_or_else(PoisonError::into_inner).0.has_rung = false;
     }
 
-    /// Waits for this time, whoever rings, unless the thread is to end.
+    /// Waits for this time even if the bell is rung, unless the thread has to stop.
     pub(crate) fn pause(&self, time: Duration) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.rung.wait_timeout_while(state, time, |state| !state.is_stopped));

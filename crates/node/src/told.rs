@@ -1,7 +1,8 @@
-//! What gateways told the box, kept on its disk: the newest snapshot of the fleet, public keys, titles' small documents.
+//! The data that a box has from gateways, saved on its disk: the newest snapshot of the fleet, public keys, titles' small documents.
 //!
-//! A snapshot counts only with the fleet's signature, and its epoch never falls: an older one was made before a backup was restored. Of one
-//! gateway, a snapshot counts if it is newer than the last one. Of several gateways, the one that came last is used: their clocks may differ.
+//! A snapshot is accepted only with the fleet's signature, and if its epoch does not fall: a lower one was made before a backup was
+//! restored. From the same gateway, a snapshot must be newer than the last one. Between gateways, the last to arrive is used: their clocks
+//! may differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,12 +18,12 @@ use crate::kept;
 
 /// An Ed25519 signature (RFC 8032, section 5.1.6).
 const SIGNATURE_BYTES: usize = 64;
-/// A manifest of a film in ten sizes and ten languages has 100 KB. A longer document is not kept.
+/// A manifest of a film in ten sizes and ten languages has 100 KB. Longer documents are not saved.
 const DOCUMENT_BYTES_MAX: usize = 4 << 20;
-/// How many documents are asked for at a time.
+/// The most documents to request at a time.
 const MISSING_MAX: usize = 16;
 
-/// What is known of a gateway's snapshots.
+/// The last snapshot of a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Last {
     epoch: u64,
@@ -30,18 +31,19 @@ struct Last {
     made_unix_millis: u64,
 }
 
-/// What gateways told.
+/// The data from gateways.
 pub(crate) struct Told {
     state: PathBuf,
     keys: Mutex<Vec<PublicKey>>,
     fleet: Mutex<Option<Arc<Fleet>>>,
     last: Mutex<BTreeMap<Name, Last>>,
-    /// Held while documents are written or removed: to who removes them, a document that is being written is one that nobody knows.
+    /// Held while documents are written or removed: the removal would otherwise delete a document that is just being written, because it
+    /// does not know its name.
     documents: Mutex<()>,
 }
 
 impl Told {
-    /// What an earlier run has kept in the folder `state`. `keys` are the fleet's, any of which may have signed.
+    /// Loads the data that an earlier run has saved in the folder `state`. `keys` are the fleet's: a signature by any of them is valid.
     ///
     /// # Errors
     /// If the folder cannot be used.
@@ -64,15 +66,15 @@ impl Told {
         lock(&self.fleet).clone()
     }
 
-    /// The fleet's keys from now on.
+    /// Sets the fleet's keys.
     pub(crate) fn handle_keys(&self, snapshots: Vec<PublicKey>) {
         *lock(&self.keys) = snapshots;
     }
 
-    /// Takes a snapshot, keeps it, and returns how many nodes it names.
+    /// Accepts a snapshot, saves it, and returns the number of its nodes.
     ///
     /// # Errors
-    /// Why it is refused. The one that is there stays.
+    /// Why it is refused. The current one stays.
     pub(crate) fn handle_snapshot(&self, signed: &Signed) -> Result<usize, String> {
         let nodes = self.take(signed)?;
         let place = self.state.join(SNAPSHOT);
@@ -83,7 +85,7 @@ impl Told {
         Ok(nodes)
     }
 
-    /// Takes a snapshot, and returns how many nodes it names.
+    /// Accepts a snapshot, and returns the number of its nodes.
     fn take(&self, signed: &Signed) -> Result<usize, String> {
         let keys = lock(&self.keys).clone();
         let opened = keys.iter().find_map(|key| key.open(FleetSnapshot::CONTEXT, signed).ok());
@@ -98,9 +100,9 @@ impl Told {
         let mut last = lock(&self.last);
         let epoch = last.values().map(|last| last.epoch).max().unwrap_or(0);
         if one.epoch < epoch {
-            return Err(format!("its epoch is {}, and {epoch} has begun", one.epoch));
+            return Err(format!("its epoch is {}, but {epoch} has begun", one.epoch));
         }
-        // It was fetched before the heartbeat said that it is there.
+        // The same one again: it was fetched before a heartbeat reported that it is there.
         if last.get(&gateway) == Some(&one) {
             return Ok(nodes);
         }
@@ -112,14 +114,14 @@ impl Told {
         if !last.get(&gateway).is_none_or(is_newer) {
             return Err(format!("{gateway} has made a newer one"));
         }
-        // Nodes mark nobody as full: the gateway has.
+        // Nodes mark no other node as full: the gateway has done that.
         let fleet = Fleet::new(snapshot, None).map_err(|error| error.to_string())?;
         last.insert(gateway, one);
         *lock(&self.fleet) = Some(Arc::new(fleet));
         Ok(nodes)
     }
 
-    /// A document of a title of the snapshot: a copy, or the one in the library, if `library_of` has the title's folder.
+    /// A document of a title of the snapshot: the saved copy, or the one in the library, if `folder_of` returns the title's folder.
     pub(crate) fn document(
         &self,
         sha256: &Digest,
@@ -137,7 +139,7 @@ impl Told {
         kept::read(&place).ok().flatten().filter(is_it)
     }
 
-    /// Documents of titles that this box does not hold, and of which it has no copy.
+    /// The missing documents of titles that this box does not hold.
     pub(crate) fn missing_documents(&self, holds: impl Fn(&PublishedTitle) -> bool) -> Vec<Digest> {
         let Some(fleet) = self.fleet() else { return Vec::new() };
         let titles = fleet.snapshot().titles.iter().filter(|title| !holds(title));
@@ -145,7 +147,7 @@ impl Told {
         digests.filter(|digest| !self.place(digest).exists()).take(MISSING_MAX).collect()
     }
 
-    /// Keeps a document, if the snapshot has one of its digest.
+    /// Saves a document, if the snapshot lists its digest.
     pub(crate) fn handle_document(&self, bytes: &[u8]) {
         let digest = Digest::of(bytes);
         if bytes.len() > DOCUMENT_BYTES_MAX || !self.known_documents().contains(&digest) {
@@ -184,7 +186,7 @@ impl Told {
 const SNAPSHOT: &str = "snapshot.signed";
 const DOCUMENTS: &str = "documents";
 
-/// What answers to viewers are made of.
+/// The documents that answers to viewers are made of.
 fn documents(title: &PublishedTitle) -> [&TitleDocument; 3] {
     [&title.record, &title.hls, &title.dash]
 }
@@ -212,7 +214,7 @@ mod tests {
         told.fleet().unwrap().snapshot().number
     }
 
-    /// Two gateways tell at the same time.
+    /// Two gateways send snapshots at the same time.
     #[test]
     fn a_document_that_is_being_written_is_not_taken_away() {
         let state = tempfile::tempdir().unwrap();
@@ -270,7 +272,7 @@ mod tests {
         assert_eq!(number(&again), 1);
         assert!(again.handle_snapshot(&sign(&key, snapshot("g2", 2, 9))).is_err(), "even then");
         drop(again);
-        // Whoever can write to the disk cannot sign.
+        // An attacker with access to the disk cannot sign.
         let place = state.path().join(SNAPSHOT);
         let mut bytes = fs::read(&place).unwrap();
         *bytes.last_mut().unwrap() ^= 1;

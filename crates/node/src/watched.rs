@@ -1,9 +1,10 @@
-//! What viewers watch here, by title: from the server's list of titles to a report a minute for gateways.
+//! Counts what viewers watch here, by title: turns the server's list of titles into a report a minute for gateways.
 //!
-//! The server remembers 256 titles with what it has sent of each, and forgets the least busy when there are more. So a title is counted while it is
-//! among the 256 busiest, and what it is sent otherwise is in the report's rest: what the server has sent in all, less what it told by title.
+//! The server remembers 256 titles with the bytes sent of each, and forgets the least busy ones when there are more. So a title is counted
+//! while it is among the 256 busiest; other bytes are in the report's rest: all that the server has sent, less what it lists by title.
 //!
-//! Other nodes that copy titles from here are no viewers. The server leaves them out of its titles and tells their sum, which the rest goes without.
+//! Other nodes that copy titles from here are not viewers. The server leaves them out of its titles and reports their sum, which is
+//! subtracted from the rest.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,18 +13,18 @@ use std::time::Duration;
 use fleet::{Name, REPORT_TITLES_MAX, WatchCount, WatchReport, WatchedTitle};
 use serde_json::Value;
 
-/// Reports that wait for gateways: an hour of them. A gateway that is away for longer never hears of the first ones.
+/// Reports kept for gateways: an hour of them. A gateway that is away for longer misses the first ones.
 const REPORTS_KEPT: usize = 60;
 
-/// A server that is up for longer when it is first seen has counted for an agent before this one.
+/// A server with a longer uptime when it is first seen has already counted for an earlier agent.
 const NEW_SERVER_SECONDS: f64 = 10.0;
 
-/// What the server has sent since it started.
+/// The server's counts since it started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ServerTitles {
     uptime_seconds: f64,
     sent_bytes: u64,
-    /// To nodes that copy titles. A server of a release before this knows none.
+    /// Bytes sent to nodes that copy titles. A server of an older release does not report them.
     to_nodes_bytes: u64,
     titles: HashMap<String, WatchCount>,
 }
@@ -46,26 +47,26 @@ impl ServerTitles {
     }
 }
 
-/// Sums up what the server tells, and closes a report each minute.
+/// Sums up the server's counts, and closes a report each minute.
 pub(crate) struct WatchTally {
     node: Name,
     boot: String,
-    /// How long a report is gathered.
+    /// The time that a report covers.
     every: Duration,
     seen: Option<ServerTitles>,
-    /// Of the present report.
+    /// Of the current report.
     began: Duration,
     titles: BTreeMap<String, WatchCount>,
     rest_starts: u64,
-    /// What was sent and has no name yet. The server counts a response's bytes as they go, and says whose they were when it ends: so this may fall
-    /// below 0 for what an earlier report had in its rest.
+    /// Bytes sent and not yet attributed to a title. The server counts a response's bytes as they go, and attributes them to a title when
+    /// it ends: so this may fall below 0 for bytes that an earlier report had in its rest.
     unnamed_bytes: i128,
     number: u64,
     closed: VecDeque<Arc<WatchReport>>,
 }
 
 impl WatchTally {
-    /// `boot` is drawn anew at each start of the agent.
+    /// `boot` is drawn at each start of the agent.
     pub(crate) fn new(node: Name, boot: String, every: Duration) -> Self {
         let (titles, closed) = Default::default();
         Self {
@@ -82,12 +83,12 @@ impl WatchTally {
         }
     }
 
-    /// The reports that are closed from here on are those of `boot`.
+    /// Reports closed from now on belong to `boot`.
     pub(crate) fn rename(&mut self, boot: String) {
         self.boot = boot;
     }
 
-    /// Takes what the server says at `now`, a clock that only goes forward. Titles that are not the fleet's have no names.
+    /// Takes the server's counts at `now`, a monotonic clock. Titles that are not the fleet's are counted without their names.
     pub(crate) fn handle(
         &mut self,
         server: Option<ServerTitles>,
@@ -116,7 +117,7 @@ impl WatchTally {
         self.unnamed_bytes -= i128::from(to_nodes_bytes);
         for (path, count) in &server.titles {
             let before = seen.titles.get(path).copied().unwrap_or_default();
-            // It was forgotten meanwhile, and counts from 0 again.
+            // The server had forgotten it, and counts from 0 again.
             let before = if before.bytes <= count.bytes { before } else { WatchCount::default() };
             let grown = WatchCount {
                 starts: count.starts.saturating_sub(before.starts),
@@ -134,7 +135,7 @@ impl WatchTally {
         }
     }
 
-    /// Closes the present report, if anybody has watched anything, and begins the next one.
+    /// Closes the current report, if there were any views, and begins the next one.
     fn close(&mut self, now: Duration) {
         let seconds = now.saturating_sub(self.began).as_secs();
         self.began = now;
@@ -169,7 +170,7 @@ impl WatchTally {
         self.closed.push_back(Arc::new(report));
     }
 
-    /// The oldest report that is kept and newer than `number`.
+    /// The oldest kept report that is newer than `number`.
     pub(crate) fn after(&self, number: u64) -> Option<Arc<WatchReport>> {
         self.closed.iter().find(|report| report.number > number).cloned()
     }
@@ -216,7 +217,7 @@ mod tests {
         see(59, server(59, 9000, &[("a", 2, 5000), ("b", 1, 3000), ("private", 1, 500)]));
         see(60, server(60, 9000, &[("a", 2, 5000), ("b", 1, 3000), ("private", 1, 500)]));
         see(130, server(130, 9000, &[("a", 2, 5000)]));
-        // b was forgotten, and came back.
+        // The server forgot b, and b came back.
         see(190, server(190, 9700, &[("a", 2, 5000), ("b", 1, 700)]));
         let first = tally.after(0).unwrap();
         assert_eq!(told(&first), [("a", 2, 5000), ("b", 1, 3000)]);
@@ -262,7 +263,7 @@ mod tests {
         see(120, 9_003_500, 9_000_000, 3);
         let report = tally.after(0).unwrap();
         assert_eq!((told(&report), report.rest.bytes), (vec![("a", 3, 3000)], 500));
-        assert_eq!(report.number, 1, "nobody watched in the first minute");
+        assert_eq!(report.number, 1, "there were no views in the first minute");
     }
 
     #[test]
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!((tally.closed.len(), tally.after(0).unwrap().number), (60, 41));
         let report = tally.after(99).unwrap();
         assert_eq!((report.check(), report.titles.len()), (Ok(()), REPORT_TITLES_MAX));
-        // The busiest half is told by name.
+        // The busiest half is listed by name.
         assert_eq!(report.titles[0].path, "t1000");
         assert_eq!(report.sum().bytes, (1000..3000).sum::<u64>());
     }

@@ -1,4 +1,4 @@
-//! Disks that fail or vanish under a box: it holds what is on the others, and what it lost comes again, without anybody at the box.
+//! Disks that fail or vanish under a box: it keeps the titles on the others, and fetches the lost ones again, without an operator.
 
 mod folders;
 
@@ -11,7 +11,7 @@ use folders::{Box, Folders, film};
 use fullbore_node::{Agent, AgentOptions, HoldingOptions};
 use fullbore_tests::{FailingDisk, Plain, SmallDisk, eventually, tool, until};
 
-/// A box with two disks, each of which has one of two titles.
+/// A box with two disks and two titles, one on each.
 struct Two {
     folders: Folders,
     titles: [PublishedTitle; 2],
@@ -23,7 +23,7 @@ impl Two {
         let titles = [folders.publish("one", &film(1)), folders.publish("two", &film(2))];
         let own = Self { folders, titles };
         for (disk, name) in own.disks().iter().zip(["one", "two"]) {
-            // A title goes where its first name is already.
+            // A title goes to the disk that already has its top-level name.
             fs::create_dir_all(disk.join(format!(".ingest-{name}"))).unwrap();
         }
         own
@@ -47,7 +47,7 @@ impl Two {
         one
     }
 
-    /// The first disk is lost, and its title is on the other one now.
+    /// The first disk is lost, and its title is now on the other one.
     fn comes_again(&self, one: &Box) {
         let [first, second] = self.disks();
         until("the disk to be taken for lost", || {
@@ -68,7 +68,7 @@ fn titles_of_a_folder_that_vanishes_come_again_to_the_other_and_nothing_is_put_i
     let two = Two::new();
     let [first, _] = two.disks();
     let one = two.start();
-    // A mount point whose disk is gone.
+    // A mount point without its disk.
     fs::rename(&first, two.folders.root().join("away")).unwrap();
     fs::create_dir(&first).unwrap();
     two.comes_again(&one);
@@ -90,13 +90,13 @@ fn titles_of_a_disk_that_fails_come_again_to_the_other() {
     disk.fail();
     two.comes_again(&one);
     drop(one);
-    // The agent starts without it, too, and the other disk is as it was.
+    // The agent starts without it, too, and the other disk is unchanged.
     let again = two.folders.open_with(two.options());
     assert!(again.holder.status().lost_folders.contains_key(&first));
     assert!(again.holds(&two.titles[0]) && again.holds(&two.titles[1]));
 }
 
-/// A filesystem that has seen an error lets nobody write any more.
+/// A filesystem that has seen an error refuses all further writes.
 #[test]
 fn a_disk_that_cannot_be_written_to_is_lost_with_what_is_on_it() {
     let folders = Folders::default();
@@ -156,7 +156,7 @@ fn a_server_serves_again_what_came_again_after_its_disk_was_lost() {
         Desired { epoch: 1, revision: 1, titles: two.titles.to_vec(), ..Desired::default() };
     agent.0.holder().handle_desired(desired).unwrap();
     until("the titles to arrive", || agent.0.holder().inventory().held.len() == 2);
-    // Not that it wants viewers: a server that began while its folders were empty has errors of its disks for a minute.
+    // Do not wait until it wants viewers: a server that started while its folders were empty reports disk errors for a minute.
     until("the server to be ready", || agent.0.found().url.is_some());
     let old = agent.0.found().url;
     fs::rename(&first, two.folders.root().join("away")).unwrap();
@@ -172,7 +172,7 @@ fn a_server_serves_again_what_came_again_after_its_disk_was_lost() {
     });
 }
 
-/// Ends with the test, and its server with it.
+/// Stops at the end of the test, together with its server.
 struct Running(Arc<Agent>);
 
 impl Drop for Running {

@@ -15,7 +15,7 @@ use folders::{Box, Folders, film, published};
 use fullbore_tests::until;
 use peers::Peers;
 
-/// What a server has open, and how often that was asked.
+/// The files that a server has open, and a count of the queries for them.
 #[derive(Clone, Default)]
 struct Server(Arc<Mutex<HashSet<(u64, u64)>>>, Arc<AtomicUsize>);
 
@@ -37,14 +37,14 @@ impl Server {
         }));
     }
 
-    /// What follows from one answer is done when it is asked again.
+    /// Waits for two queries: after the second, the effects of the first answer are complete.
     fn is_asked_twice(&self) {
         let before = self.1.load(Ordering::Relaxed);
         until("the server to be asked twice", || self.1.load(Ordering::Relaxed) >= before + 2);
     }
 }
 
-/// A box that holds two titles of the fleet, of which it is told to hold the second from then on, and one of its own.
+/// A box that holds two titles of the fleet, of which it should keep only the second, and one of its own.
 fn told_to_hold_one(folders: &Folders) -> (Box, PublishedTitle, PublishedTitle) {
     let (title, kept) = (folders.publish("film", &film(1)), folders.publish("kept", &film(2)));
     fs::create_dir(folders.library().join("own")).unwrap();
@@ -54,7 +54,7 @@ fn told_to_hold_one(folders: &Folders) -> (Box, PublishedTitle, PublishedTitle) 
     one.holder.note_fleet(Peers::new(60).fleet(&title));
     one.desire(&[&title, &kept], &[]);
     until("the titles to be held", || [&title, &kept, &own].iter().all(|one_of| one.holds(one_of)));
-    assert!(one.holder.evictable().is_empty(), "it was told to hold them");
+    assert!(one.holder.evictable().is_empty(), "it should hold them");
     one.desire(&[&kept], &[]);
     (one, title, kept)
 }
@@ -71,12 +71,12 @@ fn a_copy_goes_with_leave_alone_and_when_nobody_has_a_file_of_it_open() {
     until("gateways to hear that it goes", || !one.holds(&title));
     assert_eq!(one.holder.status().leaving, ["film"]);
     server.is_asked_twice();
-    assert_eq!(fs::read(folders.film("film")).unwrap(), film(1), "somebody watches it");
-    // The plan changes its mind.
+    assert_eq!(fs::read(folders.film("film")).unwrap(), film(1), "a viewer is watching it");
+    // The plan changes.
     one.desire(&[&title, &kept], &[]);
     until("it to be told again", || one.holds(&title));
     assert_eq!(one.holder.status().copied_bytes, 2 * film(1).len() as u64 + small(&folders));
-    // Neither is to be here any more, and leave is for one of them.
+    // Neither should be here any more, and permission is given for one of them.
     one.desire(&[], &[]);
     server.closes_all();
     one.holder.handle_eviction_leave(vec![title.held()]);
@@ -84,12 +84,12 @@ fn a_copy_goes_with_leave_alone_and_when_nobody_has_a_file_of_it_open() {
     until("nothing to be left of it", || !folders.library().join(".ingest-film").exists());
     let held: Vec<HeldTitle> = one.holder.inventory().held.clone();
     assert_eq!(held.iter().map(|held| held.path.as_str()).collect::<Vec<_>>(), ["kept", "own"]);
-    // It comes back when it is wanted.
+    // It comes back when the plan wants it again.
     one.desire(&[&title, &kept], &[]);
     until("it to be copied again", || one.holds(&title));
 }
 
-/// What two titles have beside their films.
+/// The size of two titles without their films.
 fn small(folders: &Folders) -> u64 {
     let files = |title: &str| {
         let folder = folders.origin().join(title);
@@ -119,14 +119,14 @@ fn what_arrived_in_part_of_a_title_that_goes_elsewhere_is_removed() {
     let folders = Folders::default();
     let title = folders.publish("film", &film(4));
     let mut options = folders.options();
-    // It would take weeks.
+    // At this rate it would take weeks.
     options.copy_bytes_per_second = 10;
     let one = folders.open_with(options).start();
     one.holder.note_fleet(Peers::new(61).fleet(&title));
     one.desire(&[&title], &[]);
     until("the copy to begin", || folders.arriving("film").join("title.json").exists());
     drop(one);
-    // An agent that starts anew, of a box that was told something else meanwhile.
+    // The agent restarts after the box got another list.
     let one = folders.open();
     one.desire(&[], &[]);
     let one = one.start();

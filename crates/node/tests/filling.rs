@@ -1,4 +1,4 @@
-//! Titles that come from other nodes, honest and otherwise, with real folders and sockets.
+//! Titles that come from other nodes, honest and malicious, with real folders and sockets.
 
 mod folders;
 mod peers;
@@ -20,7 +20,7 @@ use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 use token::CopyRing;
 
-/// All that a title costs: its files and its record.
+/// The full size of a title: its files and its record.
 fn cost(folders: &Folders, title: &PublishedTitle) -> u64 {
     title.bytes + fs::metadata(folders.origin().join(&title.path).join("title.json")).unwrap().len()
 }
@@ -29,10 +29,10 @@ fn counts(one: &Box) -> FillCounts {
     one.holder.status().fill.counts
 }
 
-/// Waits until the box has looked for something to do from now on, and found nothing.
+/// Waits until the box has looked for work from now on, and found none.
 fn until_idle(one: &Box) {
     let rounds = || one.holder.status().fill.idle_rounds;
-    // The first of two rounds may have begun before.
+    // The first of two rounds may have begun earlier.
     let before = rounds();
     until("the copier to find nothing to do", || rounds() >= before + 2);
 }
@@ -120,14 +120,14 @@ fn an_origin_is_not_asked_while_all_nodes_are_well_and_is_when_none_is() {
     assert_eq!(counts.origin_bytes, title.bytes);
 }
 
-/// The others of the cluster wait for what this node alone is to fetch.
+/// The rest of the cluster waits for the titles that only this node may fetch.
 #[test]
 fn what_no_node_of_the_cluster_has_comes_before_what_one_has() {
     let (origin, folders) = (Folders::default(), Folders::default());
     let of_mate = origin.publish("a", &film(1));
     let mut peers = Peers::new(34);
     peers.add("n2", "c1", &origin.origin(), Manner::Honest);
-    // Whose place in the order of a title is the first fetches it at once.
+    // The first node in a title's order fetches it at once.
     let is_ours = |title: &PublishedTitle| {
         let place = |node| Digest::of(format!("{}\n{node}", title.version).as_bytes());
         place("n1") < place("n2")
@@ -139,7 +139,7 @@ fn what_no_node_of_the_cluster_has_comes_before_what_one_has() {
     one.holder.note_fleet(peers.fleet(&of_mate));
     one.desire(&[&of_mate, &alone], &[]);
     let one = one.start();
-    until("the title that nobody has", || one.holds(&alone));
+    until("the title that no node has", || one.holds(&alone));
     assert!(!one.holds(&of_mate), "it was not fetched first");
     until("the other title", || one.holds(&of_mate));
 }
@@ -172,13 +172,13 @@ fn a_copy_that_was_cut_fetches_no_block_twice() {
     until("the title to arrive", || one.holds(&title));
     assert_eq!(fs::read(folders.film("film")).unwrap(), whole);
     let fetched = peers.nodes[0].sent_bytes.load(Ordering::Relaxed);
-    // A block may have been on its way at each cut.
+    // At each interruption a block may have been on its way.
     let bound = cost(&origin, &title) + 3 * BLOCK as u64;
     assert!((title.bytes..=bound).contains(&fetched), "{fetched} of {bound}");
     assert!(!folders.arriving("film").parent().unwrap().exists());
 }
 
-/// After a power failure the map may have more than the file.
+/// After a power failure the map may list blocks that the file lacks.
 #[test]
 fn a_map_that_says_too_much_costs_an_attempt_and_no_wrong_byte() {
     let folders = Folders::default();
@@ -205,7 +205,7 @@ fn outside_its_windows_a_box_brings_only_what_is_asked_for_at_once() {
     let folders = Folders::default();
     let (later, now) = (folders.publish("later", &film(6)), folders.publish("now", &film(7)));
     let mut options = folders.options();
-    // From one minute to the next, twelve hours from now, give or take the minute that begins meanwhile.
+    // A window of one minute, twelve hours from now, give or take the minute that begins meanwhile.
     let hours = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let hour = (hours.as_secs() / 3600 + 12) % 24;
     options.windows = vec![format!("{hour:02}:00-{hour:02}:01 UTC").parse().unwrap()];
@@ -235,7 +235,7 @@ fn a_title_comes_over_tls_from_a_real_node_that_changes_its_keys_and_from_none_t
 {
     let origin = Folders::default();
     let title = origin.publish("films/a film", &film(13));
-    // A record has 16 KiB.
+    // A record takes 16 KiB.
     let place = origin.root().join("copy-keys");
     let days = token::copy_key_days(now());
     let keys: String = days.map(|day| token::copy_key_line(day, &[7; 32]).to_string()).collect();
@@ -265,13 +265,13 @@ fn a_title_comes_over_tls_from_a_real_node_that_changes_its_keys_and_from_none_t
             assert_eq!(counts.cluster_bytes, 0);
         }
     }
-    // It knows that a node asked, and takes nobody for a viewer.
+    // The server recognises the node, and does not count it as a viewer.
     server.wait_for_news();
     let to_nodes = server.sum("sent_to_nodes_bytes_total");
     assert!(to_nodes > title.bytes);
     let (_, status) = server.admin_page("/status.json");
     assert!(status.contains("\"titles\"") && !status.contains("films/a film"), "{status}");
-    // A node that has no keys, such as one of an older release, gets the title as well, and counts as a viewer.
+    // A node without keys, such as one of an older release, gets the title as well, and counts as a viewer.
     let folders = Folders::default();
     let one = folders.open_with(HoldingOptions { trust: Trust::Anyone, ..folders.options() });
     let one = one.start();
@@ -286,7 +286,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Hours that the clock on the wall is ahead of half past two, by day 20,000.
+/// How many hours the wall clock is ahead of half past two on day 20,000.
 static JUMPED_HOURS: AtomicI64 = AtomicI64::new(0);
 
 fn jumping_clock() -> u64 {
@@ -294,7 +294,7 @@ fn jumping_clock() -> u64 {
     u64::try_from(seconds).unwrap()
 }
 
-/// A clock that jumps closes a window or opens it. What has arrived stays, and no title's time is taken for older or younger than it is.
+/// A clock that jumps closes a window or opens it. Data that has arrived stays, and no title's verification time is misread.
 #[test]
 fn a_clock_that_jumps_hours_forward_and_back_during_a_window_costs_a_pause_and_no_byte() {
     let folders = Folders::default();
@@ -316,32 +316,32 @@ fn a_clock_that_jumps_hours_forward_and_back_during_a_window_costs_a_pause_and_n
         assert!(!is_open() && !one.holds(&title));
         let brought = counts(&one).origin_bytes;
         until_idle(&one);
-        assert_eq!(counts(&one).origin_bytes, brought, "it was brought outside the window");
+        assert_eq!(counts(&one).origin_bytes, brought, "it was fetched outside the window");
         assert_eq!(done(), 0);
         JUMPED_HOURS.store(0, Ordering::Relaxed);
         until("the copy to go on", || done() > 0 || one.holds(&title));
     }
     until("the title to arrive", || one.holds(&title));
     assert_eq!(fs::read(folders.film("film")).unwrap(), film(8).repeat(4));
-    // A block may have been on its way at each jump.
+    // At each jump a block may have been on its way.
     let brought = counts(&one).origin_bytes;
     assert!((title.bytes..=cost + 2 * BLOCK as u64).contains(&brought), "{brought} of {cost}");
     drop(one);
-    // Verified on a day that is yet to come: that is not believed, and it is read again.
+    // A verification time in the future is not trusted, so the title is read again.
     JUMPED_HOURS.store(-30, Ordering::Relaxed);
     let one = folders.open_with(options).start();
     until("the title to be read again", || one.holder.status().scrub.read_bytes > 0);
     assert!(one.holds(&title));
 }
 
-/// Hours of the day 20,000, and ten minutes.
+/// The hour of day 20,000, plus ten minutes.
 static CUT_HOUR: AtomicU64 = AtomicU64::new(3);
 
 fn hourly_clock() -> u64 {
     20_000 * 86_400 + 3600 * CUT_HOUR.load(Ordering::Relaxed) + 600
 }
 
-/// Such a copy lies where damaged titles do, and those are mended at any time.
+/// Such a copy is in the same place as damaged titles, and those are repaired at any time.
 #[test]
 fn a_copy_that_a_restart_has_cut_waits_for_its_window_and_goes_on_in_it() {
     let folders = Folders::default();
@@ -359,7 +359,7 @@ fn a_copy_that_a_restart_has_cut_waits_for_its_window_and_goes_on_in_it() {
     drop(one);
     let one = folders.open_with(options).start();
     until_idle(&one);
-    assert_eq!(counts(&one).origin_bytes, 0, "it was brought outside the window");
+    assert_eq!(counts(&one).origin_bytes, 0, "it was fetched outside the window");
     assert!(folders.arriving("film").exists() && one.holder.status().hidden.is_empty());
     assert!(one.trouble("film").is_none() && !one.holder.fill_progress().unwrap().is_open);
     CUT_HOUR.store(3, Ordering::Relaxed);
@@ -408,7 +408,7 @@ fn three() -> u64 {
     20_000 * 86_400 + 3 * 3600
 }
 
-/// Nothing of what lies there can be kept, so this is no mending.
+/// None of its data can be kept, so this is not a repair.
 #[test]
 fn a_damaged_title_of_which_another_version_was_published_waits_for_its_window() {
     let folders = Folders::default();
@@ -423,11 +423,11 @@ fn a_damaged_title_of_which_another_version_was_published_waits_for_its_window()
     options.clock = noon;
     options.windows = vec!["02:00-04:00 UTC".parse().unwrap()];
     let one = folders.open_with(options.clone());
-    // Before it begins with what it knows: the earlier version can be mended at any time.
+    // Before it begins with its old list: the earlier version could be repaired at any time.
     one.desire(&[&new], &[]);
     let one = one.start();
     until_idle(&one);
-    assert_eq!(counts(&one).origin_bytes, 0, "it was brought outside the window");
+    assert_eq!(counts(&one).origin_bytes, 0, "it was fetched outside the window");
     assert_eq!(one.holder.status().hidden, ["film"]);
     assert!(one.trouble("film").is_none() && one.holder.fill_progress().is_some());
     drop(one);
@@ -438,8 +438,8 @@ fn a_damaged_title_of_which_another_version_was_published_waits_for_its_window()
     assert!(one.holder.status().hidden.is_empty());
 }
 
-/// How many of a file's pages are in the page cache, one of eight, and how many were looked at. A read that may not wait says so of the page that it
-/// names; of a file that is read at random, the kernel reads no others ahead.
+/// Returns how many of a file's pages are in the page cache, and how many were checked: one in eight. A non-blocking read shows whether its
+/// page is cached, and for random reads the kernel does not read ahead.
 fn cached_pages(path: &Path) -> (usize, usize) {
     let file = fs::File::open(path).unwrap();
     fadvise(&file, 0, None, Advice::Random).unwrap();
@@ -466,9 +466,9 @@ fn a_fill_leaves_the_page_cache_to_viewers() {
         eprintln!("skipped: this filesystem has no direct I/O, so what is copied is cached");
         return;
     }
-    // The end of a file is no whole page.
+    // The end of a file is a partial page.
     assert!(cached <= 1 && all > 100, "{cached} of {all} pages came along");
-    // A viewer has had all of it.
+    // A viewer has read all of it.
     assert_eq!(fs::read(folders.film("watched")).unwrap(), film(16));
     let warm = cached_pages(&folders.film("watched"));
     assert!(warm.0 > all / 2, "{warm:?}");
@@ -476,12 +476,12 @@ fn a_fill_leaves_the_page_cache_to_viewers() {
     until("the second title to arrive", || one.holds(&comes));
     let (cached, all) = cached_pages(&folders.film("comes"));
     assert!(cached <= 1 && all > 400, "{cached} of {all} pages came along");
-    // Others on this machine may need some of it.
+    // Other processes on this machine may need some of it.
     let (still, _) = cached_pages(&folders.film("watched"));
     assert!(still > warm.0 / 2, "{still} of {}", warm.0);
 }
 
-/// Days after a Monday.
+/// Days since a Monday.
 static DAYS: AtomicI64 = AtomicI64::new(0);
 
 fn daily_clock() -> u64 {
@@ -497,7 +497,7 @@ fn a_box_brings_no_more_in_a_window_than_its_volume_also_after_a_restart_and_goe
     let mut options = folders.options();
     options.clock = daily_clock;
     options.windows = vec!["02:00-04:00 UTC".parse().unwrap()];
-    // Enough for the first title, and for a block of the second.
+    // Enough for the first title, and for one block of the second.
     let volume = cost(&folders, &first) + 1;
     options.fill_bytes_max = volume;
     options.copy_bytes_per_second = 1 << 30;
@@ -544,7 +544,7 @@ fn a_node_that_trickles_is_refused_for_being_slow() {
     assert_eq!(counts(&one).refused.get(&PeerFault::Slow), Some(&1));
 }
 
-/// Only a stolen or broken gateway says such things: the box tells what is wrong with one title, and brings the others.
+/// Only a stolen or broken gateway sends such lists: the box reports the bad title, and fetches the others.
 #[test]
 fn titles_with_odd_sizes_paths_and_digests_keep_no_other_title_waiting() {
     let folders = Folders::default();
@@ -561,13 +561,13 @@ fn titles_with_odd_sizes_paths_and_digests_keep_no_other_title_waiting() {
     options.copy_bytes_per_second = 100 << 20;
     let one = folders.open_with(options).start();
     one.desire(&all, &[]);
-    // What a title has is what its record says, whatever its publisher says.
+    // The record decides what a title contains, whatever its publisher claims.
     until("what is whole to arrive", || {
         one.holds(&good) && one.holds(&odd[0]) && one.holds(&odd[1])
     });
-    until("the troubles to be told", || (2..4).all(|at| one.trouble(&odd[at].path).is_some()));
+    until("the troubles to be reported", || (2..4).all(|at| one.trouble(&odd[at].path).is_some()));
     assert!(one.trouble("odd 2").unwrap().contains("publish the title again"));
-    assert!(one.trouble("odd 3").unwrap().contains("another version"));
+    assert!(one.trouble("odd 3").unwrap().contains("not of the published version"));
     assert_eq!(one.holder.fill_progress().unwrap().missing_titles, 2);
     for path in ["../out", "/etc/passwd", "a//b", ".hidden", "a\0b", ""] {
         let known = one.holder.desired();
@@ -579,7 +579,7 @@ fn titles_with_odd_sizes_paths_and_digests_keep_no_other_title_waiting() {
     assert!(one.holds(&good));
 }
 
-/// A record that is sealed as it should be, and says what no ingest writes.
+/// A correctly sealed record with contents that ingest never writes.
 #[test]
 fn records_with_odd_files_are_refused_and_nothing_is_written_elsewhere() {
     type Spoil = fn(&mut catalog::Record);

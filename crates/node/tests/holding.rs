@@ -1,4 +1,4 @@
-//! Copies, verification, mending and removal of titles, with real folders.
+//! Copying, verification, repair and removal of titles, with real folders.
 
 mod folders;
 
@@ -44,7 +44,7 @@ fn a_copy_that_was_cut_goes_on_wherever_it_was_cut() {
         let arriving = folders.arriving("film");
         fs::create_dir_all(arriving.join(&record.folder)).unwrap();
         fs::write(arriving.join(&record.folder).join(FILM), &whole[..cut]).unwrap();
-        // What another version has left.
+        // Leftovers of another version.
         fs::create_dir_all(arriving.join("v-0123456789ab")).unwrap();
         fs::write(arriving.join("v-0123456789ab/x"), "x").unwrap();
         let one = folders.open().start();
@@ -65,7 +65,7 @@ fn a_tail_that_never_reached_the_disk_is_copied_again() {
     let record = catalog::Record::read(&folders.origin().join("film")).unwrap();
     let file = folders.arriving("film").join(&record.folder).join(FILM);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    // After a power failure, a file may have its length and zeros.
+    // After a power failure, a file may have its full length and contain zeros.
     let mut torn = whole.clone();
     torn[BLOCK + 5..].fill(0);
     fs::write(&file, torn).unwrap();
@@ -89,7 +89,7 @@ fn wrong_bytes_at_the_origin_never_get_into_the_library() {
     let trouble = one.trouble("film").unwrap();
     assert!(trouble.contains("block 1") && trouble.contains(FILM), "{trouble}");
     assert!(!one.holds(&title) && !folders.library().join("film").exists());
-    // Its origin is repaired, and the fleet says so.
+    // The origin is repaired, and the fleet publishes the title again.
     flip(&folders.origin().join("film").join(&record.folder).join(FILM), BLOCK as u64 + 7);
     until("the title to arrive", || one.holds(&title));
 }
@@ -174,7 +174,7 @@ fn a_damaged_title_that_nobody_publishes_stays_hidden_and_is_not_lost() {
     fullbore_tests::make_title(&folders.library().join("own"), &film(12)).unwrap();
     let title = published(&folders.library(), "own");
     let one = folders.open();
-    assert!(!one.holds(&title), "nobody has verified it yet");
+    assert!(!one.holds(&title), "it has not been verified yet");
     assert!(folders.library().join("own").exists(), "it was served before there was an agent");
     let one = one.start();
     until("the title to be verified", || one.holds(&title));
@@ -214,7 +214,7 @@ fn a_withdrawn_title_is_removed_with_a_receipt() {
     assert_eq!(again.holder.receipts(), []);
 }
 
-/// A gateway that cannot reach the store knows what was wanted once.
+/// A gateway that cannot reach the store knows only an older list.
 #[test]
 fn an_older_wish_does_not_bring_back_a_withdrawn_title() {
     let folders = Folders::default();
@@ -224,12 +224,12 @@ fn an_older_wish_does_not_bring_back_a_withdrawn_title() {
     let old = (*one.holder.desired()).clone();
     one.desire(&[], &[title.held()]);
     let refused = one.holder.handle_desired(old.clone()).unwrap_err();
-    assert!(refused.contains("what to hold is refused"), "{refused}");
+    assert!(refused.contains("titles to hold is refused"), "{refused}");
     drop(one);
     let again = folders.open().start();
     assert!(again.holder.handle_desired(old.clone()).is_err(), "a restart forgets nothing");
     assert_eq!(again.holder.desired().withdrawn, [title.held()]);
-    // After a restore, the store's revisions begin anew.
+    // After a restore, the store's revisions start again.
     again.holder.handle_desired(Desired { epoch: old.epoch + 1, revision: 0, ..old }).unwrap();
     assert_eq!(again.holder.desired().titles, [title]);
 }
@@ -245,7 +245,7 @@ fn of_two_gateways_that_tell_at_the_same_time_the_newer_word_stays() {
             let (one, first) = (&one, &first);
             scope.spawn(move || {
                 for revision in (1..=last).filter(|revision| revision % 2 == gateway) {
-                    // An older one is refused.
+                    // An older list is refused.
                     let _ = one.holder.handle_desired(Desired { epoch, revision, ..first.clone() });
                     assert!(one.holder.desired().revision >= revision);
                 }
@@ -264,7 +264,7 @@ fn what_was_withdrawn_before_a_restart_is_removed_before_the_server_starts() {
     one.desire(&[&title, &kept], &[]);
     until("the titles to arrive", || one.holds(&title) && one.holds(&kept));
     drop(one);
-    // The agent dies between hearing of it and doing it.
+    // The agent dies after it has received the list and before it acts on it.
     folders.open().desire(&[&kept], &[title.held()]);
     assert!(folders.library().join("film").exists());
     let one = folders.open();
@@ -278,7 +278,7 @@ fn a_copy_that_is_under_way_ends_when_its_title_is_withdrawn() {
     let folders = Folders::default();
     let title = folders.publish("film", &film(16));
     let mut options = folders.options();
-    // It would take weeks.
+    // At this rate it would take weeks.
     options.copy_bytes_per_second = 10;
     let one = folders.open_with(options).start();
     one.desire(&[&title], &[]);
@@ -290,7 +290,7 @@ fn a_copy_that_is_under_way_ends_when_its_title_is_withdrawn() {
     until("nothing to be left", || fs::read_dir(folders.library()).unwrap().next().is_none());
 }
 
-/// Seconds that a box's clock on the wall is ahead.
+/// How many seconds a box's wall clock is ahead.
 static AHEAD_SECONDS: AtomicU64 = AtomicU64::new(0);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Titles whose origin is a web server, honest and otherwise, with real folders and sockets.
+//! Titles whose origin is a web server, honest and malicious, with real folders and sockets.
 
 mod folders;
 mod peers;
@@ -14,7 +14,7 @@ use fullbore_node::HoldingOptions;
 use fullbore_tests::{Launch, certificate, until};
 use peers::{Manner, Peers};
 
-/// A box that may copy from `allowed`, and to which `title` is published with the origin `root`.
+/// A box that may copy from `allowed`, with `title` published from the origin `root`.
 fn box_with(folders: &Folders, title: &PublishedTitle, root: &str, allowed: &[&str]) -> Box {
     let origins = allowed.iter().map(|text| text.parse::<OriginRoot>().unwrap()).collect();
     let one =
@@ -24,7 +24,7 @@ fn box_with(folders: &Folders, title: &PublishedTitle, root: &str, allowed: &[&s
     one
 }
 
-/// What is told of a title that cannot be copied.
+/// Returns the reported reason why a title cannot be copied.
 fn refusal(one: &Box, title: &PublishedTitle) -> String {
     until("it to be refused", || one.trouble(&title.path).is_some());
     assert!(!one.holds(title));
@@ -62,7 +62,7 @@ fn an_origin_whose_certificate_nobody_trusts_is_not_asked_for_anything() {
     assert!(why.contains("cannot be reached"), "{why}");
 }
 
-/// Who publishes, or a gateway, shall not make nodes ask machines that their operators did not name.
+/// Neither a publisher nor a gateway may make nodes connect to machines that their operators did not name.
 #[test]
 fn a_node_asks_no_machine_that_its_operator_has_not_named() {
     let origin = Folders::default();

@@ -1,6 +1,6 @@
-//! The agent with a real server beside it: who starts whom, who outlives whom, what viewers get.
+//! The agent with a real server: which starts the other, which survives the other, and what viewers get.
 //!
-//! One test of this file is an agent in a process of its own, for those that kill it.
+//! One test of this file is an agent in a process of its own, for the tests that kill it.
 
 mod folders;
 mod peers;
@@ -19,7 +19,7 @@ use fullbore_tests::{FILM, Plain, eventually, until};
 use peers::Peers;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The environment's name for the folders of the agent in a process of its own.
+/// The environment variable with the folders of the agent that runs in a process of its own.
 const OWN_PROCESS: &str = "FULLBORE_TEST_AGENT";
 
 fn options(root: &Path) -> AgentOptions {
@@ -46,7 +46,7 @@ fn options(root: &Path) -> AgentOptions {
     }
 }
 
-/// An agent that ends with the test, and its server with it.
+/// An agent that stops at the end of the test, together with its server.
 struct Running(Arc<Agent>);
 
 impl Running {
@@ -160,8 +160,8 @@ fn a_server_outlives_its_agent_and_the_next_agent_finds_it() {
     let url = fs::read_to_string(&said).unwrap();
     let place = viewers(url.lines().next().unwrap().trim_start_matches("ready "));
     let path = address(&folders, "film");
-    assert!(Plain::connect(place).fetch(&path).body == film(1), "nobody misses the agent");
-    // The agent may have been killed before it could note whom it had started.
+    assert!(Plain::connect(place).fetch(&path).body == film(1), "viewers do not need the agent");
+    // The agent may have been killed before it could save which process it had started.
     for is_noted in [true, false] {
         if !is_noted {
             fs::remove_file(folders.state().join("server.json")).unwrap();
@@ -184,7 +184,7 @@ fn a_note_of_another_process_is_not_believed() {
     let note = fs::read_to_string(folders.state().join("server.json")).unwrap();
     let pid = server_pid(&folders.state()).unwrap().as_raw_nonzero().to_string();
     drop(one);
-    // A later process may have the number.
+    // A later process may have the same number.
     let own = std::process::id().to_string();
     fs::write(folders.state().join("server.json"), note.replace(&pid, &own)).unwrap();
     let one = Running::start(&folders).ready();
@@ -252,11 +252,11 @@ fn film_of(folders: &Folders, path: &str) -> PathBuf {
     Path::new(&record.folder).join(FILM)
 }
 
-/// A viewer who reads slowly keeps the file open in the server for as long as that takes.
+/// A viewer who reads slowly makes the server keep the file open meanwhile.
 #[test]
 fn a_title_that_goes_elsewhere_stays_until_its_last_viewer_has_all_of_it() {
     let folders = Folders::default();
-    // More than all buffers between the server and the viewer take.
+    // More than all buffers between the server and the viewer hold.
     let whole: Vec<u8> = (0..20 * BLOCK).map(|at| (at / 7 % 251) as u8).collect();
     let (title, kept) = (folders.publish("film", &whole), folders.publish("kept", &film(6)));
     let one = Running::start(&folders).ready();
@@ -270,13 +270,13 @@ fn a_title_that_goes_elsewhere_stays_until_its_last_viewer_has_all_of_it() {
     assert_eq!((status, length), (200, whole.len()));
     let mut got = viewer.body(1 << 20);
     desire(&one.0, &[&kept], &[]);
-    // As a gateway does as long as others hold it.
+    // As a gateway does while other nodes hold it.
     let give_leave = || one.0.holder().handle_eviction_leave(vec![title.held()]);
     until("gateways to hear that it goes", || {
         give_leave();
         one.0.inventory().held == [kept.held()]
     });
-    // Some times as long as viewers get to leave.
+    // Several times as long as viewers get to leave.
     let begun = std::time::Instant::now();
     while begun.elapsed() < Duration::from_secs(3) {
         give_leave();
@@ -316,7 +316,7 @@ fn what_viewers_took_of_a_title_is_reported_once_and_what_is_not_the_fleets_has_
         reports().iter().for_each(|report| sum.add(report.sum()));
         sum
     };
-    // The server counts bytes as they go and names them when the response ends, so the last start comes last.
+    // The server counts bytes as they go and attributes them when the response ends, so the last start is reported last.
     until("all to be reported", || sum().starts >= 3 && sum().bytes >= 2 * length + 5000);
     let reports = reports();
     let titles: Vec<_> = reports.iter().flat_map(|report| &report.titles).collect();
@@ -324,14 +324,14 @@ fn what_viewers_took_of_a_title_is_reported_once_and_what_is_not_the_fleets_has_
     let (starts, bytes) =
         titles.iter().fold((0, 0), |sum, title| (sum.0 + title.starts, sum.1 + title.bytes));
     assert_eq!((starts, sum().starts), (2, 3));
-    // Heads of responses are counted, too.
+    // Response heads are counted, too.
     assert!((2 * length..2 * length + 2000).contains(&bytes), "{bytes}");
-    // What had no name yet when a report closed is in its rest, and in the next one by its name.
+    // Bytes without a title when a report closed are in its rest, and again under their title in the next report.
     assert!(sum().bytes < 2 * (2 * length + 5000) + 5000, "{:?}", sum());
     assert!(reports.iter().all(|report| report.check().is_ok()));
 }
 
-/// What the server says of all its workers together.
+/// A counter of the server, summed over all its workers.
 fn total(one: &Running, name: &str) -> u64 {
     let admin = eventually("its admin page", || one.0.found().admin);
     let status = Plain::connect(admin).fetch("/status.json").body;
@@ -345,14 +345,14 @@ fn a_fill_leaves_the_hot_set_to_viewers() {
     let watched = folders.publish("watched", &film(21));
     let comes = folders.publish("comes", &film(22).repeat(8));
     let mut options = options(folders.root());
-    // The kernel would send what is in the page cache from there, and the hot set would learn of no request.
+    // On the kernel's route, data would come from the page cache, and the hot set would not see the requests.
     options.serve_flags.extend(["--route", "userspace"].map(str::to_owned));
     let one = Running(Agent::start(options).unwrap()).ready();
     desire(&one.0, &[&watched], &[]);
     until("the first title to be held", || one.0.holder().folder_of(&watched).is_some());
     let path = address(&folders, "watched");
     let watch = || assert!(Plain::connect(one.viewers()).fetch(&path).body == film(21));
-    // All whole parts of 2 MiB. The set takes none of a file that has just changed.
+    // All whole parts of 2 MiB. The set takes no part of a file that has just changed.
     let hot = 2 * BLOCK as u64;
     until("the film to be in the hot set", || {
         watch();

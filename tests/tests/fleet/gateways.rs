@@ -230,7 +230,7 @@ fn one_knows_no_better(fleet: &mut Fleet, seat: &Seat, addresses: &[String]) {
     // Agents that run know that this is nothing new from that gateway. One that starts anew hears it out.
     fleet.nodes[0].agent.kill();
     fleet.nodes[0].power_on();
-    fleet.nodes[0].agent.stderr.wait_for("what to hold is refused: it is of epoch");
+    fleet.nodes[0].agent.stderr.wait_for("titles to hold is refused: it is of epoch");
     for node in &fleet.nodes[1..] {
         node.agent.stderr.wait_for(&format!("{}: the gateway answers again", seat.machines()));
     }

@@ -88,7 +88,7 @@ fn leave_revoked(node: &Node, patience: Duration) {
         "the revoked node sent its last byte after {last:.1?}, and its last connection ended after {gone:.1?}"
     );
     node.agent.signal(Signal::CONT);
-    node.agent.stderr.wait_for("this box is revoked: its server ends");
+    node.agent.stderr.wait_for("this box is revoked: its server stops");
     within(patience, "its server to end", || node.find_server().is_none().then_some(()));
 }
 

@@ -1,14 +1,15 @@
-//! The boot name under which an agent beats. It is drawn at each start, and again when a gateway has newer data of this node.
+//! The boot name under which an agent sends heartbeats. It is drawn at each start, and again when a gateway has newer data of this node.
 //!
-//! That happens when a virtual machine is set back to a snapshot, because its count of heartbeats is set back, too, and when a second machine runs
-//! with a copy of the state folder. With the old name the gateway would refuse everything that follows, and the node would be lost for good.
+//! That happens when a virtual machine is reset to a snapshot, because its count of heartbeats is reset, too, and when a second machine
+//! runs with a copy of the state folder. With the old name the gateway would refuse everything that follows, and the node would be lost for
+//! good.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Minimum time between log lines: two machines with one node's name take turns for ever.
+/// The shortest time between log lines: two machines with one node's name alternate for ever.
 const TELL_PAUSE: Duration = Duration::from_secs(600);
 
 /// The name, and when a new one was last logged.
@@ -19,12 +20,12 @@ impl Boot {
         Self(Mutex::new((draw(), None)))
     }
 
-    /// The name now.
+    /// The current name.
     pub(super) fn name(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
-    /// Draws another name, unless another gateway's answer has caused that already. Returns whether to log it.
+    /// Draws another name, unless another gateway's answer has already done that. Returns whether to log it.
     pub(super) fn renew(&self, used: &str, now: Instant) -> bool {
         let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if own.0 != used {
@@ -39,7 +40,7 @@ impl Boot {
     }
 }
 
-/// 128 random bits: no two agents of a fleet draw the same.
+/// 128 random bits: no two agents of a fleet draw the same name.
 pub(crate) fn draw() -> String {
     format!("{:032x}", fastrand::u128(..))
 }

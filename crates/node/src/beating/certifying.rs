@@ -1,4 +1,4 @@
-//! The certificate that viewers see: sends the request for it, and fetches what an authority has made of that.
+//! The certificate for viewers: sends the request for it, and fetches the issued chain.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::gateway::Trouble;
 
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
-/// What one gateway had, when the node did something about it last: what is refused now is refused in five seconds, too.
+/// One gateway's state when the node last acted on it: a refused request would be refused again five seconds later.
 #[derive(Default)]
 pub(super) struct Certified {
     request: Option<Option<Digest>>,
@@ -17,7 +17,7 @@ pub(super) struct Certified {
 }
 
 impl Shared {
-    /// Has the fleet know the node's request, and the node the chain that the fleet has for it.
+    /// Sends the node's request to the fleet, and fetches the fleet's chain for it.
     pub(super) async fn certify(
         &self,
         address: &str,
@@ -34,7 +34,7 @@ impl Shared {
             let sent = serde_json::to_vec(&ViewerRequest { version: 1, node, request });
             let body = sent.map_err(|error| Trouble::Failed(error.to_string()))?;
             let taken = self.gateway().put(address, "certificate-request", body, ANSWER_MAX).await;
-            // One without a store is asked again.
+            // A gateway without a store is asked again.
             if !matches!(&taken, Err(Trouble::Refused { reason, .. }) if reason == "unavailable") {
                 certified.request = Some(known.request);
             }

@@ -1,16 +1,16 @@
-//! Whether this box's clock differs from a gateway's, told when that begins and when it ends.
+//! Reports when this box's clock begins to differ from a gateway's, and when it agrees again.
 
 use crate::joining::CLOCK_MILLIS_MAX;
 
-/// What was told of one gateway's clock.
+/// The last report about one gateway's clock.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     is_told: bool,
 }
 
 impl Clocks {
-    /// A heartbeat was sent and answered at these times by our clock; the gateway's clock said `gateway` in between. Returns our clock minus
-    /// the gateway's, and a line for the operator if there is news.
+    /// A heartbeat was sent and answered at these times by our clock; the gateway's clock showed `gateway` in between. Returns our clock
+    /// minus the gateway's, and a line for the operator if something has changed.
     pub(super) fn compare(
         &mut self,
         sent: i64,
@@ -19,7 +19,7 @@ impl Clocks {
     ) -> (i64, Option<String>) {
         let half = answered.saturating_sub(sent) / 2;
         let ahead = sent.saturating_add(half).saturating_sub(gateway);
-        // An answer that took long tells less.
+        // A slow answer is less precise.
         let differs = ahead.saturating_abs() > CLOCK_MILLIS_MAX.saturating_add(half);
         let agrees = ahead.saturating_abs() < CLOCK_MILLIS_MAX / 2;
         let line = if differs && !self.is_told {
@@ -35,7 +35,7 @@ impl Clocks {
     }
 }
 
-/// A difference of clocks, in words.
+/// A clock difference, in words.
 pub fn words(ahead_millis: i64) -> String {
     let direction = if ahead_millis > 0 { "ahead of" } else { "behind" };
     let seconds = ahead_millis.unsigned_abs() as f64 / 1000.0;

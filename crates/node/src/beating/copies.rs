@@ -1,7 +1,7 @@
-//! Keeps the keys by which this node proves to others that it copies titles (`token::CopyRing`).
+//! Keeps the keys with which this node proves to others that it copies titles (`token::CopyRing`).
 //!
-//! They have a request of their own, and no place in the answers to heartbeats: a gateway of an older release doesn't know the question, and
-//! that changes nothing else. Without keys, copies count as viewers where they are copied from.
+//! They are fetched by a request of their own, not with the heartbeats: a gateway of an older release does not know the request, and
+//! nothing else is affected. Without keys, copies are counted as viewers by the nodes that they come from.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::Shared;
 use crate::gateway::Trouble;
 
-/// Keys change each day, and a node has the next day's, too.
+/// Keys change each day, and a node also has the next day's.
 const KEPT: Duration = Duration::from_secs(900);
 /// The wait when no gateway could be asked.
 const RETRY: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
 }
 
 impl Shared {
-    /// Fetches the keys from whichever gateway has them. Returns the wait until they are fetched again.
+    /// Fetches the keys from any gateway that has them. Returns the wait until the next fetch.
     async fn fetch_copy_keys(&self) -> Duration {
         let gateways = self.gateways.borrow().clone();
         let (mut refused, mut failed) = (false, false);
@@ -34,7 +34,7 @@ impl Shared {
             let asked = self.gateway().get(&address, "copy-keys", ANSWER_MAX).await;
             let keys: CopyKeys = match asked {
                 Ok(keys) => keys,
-                // It is of an older release, or has a reason that another request reports.
+                // It is of an older release, or refuses for a reason that another request reports.
                 Err(Trouble::Refused { .. }) => {
                     refused = true;
                     continue;

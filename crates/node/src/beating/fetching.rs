@@ -1,7 +1,7 @@
-//! Fetches from a gateway what its last answer says is news.
+//! Fetches changed data from a gateway, as announced by its last answer.
 //!
-//! What a gateway says is news if it differs from what the same gateway said before. Two gateways may differ for a second after a change;
-//! comparing each with itself keeps the node from going back and forth between them.
+//! Data counts as changed if the gateway's answer differs from the same gateway's earlier one. Two gateways may differ for a second after a
+//! change; comparing each with itself keeps the node from going back and forth between them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,36 +18,36 @@ use super::certifying::Certified;
 use super::{Line, Shared};
 use crate::gateway::Trouble;
 
-/// How long a small answer may take, and a large one.
+/// Timeouts for small and large answers.
 const SMALL_MAX: Duration = Duration::from_secs(20);
 const LARGE_MAX: Duration = Duration::from_secs(120);
 
-/// Documents are fetched a few at a time: viewers are answered meanwhile.
+/// Documents are fetched a few at a time: the gateway has to answer viewers meanwhile.
 const DOCUMENTS_PER_SECOND: usize = 3;
 
-/// All nodes together take so much of one gateway's snapshots: 200 Mb/s. So a small fleet's nodes take each new one with their next heartbeat, and
-/// what they answer viewers themselves is of now; those of 1,000 nodes with 260 KB take one in ten seconds.
+/// The rate at which all nodes together take one gateway's snapshots: 200 Mb/s. So a small fleet's nodes take each new one with their next
+/// heartbeat, and their own answers to viewers are up to date; those of 1,000 nodes with 260 KB take one in ten seconds.
 const SNAPSHOT_BYTES_PER_SECOND: f64 = 25e6;
 
-/// So many nodes are assumed to share that, if a snapshot was refused.
+/// The number of nodes assumed for that rate if a snapshot was refused.
 const REFUSED_NODES: usize = 1000;
 
-/// What one gateway said, and when it got what.
+/// The last state of one gateway, and when data was last exchanged with it.
 #[derive(Default)]
 struct Heard {
     desired: Option<Digest>,
     keys: Option<Digest>,
     inventories: Allowance,
     snapshot_at: Option<Instant>,
-    /// What all nodes of its fleet take if each takes it once.
+    /// The bytes that all nodes of its fleet take if each takes the snapshot once.
     snapshots_bytes: f64,
-    /// The last report of what was watched that it took or refused.
+    /// The number of the last report of views that it accepted or refused.
     watched: u64,
     certified: Certified,
 }
 
 impl Heard {
-    /// How long to wait for the next snapshot.
+    /// The shortest time until the next snapshot.
     fn snapshot_pause(&self, longest: Duration) -> Duration {
         let seconds = self.snapshots_bytes / SNAPSHOT_BYTES_PER_SECOND;
         Duration::from_secs_f64(seconds).min(longest)
@@ -63,9 +63,9 @@ pub(super) async fn fetch_news(
     let mut heard = Heard::default();
     while answers.changed().await.is_ok() {
         let Some(answer) = answers.borrow_and_update().clone() else { continue };
-        // One failure does not keep the rest from being fetched; the next answer says again what is missing.
+        // A failure does not stop the other fetches; the next answer announces again what is missing.
         let fetched = [
-            // First: what it shall hold follows from it.
+            // First, because the titles to hold depend on it.
             shared.give_back(address, &answer).await,
             shared.fetch_keys(address, &answer, &mut heard).await,
             shared.fetch_desired(address, &answer, &mut heard).await,
@@ -80,10 +80,10 @@ pub(super) async fn fetch_news(
     }
 }
 
-/// Lets something happen once an interval, and the first few times at once: the generic cell rate algorithm.
+/// Allows an action once an interval, and the first few times at once: the generic cell rate algorithm.
 #[derive(Default)]
 struct Allowance {
-    /// When it is used up, of so many intervals ahead.
+    /// The time up to which the allowance is used.
     until: Option<Instant>,
 }
 
@@ -115,7 +115,7 @@ impl Shared {
             return Ok(());
         }
         if self.taken().keys == Some(answer.keys) {
-            // After a start, the box has not seen yet what the node kept.
+            // After a start, the box does not have the keys yet that the node has saved.
             if heard.keys.is_none() {
                 let keys = self.membership().keys.clone();
                 self.hand_over(move |state| state.handle_keys(keys)).await;
@@ -125,13 +125,13 @@ impl Shared {
         }
         let keys: Keys = self.gateway().get(address, "keys", SMALL_MAX).await?;
         keys.check().map_err(|why| Trouble::Failed(format!("its keys: {why}")))?;
-        // Whether they are taken or not: what is refused now is refused in five seconds, too.
-        // By the gateway's own sum: keys of a later release may have fields that are not known here.
+        // Note the digest whether the keys are accepted or not: refused ones would be refused again five seconds later. Use the gateway's
+        // digest: keys of a later release may have fields that are unknown here.
         heard.keys = Some(answer.keys);
         let known = self.membership().keys.clone();
         if keys.are_older_than(&known) {
             return Err(Trouble::Failed(format!(
-                "its keys are refused: they are of epoch {}, revision {}, and those of epoch {}, revision {} are known; the gateway does not \
+                "its keys are refused: they are of epoch {}, revision {}, older than epoch {}, revision {}; the gateway cannot \
                  reach its store, or the store was put back without \"fullbore control restore\"",
                 keys.epoch, keys.revision, known.epoch, known.revision
             )));
@@ -152,10 +152,10 @@ impl Shared {
         };
         self.keep_membership()
             .await
-            .map_err(|error| Trouble::Failed(format!("cannot keep the fleet's keys: {error}")))?;
+            .map_err(|error| Trouble::Failed(format!("cannot save the fleet's keys: {error}")))?;
         if !former.is_empty() {
             crate::tell(&format!(
-                "the fleet's gateways are {} now; until one of them answers, {} is asked, too",
+                "the fleet's gateways are now {}; until one of them answers, {} is asked, too",
                 keys.gateways.join(", "),
                 former.join(", ")
             ));
@@ -166,7 +166,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Tells a gateway whose store came out of a backup what the fleet had said since.
+    /// Sends later removals to a gateway whose store was restored from a backup.
     async fn give_back(&self, address: &str, answer: &HeartbeatAnswer) -> Result<(), Trouble> {
         if !answer.wants_gone {
             return Ok(());
@@ -190,9 +190,12 @@ impl Shared {
             return Ok(());
         }
         let desired: Desired = self.gateway().get(address, "desired", LARGE_MAX).await?;
-        desired.check().map_err(|why| Trouble::Failed(format!("what it wants: {why}")))?;
+        desired
+            .check()
+            .map_err(|why| Trouble::Failed(format!("its list of titles to hold: {why}")))?;
         let is_taken = self.hand_over(move |state| state.handle_desired(desired)).await;
-        // Whether it was taken or not: what is refused now is refused in five seconds, too. What the gateway says next tells whether this is older.
+        // Note the digest whether the list was accepted or not: a refused one would be refused again five seconds later. The gateway's next
+        // list shows whether this one was outdated.
         heard.desired = Some(answer.desired);
         if is_taken == Some(true) {
             self.taken().desired = Some(answer.desired);
@@ -217,7 +220,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Sends the next report of what was watched. After a gateway was away, there are several, and each heartbeat takes one with it.
+    /// Sends the next report of views. After a gateway was away there are several, and one is sent with each heartbeat.
     async fn send_watched(&self, address: &str, heard: &mut Heard) -> Result<(), Trouble> {
         let Some(report) = self.state.watched_after(heard.watched) else { return Ok(()) };
         let made = serde_json::to_vec(&*report);
@@ -225,7 +228,7 @@ impl Shared {
         let sent = self.gateway().put(address, "watched", body, SMALL_MAX).await;
         let taken = match &sent {
             Ok(()) => true,
-            // It would say the same again, unless it only lacks room or time.
+            // A retry would be refused again, unless the gateway only lacks space or time.
             Err(Trouble::Refused { reason, .. }) => {
                 !matches!(reason.as_str(), "unavailable" | "flood")
             }
@@ -235,7 +238,7 @@ impl Shared {
             heard.watched = report.number;
         }
         match sent {
-            // The answer to the first attempt was lost.
+            // The answer to an earlier attempt was lost.
             Err(Trouble::Refused { reason, .. }) if reason == super::STALE => Ok(()),
             sent => sent,
         }
@@ -253,7 +256,7 @@ impl Shared {
             return Ok(());
         }
         let signed = self.gateway().snapshot(&line.address, LARGE_MAX).await?;
-        // Whether it was taken or not: a snapshot that is refused now is refused in five seconds, too.
+        // Whether the snapshot was accepted or not: a refused one would be refused again five seconds later.
         heard.snapshot_at = Some(Instant::now());
         let (from, bytes) = (line.address.clone(), signed.bytes.len());
         let taken = self.hand_over(move |state| state.handle_snapshot(&from, signed)).await;
@@ -266,7 +269,7 @@ impl Shared {
     }
 }
 
-/// Brings the documents that the box needs for its own answers, from whichever gateway has them.
+/// Fetches the documents that the box needs for its own answers, from any gateway that has them.
 pub(super) async fn fetch_documents(shared: Arc<Shared>) {
     loop {
         sleep(Duration::from_secs(1)).await;
@@ -276,7 +279,7 @@ pub(super) async fn fetch_documents(shared: Arc<Shared>) {
             for address in gateways {
                 let fetched = shared.gateway().document(&address, &digest, SMALL_MAX).await;
                 let Ok(bytes) = fetched else { continue };
-                // It comes over a connection that is a gateway's, and is still compared: what is wrong would be kept.
+                // It comes over an authenticated connection to a gateway, and is still verified: a wrong one would be saved.
                 if Digest::of(&bytes) == digest {
                     shared.hand_over(move |state| state.handle_document(bytes)).await;
                     break;
@@ -286,12 +289,12 @@ pub(super) async fn fetch_documents(shared: Arc<Shared>) {
     }
 }
 
-/// How soon leave to copy a title is asked for.
+/// How often to check whether a grant is needed.
 const GRANT_POLL: Duration = Duration::from_millis(200);
-/// How long nobody is asked when no gateway gave it.
+/// How long to wait when no gateway gave a grant.
 const GRANT_RETRY: Duration = Duration::from_secs(5);
 
-/// Brings leave to copy what the box wants to copy from other nodes, from whichever gateway gives it.
+/// Requests a grant for the title that the box wants to copy from other nodes, from any gateway that gives it.
 pub(super) async fn fetch_grants(shared: Arc<Shared>) {
     loop {
         sleep(GRANT_POLL).await;
@@ -304,11 +307,11 @@ pub(super) async fn fetch_grants(shared: Arc<Shared>) {
             let grant: FillGrant = match asked {
                 Ok(grant) => grant,
                 Err(trouble) => {
-                    crate::tell(&format!("{address}: no leave to copy a title: {trouble}"));
+                    crate::tell(&format!("{address}: no permission to copy a title: {trouble}"));
                     continue;
                 }
             };
-            // What it gives is for a node that somebody else named, so it has to be what it should be.
+            // The grant will be shown to a node that others have named, so check that it is the requested one.
             if grant.check().is_ok() && grant.held == request.held {
                 shared.state.handle_grant(grant);
                 is_given = true;
@@ -321,11 +324,11 @@ pub(super) async fn fetch_grants(shared: Arc<Shared>) {
     }
 }
 
-/// How often leave to remove titles is asked for, if there are such.
+/// How often to ask for permission to remove titles, if there are any to remove.
 const EVICTIONS_POLL: Duration = Duration::from_secs(2);
 
-/// Brings leave to remove what the box was not told to hold, from whichever gateway answers. Without leave nothing is removed, so what a gateway
-/// has against it is not told: one of an older release does not know the question.
+/// Asks for permission to remove the titles that the box need not hold, from any gateway that answers. Without permission nothing is
+/// removed, so refusals are not logged: a gateway of an older release does not know the request.
 pub(super) async fn fetch_eviction_leave(shared: Arc<Shared>) {
     loop {
         sleep(EVICTIONS_POLL).await;

@@ -1,7 +1,8 @@
-//! A node's side of the machines' API: it beats to every gateway it knows, fetches what is news, and renews its certificate.
+//! A node's side of the machines' API: sends heartbeats to every gateway that it knows, fetches changed data, and renews its certificate.
 //!
-//! Each gateway has two tasks. One beats, and waits for nothing else. The other fetches what the last answer said is news, which may
-//! take long. So a large snapshot on a slow line never makes a node look dead. A node beside a router has a third, which passes its routes on.
+//! Each gateway has two tasks. One sends heartbeats, and waits for nothing else. The other fetches the data that the last answer announced
+//! as changed, which may take long. So a large snapshot on a slow link never makes a node look dead. A node next to a router has a third
+//! task, which forwards the router's routes.
 
 mod boot;
 mod certifying;
@@ -38,23 +39,23 @@ use crate::joining::{Membership, now_unix_millis};
 /// How soon a change of the inventory is noticed.
 const ONE_SECOND: Duration = Duration::from_secs(1);
 
-/// The reason of gateways that refuse a revoked node.
+/// The reason given by gateways that refuse a revoked node.
 const REVOKED: &str = "revoked";
 
-/// A gateway's reason for refusing a heartbeat older than its data.
+/// The reason given by gateways that refuse a heartbeat older than their data.
 pub(crate) const STALE: &str = "stale";
 
-/// How a node beats. The defaults are the fleet's; tests and scaled runs shorten them.
+/// Intervals of the heartbeats. The defaults are the fleet's; tests and scaled runs shorten them.
 #[derive(Clone, Debug)]
 pub struct BeatingOptions {
-    /// Time between heartbeats to one gateway, give or take a fifth.
+    /// The time between heartbeats to one gateway, give or take a fifth.
     pub interval: Duration,
-    /// A node takes even a large fleet's snapshot so often, if it has changed. It has megabytes there, and changes each second; one of a small
-    /// fleet is taken with every heartbeat.
+    /// A changed snapshot is fetched at least this often, even that of a large fleet, which has megabytes and changes each second; a small
+    /// fleet's is fetched with every heartbeat.
     pub snapshot_interval: Duration,
-    /// A node sends its inventory to one gateway no more often, but for the first few.
+    /// The shortest time between inventories sent to one gateway, except for the first few.
     pub inventory_interval: Duration,
-    /// What the site's router says, if the node passes that on.
+    /// The readings of the site's router, if the node forwards its routes.
     pub routes: Option<watch::Receiver<BirdReading>>,
 }
 
@@ -69,7 +70,7 @@ impl Default for BeatingOptions {
     }
 }
 
-/// Heartbeats under way. Dropping it ends them.
+/// Heartbeats in progress. Dropping it stops them.
 #[derive(Debug)]
 pub struct Beating {
     task: JoinHandle<()>,
@@ -81,7 +82,7 @@ impl Drop for Beating {
     }
 }
 
-/// What all tasks of a node share.
+/// The state shared by all tasks of a node.
 struct Shared {
     options: BeatingOptions,
     state_dir: PathBuf,
@@ -89,13 +90,13 @@ struct Shared {
     boot: Boot,
     sequence: AtomicU64,
     membership: Arc<Mutex<Membership>>,
-    /// Held while that is written.
+    /// Held while `membership` is written.
     keeping: Arc<Mutex<()>>,
     credentials: RwLock<Arc<Credentials>>,
     gateway: RwLock<Gateway>,
-    /// Those that are asked: see [`Membership::gateways`].
+    /// The gateways to ask: see [`Membership::gateways`].
     gateways: watch::Sender<Vec<String>>,
-    /// What was taken last, from whichever gateway.
+    /// The last data that was accepted, from any gateway.
     taken: Mutex<Taken>,
     summed: Mutex<Option<(Arc<Inventory>, Digest)>>,
 }
@@ -106,7 +107,7 @@ struct Taken {
     keys: Option<Digest>,
 }
 
-/// Starts to beat, on the caller's runtime.
+/// Starts the heartbeats, on the caller's runtime.
 ///
 /// # Errors
 /// If the credentials cannot be used.
@@ -136,9 +137,9 @@ pub fn start(
     Ok(Beating { task: tokio::spawn(beat_to_all(shared)) })
 }
 
-/// One pair of tasks for each gateway that the node knows, as they come and go.
+/// Runs a pair of tasks for each known gateway, as gateways come and go.
 async fn beat_to_all(shared: Arc<Shared>) {
-    // Ends its tasks when this one is aborted.
+    // The set aborts its tasks when this task is aborted.
     let mut tasks = JoinSet::new();
     tasks.spawn(renewing::keep_renewed(Arc::clone(&shared)));
     tasks.spawn(fetching::fetch_documents(Arc::clone(&shared)));
@@ -177,12 +178,12 @@ async fn beat_to_all(shared: Arc<Shared>) {
     }
 }
 
-/// What both tasks of one gateway know.
+/// The state shared by the tasks of one gateway.
 struct Line {
     address: String,
     /// The number of the gateway's snapshot that the box has.
     snapshot: AtomicU64,
-    /// Reports on the nodes that this gateway can't hear.
+    /// Reports on nodes that this gateway cannot hear.
     sightings: Sightings,
 }
 
@@ -214,7 +215,7 @@ async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
                 shared.hand_over(move |state| state.handle_answer(&from, &own, ahead)).await;
                 answers.send_replace(Some(answer));
             }
-            // It arrived, and the next heartbeat comes under another name.
+            // The gateway answered, and the next heartbeat has another boot name.
             Err(Trouble::Refused { reason, .. }) if reason == STALE => failures = 1,
             Err(trouble) => {
                 failures = failures.saturating_add(1);
@@ -233,8 +234,8 @@ async fn beat_to(shared: Arc<Shared>, line: Arc<Line>, answers: Answers) {
             Instant::now() + pulse::wait(shared.options.interval, failures, fastrand::f64());
         let is_news =
             || line.sightings.are_there() || !Arc::ptr_eq(&inventory, &shared.state.inventory());
-        // A title that has arrived is reported within a second, and so are answers about other nodes. Only once between two heartbeats: a fill must
-        // not multiply them.
+        // A new title is reported within a second, and so are answers about other nodes. Only once between two heartbeats: a fill must not
+        // multiply them.
         while Instant::now() < until {
             if failures == 0 && !was_early && is_news() {
                 break;
@@ -265,7 +266,7 @@ impl Shared {
             served_at: self.state.served_at(),
             sightings: line.sightings.take(),
         };
-        // A gateway that takes longer is as good as silent.
+        // A gateway that takes longer counts as not answering.
         let (gateway, time_max) = (self.gateway(), self.options.interval);
         let answer = gateway.post(&line.address, "heartbeat", &beat, time_max).await;
         match &answer {
@@ -277,19 +278,19 @@ impl Shared {
         answer
     }
 
-    /// A gateway has newer data of this node than was sent as `used`: from now on it beats under another name.
+    /// A gateway has newer data of this node than it sent as `used`: change to another boot name.
     async fn renew_boot(&self, address: &str, used: &str, text: &str) {
         if self.boot.renew(used, Instant::now()) {
             crate::tell(&format!(
-                "{address}: {text}. This agent goes on under a new boot id. If this line comes again, look for a second machine with a copy of {}: \
-                 stop it, remove its copy, and let it join by an invitation of its own",
+                "{address}: {text}. This agent continues with a new boot id. If this line appears again, look for a second machine with a copy of {}: \
+                 stop it, remove its copy, and let it join with its own invitation",
                 self.state_dir.display()
             ));
         }
         self.hand_over(|state| state.handle_overtaken()).await;
     }
 
-    /// The digest of what the box holds. It is summed when that changes, and not for each heartbeat: it may be megabytes.
+    /// The digest of the inventory. It is computed when the inventory changes, not for each heartbeat: it may be megabytes.
     fn inventory_digest(&self) -> Digest {
         let inventory = self.state.inventory();
         let mut summed = self.summed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -299,13 +300,13 @@ impl Shared {
         }
     }
 
-    /// Calls the box where waiting for a disk is allowed.
+    /// Calls the box on a thread that may block.
     async fn hand_over<T: Send + 'static>(
         &self,
         call: impl FnOnce(&dyn BoxState) -> T + Send + 'static,
     ) -> Option<T> {
         let state = Arc::clone(&self.state);
-        // A panic in there has been reported, and is not ours.
+        // A panic there has been reported already.
         tokio::task::spawn_blocking(move || call(&*state)).await.ok()
     }
 
@@ -321,7 +322,7 @@ impl Shared {
         self.membership.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what the node knows of its fleet. Two gateways tell at the same time, and the older word must not be the last one.
+    /// Saves the node's membership. Two gateways may answer at the same time, and the older state must not win.
     async fn keep_membership(&self) -> Result<(), String> {
         let (membership, keeping) = (Arc::clone(&self.membership), Arc::clone(&self.keeping));
         let state_dir = self.state_dir.clone();
@@ -330,22 +331,22 @@ impl Shared {
             let own = membership.lock().unwrap_or_else(PoisonError::into_inner).clone();
             own.keep(&state_dir)
         });
-        // A panic in there has been reported, and is not ours.
+        // A panic there has been reported already.
         kept.await.unwrap_or(Ok(())).map_err(|error| error.to_string())
     }
 
-    /// A gateway answers there: it is asked again if the fleet's list is ever wrong.
+    /// Notes that a gateway answers at this address: it will be asked again if the fleet's list is ever wrong.
     async fn note_answer(&self, address: &str) {
         if !self.membership().note_answer(address) {
             return;
         }
         self.ask_known();
         if let Err(error) = self.keep_membership().await {
-            crate::tell(&format!("cannot keep which gateways answer: {error}"));
+            crate::tell(&format!("cannot save which gateways answer: {error}"));
         }
     }
 
-    /// From now on, the gateways are asked that the node knows now.
+    /// Sends heartbeats to the currently known gateways from now on.
     fn ask_known(&self) {
         self.gateways.send_if_modified(|asked| {
             let known = self.membership().gateways();

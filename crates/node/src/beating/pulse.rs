@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// How much of the time between heartbeats is left to chance, so that nodes that start together do not beat together.
+/// The random part of the time between heartbeats, so that nodes that start together do not stay in step.
 const JITTER: f64 = 0.2;
 
-/// How long to wait after `failures` heartbeats in a row that got no answer. A short outage must not cost much of the 15 s after which
-/// silence is death, so the first attempts follow quickly; a long one must not become a storm when it ends, so later ones do not.
-/// `chance` is a number from 0 to 1.
+/// How long to wait after `failures` heartbeats in a row without an answer. The first retries follow quickly, because a short outage must
+/// not use up the 15 s after which a silent node counts as lost; later ones do not, because a long outage must not end in a storm. `chance`
+/// is a number from 0 to 1.
 pub(super) fn wait(interval: Duration, failures: u32, chance: f64) -> Duration {
     let factor = match failures {
         0 => 1.0,
@@ -37,7 +37,7 @@ mod tests {
     fn a_failed_heartbeat_is_tried_again_soon_and_then_more_rarely() {
         let waits: Vec<_> = (1..=12).map(|failures| wait(FIVE, failures, 1.0)).collect();
         assert!(waits.is_sorted());
-        // Three attempts before silence is death.
+        // Three attempts before the node counts as lost.
         assert!(waits[..3].iter().sum::<Duration>() < Duration::from_secs(10));
         assert!(waits[11] <= Duration::from_secs(18));
     }

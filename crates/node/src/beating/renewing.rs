@@ -1,4 +1,4 @@
-//! Renews the node's certificate two thirds through its life. A third is left for trouble: ten days of thirty.
+//! Renews the node's certificate after two thirds of its lifetime. The last third is for retries: ten days of thirty.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::Shared;
 use crate::gateway::Gateway;
 use crate::joining::now_unix_millis;
 
-/// A clock may be set while a long sleep lasts, so sleeps are short.
+/// The clock may be set during a long sleep, so sleeps are short.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 const ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -31,14 +31,14 @@ pub(super) async fn keep_renewed(shared: Arc<Shared>) {
             Ok(()) => failures = 0,
             Err(why) => {
                 failures += 1;
-                // Not a line for each attempt of ten days.
+                // Do not log every attempt of ten days.
                 if failures.is_power_of_two() {
                     let left = certificate.expires_unix_seconds.saturating_sub(now);
                     crate::tell(&complaint(&why, left));
                 }
             }
         }
-        // Also after a success: to a clock that is far ahead, the new certificate is due at once.
+        // Wait after a success, too: if the clock is far ahead, the new certificate is due at once.
         let third_seconds = certificate.expires_unix_seconds.saturating_sub(due);
         sleep(again(third_seconds, fastrand::f64())).await;
     }
@@ -51,12 +51,12 @@ fn complaint(why: &str, seconds_left: u64) -> String {
         ),
         seconds => {
             let hours = seconds as f64 / 3600.0;
-            format!("cannot renew this node's certificate, which holds for {hours:.1} h: {why}")
+            format!("cannot renew this node's certificate, which is valid for {hours:.1} h: {why}")
         }
     }
 }
 
-/// How long to wait before the next attempt: a hundredth of what is left for attempts, from a second to ten minutes, and some chance.
+/// The wait before the next attempt: a hundredth of the last third of the lifetime, from a second to ten minutes, with some jitter.
 fn again(third_seconds: u64, chance: f64) -> Duration {
     Duration::from_secs((third_seconds / 100).clamp(1, 600)).mul_f64(0.8 + 0.4 * chance)
 }
@@ -66,7 +66,7 @@ fn now_unix_seconds() -> u64 {
 }
 
 impl Shared {
-    /// Asks one gateway after the other.
+    /// Asks the gateways one after the other.
     async fn renew(&self, credentials: &Arc<Credentials>) -> Result<(), String> {
         let request = RenewRequest { version: 1, request: credentials.request() };
         let gateways = self.gateways.borrow().clone();
@@ -85,7 +85,7 @@ impl Shared {
         Err(troubles.join("; "))
     }
 
-    /// Keeps the new certificate, and shows it on new connections.
+    /// Saves the new certificate, and presents it on new connections.
     async fn take(&self, credentials: &Arc<Credentials>, pem: String) -> Result<(), String> {
         let new = credentials.renewed(pem).map_err(|error| error.to_string())?;
         let gateway = Gateway::for_node(&new).map_err(|trouble| trouble.to_string())?;
@@ -95,7 +95,7 @@ impl Shared {
         keeping
             .await
             .map_err(|error| error.to_string())?
-            .map_err(|error| format!("cannot keep the new certificate: {error}"))?;
+            .map_err(|error| format!("cannot save the new certificate: {error}"))?;
         *self.credentials.write().unwrap_or_else(PoisonError::into_inner) = new;
         *self.gateway.write().unwrap_or_else(PoisonError::into_inner) = gateway;
         Ok(())

@@ -1,7 +1,7 @@
-//! Passes on to a gateway what the site's router says: what has changed at once, and every few seconds that it still holds.
+//! Forwards the routes of the site's router to a gateway: changes at once, and every few seconds a confirmation that nothing has changed.
 //!
-//! It is not a part of the heartbeat: a withdrawn route has to be out of answers within 5 s, and a heartbeat may come later than that. Few nodes
-//! have a router to speak for.
+//! It is not part of the heartbeat: a withdrawn route has to be out of answers within 5 s, and the next heartbeat may be later than that.
+//! Few nodes have a router to report for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use super::Shared;
 use crate::bird::BirdReading;
 use crate::gateway::Trouble;
 
-/// How often a gateway is told that nothing has changed.
+/// How often to confirm to a gateway that nothing has changed.
 const STILL: Duration = Duration::from_secs(5);
 
-/// What the router said longer ago is not passed on any more.
+/// Older readings of the router are not forwarded.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// How long a gateway may take to answer, and to take all routes.
+/// Timeouts for a gateway's answer, and for sending all routes.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 const ALL_MAX: Duration = Duration::from_secs(60);
 
-/// What a gateway has.
+/// The routes that a gateway has.
 #[derive(Default)]
 struct Had {
     number: Option<u64>,
@@ -61,7 +61,7 @@ pub(super) async fn pass_on(
 impl Had {
     fn take(&mut self, address: &str, reading: &BirdReading, answer: RoutesAnswer) {
         if self.trouble.take().is_some() {
-            crate::tell(&format!("{address}: the gateway takes routes again"));
+            crate::tell(&format!("{address}: the gateway accepts routes again"));
         }
         if answer.wants_all {
             self.number = None;
@@ -72,7 +72,7 @@ impl Had {
         self.at = Some(Instant::now());
         if answer.refused != self.refused {
             crate::tell(&format!(
-                "{address}: {} routes are within what this site may announce, {} are not and don't count",
+                "{address}: {} routes are within the prefixes that this site may announce; {} are not and don't count",
                 answer.believed, answer.refused
             ));
             self.refused = answer.refused;
@@ -82,7 +82,7 @@ impl Had {
     fn fail(&mut self, address: &str, trouble: &Trouble) {
         let text = trouble.to_string();
         if self.trouble.as_ref() != Some(&text) {
-            crate::tell(&format!("{address}: routes cannot be passed on: {text}"));
+            crate::tell(&format!("{address}: cannot forward routes: {text}"));
             self.trouble = Some(text);
         }
     }

@@ -1,7 +1,7 @@
-//! Whether this box can reach nodes that have fallen silent at a gateway: a second opinion, before the gateway takes them for lost.
+//! Checks whether this box can reach nodes that a gateway no longer hears: a second opinion, before the gateway declares them lost.
 //!
-//! A node is reached if its server takes a connection where viewers come. Addresses come from the signed snapshot, so a gateway can only ask about
-//! nodes of the fleet.
+//! A node is reached if its server accepts a connection on the viewers' port. Addresses come from the signed snapshot, so a gateway can
+//! only ask about nodes of the fleet.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::box_state::BoxState;
 /// Longer than a lost packet and its retransmission take (RFC 6298: one second), and short compared with the time between heartbeats.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
-/// What this box has seen for one gateway, until that is sent.
+/// Results for one gateway that have not been sent yet.
 #[derive(Debug, Default)]
 pub(super) struct Sightings(Arc<Mutex<Looking>>);
 
@@ -31,7 +31,7 @@ impl Sightings {
         looking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks for these nodes, in a task of its own. One look at a time.
+    /// Checks these nodes, in a task of its own. One check runs at a time.
     pub(super) fn look(&self, state: &Arc<dyn BoxState>, asked: &[Name]) {
         let mut looking = Self::looking(&self.0);
         if asked.is_empty() || looking.is_under_way {
@@ -39,7 +39,7 @@ impl Sightings {
         }
         looking.is_under_way = true;
         let named = |node: &Name| Some((node.clone(), state.address_of(node)?));
-        // A node that this box knows nothing of: it has no opinion.
+        // This box has no opinion on a node that it does not know.
         let known: Vec<_> = asked.iter().take(ASKS_MAX).filter_map(named).collect();
         let result = Arc::clone(&self.0);
         tokio::spawn(async move {
@@ -48,18 +48,18 @@ impl Sightings {
         });
     }
 
-    /// Whether there is something to send.
+    /// Whether there are results to send.
     pub(super) fn are_there(&self) -> bool {
         !Self::looking(&self.0).seen.is_empty()
     }
 
-    /// Results to send.
+    /// The results to send.
     pub(super) fn take(&self) -> Vec<Sighting> {
         std::mem::take(&mut Self::looking(&self.0).seen)
     }
 }
 
-/// Connects to all of them at once.
+/// Connects to all of them at the same time.
 async fn see(nodes: Vec<(Name, (String, u16))>) -> Vec<Sighting> {
     let mut looks = JoinSet::new();
     for (node, (host, port)) in nodes {

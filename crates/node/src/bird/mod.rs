@@ -1,11 +1,11 @@
-//! What the site's router says: routes of BIRD, read through its control socket.
+//! The routes of the site's router, BIRD, read through its control socket.
 //!
-//! [`watch`] asks BIRD once a second, or more rarely if it has much to say. It changes nothing in BIRD, and nothing else waits for it: a BIRD that is
-//! away, hangs or talks nonsense means no news, and gateways decide how long old news count.
+//! [`watch`] asks BIRD once a second, or less often if its replies are large. It changes nothing in BIRD, and nothing else waits for it: if
+//! BIRD is away, hangs or sends nonsense, there are no new readings, and gateways decide how long old ones count.
 //!
-//! A BIRD that has just started knows no routes yet. For [`SETTLING`] after that, no route is taken back.
+//! A BIRD that has just started knows no routes yet. For [`SETTLING`] after that, no route is withdrawn.
 //!
-//! Read first: `reply.rs`, what BIRD's words mean.
+//! Read first: `reply.rs`, which parses BIRD's replies.
 
 mod reply;
 mod socket;
@@ -24,19 +24,19 @@ pub use self::reply::{
 };
 use self::socket::{BirdSocket, BirdTrouble};
 
-/// How often BIRD is asked at most.
+/// The shortest time between requests to BIRD.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
-/// And at least: a withdrawn route is out of answers within 5 s.
+/// And the longest: a withdrawn route has to be out of answers within 5 s.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// BirdReading takes a quarter of the time at most, as BIRD has other work to do.
+/// Reading takes at most a quarter of the time, because BIRD has other work to do.
 const PAUSE_SHARE: u32 = 3;
 
-/// How long a BIRD that has started may take to learn its routes.
+/// How long a BIRD that has just started may take to learn its routes.
 pub const SETTLING: Duration = Duration::from_secs(30);
 
-/// Where BIRD is.
+/// How to reach BIRD.
 #[derive(Clone, Debug)]
 pub struct BirdOptions {
     /// Its control socket.
@@ -45,40 +45,40 @@ pub struct BirdOptions {
     pub tables: Vec<String>,
 }
 
-/// What BIRD said last.
+/// The last reply of BIRD.
 #[derive(Clone, Debug, Default)]
 pub struct BirdReading {
-    /// Rises when `announced` changes; 0 before BIRD has said anything.
+    /// Incremented when `announced` changes; 0 before the first reply.
     pub number: u64,
-    /// Where the site's network leads, sorted by prefix.
+    /// The prefixes that the site's network reaches, sorted.
     pub announced: Arc<Vec<Announced>>,
-    /// When BIRD said that.
+    /// When BIRD replied.
     pub at: Option<Instant>,
     /// For people.
     pub status: BirdStatus,
 }
 
-/// What an operator of the box wants to know of its BIRD.
+/// The state of the box's BIRD, for operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BirdStatus {
-    /// Why BIRD gives no routes, if it does not.
+    /// Why BIRD gives no routes, if so.
     pub problem: Option<String>,
-    /// How many of its routes are announced.
+    /// The number of announced routes.
     pub announced: usize,
-    /// How many lead nowhere.
+    /// The number of routes that lead nowhere.
     pub dead: usize,
-    /// How many are the box's own.
+    /// The number of the box's own routes.
     pub own: usize,
 }
 
-/// Reads what BIRD says, on the caller's runtime, as long as anybody listens.
+/// Reads BIRD's routes, on the caller's runtime, as long as there is a receiver.
 pub fn watch(options: BirdOptions) -> Receiver<BirdReading> {
     let (told, reading) = channel(BirdReading::default());
     tokio::spawn(keep_reading(options, told));
     reading
 }
 
-/// What is known of the BIRD that is spoken to.
+/// The state of the BIRD behind the socket.
 #[derive(Default)]
 struct Known {
     started: String,
@@ -140,7 +140,7 @@ fn note(options: &BirdOptions, told: &Sender<BirdReading>, routes: BirdRoutes, k
         }
         if dead > 0 && was.dead == 0 {
             crate::tell(&format!(
-                "{}: {dead} routes of BGP lead nowhere by what BIRD knows, so they are not announced: \
+                "{}: {dead} BGP routes lead nowhere according to BIRD, so they are not announced: \
                  see \"Routes that lead nowhere\" in docs/routing.md",
                 options.socket.display()
             ));
@@ -148,7 +148,7 @@ fn note(options: &BirdOptions, told: &Sender<BirdReading>, routes: BirdRoutes, k
     });
 }
 
-/// Nothing is taken back.
+/// Adds the old routes: nothing is withdrawn.
 fn with_old(mut announced: Vec<Announced>, old: &[Announced]) -> Vec<Announced> {
     let (_, gone) = route_changes(old, &announced);
     announced.extend(old.iter().filter(|one| gone.binary_search(&one.prefix).is_ok()));

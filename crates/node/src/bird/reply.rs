@@ -1,8 +1,9 @@
-//! What BIRD answers on its control socket.
+//! Parses BIRD's replies on its control socket.
 //!
-//! A reply is lines. The first four bytes of a line are digits, a code, then comes `-` if the reply goes on, or a space in its last line. A line that
-//! begins with a space instead goes on with the code of the line before. A line that begins with `+` is none of the reply. Codes below 8000 are good
-//! news, others are refusals, with the reason as their text. A table of routes is told so, and only what is marked here is read:
+//! A reply consists of lines. A line starts with a code of four digits, then `-` if the reply continues, or a space in its last line. A
+//! line that starts with a space instead continues with the code of the line before. A line that starts with `+` is not part of the reply.
+//! Codes below 8000 mean success, others are refusals, with the reason as their text. This is how BIRD lists a table of routes; only the
+//! annotated parts are used:
 //!
 //! ```text
 //! 1007-Table master4:
@@ -20,17 +21,18 @@ use std::fmt::{self, Display, Formatter};
 
 use fleet::{Announced, Prefix, ROUTES_MAX};
 
-/// Longest line: a path or the communities of one route fill a message of BGP at most (RFC 8654: 64 KiB), and text is longer than that.
+/// The longest line: the path or the communities of one route fill at most a BGP message (RFC 8654: 64 KiB), and their text is longer than
+/// that.
 pub const LINE_BYTES_MAX: usize = 512 << 10;
 
-/// What BIRD says cannot be used.
+/// Why a reply of BIRD cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BirdError {
-    /// It refuses, in its own words.
+    /// BIRD refuses, with this text.
     Refused(String),
-    /// It is no reply of BIRD.
+    /// It is not a reply of BIRD.
     NotBird(&'static str),
-    /// It has more routes than a node passes on.
+    /// It has more routes than a node forwards.
     TooMany,
 }
 
@@ -56,21 +58,21 @@ pub struct ReplyLine<'l> {
     pub code: u16,
     /// Whether the reply ends here.
     pub is_last: bool,
-    /// What it says.
+    /// The text.
     pub text: &'l str,
 }
 
-/// Takes a reply apart.
+/// Splits a reply into its lines.
 #[derive(Clone, Debug, Default)]
 pub struct ReplyReader {
     code: Option<u16>,
 }
 
 impl ReplyReader {
-    /// Reads a line without its end. `None`: it is none of the reply.
+    /// Parses a line without its end. `None`: it is not part of the reply.
     ///
     /// # Errors
-    /// If BIRD does not write such a line, or refuses.
+    /// If BIRD does not write such lines, or refuses.
     pub fn line<'l>(&mut self, line: &'l [u8]) -> Result<Option<ReplyLine<'l>>, BirdError> {
         let line = std::str::from_utf8(line).map_err(|_| BirdError::NotBird("it is not text"))?;
         if line.starts_with('+') {
@@ -98,18 +100,18 @@ impl ReplyReader {
     }
 }
 
-/// Where a site's network leads, as BIRD says it.
+/// The prefixes that a site's network reaches, according to BIRD.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BirdRoutes {
-    /// Prefixes that BGP has brought and that lead somewhere, sorted, each once.
+    /// Prefixes from BGP that lead somewhere: sorted, without duplicates.
     pub announced: Vec<Announced>,
-    /// Prefixes that BGP has brought and that lead nowhere: their next hop cannot be reached, or they are told to be dropped.
+    /// Prefixes from BGP that lead nowhere: their next hop cannot be reached, or they are configured to be dropped.
     pub dead: usize,
-    /// Prefixes of the box itself: its interfaces, static routes, routes of other protocols.
+    /// The box's own prefixes: its interfaces, static routes, routes of other protocols.
     pub own: usize,
 }
 
-/// A route whose lines are not all there yet.
+/// A route whose lines have not all been read.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     prefix: Prefix,
@@ -119,7 +121,7 @@ struct Open {
     med: u32,
 }
 
-/// Reads the reply to `show route all primary`.
+/// Parses the reply to `show route all primary`.
 #[derive(Clone, Debug, Default)]
 pub struct RoutesReader {
     reply: ReplyReader,
@@ -128,10 +130,10 @@ pub struct RoutesReader {
 }
 
 impl RoutesReader {
-    /// Reads a line without its end. `true`: the reply is whole.
+    /// Parses a line without its end. `true`: the reply is complete.
     ///
     /// # Errors
-    /// If BIRD does not write such a line, refuses, or has too many routes.
+    /// If BIRD does not write such lines, refuses, or has too many routes.
     pub fn line(&mut self, line: &[u8]) -> Result<bool, BirdError> {
         let Some(ReplyLine { code, is_last, text }) = self.reply.line(line)? else {
             return Ok(false);
@@ -157,12 +159,12 @@ impl RoutesReader {
         routes
     }
 
-    /// A line of a prefix, of a further route to it, or the name of a table.
+    /// Parses a line with a prefix, with a further route to it, or with the name of a table.
     fn begin(&mut self, text: &str) -> Result<(), BirdError> {
         self.close()?;
         let mut words = text.split_ascii_whitespace();
         let is_further = text.starts_with(' ');
-        // Routes that are no prefixes (of VPNs, of flows, of RPKI) are none for viewers.
+        // Routes without a prefix (VPNs, flows, RPKI) do not matter to viewers.
         let prefix = words.next().and_then(|word| word.parse().ok());
         if let (false, Some(prefix)) = (is_further, prefix) {
             let leads_somewhere = words.next() == Some("unicast");
@@ -172,7 +174,7 @@ impl RoutesReader {
         Ok(())
     }
 
-    /// BIRD 3 writes names of attributes in another way.
+    /// BIRD 3 spells the names of attributes differently.
     fn note(&mut self, attribute: &str) {
         let Some(open) = &mut self.open else { return };
         let (name, value) = attribute.split_once(':').unwrap_or((attribute, ""));
@@ -201,7 +203,7 @@ impl RoutesReader {
     }
 }
 
-/// How long a path is: a set counts as one system (RFC 4271, section 9.1.2.2), a confederation as none (RFC 5065, section 5.3).
+/// The length of a path: a set counts as one system (RFC 4271, section 9.1.2.2), a confederation as none (RFC 5065, section 5.3).
 fn path_length(path: &str) -> u8 {
     let (mut count, mut in_set, mut in_confederation) = (0_usize, false, false);
     for word in path.split_ascii_whitespace() {
@@ -216,7 +218,7 @@ fn path_length(path: &str) -> u8 {
     u8::try_from(count).unwrap_or(u8::MAX)
 }
 
-/// When BIRD started, as a line of the reply to `show status` says it.
+/// When BIRD started, from a line of the reply to `show status`.
 pub(super) fn started<'l>(line: &ReplyLine<'l>) -> Option<&'l str> {
     line.text.strip_prefix("Last reboot on ")
 }

@@ -1,4 +1,4 @@
-//! On what a real BIRD 2.0.12 said, and on what none says.
+//! Tests with replies of a real BIRD 2.0.12, and with invalid ones.
 
 use super::*;
 
@@ -31,9 +31,9 @@ fn routes_of_bgp_are_read_with_their_path_and_the_boxs_own_are_not() {
             "2001:db8:2::/48 as_path_length=3",
         ]
     );
-    // The default route and an unreachable one are static, two are of the interface.
+    // The default route and an unreachable one are static, and two belong to the interface.
     assert_eq!((routes.own, routes.dead), (4, 0));
-    // A second route to a prefix is not the one that BIRD takes.
+    // A second route to a prefix is not the one that BIRD uses.
     assert_eq!(read(include_bytes!("recorded/all.txt")), Ok(routes));
 }
 

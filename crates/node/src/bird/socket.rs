@@ -10,10 +10,10 @@ use tokio::time::timeout;
 
 use super::reply::{BirdError, BirdRoutes, LINE_BYTES_MAX, ReplyReader, RoutesReader, started};
 
-/// A BIRD that says nothing for this long hangs. It answers between two pieces of its work, which take less.
+/// A BIRD that sends nothing for this long hangs. It answers between two pieces of its work, which take less.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
-/// A whole table of routes takes no longer: 100,000 take a second or two.
+/// The most that a whole table of routes takes: 100,000 take a second or two.
 const REPLY_MAX: Duration = Duration::from_secs(20);
 
 /// BIRD's control socket, read-only.
@@ -29,7 +29,7 @@ pub(super) enum BirdTrouble {
     Socket(io::Error),
     /// BIRD hangs.
     Silent,
-    /// What it says cannot be used.
+    /// Its reply cannot be used.
     Said(BirdError),
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Display for BirdTrouble {
             Self::Socket(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 write!(
                     f,
-                    "{error}: this user may not speak to BIRD (add it to the group that bird.ctl has)"
+                    "{error}: this user may not connect to BIRD (add it to the group of bird.ctl)"
                 )
             }
             Self::Socket(error) => write!(f, "{error}"),
@@ -67,7 +67,7 @@ impl BirdSocket {
         let stream = timeout(SILENCE_MAX, UnixStream::connect(path));
         let stream = stream.await.map_err(|_| BirdTrouble::Silent)??;
         let mut own = Self { stream: BufReader::with_capacity(64 << 10, stream), line: Vec::new() };
-        // It greets, as a reply to nothing.
+        // BIRD greets first, with an unsolicited reply.
         own.pass().await?;
         own.send("restrict").await?;
         own.pass().await?;
@@ -90,7 +90,7 @@ impl BirdSocket {
         }
     }
 
-    /// The best route to each prefix in these tables, or in BIRD's default ones.
+    /// The best route to each prefix in these tables, or in BIRD's default tables.
     pub(super) async fn routes(&mut self, tables: &[String]) -> Result<BirdRoutes, BirdTrouble> {
         let reading = async {
             let mut reader = RoutesReader::default();
@@ -103,7 +103,7 @@ impl BirdSocket {
                 self.send(&command).await?;
                 while !reader.line(self.next_line().await?)? {}
             }
-            // Sorting many routes is no work for a thread that others wait for.
+            // Sorting many routes would block an async thread.
             let sorted = tokio::task::spawn_blocking(move || reader.routes());
             sorted.await.map_err(|error| BirdTrouble::Socket(io::Error::other(error)))
         };
@@ -116,7 +116,7 @@ impl BirdSocket {
         Ok(sent.await.map_err(|_| BirdTrouble::Silent)??)
     }
 
-    /// Reads a reply whose words do not matter.
+    /// Reads a reply and ignores its text.
     async fn pass(&mut self) -> Result<(), BirdTrouble> {
         let mut reply = ReplyReader::default();
         while !reply.line(self.next_line().await?)?.is_some_and(|line| line.is_last) {}

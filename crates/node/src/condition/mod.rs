@@ -1,10 +1,10 @@
-//! Whether a box wants viewers: its own control loop.
+//! Decides whether a box wants viewers: its own control loop.
 //!
-//! Each second the box looks at itself ([`Observed`]). Every reason to say "not me" has two bounds: it must hold for a while before the box
-//! says so, and be gone for a while before the box takes it back. So nothing flaps, and a second's trouble is nobody's.
+//! Each second the box checks itself ([`Observed`]). Every reason to refuse viewers (\"not me\") has two times: it must hold for one before
+//! the box reports it, and be gone for the other before the box takes it back. So nothing flaps, and a single bad second is ignored.
 //!
-//! The loop has no I/O and no clock: `observe.rs` looks, and passes the time. Each turn of what the box says is logged with all that it follows from
-//! (`turns.rs`), so that it can be made again.
+//! The loop has no I/O and no clock: `observe.rs` collects the values, and passes the time. Each change of the reported condition (a turn)
+//! is logged with everything that it follows from (`turns.rs`), so that it can be replayed.
 
 pub(crate) mod observe;
 #[cfg(test)]
@@ -19,25 +19,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::holding::Viewers;
 
-/// What a box sees of itself in one moment.
+/// The box's own measurements at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Observed {
     /// The server's counters, if it answered.
     pub(crate) server: Option<ServerCounters>,
     /// The share of the last ten seconds in which everything that could run waited for memory, in percent (PSI, `full`).
     pub(crate) memory_percent: f64,
-    /// How often the processors were slowed down for heat, since the machine started.
+    /// How often the processors were throttled because of heat, since the machine started.
     pub(crate) throttled_total: u64,
-    /// CPU time of the machine since it started: busy, and all.
+    /// CPU time of the machine since it started: busy, and total.
     pub(crate) cpu_ticks: (u64, u64),
-    /// Free room for titles.
+    /// Free space for titles.
     pub(crate) free_bytes: u64,
 }
 
 /// Counters of the server, since it started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ServerCounters {
-    /// Rises by the second; less than before, and it is another server.
+    /// Increases with time; a smaller value than before means another server.
     pub(crate) uptime_seconds: f64,
     /// Whether it is shutting down.
     pub(crate) is_draining: bool,
@@ -51,33 +51,33 @@ pub(crate) struct ServerCounters {
     pub(crate) disk_errors: u64,
     /// Pauses in accepting connections.
     pub(crate) accept_pauses: u64,
-    /// Addresses with sessions whose players report and that took real bytes. Logs of older releases have sessions here.
+    /// Addresses with sessions whose players report and that received a real amount of bytes. Logs of older releases have sessions here.
     #[serde(alias = "sessions")]
     pub(crate) viewers: u64,
-    /// How many of them have stalled lately. Older releases did not ask.
+    /// How many of them have stalled lately. Older releases did not record it.
     #[serde(default = "unknown")]
     pub(crate) stalling: u64,
-    /// What their players say: time played, and time in stalls.
+    /// Reported by their players: time played, and time in stalls.
     pub(crate) played_seconds: f64,
     /// As above.
     pub(crate) stalled_seconds: f64,
-    /// Responses whose first byte has left, and how long their viewers waited for it.
+    /// Responses whose first byte has left, and the sum of their times to first byte.
     pub(crate) first_bytes: u64,
     /// As above.
     pub(crate) first_byte_seconds: f64,
-    /// Windows that came from disk, and how long that took.
+    /// Windows read from disk, and the sum of their read times.
     pub(crate) disk_reads: u64,
     /// As above.
     pub(crate) disk_read_seconds: f64,
 }
 
-/// Of a turn in a log of an older release, which did not ask how many viewers stall.
+/// For a turn in a log of an older release, which did not record how many viewers stall.
 fn unknown() -> u64 {
     u64::MAX
 }
 
 impl Observed {
-    /// What viewers get, for what gives way to them; `None` if the server did not answer.
+    /// The measurements for everything that gives way to viewers; `None` if the server did not answer.
     pub(crate) fn viewers(&self) -> Option<Viewers> {
         let server = self.server.as_ref()?;
         Some(Viewers {
@@ -89,12 +89,12 @@ impl Observed {
     }
 }
 
-/// When a reason counts.
+/// When a reason takes effect.
 struct Rule {
     reason: NotMe,
-    /// It must hold for so long.
+    /// It must hold for this long.
     enters_after: Duration,
-    /// It must be gone for so long.
+    /// It must be gone for this long.
     leaves_after: Duration,
 }
 
@@ -106,8 +106,8 @@ const fn rule(reason: NotMe, enters: u64, leaves: u64) -> Rule {
     }
 }
 
-/// The times are guesses, but for these: a gateway hears from a box every 5 s, and takes silence for death after 15 s. A player has 30 to 120 s
-/// of film, so a box whose viewers stall must say so within a few seconds.
+/// The times are guesses, with these constraints: a gateway hears from a box every 5 s, and declares it lost after 15 s of silence. A
+/// player has 30 to 120 s of film, so a box whose viewers stall must report it within a few seconds.
 static RULES: [Rule; 7] = [
     rule(NotMe::AtCeiling, 3, 10),
     rule(NotMe::DiskErrors, 0, 60),
@@ -118,23 +118,24 @@ static RULES: [Rule; 7] = [
     rule(NotMe::ServerSilent, 3, 3),
 ];
 
-/// Load beside ceiling, in thousandths, at which a box is full, and at which it has room again.
+/// Load relative to the ceiling, in thousandths, at which a box is full, and at which it has room again.
 const FULL_PERMILLE: u16 = 950;
 const ROOMY_PERMILLE: u16 = 850;
-/// Waiting for memory, in percent.
+/// Time spent waiting for memory, in percent.
 const MEMORY_PERCENT: (f64, f64) = (20.0, 10.0);
-/// The mean time of reading a window from disk within [`WINDOW`], and the reads that make a mean. A viewer has the window before it meanwhile:
-/// 512 KiB last half a second at 8 Mb/s. PSI does not tell whether disks are slow: kernels count a ring that waits for connections, too.
+/// The mean time to read a window from disk within [`WINDOW`], and the fewest reads that make a mean. A viewer still has the window before
+/// it meanwhile: 512 KiB last half a second at 8 Mb/s. PSI does not show whether disks are slow: kernels also count a ring that waits for
+/// connections.
 const READ_SECONDS: (f64, f64) = (0.25, 0.1);
 const READS_MIN: u64 = 20;
-/// Errors of disks within [`WINDOW`]. A single one may be a single bad sector, which the scrub mends.
+/// Disk errors within [`WINDOW`]. A single one may be a single bad sector, which the scrub finds and repairs.
 const DISK_ERRORS: u64 = 3;
-/// Share of the time in stalls within [`WINDOW`], the viewers that must report, and how many of them must stall: one viewer's bad line is not the
-/// box's fault, and one viewer's word must not send all others away.
+/// The share of time in stalls within [`WINDOW`], the fewest viewers that must report, and the fewest that must stall: one viewer's bad
+/// line is not the box's fault, and one viewer's report must not send all others away.
 const STALLED: (f64, f64) = (0.05, 0.01);
 const VIEWERS_MIN: u64 = 5;
 const STALLING_MIN: u64 = 3;
-/// The time over which rates are taken.
+/// The window for rates.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// The control loop.
@@ -143,20 +144,20 @@ pub(crate) struct ControlLoop {
     ceiling_bits_per_second: u64,
     /// The last seconds, oldest first.
     seen: VecDeque<(Duration, Observed)>,
-    /// Since when each reason is otherwise than the box says.
+    /// Since when each reason has differed from the reported condition.
     turning: BTreeMap<NotMe, Duration>,
     told: Vec<NotMe>,
     was_up: bool,
 }
 
 impl ControlLoop {
-    /// A box that may send so much; 0 if nobody has said.
+    /// For a box that may send this much; 0 if unknown.
     pub(crate) fn new(ceiling_bits_per_second: u64) -> Self {
         let (seen, turning, told) = Default::default();
         Self { ceiling_bits_per_second, seen, turning, told, was_up: false }
     }
 
-    /// Takes what the box has seen at `now`, a clock that only goes forward.
+    /// Takes the measurements at `now`, a monotonic clock.
     pub(crate) fn handle(&mut self, observed: Observed, now: Duration) {
         self.was_up |= observed.server.is_some();
         self.seen.push_back((now, observed));
@@ -187,7 +188,7 @@ impl ControlLoop {
         }
     }
 
-    /// Whether a reason holds now. What was told holds until it is clearly over.
+    /// Whether a reason holds now. A reported one holds until it is clearly over.
     fn holds(&self, reason: NotMe, was_told: bool) -> bool {
         let Some((_, now)) = self.seen.back() else { return false };
         let above = |value: f64, (enters, leaves): (f64, f64)| {
@@ -220,16 +221,16 @@ impl ControlLoop {
                 let is_silent = now.server.as_ref().is_none_or(|server| server.is_draining);
                 self.was_up && is_silent
             }
-            // Of another release: this one has no rule for it.
+            // From another release: this one has no rule for it.
             NotMe::Other => false,
         }
     }
 
-    /// The first and the last answer of the present server within the window, and the time between them.
+    /// The first and the last answer of the current server within the window, and the time between them.
     fn ends(&self) -> Option<(&ServerCounters, &ServerCounters, Duration)> {
         let answered = self.seen.iter().filter_map(|(at, seen)| Some((*at, seen.server.as_ref()?)));
         let (last_at, last) = answered.clone().next_back()?;
-        // Answers of an earlier server have counted from elsewhere.
+        // Answers of an earlier server have other counters.
         let born = last_at.as_secs_f64() - last.uptime_seconds;
         let of_this = |(at, server): &(Duration, &ServerCounters)| {
             (at.as_secs_f64() - server.uptime_seconds - born).abs() < 2.0
@@ -242,7 +243,7 @@ impl ControlLoop {
         self.ends().map_or(0, |(first, last, _)| of(last).saturating_sub(of(first)))
     }
 
-    /// How long a window takes to come from disk, if enough do.
+    /// The mean time to read a window from disk, if there were enough reads.
     fn read_seconds(&self) -> Option<f64> {
         let (first, last, _) = self.ends()?;
         let reads = last.disk_reads.saturating_sub(first.disk_reads);
@@ -250,12 +251,12 @@ impl ControlLoop {
         (reads >= READS_MIN).then(|| took / reads as f64)
     }
 
-    /// The share of the time in stalls, if enough players report.
+    /// The share of time in stalls, if enough players report.
     fn stalled(&self) -> Option<f64> {
         let (first, last, _) = self.ends()?;
         let stalled = last.stalled_seconds - first.stalled_seconds;
         let all = stalled + last.played_seconds - first.played_seconds;
-        // A few seconds of a few viewers say nothing.
+        // A few seconds of a few viewers prove nothing.
         (last.viewers >= VIEWERS_MIN && all >= VIEWERS_MIN as f64).then(|| stalled / all)
     }
 
@@ -268,7 +269,7 @@ impl ControlLoop {
         }
     }
 
-    /// What it carries.
+    /// Its current load.
     pub(crate) fn load(&self) -> Load {
         let Some((_, now)) = self.seen.back() else { return Load::default() };
         let seconds = self.ends().map_or(0.0, |(_, _, time)| time.as_secs_f64());

@@ -1,4 +1,4 @@
-//! Looks at the box: its server's status, the kernel's pressure figures (PSI), processors, disks.
+//! Collects the box's measurements: its server's status, the kernel's pressure figures (PSI), processors, disks.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Observed, ServerCounters};
 use crate::server::admin;
 
-/// What the box sees of itself now. `admin` is the address of the server's admin listener, if it is known, and `status` what it has answered.
+/// The box's current measurements. `admin` is the address of the server's admin listener, if known, and `status` its answer.
 pub(crate) fn observe(
     admin: Option<SocketAddr>,
     status: Option<&Value>,
@@ -29,7 +29,7 @@ pub(crate) fn observe(
     }
 }
 
-/// What counts of `/status.json`. What a server of another release does not say is 0.
+/// The relevant fields of `/status.json`. Fields that a server of another release does not have are 0.
 fn counters(status: &Value) -> ServerCounters {
     let (total, viewers) = (&status["total"], &status["qoe"]["credible"]);
     let number = |value: &Value| value.as_u64().unwrap_or(0);
@@ -53,7 +53,7 @@ fn counters(status: &Value) -> ServerCounters {
     }
 }
 
-/// How many first bytes have left, and how long viewers waited for them, as `/metrics` says. 0 if it does not.
+/// The number of first bytes sent, and the sum of the times to them, from `/metrics`. 0 if missing.
 fn first_bytes(metrics: &str) -> (u64, f64) {
     let value = |name: &str| {
         let mut lines = metrics.lines();
@@ -63,9 +63,9 @@ fn first_bytes(metrics: &str) -> (u64, f64) {
     (count as u64, value("fullbore_first_byte_seconds_sum "))
 }
 
-/// `full avg10` of `/proc/pressure/memory` (Linux, Documentation/accounting/psi.rst). 0 if the kernel does not tell. Waiting for processors is
-/// left out, because a server at its best keeps them busy; and so is waiting for disks, because there newer kernels count a server that
-/// waits for connections at its ring, too: an idle one came to 90% on Linux 6.18.
+/// `full avg10` of `/proc/pressure/memory` (Linux, Documentation/accounting/psi.rst). 0 if the kernel does not report it. Waiting for
+/// processors is left out, because a server at its best keeps them busy; and so is waiting for disks, because newer kernels also count a
+/// server that waits for connections at its ring: an idle one came to 90% on Linux 6.18.
 fn memory_percent() -> f64 {
     let text = fs::read_to_string("/proc/pressure/memory").unwrap_or_default();
     avg10(&text).unwrap_or(0.0)
@@ -76,7 +76,7 @@ fn avg10(text: &str) -> Option<f64> {
     line.split(' ').find_map(|field| field.strip_prefix("avg10="))?.parse().ok()
 }
 
-/// How often the processors' packages were throttled (x86; other machines do not tell).
+/// How often the processors' packages were throttled (x86; other machines do not report it).
 fn throttled_total() -> u64 {
     let cpus = fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
     let count = |entry: fs::DirEntry| {
@@ -89,7 +89,7 @@ fn throttled_total() -> u64 {
 /// Busy and all ticks of `/proc/stat` (proc_stat(5)).
 fn ticks(text: &str) -> Option<(u64, u64)> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    // Guests' time is in the users' already.
+    // Guest time is already included in user time.
     let ticks: Vec<u64> =
         line.split_ascii_whitespace().take(8).filter_map(|one| one.parse().ok()).collect();
     let all = ticks.iter().sum::<u64>();

@@ -19,7 +19,7 @@ impl Box {
         one
     }
 
-    /// Lets seconds pass, with what happens in each.
+    /// Lets seconds pass, calling `each` in every one.
     fn run(&mut self, seconds: u64, mut each: impl FnMut(&mut Self)) {
         for _ in 0..seconds {
             self.now += 1;
@@ -47,7 +47,7 @@ impl Box {
     }
 }
 
-/// Bytes of so many thousandths of the ceiling in a second.
+/// The bytes of `permille` thousandths of the ceiling in a second.
 fn share(permille: u64) -> u64 {
     permille * 1_000_000_000 / 8 / 1000
 }
@@ -74,7 +74,7 @@ fn load_is_averaged_and_a_full_box_says_so_until_it_has_room() {
     assert_eq!(one.control.load().cpu_permille, 500);
     assert_eq!(one.says(), []);
     one.run(1, |one| one.server.sent_bytes += share(2000));
-    assert_eq!(one.says(), [], "one second is nobody's");
+    assert_eq!(one.says(), [], "a single bad second is ignored");
     one.run(20, |one| one.server.sent_bytes += share(960));
     assert_eq!(one.says(), [NotMe::AtCeiling]);
     one.run(60, |one| one.server.sent_bytes += share(900));
@@ -205,7 +205,7 @@ fn every_turn_that_is_logged_comes_out_the_same_again_and_another_one_does_not()
     let mut said = vec![control.condition()];
     for second in 0..120_u64 {
         server.uptime_seconds = second as f64;
-        // An even load, then for half a minute as much as it may carry, and viewers who stall.
+        // A moderate load, then half a minute at the limit, and viewers who stall.
         let is_busy = (30..60).contains(&second);
         server.sent_bytes += share(if is_busy { 990 } else { 300 });
         (server.viewers, server.stalling) = (10, 10);
@@ -224,7 +224,7 @@ fn every_turn_that_is_logged_comes_out_the_same_again_and_another_one_does_not()
     turns::read_all(folder.path(), |turn| again.push(turn.expect("a line").again())).unwrap();
     assert_eq!(again, said[1..]);
 
-    // A log of an older release has sessions, and does not say how many stalled.
+    // A log of an older release has sessions, and no count of stalled ones.
     let place = folder.path().join("conditions.log");
     let text = std::fs::read_to_string(&place).unwrap();
     let old = text.replace("\"viewers\":", "\"sessions\":").replace("\"stalling\":10,", "");
@@ -234,7 +234,7 @@ fn every_turn_that_is_logged_comes_out_the_same_again_and_another_one_does_not()
     turns::read_all(folder.path(), |turn| again.push(turn.expect("a line").again())).unwrap();
     assert_eq!(again, said[1..]);
 
-    // Had it sent less, it would not have turned.
+    // With less sent, there would have been no turn.
     let text = std::fs::read_to_string(&place).unwrap();
     let at_ceiling = text.lines().find(|line| line.contains("at_ceiling")).expect("a turn");
     let mut line: serde_json::Value = serde_json::from_str(at_ceiling).unwrap();

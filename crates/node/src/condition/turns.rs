@@ -1,7 +1,7 @@
-//! The log of what the box said of itself: a line for each turn, with all that it follows from, so that it can be made again.
+//! Logs the changes of the reported condition: a line for each turn, with everything that it follows from, so that it can be replayed.
 //!
-//! A turn is rare, because none comes before its time is up. So it is written where it is made, and a disk that is slow delays nobody but the look
-//! of the next second. Two files of [`BYTES_MAX`] are kept.
+//! Turns are rare, because each reason has to hold for a while. So they are written synchronously: a slow disk delays only the next
+//! second's check. Two files of [`BYTES_MAX`] are kept.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -16,32 +16,32 @@ use serde::{Deserialize, Serialize};
 use super::{ControlLoop, Observed};
 use crate::holding::lock;
 
-/// A thousand turns or so.
+/// About a thousand turns.
 const BYTES_MAX: u64 = 8 << 20;
-/// No line is longer: it has what was seen in [`super::WINDOW`], each second.
+/// The longest line: it contains the measurements of each second of [`super::WINDOW`].
 const LINE_BYTES_MAX: u64 = 1 << 20;
 const LOG: &str = "conditions.log";
 const OLD: &str = "conditions.log.1";
 
-/// A box said something else of itself than a second ago.
+/// The reported condition has changed since the second before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Turn {
-    /// The version of this form: 1.
+    /// The version of this format: 1.
     version: u32,
-    /// When, since 1970.
+    /// When, in seconds since 1970.
     pub(crate) time_unix_seconds: u64,
-    /// What it says now.
+    /// The new condition.
     pub(crate) condition: Condition,
-    /// What it had seen until then.
+    /// The loop's state before.
     before: ControlLoop,
-    /// What it saw.
+    /// The measurements.
     observed: Observed,
-    /// When, by the clock of `before`.
+    /// The time by the clock of `before`.
     now: Duration,
 }
 
 impl Turn {
-    /// What the loop says today to what it saw then.
+    /// The condition that the loop computes today from the same measurements.
     pub(crate) fn again(&self) -> Condition {
         let mut again = self.before.clone();
         again.handle(self.observed.clone(), self.now);
@@ -50,7 +50,7 @@ impl Turn {
 }
 
 impl ControlLoop {
-    /// As [`handle`](Self::handle). Returns the turn, if this is one.
+    /// Like [`handle`](Self::handle). Returns the turn, if the condition has changed.
     pub(crate) fn handle_and_note(&mut self, observed: Observed, now: Duration) -> Option<Turn> {
         let before = self.clone();
         self.handle(observed.clone(), now);
@@ -62,7 +62,7 @@ impl ControlLoop {
     }
 }
 
-/// Where turns are written.
+/// Where turns are logged.
 pub(crate) struct TurnLog {
     folder: PathBuf,
     is_broken: Mutex<bool>,
@@ -74,7 +74,7 @@ impl TurnLog {
         Self { folder: state.to_owned(), is_broken: Mutex::default() }
     }
 
-    /// Writes a turn. The first of several that cannot be written is told.
+    /// Writes a turn. Of several failures in a row, only the first is logged.
     pub(crate) fn add(&self, turn: &Turn) {
         let written = self.write(turn);
         let was_broken = std::mem::replace(&mut *lock(&self.is_broken), written.is_err());
@@ -98,10 +98,10 @@ impl TurnLog {
     }
 }
 
-/// Passes on each turn in the log of the state folder `state`, oldest first; `None` for a line that is none.
+/// Passes each turn in the log of the state folder `state` to `each`, oldest first; `None` for an unreadable line.
 ///
 /// # Errors
-/// If a file cannot be read. One that is not there has no turns.
+/// If a file cannot be read. A missing file counts as empty.
 pub(crate) fn read_all(state: &Path, mut each: impl FnMut(Option<Turn>)) -> io::Result<()> {
     for name in [OLD, LOG] {
         let file = match File::open(state.join(name)) {

@@ -1,9 +1,10 @@
-//! Brings one title: into a hidden folder beside its place, block by block, and from there into the library by one rename.
+//! Fetches one title: block by block into a hidden folder next to its place, and from there into the library by one rename.
 //!
-//! A map beside the hidden folder says which blocks were compared and written ([`BlockMap`]), so a copy that was cut goes on from where it was,
-//! wherever that is. What lies there without being on the map is read, and only blocks that do not match the record are fetched: so a damaged
-//! title, which was moved there, is mended with the blocks that it lacks. A block is compared before it is written, and each file is on the disk
-//! before the title appears. A file of which an earlier attempt has noted blocks is read back: a power failure may have kept the map alone.
+//! A map next to the hidden folder records which blocks were verified and written ([`BlockMap`]), so an interrupted copy resumes where it
+//! stopped, from any source. Data in the folder that is not on the map is read, and only blocks that do not match the record are fetched: a
+//! damaged title is moved there and repaired by fetching only its bad blocks. Each block is verified before it is written, and each file is
+//! synced before the title appears. Files with blocks noted by an earlier attempt are read back, because a power failure may have kept the
+//! map and lost the data.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -21,47 +22,47 @@ use super::room;
 use super::sources::Sources;
 use crate::kept;
 
-/// The folder in a [`Workshop`] for a title that arrives, or that was moved there because it may be damaged.
+/// The folder in a [`Workshop`] for a title that is arriving, or that was moved there because it may be damaged.
 pub(crate) const ARRIVING: &str = "arriving";
 
 /// As `catalog::Record` bounds it.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
 
-/// A title to be brought.
+/// A title to fetch.
 pub(crate) struct Arrival<'a> {
-    /// Where in the library.
+    /// Its path in the library.
     pub(crate) title: &'a TitlePath,
     /// The folder of the library.
     pub(crate) library: &'a Path,
-    /// What was published. Without it, the title must be whole by itself.
+    /// The published title. Without it, the files present must be complete.
     pub(crate) wanted: Option<&'a PublishedTitle>,
-    /// Why it comes.
+    /// Fill or repair.
     pub(crate) why: Why,
-    /// Where it comes from.
+    /// The sources to fetch it from.
     pub(crate) sources: &'a Sources<'a>,
-    /// Told how many bytes of the title are there, and how many it has.
+    /// Called with the bytes present and the bytes in all.
     pub(crate) progress: &'a dyn Fn(u64, u64),
-    /// Bytes that stay free on the disk.
+    /// Bytes to leave free on the disk.
     pub(crate) kept_free_bytes: u64,
-    /// Before each block that is read or fetched.
+    /// Called before each block is read or fetched.
     pub(crate) gate: Gate<'a>,
 }
 
-/// What was brought.
+/// A title that has arrived.
 pub(crate) struct Arrived {
     /// Its record.
     pub(crate) record: Record,
-    /// The record of the title that it has replaced.
+    /// The record of the title that it replaced.
     pub(crate) replaced: Option<Record>,
     /// Bytes that had to be fetched.
     pub(crate) fetched_bytes: u64,
 }
 
 impl Arrival<'_> {
-    /// Brings it.
+    /// Fetches it.
     ///
     /// # Errors
-    /// [`HoldingError`]. What has arrived by then stays for the next attempt.
+    /// [`HoldingError`]. What has arrived by then is kept for the next attempt.
     pub(crate) fn bring(&self) -> Result<Arrived, HoldingError> {
         let above = self.title.above(self.library);
         kept::make_folder(&above).attempt("make the folder", &above)?;
@@ -86,7 +87,7 @@ impl Arrival<'_> {
             Filling { arrival: self, arriving: &arriving, record: &record, map, progress };
         let brought = filling.bring_all(&files);
         if matches!(brought, Err(HoldingError::Damaged { .. })) {
-            // It said what the disk does not bear out. If it cannot be cleared, the next attempt ends here again.
+            // The map claims blocks that the disk does not have. If it cannot be cleared, the next attempt ends here again.
             let _ = filling.map.clear();
         }
         let fetched_bytes = brought?;
@@ -97,7 +98,7 @@ impl Arrival<'_> {
         Ok(Arrived { record, replaced, fetched_bytes })
     }
 
-    /// The record of what arrives: the one that is there, or else the published one.
+    /// The record of the arriving title: the one in the folder, or else the published one.
     fn record(&self, arriving: &Path) -> Result<Record, HoldingError> {
         let there = Record::read(arriving);
         let Some(wanted) = self.wanted else {
@@ -121,7 +122,7 @@ impl Arrival<'_> {
         match record.sha256 == version {
             true => Ok(record),
             false => Err(HoldingError::Origin(format!(
-                "the record of {} is of another version than was published",
+                "the record of {} is not of the published version",
                 self.title
             ))),
         }
@@ -158,7 +159,7 @@ impl Arrival<'_> {
         }
         let (fresh, old) = (arriving.join(&record.folder), place.join(&record.folder));
         if fresh.exists() && old.exists() {
-            // The same version with another record: what it lacked goes into the folder that is there.
+            // The same version with another record: move the missing files into the existing folder.
             for file in record.files.iter().filter(|file| fresh_file(&fresh, file).is_some()) {
                 let (from, to) = (arriving.join(&file.path), place.join(&file.path));
                 fs::rename(&from, &to).attempt("put in place", &to)?;
@@ -169,14 +170,14 @@ impl Arrival<'_> {
     }
 }
 
-/// Where a file of the version is in `fresh`, the version's folder, if it is there.
+/// The path of a file in `fresh`, the version's folder, if it is there.
 fn fresh_file(fresh: &Path, file: &FileRecord) -> Option<PathBuf> {
     let (folder, name) = file.path.split_once('/')?;
     let place = fresh.join(name);
     (fresh.ends_with(folder) && place.is_file()).then_some(place)
 }
 
-/// A node copies what can be checked block by block, and put in place by renaming.
+/// Refuses titles that cannot be checked block by block, or put in place by renaming.
 fn check_form(record: &Record) -> Result<(), HoldingError> {
     if !record.has_blocks() {
         return Err(HoldingError::Title(format!(
@@ -198,7 +199,7 @@ fn check_form(record: &Record) -> Result<(), HoldingError> {
     }
 }
 
-/// Files of the version that the title in the library has already.
+/// Files of the version that the title in the library already has.
 fn present<'r>(live: &'r Record, record: &Record) -> HashSet<&'r str> {
     let below = format!("{}/", record.folder);
     let is_same = |file: &&FileRecord| {
@@ -208,7 +209,7 @@ fn present<'r>(live: &'r Record, record: &Record) -> HashSet<&'r str> {
     live.files.iter().filter(is_same).map(|file| file.path.as_str()).collect()
 }
 
-/// Removes everything in the folder that is neither one of `files` nor the record: what another version has left there.
+/// Removes everything in the folder except `files` and the record: leftovers of another version.
 fn keep_only(arriving: &Path, files: &[&FileRecord]) -> Result<(), HoldingError> {
     let known: HashSet<PathBuf> = files.iter().map(|file| arriving.join(&file.path)).collect();
     let mut folders = vec![arriving.to_path_buf()];
@@ -230,12 +231,12 @@ fn keep_only(arriving: &Path, files: &[&FileRecord]) -> Result<(), HoldingError>
     Ok(())
 }
 
-/// How many blocks a file has.
+/// The number of blocks of a file.
 fn blocks_of(file: &FileRecord) -> usize {
     file.blocks_sha256.as_ref().map_or(0, Vec::len)
 }
 
-/// Says how much of a title is there.
+/// Reports how much of a title is there.
 struct Progress<'a> {
     done_bytes: u64,
     all_bytes: u64,
@@ -265,14 +266,14 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Brings all files, and checks again what was written. Returns how many bytes were fetched.
+    /// Fetches all files, and checks again what was written. Returns the number of bytes fetched.
     fn bring_all(&mut self, files: &[&FileRecord]) -> Result<u64, HoldingError> {
         let place = File::open(self.arriving).attempt("open", self.arriving)?;
         let mut buffers = BlockBuffers::new();
         let (mut fetched_bytes, mut first) = (0, 0);
         let wanted: HashSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
         for file in &self.record.files {
-            // Of a file that the title in the library has, nothing arrives.
+            // A file that the title in the library already has does not arrive here.
             if wanted.contains(file.path.as_str()) {
                 fetched_bytes += self.bring_file(&place, file, first, &mut buffers)?;
             }
@@ -286,7 +287,7 @@ impl Filling<'_> {
         Ok(fetched_bytes)
     }
 
-    /// `first` is the place of its first block on the map.
+    /// `first` is the index of the file's first block on the map.
     fn bring_file(
         &mut self,
         place: &File,
@@ -317,15 +318,15 @@ impl Filling<'_> {
                 open.write(offset, buffer, count).attempt("write", &path)?;
                 fetched_bytes += count as u64;
             }
-            self.map.note(first + index).attempt("write the map beside", &path)?;
+            self.map.note(first + index).attempt("write the map next to", &path)?;
             self.progress.add(count as u64);
         }
         if fetched_bytes > 0 || there != file.bytes || believed {
-            // The same on each node, so that what viewers are told of the file's age is, too.
+            // The same date on every node, so that viewers get the same age of the file from each.
             let date = UNIX_EPOCH + Duration::from_secs(self.record.ingested_unix_seconds);
             open.finish(file.bytes, date).attempt("write", &path)?;
         }
-        // Of what an earlier attempt has noted, only the disk can tell.
+        // Blocks noted by an earlier attempt are read back: only the disk can confirm them.
         if believed || file.bytes == 0 {
             check::check_whole(place, file, buffers.next(), self.arrival.gate)?;
         }

@@ -1,7 +1,7 @@
-//! Reads and writes files block by block, past the page cache: what is copied or checked must not push out what viewers get.
+//! Reads and writes files block by block, bypassing the page cache: copying and checking must not evict what viewers use.
 //!
-//! Direct I/O (`O_DIRECT`) wants memory, offsets and lengths in multiples of [`ALIGN`]. Filesystems without it get plain reads and writes,
-//! and are asked to forget the pages (`POSIX_FADV_DONTNEED`).
+//! Direct I/O (`O_DIRECT`) requires memory, offsets and lengths in multiples of [`ALIGN`]. On filesystems without it, plain reads and
+//! writes are used, and the kernel is asked to drop the pages (`POSIX_FADV_DONTNEED`).
 
 use std::cell::Cell;
 use std::fs::{File, FileTimes};
@@ -18,7 +18,8 @@ use rustix::io::Errno;
 const ALIGN: usize = 4096;
 const BLOCK: usize = BLOCK_BYTES as usize;
 const _: () = assert!(BLOCK % ALIGN == 0);
-/// Where the kernel has pages of this size, a disk writes a block from two pieces of memory instead of a thousand (docs/notes/buffers.md).
+/// Where the kernel has pages of this size, a disk writes a block from two segments of memory instead of a thousand
+/// (docs/notes/buffers.md).
 const LARGE_PAGE: usize = 2 << 20;
 const _: () = assert!(BLOCK % LARGE_PAGE == 0 && LARGE_PAGE % ALIGN == 0);
 
@@ -50,11 +51,12 @@ impl BlockBuffer {
     }
 }
 
-/// How many blocks are filled in turn. The first write to memory that a disk has just read can take four times as long as the next one, whoever
-/// writes: on a virtual machine that was so in half of the runs with one block, sometimes with two, and never with four (docs/notes/fill.md).
+/// Number of block buffers used in turn. The first write to memory that a disk has just read can take four times as long as the next one,
+/// whichever thread writes: on a virtual machine this happened in half of the runs with one block, sometimes with two, and never with four
+/// (docs/notes/fill.md).
 const BLOCKS: usize = 4;
 
-/// Memory for several blocks that are filled in turn.
+/// Memory for several blocks, used in turn.
 pub(crate) struct BlockBuffers {
     all: [BlockBuffer; BLOCKS],
     last: usize,
@@ -66,7 +68,7 @@ impl BlockBuffers {
         Self { all: std::array::from_fn(|_| BlockBuffer::new()), last: 0 }
     }
 
-    /// The one that was filled longest ago.
+    /// The least recently used one.
     pub(crate) fn next(&mut self) -> &mut BlockBuffer {
         self.last = (self.last + 1) % BLOCKS;
         &mut self.all[self.last]
@@ -80,12 +82,12 @@ pub(crate) struct BlockFile {
 }
 
 impl BlockFile {
-    /// Opens the file at `path` below `folder` for reading. No link is followed, and a pipe keeps nobody waiting.
+    /// Opens the file at `path` below `folder` for reading. Links are not followed, and opening a pipe does not block.
     pub(crate) fn open(folder: impl AsFd, path: &str) -> io::Result<Self> {
         Self::open_as(folder, path, OFlags::RDONLY)
     }
 
-    /// As [`Self::open`], for reading and writing; makes the file if it is not there.
+    /// Like [`Self::open`], for reading and writing; creates the file if it does not exist.
     pub(crate) fn open_to_write(folder: impl AsFd, path: &str) -> io::Result<Self> {
         Self::open_as(folder, path, OFlags::RDWR | OFlags::CREATE)
     }
@@ -97,8 +99,8 @@ impl BlockFile {
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
             openat2(&folder, path, flags, Mode::from_raw_mode(mode), resolve)
         };
-        // A file that the server holds by a lease is waited for: it lets go within a second or two. A pipe would be waited for, too, if it
-        // is opened for reading only.
+        // For writing, wait while the server holds a lease on the file: it gives that up within a second or two. For reading, do not block:
+        // opening a pipe would.
         let patience =
             if access.contains(OFlags::RDWR) { OFlags::empty() } else { OFlags::NONBLOCK };
         let (fd, is_direct) = match open(patience | OFlags::DIRECT) {
@@ -127,7 +129,7 @@ impl BlockFile {
 
     fn read_once(&self, offset: u64, into: &mut BlockBuffer) -> io::Result<usize> {
         let mut filled = 0;
-        // Past the end of a file, a direct read would begin where it may not.
+        // After a short read at the end of a file, the next direct read would begin at an unaligned offset.
         while filled < BLOCK && (filled % ALIGN == 0 || !self.is_direct.get()) {
             let room = &mut into.first_mut(BLOCK)[filled..];
             match self.file.read_at(room, offset + filled as u64) {
@@ -141,8 +143,8 @@ impl BlockFile {
         Ok(filled)
     }
 
-    /// Writes the first `count` bytes of `from` as the block that begins at `offset`. A block that is not whole is the last one, and is padded
-    /// with zeros until [`Self::finish`] cuts the file to its length.
+    /// Writes the first `count` bytes of `from` as the block that begins at `offset`. A partial block is the last one, and is padded with
+    /// zeros until [`Self::finish`] cuts the file to its length.
     pub(crate) fn write(
         &self,
         offset: u64,
@@ -159,12 +161,12 @@ impl BlockFile {
         }
     }
 
-    /// Cuts or extends the file to `bytes`, dates it, and waits until it is on the disk.
+    /// Cuts or extends the file to `bytes`, sets its date, and syncs it.
     pub(crate) fn finish(&self, bytes: u64, date: SystemTime) -> io::Result<()> {
         if self.file.metadata()?.len() != bytes {
             self.file.set_len(bytes)?;
         }
-        // Before it is synced: a power failure would take the date away otherwise.
+        // Before syncing: otherwise a power failure could lose the date.
         self.file.set_times(FileTimes::new().set_modified(date))?;
         self.file.sync_all()?;
         self.forget(0, usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -174,12 +176,12 @@ impl BlockFile {
     fn forget(&self, offset: u64, count: usize) {
         if !self.is_direct.get() {
             let count = std::num::NonZeroU64::new(count as u64);
-            // It is a wish.
+            // Only a hint.
             let _ = fadvise(&self.file, offset, count, Advice::DontNeed);
         }
     }
 
-    /// Some filesystems take `O_DIRECT`, and refuse the first read.
+    /// Some filesystems accept `O_DIRECT` at open and refuse the first read.
     fn gives_up_direct(&self, error: &io::Error) -> io::Result<bool> {
         let refused = error.raw_os_error() == Some(Errno::INVAL.raw_os_error());
         if !refused || !self.is_direct.replace(false) {

@@ -1,29 +1,29 @@
-//! Which blocks of an arriving title were compared and written: a file beside it, which a copy that was cut goes on from.
+//! Records which blocks of an arriving title were verified and written, in a file next to it, so that an interrupted copy can resume.
 //!
-//! The first line is the version, and whether a damaged title is mended. A digit for each block of all its files follows, in the record's order:
-//! `1` for one that is there. A digit is written after its block, so whenever the agent is killed, what the map says is so. After a power failure
-//! the disk may have kept a digit and not its block. Therefore the map only saves fetching: a file of which an earlier attempt has noted blocks is
-//! read back and compared before the title is published, and the map is cleared if it does not match.
+//! The first line is the version, and whether this is a repair. Then comes a digit for each block of all its files, in the record's order:
+//! `1` for a block that is there. A digit is written after its block, so the map is right whenever the agent is killed. After a power
+//! failure the disk may have kept a digit and lost its block. Therefore the map only saves fetching: a file with blocks noted by an earlier
+//! attempt is read back and verified before the title is published, and the map is cleared if it does not match.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Beside the folder in which the title arrives.
+/// Next to the folder in which the title arrives.
 pub(crate) const BLOCKS: &str = "blocks";
 
 const THERE: u8 = b'1';
 const MISSING: u8 = b'0';
-/// Ends the first line if a damaged title is mended.
+/// Ends the first line of a repair.
 const MENDS: &str = " mends";
 
 /// Why a title arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// It is to be held, and was never there.
+    /// It is to be held, and has never been there.
     Fill,
-    /// It was there, and was found damaged.
+    /// It was there, and may be damaged.
     Mend,
 }
 
@@ -35,7 +35,7 @@ impl Why {
         }
     }
 
-    /// Why what lies in the folder `workshop` came there. What has no map was moved there.
+    /// Why the contents of the folder `workshop` came there. A title without a map was moved there.
     pub(crate) fn of(workshop: &Path) -> Self {
         let map = std::fs::read(workshop.join(BLOCKS)).ok();
         let is_fill = |map: &Vec<u8>| {
@@ -50,14 +50,14 @@ impl Why {
 /// The map of one title.
 pub(crate) struct BlockMap {
     file: File,
-    /// Bytes of the first line.
+    /// Length of the first line.
     head: u64,
     there: Vec<u8>,
 }
 
 impl BlockMap {
-    /// The map in the folder `workshop` of a version with so many blocks. One of another version, of another length, or made for another reason, is
-    /// made anew.
+    /// Opens the map in the folder `workshop` of a version with `count` blocks. A map of another version, another length or another purpose
+    /// is replaced by an empty one.
     pub(crate) fn open(workshop: &Path, version: &str, count: usize, why: Why) -> io::Result<Self> {
         let head = format!("{version}{}\n", why.mark()).into_bytes();
         let mut options = OpenOptions::new();
@@ -78,7 +78,7 @@ impl BlockMap {
         Ok(own)
     }
 
-    /// Notes that no block is there.
+    /// Marks all blocks as missing.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.there.fill(MISSING);
         self.file.write_all_at(&self.there, self.head)
@@ -89,7 +89,7 @@ impl BlockMap {
         self.there.get(block) == Some(&THERE)
     }
 
-    /// Notes that a block is there.
+    /// Marks a block as present.
     pub(crate) fn note(&mut self, block: usize) -> io::Result<()> {
         if self.has(block) {
             return Ok(());
@@ -99,7 +99,7 @@ impl BlockMap {
     }
 }
 
-/// Throws the map in the folder `workshop` away.
+/// Deletes the map in the folder `workshop`.
 pub(crate) fn forget(workshop: &Path) -> io::Result<()> {
     match std::fs::remove_file(workshop.join(BLOCKS)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -8,10 +8,10 @@ use catalog::{BLOCK_BYTES, FileRecord, Record, sha256};
 use super::block_file::{BlockBuffer, BlockFile};
 use super::error::{Attempt, HoldingError};
 
-/// Called before each block with its length: waits as long as the pace demands, and says whether to go on.
+/// Called before each block with its length: waits as long as the rate limit demands, and says whether to go on.
 pub(crate) type Gate<'g> = &'g dyn Fn(u64) -> Result<(), HoldingError>;
 
-/// Reads every file of the title in `folder`, and compares each block with its SHA-256.
+/// Reads every file of the title in `folder`, and verifies the SHA-256 of each block.
 ///
 /// # Errors
 /// [`HoldingError::Damaged`] for the first block that differs; [`HoldingError::Cancelled`] by `gate`.
@@ -49,7 +49,7 @@ fn check_blocks(
     Ok(())
 }
 
-/// Reads one file, and compares it with all its sums.
+/// Reads one file, and compares it with all its checksums.
 pub(crate) fn check_whole(
     folder: &File,
     file: &FileRecord,
@@ -79,6 +79,6 @@ pub(crate) fn check_whole(
 
 /// The length of the block of `file` that begins at `offset`.
 pub(crate) fn length(file: &FileRecord, offset: u64) -> usize {
-    // At most a block.
+    // At most one block.
     file.bytes.saturating_sub(offset).min(BLOCK_BYTES) as usize
 }

@@ -1,4 +1,4 @@
-//! The thread that copies, mends and verifies: what may be damaged first, then what has not been verified, then what is missing.
+//! The thread that copies, repairs and verifies: first titles that may be damaged, then unverified ones, then missing ones.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -22,15 +22,15 @@ use super::stamp::stamp;
 use super::table::{Held, Verified};
 use super::{Holder, lock};
 
-/// The longest wait for something to do.
+/// The longest wait for new work.
 const IDLE: Duration = Duration::from_secs(1);
-/// The wait before a title is tried again: this, then twice as long each time, up to [`RETRY_MAX`].
+/// The wait before a title is retried: this at first, then doubled each time, up to [`RETRY_MAX`].
 const RETRY: Duration = Duration::from_secs(2);
 const RETRY_MAX: Duration = Duration::from_secs(300);
-/// A full disk costs nothing to ask again.
+/// Checking a full disk again costs nothing.
 const RETRY_FULL: Duration = Duration::from_secs(5);
 
-/// What keeps a title from being copied or verified.
+/// The last failure to copy or verify a title.
 #[derive(Clone, Debug)]
 pub(super) struct Trouble {
     pub(super) why: String,
@@ -39,13 +39,13 @@ pub(super) struct Trouble {
     retry_at: Duration,
 }
 
-/// Something to do.
+/// A unit of work.
 enum Job {
     /// A hidden title, and why it is hidden.
     Mend(String, Why),
-    /// A title in the library that is to be verified.
+    /// A title in the library that is due to be verified.
     Verify(String, Held),
-    /// A title that is missing, or there in another version.
+    /// A title that is missing, or present in another version.
     Copy(PublishedTitle),
 }
 
@@ -59,7 +59,7 @@ impl Job {
 }
 
 impl Holder {
-    /// The thread's life.
+    /// The copier's loop.
     pub(super) fn keep_copying(&self) {
         while !self.copier.is_stopped() {
             match self.next_job() {
@@ -100,7 +100,7 @@ impl Holder {
         self.next_missing(&missing, may).map(Job::Copy)
     }
 
-    /// Whether a title is not there in this version.
+    /// Whether this version of a title is missing.
     pub(super) fn is_missing(&self, wanted: &PublishedTitle) -> bool {
         self.table.title(&wanted.path).is_none_or(|held| held.version != wanted.version)
     }
@@ -127,7 +127,7 @@ impl Holder {
         let attempts = before.map_or(0, |before| before.attempts);
         let wait = match why {
             HoldingError::Full { .. } => RETRY_FULL,
-            // Which node is asked when is the ledger's business.
+            // The ledger decides when to ask which node.
             HoldingError::Peer(_) => RETRY,
             _ => RETRY.saturating_mul(1 << attempts.min(10)).min(RETRY_MAX),
         };
@@ -135,13 +135,13 @@ impl Holder {
         let why = why.to_string();
         // The figures of a full disk change all the time.
         if !before.is_some_and(|before| before.why == why || is_full && attempts > 0) {
-            crate::tell(&format!("{path} cannot be held yet: {why}"));
+            crate::tell(&format!("cannot hold {path} yet: {why}"));
         }
         let retry_at = self.started.elapsed() + wait;
         troubles.insert(path.to_owned(), Trouble { why, attempts: attempts + 1, retry_at });
     }
 
-    /// Verifies a hidden title, fetches what it lacks, and puts it back.
+    /// Verifies a hidden title, fetches its missing blocks, and puts it back.
     fn mend(&self, path: &str, why: Why) -> Result<(), HoldingError> {
         let desired = self.desired();
         let wanted = desired.titles.iter().find(|wanted| wanted.path == path);
@@ -175,7 +175,7 @@ impl Holder {
         };
         let all = wanted.map(|wanted| self.sources(&title, wanted, is_mending));
         let none = match all {
-            Some(_) => "no node of the cluster has it, and it is another one's turn to fetch it",
+            Some(_) => "no node in this cluster has it; another node is due to fetch it first",
             None => "it was not published, so there is nowhere to copy it from: ingest it again",
         };
         let sources = Sources {
@@ -198,7 +198,7 @@ impl Holder {
         let brought = arrival.bring().inspect_err(|why| self.note_disk(&library, why));
         self.fill.end();
         let arrived = brought.map_err(|why| match why {
-            // Only the disk knew that it is full.
+            // The check for free space passed, and then a write found the disk full.
             HoldingError::Full { needed_bytes: 0, .. } => HoldingError::Full {
                 needed_bytes: wanted.map_or(1, |wanted| wanted.bytes),
                 free_bytes: room::free_bytes(&library).saturating_sub(arrival.kept_free_bytes),
@@ -232,7 +232,7 @@ impl Holder {
         let (library, bytes) = (library.to_owned(), record.bytes());
         let held = Held { version, library, bytes, verified: Some(verified), has_changed: false };
         self.table.put(path, held);
-        // It was hidden, or somebody has looked at the library while it arrived.
+        // Clear it: the title was hidden, or a scan of the library has found its hidden folder while it arrived.
         lock(&self.hidden).remove(path);
         let fetched = if fetched_bytes > 0 { "copied and verified" } else { "verified" };
         crate::tell(&format!("{path} is {fetched}"));
@@ -259,10 +259,10 @@ impl Holder {
         }
     }
 
-    /// Reads a title in the library. If it is damaged, it is hidden at once.
+    /// Reads and verifies a title in the library, and hides it at once if it is damaged.
     ///
     /// # Errors
-    /// [`HoldingError`], but not for a damaged title: that is a job of its own.
+    /// [`HoldingError`], but not for a damaged title: its repair is a job of its own.
     pub(super) fn verify(
         &self,
         path: &str,
@@ -273,7 +273,7 @@ impl Holder {
         let is_present = || self.table.title(path).is_some_and(|now| now.version == held.version);
         let record = match Record::read(&folder) {
             Ok(record) if version(&record)? != held.version => {
-                // Somebody has put another version there.
+                // Another program has put another version there.
                 self.table.take(path);
                 return self.look(Changed::Verify).attempt("list", &held.library);
             }
@@ -296,12 +296,12 @@ impl Holder {
                 self.end_viewers(path, &held.library, &file);
                 Ok(())
             }
-            // It was removed meanwhile.
+            // It was removed in the meantime.
             Err(HoldingError::Damaged { .. }) => Ok(()),
             Err(other) => Err(other),
             Ok(()) => {
                 let stamp = before.filter(|before| look() == Some(*before));
-                // Written to while it was read: it is read again.
+                // It was written to while it was being read: read it again.
                 let Some(stamp) = stamp else { return Err(HoldingError::Busy) };
                 let verified = Some(Verified { stamp, unix_seconds: self.unix_seconds() });
                 if is_present() {

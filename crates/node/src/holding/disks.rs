@@ -1,16 +1,16 @@
-//! The folders of the library, each of which may be a disk: one that fails takes its own titles with it, and nothing else.
+//! The folders of the library, each of which may be a disk: if one fails, only its own titles are lost.
 //!
-//! A folder is lost if its path leads elsewhere than at the start, or nowhere, or it cannot be listed, for [`PATIENCE`]; or at once if something
-//! could not be written to it because of the disk: what cannot be written to can neither be mended nor withdrawn. From then on the box does not hold
-//! what was there, so the fleet sends viewers elsewhere, and the titles are missing: they are brought again, to the folders that are left. The server
-//! starts anew without the folder, because otherwise it would look for them there. Somebody has to replace the disk some day, and then start the
-//! agent again; until then, nothing waits for that.
+//! A folder is lost if its path leads elsewhere than at the start, or nowhere, or if it cannot be listed, for [`PATIENCE`]; and at once if
+//! a write to it fails because of the disk, because titles there can then be neither repaired nor withdrawn. From then on the box no longer
+//! holds those titles, so the fleet sends viewers elsewhere, and the titles count as missing: they are fetched again, into the remaining
+//! folders. The server restarts without the folder, because otherwise it would look for the titles there. The operator has to replace the
+//! disk at some point and then restart the agent; nothing else waits for that.
 //!
-//! A disk may also hang. Then whoever looks at it waits, for ever perhaps: only the threads that work on titles do, and one that looks each second.
-//! What others ask is answered by what that one saw last.
+//! A disk may also hang, and then every thread that touches it blocks, perhaps for ever. Only the threads that work on titles touch the
+//! disks, and one that checks them each second; all other questions are answered from its last check.
 //!
-//! A mount point without its disk must not pass for an empty library, or titles would fill the disk of the system. So it is kept which folders had a
-//! disk of their own, and nothing is brought to a folder that is not the one of the start.
+//! A mount point without its disk must not pass for an empty library, or titles would fill the system disk. So the agent saves which
+//! folders had a disk of their own, and writes nothing to a folder that is not the one of the start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,50 +25,50 @@ use super::error::HoldingError;
 use super::{Holder, lock, room};
 use crate::kept;
 
-/// How often the folders are looked at.
+/// How often the folders are checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a folder must be away: one that is mounted again at once was never lost.
+/// How long a folder must be away before it is lost: one that is remounted at once was never lost.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// What is kept of the folders.
+/// The saved state of the folders.
 const FOLDERS: &str = "folders.json";
-/// What a disk says that has failed, or that its filesystem has given up. A full disk is none of these.
+/// Errors of a disk that has failed, or whose filesystem has given up. A full disk gives none of these.
 const FAILED: [Errno; 5] = [Errno::IO, Errno::ROFS, Errno::NXIO, Errno::NODEV, Errno::UCLEAN];
 
-/// Which folder a path leads to.
+/// The identity of the folder at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     device: u64,
     inode: u64,
 }
 
-/// All of them.
+/// All folders of the library.
 #[derive(Debug, Default)]
 pub(super) struct Disks {
     /// As they were at the start.
     folders: Vec<(PathBuf, Place)>,
-    /// Which are lost, and why.
+    /// The lost ones, and why.
     lost: Mutex<BTreeMap<PathBuf, String>>,
-    /// Free room on those that could be used when they were looked at last.
+    /// Free space of the usable ones, at the last check.
     free_bytes: Mutex<BTreeMap<PathBuf, u64>>,
 }
 
-/// Whether an error is a failed disk's.
+/// Whether an error means a failed disk.
 pub(super) fn is_failure(error: &io::Error) -> bool {
     FAILED.iter().any(|failed| error.raw_os_error() == Some(failed.raw_os_error()))
 }
 
 fn look(path: &Path) -> io::Result<Place> {
     let found = rustix::fs::stat(path)?;
-    // A disk that has failed may still know the folder by name.
+    // A failed disk may still resolve the folder's name, so list it, too.
     fs::read_dir(path)?.next().transpose()?;
     Ok(Place { device: found.st_dev, inode: found.st_ino })
 }
 
 impl Disks {
-    /// Looks at the folders, and makes those that are new.
+    /// Checks the folders, and creates the new ones.
     ///
     /// # Errors
-    /// If none can be used, or what is known of them cannot be kept.
+    /// If none is usable, or their state cannot be saved.
     pub(super) fn open(libraries: &[PathBuf], state: &Path) -> io::Result<Self> {
         let noted = state.join(FOLDERS);
         let mut own_disk: BTreeMap<PathBuf, bool> = kept::read_json(&noted).unwrap_or_default();
@@ -82,7 +82,7 @@ impl Disks {
                 let is_mounted = !had_disk || place.device != root;
                 let bare = || {
                     io::Error::other(
-                        "its disk is not mounted (if it has none any more, remove folders.json)",
+                        "its disk is not mounted (if it no longer has one, remove folders.json)",
                     )
                 };
                 is_mounted.then_some(place).ok_or_else(bare)
@@ -113,29 +113,29 @@ impl Disks {
         self.left().into_iter().filter(|path| !troubles.contains_key(path)).collect()
     }
 
-    /// The folders that are not lost, in their order.
+    /// The folders that are not lost, in order.
     pub(super) fn left(&self) -> Vec<PathBuf> {
         let lost = lock(&self.lost);
         let all = self.folders.iter().map(|(path, _)| path);
         all.filter(|path| !lost.contains_key(*path)).cloned().collect()
     }
 
-    /// Which are lost, and why.
+    /// The lost folders, and why.
     pub(super) fn lost(&self) -> BTreeMap<PathBuf, String> {
         lock(&self.lost).clone()
     }
 
-    /// Free room for titles, as it was when the folders were looked at last: no disk that hangs is waited for.
+    /// Free space for titles, as of the last check, so that a disk that hangs blocks no caller.
     pub(super) fn free_bytes(&self) -> u64 {
         let (left, free_bytes) = (self.left(), lock(&self.free_bytes));
-        // Folders of one disk share its room.
+        // Folders on one disk share its space.
         let mut devices = BTreeSet::new();
         let usable = self.folders.iter().filter(|(path, _)| left.contains(path));
         let found = usable.filter_map(|(path, place)| Some((*free_bytes.get(path)?, place.device)));
         found.filter(|(_, device)| devices.insert(*device)).map(|(bytes, _)| bytes).sum()
     }
 
-    /// Notes the free room of the folders that are not lost and have no trouble.
+    /// Records the free space of the usable folders.
     fn measure(&self, troubles: &BTreeMap<PathBuf, String>) {
         let usable = self.left().into_iter().filter(|path| !troubles.contains_key(path));
         let free = |path: PathBuf| {
@@ -146,11 +146,11 @@ impl Disks {
         *lock(&self.free_bytes) = measured;
     }
 
-    /// What is wrong with the folders that are not lost yet.
+    /// The problems of folders that are not lost yet.
     fn troubles(&self) -> BTreeMap<PathBuf, String> {
         let trouble = |(path, place): &(PathBuf, Place)| match look(path) {
             Ok(now) if now == *place => None,
-            Ok(_) => Some("another folder than at the start is there".to_owned()),
+            Ok(_) => Some("it is not the folder that was there at the start".to_owned()),
             Err(error) => Some(error.to_string()),
         };
         let left = self.left();
@@ -161,7 +161,7 @@ impl Disks {
 
 fn tell_lost(library: &Path, why: &str) {
     crate::tell(&format!(
-        "the folder {} of the library is lost: {why}; its titles are brought again by other folders and other nodes (replace its disk, then start \
+        "the folder {} of the library is lost: {why}; its titles are fetched again, to other folders and by other nodes (replace its disk, then restart \
          the agent again)",
         library.display()
     ));
@@ -173,12 +173,12 @@ impl Holder {
         self.disks.usable()
     }
 
-    /// The folders that are not lost: those that the server is to serve.
+    /// The folders that are not lost: the server serves these.
     pub(crate) fn folders_left(&self) -> Vec<PathBuf> {
         self.disks.left()
     }
 
-    /// The thread's life.
+    /// The watcher's loop.
     pub(super) fn keep_watching_disks(&self) {
         let mut since: BTreeMap<PathBuf, Instant> = BTreeMap::new();
         while !self.watcher.is_stopped() {
@@ -194,14 +194,14 @@ impl Holder {
         }
     }
 
-    /// Something could not be done in a folder of the library. If that was the disk's fault, the folder is lost.
+    /// Takes a failure in a folder of the library. If the disk caused it, the folder is lost.
     pub(super) fn note_disk(&self, library: &Path, why: &HoldingError) {
         if let HoldingError::Disk(why) = why {
             self.lose(library, why);
         }
     }
 
-    /// From now on the box holds nothing that is in this folder. What was noted of its titles is kept for the day on which it is back.
+    /// Gives up all titles in this folder. What was saved about them is kept in case the folder comes back.
     fn lose(&self, library: &Path, why: &str) {
         if lock(&self.disks.lost).insert(library.to_owned(), why.to_owned()).is_some() {
             return;
@@ -225,7 +225,7 @@ mod tests {
         let both = [one.clone(), other.clone()];
         let disks = Disks::open(&both, &state).unwrap();
         assert_eq!(disks.usable(), both);
-        // An earlier run has seen a disk there.
+        // An earlier run saw a disk there.
         let root = rustix::fs::stat("/").unwrap().st_dev;
         let has_disk = rustix::fs::stat(&one).unwrap().st_dev != root;
         kept::write_json(&state.join(FOLDERS), &BTreeMap::from([(&one, true)])).unwrap();
@@ -234,17 +234,17 @@ mod tests {
         fs::remove_dir(&one).unwrap();
         let disks = Disks::open(&both, &state).unwrap();
         assert_eq!(disks.left(), std::slice::from_ref(&other));
-        assert!(disks.lost().contains_key(&one) && !one.exists(), "nobody makes it anew");
+        assert!(disks.lost().contains_key(&one) && !one.exists(), "it is not created again");
         let alone = Disks::open(std::slice::from_ref(&one), &state);
         assert_eq!(alone.unwrap_err().kind(), io::ErrorKind::NotFound);
-        // A folder that another one has taken the place of is used by nobody, and not lost yet.
+        // A folder whose place another one has taken is not used, but not lost yet.
         fs::rename(&other, folder.path().join("away")).unwrap();
         fs::create_dir(&other).unwrap();
         assert!(disks.usable().is_empty() && disks.left() == [other]);
         assert_eq!(disks.troubles().len(), 1);
     }
 
-    /// The agent asks each second, and may not wait for a disk that hangs.
+    /// The agent asks each second, and must not block on a disk that hangs.
     #[test]
     fn free_room_is_told_without_a_look_at_the_disks() {
         let folder = tempfile::tempdir().unwrap();
@@ -255,7 +255,7 @@ mod tests {
         for path in [&one, &other] {
             fs::remove_dir(path).unwrap();
         }
-        assert_eq!(disks.free_bytes(), free_bytes, "nobody has looked");
+        assert_eq!(disks.free_bytes(), free_bytes, "the disks were not checked");
         disks.measure(&disks.troubles());
         assert_eq!(disks.free_bytes(), 0);
     }

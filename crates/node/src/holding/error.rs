@@ -9,32 +9,32 @@ use catalog::CatalogError;
 use super::disks;
 use super::sources::PeerFault;
 
-/// Why a title could not be copied, checked or removed. Its text says what to do.
+/// Why a title could not be copied, checked or removed. The message says what to do.
 #[derive(Debug)]
 pub(crate) enum HoldingError {
-    /// The agent stops, or the title is no longer wanted.
+    /// The agent is stopping, or the title is no longer wanted.
     Cancelled,
     /// The disk has no room for the rest of the title.
     Full {
-        /// Bytes that are still to be written.
+        /// Bytes still to write.
         needed_bytes: u64,
-        /// Bytes that are free, but for those that are kept free.
+        /// Bytes free, without the reserve.
         free_bytes: u64,
     },
-    /// The origin does not have what was published, or cannot be reached.
+    /// The origin does not have the published files, or cannot be reached.
     Origin(String),
-    /// No other node has sent what it should have.
+    /// No other node sent the right bytes.
     Peer(PeerFault),
-    /// The title cannot be held as it is.
+    /// The title's form does not allow it to be held.
     Title(String),
-    /// What lies in the library does not match its record.
+    /// The files in the library do not match the record.
     Damaged {
         /// Relative to the title's folder.
         path: String,
-        /// What is wrong with it.
+        /// The damage.
         why: String,
     },
-    /// Another process works on the title.
+    /// Another process is working on the title.
     Busy,
     /// The library could not be used.
     Library(String),

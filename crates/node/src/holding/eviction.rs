@@ -1,14 +1,15 @@
-//! Removes copies that the fleet's plan no longer names for this box.
+//! Removes copies that the fleet's plan no longer assigns to this box.
 //!
-//! Such a copy goes in four steps, least wanted titles first:
-//! 1. A gateway gives leave: enough other nodes hold the title, and shall keep it. Leave holds for half a minute, so that nothing is removed by what
-//!    was true once, and nothing without a gateway.
-//! 2. The title leaves the inventory. Gateways send no more viewers here for it, and those who play are sent elsewhere within a minute.
-//! 3. Some time later (`HoldingOptions::evict_after`), if the server has none of its files open, the title leaves the library by one rename. From
-//!    there on nobody can open them.
-//! 4. If the server has none open even now, they are removed. Otherwise the title goes back to where it was: somebody watches it.
+//! Such a copy goes in four steps, least popular titles first:
+//! 1. A gateway gives permission: enough other nodes hold the title and are going to keep it. Permission expires after half a minute, so
+//! nothing is removed on stale facts, and nothing without a gateway.
+//! 2. The title leaves the inventory. Gateways send no more viewers here for it, and its current viewers are moved elsewhere within a
+//! minute.
+//! 3. Some time later (`HoldingOptions::evict_after`), if the server has none of its files open, the title leaves the library by one
+//! rename. After that its files cannot be opened any more.
+//! 4. If the server still has none of them open, they are removed. Otherwise a viewer is watching, and the title goes back to its place.
 //!
-//! It happens while titles may be brought, because room is made for these.
+//! Eviction runs only while titles may be fetched, because it makes room for those.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -29,67 +30,67 @@ use super::look::{DEPTH_MAX, find_hidden, title_path};
 use super::table::Held;
 use super::{Holder, OpenFiles, block_map, lock};
 
-/// How long a gateway's leave holds. Nodes ask every few seconds.
+/// How long a gateway's permission is valid. Nodes ask every few seconds.
 const LEAVE_HOLDS: Duration = Duration::from_secs(30);
 
-/// Where a title is between the library and nowhere, in its hidden folder.
+/// The place of a title in its hidden folder between leaving the library and being deleted.
 pub(super) const REMOVED: &str = "removed";
 
-/// What is to go.
+/// Evictions in progress.
 #[derive(Default)]
 pub(super) struct Evictions {
-    /// When a gateway last gave leave to remove a title.
+    /// When a gateway last gave permission to remove a title.
     leaves: Mutex<BTreeMap<HeldTitle, Duration>>,
-    /// Since when titles have been out of the inventory.
+    /// When each title left the inventory.
     leaving: Mutex<BTreeMap<String, Duration>>,
-    /// What the server sent of titles in the last hour, on average: Gb/s.
+    /// The server's average rate per title over the last hour, in Gb/s.
     wanted: Mutex<HashMap<String, f64>>,
-    /// How many titles gateways were asked about: from there the next ones have their turn.
+    /// Titles asked about so far: the next request goes on from there.
     asked: AtomicUsize,
-    /// Why a title could not be removed, as it was told last.
+    /// The last failure that was logged.
     told: Mutex<String>,
     open_files: Mutex<Option<OpenFiles>>,
 }
 
 impl Evictions {
-    /// Titles that go.
+    /// Titles that are leaving.
     pub(super) fn leaving(&self) -> Vec<String> {
         lock(&self.leaving).keys().cloned().collect()
     }
 
-    /// A gateway gives leave.
+    /// Notes a gateway's permission.
     fn note_leave(&self, held: Vec<HeldTitle>, now: Duration) {
         let mut leaves = lock(&self.leaves);
         leaves.retain(|_, given| now.saturating_sub(*given) <= LEAVE_HOLDS);
         leaves.extend(held.into_iter().map(|held| (held, now)));
     }
 
-    /// Titles of which leave still holds.
+    /// Titles whose permission is still valid.
     fn with_leave(&self, now: Duration) -> BTreeSet<HeldTitle> {
         let leaves = lock(&self.leaves);
         let holds = leaves.iter().filter(|(_, given)| now.saturating_sub(**given) <= LEAVE_HOLDS);
         holds.map(|(held, _)| held.clone()).collect()
     }
 
-    /// Whether the server has one of these open.
+    /// Whether the server has one of these files open.
     fn is_open(&self, files: &HashSet<(u64, u64)>) -> Result<bool, HoldingError> {
         let cannot_tell = |why: &str| {
             HoldingError::Library(format!("cannot tell which files the server has open: {why}"))
         };
         let open_files = lock(&self.open_files);
-        let open_files = open_files.as_ref().ok_or_else(|| cannot_tell("nobody looks"))?;
+        let open_files = open_files.as_ref().ok_or_else(|| cannot_tell("no server is watched"))?;
         let open = open_files().map_err(|error| cannot_tell(&error.to_string()))?;
         Ok(!files.is_disjoint(&open))
     }
 }
 
 impl Holder {
-    /// From now on this tells which files the server has open. Without it nothing is evicted.
+    /// Sets the function that lists the server's open files. Without it nothing is evicted.
     pub fn watch_server(&self, open_files: OpenFiles) {
         *lock(&self.evictions.open_files) = Some(open_files);
     }
 
-    /// Takes what the server says of its titles.
+    /// Takes the server's figures per title.
     pub(crate) fn note_wanted(&self, status: &Value) {
         let titles = status["titles"].as_array().into_iter().flatten();
         let wanted = titles.filter_map(|title| {
@@ -98,13 +99,13 @@ impl Holder {
         *lock(&self.evictions.wanted) = wanted.collect();
     }
 
-    /// What it asks gateways about now, of what it holds and was not told to hold: whether it may remove them.
+    /// Titles that it holds but need not, to ask gateways whether they may be removed.
     pub fn evictable(&self) -> Vec<HeldTitle> {
         let all = self.unplanned();
         if all.len() <= EVICTIONS_MAX {
             return all;
         }
-        // Leave for those that go has to be renewed. The others take turns: some of them may get none for a long time.
+        // Permission for leaving titles has to be renewed. The others take turns: some of them may get no permission for a long time.
         let leaving = self.evictions.leaving();
         let (mut asked, mut rest): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|held| leaving.contains(&held.path));
@@ -119,10 +120,10 @@ impl Holder {
         asked
     }
 
-    /// What it holds and was not told to hold, the least wanted first.
+    /// Titles that it holds but need not, least popular first.
     fn unplanned(&self) -> Vec<HeldTitle> {
         let desired = self.desired();
-        // Nobody has told it anything yet, or it brings nothing now.
+        // No gateway has reported yet, or nothing may be fetched now.
         if (desired.epoch, desired.revision) == (0, 0) || !self.may_fill_now() {
             return Vec::new();
         }
@@ -134,7 +135,7 @@ impl Holder {
             .filter(|(path, _)| !is_wanted(path) && self.published(path).is_some())
             .map(|(path, held)| HeldTitle { path, version: held.version })
             .collect();
-        // What has arrived in part, or was damaged.
+        // Titles that have arrived in part, or were damaged.
         let hidden = lock(&self.hidden).clone().into_keys().filter(|path| !is_wanted(path));
         held.extend(hidden.filter_map(|path| self.published(&path)));
         let wanted = lock(&self.evictions.wanted);
@@ -145,12 +146,12 @@ impl Holder {
         held
     }
 
-    /// A gateway says that these may go.
+    /// Takes a gateway's permission to remove these.
     pub fn handle_eviction_leave(&self, held: Vec<HeldTitle>) {
         self.evictions.note_leave(held, self.started.elapsed());
     }
 
-    /// Lets go what may go, and removes what has gone long enough ago.
+    /// Takes titles out of the inventory that may go, and removes those that left it long enough ago.
     pub(super) fn evict(&self) {
         let now = self.started.elapsed();
         let due = self.let_go(now);
@@ -158,23 +159,23 @@ impl Holder {
             match self.evict_one(&path) {
                 Ok(true) => {
                     crate::tell(&format!("evicted {path}: other nodes hold it"));
-                    // Removing takes time: withdrawals go first, and the next title needs leave that still holds.
+                    // Removing takes time: withdrawals come first, and the next title needs permission that is still valid.
                     self.remover.ring();
                     return;
                 }
-                // Somebody watches it, or works on it.
+                // A viewer watches it, or another thread or process works on it.
                 Ok(false) | Err(HoldingError::Busy) => {}
                 Err(why) => {
                     if let Some(held) = self.table.title(&path) {
                         self.note_disk(&held.library, &why);
                     }
-                    self.tell_once(format!("{path} cannot be removed: {why}"));
+                    self.tell_once(format!("cannot remove {path}: {why}"));
                 }
             }
         }
     }
 
-    /// It is tried again each second.
+    /// Logs a line unless it repeats the last one: each second brings a new attempt.
     fn tell_once(&self, line: String) {
         let mut told = lock(&self.evictions.told);
         if *told != line {
@@ -183,7 +184,7 @@ impl Holder {
         }
     }
 
-    /// Keeps the inventory without what may go. Returns what viewers had time enough to leave.
+    /// Takes titles that may go out of the inventory. Returns those that viewers have had enough time to leave.
     fn let_go(&self, now: Duration) -> Vec<String> {
         let mut leaving = lock(&self.evictions.leaving);
         let leaves = self.evictions.with_leave(now);
@@ -201,7 +202,7 @@ impl Holder {
         leaving.iter().filter(|(_, since)| is_due(**since)).map(|(path, _)| path.clone()).collect()
     }
 
-    /// Removes a title, unless somebody watches it. Returns whether it is gone.
+    /// Removes a title, unless it is being watched. Returns whether it is gone.
     fn evict_one(&self, path: &str) -> Result<bool, HoldingError> {
         let title = title_path(path)?;
         let Some(held) = self.table.title(path) else { return self.forget_part(path) };
@@ -216,7 +217,7 @@ impl Holder {
             fs::remove_dir_all(&removed).attempt("remove", &removed)?;
         }
         fs::rename(&place, &removed).attempt("remove", &place)?;
-        // Whoever had found a file by its path has it open by now.
+        // A server that found a file by its path has it open by now.
         let is_open = self.evictions.is_open(&files);
         if !matches!(is_open, Ok(false)) {
             fs::rename(&removed, &place).attempt("put back", &place)?;
@@ -225,7 +226,7 @@ impl Holder {
             return is_open.map(|_| false);
         }
         self.table.take(path);
-        // Otherwise, a power failure could leave it in place without its files.
+        // Sync the folder: a power failure could otherwise leave the title in place without its files.
         catalog::sync(&above)?;
         fs::remove_dir_all(&removed).attempt("remove", &removed)?;
         workshop.leave();
@@ -239,7 +240,7 @@ impl Holder {
         }
     }
 
-    /// Removes what has arrived of a title, or was moved there because it was damaged: nobody is served from there.
+    /// Removes the parts of a title that have arrived, or that were moved away because of damage: nothing is served from there.
     fn forget_part(&self, path: &str) -> Result<bool, HoldingError> {
         let title = title_path(path)?;
         for library in &self.options.libraries {
@@ -258,7 +259,7 @@ impl Holder {
         Ok(true)
     }
 
-    /// Removes what an earlier run has taken out of the library and not removed.
+    /// Deletes titles that an earlier run took out of the library and did not finish deleting.
     pub(super) fn finish_removals(&self) {
         for library in &self.options.libraries {
             let mut found = Vec::new();
@@ -272,14 +273,14 @@ impl Holder {
                     Ok(())
                 });
                 if let Err(why) = removed {
-                    crate::tell(&format!("what is left of {path} cannot be removed: {why}"));
+                    crate::tell(&format!("cannot remove the remains of {path}: {why}"));
                 }
             }
         }
     }
 }
 
-/// Device and inode of all files in a folder.
+/// Device and inode of all files below a folder.
 fn files_below(folder: &Path) -> io::Result<HashSet<(u64, u64)>> {
     let mut files = HashSet::new();
     let mut folders = vec![folder.to_path_buf()];

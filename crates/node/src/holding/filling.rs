@@ -1,7 +1,8 @@
-//! Bringing what is missing: what may be brought now, from where, and how far it is.
+//! Fetches missing titles: what may be fetched now, from where, and how far it has got.
 //!
-//! A title is brought while a window is open, or at once if the fleet says so. It comes from a node of the same cluster if one has it; only
-//! whoever's turn it is ([`Turns`]) asks other nodes and the origin. What is damaged is mended at any time, from wherever it can be had.
+//! A title is fetched while a window is open, or at once if the fleet asks for that. It comes from a node of the same cluster if one has
+//! it; only the node whose turn it is ([`Turns`]) asks other nodes and the origin. Damaged titles are repaired at any time, from any
+//! source.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,18 +29,18 @@ use super::window::Windows;
 use super::{Holder, VOLUME, lock};
 use crate::kept;
 
-/// What a fill without a bound counts as when it gives way to viewers, and when nobody knows how fast it is: a link of 10 Gb/s.
+/// The rate assumed for an unlimited fill when it gives way to viewers, and when its speed is not known yet: a link of 10 Gb/s.
 const UNBOUND_BYTES_PER_SECOND: u64 = 1_250_000_000;
-/// The time over which its speed is taken.
+/// The window for measuring the fill's speed.
 const SPEED_WINDOW: Duration = Duration::from_secs(10);
-/// A title may take so many times as long as its bytes at the full rate before the next node goes out for it.
+/// A title may take this multiple of the time that its bytes need at the full rate before the next node fetches it from outside.
 const PATIENCE_FACTOR: f64 = 2.0;
-/// Ten years: longer than any title takes, and short enough to count with.
+/// Ten years: longer than any title takes, and small enough not to overflow.
 const PATIENCE_SECONDS_MAX: f64 = 3e8;
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// What filling needs to know.
+/// The state that filling needs.
 pub(super) struct Fill {
     pub(super) ledger: Ledger,
     pub(super) grants: Arc<Grants>,
@@ -49,20 +50,20 @@ pub(super) struct Fill {
     turns: Mutex<Turns>,
     fleet: Mutex<Option<Arc<Known>>>,
     giving_way: Mutex<GivingWay>,
-    /// Whether the box has viewers now.
+    /// The box has viewers now.
     is_watched: AtomicBool,
-    /// The title that is brought now, how much of it is there, and all of it.
+    /// The title in progress: its path, bytes present, and bytes in all.
     current: Mutex<Option<(String, u64, u64)>>,
-    /// When how many bytes had been brought.
+    /// Samples of the time and of the bytes fetched until then.
     brought: Mutex<VecDeque<(Duration, u64)>>,
-    /// How often the copier looked for something to do and found nothing.
+    /// Rounds in which the copier looked for work and found none.
     idle_rounds: AtomicU64,
 }
 
 /// A snapshot of the fleet.
 struct Known {
     fleet: Arc<Fleet>,
-    /// The places in it of the nodes of this one's cluster.
+    /// Positions in it of the other nodes of this cluster.
     mates: Vec<usize>,
 }
 
@@ -88,24 +89,24 @@ impl Fill {
         }
     }
 
-    /// The copier looked for something to do and found nothing.
+    /// Counts a round in which the copier found no work.
     pub(super) fn note_idle_round(&self) {
         self.idle_rounds.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The calling thread brings or reads titles: if the box has viewers, it runs after them from now on.
+    /// Call this from threads that fetch or read titles. Once the box has viewers, the calling thread runs at idle priority.
     pub(super) fn let_viewers_run_first(&self) {
         if self.is_watched.load(Ordering::Relaxed) {
             run_last();
         }
     }
 
-    /// Notes how much of a title is there.
+    /// Notes the progress of the current title.
     pub(super) fn note(&self, path: &str, done_bytes: u64, all_bytes: u64) {
         *lock(&self.current) = Some((path.to_owned(), done_bytes, all_bytes));
     }
 
-    /// Nothing is brought any more.
+    /// Nothing is being fetched any more.
     pub(super) fn end(&self) {
         *lock(&self.current) = None;
         self.grants.release();
@@ -126,23 +127,23 @@ impl Fill {
     }
 }
 
-/// How filling goes, for operators.
+/// Fill progress, for operators.
 #[derive(Clone, Debug, Serialize)]
 pub struct FillStatus {
-    /// What is left, if anything is.
+    /// The remaining work, if there is any.
     pub progress: Option<FillProgress>,
-    /// The share of its rate that it takes: less than 1 while it gives way to viewers.
+    /// The current share of the fill's rate: less than 1 while it gives way to viewers.
     pub share: f64,
-    /// How often the copier looked for something to do and found nothing. It looks once a second at least, so a number that stands still
-    /// while no title is copied, verified or mended means that the copier hangs.
+    /// Rounds in which the copier looked for work and found none. It looks at least once a second, so if this number stands still while no
+    /// title is being copied, verified or repaired, the copier hangs.
     pub idle_rounds: u64,
-    /// What came from where, and what was refused.
+    /// Bytes by source, and refusals.
     #[serde(flatten)]
     pub counts: FillCounts,
 }
 
 impl Holder {
-    /// Takes a snapshot of the fleet: who is there, and holds what.
+    /// Takes a snapshot of the fleet: its nodes, and the titles that each holds.
     pub fn note_fleet(&self, fleet: Arc<Fleet>) {
         let now = self.started.elapsed();
         lock(&self.fill.turns).handle_fleet(fleet.snapshot(), &self.options.node, now);
@@ -151,12 +152,12 @@ impl Holder {
         self.copier.ring();
     }
 
-    /// Whether the fleet signs addresses, from now on.
+    /// Sets whether the fleet signs addresses.
     pub fn note_signing(&self, signs: bool) {
         self.fill.grants.note_signing(signs);
     }
 
-    /// Proves with these keys to other nodes that it copies titles, from now on.
+    /// Sets the keys that prove to other nodes that this one copies titles.
     pub fn note_copy_keys(&self, ring: CopyRing) {
         self.fill.copies.handle(ring);
     }
@@ -165,7 +166,7 @@ impl Holder {
         &self.fill.grants
     }
 
-    /// Takes what viewers of the box get, once a second: filling and reading again give way to them.
+    /// Takes the viewers' measurements, once a second: filling and scrubbing give way to viewers.
     pub(crate) fn note_viewers(&self, viewers: Option<Viewers>) {
         let now = self.started.elapsed();
         self.scrub.note_viewers(viewers, now);
@@ -187,18 +188,18 @@ impl Holder {
                 0 if share < 1.0 => UNBOUND_BYTES_PER_SECOND,
                 bound => bound,
             };
-            // 0 would be no bound.
+            // 0 would mean no limit.
             let bound = (whole as f64 * share) as u64;
             lock(&self.copy_pace).set(bound.max(whole.min(1)), now);
         }
     }
 
-    /// Whether a window is open, and not all that may come in it has come.
+    /// Whether a window is open and its volume is not used up.
     fn is_time(&self) -> bool {
         self.fill.windows.is_open(self.unix_seconds()) && self.volume_left() != Some(0)
     }
 
-    /// What may still come in the present window, or on this day; `None`: no bound.
+    /// Bytes left of the volume of the current window or day; `None`: no limit.
     fn volume_left(&self) -> Option<u64> {
         let bytes_max = Some(self.options.fill_bytes_max).filter(|bytes| *bytes > 0)?;
         let mut volume = lock(&self.fill.volume);
@@ -206,7 +207,7 @@ impl Holder {
         Some(volume.left(bytes_max))
     }
 
-    /// Writes down what has come in the present window.
+    /// Saves the volume used in the current window.
     fn keep_volume(&self) {
         if self.options.fill_bytes_max == 0 {
             return;
@@ -218,17 +219,17 @@ impl Holder {
         drop(volume);
         if let Some(kept) = news {
             if let Err(error) = kept::write_json(&self.options.state.join(VOLUME), &kept) {
-                crate::tell(&format!("cannot write down what was brought in this window: {error}"));
+                crate::tell(&format!("cannot save how much was fetched in this window: {error}"));
             }
         }
     }
 
-    /// Whether the windows let this title be brought now.
+    /// Whether the windows allow this title to be fetched now.
     pub(super) fn is_time_for(&self, wanted: &PublishedTitle) -> bool {
         self.is_time() || self.is_wanted_at_once(wanted)
     }
 
-    /// Whether something may be brought now: then room may be made for it, too.
+    /// Whether anything may be fetched now. If so, old titles may be removed to make room for it.
     pub(super) fn may_fill_now(&self) -> bool {
         let desired = self.desired();
         let waits = |held: &HeldTitle| {
@@ -237,7 +238,7 @@ impl Holder {
         self.is_time() || desired.at_once.iter().any(waits)
     }
 
-    /// Whether the fleet has a title at this path, and its published version.
+    /// The published version of the title at this path, if the fleet has one.
     pub(super) fn published(&self, path: &str) -> Option<HeldTitle> {
         let known = lock(&self.fill.fleet).clone()?;
         let title = known.fleet.title(path)?;
@@ -249,8 +250,8 @@ impl Holder {
         self.desired().at_once.iter().any(is_it)
     }
 
-    /// The next of the missing titles: what is wanted at once, then what no node of the cluster has, because the others wait for that, then what
-    /// one of them has.
+    /// Picks the next missing title: first those that are wanted at once, then those that no node of the cluster has, because the others
+    /// wait for them, and then those that one of them has.
     pub(super) fn next_missing(
         &self,
         missing: &[&PublishedTitle],
@@ -280,7 +281,7 @@ impl Holder {
         of_mates.map(|wanted| (*wanted).clone())
     }
 
-    /// How long a title should take: as long as the largest, because whoever brings that brings nothing else meanwhile.
+    /// How long a title should take: as long as the largest one, because a node that fetches that one fetches nothing else meanwhile.
     fn patience(&self, missing: &[&PublishedTitle]) -> Duration {
         let rate = match self.options.copy_bytes_per_second {
             0 => UNBOUND_BYTES_PER_SECOND,
@@ -293,7 +294,7 @@ impl Holder {
 
     fn may_go_out(&self, wanted: &PublishedTitle, patience: Duration) -> bool {
         let now = self.started.elapsed();
-        // Who is of the cluster is known with the first heartbeats.
+        // The nodes of the cluster are known from the first heartbeats on.
         let is_known = lock(&self.fill.fleet).is_some();
         let patience = if is_known { patience } else { self.options.fill_wait };
         lock(&self.fill.turns).may_go_out(&wanted.held(), &self.options.node, patience, now)
@@ -307,7 +308,7 @@ impl Holder {
         peers
     }
 
-    /// Whether a node of the cluster has a title. It is asked of each that is missing, so it looks at those nodes alone.
+    /// Whether a node of the cluster has a title. This runs for every missing title, so it looks only at those nodes.
     fn has_mate(&self, wanted: &PublishedTitle) -> bool {
         let Some(known) = lock(&self.fill.fleet).clone() else { return false };
         let Known { fleet, mates } = &*known;
@@ -320,7 +321,7 @@ impl Holder {
         mates.iter().any(|at| may_ask(*at))
     }
 
-    /// Where a title comes from, nearest first. What is to be mended may come from anywhere.
+    /// The sources of a title, nearest first. A repair may use any of them.
     pub(super) fn sources(
         &self,
         title: &TitlePath,
@@ -332,7 +333,7 @@ impl Holder {
         peers.retain(|peer| peer.is_mate || may_go_out);
         if !peers.is_empty() && !self.fill.grants.obtain(&wanted.held()) {
             crate::tell(&format!(
-                "{} is not copied from other nodes: no gateway gives leave to",
+                "{} is not copied from other nodes: no gateway granted permission",
                 wanted.path
             ));
             peers.clear();
@@ -350,7 +351,7 @@ impl Holder {
         let client = match HttpClient::new(&first.base, &self.options.trust) {
             Ok(client) => Arc::new(client),
             Err(why) => {
-                crate::tell(&format!("titles cannot be copied from other nodes: {why}"));
+                crate::tell(&format!("cannot copy titles from other nodes: {why}"));
                 return Vec::new();
             }
         };
@@ -368,7 +369,7 @@ impl Holder {
         peers.into_iter().map(source).collect()
     }
 
-    /// What is left to be brought, if anything is.
+    /// The remaining work, if there is any.
     pub fn fill_progress(&self) -> Option<FillProgress> {
         let desired = self.desired();
         let missing: Vec<_> =
@@ -377,19 +378,19 @@ impl Holder {
             return None;
         }
         let current = lock(&self.fill.current).clone();
-        // A title that is mended is not missing.
+        // A title under repair is not missing.
         let current =
             current.filter(|(path, ..)| missing.iter().any(|wanted| wanted.path == *path));
         let (title, done_bytes, title_bytes) = match current {
             Some((path, done, all)) => (Some(path), done, all),
             None => (None, 0, 0),
         };
-        // Whoever published a title may have said anything.
+        // A publisher may have claimed any size.
         let all = missing.iter().fold(0, |sum: u64, wanted| sum.saturating_add(wanted.bytes));
         let missing_bytes = all.saturating_sub(done_bytes);
         let bytes_per_second = self.fill.bytes_per_second();
         let is_open = self.is_time();
-        // While it waits for its window, its bound is all that is known.
+        // While the window is closed, the configured limit is the only rate that is known.
         let rate = if is_open { bytes_per_second } else { self.options.copy_bytes_per_second };
         let seconds = missing_bytes.checked_div(rate);
         Some(FillProgress {
@@ -404,7 +405,7 @@ impl Holder {
         })
     }
 
-    /// When so many bytes have come, which take so many seconds: what is more than the windows' volume comes on other days.
+    /// When `bytes` will have arrived if they take `seconds`: what exceeds the windows' volume arrives on later days.
     fn done_at(&self, bytes: u64, seconds: u64) -> Option<u64> {
         let now = self.unix_seconds();
         let more = self.volume_left().map_or(0, |left| bytes.saturating_sub(left));
@@ -420,13 +421,13 @@ impl Holder {
             .after(begins, (u128::from(seconds) * u128::from(last) / u128::from(bytes)) as u64)
     }
 
-    /// What the windows of a day may bring in all.
+    /// The volume of all windows of a day.
     fn volume_a_day(&self) -> Option<u64> {
         let bytes_max = Some(self.options.fill_bytes_max).filter(|bytes| *bytes > 0)?;
         Some(bytes_max.saturating_mul(self.fill.windows.0.len().max(1) as u64))
     }
 
-    /// What its windows, its rate and its volume let it bring within a day; `None` if nothing bounds that. Viewers may take of it.
+    /// What windows, rate and volume allow to be fetched within a day; `None` if nothing limits it. Viewers may reduce it.
     pub fn fill_bytes_per_day(&self) -> Option<u64> {
         let seconds = self.fill.windows.open_seconds(self.unix_seconds(), DAY_SECONDS);
         let by_rate = match self.options.copy_bytes_per_second {

@@ -1,57 +1,58 @@
-//! How much of its rate a fill takes: less when viewers of the box begin to wait.
+//! Decides which share of its rate a fill takes: less when the box's viewers begin to wait.
 //!
-//! Two things tell: the mean time to the first byte of the server's responses, and the mean time that its reads from disk take. Either being bad
-//! halves the share at once, and again after [`SETTLE`] if that was not enough. When both have been well for [`WELL`], the share grows by a
+//! Two signals count: the mean time to first byte of the server's responses, and the mean time of its disk reads. If either is bad, the
+//! share is halved at once, and again after [`SETTLE`] if that was not enough. When both have been good for [`WELL`], the share grows by a
 //! sixteenth each second. It never falls below a sixteenth: a fill that stops for good is of no use to viewers either.
 //!
-//! The mean is compared with what the box's viewers get without the fill: what they got last while it brought nothing, or a sixteenth. If that is
-//! long ago, the fill takes a sixteenth for some seconds to find out. With few responses there is nobody to give way to.
+//! The mean is compared with the viewers' wait without the fill: the last one measured while the fill was idle or took a sixteenth. If that
+//! measurement is old, the fill drops to a sixteenth for some seconds to repeat it. With few responses there are no viewers to give way to.
 //!
-//! No I/O and no clock: every call is told the time.
+//! No I/O and no clock: every call takes the time as an argument.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What viewers of the box get, as it is counted since the server started.
+/// Counts of what viewers of the box got since the server started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Viewers {
     /// Responses whose first byte has left.
     pub(crate) first_bytes: u64,
-    /// How long their viewers waited for it, all together.
+    /// The sum of their times to first byte.
     pub(crate) first_byte_seconds: f64,
-    /// Windows that came from disk.
+    /// Windows read from disk.
     pub(crate) disk_reads: u64,
-    /// How long that took, all together.
+    /// The sum of their read times.
     pub(crate) disk_read_seconds: f64,
 }
 
-/// The time over which means are taken.
+/// The window for the means.
 const WINDOW: Duration = Duration::from_secs(5);
-/// So many responses, or reads, in that time make a mean. A guess: fewer are one viewer's.
+/// The fewest responses, or reads, in that time that make a mean. A guess: fewer are one viewer's.
 const COUNT_MIN: u64 = 20;
-/// Viewers wait when the mean is above that without a fill by this. The bound is the fleet's for first bytes beside a fill.
+/// The wait is too long if its mean exceeds the mean without a fill by this factor. The fleet has the same bound for first bytes during a
+/// fill.
 const WORSE: f64 = 1.2;
-/// No wait below this counts. A guess: less than what a network adds, so nobody notices.
+/// Waits below this never count. A guess: less than a network adds, so viewers do not notice.
 const NOTICED_SECONDS: f64 = 0.002;
-/// Reads are slow from here on: half of what makes a box say that it wants no viewers (`condition::READ_SECONDS`).
+/// Reads above this are slow: half the mean at which a box asks for no more viewers (`condition::READ_SECONDS`).
 const READ_SECONDS: f64 = 0.125;
-/// How long it counts what viewers got without the fill, and how long it takes to find out anew: the first half of that time empties [`WINDOW`].
+/// How long a measurement without the fill is valid, and how long a new one takes: the first half of that time flushes [`WINDOW`].
 const QUIET_COUNTS: Duration = Duration::from_secs(600);
 const PROBE: Duration = Duration::from_secs(10);
-/// How long a smaller share has to show its effect.
+/// How long to wait for a smaller share to take effect.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How long all must have been well before the share grows.
+/// How long both signals must have been good before the share grows.
 const WELL: Duration = Duration::from_secs(10);
-/// The share, in sixteenths.
+/// The whole share, in sixteenths.
 const WHOLE: u32 = 16;
 
 /// The controller.
 #[derive(Debug)]
 pub(crate) struct GivingWay {
     seen: VecDeque<(Duration, Viewers)>,
-    /// The mean without a fill, and when it was seen last.
+    /// The mean without a fill, and when it was last measured.
     quiet: Option<(Duration, f64)>,
-    /// Since when the fill has brought nothing, or a sixteenth.
+    /// Since when the fill has been idle, or at a sixteenth.
     quiet_since: Option<Duration>,
     probes_until: Option<Duration>,
     sixteenths: u32,
@@ -67,13 +68,13 @@ impl Default for GivingWay {
 }
 
 impl GivingWay {
-    /// Takes what viewers get at `now`, once a second; `None` if the server does not answer. `is_filling`: the box brings something.
+    /// Takes the viewers' counts at `now`, once a second; `None` if the server does not answer. `is_filling`: the box is fetching titles.
     pub(crate) fn handle(&mut self, viewers: Option<Viewers>, is_filling: bool, now: Duration) {
         let Some(viewers) = viewers else {
             self.seen.clear();
             return;
         };
-        // Another server counts from the beginning.
+        // Another server's counters begin at zero.
         if self.seen.back().is_some_and(|(_, last)| last.first_bytes > viewers.first_bytes) {
             self.seen.clear();
         }
@@ -100,7 +101,7 @@ impl GivingWay {
         }
     }
 
-    /// The share of its rate that a fill takes: from a sixteenth to 1.
+    /// The share of its rate that a fill may take: from a sixteenth to 1.
     pub(crate) fn share(&self) -> f64 {
         f64::from(self.taken()) / f64::from(WHOLE)
     }
@@ -109,17 +110,17 @@ impl GivingWay {
         if self.probes_until.is_some() { 1 } else { self.sixteenths }
     }
 
-    /// Whether there is somebody to give way to.
+    /// Whether there are viewers to give way to.
     pub(crate) fn has_viewers(&self) -> bool {
         self.wait().is_some()
     }
 
-    /// The mean time to the first byte.
+    /// The mean time to first byte.
     fn wait(&self) -> Option<f64> {
         self.mean(|one| (one.first_bytes, one.first_byte_seconds))
     }
 
-    /// The mean of the last seconds of what is counted `of` viewers, if there was enough of it.
+    /// The mean over [`WINDOW`] of the counters selected by `of`, if there were enough events.
     fn mean(&self, of: impl Fn(&Viewers) -> (u64, f64)) -> Option<f64> {
         let ((_, first), (_, last)) = (self.seen.front()?, self.seen.back()?);
         let ((count_before, before), (count, seconds)) = (of(first), of(last));
@@ -127,10 +128,10 @@ impl GivingWay {
         (count >= COUNT_MIN).then(|| (seconds - before) / count as f64)
     }
 
-    /// Notes the mean if it is one without a fill, or sees to it that there soon is one.
+    /// Records the mean if it is one without a fill; starts a probe if the last such mean is too old.
     fn compare(&mut self, mean: f64, is_filling: bool, now: Duration) {
         if self.quiet_since.is_some_and(|since| since + WINDOW <= now) {
-            // A few seconds' means are put together.
+            // Smoothed over a few seconds.
             let before = self.quiet.map_or(mean, |(_, before)| before);
             self.quiet = Some((now, before + (mean - before) / 4.0));
         }
@@ -164,7 +165,7 @@ impl GivingWay {
 mod tests {
     use super::*;
 
-    /// A box in virtual time: how long its viewers wait follows from how much of its rate the fill takes.
+    /// A box in virtual time: its viewers' wait depends on the share that the fill takes.
     struct Box {
         control: GivingWay,
         now: u64,
@@ -178,7 +179,7 @@ mod tests {
             Self { control, now: 0, is_filling: true, counted }
         }
 
-        /// Lets seconds pass with so many responses in each. Returns the means of the share and of the wait.
+        /// Lets seconds pass with `responses` in each. Returns the mean share and the mean wait.
         fn run(&mut self, seconds: u64, responses: u64, wait: impl Fn(f64) -> f64) -> (f64, f64) {
             let (mut shares, mut waits) = (0.0, 0.0);
             for _ in 0..seconds {
@@ -202,7 +203,7 @@ mod tests {
     #[test]
     fn a_fill_that_nobody_feels_keeps_its_rate() {
         let mut one = Box::new();
-        // A sixtieth of the time goes into finding out.
+        // Probing takes a sixtieth of the time.
         assert!(one.run(6000, 100, |_| 0.010).0 > 0.97);
         assert!(one.run(6000, 100, |share| 0.0001 + 0.001 * share).0 > 0.97, "too short to notice");
         assert!(one.control.has_viewers());
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(one.share(), 0.25);
         one.run(10, 100, |_| 0.100);
         assert_eq!(one.share(), 1.0 / 16.0, "it never stops");
-        // The wait is not the fill's doing.
+        // The fill does not cause the wait.
         one.run(120, 100, |_| 0.100);
         assert_eq!(one.share(), 1.0);
     }

@@ -1,4 +1,5 @@
-//! Leave to copy titles from other nodes, in a fleet that signs addresses: what is wanted, and what gateways gave.
+//! Permissions (grants) to copy titles from other nodes, in a fleet that signs addresses: the one needed now, and those received from
+//! gateways.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +10,11 @@ use fleet::{FillGrant, GRANT_SECONDS, HeldTitle};
 
 use super::lock;
 
-/// A grant is used for so long, and another one is asked for from here on. It holds for ten minutes by the gateway's clock; a request that has begun
-/// goes on.
+/// How long a grant is used, and when to ask for the next one. A grant is valid for ten minutes by the gateway's clock; a request that has
+/// begun continues after that.
 const USED: Duration = Duration::from_secs(GRANT_SECONDS - 60);
 const RENEWED: Duration = Duration::from_secs(GRANT_SECONDS / 2);
-/// How long the copier waits for one. A gateway that is there answers within a second.
+/// How long the copier waits for a grant. A reachable gateway answers within a second.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
@@ -22,19 +23,19 @@ struct Given {
     at: Instant,
 }
 
-/// What the copier and the gateways' clients share.
+/// Shared by the copier and the gateways' clients.
 #[derive(Debug, Default)]
 pub(crate) struct Grants {
     /// The fleet signs addresses.
     is_needed: AtomicBool,
     given: Mutex<BTreeMap<HeldTitle, Given>>,
-    /// What the copier works on now.
+    /// The title that the copier is working on.
     wanted: Mutex<Option<HeldTitle>>,
     came: Condvar,
 }
 
 impl Grants {
-    /// Whether the fleet signs addresses, from now on.
+    /// Sets whether the fleet signs addresses.
     pub(crate) fn note_signing(&self, signs: bool) {
         self.is_needed.store(signs, Ordering::Relaxed);
     }
@@ -45,14 +46,14 @@ impl Grants {
         given.get(title).filter(|given| given.at.elapsed() < USED)?.token.clone()
     }
 
-    /// Asks for leave to copy a title, waits for it if need be, and says whether there is one.
+    /// Requests a grant to copy a title, waits for it if necessary, and returns whether there is one.
     pub(crate) fn obtain(&self, title: &HeldTitle) -> bool {
         if !self.is_needed.load(Ordering::Relaxed) {
             return true;
         }
         *lock(&self.wanted) = Some(title.clone());
         let mut given = lock(&self.given);
-        // Of earlier titles nothing is needed any more.
+        // Grants of earlier titles are not needed any more.
         given.retain(|held, _| held == title);
         let is_there = |given: &BTreeMap<HeldTitle, Given>| {
             given.get(title).is_some_and(|given| given.at.elapsed() < USED)
@@ -62,12 +63,12 @@ impl Grants {
         is_there(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// Nothing is copied any more.
+    /// Nothing is being copied any more.
     pub(crate) fn release(&self) {
         *lock(&self.wanted) = None;
     }
 
-    /// What a gateway is to be asked for now.
+    /// The title to request a grant for, if one is needed now.
     pub(crate) fn wanted(&self) -> Option<HeldTitle> {
         let wanted = lock(&self.wanted).clone()?;
         let is_new =
@@ -75,7 +76,7 @@ impl Grants {
         (!is_new).then_some(wanted)
     }
 
-    /// A gateway gave this.
+    /// Takes a gateway's grant.
     pub(crate) fn handle(&self, grant: FillGrant) {
         lock(&self.given).insert(grant.held, Given { token: grant.token, at: Instant::now() });
         self.came.notify_all();
@@ -91,7 +92,7 @@ mod tests {
     fn a_grant_is_asked_for_once_and_used_for_its_title() {
         let held = |path: &str| HeldTitle { path: path.into(), version: Digest::of(b"v") };
         let grants = Grants::default();
-        assert!(grants.obtain(&held("a")), "nobody signs");
+        assert!(grants.obtain(&held("a")), "the fleet does not sign");
         assert_eq!((grants.wanted(), grants.token(&held("a"))), (None, None));
         grants.note_signing(true);
         std::thread::scope(|scope| {

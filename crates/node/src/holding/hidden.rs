@@ -1,4 +1,4 @@
-//! What lies in a title's hidden folder.
+//! The contents of a title's hidden folder.
 
 use std::path::Path;
 
@@ -8,25 +8,25 @@ use fleet::{Digest, PublishedTitle};
 use super::arrival::ARRIVING;
 use super::block_map::Why;
 
-/// A title out of the server's sight.
+/// A title that the server cannot see.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hidden {
-    /// Why it came there.
+    /// Fill or repair.
     pub(super) why: Why,
-    /// Which version it is; `None` if its record cannot be read.
+    /// Its version; `None` if its record cannot be read.
     version: Option<Digest>,
 }
 
 impl Hidden {
-    /// What lies in the folder `workshop`.
+    /// Reads the contents of the folder `workshop`.
     pub(super) fn find(workshop: &Path) -> Self {
         let record = Record::read(&workshop.join(ARRIVING)).ok();
         let version = record.and_then(|record| record.sha256.parse().ok());
         Self { why: Why::of(workshop), version }
     }
 
-    /// Whether `wanted` is missing like a title of which nothing is there, so that it waits for its window and its turn: a part of it is missing, or
-    /// what may be damaged is another version, of which hardly a block would be of use.
+    /// Whether `wanted` counts as missing altogether, and so waits for its window and its turn: it has arrived only in part, or the
+    /// possibly damaged title is of another version, so hardly any of its blocks would be of use.
     pub(super) fn is_missing(&self, wanted: &PublishedTitle) -> bool {
         let is_other = self.version.is_some_and(|version| version != wanted.version);
         self.why == Why::Fill || is_other

@@ -1,7 +1,7 @@
-//! Ranges of files by HTTP: from other nodes, and from an origin that is a web server.
+//! Fetches ranges of files over HTTP: from other nodes, and from an origin that is a web server.
 //!
-//! Nothing that a server says is believed: it answers with the part that was asked for, or is refused. Redirects are not followed, because an
-//! address that another names may be anything; no proxy is asked. What it sends is compared block by block by whoever asked for it.
+//! Responses are not trusted: a server answers with exactly the requested part, or is refused. Redirects are not followed, because they
+//! could lead anywhere; proxies are not used. The caller verifies what arrives block by block.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -18,17 +18,18 @@ use super::origin::Origin;
 use super::sources::PeerFault;
 use super::wire::{Deadline, Wire};
 
-/// How long a block may take: slower than 1.1 Mb/s, and another source is better.
+/// How long a block may take: below 1.1 Mb/s another source is better.
 const BLOCK_MAX: Duration = Duration::from_secs(30);
 
-/// A client of servers that are all reached by TLS, or all without. It keeps the connection to the last one.
+/// A client for servers that are all reached over TLS, or all without it. It keeps the last connection open.
 pub(crate) struct HttpClient {
     tls: Option<ClientTls>,
     kept: Mutex<Option<(String, Wire)>>,
 }
 
 impl HttpClient {
-    /// For servers with addresses like this one. By TLS, it trusts whom this machine trusts: nodes show viewers' certificates.
+    /// For servers with addresses like this one. Over TLS it trusts the CAs that this machine trusts: nodes present their viewers'
+    /// certificates.
     pub(crate) fn new(address: &str, trust: &Trust) -> Result<Self, String> {
         let options = ClientOptions { trust: trust.clone(), ..ClientOptions::default() };
         let tls = address.starts_with("https:").then(|| ClientTls::load(&options));
@@ -36,7 +37,7 @@ impl HttpClient {
         Ok(Self { tls, kept: Mutex::default() })
     }
 
-    /// Requests `asked` of the server at `base`, such as `https://HOST:PORT`, and refuses anything but what was asked for.
+    /// Requests `asked` from the server at `base`, such as `https://HOST:PORT`, and refuses any other response than the requested part.
     pub(crate) fn fetch(
         &self,
         base: &str,
@@ -52,7 +53,7 @@ impl HttpClient {
             Ok((wire, head))
         };
         let (mut wire, head) = match self.kept(base).map(ask) {
-            // The server has closed it meanwhile.
+            // The server has closed it in the meantime.
             None | Some(Err(PeerFault::Reset)) => ask(self.connect(base, deadline)?)?,
             Some(asked) => asked?,
         };
@@ -68,7 +69,7 @@ impl HttpClient {
         Ok(())
     }
 
-    /// The kept connection, if it leads there.
+    /// The kept connection, if it is to `base`.
     fn kept(&self, base: &str) -> Option<Wire> {
         let kept = lock(&self.kept).take();
         kept.filter(|(to, _)| to == base).map(|(_, wire)| wire)
@@ -80,10 +81,10 @@ impl HttpClient {
     }
 }
 
-/// A file, as a request names it.
+/// A file, as named in a request.
 pub(crate) struct Asked<'a> {
     pub(crate) target: &'a str,
-    /// What proves to another node that a node asks, so that its server counts no viewer ([`token::CopyRing`]).
+    /// Proves to another node that a node asks, so that its server does not count a viewer ([`token::CopyRing`]).
     pub(crate) proof: Option<&'a str>,
 }
 
@@ -109,7 +110,7 @@ fn authority(base: &str) -> &str {
     base.split_once("://").map_or(base, |(_, authority)| authority)
 }
 
-/// What to connect to; no port, if what is written there is none.
+/// The host and port to connect to; no port if the text has an invalid one.
 fn host_and_port(authority: &str, is_tls: bool) -> (&str, Option<u16>) {
     let usual = if is_tls { 443 } else { 80 };
     let (host, port) = match authority.rsplit_once(':') {
@@ -119,7 +120,7 @@ fn host_and_port(authority: &str, is_tls: bool) -> (&str, Option<u16>) {
     (host.trim_start_matches('[').trim_end_matches(']'), port)
 }
 
-/// The files of one title at one server.
+/// The files of one title on one server.
 pub(crate) trait OverHttp {
     /// Fetches a file, or a part of it.
     fn fetch(&self, path: &str, wanted: &Wanted, into: &mut Room<'_>) -> Result<(), HoldingError>;
@@ -146,9 +147,9 @@ impl<T: OverHttp> Origin for T {
     }
 }
 
-/// Where a body goes, whose length its head says.
+/// The destination of a body, whose length is in its head.
 pub(crate) enum Room<'a> {
-    /// It is no longer than a block.
+    /// For bodies no longer than a block.
     Block(&'a mut BlockBuffer),
     Any(&'a mut Vec<u8>),
 }
@@ -176,7 +177,7 @@ impl From<Unfit> for PeerFault {
     }
 }
 
-/// Waits for a head. What follows stays on the wire.
+/// Reads a response head. Bytes after it stay on the wire.
 fn read_head(wire: &mut Wire, deadline: Deadline) -> Result<Head, PeerFault> {
     let mut head = Vec::new();
     loop {

@@ -1,6 +1,6 @@
-//! The head of a response to the agent, of which little is accepted: HTTP/1.1, a length, and exactly the part that was asked for.
+//! Parses the head of a response to the agent. It accepts little: HTTP/1.1, a length, and exactly the requested part.
 
-/// No node of ours has a longer one, and web servers refuse longer ones from clients.
+/// No node sends a longer one, and web servers refuse longer ones from clients.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 const END: &[u8] = b"\r\n\r\n";
 
@@ -10,18 +10,18 @@ pub(crate) enum Wanted {
     All { bytes_max: usize },
 }
 
-/// Why it is not the answer to what was asked for.
+/// Why a response does not match the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// It leads elsewhere.
+    /// It is a redirect.
     Redirected,
-    /// It is no head of ours, or has another status.
+    /// Not a valid head, or another status.
     Status,
     /// Another part, or another length.
     Length,
 }
 
-/// What of it counts.
+/// The fields that matter.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     status: u16,
@@ -34,14 +34,14 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Where the head at the beginning of `bytes` ends, if all of it is there. It was not within the first `seen` bytes.
+    /// Where the head at the beginning of `bytes` ends, if it is complete. The first `seen` bytes do not contain its end.
     pub(crate) fn end(bytes: &[u8], seen: usize) -> Option<usize> {
         let from = seen.saturating_sub(END.len() - 1);
         let at = bytes[from..].windows(END.len()).position(|four| four == END)?;
         Some(from + at + END.len())
     }
 
-    /// Reads a whole head; none if it is not one of ours.
+    /// Parses a complete head; `None` if it is not acceptable.
     pub(crate) fn parse(head: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(head).ok()?;
         let mut lines = text.split("\r\n");
@@ -57,7 +57,7 @@ impl Head {
             } else if is("content-length") {
                 let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
                 let length = Some(value).filter(|_| is_number)?.parse().ok()?;
-                // Said twice, and differently: nobody knows where the body ends.
+                // Two different lengths: the end of the body is ambiguous.
                 if own.length.replace(length).is_some_and(|before| before != length) {
                     return None;
                 }
@@ -70,7 +70,7 @@ impl Head {
         Some(own)
     }
 
-    /// The length of the body, if this is the answer to what was asked for.
+    /// The length of the body, if this response matches the request.
     pub(crate) fn check(&self, wanted: &Wanted) -> Result<usize, Unfit> {
         if (300..400).contains(&self.status) {
             return Err(Unfit::Redirected);

@@ -1,4 +1,4 @@
-//! Looks at what is in the library: at the start, and again when it may have been changed by somebody else.
+//! Scans the library: at the start, and again when another program may have changed it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,16 +20,16 @@ use super::{Holder, lock};
 /// What to do with a title whose files no longer look as they did when it was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
-    /// Hide it until it is verified: nobody looked after it meanwhile.
+    /// Hide it until it is verified: the agent did not run meanwhile, so nothing watched over the files.
     Hide,
     /// Verify it as soon as possible.
     Verify,
 }
 
-/// Deeper than any library is listed.
+/// Deeper than the library's own listing goes.
 pub(super) const DEPTH_MAX: usize = 8;
 
-/// Whether a title has no record in its place now.
+/// Whether a title no longer has a record in its place.
 fn is_gone(path: &str, held: &Held) -> bool {
     let record = title_path(path).map(|title| title.folder(&held.library).join(RECORD));
     record.is_ok_and(|record| !record.exists())
@@ -39,12 +39,12 @@ impl Holder {
     /// Brings the table up to date with the library.
     ///
     /// # Errors
-    /// If a folder of the library cannot be listed. The table is as it was then.
+    /// If a folder of the library cannot be listed. The table then stays as it was.
     pub(super) fn look(&self, changed: Changed) -> io::Result<()> {
         let mut entries = Vec::new();
         let libraries = self.libraries();
         for library in &libraries {
-            // What nobody may look into, the server cannot serve either.
+            // A folder that cannot be listed cannot be served either.
             let of_library = catalog::list(library)?.entries.into_iter();
             entries.extend(of_library.map(|entry| (library.clone(), entry)));
         }
@@ -61,7 +61,7 @@ impl Holder {
             listed.insert(path);
         }
         for (path, held) in self.table.titles() {
-            // What is in a folder that is away says nothing yet, and what has arrived since the list was made is there.
+            // A folder that is away proves nothing yet, and titles that have arrived since the listing are there.
             if !listed.contains(&path) && libraries.contains(&held.library) && is_gone(&path, &held)
             {
                 self.table.take(&path);
@@ -109,7 +109,7 @@ impl Holder {
         self.table.put(path, Held { version, library, bytes, verified, has_changed: false });
     }
 
-    /// A record that cannot be read says nothing about the title. If the fleet knows better, it is mended.
+    /// A record that cannot be read says nothing about the title. If the fleet has published it, it is repaired.
     fn look_at_damaged(&self, path: &str, library: &Path, why: &str) {
         if self.desired().titles.iter().all(|wanted| wanted.path != path) {
             crate::tell(&format!(
@@ -122,7 +122,7 @@ impl Holder {
         }
     }
 
-    /// Moves a title out of the server's sight, for the copier to verify and mend.
+    /// Moves a title out of the server's sight, for the copier to verify and repair.
     ///
     /// # Errors
     /// If it cannot be moved.
@@ -144,7 +144,7 @@ impl Holder {
         if arriving.exists() {
             fs::remove_dir_all(&arriving).attempt("remove", &arriving)?;
         }
-        // What is said of another copy does not hold for this one.
+        // The map describes another copy, not this one.
         block_map::forget(workshop.path()).attempt("remove the map in", workshop.path())?;
         let place = title.folder(library);
         fs::rename(&place, &arriving).attempt("hide", &place)?;
@@ -154,7 +154,7 @@ impl Holder {
         Ok(())
     }
 
-    /// Versions in the title's folder that are not its present one: they are removed a day after that was noticed.
+    /// Notes old versions in the title's folder: each is removed a day after it was first seen.
     fn note_replaced(&self, path: &str, folder: &Path, record: &Record) {
         let names = fs::read_dir(folder).into_iter().flatten().flatten();
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
@@ -169,7 +169,8 @@ impl Holder {
         }
     }
 
-    /// The folder of the library for a title: where its first name is already, else where there is the most room. Empty if none can be used.
+    /// The folder of the library for a title: the one that has its top-level name already, else the one with the most free space. Empty if
+    /// none is usable.
     pub(super) fn library_of(&self, title: &TitlePath) -> PathBuf {
         let libraries = self.libraries();
         let top = title.as_str().split('/').next().unwrap_or_default();
@@ -183,12 +184,12 @@ impl Holder {
     }
 }
 
-/// A path that the table or a gateway has, which was checked there.
+/// Parses a path from the table or a gateway, which was checked there.
 pub(super) fn title_path(path: &str) -> Result<TitlePath, HoldingError> {
     TitlePath::new(path).map_err(|error| HoldingError::Title(error.to_string()))
 }
 
-/// Titles in whose hidden folder there is something of the name `inside`: what an earlier run has hidden, or not finished.
+/// Finds titles whose hidden folder contains `inside`: an earlier run has hidden them, or not finished them.
 pub(super) fn find_hidden(
     library: &Path,
     below: &str,

@@ -1,17 +1,18 @@
-//! What a box holds: copies what it shall hold, verifies what it has, removes what is withdrawn.
+//! The titles of a box: copies those that it should hold, verifies those that it has, removes those that are withdrawn.
 //!
 //! Invariants:
-//! * A title is in the inventory only if all of it was read and found to match its record, and its files were not found changed since.
-//! * A title appears by one rename (`arrival`), and leaves by one (`removal`). So the server has all of it, or nothing.
-//! * Nothing is removed but what is withdrawn, versions that were replaced a day ago, and what the fleet places elsewhere, holds there, and nobody
-//!   watches here. A damaged title is hidden, and mended.
-//! * What changed while the agent was away is hidden before the server starts, until it is verified (`look`).
+//! * A title is in the inventory only if all of it was read and found to match its record, and its files have not been seen to change
+//!   since.
+//! * A title appears by one rename (`arrival`), and leaves by one (`removal`). So the server has either all of it, or nothing.
+//! * The only things removed are withdrawn titles, versions that were replaced a day ago, and titles that the fleet places and holds
+//!   elsewhere while no viewer watches them here. A damaged title is hidden, and repaired.
+//! * Titles that changed while the agent was away are hidden before the server starts, until they are verified (`look`).
 //!
-//! Three threads do the work, each a title at a time: one copies, mends and verifies (`copying`), one removes, so that no withdrawal waits for a
-//! copy (`removal`), and one reads everything again and again (`scrub`). A lock on a title's hidden folder (`catalog::Workshop`) keeps them, and
-//! other programs, from working on the same title.
+//! Three threads do the work, each on one title at a time: one copies, repairs and verifies (`copying`), one removes, so that no withdrawal
+//! waits for a copy (`removal`), and one re-reads everything continuously (`scrub`). A lock on a title's hidden folder
+//! (`catalog::Workshop`) keeps them, and other programs, from working on the same title.
 //!
-//! Read first: `arrival.rs`, then `filling.rs` (what comes from where, and when) and `look.rs`.
+//! Read first: `arrival.rs`, then `filling.rs` (what is fetched from where, and when) and `look.rs`.
 
 mod arrival;
 mod block_file;
@@ -78,39 +79,39 @@ use table::Table;
 use window::Windows;
 pub use window::{FillWindow, FillWindowError};
 
-/// Most receipts in one heartbeat, as `fleet::Heartbeat` bounds them.
+/// The most receipts in one heartbeat, as bounded by `fleet::Heartbeat`.
 const RECEIPTS_MAX: usize = 1000;
 
 /// How a box holds titles.
 #[derive(Clone, Debug)]
 pub struct HoldingOptions {
-    /// Its name.
+    /// The node's name.
     pub node: Name,
     /// The agent's state folder.
     pub state: PathBuf,
-    /// The folders of the library. A name at the top of one belongs to that folder whole.
+    /// The folders of the library. All titles below one top-level name are in the same folder.
     pub libraries: Vec<PathBuf>,
-    /// Most bytes per second that are copied; 0 means no bound.
+    /// The limit on copying, in bytes per second; 0 means no limit.
     pub copy_bytes_per_second: u64,
-    /// When titles are brought; always, if there is none.
+    /// When titles are fetched; always, if there is none.
     pub windows: Vec<FillWindow>,
-    /// Most bytes that are brought in one window, or in a day if there is none; 0 means no bound.
+    /// The most bytes to fetch in one window, or in a day without windows; 0 means no limit.
     pub fill_bytes_max: u64,
-    /// How long a node waits for each of those before it in its cluster, besides the time that a title takes.
+    /// How long a node waits for each of those before it in its cluster, in addition to the time that a title takes.
     pub fill_wait: Duration,
-    /// Every title is read again and compared with its record within this time.
+    /// Every title is read again and verified within this time.
     pub scrub: Duration,
-    /// A title that the plan names for other nodes is kept for so long after viewers were told to leave.
+    /// How long to keep a title that the plan assigns to other nodes, after viewers were told to leave.
     pub evict_after: Duration,
-    /// The clock on the wall, in seconds since 1970 ([`wall_clock`]): it may jump, and tests make it jump.
+    /// The wall clock, in seconds since 1970 ([`wall_clock`]): it may jump, and tests make it jump.
     pub clock: fn() -> u64,
-    /// From where titles may be copied, besides nodes; see [`OriginRoot::is_allowed`].
+    /// The allowed origins, besides nodes; see [`OriginRoot::is_allowed`].
     pub origins: Vec<OriginRoot>,
-    /// Whose certificates it takes for other nodes' and origins': what viewers trust, so those that this machine trusts, but for tests.
+    /// Verifies the certificates of other nodes and origins: with the CAs that this machine trusts, as viewers do, except in tests.
     pub trust: Trust,
 }
 
-/// Tells which files the server has open: device and inode of each.
+/// Lists the files that the server has open: device and inode of each.
 pub type OpenFiles = Box<dyn Fn() -> io::Result<HashSet<(u64, u64)>> + Send + Sync>;
 
 /// Holds titles.
@@ -119,14 +120,14 @@ pub struct Holder {
     disks: Disks,
     table: Table,
     desired: Mutex<Arc<Desired>>,
-    /// Rises with each change of `desired`.
+    /// Incremented with each change of `desired`.
     generation: AtomicU64,
     receipts: Mutex<BTreeMap<HeldTitle, ReceiptState>>,
-    /// Where the next heartbeat's receipts begin.
+    /// The start of the next heartbeat's receipts.
     receipts_from: AtomicU64,
-    /// Titles that are hidden, because they may be damaged, or because a part of them is missing.
+    /// Titles that are hidden, because they may be damaged, or have arrived only in part.
     hidden: Mutex<BTreeMap<String, Hidden>>,
-    /// What keeps titles from being copied or verified.
+    /// The last failures to copy or verify titles.
     troubles: Mutex<BTreeMap<String, Trouble>>,
     replaced: Mutex<Vec<ReplacedVersion>>,
     evictions: Evictions,
@@ -141,32 +142,32 @@ pub struct Holder {
     watcher: Bell,
 }
 
-/// What an operator wants to know of it.
+/// The status for operators.
 #[derive(Clone, Debug, Serialize)]
 pub struct HoldingStatus {
     /// Verified titles.
     pub titles: usize,
     /// Their bytes, and those of titles that are not verified yet.
     pub bytes: u64,
-    /// Titles that are still to be copied.
+    /// Titles still to be copied.
     pub missing: Vec<String>,
     /// Titles that are hidden until they are verified or mended.
     pub hidden: Vec<String>,
-    /// Titles that go, because the plan names them for other nodes.
+    /// Titles that are leaving, because the plan assigns them to other nodes.
     pub leaving: Vec<String>,
-    /// Titles that cannot be copied or verified, and why.
+    /// Why titles cannot be copied or verified, by path.
     pub troubles: BTreeMap<String, String>,
-    /// Folders of the library that are lost, and why.
+    /// The lost folders of the library, and why they are lost.
     pub lost_folders: BTreeMap<PathBuf, String>,
     /// Bytes copied since the start.
     pub copied_bytes: u64,
-    /// How filling goes.
+    /// Fill progress.
     pub fill: FillStatus,
-    /// What reading again has found.
+    /// What scrubbing has found.
     pub scrub: ScrubStatus,
-    /// A wrong byte is found within this time.
+    /// The time within which a wrong byte is found.
     pub scrub_seconds: u64,
-    /// The time since the title that waits longest was last verified.
+    /// The time since the last verification of the title that was verified longest ago.
     pub oldest_verified_seconds: u64,
 }
 
@@ -174,18 +175,19 @@ pub(crate) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The clock on the wall: seconds since 1970.
+/// The wall clock: seconds since 1970.
 pub fn wall_clock() -> u64 {
     unix_seconds()
 }
 
-/// Since 1970.
+/// Seconds since 1970.
 pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 impl Holder {
-    /// Reads what an earlier run has kept, removes what was withdrawn by then, and hides what has changed since. The server may start afterwards.
+    /// Loads the state of an earlier run, removes titles that were withdrawn by then, and hides titles that have changed since. Start the
+    /// server after this.
     ///
     /// # Errors
     /// If the state folder or a folder of the library cannot be used.
@@ -241,13 +243,13 @@ impl Holder {
         ])
     }
 
-    /// Ends the threads, in the middle of a copy if need be.
+    /// Stops the threads, even in the middle of a copy.
     pub fn stop(&self) {
         let all = [&self.copier, &self.remover, &self.scrubber, &self.watcher];
         all.into_iter().for_each(Bell::stop);
     }
 
-    /// By the clock on the wall. What has to last or to be waited for goes by `started`, which no clock's jump moves.
+    /// The wall clock. Durations and waits use `started` instead, which clock jumps do not affect.
     fn unix_seconds(&self) -> u64 {
         (self.options.clock)()
     }
@@ -257,26 +259,28 @@ impl Holder {
         self.table.inventory()
     }
 
-    /// What it shall hold.
+    /// The titles that it should hold.
     pub fn desired(&self) -> Arc<Desired> {
         Arc::clone(&lock(&self.desired))
     }
 
-    /// Keeps what it shall hold from now on.
+    /// Saves the titles to hold from now on.
     ///
     /// # Errors
-    /// If it is not what a gateway may say, is older than what is known, or cannot be kept.
+    /// If the list is not one that a gateway may send, is older than the known one, or cannot be saved.
     pub fn handle_desired(&self, desired: Desired) -> Result<(), String> {
-        desired.check().map_err(|why| format!("what to hold is refused: {why}"))?;
-        // Held to the end: two gateways tell at the same time, and the older word must not be the last one.
+        desired
+            .check()
+            .map_err(|why| format!("the gateway's list of titles to hold is refused: {why}"))?;
+        // Locked to the end: two gateways may report at the same time, and the older list must not win.
         let mut kept = lock(&self.desired);
         if **kept == desired {
             return Ok(());
         }
         if desired.is_older_than(&kept) {
             return Err(format!(
-                "what to hold is refused: it is of epoch {}, revision {}, and epoch {}, revision {} is known; the gateway does not reach its store, \
-                 or the store was put back without \"fullbore control restore\"",
+                "the gateway's list of titles to hold is refused: it is of epoch {}, revision {}, older than epoch {}, revision {}; the gateway cannot \
+                 reach its store, or the store was put back without \"fullbore control restore\"",
                 desired.epoch, desired.revision, kept.epoch, kept.revision
             ));
         }
@@ -289,21 +293,21 @@ impl Holder {
         let withdrawn: BTreeSet<&HeldTitle> = desired.withdrawn.iter().collect();
         lock(&self.receipts).retain(|held, _| withdrawn.contains(held));
         self.generation.fetch_add(1, Ordering::Relaxed);
-        // What was in the way may be so no more.
+        // Earlier obstacles may be gone.
         lock(&self.troubles).clear();
         self.remover.ring();
         self.copier.ring();
         Ok(())
     }
 
-    /// The folder of a title that it holds in this version.
+    /// The folder of a title, if the node holds this version of it.
     pub fn folder_of(&self, title: &PublishedTitle) -> Option<PathBuf> {
         let held = self.table.title(&title.path)?;
         let is_whole = held.version == title.version && held.verified.is_some();
         is_whole.then(|| held.library.join(&title.path))
     }
 
-    /// Receipts for one heartbeat. If there are more than fit, each call gives the next ones.
+    /// The receipts for one heartbeat. If there are more than fit, each call returns the next ones.
     pub fn receipts(&self) -> Vec<Receipt> {
         let receipts = lock(&self.receipts);
         let all =
@@ -316,12 +320,12 @@ impl Holder {
         all.cycle_from(from).take(RECEIPTS_MAX).collect()
     }
 
-    /// Free room for titles.
+    /// Free space for titles.
     pub fn free_bytes(&self) -> u64 {
         self.disks.free_bytes()
     }
 
-    /// What an operator wants to know.
+    /// The status for operators.
     pub fn status(&self) -> HoldingStatus {
         let titles = self.table.titles();
         let now = self.unix_seconds();
@@ -331,7 +335,7 @@ impl Holder {
         let desired = self.desired();
         let missing =
             desired.titles.iter().filter(is_missing).map(|one| one.path.clone()).collect();
-        // One lock after the other: within one expression all would be held until its end, and the copier takes them in another order.
+        // Take one lock after the other: within one expression all would be held to its end, and the copier takes them in another order.
         let damaged =
             |(path, hidden): (&String, &Hidden)| (hidden.why == Why::Mend).then(|| path.clone());
         let hidden = lock(&self.hidden).iter().filter_map(damaged).collect();
@@ -354,16 +358,16 @@ impl Holder {
     }
 }
 
-/// What it shall hold, as a gateway said last.
+/// The titles to hold, as last received from a gateway.
 const DESIRED: &str = "desired.json";
-/// What became of withdrawn titles.
+/// The outcomes of withdrawals.
 const RECEIPTS: &str = "receipts.json";
-/// Versions that were replaced, and are kept for their viewers.
+/// Replaced versions that are kept for their viewers.
 const REPLACED: &str = "replaced.json";
-/// What was brought in the present window.
+/// The volume used in the current window.
 const VOLUME: &str = "fill-volume.json";
 
-/// An iterator that begins in the middle and comes round.
+/// An iterator that starts in the middle and wraps around.
 trait CycleFrom: Iterator + Clone {
     fn cycle_from(self, from: u64) -> impl Iterator<Item = Self::Item> {
         let from = usize::try_from(from).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Where titles come from.
+//! Origins: where titles are published.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -18,7 +18,7 @@ use super::web_origin::WebOrigin;
 
 /// The origin of one title.
 pub(crate) trait Origin {
-    /// Reads `count` bytes, at most a block, of a file of the title, from `offset` on, which is where a block begins.
+    /// Reads `count` bytes, at most a block, of a file of the title, from `offset` on, which is the start of a block.
     fn read(
         &self,
         file: &FileRecord,
@@ -27,11 +27,11 @@ pub(crate) trait Origin {
         into: &mut BlockBuffer,
     ) -> Result<(), HoldingError>;
 
-    /// All of a small file.
+    /// Reads all of a small file.
     fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError>;
 }
 
-/// The origin of a version of the title at `title`, whose library's root is `root`, if this node may copy from there.
+/// Opens the origin of a version of the title at `title`, in the library whose root is `root`, if this node may copy from there.
 pub(crate) fn origin(
     root: &str,
     title: &TitlePath,
@@ -44,7 +44,7 @@ pub(crate) fn origin(
     if !root.is_allowed(&options.origins) {
         let root = root.as_str();
         return Err(HoldingError::Origin(format!(
-            "this node may not copy from {root}: name it with fullbore node --origin {root}, besides all others that it may copy from"
+            "this node may not copy from {root}: start it with fullbore node --origin {root}, in addition to its other origins"
         )));
     }
     Ok(match root.kind() {
@@ -57,11 +57,11 @@ pub(crate) fn origin(
     })
 }
 
-/// A folder: a disk of the same machine, or a share.
+/// A folder on a disk of this machine, or on a share.
 struct FolderOrigin {
     path: PathBuf,
     folder: File,
-    /// The file that was read last, which is most often read next.
+    /// The file that was read last, and is most likely read next.
     last: RefCell<Option<(String, BlockFile)>>,
 }
 
@@ -117,12 +117,12 @@ impl Origin for FolderOrigin {
     }
 }
 
-/// A bucket of S3. Its credentials are in the agent's environment.
+/// An S3 bucket. Its credentials are in the agent's environment.
 struct S3Origin {
     bucket: S3Bucket,
     title: TitlePath,
     version: String,
-    /// The copier waits for each answer: it needs no more than one thread.
+    /// The copier waits for each answer, so one thread is enough.
     runtime: Runtime,
 }
 
@@ -135,8 +135,8 @@ impl S3Origin {
         Ok(Self { bucket, title: title.clone(), version: version.to_string(), runtime })
     }
 
-    /// Reads the file at `path` under one of its names. A document of a version has one of its own, unless somebody has copied a library into the
-    /// bucket. A store may say that we must not read what is not there.
+    /// Reads the file at `path` under one of its names. A version's document has its own name, unless a library was copied into the bucket
+    /// by other means. Stores may answer \"refused\" for an object that does not exist.
     fn read_named(
         &self,
         path: &str,

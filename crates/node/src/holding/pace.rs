@@ -1,4 +1,4 @@
-//! Spreads bytes over time.
+//! Limits a rate: spreads bytes over time.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -6,31 +6,31 @@ use std::time::{Duration, Instant};
 use super::lock;
 use crate::stop::Bell;
 
-/// How long to wait at most before the bound is looked at again: it may have changed.
+/// The longest wait before checking the limit again: it may have changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// A bound on bytes per second. Time in which nothing was taken gives no credit.
+/// A limit in bytes per second. Unused time gives no credit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     bytes_per_second: u64,
-    /// What was taken ahead of its time, at `at`. It is kept in bytes, so that it is paid off at whatever the bound is then.
+    /// Bytes taken ahead of their time, as of `at`. Kept in bytes, so that they are paid off at the current limit.
     owed_bytes: f64,
     at: Duration,
 }
 
 impl Pace {
-    /// So many bytes per second; 0 means no bound.
+    /// A limit of `bytes_per_second`; 0 means no limit.
     pub(crate) fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second, owed_bytes: 0.0, at: Duration::ZERO }
     }
 
-    /// Changes the bound from now on. `now` is any clock that only goes forward.
+    /// Changes the limit. `now` is any monotonic clock.
     pub(crate) fn set(&mut self, bytes_per_second: u64, now: Duration) {
         self.pay(now);
         self.bytes_per_second = bytes_per_second;
     }
 
-    /// How long to wait until more may be taken, if the bound stays what it is.
+    /// How long to wait until more may be taken, if the limit stays the same.
     pub(crate) fn wait(&mut self, now: Duration) -> Duration {
         self.pay(now);
         match self.bytes_per_second {
@@ -39,7 +39,7 @@ impl Pace {
         }
     }
 
-    /// Takes `bytes`. What is taken next has to wait for them.
+    /// Takes `bytes`. The next taker has to wait for them.
     pub(crate) fn take(&mut self, bytes: u64, now: Duration) {
         self.pay(now);
         if self.bytes_per_second > 0 {
@@ -57,8 +57,8 @@ impl Pace {
     }
 }
 
-/// Waits until `bytes` may be taken, and takes them. Returns whether to go on: not if the thread of `bell` is to end, or nobody `wants` them any
-/// more.
+/// Waits until `bytes` may be taken, and takes them. Returns whether to go on: `false` if the thread of `bell` is to stop, or `wants`
+/// returns `false`.
 pub(crate) fn keep_pace(
     pace: &Mutex<Pace>,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! Another node as a source: ranges of its published files, by HTTP, as viewers get them.
+//! Another node as a source: fetches ranges of its published files over HTTP, as viewers do.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::http_head::Wanted;
 use super::sources::PeerFault;
 use crate::joining::now_unix_millis;
 
-/// So many nodes are asked in one attempt.
+/// The most nodes to ask in one attempt.
 const PEERS_MAX: usize = 4;
 
 /// A node that holds a title.
@@ -24,11 +24,11 @@ pub(crate) struct Peer {
     pub(crate) node: Name,
     /// `http://HOST:PORT`.
     pub(crate) base: String,
-    /// It is of the same cluster.
+    /// It is in the same cluster.
     pub(crate) is_mate: bool,
 }
 
-/// The places in the snapshot of the nodes of `own`'s cluster, without itself.
+/// The positions in the snapshot of the other nodes of `own`'s cluster.
 pub(crate) fn mates(fleet: &Fleet, own: &Name) -> Vec<usize> {
     let nodes = &fleet.snapshot().nodes;
     let Some(ours) = fleet.node(own.as_str()).map(|at| &nodes[at].place) else { return Vec::new() };
@@ -39,19 +39,19 @@ pub(crate) fn mates(fleet: &Fleet, own: &Name) -> Vec<usize> {
     (0..nodes.len()).filter(is_mate).collect()
 }
 
-/// A title's place in the snapshot, if that has this version.
+/// The position of a title in the snapshot, if that has this version.
 pub(crate) fn title(fleet: &Fleet, wanted: &PublishedTitle) -> Option<usize> {
     let title = fleet.title(&wanted.path)?;
     (fleet.snapshot().titles[title].version == wanted.version).then_some(title)
 }
 
-/// Whether a node holds a title and has room for those who copy it.
+/// Whether a node holds a title and has capacity to spare for copies.
 pub(crate) fn is_source(fleet: &Fleet, node: usize, title: usize) -> bool {
     let one = &fleet.snapshot().nodes[node];
     one.state == State::Serving && one.not_me.is_empty() && !one.full && fleet.holds(node, title)
 }
 
-/// The nodes that a title can be copied from, those of the cluster first. Each node that asks gets another order, so that nobody is asked by all.
+/// The nodes to copy a title from, those of the cluster first. Each asking node gets a different order, which spreads the load.
 pub(crate) fn peers(
     fleet: &Fleet,
     mates: &[usize],
@@ -92,7 +92,7 @@ impl From<PeerFault> for HoldingError {
 }
 
 impl PeerOrigin {
-    /// As it is in a request.
+    /// The request target.
     fn target(&self, path: &str) -> String {
         let path = encode_path(Path::new(&format!("{}/{path}", self.title.path)));
         match self.grants.token(&self.title) {
@@ -104,7 +104,7 @@ impl PeerOrigin {
 
 impl OverHttp for PeerOrigin {
     fn fetch(&self, path: &str, wanted: &Wanted, into: &mut Room<'_>) -> Result<(), HoldingError> {
-        // Not to origins: what proves something to nodes is for nodes.
+        // Only nodes get the proof, not origins.
         let now = u64::try_from(now_unix_millis()).unwrap_or_default() / 1000;
         let proof = self.copies.of(&format!("{}/{path}", self.title.path), now);
         let asked = Asked { target: &self.target(path), proof: proof.as_deref() };

@@ -1,5 +1,5 @@
-//! The thread that removes: what is withdrawn, at once; versions that were replaced a day ago; what the plan no longer names (`eviction`). It also
-//! notices files that change.
+//! The thread that removes: withdrawn titles, at once; versions that were replaced a day ago; titles that the plan no longer assigns to
+//! this box (`eviction`). It also notices changed files.
 
 use std::fs;
 use std::path::Path;
@@ -18,30 +18,30 @@ use super::stamp::stamp;
 use super::{Holder, RECEIPTS, REPLACED, lock};
 use crate::kept;
 
-/// How often what failed is tried again.
+/// How often failed removals are retried.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often all files are looked at, at most. Looking at a title takes some 50 microseconds.
+/// The shortest interval between checks of all files. A check takes some 50 microseconds a title.
 const WATCH: Duration = Duration::from_secs(10);
-/// How often the whole library is listed, for titles that somebody else has put there.
+/// How often the whole library is listed, to find titles that other programs have put there.
 const LIST: Duration = Duration::from_secs(300);
-/// Looking takes a hundredth of a processor at most.
+/// Checks take at most a hundredth of a processor.
 const WATCH_SHARE: u32 = 100;
 
-/// A version that another has replaced. Its files stay for viewers who watch it.
+/// A version that another one has replaced. Its files stay for viewers who are watching it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ReplacedVersion {
     /// The title's path.
     pub(super) path: String,
     /// The version's folder in it.
     pub(super) folder: String,
-    /// Which version that is, if it is known.
+    /// The version itself, if it is known.
     pub(super) version: Option<Digest>,
-    /// When it was replaced, since 1970.
+    /// When it was replaced, in seconds since 1970.
     pub(super) unix_seconds: u64,
 }
 
 impl Holder {
-    /// The thread's life.
+    /// The remover's loop.
     pub(super) fn keep_removing(&self) {
         self.finish_removals();
         let (mut watch_at, mut list_at) = (Instant::now() + WATCH, Instant::now() + LIST);
@@ -64,7 +64,7 @@ impl Holder {
         }
     }
 
-    /// Removes everything that is withdrawn and still there, and keeps a receipt for each.
+    /// Removes every withdrawn title that is still there, and keeps a receipt for each.
     pub(super) fn withdraw_all(&self) {
         let desired = self.desired();
         let mut has_news = false;
@@ -80,11 +80,11 @@ impl Holder {
                 continue;
             }
             let state = match self.withdraw(withdrawn) {
-                // Another thread or program works on it, and ends soon.
+                // Another thread or program is working on it, and will be done soon.
                 Err(HoldingError::Busy) => continue,
                 Err(why) => {
                     if known != Some(ReceiptState::Failed) {
-                        crate::tell(&format!("{} cannot be removed: {why}", withdrawn.path));
+                        crate::tell(&format!("cannot remove {}: {why}", withdrawn.path));
                     }
                     ReceiptState::Failed
                 }
@@ -110,11 +110,11 @@ impl Holder {
         }
     }
 
-    /// Removes a version of a title, wherever it is: in its place, hidden, or kept because it was replaced.
+    /// Removes a version of a title, wherever it is: in its place, hidden, or kept after it was replaced.
     fn withdraw(&self, withdrawn: &HeldTitle) -> Result<ReceiptState, HoldingError> {
         let title = title_path(&withdrawn.path)?;
         let (mut was_there, mut failed) = (false, None);
-        // One disk that fails must not save the copy on another one.
+        // A failed disk must not keep the copy on another one from being removed.
         for library in &self.options.libraries {
             match self.withdraw_from(library, &title, withdrawn) {
                 Ok(is_there) => was_there |= is_there,
@@ -150,7 +150,7 @@ impl Holder {
         let mut was_there = fs::symlink_metadata(&out_of_sight).is_ok();
         let is_it = |folder: &Path| match Record::read(folder) {
             Ok(record) => record.sha256 == withdrawn.version.to_string(),
-            // Nothing says that it is another version.
+            // Without a readable record, assume that it is the withdrawn version.
             Err(RecordError::Broken(_)) => true,
             Err(RecordError::Io(_)) => false,
         };
@@ -159,12 +159,12 @@ impl Holder {
         }
         for folder in [place.clone(), hidden.join(ARRIVING)] {
             if is_it(&folder) {
-                // Of what has arrived, nothing is there any more.
+                // The blocks on the map are gone.
                 block_map::forget(&hidden).attempt("remove the map in", &hidden)?;
                 fs::rename(&folder, &out_of_sight).attempt("remove", &folder)?;
                 self.table.take(&withdrawn.path);
                 lock(&self.hidden).remove(&withdrawn.path);
-                // A power failure must not undo what the receipt says, nor leave the title in place without its files.
+                // Sync the folder: a power failure must not undo what the receipt reports, nor leave the title in place without its files.
                 catalog::sync(folder.parent().unwrap_or(&above))?;
                 fs::remove_dir_all(&out_of_sight).attempt("remove", &out_of_sight)?;
                 was_there = true;
@@ -189,7 +189,7 @@ impl Holder {
                 let library = self.library_of(&title);
                 let workshop = Workshop::lock(&title.above(&library), title.name())?;
                 let place = title.folder(&library);
-                // It may be the present version again.
+                // It may be the current version again.
                 let is_present = Record::read(&place).is_ok_and(|now| now.folder == one.folder);
                 if !is_present {
                     catalog::remove_version(&place, &one.folder)?;
@@ -198,12 +198,12 @@ impl Holder {
                 Ok(())
             });
             if let Err(why) = removed {
-                crate::tell(&format!("{}/{} cannot be removed: {why}", one.path, one.folder));
+                crate::tell(&format!("cannot remove {}/{}: {why}", one.path, one.folder));
             }
         }
     }
 
-    /// Notes a version that was replaced, unless it is noted.
+    /// Notes a replaced version, unless it is already noted.
     pub(super) fn add_replaced(&self, one: ReplacedVersion) {
         let mut replaced = lock(&self.replaced);
         if replaced.iter().any(|known| known.path == one.path && known.folder == one.folder) {
@@ -230,7 +230,7 @@ impl Holder {
         }
     }
 
-    /// Looks whether files have changed since they were verified. Those titles are verified at once.
+    /// Checks whether files have changed since they were verified. Changed titles are verified again at once.
     fn watch(&self) {
         let mut has_news = false;
         for (path, held) in self.table.titles() {

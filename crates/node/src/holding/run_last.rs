@@ -1,12 +1,13 @@
-//! The processor is for viewers first.
+//! Gives viewers priority on the processors.
 
-/// Lets the calling thread run only while nobody else wants the processor (`SCHED_IDLE`, sched(7)), for as long as it lives. A thread that is as
-/// important as the server's keeps those waiting for a slice of some milliseconds each time, also when the processor is idle for most of the time.
+/// Makes the calling thread run only while no other wants the processor (`SCHED_IDLE`, sched(7)), for the rest of its life. A thread with
+/// the same priority as the server's keeps those waiting for a slice of some milliseconds each time, even when the processor is mostly
+/// idle.
 pub(super) fn run_last() {
-    // `struct sched_param`. The kernel itself is asked, because musl refuses without asking it.
+    // `struct sched_param`. This calls the kernel directly, because musl's function always fails.
     let priority: libc::c_int = 0;
     let (call, policy) = (libc::SYS_sched_setscheduler, libc::SCHED_IDLE);
-    // Where the kernel refuses, the thread goes on as it was.
+    // If the kernel refuses, the thread keeps its priority.
     // SAFETY: `priority` is valid for the call, which only reads it.
     let _ = unsafe { libc::syscall(call, 0, policy, &raw const priority) };
 }

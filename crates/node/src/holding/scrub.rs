@@ -1,7 +1,8 @@
-//! The thread that reads every title again within a stated time, so that a byte that decays on the disk is found.
+//! The thread that reads every title again within a stated time, to find bytes that have decayed on the disk.
 //!
-//! A title is due half that time after it was last verified, and what is due is read at twice the rate that all titles need. So the time holds
-//! however titles are spread over it, unless viewers need the disks: reading gives way to them as a fill does ([`GivingWay`]).
+//! A title is due half that time after its last verification, and due titles are read at twice the rate that all titles need. So the time
+//! is kept however the verifications are spread over it, unless viewers need the disks: scrubbing gives way to them as a fill does
+//! ([`GivingWay`]).
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,16 +23,16 @@ use super::pace::{Pace, keep_pace};
 use super::table::Held;
 use super::{Holder, lock};
 
-/// Slower than this is not worth waiting for, and no disk notices it.
+/// Slower than this is pointless, and this much does not burden a disk.
 const BYTES_PER_SECOND_MIN: u64 = 1 << 20;
-/// The longest wait for a title to be due.
+/// The longest wait for a title to become due.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// What reading again needs to know.
+/// The state that scrubbing needs.
 #[derive(Debug)]
 pub(super) struct Scrub {
     pace: Mutex<Pace>,
-    /// What all titles need, if viewers leave it.
+    /// The rate that all titles need, if viewers leave it.
     bytes_per_second: AtomicU64,
     is_reading: AtomicBool,
     giving_way: Mutex<GivingWay>,
@@ -39,14 +40,14 @@ pub(super) struct Scrub {
     damaged_titles: AtomicU64,
 }
 
-/// What reading again has found since the start.
+/// What scrubbing has found since the start.
 #[derive(Clone, Debug, Serialize)]
 pub struct ScrubStatus {
-    /// Bytes that were read again.
+    /// Bytes read again.
     pub read_bytes: u64,
-    /// The share of its rate that it takes: less than 1 while it gives way to viewers.
+    /// The current share of the scrub's rate: less than 1 while it gives way to viewers.
     pub share: f64,
-    /// Titles in the library that were found damaged, by reading again or because their files had changed.
+    /// Titles in the library that were found damaged, by scrubbing or because their files had changed.
     pub damaged_titles: u64,
 }
 
@@ -60,12 +61,12 @@ impl Default for Scrub {
 }
 
 impl Scrub {
-    /// A title in the inventory was found damaged.
+    /// Counts a damaged title of the inventory.
     pub(super) fn note_damage(&self) {
         self.damaged_titles.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes what viewers of the box get, once a second.
+    /// Takes the viewers' measurements, once a second.
     pub(super) fn note_viewers(&self, viewers: Option<Viewers>, now: Duration) {
         let is_reading = self.is_reading.load(Ordering::Relaxed);
         lock(&self.giving_way).handle(viewers, is_reading, now);
@@ -74,12 +75,12 @@ impl Scrub {
 
     fn set_pace(&self, now: Duration) {
         let whole = self.bytes_per_second.load(Ordering::Relaxed) as f64;
-        // 0 would be no bound.
+        // 0 would mean no limit.
         let share = (whole * lock(&self.giving_way).share()) as u64;
         lock(&self.pace).set(share.max(1), now);
     }
 
-    /// A title is read, at most so fast.
+    /// Begins to read a title, at this rate at most.
     fn begin(&self, bytes_per_second: u64, now: Duration) {
         self.bytes_per_second.store(bytes_per_second, Ordering::Relaxed);
         self.is_reading.store(true, Ordering::Relaxed);
@@ -100,7 +101,7 @@ impl Scrub {
 }
 
 impl Holder {
-    /// The thread's life.
+    /// The scrubber's loop.
     pub(super) fn keep_scrubbing(&self) {
         while !self.scrubber.is_stopped() {
             let Some((path, held)) = self.next_to_scrub() else {
@@ -115,23 +116,23 @@ impl Holder {
             match verified {
                 Ok(()) | Err(HoldingError::Cancelled) => {}
                 Err(why) => {
-                    crate::tell(&format!("{path} cannot be verified: {why}"));
+                    crate::tell(&format!("cannot verify {path}: {why}"));
                     self.scrubber.pause(Duration::from_secs(1));
                 }
             }
         }
     }
 
-    /// The title that waits longest, if it is due.
+    /// The title that was verified longest ago, if it is due.
     fn next_to_scrub(&self) -> Option<(String, Held)> {
         let now = self.unix_seconds();
         let age = |held: &Held| match held.verified {
-            // A time that is yet to come says nothing: the clock was set back.
+            // A time in the future is useless: the clock was set back.
             Some(verified) if verified.unix_seconds <= now => now - verified.unix_seconds,
             _ => u64::MAX,
         };
         let titles = self.table.titles().into_iter();
-        // What was never verified is the copier's.
+        // Titles that were never verified are the copier's job.
         let verified = titles.filter(|(_, held)| held.verified.is_some() && !held.has_changed);
         let oldest = verified.max_by_key(|(_, held)| age(held))?;
         let due = self.options.scrub.as_secs_f64() / 2.0;
@@ -147,15 +148,15 @@ impl Holder {
         Ok(())
     }
 
-    /// Ends the connections of viewers who are getting a damaged file of a hidden title: the server closes those whose file changes. A file that
-    /// the server holds still by a lease does not seem to change, so the server is made to give the lease back, too.
+    /// Ends the connections of viewers who are getting a damaged file of a hidden title: the server closes a connection when its file
+    /// changes. A file that the server holds by a lease does not appear to change, so the server is made to give up the lease, too.
     pub(super) fn end_viewers(&self, path: &str, library: &Path, file: &str) {
         let Ok(title) = title_path(path) else { return };
         let hidden = title.above(library).join(Workshop::folder_name(title.name()));
         let place = hidden.join(ARRIVING).join(file);
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
-        // It fails while there is a lease, and that is enough to end it.
+        // This open fails while there is a lease, but it suffices to break it.
         drop(options.open(&place));
         if let Err(error) = File::open(&place).and_then(|file| file.set_modified(SystemTime::now()))
         {

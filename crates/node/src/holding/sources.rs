@@ -1,8 +1,8 @@
-//! Where the blocks of one title come from: nodes of the cluster first, then other nodes, then the origin.
+//! The sources of one title's blocks: nodes of the cluster first, then other nodes, then the origin.
 //!
-//! Each block is compared with its SHA-256 before it is written. A source that fails or sends anything else is left for the rest of the attempt, and
-//! the next one is asked for the same block. What came from where, and what was refused and why, is counted ([`Ledger`]); a node that was refused is
-//! not asked again for a while.
+//! Each block is verified by its SHA-256 before it is written. A source that fails or sends wrong bytes is skipped for the rest of the
+//! attempt, and the next one is asked for the same block. Bytes per source, and refusals by reason, are counted ([`Ledger`]); a refused
+//! node is not asked again for a while.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -18,11 +18,11 @@ use super::error::HoldingError;
 use super::lock;
 use super::origin::Origin;
 
-/// How long a node that was refused is not asked: this, then twice as long each time, up to [`ASIDE_MAX`].
+/// How long a refused node is skipped: this at first, then doubled each time, up to [`ASIDE_MAX`].
 const ASIDE: Duration = Duration::from_secs(15);
 const ASIDE_MAX: Duration = Duration::from_secs(600);
 
-/// Why what a node sent is refused, as it is counted.
+/// Why data from a node was refused, as counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeerFault {
@@ -34,18 +34,18 @@ pub enum PeerFault {
     Slow,
     /// It ended the connection.
     Reset,
-    /// It sent us elsewhere.
+    /// It redirected the request.
     Redirected,
-    /// It answered with another status than that of a part.
+    /// The status was not that of a partial response.
     Status,
-    /// It sent another part than was asked for, or more or less of it.
+    /// It sent another part than requested, or more or less of it.
     Length,
-    /// What it sent does not match its SHA-256.
+    /// The data does not match its SHA-256.
     Bytes,
 }
 
 impl PeerFault {
-    /// In words.
+    /// The message.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "it cannot be reached",
@@ -54,8 +54,8 @@ impl PeerFault {
             Self::Reset => "it ended the connection",
             Self::Redirected => "it redirects, which is never followed",
             Self::Status => "it does not serve that file",
-            Self::Length => "it sent another part than was asked for",
-            Self::Bytes => "what it sent does not match its SHA-256",
+            Self::Length => "it sent another part than requested",
+            Self::Bytes => "its data does not match the SHA-256",
         }
     }
 }
@@ -67,11 +67,11 @@ pub(crate) enum Distance {
     Cluster,
     /// Another node.
     Fleet,
-    /// Where it was published.
+    /// The place where it was published.
     Origin,
 }
 
-/// What came from where, and what was refused.
+/// Bytes by source, and refusals by reason.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FillCounts {
     /// Bytes from nodes of the same cluster.
@@ -80,11 +80,11 @@ pub struct FillCounts {
     pub fleet_bytes: u64,
     /// Bytes from origins.
     pub origin_bytes: u64,
-    /// What nodes sent and was refused, by reason.
+    /// Refusals of data from nodes, by reason.
     pub refused: BTreeMap<PeerFault, u64>,
 }
 
-/// A node that was refused.
+/// A node that is skipped for a while.
 #[derive(Debug)]
 struct Aside {
     times: u32,
@@ -97,7 +97,7 @@ struct Entries {
     aside: BTreeMap<Name, Aside>,
 }
 
-/// Counts what comes from where, and remembers who was refused.
+/// Counts bytes by source, and remembers refused nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger(Mutex<Entries>);
 
@@ -128,7 +128,7 @@ impl Ledger {
         }
     }
 
-    /// Refuses what a node sent: it is told, counted, and the node is not asked for a while.
+    /// Refuses what a node sent: logs and counts it, and skips the node for a while.
     fn refuse(&self, node: &Name, fault: PeerFault, what: &str, now: Duration) {
         let mut entries = self.entries();
         *entries.counts.refused.entry(fault).or_default() += 1;
@@ -147,9 +147,9 @@ impl Ledger {
 /// One source of a title.
 pub(crate) struct TitleSource {
     pub(crate) distance: Distance,
-    /// Which node, if it is one.
+    /// The node, if it is one.
     pub(crate) node: Option<Name>,
-    /// What is read from; an origin may not be there at all.
+    /// The origin to read from; opening it may have failed.
     pub(crate) from: Result<Box<dyn Origin>, HoldingError>,
 }
 
@@ -161,15 +161,15 @@ pub(crate) struct Sources<'a> {
     pub(crate) ledger: &'a Ledger,
     /// The time, for [`Ledger::may_ask`].
     pub(crate) now: &'a dyn Fn() -> Duration,
-    /// What is wrong if there is no source at all.
+    /// The error if there is no source at all.
     pub(crate) none: &'static str,
 }
 
-/// Asks one source, and is told whether that is a node. Returns what came, and how many bytes that were.
+/// Asks one source; the second argument says whether that is a node. Returns the data, and its length in bytes.
 type Asking<'a, T> = &'a mut dyn FnMut(&dyn Origin, bool) -> Result<(T, u64), HoldingError>;
 
 impl Sources<'_> {
-    /// Brings a block of a file, and compares it.
+    /// Fetches a block of a file, and verifies it.
     pub(crate) fn block(
         &self,
         file: &FileRecord,
@@ -191,7 +191,7 @@ impl Sources<'_> {
         self.first_good(&what, &mut ask)
     }
 
-    /// Brings all of a small file, and compares it.
+    /// Fetches all of a small file, and verifies it.
     pub(crate) fn small(
         &self,
         path: &str,

@@ -1,7 +1,8 @@
 //! How the files of a title look without reading them: length, both times, inode.
 //!
-//! Whoever writes to a file changes its change time (`ctime`), even if the modification time is set back afterwards. So a title whose stamp
-//! is the one of its last verification was not written to since. What decays on the disk by itself shows in no stamp: the scrub finds that.
+//! Writing to a file changes its change time (`ctime`), even if the modification time is set back afterwards. So a title whose stamp equals
+//! that of its last verification has not been written to since. Data that decays on the disk does not change the stamp: the scrub finds
+//! that.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,7 +11,7 @@ use catalog::{RECORD, Record};
 use fleet::Digest;
 use rustix::fs::{AtFlags, statat};
 
-/// The digest of how all files of the title look. An error if one is missing.
+/// The digest of the metadata of all files of the title. An error if one is missing.
 pub(crate) fn stamp(folder: impl AsFd, record: &Record) -> io::Result<Digest> {
     let mut seen = Vec::with_capacity((record.files.len() + 1) * 64);
     let paths = record.files.iter().map(|file| file.path.as_str()).chain([RECORD]);

@@ -1,7 +1,7 @@
-//! What the box holds: each title in the library, its version, and when it was verified.
+//! The titles that the box holds: each title in the library, its version, and when it was verified.
 //!
-//! The inventory is those titles that are verified and that nothing is known against. A file for each of them in the state folder keeps when
-//! that was and how its files looked then.
+//! The inventory is the verified titles that have not changed since and are not leaving. For each of them, a file in the state folder keeps
+//! when it was verified and how its files looked then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,22 +22,22 @@ pub(crate) struct Held {
     pub(crate) library: PathBuf,
     /// Bytes of its files.
     pub(crate) bytes: u64,
-    /// When all of it was last read and found to match its record; none if that has not been done yet.
+    /// When all of it was last read and found to match its record; `None` if that has not happened yet.
     pub(crate) verified: Option<Verified>,
-    /// Its files have changed since, so it is to be verified at once.
+    /// Its files have changed since, so it has to be verified at once.
     pub(crate) has_changed: bool,
 }
 
 /// When a title was verified, and how its files looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Verified {
-    /// As [`super::stamp::stamp`] gives it.
+    /// From [`super::stamp::stamp`].
     pub(crate) stamp: Digest,
-    /// Since 1970.
+    /// In seconds since 1970.
     pub(crate) unix_seconds: u64,
 }
 
-/// As it is kept.
+/// The saved form.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     path: String,
@@ -48,7 +48,7 @@ struct Kept {
 /// All titles.
 pub(crate) struct Table {
     node: Name,
-    /// For what is kept.
+    /// The folder for the saved forms.
     folder: PathBuf,
     inner: Mutex<Inner>,
 }
@@ -56,14 +56,14 @@ pub(crate) struct Table {
 #[derive(Default)]
 struct Inner {
     titles: BTreeMap<String, Held>,
-    /// Titles that are about to go: viewers are no longer sent to them.
+    /// Titles that are about to be evicted: no more viewers are sent to them.
     leaving: BTreeSet<String>,
-    /// Made when it is asked for, after a change.
+    /// Built on request, after a change.
     inventory: Option<Arc<Inventory>>,
 }
 
 impl Table {
-    /// An empty table of `node`, with what an earlier one has kept in `folder`.
+    /// An empty table of `node`; an earlier one has saved its data in `folder`.
     pub(crate) fn new(node: Name, folder: PathBuf) -> std::io::Result<Self> {
         kept::make_folder(&folder)?;
         Ok(Self { node, folder, inner: Mutex::default() })
@@ -104,14 +104,14 @@ impl Table {
         self.lock().titles.values().map(|held| held.bytes).sum()
     }
 
-    /// Puts the title at `path` into the table, and keeps that it is verified, if it is.
+    /// Adds the title at `path` to the table, and saves its verification, if it is verified.
     pub(crate) fn put(&self, path: &str, held: Held) {
         let place = self.place(path);
         match held.verified {
             Some(verified) => {
                 let kept = Kept { path: path.to_owned(), version: held.version, verified };
                 if let Err(error) = kept::write_json(&place, &kept) {
-                    // It is verified again after the next start.
+                    // Without the file, it is verified again after the next start.
                     crate::tell(&format!("cannot write {}: {error}", place.display()));
                 }
             }
@@ -120,7 +120,7 @@ impl Table {
         self.change(|titles| drop(titles.insert(path.to_owned(), held)));
     }
 
-    /// From now on the inventory has all titles but these.
+    /// Sets the titles that the inventory leaves out.
     pub(crate) fn set_leaving(&self, leaving: BTreeSet<String>) {
         let mut inner = self.lock();
         if inner.leaving != leaving {
@@ -129,13 +129,13 @@ impl Table {
         }
     }
 
-    /// Takes the title at `path` out of the table.
+    /// Removes the title at `path` from the table.
     pub(crate) fn take(&self, path: &str) {
         forget(&self.place(path));
         self.change(|titles| drop(titles.remove(path)));
     }
 
-    /// Takes all titles of a folder of the library out of the table. What is kept of them stays.
+    /// Removes all titles of a folder of the library from the table. Their saved forms stay.
     pub(crate) fn lose(&self, library: &Path) {
         self.change(|titles| titles.retain(|_, held| held.library != library));
     }
@@ -147,7 +147,7 @@ impl Table {
         }
     }
 
-    /// When the title at `path` was verified in this version, as an earlier run has kept it.
+    /// The verification of this version of the title at `path`, if an earlier run has saved one.
     pub(crate) fn kept(&self, path: &str, version: Digest) -> Option<Verified> {
         let kept: Kept = kept::read_json(&self.place(path))?;
         (kept.path == path && kept.version == version).then_some(kept.verified)
@@ -159,7 +159,7 @@ impl Table {
         inner.inventory = None;
     }
 
-    /// Titles' paths can be longer than file names.
+    /// The name is a digest because titles' paths can be longer than file names.
     fn place(&self, path: &str) -> PathBuf {
         self.folder.join(Digest::of(path.as_bytes()).to_string())
     }

@@ -1,15 +1,17 @@
-//! Whose turn it is to fetch a title from outside the cluster.
+//! Decides whose turn it is to fetch a title from outside the cluster.
 //!
-//! The nodes of a cluster have an order for each title, by rendezvous hashing. The first fetches it from elsewhere, and the others copy it from that
-//! one. If they wait in vain, the second goes out, too, then the third: the node of rank r waits r times as long as a title should take. The wait
-//! begins anew whenever a node of lower rank has got another title: then it is at work. A title that is taken up late costs a copy, not a film.
+//! The nodes of a cluster have an order for each title, by rendezvous hashing. The first fetches it from outside, and the others copy it
+//! from that one. If that does not happen, the second goes out, too, then the third: the node of rank r waits r times as long as a title
+//! should take. The wait starts again whenever a node of lower rank completes another title, because that shows it to be at work. If a node
+//! goes out too early, that costs one extra copy.
 //!
-//! What others have got is known from snapshots. In a large fleet these come minutes apart, so each wait is longer by that time.
+//! Snapshots show which titles the others have. In a large fleet these come minutes apart, so each wait is longer by that interval.
 //!
-//! A node that starts is waited for, because its agent fetches titles then, too. A gateway that has just started, and has not heard a node yet, says
-//! that it starts, but not what it may carry. Such a node is waited for if it took part until then: perhaps it was never started.
+//! A starting node is waited for, because its agent already fetches titles. A gateway that has just started, and has not heard from a node
+//! yet, reports it as starting, but with no ceiling. Such a node is waited for only if it took part before: otherwise it may never have
+//! been started.
 //!
-//! No I/O and no clock: every call is told the time.
+//! No I/O and no clock: every call takes the time as an argument.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,14 +26,14 @@ struct Mate {
     grew_at: Duration,
 }
 
-/// What the turns follow from.
+/// The state that decides the turns.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// None until a snapshot of the fleet has come.
+    /// `None` until a snapshot of the fleet has come.
     mates: Option<BTreeMap<Name, Mate>>,
-    /// When the last snapshot came, and how long after the one before.
+    /// When the last snapshot came, and its distance from the one before.
     told: Option<(Duration, Duration)>,
-    /// Since when each title is waited for.
+    /// Since when each title has been waited for.
     since: BTreeMap<HeldTitle, Duration>,
 }
 
@@ -80,7 +82,7 @@ impl Turns {
     ) -> bool {
         let since = *self.since.entry(title.clone()).or_insert(now);
         let Some(mates) = &self.mates else {
-            // There may be others: a snapshot comes with the first heartbeats.
+            // There may be other nodes: a snapshot comes with the first heartbeats.
             return now - since >= patience;
         };
         let cost = |node: &Name| Digest::of(format!("{}\n{node}", title.version).as_bytes());
@@ -92,7 +94,7 @@ impl Turns {
         now.saturating_sub(since.max(grew_at)) >= patience.saturating_mul(rank)
     }
 
-    /// Forgets titles that are not waited for any more.
+    /// Forgets titles that are no longer waited for.
     pub(crate) fn keep(&mut self, waits: impl Fn(&HeldTitle) -> bool) {
         self.since.retain(|title, _| waits(title));
     }
@@ -187,7 +189,7 @@ mod tests {
     fn who_starts_again_is_waited_for_until_it_is_lost() {
         let names = ["n1", "n2", "n3"];
         let in_state = |state| fleet(&names.map(|name| (name, "c1", state, 5)));
-        // A gateway starts again and has heard nobody yet. Own states are in there, too.
+        // A gateway restarts and has not heard from any node yet. The states include this node's own.
         let restart = [in_state(State::Serving), in_state(State::Joining)];
         let firsts = |snapshots: &[FleetSnapshot], number: u64| {
             let goes_out = |own: &&str| {
@@ -201,12 +203,12 @@ mod tests {
         };
         for number in 0..20 {
             assert_eq!(firsts(&restart, number), 1);
-            // It is not forgotten by the next snapshot either.
+            // The next snapshot does not forget it either.
             let longer = [restart.as_slice(), &restart[1..]].concat();
             assert_eq!(firsts(&longer, number), 1);
             let lost = [longer.as_slice(), &[in_state(State::Lost)], &restart[1..]].concat();
             assert_eq!(firsts(&lost, number), 3);
-            // All boxes start again, and this one knows nothing of before.
+            // All boxes restart, and this one has no earlier state.
             let mut starting = in_state(State::Joining);
             starting.nodes.iter_mut().for_each(|node| node.ceiling_bits_per_second = 1);
             assert_eq!(firsts(&[starting], number), 1);

@@ -1,26 +1,27 @@
-//! How much a box brings in one window, or in one day by UTC if it has no windows.
+//! The volume of a window: the bytes that a box fetches in one window, or in one day (UTC) if it has no windows.
 //!
-//! What is brought outside windows, because the fleet wants it at once or because it mends something, counts, but does not wait.
+//! Titles that are wanted at once, and repairs, are fetched outside windows as well: they count, but do not wait.
 //!
-//! The count outlives the agent, less what came in the last second. A clock that jumps into another window and back begins a count anew.
+//! The count survives a restart of the agent, except for the last second. A clock that jumps into another window and back starts a new
+//! count.
 
 use serde::{Deserialize, Serialize};
 
-/// What was brought in the window, or on the day, that began then.
+/// The bytes fetched in the window, or on the day, that began at this time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Volume {
     since_unix_seconds: u64,
     bytes: u64,
-    /// What the agent had brought in all when it was counted last: it begins with 0.
+    /// The agent's total at the last count: it starts at 0.
     #[serde(skip)]
     counted_bytes: u64,
-    /// Whether it was not written down since it changed.
+    /// It has changed since it was last saved.
     #[serde(skip)]
     is_news: bool,
 }
 
 impl Volume {
-    /// Counts what has come: `all_bytes` since the agent's start. `since` is when the present window or day began.
+    /// Updates the count: `all_bytes` is the total since the agent's start, `since` the start of the current window or day.
     pub(super) fn count(&mut self, since: u64, all_bytes: u64) {
         self.is_news |= self.since_unix_seconds != since || self.counted_bytes != all_bytes;
         if self.since_unix_seconds != since {
@@ -30,12 +31,12 @@ impl Volume {
         self.counted_bytes = all_bytes;
     }
 
-    /// What to write down, if that has changed since it was asked for last.
+    /// The state to save, if it has changed since the last call.
     pub(super) fn take_news(&mut self) -> Option<Self> {
         std::mem::take(&mut self.is_news).then_some(*self)
     }
 
-    /// What may still come.
+    /// The bytes left.
     pub(super) fn left(&self, bytes_max: u64) -> u64 {
         bytes_max.saturating_sub(self.bytes)
     }

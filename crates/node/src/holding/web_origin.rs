@@ -1,4 +1,4 @@
-//! A web server as the origin of a title: a library, or what `fullbore publish` has put into a bucket, with ranges.
+//! A web server as the origin of a title: it serves a library, or a bucket filled by `fullbore publish`, and supports ranges.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ impl WebOrigin {
 }
 
 impl OverHttp for WebOrigin {
-    /// Fetches the file at `path` under one of its names. A document of a version has one of its own in a bucket, and none in a library.
+    /// Fetches the file at `path` under one of its names. A version's document has its own name in a bucket, but not in a library.
     fn fetch(&self, path: &str, wanted: &Wanted, into: &mut Room<'_>) -> Result<(), HoldingError> {
         let mut fetch = |key: &str| {
             let target = format!("{}/{}", self.folder, encode_path(Path::new(key)));

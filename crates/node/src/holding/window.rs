@@ -1,8 +1,8 @@
-//! When a box fills: a part of each day, by the clock of a zone.
+//! Fill windows: a part of each day, by the clock of a time zone.
 //!
-//! A window is found anew for each day, from the zone's own rules. So it begins and ends by the clock on the wall on the days on which the hour
-//! changes, too: "02:00-12:00" is an hour shorter or longer then. A time that the clock skips means the moment at which it skips; of a time
-//! that comes twice, the first counts.
+//! A window is computed for each day from the zone's rules. So it begins and ends at the right local time when the clocks change, too:
+//! \"02:00-12:00\" is an hour shorter or longer then. A local time that is skipped means the moment of the change; of a local time that
+//! occurs twice, the first counts.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use jiff::civil::{Date, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
-/// Windows are looked for so many days ahead: no zone skips more than a day.
+/// How many days ahead windows are searched: no zone skips more than a day.
 const DAYS_AHEAD: usize = 4;
-/// Nobody waits longer for a fill to be done, so nothing is told of that.
+/// Bounds the search. A fill that takes longer gets no estimate of its end.
 const STEPS_MAX: usize = 2000;
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
@@ -79,17 +79,17 @@ fn time(text: &str) -> Option<Time> {
 }
 
 impl FillWindow {
-    /// The window that begins on `date`: its start and its end, since 1970.
+    /// The window that begins on `date`: its start and its end, in seconds since 1970.
     fn on(&self, date: Date) -> Option<(u64, u64)> {
         let ends = if self.end <= self.start { date.tomorrow().ok()? } else { date };
         Some((self.at(date, self.start)?, self.at(ends, self.end)?))
     }
 
-    /// When the clock shows a time, since 1970.
+    /// When the local clock shows `time`, in seconds since 1970.
     fn at(&self, date: Date, time: Time) -> Option<u64> {
         let found = self.zone.to_ambiguous_timestamp(date.to_datetime(time));
         let at = match found.offset() {
-            // By the offset after it this is before the clock skips.
+            // With the offset that holds after the change, the skipped time lies just before the change.
             AmbiguousOffset::Gap { .. } => {
                 let before = found.earlier().ok()?;
                 self.zone.following(before).next()?.timestamp()
@@ -99,7 +99,7 @@ impl FillWindow {
         u64::try_from(at.as_second()).ok()
     }
 
-    /// The windows around a time, from the day before on.
+    /// The windows around a time, beginning with the day before.
     fn around(&self, unix_seconds: u64) -> impl Iterator<Item = (u64, u64)> {
         let now = i64::try_from(unix_seconds).ok().and_then(|now| Timestamp::from_second(now).ok());
         let first = now.and_then(|now| self.zone.to_datetime(now).date().yesterday().ok());
@@ -108,7 +108,7 @@ impl FillWindow {
     }
 }
 
-/// When a box fills. Without a window that is always.
+/// When a box fills. Without windows, always.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Windows(pub(crate) Vec<FillWindow>);
 
@@ -123,7 +123,7 @@ impl Windows {
         all.filter(|(start, end)| (*start..*end).contains(&now)).map(|(_, end)| end).max()
     }
 
-    /// When the window began that is open, or else the last one, or the day by UTC if there are no windows.
+    /// When the open window began, or else the last one, or the day by UTC if there are no windows.
     pub(crate) fn began(&self, now: u64) -> u64 {
         let all = self.0.iter().flat_map(|window| window.around(now));
         let begun = all.map(|(start, _)| start).filter(|start| *start <= now).max();
@@ -135,7 +135,7 @@ impl Windows {
         all.map(|(start, _)| start).filter(|start| *start > now).min()
     }
 
-    /// How many of the next `ahead` seconds a window is open.
+    /// For how many of the next `ahead` seconds a window is open.
     pub(crate) fn open_seconds(&self, mut now: u64, ahead: u64) -> u64 {
         if self.0.is_empty() {
             return ahead;
@@ -158,7 +158,7 @@ impl Windows {
         open
     }
 
-    /// When `seconds` of open windows have passed, if that is within some years.
+    /// When `seconds` of open windows have passed, if that is within the next few years.
     pub(crate) fn after(&self, mut now: u64, mut seconds: u64) -> Option<u64> {
         if self.0.is_empty() {
             return now.checked_add(seconds);
@@ -219,7 +219,7 @@ mod tests {
         // Begins in the hour that is skipped, and in the one that comes twice.
         assert_eq!(seconds("2026-03-29", "02:30-05:00 Europe/Berlin"), 2 * 3600);
         assert_eq!(seconds("2026-10-25", "02:30-05:00 Europe/Berlin"), 3 * 3600 + 1800);
-        // A time that is skipped is the moment of the change, at which this window begins or ends.
+        // A skipped local time is the moment of the change, at which this window begins or ends.
         assert_eq!(seconds("2026-03-29", "02:30-03:30 Europe/Berlin"), 1800, "from 03:00 on");
         assert_eq!(seconds("2026-03-29", "01:30-02:30 Europe/Berlin"), 1800, "until 02:00");
         assert_eq!(seconds("2026-03-29", "02:00-03:00 Europe/Berlin"), 0, "all of it is skipped");
@@ -277,7 +277,7 @@ mod tests {
         // These are one window of three hours.
         let two = windows(&["23:00-01:00 UTC", "00:30-02:00 UTC"]);
         assert_eq!(two.open_seconds(at("2026-06-01T12:00:00Z"), DAY), 3 * 3600);
-        // The night in which the hour between two and three is left out.
+        // The night in which the hour from two to three is skipped.
         let short = windows(&["01:00-04:00 Europe/Berlin"]);
         assert_eq!(short.open_seconds(at("2026-03-28T12:00:00Z"), DAY), 2 * 3600);
     }

@@ -1,8 +1,8 @@
-//! A connection to another node: what it sends, piece by piece, over TLS or not.
+//! A connection to another node: returns the received bytes piece by piece, with or without TLS.
 //!
-//! The agent's other connections are a library's. This one carries a window's whole rate, so records are opened from where the kernel has put them to
-//! where they are compared and written from; without TLS the kernel puts bytes there itself. It blocks, because the copier has nothing else to do
-//! meanwhile.
+//! The agent's other connections use a library. This one carries the whole fill rate, so records are decrypted directly from the receive
+//! buffer into the block to be verified and written; without TLS the kernel puts the bytes there itself. It blocks, because the copier has
+//! nothing else to do meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -17,15 +17,15 @@ use crypt::{
 
 use super::sources::PeerFault;
 
-/// How long to wait for a connection.
+/// The connect timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
-/// How long nothing may come.
+/// The longest silence.
 const SILENT_MAX: Duration = Duration::from_secs(10);
-/// What is taken from the kernel at once, at most.
+/// The most bytes to receive in one call.
 const BUFFER_BYTES: usize = 512 << 10;
 const _: () = assert!(BUFFER_BYTES > 2 * RECORD_BYTES_MAX);
 
-/// What opens and seals a connection's records.
+/// Decrypts and encrypts a connection's records.
 struct Ends {
     sealer: Sealer,
     opener: Opener,
@@ -36,13 +36,13 @@ pub(crate) struct Wire {
     stream: TcpStream,
     ends: Option<Box<Ends>>,
     buffer: Vec<u8>,
-    /// What has come and was not opened, in the buffer.
+    /// Received and not yet decrypted, in the buffer.
     raw: Range<usize>,
-    /// What was opened and not taken, before that.
+    /// Decrypted and not yet taken, before that.
     ready: Range<usize>,
 }
 
-/// Until when something may last.
+/// When an operation times out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Instant);
 
@@ -51,7 +51,7 @@ impl Deadline {
         Self(Instant::now() + time)
     }
 
-    /// How long to wait for the next bytes; none if it has passed.
+    /// How long to wait for the next bytes; `None` if the deadline has passed.
     fn patience(self) -> Option<Duration> {
         let left = self.0.saturating_duration_since(Instant::now());
         (!left.is_zero()).then(|| left.clamp(Duration::from_millis(1), SILENT_MAX))
@@ -59,7 +59,7 @@ impl Deadline {
 }
 
 impl Wire {
-    /// Connects to `host`, by TLS if `tls` says how. A node whose certificate is not trusted cannot be reached.
+    /// Connects to `host`, over TLS if `tls` is given. A node with an untrusted certificate counts as unreachable.
     pub(crate) fn connect(
         host: &str,
         port: u16,
@@ -94,7 +94,7 @@ impl Wire {
         let mut output = Vec::new();
         loop {
             let advanced = handshake.advance(&self.buffer[self.raw.clone()], &mut output);
-            // An alert says why, to whom it concerns.
+            // Send an alert first, if there is one: it says why the handshake failed.
             let sent = self.stream.write_all(&output);
             let (consumed, progress) = advanced.map_err(refused)?;
             sent.map_err(|_| PeerFault::Reset)?;
@@ -123,7 +123,7 @@ impl Wire {
         sent.map_err(|_| PeerFault::Reset)
     }
 
-    /// What has come next: at least a byte. It stays until it is [taken](Self::take).
+    /// The next received bytes: at least one. They stay until they are [taken](Self::take).
     pub(crate) fn next(&mut self, deadline: Deadline) -> Result<&[u8], PeerFault> {
         while self.ready.is_empty() {
             if self.open(&mut [])?.is_none() {
@@ -133,12 +133,12 @@ impl Wire {
         Ok(&self.buffer[self.ready.clone()])
     }
 
-    /// Takes so many bytes of what [`Self::next`] has returned.
+    /// Consumes `count` bytes of what [`Self::next`] returned.
     pub(crate) fn take(&mut self, count: usize) {
         self.ready.start = self.ready.end.min(self.ready.start + count);
     }
 
-    /// Fills all of `into` with what comes next.
+    /// Fills all of `into` with the next bytes.
     pub(crate) fn fill(&mut self, into: &mut [u8], deadline: Deadline) -> Result<(), PeerFault> {
         let mut filled = 0;
         while filled < into.len() {
@@ -160,13 +160,13 @@ impl Wire {
         Ok(())
     }
 
-    /// Whether nothing has come that was not taken.
+    /// Whether all received bytes have been taken.
     pub(crate) fn is_drained(&self) -> bool {
         self.ready.is_empty() && self.raw.is_empty()
     }
 
-    /// Opens a record, if a whole one is there. What was in it goes to `into`, if that has room for any record, and is ready otherwise. Returns how
-    /// many bytes went to `into`, or none if no record was there.
+    /// Decrypts a record, if a complete one is there. Its content goes to `into` if that has room for any record, and otherwise becomes
+    /// ready in the buffer. Returns the number of bytes written to `into`, or `None` if there was no complete record.
     fn open(&mut self, into: &mut [u8]) -> Result<Option<usize>, PeerFault> {
         let Some(ends) = &mut self.ends else {
             self.ready = self.raw.clone();
@@ -200,7 +200,7 @@ impl Wire {
 
     /// Waits for more bytes.
     fn receive(&mut self, deadline: Deadline) -> Result<(), PeerFault> {
-        // At most a part of a record.
+        // Moves at most a partial record.
         self.buffer.copy_within(self.raw.clone(), 0);
         self.raw = 0..self.raw.len();
         self.raw.end += receive(&mut self.stream, &mut self.buffer[self.raw.end..], deadline)?;
@@ -208,7 +208,7 @@ impl Wire {
     }
 }
 
-/// Waits for bytes, and puts them into `room`. Returns how many.
+/// Waits for bytes, and puts them into `room`. Returns how many there were.
 fn receive(
     stream: &mut TcpStream,
     room: &mut [u8],

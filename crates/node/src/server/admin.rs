@@ -1,4 +1,4 @@
-//! Asks the server's admin listener for its status and its metrics.
+//! Queries the server's admin listener for its status and its metrics.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// It answers from memory. A server that takes longer is in trouble.
+/// The server answers from memory. One that takes longer is in trouble.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A status is some KB, and less than 1 MiB with 256 titles of long names.
+/// A status has a few KB, and less than 1 MiB with 256 titles of long names.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// `/status.json` of the server whose admin listener is at `address`.
+/// Reads `/status.json` from the admin listener at `address`.
 ///
 /// # Errors
-/// If it does not answer in time, or with something else.
+/// If it does not answer in time, or the answer is not valid.
 pub(crate) fn status(address: SocketAddr) -> io::Result<Value> {
     Ok(serde_json::from_slice(&get(address, "/status.json")?)?)
 }
 
-/// `/metrics` of the server whose admin listener is at `address`.
+/// Reads `/metrics` from the admin listener at `address`.
 ///
 /// # Errors
-/// If it does not answer in time, or with something else.
+/// If it does not answer in time, or the answer is not valid.
 pub(crate) fn metrics(address: SocketAddr) -> io::Result<String> {
     String::from_utf8(get(address, "/metrics")?).map_err(io::Error::other)
 }
@@ -35,7 +35,7 @@ fn get(address: SocketAddr, path: &str) -> io::Result<Vec<u8>> {
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(BYTES_MAX).read_to_end(&mut answer)?;
-    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it is no server's answer");
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "this is not the answer of a server");
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(wrong)?;
     let is_ok = answer.split(|byte| *byte == b' ').nth(1) == Some(b"200");
     if !is_ok {

@@ -1,7 +1,7 @@
-//! The server beside the agent: a process of its own, which serves on if the agent dies.
+//! The server next to the agent: a process of its own, which continues to serve if the agent dies.
 //!
-//! The agent starts it in a process group of its own, notes who it is, and starts it again if it ends. An agent that was killed finds its
-//! server again, by the note or by its command line. Only an agent that is asked to stop ends its server, which drains.
+//! The agent starts it in a process group of its own, saves its identity, and starts it again if it ends. An agent that was killed finds
+//! its server again, by that file or by its command line. Only an agent that is asked to stop stops its server, which drains.
 
 pub(crate) mod admin;
 mod process;
@@ -26,16 +26,16 @@ use crate::kept;
 use crate::stop::Bell;
 use process::{Identity, Process};
 
-/// The wait before a server that ended is started again: this, then twice as long each time, up to [`BACKOFF_MAX`].
+/// The wait before a server that ended is restarted: this at first, then doubled each time, up to [`BACKOFF_MAX`].
 const BACKOFF: Duration = Duration::from_millis(500);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// A server that ran for so long was well: the wait is short again.
+/// A server that ran this long was healthy: the wait is short again.
 const WELL: Duration = Duration::from_secs(60);
-/// How often the agent looks whether it is to stop.
+/// How often the agent checks whether it has to stop.
 const LOOK: Duration = Duration::from_millis(200);
-/// A server that drains for longer than this after SIGTERM is killed; it drains 30 s by itself.
+/// A server that drains for longer than this after SIGTERM is killed; it limits draining to 30 s itself.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
-/// More than this in the log, and the next server begins a new one.
+/// If the log is larger than this, the next server begins a new one.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
 /// How the server is started.
@@ -47,42 +47,42 @@ pub struct ServerOptions {
     pub state: PathBuf,
     /// The folders of the library.
     pub libraries: Vec<PathBuf>,
-    /// More flags for `fullbore serve`.
+    /// Additional flags for `fullbore serve`.
     pub flags: Vec<String>,
     /// A file with the fleet's public keys for signed URLs; empty while the fleet signs none.
     pub keys: PathBuf,
-    /// A file with the keys by which nodes prove that they copy titles; it may be empty.
+    /// A file with the keys with which nodes prove that they copy titles; it may be empty.
     pub copy_keys: PathBuf,
-    /// Files with the certificate that viewers see and its key, if the flags name none.
+    /// Files with the viewers' certificate and its key, if the flags name none.
     pub certificate: Option<[PathBuf; 2]>,
 }
 
-/// Looks after the server.
+/// Supervises the server.
 pub struct ServerProcess {
     options: ServerOptions,
     bell: Bell,
     is_up: AtomicBool,
     found: Mutex<Found>,
     runs: Mutex<Runs>,
-    /// The folders that it is to serve.
+    /// The folders that it should serve.
     libraries: Mutex<Vec<PathBuf>>,
-    /// It serves others than these, so it is to end and start again.
+    /// It serves other folders than these, so it has to be restarted.
     is_outdated: AtomicBool,
 }
 
 /// Whether a server runs.
 #[derive(Clone, Debug, Default)]
 enum Runs {
-    /// Nobody knows: one of an earlier agent may, or one that has just been started.
+    /// Unknown: one of an earlier agent may be running, or one that has just been started.
     #[default]
     Unknown,
-    /// None does.
+    /// None is running.
     No,
-    /// This one does.
+    /// This one is running.
     Yes(Identity),
 }
 
-/// What the server said when it was ready.
+/// The addresses that the server reported when it was ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Where viewers connect: `https://host:port/`.
@@ -92,10 +92,10 @@ pub struct Found {
 }
 
 impl ServerProcess {
-    /// Nothing is started yet.
+    /// Creates the supervisor. Does not start a server yet.
     ///
     /// # Errors
-    /// If the server's state folder cannot be made.
+    /// If the server's state folder cannot be created.
     pub fn new(options: ServerOptions) -> io::Result<Self> {
         fs::create_dir_all(state(&options.state))?;
         let (bell, is_up, found, runs, is_outdated) = Default::default();
@@ -103,10 +103,10 @@ impl ServerProcess {
         Ok(Self { options, bell, is_up, found, runs, libraries, is_outdated })
     }
 
-    /// From now on it is to serve these folders. If they are others than before, it drains and starts again.
+    /// Sets the folders to serve. If they have changed, the server drains and is restarted.
     pub fn serve_folders(&self, folders: Vec<PathBuf>) {
         let mut libraries = lock(&self.libraries);
-        // A server without any would not start, and one that runs says what is wrong.
+        // A server without folders would not start, and the running one reports what is wrong.
         if folders.is_empty() || *libraries == folders {
             return;
         }
@@ -114,7 +114,7 @@ impl ServerProcess {
         self.is_outdated.store(true, Ordering::Relaxed);
     }
 
-    /// Finds the server or starts it, and looks after it.
+    /// Finds the server or starts it, and supervises it.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -123,29 +123,29 @@ impl ServerProcess {
         std::thread::Builder::new().name("server".into()).spawn(move || server.look_after())
     }
 
-    /// Ends the server and the thread.
+    /// Stops the server and the thread.
     pub fn stop(&self) {
         self.bell.stop();
     }
 
-    /// Whether the process runs.
+    /// Whether the process is running.
     pub fn is_up(&self) -> bool {
         self.is_up.load(Ordering::Relaxed)
     }
 
-    /// What it said when it was ready.
+    /// The addresses that it reported when it was ready.
     pub fn found(&self) -> Found {
         lock(&self.found).clone()
     }
 
-    /// The files that the server has open, device and inode of each: it has those open of which it sends something, or has within the last seconds.
+    /// The files that the server has open, by device and inode: those that it is sending, or has sent within the last seconds.
     ///
     /// # Errors
-    /// If that cannot be told.
+    /// If the files cannot be listed.
     pub fn open_files(&self) -> io::Result<HashSet<(u64, u64)>> {
         let runs = lock(&self.runs).clone();
         match runs {
-            Runs::Unknown => Err(io::Error::other("nobody has looked for the server yet")),
+            Runs::Unknown => Err(io::Error::other("the agent has not looked for the server yet")),
             Runs::No => Ok(HashSet::new()),
             Runs::Yes(identity) => identity.open_files(),
         }
@@ -175,7 +175,7 @@ impl ServerProcess {
                 false => self.place(LOG).display().to_string(),
             };
             crate::tell(&format!(
-                "the server has ended{} (see {log}); it is started again in {backoff:?}",
+                "the server has ended{} (see {log}); it is restarted in {backoff:?}",
                 ended.map(how).unwrap_or_default()
             ));
             self.bell.pause(backoff);
@@ -187,7 +187,7 @@ impl ServerProcess {
         let state = state(&self.options.state);
         let noted = kept::read_json::<Identity>(&self.place(NOTE));
         let by_note = noted.and_then(|noted| Some((noted.process()?, noted)));
-        // A note can be missing if the agent was killed just after it had started the server.
+        // The file can be missing if the agent was killed just after it had started the server.
         let by_line = || {
             let identity = Identity::find(&self.options.program, state.to_str()?)?;
             Some((identity.process()?, identity))
@@ -201,11 +201,11 @@ impl ServerProcess {
             return Ok((process, None));
         }
         self.is_outdated.store(false, Ordering::Relaxed);
-        // From here on one may run that is not known yet.
+        // From here on a server may be running that is not known yet.
         *lock(&self.runs) = Runs::Unknown;
         let mut child = self.command()?.spawn()?;
         let gone = || io::Error::other("it ended at once");
-        // Too large a number for a process is no process.
+        // A number that does not fit is not a process ID.
         let identity = i32::try_from(child.id()).ok().and_then(Identity::of);
         let found = identity.and_then(|identity| Some((identity.process()?, identity)));
         let Some((process, identity)) = found else {
@@ -217,7 +217,7 @@ impl ServerProcess {
         Ok((process, Some(child)))
     }
 
-    /// Waits until the server ends, or is to end. Returns how it has ended, if this agent started it.
+    /// Waits until the server ends, or has to end. Returns how it has ended, if this agent started it.
     fn watch(&self, process: &Process, child: Option<Child>) -> Option<ExitStatus> {
         self.is_up.store(true, Ordering::Relaxed);
         while !process.wait(LOOK).unwrap_or(false) {
@@ -232,7 +232,7 @@ impl ServerProcess {
         self.is_up.store(false, Ordering::Relaxed);
         *lock(&self.found) = Found::default();
         *lock(&self.runs) = Runs::No;
-        // It has ended: this only takes its number out of the table.
+        // It has ended: this only reaps it.
         let ended = child.and_then(|mut child| child.wait().ok());
         let _ = fs::remove_file(self.place(NOTE));
         ended
@@ -243,7 +243,7 @@ impl ServerProcess {
         let deadline = Instant::now() + DRAIN_MAX;
         while !process.wait(LOOK).unwrap_or(false) {
             if Instant::now() >= deadline {
-                crate::tell("the server does not end: it is killed");
+                crate::tell("the server does not stop: killing it");
                 process.signal(Signal::KILL);
             }
         }
@@ -257,13 +257,13 @@ impl ServerProcess {
         let mut command = Command::new(&self.options.program);
         command.args(self.arguments()?).stdin(Stdio::null()).process_group(0);
         command.stdout(File::create(said)?);
-        // A pipe would break with the agent, and the journal does not.
+        // A pipe would break when the agent dies; the journal does not.
         if !is_under_systemd() {
             command.stderr(OpenOptions::new().create(true).append(true).open(log)?);
         }
-        // It is the agent that systemd waits for.
+        // Only the agent notifies systemd.
         command.env_remove("NOTIFY_SOCKET");
-        // It is the agent that reads the origin.
+        // Only the agent reads origins.
         for name in s3::CREDENTIALS {
             command.env_remove(name);
         }
@@ -288,7 +288,7 @@ impl ServerProcess {
         }
         if !names("--config") {
             let config = self.place("server.toml");
-            // A string of JSON is one of TOML, too.
+            // A JSON string is also a TOML string.
             let text = |path: &Path| serde_json::to_string(&path.to_string_lossy());
             let (keys, copies) = (text(&options.keys)?, text(&options.copy_keys)?);
             kept::write(
@@ -312,26 +312,26 @@ impl ServerProcess {
     }
 }
 
-/// Who the server is.
+/// The server's identity.
 const NOTE: &str = "server.json";
-/// What it said on standard output: where it listens.
+/// Its standard output: where it listens.
 const SAID: &str = "server.out";
-/// What it said on standard error.
+/// Its standard error.
 const LOG: &str = "server.log";
 /// Where a node's server listens, unless its flags say otherwise.
 const LISTEN: &str = "[::]:8443";
 const ADMIN: &str = "127.0.0.1:8444";
 
-/// What this process says goes to the journal.
+/// Whether this process logs to the journal.
 fn is_under_systemd() -> bool {
     std::env::var_os("JOURNAL_STREAM").is_some()
 }
 
-/// How the server has ended, for a line about that.
+/// How the server has ended, for the log.
 fn how(ended: ExitStatus) -> String {
     match (ended.code(), ended.signal()) {
         (Some(2), _) => {
-            ", because it refuses its flags or its configuration: check what stands behind --"
+            ", because it refuses its flags or its configuration: check the flags after --"
                 .to_owned()
         }
         (Some(code), _) => format!(" with exit code {code}"),
@@ -345,10 +345,10 @@ fn state(of_agent: &Path) -> PathBuf {
     of_agent.join("server")
 }
 
-/// What a server said when it was ready: `ready URL/`, `admin     http://ADDRESS/ ...`.
+/// Parses the output of a server that is ready: `ready URL/`, `admin     http://ADDRESS/ ...`.
 fn said(place: &Path) -> Found {
     let text = fs::read_to_string(place).unwrap_or_default();
-    // A line that is being written has no end yet.
+    // A line that is still being written has no end yet.
     let lines = || text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     let after = |start: &str| lines().find_map(|line| line.strip_prefix(start).map(str::trim));
     let admin = after("admin ").and_then(|rest| rest.strip_prefix("http://"));
@@ -378,11 +378,11 @@ mod tests {
         assert_eq!(said(&place).admin, Some("127.0.0.1:8444".parse().unwrap()));
     }
 
-    /// The agent tried again for ever, and said nothing but where the log is.
+    /// The agent restarted the server for ever, and logged nothing but where the log is.
     #[test]
     fn a_server_that_ends_is_told_with_the_reason() {
         let told = |words: &str| how(Command::new("sh").args(["-c", words]).status().unwrap());
-        assert!(told("exit 2").contains("check what stands behind --"), "{}", told("exit 2"));
+        assert!(told("exit 2").contains("check the flags after --"), "{}", told("exit 2"));
         assert_eq!(told("exit 1"), " with exit code 1");
         assert_eq!(told("kill -9 $$"), " by signal 9");
     }

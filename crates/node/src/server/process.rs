@@ -1,4 +1,4 @@
-//! A process that may be another than it was: known by its number, its time of start and its program.
+//! A process, identified by its number, its start time and its program: the number alone may belong to another process by now.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -14,27 +14,27 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// What tells a process from a later one of the same number.
+/// Distinguishes a process from a later one with the same number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
-    /// Its number.
+    /// Its process ID.
     pub(crate) pid: i32,
     /// When it started, in clock ticks since the machine did (proc_pid_stat(5), field 22).
     start_ticks: u64,
-    /// Drawn anew at each start of the machine.
+    /// The machine's boot ID, new at each start of the machine.
     boot: String,
-    /// Its program. One that was replaced since is still the same process.
+    /// Its program. A process whose program file was replaced is still the same one.
     program: PathBuf,
 }
 
 impl Identity {
-    /// Of the process of this number, if it runs and is ours to look at.
+    /// The identity of the process with this number, if it is running and we may inspect it.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The second field is a name in brackets, which may have anything in it.
+        // The second field is a name in brackets, which may contain anything.
         let fields: Vec<_> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let start_ticks = fields.get(19)?.parse().ok()?;
-        // None of a process that has ended and waits for its parent.
+        // A zombie has no program.
         let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
         let shown = program.to_string_lossy();
         let program = PathBuf::from(shown.strip_suffix(" (deleted)").unwrap_or(&shown));
@@ -42,22 +42,22 @@ impl Identity {
         Some(Self { pid, start_ticks, boot, program })
     }
 
-    /// The process, if it still runs.
+    /// The process, if it is still running.
     pub(crate) fn process(&self) -> Option<Process> {
         let number = Pid::from_raw(self.pid)?;
         let descriptor = pidfd_open(number, PidfdFlags::empty()).ok()?;
-        // Looked at after it was opened: so the descriptor is that process's.
+        // Check after opening: this ensures that the descriptor belongs to that process.
         (Self::of(self.pid).as_ref() == Some(self)).then_some(Process { descriptor })
     }
 
     /// The files that the process has open: device and inode of each.
     ///
     /// # Errors
-    /// If that cannot be told: it has ended, or is not ours to look at.
+    /// If they cannot be listed: the process has ended, or we may not inspect it.
     pub(crate) fn open_files(&self) -> io::Result<HashSet<(u64, u64)>> {
         let mut open = HashSet::new();
         for entry in fs::read_dir(format!("/proc/{}/fd", self.pid))? {
-            // One that was closed meanwhile is not open.
+            // A descriptor that was closed meanwhile is not open.
             if let Ok(file) = fs::metadata(entry?.path()) {
                 open.insert((file.dev(), file.ino()));
             }
@@ -68,7 +68,7 @@ impl Identity {
         }
     }
 
-    /// The server of this command line, if one runs: `fullbore serve ... --state STATE ...`.
+    /// Finds a running server with this command line: `fullbore serve ... --state STATE ...`.
     pub(crate) fn find(program: &std::path::Path, state: &str) -> Option<Self> {
         let numbers = fs::read_dir("/proc").ok()?.flatten();
         let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -82,7 +82,7 @@ impl Identity {
         numbers.filter_map(Self::of).find(is_it)
     }
 
-    /// The folders that the agent which started it has named: `fullbore serve --library A --library B ...`.
+    /// The folders given by the agent that started it: `fullbore serve --library A --library B ...`.
     pub(crate) fn libraries(&self) -> Vec<PathBuf> {
         let words = self.words();
         let pairs = words.get(2..).unwrap_or_default().chunks_exact(2);
@@ -97,19 +97,19 @@ impl Identity {
     }
 }
 
-/// A running process. Signals go to it, and never to a later one of the same number.
+/// A running process. Signals reach it, and never a later one with the same number.
 #[derive(Debug)]
 pub(crate) struct Process {
     descriptor: OwnedFd,
 }
 
 impl Process {
-    /// Sends it a signal; one that has ended gets none.
+    /// Sends it a signal, unless it has ended.
     pub(crate) fn signal(&self, signal: Signal) {
         let _ = pidfd_send_signal(&self.descriptor, signal);
     }
 
-    /// Waits until it ends, `most` at most. Returns whether it has.
+    /// Waits until it ends, `most` at most. Returns whether it has ended.
     pub(crate) fn wait(&self, most: Duration) -> io::Result<bool> {
         let mut fds = [PollFd::new(&self.descriptor, PollFlags::IN)];
         let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
@@ -138,7 +138,7 @@ mod tests {
         assert!(identity.process().is_none(), "it has ended, and waits for its parent");
         child.wait().unwrap();
         assert_eq!(Identity::of(identity.pid), None);
-        assert!(identity.open_files().is_err(), "nobody knows what it had open");
+        assert!(identity.open_files().is_err(), "its open files are unknown");
     }
 
     #[test]

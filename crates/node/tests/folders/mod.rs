@@ -1,6 +1,6 @@
 //! An origin and a box with real folders.
 
-#![allow(dead_code)] // Each test file uses a part of it.
+#![allow(dead_code)] // Each test file uses only a part of it.
 
 use std::fs::{self, FileTimes, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -80,7 +80,7 @@ impl Folders {
         }
     }
 
-    /// What a box that is at rest does at its start, before its server starts.
+    /// Opens a box that is idle, as it does before its server starts.
     pub(crate) fn open(&self) -> Box {
         self.open_with(self.options())
     }
@@ -89,7 +89,7 @@ impl Folders {
         Box { holder: Arc::new(Holder::open(options).unwrap()), threads: Vec::new() }
     }
 
-    /// Where the film of a title in the box's library is.
+    /// The place of a title's film in the box's library.
     pub(crate) fn film(&self, path: &str) -> PathBuf {
         let folder = self.library().join(path);
         let record = Record::read(&folder).unwrap();
@@ -102,7 +102,7 @@ impl Folders {
     }
 }
 
-/// What a fleet says of a title in the library `origin`.
+/// The published form of a title in the library `origin`.
 pub(crate) fn published(origin: &Path, path: &str) -> PublishedTitle {
     let folder = TitlePath::new(path).unwrap().folder(origin);
     let record = Record::read(&folder).unwrap();
@@ -123,7 +123,7 @@ pub(crate) fn published(origin: &Path, path: &str) -> PublishedTitle {
     }
 }
 
-/// A box's holder, which ends with the test.
+/// A box's holder, which stops at the end of the test.
 pub(crate) struct Box {
     pub(crate) holder: Arc<Holder>,
     threads: Vec<JoinHandle<()>>,

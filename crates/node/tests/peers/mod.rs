@@ -1,6 +1,6 @@
-//! Other nodes, as a box that copies from them sees them: honest servers of a folder, and others.
+//! Other nodes, as seen by a box that copies from them: honest servers of a folder, and malicious ones.
 
-#![allow(dead_code)] // Each test file uses a part of it.
+#![allow(dead_code)] // Each test file uses only a part of it.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,23 +15,23 @@ use fleet::{
 };
 use steering::Fleet;
 
-/// What a node does when it is asked for a part of a file.
+/// How a node responds to a request for a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Honest,
     /// Flips a bit of the last byte.
     Lies,
-    /// Says another part, and sends what was asked for.
+    /// Announces another part, and sends the requested one.
     OtherPart,
     /// Sends the whole file.
     Whole,
-    /// Says the right length, and ends before it.
+    /// Announces the right length, and sends less.
     Ends,
     /// Sends one byte too many, without a length.
     TooMuch,
-    /// Sends us to another address.
+    /// Redirects to another address.
     Redirects,
-    /// Knows no such file.
+    /// Does not have the file.
     Lacks,
     /// Sends half, and then nothing.
     Stalls,
@@ -39,7 +39,7 @@ pub(crate) enum Manner {
     Trickles,
     /// Resets the connection in the middle.
     Resets,
-    /// Says that the file has another length.
+    /// Claims another length for the file.
     OtherLength,
     /// Does not say which part it sends.
     NoPart,
@@ -49,7 +49,7 @@ pub(crate) enum Manner {
     Away,
 }
 
-/// A node. It ends with the test.
+/// A node. It stops at the end of the test.
 pub(crate) struct PeerNode {
     name: &'static str,
     cluster: &'static str,
@@ -73,13 +73,13 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// `network` tells tests apart that run at the same time.
+    /// `network` keeps tests apart that run at the same time.
     pub(crate) fn new(network: u8) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Self { nodes: Vec::new(), port, network, scheme: "http" }
     }
 
-    /// One node of the cluster `c1`, which is a real server with TLS.
+    /// One node of the cluster `c1`: a real server with TLS.
     pub(crate) fn real(address: SocketAddr) -> Self {
         let (sent_bytes, is_over) = Default::default();
         let host = address.ip().to_string();
@@ -96,7 +96,7 @@ impl Peers {
         manner: Manner,
     ) {
         let host = format!("127.41.{}.{}", self.network, self.nodes.len() + 1);
-        // Nobody listens behind a listener of another port.
+        // For an absent node, listen on another port, to which nothing connects.
         let port = if manner == Manner::Away { 0 } else { self.port };
         let listener = TcpListener::bind((host.as_str(), port)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -116,12 +116,12 @@ impl Peers {
         self.nodes.push(PeerNode { name, cluster, host, sent_bytes, is_over });
     }
 
-    /// The address of the last one that was added.
+    /// The address of the node that was added last.
     pub(crate) fn last(&self) -> String {
         format!("{}://{}:{}", self.scheme, self.nodes.last().unwrap().host, self.port)
     }
 
-    /// What a gateway says of them, and of the box `n1` in the cluster `c1`: all but the box hold the title.
+    /// A gateway's snapshot of them, and of the box `n1` in the cluster `c1`: all but the box hold the title.
     pub(crate) fn fleet(&self, title: &PublishedTitle) -> Arc<Fleet> {
         let node = |name: &str, cluster: &str, host: &str, holds: Vec<u32>| SnapshotNode {
             name: name.parse().unwrap(),
@@ -201,7 +201,7 @@ fn serve(
     }
 }
 
-/// Returns whether the connection can go on.
+/// Returns whether the connection can continue.
 fn answer(
     stream: &mut TcpStream,
     head: &str,
@@ -238,7 +238,7 @@ fn answer(
             part.push(0);
             length = None;
         }
-        // To itself: the path exists there, so whoever follows gets it.
+        // The redirect leads to this node itself, where the path exists: a client that follows it gets the file.
         Manner::Redirects => return say(stream, "302 Found", &format!("Location: /{path}\r\n")),
         Manner::Lacks => return say(stream, "404 Not Found", ""),
     }
@@ -273,7 +273,7 @@ fn answer_whole(
     Ok(true)
 }
 
-/// Sends a part, or as much of it as is this node's manner.
+/// Sends a part, or as much of it as this node's manner allows.
 fn send(
     stream: &mut TcpStream,
     part: &[u8],
@@ -291,7 +291,7 @@ fn send(
         std::thread::sleep(Duration::from_millis(500));
     }
     if manner == Manner::Resets {
-        // A connection that closes at once, with what it has not sent, is reset.
+        // A connection that is closed with unsent data is reset.
         rustix::net::sockopt::set_socket_linger(&*stream, Some(Duration::ZERO))?;
     }
     Ok(whole && manner != Manner::TooMuch)
