@@ -1,16 +1,16 @@
-//! What the server and its helper say to each other: one message of JSON in each packet.
+//! The messages between the server and its helper: one JSON message per packet.
 //!
-//! Paths are as in a request to the origin: percent-encoded, with a slash in front, without a query. Blocks are numbered from 0.
+//! Paths are as in a request to the origin: percent-encoded, with a leading slash, without a query. Blocks are numbered from 0.
 
 use serde::{Deserialize, Serialize};
 
-/// The size of a block. The server's disk layer has the same number (`disk::ARRIVAL_BYTES`).
+/// The block size. The server's disk layer uses the same number (`disk::ARRIVAL_BYTES`).
 pub const BLOCK_BYTES: u64 = 1 << 20;
 
-/// The largest object: 16 TiB. The server has two bits in memory for each of its blocks.
+/// The largest object: 16 TiB. The server keeps two bits in memory for each of its blocks.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 44;
 
-/// The longest value of a header line that is passed on.
+/// The longest header value that is forwarded.
 const VALUE_BYTES_MAX: usize = 512;
 
 /// The last second of the year 9999. No date of HTTP is later.
@@ -19,121 +19,125 @@ const UNIX_SECONDS_MAX: u64 = 253_402_300_799;
 /// A day.
 const REFUSED_MS_MAX: u64 = 24 * 3600 * 1000;
 
-/// The server asks.
+/// Requests of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EdgeAsk {
-    /// What is at `path`? The viewer wants the byte at `offset` first. The answer is an [`EdgeTold::Object`] or an [`EdgeTold::Refused`].
+    /// Describe the object at `path`. The viewer wants the byte at `offset` first. The answer is an [`EdgeTold::Object`] or an
+    /// [`EdgeTold::Refused`].
     Open {
-        /// Where it is.
+        /// The object's path.
         path: String,
-        /// The first byte that is wanted.
+        /// The first byte that the viewer wants.
         offset: u64,
     },
-    /// Bring blocks of an object. The answers are any number of [`EdgeTold::There`] and [`EdgeTold::Failed`].
+    /// Fetch blocks of an object. The answers are any number of [`EdgeTold::There`] and [`EdgeTold::Failed`].
     Bring {
-        /// Which object.
+        /// The object's number.
         object: u64,
         /// The first block.
         first: u64,
         /// The block after the last one.
         end: u64,
     },
-    /// Viewers use these objects.
+    /// These objects are in use by viewers.
     Used {
-        /// Which objects.
+        /// The objects' numbers.
         objects: Vec<u64>,
     },
-    /// Fetch what is at `path` for one viewer, and keep nothing of it. The answer is an [`EdgeTold::Passed`] or an [`EdgeTold::NotPassed`].
+    /// Fetch the object at `path` for one viewer, and keep nothing of it. The answer is an [`EdgeTold::Passed`] or an
+    /// [`EdgeTold::NotPassed`].
     Pass {
-        /// Where it is.
+        /// The object's path.
         path: String,
-        /// Names the viewer's question.
+        /// Identifies the viewer's request.
         ticket: u64,
     },
 }
 
-/// The helper tells.
+/// Messages of the helper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EdgeTold {
-    /// A helper begins. What an earlier one was asked is forgotten.
+    /// A helper has started. Requests to an earlier one are forgotten.
     Began,
-    /// A helper cannot begin, and ends. Another one is started, but nobody answers until it begins.
+    /// A helper cannot start, and exits. Another one is started, but nothing answers until then.
     CannotBegin {
         /// Why, for the operator.
         said: String,
     },
-    /// What is at a path. The packet carries the descriptor of the object's file.
+    /// The object at a path. The packet carries the descriptor of its file.
     Object(Described),
-    /// Nothing can be served at a path. If that is because it must not be kept, the server may ask for it with [`EdgeAsk::Pass`].
+    /// Nothing can be served at a path. If the reason is that the object must not be kept, the server may request it with
+    /// [`EdgeAsk::Pass`].
     Refused {
-        /// Where.
+        /// The path.
         path: String,
-        /// Why.
+        /// The reason.
         why: Trouble,
-        /// For how long that stays so, in milliseconds.
+        /// How long this remains valid, in milliseconds.
         for_ms: u64,
-        /// What happened, for the operator.
+        /// Details for the operator.
         said: String,
     },
-    /// Blocks are there.
+    /// Blocks are available.
     There {
-        /// Of which object.
+        /// The object's number.
         object: u64,
         /// The first block.
         first: u64,
         /// The block after the last one.
         end: u64,
-        /// How many bytes of them were fetched for that; the rest was there before.
+        /// The number of their bytes that were fetched now; the rest was there before.
         fetched_bytes: u64,
     },
-    /// Blocks do not come.
+    /// Blocks could not be fetched.
     Failed {
-        /// Of which object.
+        /// The object's number.
         object: u64,
         /// The first block.
         first: u64,
         /// The block after the last one.
         end: u64,
-        /// Why.
+        /// The reason.
         why: Trouble,
-        /// What happened, for the operator.
+        /// Details for the operator.
         said: String,
     },
-    /// An object is at no path any more: it was evicted, or the origin has another version.
+    /// An object is no longer available: it was evicted, or the origin has another version.
     Ended {
-        /// Which object.
+        /// The object's number.
         object: u64,
-        /// Why.
+        /// The reason.
         why: Trouble,
     },
-    /// What one viewer asked for, whole. The packet carries the descriptor of a file that has no name any more.
+    /// A complete object for one viewer. The packet carries the descriptor of a file without a name.
     Passed {
-        /// The viewer's question.
+        /// Identifies the viewer's request.
         ticket: u64,
-        /// What it is.
+        /// The object.
         described: Described,
     },
-    /// One viewer gets nothing.
+    /// An object for one viewer could not be fetched.
     NotPassed {
-        /// The viewer's question.
+        /// Identifies the viewer's request.
         ticket: u64,
-        /// Why.
+        /// The reason.
         why: Trouble,
-        /// What happened, for the operator.
+        /// Details for the operator.
         said: String,
     },
-    /// A request to the origin failed, and is made again.
+    /// A request to the origin failed, and is retried.
     TriedAgain {
-        /// Why it failed.
+        /// The reason of the failure.
         why: Trouble,
     },
 }
 
 impl EdgeTold {
-    /// Whether the server may believe it. The helper reads what strangers send, so the server relies on nothing else that it says.
+    /// Checks the values that the server relies on. The helper parses data from strangers, so the server trusts nothing else in its
+    /// messages.
     ///
     /// # Errors
-    /// What is out of bounds.
+    /// The value that is out of bounds.
     pub fn check(&self) -> Result<(), &'static str> {
         match self {
             Self::Object(described) | Self::Passed { described, .. } => described.check(),
@@ -149,9 +153,9 @@ impl EdgeTold {
 /// An object, as viewers get it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Described {
-    /// Where it is.
+    /// Its path.
     pub path: String,
-    /// Its number; another version has another one.
+    /// Its number; each version has its own.
     pub object: u64,
     /// Its length in bytes.
     pub size: u64,
@@ -159,19 +163,19 @@ pub struct Described {
     pub etag: String,
     /// Its media type; visible ASCII.
     pub content_type: Option<String>,
-    /// When the origin says that it was modified last, in seconds since 1970.
+    /// When it was last modified, according to the origin, in seconds since 1970.
     pub modified: Option<u64>,
-    /// Whether the origin sent it at least a second after that, so that the date names one version (RFC 9110 section 8.8.2.2).
+    /// Whether the origin sent it at least a second after that, so that the date identifies one version (RFC 9110 section 8.8.2.2).
     pub is_date_strong: bool,
     /// The origin's `Cache-Control`; visible ASCII.
     pub cache_control: Option<String>,
-    /// How long it may be served before the origin is asked again, in milliseconds.
+    /// How long it may be served before it must be revalidated, in milliseconds.
     pub fresh_ms: u64,
-    /// For how long after that it may be served if nobody can ask the origin, in milliseconds.
+    /// How much longer it may be served if the origin cannot be reached, in milliseconds.
     pub stale_ms: u64,
-    /// How old the origin's word on it is, in milliseconds.
+    /// The age of the origin's answer about it, in milliseconds.
     pub age_ms: u64,
-    /// Whether it is served only because the origin cannot be asked.
+    /// Whether it is served only because the origin cannot be reached.
     pub is_stale: bool,
 }
 
@@ -204,7 +208,7 @@ pub(crate) fn is_strong_tag(etag: &str) -> bool {
     is_plain(etag) && inner.is_some_and(|inner| !inner.contains(['"', ' ']))
 }
 
-/// Whether a header line may have this value: short and visible ASCII.
+/// Whether a header may have this value: short, visible ASCII.
 pub(crate) fn is_plain(value: &str) -> bool {
     value.len() <= VALUE_BYTES_MAX && value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
 }
@@ -212,15 +216,15 @@ pub(crate) fn is_plain(value: &str) -> bool {
 /// Why something cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Trouble {
-    /// The origin has nothing there, or shows it to nobody.
+    /// The origin has nothing there, or denies access to it.
     NotFound,
-    /// The origin cannot be connected to, the connection broke, or it answers with an error.
+    /// The origin cannot be reached, the connection broke, or the answer is an error.
     Unreachable,
     /// The origin took too long.
     TimedOut,
-    /// The origin's answer contradicts itself or the question.
+    /// The origin's answer contradicts itself or the request.
     Wrong,
-    /// The origin points to another address, which is not followed.
+    /// The origin redirects to another address, which is not followed.
     Redirected,
     /// The origin's answer must not be kept for others.
     Uncacheable,
@@ -230,14 +234,14 @@ pub enum Trouble {
     Evicted,
     /// The object is larger than the cache.
     TooLarge,
-    /// The cache has no room: its disk is full, or all of it is being watched.
+    /// The cache has no room: its disk is full, or all of it is in use by viewers.
     Full,
     /// The cache's disk failed.
     Disk,
 }
 
 impl Trouble {
-    /// Every one.
+    /// All of them.
     pub const ALL: [Self; 11] = [
         Self::NotFound,
         Self::Unreachable,
@@ -252,12 +256,12 @@ impl Trouble {
         Self::Disk,
     ];
 
-    /// Its number: its place in [`Self::ALL`].
+    /// Its number: its index in [`Self::ALL`].
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// The label under which it is counted.
+    /// Its label in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotFound => "origin_not_found",
@@ -274,8 +278,9 @@ impl Trouble {
         }
     }
 
-    /// How often the origin is asked at most, before the viewer is told. One that cannot be reached or breaks off: an origin of which one request
-    /// in a hundred fails then fails one viewer in a million. One that says nonsense may be several behind one address, of which one is broken.
+    /// How often to ask the origin before the viewer gets an error. Three times if it cannot be reached or breaks off: an origin that fails
+    /// one request in a hundred then fails one viewer in a million. Twice if its answers are wrong: there may be several servers behind one
+    /// address, one of which is broken.
     pub(crate) fn tries(self) -> u32 {
         match self {
             Self::Unreachable => 3,

@@ -1,10 +1,10 @@
-//! Credentials for a bucket: the helper's, never the server's.
+//! Credentials for a bucket: only the helper has them, never the server.
 //!
-//! The operator may give them to the server's command in its environment. A program cannot forget its environment: the kernel has put it into its
-//! memory. So before the server does anything it starts itself anew, in the same process, without them ([`shed`]). They go along in a nameless
-//! file, open under a number of its own: nothing that the operator names, such as a configuration on standard input, can be that file. The server
-//! never reads it ([`HandedOn`]). The keeper, to which it is open as well, takes them out, so that the file is empty ([`take`]), and gives them to
-//! each helper that it starts. The server waits for that before it serves anybody.
+//! The operator may pass them to the server in its environment. A program cannot erase its environment, because the kernel has copied it
+//! into the program's memory. So the server first executes itself again, in the same process, without them ([`shed`]). They are passed on
+//! in a nameless file, open under a descriptor number of its own: no file that the operator names, such as a configuration on standard
+//! input, can be that file. The server never reads it ([`HandedOn`]). The keeper, which inherits the descriptor, takes them out, so that
+//! the file is empty ([`take`]), and gives them to each helper that it starts. The server waits for that before it serves any viewer.
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use s3::CREDENTIALS;
@@ -17,27 +17,27 @@ use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Says to the server, and then to the keeper, under which number the credentials are open.
+/// Holds the descriptor number of the credentials, for the server and then for the keeper.
 const VARIABLE: &str = "FULLBORE_EDGE_CREDENTIALS";
 
-/// A keeper does this first. The rest is for a busy machine.
+/// A keeper does this first. The rest of the time is for a busy machine.
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 
-/// Starts this program anew without credentials in its memory, if `origin` is a bucket and the environment has some. Call it while nothing has
-/// been started or opened yet.
+/// Executes this program again without credentials in its memory, if `origin` is a bucket and the environment contains some. Call it before
+/// anything has been started or opened.
 ///
 /// # Errors
-/// If that cannot be done. Otherwise it returns only if there is nothing to do.
+/// If that fails. Otherwise it returns only if there was nothing to do.
 pub fn shed(origin: &str) -> io::Result<()> {
     let there = CREDENTIALS.into_iter().filter_map(|name| Some((name, std::env::var(name).ok()?)));
     let there: Vec<_> = there.collect();
     if !origin.starts_with("s3://") || there.is_empty() {
         return Ok(());
     }
-    // Open in the program that follows, and in the keeper that it starts.
+    // Inherited by the next program, and by the keeper that it starts.
     let mut file = File::from(memfd_create("credentials", MemfdFlags::empty())?);
     for (name, value) in there {
-        // No variable has a NUL in it.
+        // No variable contains a NUL.
         write!(file, "{name}={value}\0")?;
     }
     let mut arguments = std::env::args_os();
@@ -49,7 +49,7 @@ pub fn shed(origin: &str) -> io::Result<()> {
     Err(anew.env(VARIABLE, file.as_raw_fd().to_string()).exec())
 }
 
-/// The file of credentials, by the name under which it is open here; `None` if there are none.
+/// The path of the credentials' open descriptor; `None` if there are none.
 fn handed_on() -> io::Result<Option<PathBuf>> {
     let Some(number) = std::env::var_os(VARIABLE) else { return Ok(None) };
     let number: Option<u32> = number.to_str().and_then(|number| number.parse().ok());
@@ -57,29 +57,29 @@ fn handed_on() -> io::Result<Option<PathBuf>> {
     place.map(Some).ok_or_else(|| io::Error::other(format!("{VARIABLE} is set to no descriptor")))
 }
 
-/// Credentials on their way from the server to the keeper, of which the server sees no byte; most often there are none.
+/// Credentials on their way from the server to the keeper. The server never reads them; most often there are none.
 pub struct HandedOn(Option<PathBuf>);
 
 impl HandedOn {
-    /// What [`shed`] has left.
+    /// Picks up the descriptor that [`shed`] left.
     ///
     /// # Errors
-    /// If somebody else has set the variable that names them.
+    /// If the variable for its number was set by another program.
     pub fn here() -> io::Result<Self> {
         handed_on().map(Self)
     }
 
-    /// Waits until `keeper` has them.
+    /// Waits until `keeper` has taken them.
     ///
     /// # Errors
-    /// If it does not take them, or ends.
+    /// If it does not take them, or exits.
     pub fn wait(self, keeper: &mut Child) -> io::Result<()> {
         let Some(place) = self.0 else { return Ok(()) };
         let began = Instant::now();
         while fs::metadata(&place)?.len() > 0 {
             if let Some(ended) = keeper.try_wait()? {
                 return Err(io::Error::other(format!(
-                    "it ended at once ({ended}); what it said before says why"
+                    "it ended at once ({ended}); its log lines say why"
                 )));
             }
             if began.elapsed() > TAKEN_WITHIN {

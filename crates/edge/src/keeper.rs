@@ -1,4 +1,4 @@
-//! The keeper: a process that does nothing but start the helper again when it dies. The server cannot: once it runs, it may start no program.
+//! The keeper: a process that only restarts the helper when it dies. The server cannot: once it runs, it may not execute programs.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -8,17 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Before a helper is started again; doubled each time, as long as helpers die young.
+/// The pause before a helper is restarted; doubled each time, as long as helpers die young.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 
-/// The longest pause of an edge, for which viewers wait.
+/// The longest pause of an edge, because viewers wait for its helper.
 pub const EDGE_PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// A helper that lived so long did not die young.
+/// A helper that lived this long did not die young.
 const OLD: Duration = Duration::from_secs(60);
 
-/// Runs `helper`, and runs it again whenever it fails, which is told of `whose` helper. Pauses in between grow up to `pause_max`. Returns when it
-/// ends in order, because the server is gone, or when it fails and the server at the other end of standard input is gone.
+/// Runs `helper`, and restarts it whenever it fails, which is logged as `whose` helper. The pauses in between grow up to `pause_max`.
+/// Returns when the helper exits normally, because the server is gone, or when it fails and the server at the other end of standard input
+/// is gone.
 ///
 /// # Errors
 /// If it cannot be started at all.
@@ -40,14 +41,14 @@ fn keep_for(
         if ended.success() {
             return Ok(());
         }
-        // A helper that cannot begin never learns that.
+        // A helper that fails to start does not notice that the server is gone.
         if is_gone_within(&server, Duration::ZERO) {
             return Ok(());
         }
         if started.elapsed() > OLD {
             pause = PAUSE_MIN;
         }
-        eprintln!("fullbore: {whose} helper ended ({ended}); it is started again");
+        eprintln!("fullbore: {whose} helper ended ({ended}); it is restarted");
         if is_gone_within(&server, pause) {
             return Ok(());
         }
@@ -55,12 +56,12 @@ fn keep_for(
     }
 }
 
-/// Whether the server closes its end of the socket in that time. Returns as soon as it does.
+/// Whether the server closes its end of the socket within `time`. Returns as soon as it does.
 fn is_gone_within(server: &impl AsFd, time: Duration) -> bool {
     let deadline = Instant::now() + time;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        // The kernel reports a hang-up whether or not it is asked for; what the server has sent is the next helper's.
+        // The kernel always reports a hang-up; data from the server is left for the next helper.
         let mut socket = [PollFd::new(server, PollFlags::empty())];
         match poll(&mut socket, Timespec::try_from(left).ok().as_ref()) {
             Err(rustix::io::Errno::INTR) => {}
@@ -71,10 +72,11 @@ fn is_gone_within(server: &impl AsFd, time: Duration) -> bool {
     }
 }
 
-/// Signals that end the server come to its whole group. A helper goes on until the server is gone: viewers may finish.
+/// Ignores the signals that stop the server, because they go to its whole process group. A helper continues until the server is gone, so
+/// that viewers can finish.
 ///
 /// # Errors
-/// If the system does not allow that.
+/// If the system does not allow it.
 pub fn ignore_signals() -> io::Result<()> {
     for signal in
         [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
@@ -97,10 +99,10 @@ mod tests {
     fn a_keeper_whose_helper_cannot_begin_ends_with_the_server() {
         let (server, keepers) = line::pair().unwrap();
         drop(server);
-        keep_for(keepers, "nobody's", failing(), EDGE_PAUSE_MAX).unwrap();
+        keep_for(keepers, "a test's", failing(), EDGE_PAUSE_MAX).unwrap();
     }
 
-    /// What the server has said and nobody has read does not hide that it is gone.
+    /// Unread data from the server does not hide that it is gone.
     #[test]
     fn a_server_that_ends_in_the_pause_is_noticed() {
         let (server, keepers) = line::pair().unwrap();
@@ -111,6 +113,6 @@ mod tests {
             drop(server);
             assert!(kept.join().unwrap());
         });
-        keep_for(keepers, "nobody's", failing(), EDGE_PAUSE_MAX).unwrap();
+        keep_for(keepers, "a test's", failing(), EDGE_PAUSE_MAX).unwrap();
     }
 }

@@ -1,17 +1,18 @@
 //! The helper of a caching edge.
 //!
-//! The server may not connect out, and parses nothing that an origin says. So a helper, a process of its own, does both ([`fetcher`]). It fetches
-//! aligned blocks of objects, keeps them in files below one folder (`store`), and passes the server each file's descriptor. [`contract`] is what
-//! the two say to each other, over one Unix socket ([`mod@line`]). If the helper dies, its keeper ([`keeper`]) starts another one on the same
-//! socket, and the server asks again for what it waits for.
+//! The server may not make outgoing connections, and does not parse what origins send. A helper, in a process of its own, does both
+//! ([`fetcher`]). It fetches aligned blocks of objects, keeps them in files below one folder (`store`), and passes each file's descriptor
+//! to the server. [`contract`] defines their messages, which go over one Unix socket ([`mod@line`]). If the helper dies, its keeper
+//! ([`keeper`]) starts another one on the same socket, and the server repeats its open requests.
 //!
 //! Invariants:
-//! - An object on disk is one version: one path, one strong entity tag, one length. Each block of it came with that tag and that length, and all
-//!   but those of the first answer were requested with `If-Match`. When the origin has another version, the object ends, and another begins.
+//! - An object on disk is one version: one path, one strong entity tag, one length. Each of its blocks came with that tag and that length,
+//!   and all except those of the first answer were requested with `If-Match`. When the origin has another version, the object ends, and
+//!   another begins.
 //! - A block is announced after its bytes and its hash are written. After a restart it is announced only if the bytes still have that hash.
-//! - Requests go to the configured host only: no redirects, no proxies. They carry nothing of a viewer's request but the path.
+//! - Requests go to the configured host only: no redirects, no proxies. They carry only the path of the viewer's request.
 //!
-//! - The helper may open its cache and what resolving names needs, and may connect to its origin's port (`sandbox`).
+//! - The helper may open its cache and the files needed to resolve names, and may connect to its origin's port (`sandbox`).
 //!
 //! Read first: [`contract`], then [`fetcher`].
 

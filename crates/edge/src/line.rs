@@ -1,4 +1,4 @@
-//! The socket between the server and its helper: packets that keep their boundaries, each with a descriptor or without.
+//! The socket between the server and its helper: packets with boundaries, each with an optional descriptor.
 
 use rustix::cmsg_space;
 use rustix::io::{IoSlice, IoSliceMut};
@@ -12,10 +12,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Larger than any message: paths have at most 8 KiB, three times that when encoded.
+/// Larger than any message: paths have at most 8 KiB, and three times that when encoded.
 const PACKET_BYTES_MAX: usize = 64 << 10;
 
-/// Both ends of a new socket.
+/// Creates a socket pair.
 ///
 /// # Errors
 /// If no descriptor is left.
@@ -23,7 +23,7 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends a message, with `descriptor` if there is one. Waits until the socket has room.
+/// Sends a message, with `descriptor` if given. Blocks until the socket has room.
 ///
 /// # Errors
 /// If the other end is gone.
@@ -50,7 +50,7 @@ pub fn send(
 /// Waits for a message, and returns it with its descriptor. `None` if the other end is gone.
 ///
 /// # Errors
-/// If the socket fails; `InvalidData` if only this message is not of this kind.
+/// If the socket fails; `InvalidData` if this message cannot be parsed, after which others can be received.
 pub fn receive<T: DeserializeOwned>(
     socket: impl AsFd,
     buffer: &mut Vec<u8>,

@@ -1,4 +1,4 @@
-//! Requests to the origin: a web server, or a bucket of S3, for which they are signed.
+//! Requests to the origin: a web server, or an S3 bucket, for which they are signed.
 
 use crate::contract::Trouble;
 use crate::policy::Terms;
@@ -13,19 +13,18 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Longer than any connect that succeeds: the second try of a lost packet comes after one second, the third after three.
+/// Longer than any connect that succeeds: the second try after a lost packet comes after one second, the third after three.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// As origins know the helper.
+/// The helper's `User-Agent`.
 const AGENT: &str = concat!("fullbore-edge/", env!("CARGO_PKG_VERSION"));
 
-/// Where an origin is: a scheme, a host, and a path in front of all others. For a bucket the second is its own address,
-/// `s3://BUCKET/PREFIX`.
+/// The address of an origin: a scheme, a host, and a path prefix. For a bucket, the second field is its own address, `s3://BUCKET/PREFIX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginAddress(Url, Option<String>);
 
 impl OriginAddress {
-    /// Parses an address such as `https://origin.example/films` or `s3://films/hd`. No credentials are read.
+    /// Parses an address such as `https://origin.example/films` or `s3://films/hd`. Does not read credentials.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -43,20 +42,20 @@ impl OriginAddress {
         }
         let mut url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong("only http and https are spoken"));
+            return Err(wrong("only http and https are supported"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("a name and a password cannot be in it"));
+            return Err(wrong("it must not contain a user name or a password"));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("it ends with the path"));
+            return Err(wrong("it must not contain a query or a fragment"));
         }
         let base = url.path().trim_end_matches('/').to_owned();
         url.set_path(&base);
         Ok(Self(url, None))
     }
 
-    /// The port that is connected to.
+    /// The port to connect to.
     pub(crate) fn port(&self) -> u16 {
         self.0.port_or_known_default().expect("http and https have one")
     }
@@ -67,12 +66,12 @@ impl OriginAddress {
         host.trim_matches(['[', ']']).parse::<IpAddr>().is_err()
     }
 
-    /// The address of `path`, which is [`escaped`].
+    /// The URL of `path`, which is [`escaped`].
     fn of(&self, path: &str) -> Option<Url> {
         let mut url = self.0.clone();
         let whole = format!("{}{path}", self.0.path().trim_end_matches('/'));
         url.set_path(&whole);
-        // Never another path than the one that was asked for: what was kept under a name must come from there.
+        // Never another path than the requested one: an object kept under a name must come from there.
         (url.path() == whole).then_some(url)
     }
 }
@@ -86,7 +85,7 @@ impl std::fmt::Display for OriginAddress {
     }
 }
 
-/// A decoded path of a request as the path of a request to the origin: with a slash in front, and percent-encoded. Different paths stay
+/// Turns a decoded request path into the path of a request to the origin: with a leading slash, and percent-encoded. Different paths stay
 /// different.
 pub fn escaped(path: &[u8]) -> String {
     use std::fmt::Write;
@@ -104,28 +103,28 @@ pub fn escaped(path: &[u8]) -> String {
     text
 }
 
-/// The name of the object that `path` means, which is [`escaped`]. Names of objects are text.
+/// The name of the object at `path`, which is [`escaped`]. Names of objects are text.
 fn key_of(path: &str) -> Option<String> {
     String::from_utf8(http::percent_decoded(path.strip_prefix('/')?.as_bytes())?).ok()
 }
 
-/// Why an answer cannot be used, and what to tell the operator.
+/// Why an answer cannot be used, and the details for the operator.
 pub(crate) type Refused = (Trouble, String);
 
-/// The beginning of an answer that can be kept.
+/// The beginning of an answer that may be kept.
 pub(crate) struct Found {
     pub(crate) terms: Terms,
     /// The object's length.
     pub(crate) size: u64,
-    /// Which bytes of it follow.
+    /// The range of the bytes that follow.
     pub(crate) range: Range<u64>,
     pub(crate) body: Response,
 }
 
-/// What the origin says of a path.
+/// The origin's answer about a path.
 pub(crate) enum Verdict {
     Found(Box<Found>),
-    /// It is still the version that was named. The terms are those of the answer, where it has any.
+    /// The named version is still the current one. The header contains only fields that the answer repeats.
     NotModified(HeaderMap),
 }
 
@@ -135,7 +134,7 @@ impl Verdict {
     }
 }
 
-/// A client that trusts those certificates that the system does, or those in the file that the environment names.
+/// A client that trusts the system's CAs, or those in the file that the environment names.
 fn client() -> Result<ClientBuilder, String> {
     let named = std::env::var("SSL_CERT_FILE").ok().filter(|path| !path.is_empty());
     s3::outbound(named.as_deref()).map_err(|why| {
@@ -143,7 +142,7 @@ fn client() -> Result<ClientBuilder, String> {
     })
 }
 
-/// Looks whether the certificates can be read by which an origin is trusted. The server does this before it says that it is ready.
+/// Checks whether the CA certificates for origins can be read. The server does this before it reports that it is ready.
 ///
 /// # Errors
 /// Which file cannot be read, and what to do.
@@ -160,7 +159,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Nothing is asked yet. An origin that is silent for longer than `silent_max` counts as gone.
+    /// Sends no request yet. An origin that is silent for longer than `silent_max` counts as unreachable.
     pub(crate) fn new(address: OriginAddress, silent_max: Duration) -> Result<Self, String> {
         let http = client()?
             .connect_timeout(CONNECT_MAX.min(silent_max))
@@ -178,12 +177,12 @@ impl Origin {
         Ok(Self { http, address, signer })
     }
 
-    /// Where it is.
+    /// Its address.
     pub(crate) fn address(&self) -> &OriginAddress {
         &self.address
     }
 
-    /// Asks for `range` of what is at `path`, in whatever version, but only if that is not `known`.
+    /// Requests `range` of the current version at `path`, unless that is `known`.
     pub(crate) async fn look(
         &self,
         path: &str,
@@ -196,7 +195,7 @@ impl Origin {
                 Ok(Verdict::NotModified(answer.headers().clone()))
             }
             StatusCode::RANGE_NOT_SATISFIABLE => {
-                // It is shorter than the viewer thinks, perhaps empty. What it is shows at its start.
+                // The object is shorter than the viewer assumes, perhaps empty. Request its start to learn its length.
                 let range = match unsatisfied(answer.headers()) {
                     Some(0) => None,
                     _ if range.start > 0 => Some(0..range.end - range.start),
@@ -209,7 +208,7 @@ impl Origin {
         }
     }
 
-    /// Asks for `range` of a version.
+    /// Requests `range` of a version.
     pub(crate) async fn bring(
         &self,
         path: &str,
@@ -222,7 +221,7 @@ impl Origin {
             StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => {
                 Err(changed("the origin has another version"))
             }
-            StatusCode::NOT_FOUND | StatusCode::GONE => Err(changed("the origin has it no more")),
+            StatusCode::NOT_FOUND | StatusCode::GONE => Err(changed("the origin no longer has it")),
             StatusCode::OK | StatusCode::PARTIAL_CONTENT
                 if strong_etag(answer.headers()).is_some_and(|now| now != etag) =>
             {
@@ -232,7 +231,7 @@ impl Origin {
         }
     }
 
-    /// Asks for all of what is at `path`, whatever the origin says about keeping it.
+    /// Requests the whole object at `path`, even if the origin forbids keeping it.
     pub(crate) async fn whole(&self, path: &str) -> Result<Response, Refused> {
         let answer = self.ask(path, None, None).await?;
         match answer.status() {
@@ -244,11 +243,11 @@ impl Origin {
         }
     }
 
-    /// Asks once whether it can be reached: a web server for the head of its folder, a bucket for the name of one object. That they refuse is no
-    /// fault, because they may answer for films all the same.
+    /// Checks once whether it can be reached: requests the head of its folder from a web server, or the name of one object from a bucket. A
+    /// refusal is not an error, because films may be available all the same.
     ///
     /// # Errors
-    /// If it cannot, with what to do about it where that is known.
+    /// If it cannot be reached, with advice where there is any.
     pub(crate) async fn probe(&self) -> Result<(), String> {
         let request = match &self.signer {
             Some(signer) => self.http.get(signer.probe()),
@@ -288,7 +287,7 @@ impl Origin {
         }
         let mut answer = request.send().await.map_err(|error| broken(path, error))?;
         if let Some(signer) = &self.signer {
-            // What varies at a bucket are headers for browsers. An object's bytes never do.
+            // A bucket varies only headers for browsers. An object's bytes never vary.
             answer.headers_mut().remove(VARY);
             let is_of_version = condition.as_ref().is_some_and(|(name, _)| name == IF_MATCH);
             let status = answer.status().as_u16();
@@ -312,8 +311,8 @@ impl Origin {
     }
 }
 
-/// What it means that a bucket sends nothing. What is wrong with credentials, region or clock is the operator's business: viewers are not told
-/// that there is no such film.
+/// Interprets a bucket's refusal. Problems with credentials, region or clock are the operator's business: viewers must not be told that
+/// there is no such film.
 async fn refused_by_bucket(path: &str, answer: Response, signer: &S3Signer) -> Refused {
     let is_of_object = matches!(answer.status(), StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
     let refusal = S3Refusal::read(answer).await;
@@ -322,7 +321,7 @@ async fn refused_by_bucket(path: &str, answer: Response, signer: &S3Signer) -> R
     (why, format!("{path}: {}", refusal.words(signer)))
 }
 
-/// Checks the header of an answer against the question: what follows, and of which object.
+/// Checks the header of an answer against the request: which bytes follow, and of which object.
 fn found(answer: Response, asked: Range<u64>) -> Result<Found, Refused> {
     let path = answer.url().path().to_owned();
     let wrong = |what: &str| Err((Trouble::Wrong, format!("{path}: {what}")));
@@ -357,19 +356,19 @@ fn found(answer: Response, asked: Range<u64>) -> Result<Found, Refused> {
     }
 }
 
-/// What a failed request or body means.
+/// Interprets a failed request or body.
 pub(crate) fn broken(path: &str, error: reqwest::Error) -> Refused {
     let error = error.without_url();
     let trouble = if error.is_timeout() { Trouble::TimedOut } else { Trouble::Unreachable };
     (trouble, format!("{path}: {}", in_words(&error)))
 }
 
-/// What a request failed of. A certificate that is not taken is the operator's business, so that is told with what to do.
+/// The cause of a failed request. For an untrusted certificate, this includes advice for the operator.
 fn in_words(error: &reqwest::Error) -> String {
     s3::certificate_trouble(error).unwrap_or_else(|| with_causes(error))
 }
 
-/// An address as it may be shown: without a name and a password, and without a query, in which there may be a token.
+/// An address as it may be shown: without a user name and a password, and without a query, which may contain a token.
 fn without_secrets(text: &str) -> String {
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),

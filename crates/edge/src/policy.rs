@@ -1,7 +1,7 @@
-//! What an origin's header allows: whether an answer may be kept, and for how long (RFC 9111). No I/O and no clock.
+//! Interprets an origin's response headers: whether an answer may be kept, and for how long (RFC 9111). No I/O and no clock.
 //!
-//! The edge's requests are all alike: no cookies, no authorisation, `Accept-Encoding: identity`. So the answer to one viewer is the answer to
-//! all, unless the origin says that it depends on something.
+//! The edge's requests are all alike: no cookies, no authorisation, `Accept-Encoding: identity`. So the answer to one viewer is the answer
+//! to all, unless the origin says that it depends on something.
 
 use crate::contract::{Trouble, is_plain, is_strong_tag};
 use reqwest::header::{
@@ -11,41 +11,41 @@ use reqwest::header::{
 pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// How long an answer is fresh if the origin does not say. Asking again costs one small request for a film that did not change.
+/// How long an answer is fresh if the origin does not say. Revalidating an unchanged film costs one small request.
 const FRESH_UNSAID: Duration = Duration::from_secs(10);
 
-/// How long after it was fresh an object is served while the origin is gone, unless the origin says (`stale-if-error`, RFC 5861).
+/// How long after its freshness an object is served while the origin is unreachable, unless the origin says (`stale-if-error`, RFC 5861).
 const STALE_UNSAID: Duration = Duration::from_secs(24 * 3600);
 
-/// What is older than this is asked for again, whatever the origin says.
+/// Older answers are revalidated, whatever the origin says.
 pub const FRESH_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What is kept of an answer's header.
+/// The stored header fields of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The strong entity tag, with quotes.
     pub etag: String,
     /// The media type.
     pub content_type: Option<String>,
-    /// When it was modified last, in seconds since 1970.
+    /// When it was last modified, in seconds since 1970.
     pub modified: Option<u64>,
     /// Whether the answer was made at least a second after that by the origin's clock, so that no other version has the same date (RFC 9110
     /// section 8.8.2.2).
     pub is_date_strong: bool,
     /// `Cache-Control`, all lines of it.
     pub cache_control: Option<String>,
-    /// How old the answer was when it came.
+    /// How old the answer was when it arrived.
     pub age: Duration,
-    /// For how long it may be served from when it came.
+    /// How long it may be served, from its arrival.
     pub fresh: Duration,
-    /// For how long after that, if the origin is gone.
+    /// How much longer, if the origin is unreachable.
     pub stale: Duration,
 }
 
-/// What the header of a 200 or 206 allows.
+/// Evaluates the header of a 200 or 206.
 ///
 /// # Errors
-/// Why nothing of the answer may be kept.
+/// Why the answer must not be kept.
 pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
     let refused = |why| Err((Trouble::Uncacheable, why));
     let directives = Directives::of(header);
@@ -69,7 +69,7 @@ pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
     let age = seconds(text(header, AGE).as_deref()).unwrap_or_default();
     let fresh = freshness(header, &directives).min(FRESH_MAX).saturating_sub(age);
     let must_ask = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"];
-    // Before `stale-if-error`: what must not be served stale is not served stale on errors either (RFC 9111 section 4.2.4).
+    // Before `stale-if-error`: an answer that must not be served stale must not be served stale on errors either (RFC 9111 section 4.2.4).
     let stale = match must_ask.iter().any(|name| directives.has(name)) {
         true => Duration::ZERO,
         false => directives.seconds("stale-if-error").unwrap_or(STALE_UNSAID),
@@ -87,7 +87,7 @@ pub(crate) fn is_coded(header: &HeaderMap) -> bool {
     !codings.all(|coding| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
 }
 
-/// What one viewer is told of an answer that is passed through: its media type and its date.
+/// The fields that a viewer gets of an answer that is passed through: its media type and its date.
 pub(crate) fn passed_on(header: &HeaderMap) -> (Option<String>, Option<u64>) {
     let modified = text(header, LAST_MODIFIED).and_then(|date| unix_seconds(&date));
     (text(header, CONTENT_TYPE), modified)
@@ -136,7 +136,7 @@ impl Directives {
         let lines = header.get_all(CACHE_CONTROL).iter();
         let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
         let whole = (!lines.is_empty()).then(|| lines.join(", "));
-        // What cannot be passed on is not understood either, so nothing of it is kept.
+        // Directives that cannot be forwarded cannot be trusted either, so nothing is kept.
         let whole = whole.map(|whole| match is_plain(&whole) {
             true => whole,
             false => "no-store".to_owned(),
@@ -156,7 +156,7 @@ impl Directives {
         self.each().any(|(name, _)| name.eq_ignore_ascii_case(wanted))
     }
 
-    /// A number of seconds. One that is no number is 0, which is the careful way to read it.
+    /// A number of seconds. An invalid one counts as 0, which is the cautious reading.
     fn seconds(&self, wanted: &str) -> Option<Duration> {
         let found = self.each().find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
         Some(seconds(Some(found.1)).unwrap_or_default())
@@ -166,7 +166,7 @@ impl Directives {
 fn seconds(text: Option<&str>) -> Option<Duration> {
     let text = text?;
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // More than fits is long, not wrong (RFC 9111 section 1.2.2). Sums of such durations do not overflow.
+    // A value that does not fit is long, not wrong (RFC 9111 section 1.2.2). Sums of such durations do not overflow.
     is_number.then(|| Duration::from_secs(text.parse::<u32>().unwrap_or(u32::MAX).into()))
 }
 
@@ -180,7 +180,7 @@ fn unix_seconds(date: &str) -> Option<u64> {
     date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
-/// The only value of a field, if it is short and visible ASCII.
+/// The value of a field, if it occurs once and is short, visible ASCII.
 fn text(header: &HeaderMap, name: HeaderName) -> Option<String> {
     let mut values = header.get_all(name).iter();
     let value = values.next()?.to_str().ok()?.trim();

@@ -1,12 +1,12 @@
-//! Least privilege for a helper: of all processes of an edge, it alone reads what strangers send, so it gives up the most. So does the helper that
-//! gets certificates. docs/sandbox.md says what that means for the operator.
+//! Least privilege for a helper: it is the only process of an edge that parses data from strangers, so it drops the most privileges. The
+//! helper that obtains certificates does the same. docs/sandbox.md explains the consequences for operators.
 //!
-//! Once its cache is open and its certificates are read, it may open files of the cache and those by which names are resolved, and may connect
-//! by TCP to its origin's port, and to that of name servers. It may execute nothing, listen nowhere, and signal nobody. None of this is fatal if
-//! the kernel lacks it.
+//! Once its cache is open and its certificates are read, it may open files of the cache and those needed to resolve names, and may connect
+//! over TCP to its origin's port and to that of name servers. It may not execute programs, listen, or send signals. If the kernel lacks any
+//! of this, the helper continues without it.
 //!
-//! Landlock knows files by inode. A resolver's file that is replaced later can no longer be read; [`Confined::is_outdated`] notices, and the next
-//! helper is granted the new one.
+//! Landlock identifies files by inode. A resolver's file that is replaced later can no longer be read; [`Confined::is_outdated`] notices,
+//! and the next helper gets access to the new one.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, PathBeneath, PathFd,
@@ -18,10 +18,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The newest Landlock that these rules were designed for. An older kernel enforces the part that it knows.
+/// The newest Landlock ABI that these rules were designed for. An older kernel enforces the part that it knows.
 const NEWEST: ABI = ABI::V9;
 
-/// What the C library reads to resolve a name, and the modules that it loads for that (nss(5)).
+/// The files that the C library reads to resolve a name, and the modules that it loads for that (nss(5)).
 const RESOLVING: [&str; 13] = [
     "/etc/resolv.conf",
     "/etc/hosts",
@@ -38,26 +38,26 @@ const RESOLVING: [&str; 13] = [
     "/run/nscd",
 ];
 
-/// Of name servers, for answers that do not fit into a datagram.
+/// The port of name servers, for answers that do not fit into a datagram.
 const DNS_PORT: u16 = 53;
 
-/// What a helper still needs.
+/// The privileges that a helper still needs.
 pub struct HelperNeeds<'a> {
-    /// Where it keeps what it has.
+    /// The folders of its data.
     pub folders: &'a [&'a Path],
-    /// The port that it connects to.
+    /// The port to connect to.
     pub port: u16,
     /// Whether the host there is a name.
     pub resolves: bool,
-    /// The port that it listens on.
+    /// The port to listen on.
     pub listens: Option<u16>,
 }
 
-/// A helper that is confined, as far as the kernel can.
+/// The result of confining a helper, as far as the kernel can.
 pub struct Confined {
-    /// What it could read when it was confined.
+    /// The paths that it could read when it was confined.
     readable: Vec<PathBuf>,
-    /// What could not be given up.
+    /// The restrictions that could not be applied.
     pub lacks: Option<String>,
 }
 
@@ -83,12 +83,12 @@ fn confine_to(needed: &HelperNeeds<'_>, mut readable: Vec<PathBuf>) -> Confined 
 }
 
 impl Confined {
-    /// Nothing is confined.
+    /// An unconfined helper.
     pub fn not() -> Self {
         Self { readable: Vec::new(), lacks: None }
     }
 
-    /// Whether something that names are resolved by was replaced, so that it can no longer be read.
+    /// Whether a file for resolving names was replaced, so that it can no longer be read.
     pub fn is_outdated(&self) -> bool {
         let is_denied = |path: &PathBuf| {
             File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
@@ -97,7 +97,7 @@ impl Confined {
     }
 }
 
-/// Returns what the kernel cannot confine.
+/// Returns the restrictions that the kernel does not support.
 fn restrict(
     needed: &HelperNeeds<'_>,
     readable: &[PathBuf],
@@ -107,7 +107,7 @@ fn restrict(
     });
     let rights = |path: &Path| -> BitFlags<AccessFs> {
         match path.is_dir() {
-            // Some resolvers are asked over a socket there.
+            // Some resolvers are reached through a socket there.
             true => make_bitflags!(AccessFs::{ReadFile | ReadDir | ResolveUnix}),
             false => AccessFs::ReadFile.into(),
         }
@@ -141,7 +141,7 @@ fn restrict(
     })
 }
 
-/// Gives up every capability but those without which another user's folder could not be written, or a low port not be listened on.
+/// Drops all capabilities except those needed to write to another user's folder, or to listen on a low port.
 fn give_up_capabilities(needed: &HelperNeeds<'_>) -> io::Result<()> {
     let mut kept = CapabilitySet::empty();
     for folder in needed.folders {
@@ -167,7 +167,7 @@ mod tests {
     use std::sync::Barrier;
     use tempfile::tempdir;
 
-    /// Runs `work` in a thread of its own, which alone is confined.
+    /// Runs `work` in a thread of its own, so that only that one is confined.
     fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| scope.spawn(work).join()).unwrap()
     }

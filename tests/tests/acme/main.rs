@@ -287,7 +287,7 @@ fn a_helper_that_is_killed_is_started_again_with_least_privilege_and_ends_with_t
     let last = helper(&server);
     let said = server.finish();
     assert!(
-        said.contains("the certificates' helper ended (signal: 9 (SIGKILL)); it is started again"),
+        said.contains("the certificates' helper ended (signal: 9 (SIGKILL)); it is restarted"),
         "{said}"
     );
     until("the helper to end with the server", || !Path::new(&format!("/proc/{last}")).exists());

@@ -248,7 +248,7 @@ fn a_helper_that_dies_is_started_again_and_viewers_notice_nothing() {
     });
     assert_ne!(helper(&server), first);
     let said = server.finish();
-    assert!(said.contains("it is started again"), "{said}");
+    assert!(said.contains("it is restarted"), "{said}");
     until("the helper to end with the server", || {
         !std::path::Path::new(&format!("/proc/{first}")).exists()
     });

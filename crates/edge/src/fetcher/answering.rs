@@ -1,4 +1,4 @@
-//! What is at a path: asks the origin, if what is known is not fresh.
+//! Looks up the object at a path: asks the origin, unless the cached object is fresh.
 
 use super::slots::{Slot, Want};
 use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
 
-/// How long something stale is served before a gone origin is asked again.
+/// How long a stale object is served before an unreachable origin is asked again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What can be served at a path.
+/// The object to serve at a path.
 struct Answer {
     object: Arc<Stored>,
     is_stale: bool,
-    /// The bytes that came with the answer, if any did, and their blocks, which are marked as being fetched.
+    /// The bytes that came with the answer, if there were any, and their blocks, which are marked as being fetched.
     body: Option<(Found, Range<u64>)>,
     /// The slot of the request that the body answers.
     slot: Option<Slot>,
@@ -33,7 +33,7 @@ impl Answer {
 }
 
 impl Helper {
-    /// Tells what is at `path`.
+    /// Reports the object at `path` to the server.
     pub(super) async fn open(self: Arc<Self>, path: String, offset: u64) {
         let answer = self.look(&path, offset).await;
         let answer = answer.and_then(|answer| {
@@ -43,7 +43,7 @@ impl Helper {
             })?;
             Ok((answer, OwnedFd::from(file)))
         });
-        // Before it is told: who asks from now on may need another answer.
+        // Before the report: a request after it may need another answer.
         self.known().opening.remove(&path);
         match answer {
             Ok((answer, file)) => {
@@ -81,7 +81,7 @@ impl Helper {
                 match known.as_ref().map(|known| (known, still(known, header))) {
                     Some((known, Ok(()))) => return Ok(Answer::of(Arc::clone(known))),
                     Some((_, Err(refused))) => refused,
-                    // Not asked for; the origin contradicts itself.
+                    // The request was unconditional, so the origin contradicts itself.
                     None => {
                         let said = format!("{path}: the origin said 304, which was not asked for");
                         (Trouble::Wrong, said)
@@ -91,7 +91,8 @@ impl Helper {
             Err(refused) => refused,
         };
         let Some(known) = known else { return Err((why, said)) };
-        // These are the origin's word on the object. All else, a redirect to a notice of maintenance, say, is none, and the object outlives it.
+        // These are the origin's verdict on the object. Anything else, such as a redirect to a maintenance page, is not, and the object
+        // survives it.
         if matches!(why, Trouble::NotFound | Trouble::Uncacheable) {
             self.end(&known, why);
         } else if stale_left(&known) > Duration::ZERO {
@@ -100,7 +101,7 @@ impl Helper {
         Err((why, said))
     }
 
-    /// The origin has sent the beginning of an object: another version than the one that was known, in most cases.
+    /// Handles the beginning of an object from the origin: in most cases a version other than the known one.
     async fn found(
         &self,
         path: &str,
@@ -126,7 +127,7 @@ impl Helper {
             created.map_err(|error| full_disk::refused(path, &error))
         };
         let object = Arc::new(self.fit(OBJECT_BYTES, create).await?);
-        // Before anybody knows of the object: who asks for these blocks gets them from here.
+        // Before the object becomes visible: requests for these blocks are answered from this body.
         let blocks = found.range.start / BLOCK_BYTES..found.range.end.div_ceil(BLOCK_BYTES);
         object.take(blocks.clone());
         self.room().begin(object.number, &object.path, OBJECT_BYTES, Instant::now());
@@ -135,7 +136,7 @@ impl Helper {
     }
 }
 
-/// The origin says that the version is still the same. What its answer does not repeat stays as it was (RFC 9111 section 4.3.4).
+/// The origin confirms the version. Fields that its answer does not repeat stay as they were (RFC 9111 section 4.3.4).
 fn still(known: &Stored, mut header: HeaderMap) -> Result<(), Refused> {
     let before = known.said().terms;
     let keep = |header: &mut HeaderMap, name, value: Option<&str>| {
@@ -155,7 +156,7 @@ fn still(known: &Stored, mut header: HeaderMap) -> Result<(), Refused> {
                 None => (before.modified, before.is_date_strong),
             };
             let now = Terms { content_type, modified, is_date_strong, ..now };
-            // It may have to be written down, and a slow disk must not keep other objects from being asked for.
+            // It may have to be saved, and a slow disk must not block requests for other objects.
             block_in_place(|| known.renew(now));
             Ok(())
         }
@@ -172,7 +173,7 @@ fn fresh_left(object: &Stored) -> Duration {
     said.terms.fresh.saturating_sub(said.at.elapsed())
 }
 
-/// For how long it may still be served while the origin is gone.
+/// How much longer it may be served while the origin is unreachable.
 fn stale_left(object: &Stored) -> Duration {
     let said = object.said();
     said.terms.fresh.saturating_add(said.terms.stale).saturating_sub(said.at.elapsed())

@@ -1,4 +1,4 @@
-//! Brings blocks: each is fetched once, however many ask.
+//! Fetches blocks: each once, for all viewers that want it.
 
 use super::slots::{Slot, Want};
 use super::{Helper, shortened};
@@ -12,11 +12,11 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Before the next try; twice as long before the one after.
+/// The pause before the next try; twice as long before the one after.
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Helper {
-    /// Brings blocks of an object, and tells when they are there.
+    /// Makes blocks of an object available, and reports them as they arrive.
     pub(super) async fn bring(self: Arc<Self>, number: u64, wanted: Range<u64>) {
         let object = self.known().by_number.get(&number).cloned();
         let Some(object) = object else {
@@ -38,8 +38,7 @@ impl Helper {
         }
     }
 
-    /// Takes in the bytes that came with the answer about a new object, and fetches what of `blocks` does not come with it. `slot` is that of the
-    /// answer.
+    /// Takes in the bytes that came with the answer about a new object, and fetches the rest of `blocks`. `slot` is that of the answer.
     pub(super) async fn take_in_first(
         self: Arc<Self>,
         object: Arc<Stored>,
@@ -49,7 +48,7 @@ impl Helper {
     ) {
         let mut done_to = blocks.start;
         let taken_in = self.take_in(&object, &blocks, found, &mut done_to).await;
-        // Before anything is fetched: that takes a slot of its own, and nobody may wait for one while he holds another.
+        // Before anything is fetched: that takes a slot of its own, and a task must not wait for one while it holds another.
         drop(slot);
         if let Err(refused) = taken_in {
             let rest = done_to..blocks.end;
@@ -64,7 +63,7 @@ impl Helper {
         }
     }
 
-    /// Fetches blocks, which are marked as being fetched. `tries` have failed before; what brings a block further does not count as one.
+    /// Fetches blocks, which are marked as being fetched. `tries` have failed before; tries that complete a block reset the count.
     async fn fetch(self: Arc<Self>, object: Arc<Stored>, mut run: Range<u64>, mut tries: u32) {
         while !run.is_empty() {
             let mut done_to = run.start;
@@ -83,13 +82,13 @@ impl Helper {
         }
     }
 
-    /// Says that there will be another try, and waits for its time.
+    /// Reports that there will be another try, and waits for its time.
     async fn try_later(&self, why: Trouble, tries: u32) {
         if why == Trouble::Unreachable && self.confined.is_outdated() {
             eprintln!(
                 "fullbore: the edge's helper can no longer read a name-resolution file (such as /etc/resolv.conf) because it was replaced; restarting the helper"
             );
-            // Its keeper starts another one, which can. Until then nothing could be fetched anyway.
+            // Its keeper starts another helper, which can read it. Until then nothing could be fetched anyway.
             std::process::exit(1);
         }
         self.tell(EdgeTold::TriedAgain { why });
@@ -112,7 +111,7 @@ impl Helper {
         self.take_in(object, run, found, done_to).await
     }
 
-    /// Writes the blocks of a body as they come. `done_to` is the first block of `run` that is not there.
+    /// Writes the blocks of a body as they arrive. `done_to` is the first block of `run` that is not there yet.
     async fn take_in(
         &self,
         object: &Arc<Stored>,
@@ -134,7 +133,7 @@ impl Helper {
                 break;
             };
             if at + block.len() as u64 + chunk.len() as u64 > range.end {
-                return Err(wrong("the origin sent more than it said"));
+                return Err(wrong("the origin sent more than it announced"));
             }
             while !chunk.is_empty() {
                 let number = at / BLOCK_BYTES;
@@ -154,11 +153,11 @@ impl Helper {
         }
         match at == range.end {
             true => Ok(()),
-            false => Err(wrong("the origin sent less than it said")),
+            false => Err(wrong("the origin sent less than it announced")),
         }
     }
 
-    /// Writes a block, unless it is there or somebody else fetches it, and tells so.
+    /// Writes a block and reports it, unless it is there or another task fetches it.
     async fn take_in_block(
         &self,
         object: &Arc<Stored>,
@@ -167,7 +166,7 @@ impl Helper {
         bytes: Vec<u8>,
     ) -> Result<Vec<u8>, Refused> {
         let one = number..number + 1;
-        // An origin without ranges sends everything: what nobody asked for is kept, too, because it cannot be had alone.
+        // An origin without ranges sends everything: keep unrequested blocks, too, because they cannot be fetched alone.
         if !run.contains(&number) && object.take(one.clone()).fetch.is_empty() {
             return Ok(bytes);
         }
@@ -189,7 +188,7 @@ impl Helper {
         self.tell(EdgeTold::Failed { object: object.number, first, end, why, said });
     }
 
-    /// Whether `refused` means that there will be no more of this version. Then it ends.
+    /// Whether `refused` means that there will be no more of this version. If so, ends it.
     fn is_over(&self, object: &Arc<Stored>, refused: &Refused, run: Range<u64>) -> bool {
         let is_over =
             matches!(refused.0, Trouble::Changed | Trouble::Uncacheable | Trouble::Evicted);
@@ -200,7 +199,8 @@ impl Helper {
         is_over
     }
 
-    /// Asks the origin, and asks again if that may help. One that is silent is asked once here: the viewer has nothing yet, and should hear why.
+    /// Asks the origin, with retries if they may help. A silent origin is asked only once here: the viewer has received nothing yet, and
+    /// should get the reason soon.
     pub(super) async fn try_again<T, F: Future<Output = Result<T, Refused>>>(
         &self,
         want: Want,
@@ -209,7 +209,7 @@ impl Helper {
         self.try_again_with_slot(want, ask).await.map(|(answer, _)| answer)
     }
 
-    /// As [`Self::try_again`]. Whoever still has a body to read keeps the slot until he has read it.
+    /// Like [`Self::try_again`]. Returns the slot as well: keep it until the body has been read.
     pub(super) async fn try_again_with_slot<T, F: Future<Output = Result<T, Refused>>>(
         &self,
         want: Want,

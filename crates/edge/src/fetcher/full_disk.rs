@@ -1,7 +1,8 @@
-//! What happens when the cache's disk is full although the cache is not: another program fills it, perhaps.
+//! Handles a full disk while the cache itself is below its limit: another program may have filled it.
 //!
-//! What is cold goes, but the disk has its room back only once the server has let go of the evicted files, which takes it a second. Their bytes
-//! must not be taken before that: a viewer may have begun to read them. So as much as is needed goes, and then all who need room wait for it.
+//! Cold objects are evicted, but the disk has the space back only once the server has closed the evicted files, which takes it a second.
+//! Their bytes must not be reused before that, because a viewer may have begun to read them. So as much as needed is evicted, and then
+//! every task that needs space waits for it.
 
 use super::Helper;
 use crate::contract::Trouble;
@@ -14,31 +15,31 @@ use tokio::sync::Mutex;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
-/// The server lets go of what was evicted within this time: it looks every second, and may be late.
+/// The server closes evicted files within this time: it checks every second, and may be late.
 const FREED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Between two looks whether it has.
+/// The pause between two tries to write.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// So often at most something is evicted for one write. If that was not enough, another program takes what becomes free.
+/// The most evictions for one write. If they do not help, another program takes the freed space.
 const EVICTIONS_MAX: u32 = 3;
 
-/// Who makes room on the disk, and for how much.
+/// Coordinates the tasks that need space on the disk.
 #[derive(Default)]
 pub(super) struct FullDisk {
-    /// What all who wait need together.
+    /// The space that all waiting tasks need together.
     needed_bytes: AtomicU64,
     turn: Mutex<Turn>,
 }
 
 #[derive(Default)]
 struct Turn {
-    /// Until when what was evicted may still become free.
+    /// Until when the space of evicted files may still become free.
     freed_by: Option<Instant>,
     gave_up: Option<Instant>,
 }
 
-/// What it means that the cache's disk refuses something of `path`.
+/// The refusal that follows from an error of the cache's disk.
 pub(super) fn refused(path: &str, error: &io::Error) -> Refused {
     match trouble(error) {
         Trouble::Full => full(path),
@@ -46,10 +47,10 @@ pub(super) fn refused(path: &str, error: &io::Error) -> Refused {
     }
 }
 
-/// The cache's disk has no room for `path`.
+/// The refusal for `path` if the cache's disk has no space.
 pub(super) fn full(path: &str) -> Refused {
     let said = format!(
-        "{path}: the disk of --cache is full, and evicting what nobody watches did not help; free space on it, or put --cache on a larger disk"
+        "{path}: the disk of --cache is full, and evicting unused objects did not help; free space on it, or put --cache on a larger disk"
     );
     (Trouble::Full, said)
 }
@@ -71,7 +72,7 @@ impl Helper {
         done
     }
 
-    /// One at a time: who comes second finds the room that was made for both, or hears that there is none.
+    /// One task at a time: the second finds the space that was made for both, or learns that there is none.
     async fn fit_after_others<T>(
         &self,
         mut put: impl FnMut() -> Result<T, Refused>,
@@ -99,11 +100,11 @@ impl Helper {
         }
     }
 
-    /// Evicts the coldest objects, as many as those who wait need. Returns whether there were any.
+    /// Evicts the coldest objects, enough for all waiting tasks. Returns whether there were any.
     fn evict_for_disk(&self) -> bool {
         let now = std::time::Instant::now();
         let room = self.room();
-        // More at once, because each time takes a second.
+        // Evict more than needed, because each round takes a second.
         let bytes = self.full_disk.needed_bytes.load(Relaxed) + room.bytes() / 64;
         let (gone, _) = room.coldest(bytes, now, |number| self.is_busy(number));
         drop(room);
@@ -127,7 +128,7 @@ mod tests {
 
     const OBJECTS: usize = 20;
 
-    /// A helper whose cache has so many objects of a block each.
+    /// A helper with room for this many bytes of objects.
     fn helper(cache: &Path, bytes_max: u64) -> Helper {
         let options = HelperOptions {
             origin: OriginAddress::parse("http://127.0.0.1:1").unwrap(),
@@ -166,7 +167,7 @@ mod tests {
         Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
     }
 
-    /// What a disk says that has room at the `count`th try.
+    /// A disk that has space at the `count`th try.
     fn full_until(count: u32) -> impl FnMut() -> Result<(), Refused> {
         let mut tries = 0;
         move || {

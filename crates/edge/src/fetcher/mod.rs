@@ -1,4 +1,4 @@
-//! The helper's life: answers what the server asks, until the server is gone.
+//! The helper's main loop: answers the server's requests until the server is gone.
 
 mod answering;
 mod fetching;
@@ -26,28 +26,28 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 
-/// What an object takes besides its blocks: its record, and its inodes.
+/// The overhead of an object: its record, and its inodes.
 const OBJECT_BYTES: u64 = 8 << 10;
 
-/// The longest text for the operator. Paths may be longer.
+/// The longest detail text for the operator. Paths may be longer.
 const SAID_CHARACTERS_MAX: usize = 500;
 
-/// How a helper is started.
+/// The helper's configuration.
 #[derive(Clone, Debug)]
 pub struct HelperOptions {
-    /// Where objects come from.
+    /// The origin of the objects.
     pub origin: OriginAddress,
-    /// Where they are kept.
+    /// The folder where they are kept.
     pub cache: PathBuf,
-    /// The most bytes that they may take there.
+    /// The size limit of the cache in bytes.
     pub bytes_max: u64,
-    /// An origin that is silent for longer counts as gone.
+    /// An origin that is silent for longer counts as unreachable.
     pub silent_max: Duration,
-    /// Whether the helper gives up what it does not need.
+    /// Whether to drop privileges that the helper does not need.
     pub is_confined: bool,
 }
 
-/// Everything that the tasks share.
+/// The state that all tasks share.
 struct Helper {
     origin: Origin,
     store: Store,
@@ -62,7 +62,7 @@ struct Helper {
     confined: Confined,
 }
 
-/// A message on its way to the server, with a descriptor if it has one.
+/// A message to the server, with an optional descriptor.
 type Telling = (EdgeTold, Option<OwnedFd>);
 
 #[derive(Default)]
@@ -73,7 +73,7 @@ struct Known {
     opening: HashSet<String>,
 }
 
-/// Makes what a helper needs below `cache`, and looks whether it can be used. The server does this before it says that it is ready.
+/// Creates the files that a helper needs below `cache`, and checks them. The server does this before it reports that it is ready.
 ///
 /// # Errors
 /// Which file or folder cannot be used, and what to do.
@@ -81,7 +81,7 @@ pub fn prepare(cache: &Path) -> io::Result<()> {
     Store::prepare(cache).map(drop)
 }
 
-/// Serves the server at the other end of `socket`, until it is gone.
+/// Answers the server at the other end of `socket`, until it is gone.
 ///
 /// # Errors
 /// If the cache cannot be used, or the system has no threads or descriptors left.
@@ -89,7 +89,7 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     ignore_signals()?;
     let helper = Helper::new(options);
     let (helper, telling) = helper.inspect_err(|error| {
-        // If it cannot be told, the server is gone.
+        // If this fails, the server is gone.
         let said = shortened(&error.to_string());
         let _ = line::send(&socket, &EdgeTold::CannotBegin { said }, None);
     })?;
@@ -107,12 +107,12 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     while let Some((ask, _)) = line::receive(&socket, &mut buffer)? {
         helper.answer(ask, &runtime);
     }
-    // What is under way is of no use to anybody.
+    // Work in progress is of no use any more.
     runtime.shutdown_background();
     Ok(())
 }
 
-/// The thread that tells the server what there is to tell, and waits where the server is slow.
+/// The thread that sends messages to the server, and blocks if the server is slow.
 fn tell(socket: &OwnedFd, telling: &Receiver<Telling>) {
     while let Ok((told, descriptor)) = telling.recv() {
         if line::send(socket, &told, descriptor.as_ref().map(AsFd::as_fd)).is_err() {
@@ -122,7 +122,7 @@ fn tell(socket: &OwnedFd, telling: &Receiver<Telling>) {
 }
 
 impl Known {
-    /// A new object. Returns the one that was at its path.
+    /// Adds a new object. Returns the one that was at its path.
     fn add(&mut self, object: Arc<Stored>) -> Option<Arc<Stored>> {
         self.by_number.insert(object.number, Arc::clone(&object));
         self.by_path.insert(object.path.clone(), object)
@@ -130,13 +130,13 @@ impl Known {
 }
 
 impl Helper {
-    /// Opens the cache, and gives up what is not needed any more. Returns what there will be to tell, too.
+    /// Opens the cache, and drops privileges that are not needed any more. Also returns the receiver of the messages to send.
     fn new(options: HelperOptions) -> io::Result<(Self, Receiver<Telling>)> {
         let HelperOptions { origin, cache, bytes_max, silent_max, is_confined } = options;
         let (port, resolves) = (origin.port(), origin.is_named());
         let origin = Origin::new(origin, silent_max).map_err(io::Error::other)?;
         let (store, objects) = Store::open(&cache)?;
-        // What is needed only once is open, and there is no other thread yet.
+        // Everything that is needed only once is open, and there is no other thread yet.
         let needed = HelperNeeds { folders: &[store.folder()], port, resolves, listens: None };
         let confined = if is_confined { sandbox::confine(&needed) } else { Confined::not() };
         let (told, telling) = channel();
@@ -192,7 +192,7 @@ impl Helper {
         }
     }
 
-    /// Says so if the origin is not there. The server starts all the same, because it has what is cached.
+    /// Warns if the origin cannot be reached. The server starts all the same, because it can serve cached objects.
     async fn look_for_origin(self: Arc<Self>) {
         if let Err(why) = self.origin.probe().await {
             eprintln!(
@@ -216,11 +216,11 @@ impl Helper {
     }
 
     fn tell_with(&self, told: EdgeTold, descriptor: Option<OwnedFd>) {
-        // If nobody listens any more, the server is gone.
+        // If there is no receiver, the server is gone.
         let _ = self.told.send((told, descriptor));
     }
 
-    /// Ends an object: its path leads to it no longer.
+    /// Ends an object: it is no longer available at its path.
     fn end(&self, object: &Arc<Stored>, why: Trouble) {
         let mut known = self.known();
         let is_current =
@@ -243,18 +243,18 @@ impl Helper {
         object.is_some_and(|object| object.is_busy())
     }
 
-    /// Makes room for `bytes` more of what is at `path`, without evicting `own`.
+    /// Makes room for `bytes` more of the object at `path`, without evicting `own`.
     fn make_room(&self, path: &str, own: Option<u64>, bytes: u64) -> Result<(), Refused> {
         let now = Instant::now();
         let is_busy = |number: u64| own == Some(number) || self.is_busy(number);
         let room = self.room();
         let gone = match room.make(bytes, now, is_busy) {
             Some(none) if none.is_empty() => none,
-            // More at once, because looking for the coldest takes long.
+            // More than needed, because finding the coldest objects takes long.
             Some(few) => room.make(bytes + room.bytes_max() / 64, now, is_busy).unwrap_or(few),
             None => {
                 let said = format!(
-                    "{path}: the cache is full, and viewers watch all of it; give it more with --cache-gib"
+                    "{path}: the cache is full, and viewers use all of it; raise --cache-gib"
                 );
                 return Err((Trouble::Full, said));
             }
@@ -276,7 +276,7 @@ impl Helper {
     /// Writes a block, after making room for it.
     async fn write(&self, object: &Stored, block: u64, bytes: &[u8]) -> Result<(), Refused> {
         let (path, length) = (&object.path, bytes.len() as u64);
-        // A slow disk must not keep other objects from being fetched.
+        // A slow disk must not block fetches of other objects.
         block_in_place(|| self.make_room(path, Some(object.number), length))?;
         let write = || {
             let written = block_in_place(|| object.write(block, bytes));
@@ -291,17 +291,17 @@ impl Helper {
     }
 }
 
-/// What is told to the operator, cut to a length that always fits into a message.
+/// Cuts a text for the operator to a length that always fits into a message.
 fn shortened(said: &str) -> String {
     said.chars().take(SAID_CHARACTERS_MAX).collect()
 }
 
-/// For how long it stays so that nothing can be served, before the origin is asked again.
+/// How long a refusal remains valid before the origin is asked again.
 fn refused_for(why: Trouble) -> Duration {
     match why {
         // The operator has to change something.
         Trouble::Uncacheable | Trouble::TooLarge => Duration::from_secs(10),
-        // Players ask for the next segment of a live title before it is there.
+        // Players ask for the next segment of a live title before it exists.
         _ => Duration::from_secs(1),
     }
 }

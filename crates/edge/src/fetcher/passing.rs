@@ -1,8 +1,9 @@
-//! What must not be kept is fetched anew for each viewer, and passed through: whole, in a file without a name, which ends with its viewer.
+//! Objects that must not be kept are fetched again for each viewer, and passed through: whole, in a file without a name, which disappears
+//! with its last reader.
 //!
-//! The request carries nothing of the viewer's but the path, like every other. So the answer is what the origin gives to somebody of whom it knows
-//! nothing, and no cookie of it is passed on. It is fetched whole before the viewer gets its first byte, because nothing names its version: were
-//! it fetched in ranges, two versions could mix.
+//! Like every other request, this one carries only the path of the viewer's. So the answer is the one that the origin gives to an unknown
+//! client, and none of its cookies are forwarded. It is fetched whole before the viewer gets its first byte, because nothing identifies its
+//! version: ranges of two versions could mix.
 
 use super::slots::Want;
 use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
@@ -18,19 +19,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, timeout_at};
 
-/// The most that is passed through: playlists, subtitles, pictures, not films.
+/// The largest object to pass through: playlists, subtitles, pictures, not films.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// At the same time: of the requests to the origin, a quarter.
+/// The most at the same time: a quarter of the requests to the origin.
 pub(super) const AT_ONCE_MAX: usize = 16;
 
-/// The most answers of which it is remembered that they cannot be passed. Of those beyond, each viewer makes the origin send another in vain.
+/// The most paths remembered as not passable. Beyond that, each viewer makes the origin send another object in vain.
 const UNPASSABLE_MAX: usize = 1000;
 
 /// Longer paths are not remembered: viewers can invent them.
 const UNPASSABLE_PATH_BYTES_MAX: usize = 1 << 10;
 
-/// Answers that cannot be passed either, by path: until when that is believed, and why it is so.
+/// Paths of objects that cannot be passed through either, with the expiry of the entry, and the reason.
 #[derive(Default)]
 pub(super) struct Unpassable(Mutex<HashMap<String, (Instant, String)>>);
 
@@ -56,12 +57,13 @@ impl Unpassable {
 }
 
 impl Helper {
-    /// Fetches what is at `path` for one viewer.
+    /// Fetches the object at `path` for one viewer.
     pub(super) async fn pass(self: Arc<Self>, path: String, ticket: u64) {
-        // Whoever has waited for longer may be gone; those behind him are not.
+        // A viewer that has waited for longer may be gone; those behind it in the queue are not.
         let deadline = Instant::now() + 3 * self.silent_max;
         let Ok(turn) = timeout_at(deadline, self.passing.acquire()).await else {
-            let said = shortened(&format!("{path}: too much is passed through at once"));
+            let said =
+                shortened(&format!("{path}: too many objects are being passed through at once"));
             return self.tell(EdgeTold::NotPassed { ticket, why: Trouble::Full, said });
         };
         let passed = self.passed(&path).await;
@@ -116,7 +118,7 @@ impl Helper {
             if size > BYTES_MAX {
                 return refused(too_large);
             }
-            // At a place, because it may be written again. If the disk is full, room is made for the rest, too.
+            // At an explicit offset, because it may be written again. If the disk is full, make room for the rest, too.
             let put = || block_in_place(|| written.write_all_at(&chunk, at)).map_err(cannot);
             let rest = length.map_or(BLOCK_BYTES, |length| length.saturating_sub(at));
             self.fit(rest, put).await?;
@@ -125,7 +127,7 @@ impl Helper {
             path: path.to_owned(),
             object: fastrand::u64(1 << 63..),
             size,
-            // No other answer has it, so that nobody puts ranges of two together.
+            // A unique tag, so that no client combines ranges of two answers.
             etag: format!("\"{:032x}\"", fastrand::u128(..)),
             content_type,
             modified,

@@ -1,39 +1,39 @@
-//! Places for requests to the origin, each of which lasts until its answer has been read.
+//! Slots for requests to the origin, each held until the answer has been read.
 //!
-//! Questions about new paths and blocks of known objects share [`REQUESTS_MAX`] places. When these are taken, both kinds take turns, and so do the
-//! objects among themselves. So neither a flood of invented paths nor one of ranges of a film keeps everything else waiting. To ask whether a
-//! known object is still the same takes a place of its own kind ([`REVALIDATIONS_MAX`]).
+//! Requests for new paths and for blocks of known objects share [`REQUESTS_MAX`] slots. When these are taken, the two kinds alternate, and
+//! so do the objects among themselves. So neither a flood of invented paths nor many ranges of one film block everything else.
+//! Revalidations of known objects have slots of their own ([`REVALIDATIONS_MAX`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Requests to the origin at the same time, except revalidations. What browsers do to one host is six; an edge stands for many viewers, and 64
-/// requests of 8 MiB fill 10 Gb/s at 400 ms.
+/// The most requests to the origin at the same time, except revalidations. Browsers make six to one host; an edge stands for many viewers,
+/// and 64 requests of 8 MiB fill 10 Gb/s at 400 ms.
 pub(super) const REQUESTS_MAX: usize = 64;
 
-/// Revalidations at the same time, in addition to those. Most answers have no body.
+/// The most revalidations at the same time, in addition to those. Most answers have no body.
 pub(super) const REVALIDATIONS_MAX: usize = 32;
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
-    /// Whether a known object is still the same.
+    /// To revalidate a known object.
     Revalidation,
-    /// What is at a path of which nothing is known, or must not be kept.
+    /// To look up an unknown path, or to fetch an object that must not be kept.
     New,
-    /// Blocks of the object of this number.
+    /// To fetch blocks of the object with this number.
     Blocks(u64),
 }
 
-/// The right to have a request at the origin, until its answer has been read.
+/// The right to run a request to the origin, until its answer has been read.
 pub(super) enum Slot {
     Request { _place: Place },
     Revalidation { _permit: OwnedSemaphorePermit },
 }
 
-/// One of the shared places; given back when dropped.
+/// One of the shared slots; returned when dropped.
 pub(super) struct Place(Arc<Mutex<Shared>>);
 
 struct Shared {
@@ -45,7 +45,7 @@ struct Shared {
     is_turn_of_blocks: bool,
 }
 
-/// All places.
+/// All slots.
 pub(super) struct Slots {
     shared: Arc<Mutex<Shared>>,
     revalidations: Arc<Semaphore>,
@@ -64,7 +64,7 @@ impl Slots {
         Self { shared: Arc::new(Mutex::new(shared)), revalidations }
     }
 
-    /// Waits for a place.
+    /// Waits for a slot.
     pub(super) async fn take(&self, want: Want) -> Slot {
         if want == Want::Revalidation {
             let permit = Arc::clone(&self.revalidations).acquire_owned().await;
@@ -74,7 +74,7 @@ impl Slots {
             Ok(place) => return Slot::Request { _place: place },
             Err(waiting) => waiting,
         };
-        let place = waiting.await.expect("no sender is dropped while somebody waits for it");
+        let place = waiting.await.expect("no sender is dropped while a task waits for it");
         Slot::Request { _place: place }
     }
 
@@ -142,7 +142,7 @@ impl Drop for Place {
             next
         };
         if let Some(next) = next {
-            // If it gave up just now, the place comes back by its own drop.
+            // If the receiver was just dropped, the slot comes back when it is dropped here.
             let _ = next.send(Self(Arc::clone(&self.0)));
         }
     }
@@ -156,7 +156,7 @@ fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 mod tests {
     use super::*;
 
-    /// Waits for a place, and notes `name` when it has one.
+    /// Waits for a slot; `name` identifies the waiting request.
     fn wait(slots: &Slots, want: Want, name: &'static str) -> (Receiver<Place>, &'static str) {
         (slots.take_now_or_wait(want).err().expect("all places are taken"), name)
     }
@@ -177,7 +177,7 @@ mod tests {
             wait(&slots, Want::Blocks(1), "film 1, third"),
             wait(&slots, Want::Blocks(2), "film 2, first"),
         ];
-        // It gives up.
+        // This one gives up.
         drop(waiting.remove(1));
         let _revalidation = runtime.block_on(slots.take(Want::Revalidation));
         let mut order = Vec::new();

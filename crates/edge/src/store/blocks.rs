@@ -1,16 +1,16 @@
-//! Which blocks of an object are there, and which are being fetched.
+//! The state of an object's blocks: available, or being fetched.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// What to do about blocks that were asked for.
+/// What to do about requested blocks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Runs {
-    /// There: announce them.
+    /// Available: announce them.
     pub(crate) there: Vec<Range<u64>>,
     /// Recorded by an earlier helper: verify them first. They count as being fetched.
     pub(crate) recorded: Vec<u64>,
-    /// To be fetched.
+    /// Fetch these.
     pub(crate) fetch: Vec<Range<u64>>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Decides about `wanted`. What has to be fetched or verified counts as being fetched from then on: one fetch for all who ask.
+    /// Sorts the blocks of `wanted`. Blocks to fetch or verify count as being fetched from now on: one fetch serves all requests.
     pub(super) fn take(&mut self, wanted: Range<u64>, is_recorded: impl Fn(u64) -> bool) -> Runs {
         let mut runs = Runs::default();
         for block in wanted {
@@ -38,13 +38,13 @@ impl Blocks {
         runs
     }
 
-    /// A block is there.
+    /// Marks a block as available.
     pub(super) fn note(&mut self, block: u64) {
         self.fetched.remove(&block);
         self.there.insert(block);
     }
 
-    /// These are not fetched any more.
+    /// Marks blocks as no longer being fetched.
     pub(super) fn give_back(&mut self, blocks: Range<u64>) {
         self.fetched.retain(|block| !blocks.contains(block));
     }

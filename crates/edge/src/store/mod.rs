@@ -1,8 +1,8 @@
-//! Objects on disk: for each, a file as long as the object, with holes where blocks are missing, a record of the blocks that are there, and the
-//! origin's last word on it, if that is another than the first.
+//! Objects on disk: each has a file as long as the object, with holes for missing blocks, a record of the available blocks, and the
+//! origin's latest answer about it, if that differs from the first.
 //!
-//! All are named after the object's number. A file's length is never changed, and a block that was announced is never written again. Whoever
-//! has the file open may read on after it is removed.
+//! All are named after the object's number. A file's length never changes, and an announced block is never written again. A process that
+//! has the file open can continue to read after its removal.
 
 mod blocks;
 mod record;
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The ending of a file whose name is removed at once. One that is found was left by a crash between the two.
+/// The extension of a file that is unlinked at once. One that is found was left by a crash before that.
 const PASSING: &str = "passing";
 
 /// One version of one object.
@@ -40,31 +40,31 @@ pub(crate) struct Stored {
 }
 
 struct State {
-    /// Hashes of blocks that were written, by an earlier helper perhaps.
+    /// Hashes of the written blocks, including those of an earlier helper.
     recorded: HashMap<u64, Hash>,
     blocks: Blocks,
     record: Option<File>,
     said: Said,
-    /// What is on disk of that.
+    /// The terms on disk.
     kept: Header,
     is_ended: bool,
 }
 
-/// The origin's word on it.
+/// The origin's latest answer about it.
 #[derive(Clone)]
 pub(crate) struct Said {
     pub(crate) terms: Terms,
-    /// When the origin said it.
+    /// When the origin answered.
     pub(crate) at: Instant,
 }
 
-/// The objects of an earlier helper, and numbers for new ones.
+/// The folder of the objects.
 pub(crate) struct Store {
     folder: PathBuf,
 }
 
 impl Store {
-    /// Makes the folder for objects below `cache`, and looks whether a store can be in it.
+    /// Creates the folder for objects below `cache`, and checks whether it can be used.
     ///
     /// # Errors
     /// Which file or folder cannot be used, and what to do.
@@ -87,8 +87,8 @@ impl Store {
         Ok(folder)
     }
 
-    /// Opens the store below `folder`, and returns the objects that are there. Of files that are named as the store names its own, what cannot be
-    /// used is removed. What has another name is somebody else's, and so is a folder.
+    /// Opens the store below `folder`, and returns the objects in it. Unusable files are removed if their names follow the store's own
+    /// pattern. Files with other names belong to others, and so do folders.
     pub(crate) fn open(folder: &Path) -> io::Result<(Self, Vec<Stored>)> {
         let folder = Self::prepare(folder)?;
         let mut objects = Vec::new();
@@ -115,12 +115,13 @@ impl Store {
         Ok((Self { folder }, objects))
     }
 
-    /// Where objects are.
+    /// The folder of the objects.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// A file without a name, for what is not kept: to write to, and to read from. The disk has its room back when nobody has it open.
+    /// A file without a name, for data that is not kept: one descriptor to write, one to read. The disk has the space back when both are
+    /// closed.
     pub(crate) fn nameless(&self) -> io::Result<(File, File)> {
         let name = self.folder.join(format!("{:016x}.{PASSING}", fastrand::u64(..)));
         let written = options().write(true).create_new(true).open(&name)?;
@@ -129,13 +130,13 @@ impl Store {
         Ok((written, read?))
     }
 
-    /// A new object without blocks.
+    /// Creates an object without blocks.
     pub(crate) fn create(&self, path: &str, size: u64, terms: Terms) -> io::Result<Stored> {
         let number = fastrand::u64(1..=u64::MAX >> 1);
         let name = self.folder.join(format!("{number:016x}"));
         let kept = Header::new(path, size, &terms);
         let record = begin(&name, &kept).inspect_err(|_| {
-            // The disk is full, perhaps: then nothing of it may stay.
+            // The disk may be full: leave nothing behind.
             let _ = remove_all(&name);
         })?;
         let (path, etag) = (path.to_owned(), terms.etag.clone());
@@ -153,7 +154,7 @@ impl Store {
     }
 }
 
-/// What keeps a store from being used, with what to do.
+/// The error for an unusable path, with advice.
 fn cannot_use(path: &Path, error: &io::Error) -> io::Error {
     let path = path.display();
     io::Error::other(format!(
@@ -161,13 +162,13 @@ fn cannot_use(path: &Path, error: &io::Error) -> io::Error {
     ))
 }
 
-/// Makes an object's file and its record, and returns the record.
+/// Creates an object's file and its record, and returns the record.
 fn begin(name: &Path, header: &Header) -> io::Result<File> {
     options().write(true).create_new(true).open(name)?.set_len(header.size)?;
     record::create(&name.with_extension("record"), header)
 }
 
-/// Whether a file is named as the store names its own: a number of 16 lower-case hexadecimal digits.
+/// Whether a file's name follows the store's own pattern: 16 lower-case hexadecimal digits.
 fn is_own(path: &Path) -> bool {
     let digits = path.file_stem().unwrap_or_default().as_encoded_bytes();
     digits.len() == 16 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
@@ -179,7 +180,7 @@ fn options() -> OpenOptions {
     options
 }
 
-/// What it means that the cache's disk refuses something.
+/// Interprets an error of the cache's disk.
 pub(crate) fn trouble(error: &io::Error) -> Trouble {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Trouble::Full,
@@ -195,10 +196,10 @@ impl Stored {
         let since = Duration::from_secs(header.said_unix_seconds);
         let said_at = SystemTime::UNIX_EPOCH.checked_add(since)?;
         let ago = SystemTime::now().duration_since(said_at);
-        // A clock that was set back: as if it had been said just now.
+        // If the clock was set back, as if the answer had just arrived.
         let at = Instant::now().checked_sub(ago.unwrap_or_default()).unwrap_or_else(Instant::now);
         let (path, size) = (header.path.clone(), header.size);
-        // Whether it is still so has to be asked, but as long as the origin is gone it is served.
+        // It has to be revalidated, but may be served while the origin is unreachable.
         let mut terms = header.clone().terms();
         (terms.stale, terms.fresh) = (terms.stale.saturating_add(terms.fresh), Duration::ZERO);
         let state = State {
@@ -221,17 +222,18 @@ impl Stored {
         self.state.lock().expect("no holder of this lock can panic")
     }
 
-    /// The file, for the server to read.
+    /// Opens the file, for the server to read.
     pub(crate) fn open(&self) -> io::Result<File> {
         File::open(self.name())
     }
 
-    /// The origin's last word on it.
+    /// The origin's latest answer about it.
     pub(crate) fn said(&self) -> Said {
         self.state().said.clone()
     }
 
-    /// The origin has said `terms` now. They are written down if other terms, or a much older word, would hold after a restart otherwise.
+    /// Records that the origin has just answered with `terms`. They are saved if the object would otherwise have other terms, or a much
+    /// older answer, after a restart.
     pub(crate) fn renew(&self, terms: Terms) {
         let now = Header::new(&self.path, self.size, &terms);
         let state = &mut *self.state();
@@ -241,13 +243,13 @@ impl Stored {
         }
         let name = self.name();
         let (record, passing) = (name.with_extension("record"), name.with_extension(PASSING));
-        // If the disk is full, the next word is tried again.
+        // If the disk is full, the next answer tries again.
         if record::renew(&record, &passing, &now).is_ok() {
             state.kept = now;
         }
     }
 
-    /// The bytes of these blocks.
+    /// The byte range of these blocks.
     pub(crate) fn bytes_of(&self, blocks: &Range<u64>) -> Range<u64> {
         blocks.start * BLOCK_BYTES..(blocks.end * BLOCK_BYTES).min(self.size)
     }
@@ -257,24 +259,24 @@ impl Stored {
         self.size.div_ceil(BLOCK_BYTES)
     }
 
-    /// Bytes on disk, as far as is known.
+    /// Its bytes on disk, as far as known.
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.state().recorded.len() as u64 * BLOCK_BYTES.min(self.size.max(1))
     }
 
-    /// Blocks that are there or recorded. Those are announced, and nothing else of `wanted` is.
+    /// Sorts blocks by state: available ones are to be announced, recorded ones to be verified, and the rest of `wanted` to be fetched.
     pub(crate) fn take(&self, wanted: Range<u64>) -> Runs {
         let wanted = wanted.start..wanted.end.min(self.block_count());
         let state = &mut *self.state();
         state.blocks.take(wanted, |block| state.recorded.contains_key(&block))
     }
 
-    /// These blocks are not fetched any more.
+    /// Marks blocks as no longer being fetched.
     pub(crate) fn give_back(&self, blocks: Range<u64>) {
         self.state().blocks.give_back(blocks);
     }
 
-    /// Whether `block`, which an earlier helper recorded, has the bytes that it recorded. If not, it is forgotten.
+    /// Whether the bytes of `block` still match the hash that an earlier helper recorded. If not, the block is forgotten.
     pub(crate) fn verify(&self, block: u64) -> bool {
         let Some(hash) = self.state().recorded.get(&block).copied() else { return false };
         let range = self.bytes_of(&(block..block + 1));
@@ -289,7 +291,7 @@ impl Stored {
         is_right
     }
 
-    /// Writes a block that came from the origin. From then on it is there.
+    /// Writes a block from the origin, and marks it as available.
     pub(crate) fn write(&self, block: u64, bytes: &[u8]) -> Result<(), Trouble> {
         let refused = |error: io::Error| trouble(&error);
         let hash = digest(&SHA256, bytes);
@@ -316,7 +318,7 @@ impl Stored {
         self.state().blocks.are_fetched()
     }
 
-    /// Removes it. Whoever has it open reads on.
+    /// Removes it. Processes that have its file open can continue to read.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         if !std::mem::replace(&mut state.is_ended, true) {
@@ -325,14 +327,15 @@ impl Stored {
     }
 }
 
-/// Removes an object. The record last: a file without one is removed at the next start, a record without a file is harmless, and so are terms.
+/// Removes an object's files, the record last: a file without one is removed at the next start, while a record or terms without a file are
+/// harmless.
 fn remove_all(name: &Path) -> io::Result<()> {
     remove(name)?;
     remove(&name.with_extension(record::TERMS))?;
     remove(&name.with_extension("record"))
 }
 
-/// Removes a file. A folder stays: it is not the store's.
+/// Removes a file. Folders are left alone: they are not the store's.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) => {
@@ -403,11 +406,11 @@ mod tests {
         let said = again.said().terms;
         assert_eq!((&said.cache_control, said.stale), (&strict.cache_control, strict.fresh));
         assert_eq!(again.take(0..1).recorded, [0], "its blocks are there");
-        // So is one that came after a restart.
+        // The same holds for an answer after a restart.
         again.renew(terms());
         let (_, objects) = Store::open(folder.path()).unwrap();
         assert_eq!(objects[0].said().terms.stale, terms().fresh + terms().stale);
-        // One that has ended leaves nothing.
+        // An object that has ended leaves nothing behind.
         objects[0].end();
         objects[0].renew(strict);
         assert_eq!(fs::read_dir(folder.path().join("objects")).unwrap().count(), 0);
@@ -424,7 +427,7 @@ mod tests {
         let lone = store.create("/c", 10, terms()).unwrap();
         fs::remove_file(lone.name().with_extension("record")).unwrap();
         let left = folder.path().join("objects/0000000000000001.passing");
-        fs::write(&left, "for nobody any more").unwrap();
+        fs::write(&left, "left behind").unwrap();
         assert!(Store::open(folder.path()).unwrap().1.is_empty());
         assert!(!left.exists());
         assert!(!shorter.name().exists() && !torn.name().exists() && !lone.name().exists());

@@ -1,11 +1,11 @@
-//! An object's record: a line of JSON that says what it is, then a line for each block that was written: its number and its SHA-256.
+//! An object's record: a line of JSON that describes it, then a line for each written block: its number and its SHA-256.
 //!
-//! Lines are appended. One that a crash has torn is not believed, nor is anything after it. A line may say more than the disk kept: so the bytes
-//! of a block are compared with its hash before they are announced again.
+//! Lines are appended. A line that a crash has torn is ignored. The disk may have kept a line and lost the block: so the bytes of a block
+//! are verified before it is announced again.
 //!
-//! What the origin says later of the same version stands in a file beside it, with the ending `terms`: a line like the record's first one, which
-//! then counts in its place. It is replaced whole, so a crash leaves the earlier word. A record stays as it is, because it grows with its object
-//! (a line for each MiB), and origins may be asked every second.
+//! Later answers of the origin about the same version are saved in a file next to it, with the extension `terms`: a line like the record's
+//! first one, which then takes its place. It is replaced whole, so a crash leaves the earlier answer. The record itself is not rewritten,
+//! because it grows with its object (a line for each MiB), and origins may be asked every second.
 
 use crate::policy::Terms;
 use serde::{Deserialize, Serialize};
@@ -19,11 +19,11 @@ use std::time::{Duration, SystemTime};
 /// The SHA-256 of a block.
 pub(super) type Hash = [u8; 32];
 
-/// The ending of the file that has the origin's later word.
+/// The extension of the file with the origin's later answer.
 pub(super) const TERMS: &str = "terms";
 
-/// Of the time for which an object may be served after the origin's word, so much may be lost to a restart: one part in eight. So an object that
-/// is asked about all the time costs eight small writes in that time (by default one in three hours), however often it is asked about.
+/// A restart may cost this share of the time for which an object may be served: one part in eight. So an object that is revalidated all the
+/// time costs eight small writes in that time (by default one in three hours), however often it is revalidated.
 const LOST_PARTS: u64 = 8;
 
 /// The first line.
@@ -39,7 +39,7 @@ pub(super) struct Header {
     cache_control: Option<String>,
     fresh_seconds: u64,
     stale_seconds: u64,
-    /// When the origin said this.
+    /// When the origin answered.
     pub(super) said_unix_seconds: u64,
 }
 
@@ -61,25 +61,25 @@ impl Header {
         }
     }
 
-    /// Whether it has to be written where `kept` is on disk: because it says something else, or allows less, or is so much newer that a restart
-    /// would cost the object too much of its time.
+    /// Whether it has to replace `kept` on disk: it differs, or allows less, or is so much newer that a restart would cost the object too
+    /// much of its time.
     pub(super) fn is_worth_keeping(&self, kept: &Self) -> bool {
-        // Seconds are cut off on both sides.
+        // Both sides are rounded down to seconds.
         let is_stricter = self.end_unix_seconds().saturating_add(1) < kept.end_unix_seconds();
         let is_other = (self.stale_seconds, &self.cache_control, &self.content_type, self.modified)
             != (kept.stale_seconds, &kept.cache_control, &kept.content_type, kept.modified);
-        // What may not be served without asking gains nothing by being newer.
+        // An object that always has to be revalidated gains nothing from a newer answer.
         let lasts = self.end_unix_seconds() - self.said_unix_seconds;
         let later = self.said_unix_seconds.saturating_sub(kept.said_unix_seconds);
         is_stricter || is_other || (lasts > 0 && later >= (lasts / LOST_PARTS).max(1))
     }
 
-    /// Until when it may be served, the origin being gone.
+    /// Until when it may be served while the origin is unreachable.
     fn end_unix_seconds(&self) -> u64 {
         self.said_unix_seconds.saturating_add(self.fresh_seconds).saturating_add(self.stale_seconds)
     }
 
-    /// Whether both are about the same version of the same object.
+    /// Whether both describe the same version of the same object.
     fn is_of_same(&self, other: &Self) -> bool {
         (&self.path, self.size, &self.etag) == (&other.path, other.size, &other.etag)
     }
@@ -98,7 +98,7 @@ impl Header {
     }
 }
 
-/// A new record without blocks.
+/// Creates a record without blocks.
 pub(super) fn create(path: &Path, header: &Header) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let mut file = options.append(true).create_new(true).mode(0o600).open(path)?;
@@ -106,7 +106,7 @@ pub(super) fn create(path: &Path, header: &Header) -> io::Result<File> {
     Ok(file)
 }
 
-/// Notes the origin's later word on the object of the record at `path`. `passing` is a name to write under first.
+/// Saves the origin's later answer about the object of the record at `path`. `passing` is a name to write under first.
 pub(super) fn renew(path: &Path, passing: &Path, header: &Header) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(passing)?;
@@ -121,22 +121,22 @@ fn line(header: &Header) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// An existing record, to append to.
+/// Opens an existing record, to append to it.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let mut file = OpenOptions::new().append(true).open(path)?;
-    // Ends a line that a crash may have torn. An empty line is nothing.
+    // Ends a line that a crash may have torn. Empty lines are ignored.
     file.write_all(b"\n")?;
     Ok(file)
 }
 
-/// Notes that a block was written.
+/// Appends the entry of a written block.
 pub(super) fn append(mut record: &File, block: u64, hash: &Hash) -> io::Result<()> {
     let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     // In one call, so that two records of the same object never mix within a line.
     record.write_all(format!("{block} {hex}\n").as_bytes())
 }
 
-/// What a record says, if it begins as one, with the origin's later word in the place of its first.
+/// Reads a record, if its first line is valid, with the origin's later answer in place of that line.
 pub(super) fn read(path: &Path) -> Option<(Header, HashMap<u64, Hash>)> {
     let text = fs::read(path).ok()?;
     let mut lines = text.split(|byte| *byte == b'\n');

@@ -1,27 +1,27 @@
-//! Which objects have to go when the cache is full: those that viewers wanted least, lately.
+//! Decides which objects to evict when the cache is full: those that viewers wanted least, lately.
 //!
-//! As in the hot set, what counts is how often something was wanted of late, whether it was there or not: what has gone is remembered for a while, so
-//! a film that comes again has not lost its viewers of yesterday. What nobody wanted before is the first to go. Other than there, nothing is kept
-//! out: bytes get to viewers through the cache's disk, so whoever asks for something has it brought.
+//! As in the hot set, objects are ranked by how often they were wanted lately, whether they were cached or not: evicted objects are
+//! remembered for a while, so a film that comes back keeps yesterday's popularity. Objects that were never wanted before are evicted first.
+//! Unlike the hot set, the cache admits everything: bytes reach viewers through its disk, so every requested object is fetched.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
-/// After so long a use counts half: an evening's film is cold the next day, and one that is watched every evening is not.
+/// After this time a use counts half: an evening's film is cold the next day, and one that is watched every evening is not.
 const HALF_LIFE: Duration = Duration::from_secs(6 * 3600);
 
-/// An object is in use until so long after the server said so last. The server says it every second, and may be late.
+/// How long an object counts as in use after the server's last report. The server reports every second, and may be late.
 const IN_USE: Duration = Duration::from_secs(3);
 
-/// So many paths that have gone are remembered. Each takes some 40 bytes.
+/// The number of evicted paths to remember. Each takes some 40 bytes.
 const GONE_MAX: usize = 100_000;
 
-/// How much is there, and how warm each object is.
+/// The size and the heat of all objects.
 pub(crate) struct Room {
     bytes_max: u64,
     objects: HashMap<u64, Warmth>,
-    /// How warm paths were whose objects have gone, by the paths' hashes. Two paths of one hash would share a heat, and no bytes.
+    /// The heat of evicted objects, by the hashes of their paths. Two paths with one hash would share a heat, but no bytes.
     gone: HashMap<u64, (f64, Instant)>,
 }
 
@@ -42,21 +42,21 @@ impl Room {
         self.bytes_max
     }
 
-    /// A new object, or a new version of one.
+    /// Adds a new object, or a new version of one.
     pub(crate) fn begin(&mut self, object: u64, path: &str, bytes: u64, now: Instant) {
         let path = hash(path);
         let heat = self.gone.remove(&path).map_or(0.0, |(heat, since)| left(heat, since, now));
         self.objects.insert(object, Warmth { bytes, path, heat, used: None, since: now });
     }
 
-    /// `object` has so many bytes more, if it is still there.
+    /// Adds `bytes` to the size of `object`, if it is still there.
     pub(crate) fn add(&mut self, object: u64, bytes: u64) {
         if let Some(warmth) = self.objects.get_mut(&object) {
             warmth.bytes += bytes;
         }
     }
 
-    /// A viewer uses `object`.
+    /// Records a use of `object`.
     pub(crate) fn use_of(&mut self, object: u64, now: Instant) {
         if let Some(warmth) = self.objects.get_mut(&object) {
             warmth.heat = warmth.heat_at(now) + 1.0;
@@ -64,12 +64,12 @@ impl Room {
         }
     }
 
-    /// `object` is gone.
+    /// Removes `object`.
     pub(crate) fn remove(&mut self, object: u64, now: Instant) {
         let Some(warmth) = self.objects.remove(&object) else { return };
         self.gone.insert(warmth.path, (warmth.heat, warmth.since));
         if self.gone.len() > GONE_MAX {
-            // Finding the coldest takes longer than remembering one, so half go at once.
+            // Finding the coldest takes longer than remembering one, so remove half at once.
             let mut heats: Vec<f64> =
                 self.gone.values().map(|(heat, since)| left(*heat, *since, now)).collect();
             let (_, bound, _) = heats.select_nth_unstable_by(GONE_MAX / 2, f64::total_cmp);
@@ -78,12 +78,13 @@ impl Room {
         }
     }
 
-    /// What all objects take.
+    /// The size of all objects.
     pub(crate) fn bytes(&self) -> u64 {
         self.objects.values().map(|warmth| warmth.bytes).sum()
     }
 
-    /// The coldest objects that together take `bytes`, but none that `is_busy` or in use, and how many bytes are lacking if those are too few.
+    /// The coldest objects that together have `bytes`, except those that are busy or in use, and the number of bytes that are lacking if
+    /// those do not suffice.
     pub(crate) fn coldest(
         &self,
         bytes: u64,
@@ -103,7 +104,7 @@ impl Room {
         (gone, lacking)
     }
 
-    /// The coldest objects that have to go so that `bytes` more fit, but none that `is_busy` or in use. `None` if that is not enough.
+    /// The coldest objects to evict so that `bytes` more fit, except those that are busy or in use. `None` if that is not enough.
     pub(crate) fn make(
         &self,
         bytes: u64,
@@ -125,7 +126,7 @@ fn hash(path: &str) -> u64 {
     hasher.finish()
 }
 
-/// What is left of a heat.
+/// The rest of a heat after its decay.
 fn left(heat: f64, since: Instant, now: Instant) -> f64 {
     let halves = now.saturating_duration_since(since).as_secs_f64() / HALF_LIFE.as_secs_f64();
     heat * (-halves).exp2()
