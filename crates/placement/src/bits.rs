@@ -1,14 +1,14 @@
-//! Which nodes of a site have which titles: a few bits for each title. For 10,000 nodes at 1,000 sites and 100,000 titles that is 200 MB, and what is
-//! asked of a title and a site lies in one place.
+//! Records which nodes of a site have which titles: a few bits per title. For 10,000 nodes at 1,000 sites and 100,000 titles that is 200
+//! MB, and all bits of one title at one site are adjacent.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bits {
     words: Vec<u16>,
-    /// Words of a title.
+    /// Words per title.
     width: usize,
 }
 
-/// Sites are small: with wider words most bits would be of nobody.
+/// Sites are small: in wider words most bits would be unused.
 const WORD: usize = u16::BITS as usize;
 
 impl Bits {
@@ -44,7 +44,7 @@ impl Bits {
         self.of(title).iter().map(|word| word.count_ones() as u16).sum()
     }
 
-    /// The nodes of a title, rising.
+    /// The nodes of a title, in ascending order.
     pub(crate) fn nodes(&self, title: u32) -> impl Iterator<Item = usize> {
         self.of(title).iter().enumerate().flat_map(|(at, word)| {
             let rest = |left: &u16| Some(left & (left - 1)).filter(|left| *left > 0);

@@ -1,4 +1,4 @@
-//! What is held whatever is watched: pins, and N copies in N failure domains.
+//! Copies that do not depend on demand: pins, and N copies in N failure domains.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use crate::input::{PinScope, PlacementInput};
 use crate::plan::Why;
 use crate::shelves::Shelves;
 
-/// Pins: keeps the copies that are there, then brings what is missing. Returns copies that found no room.
+/// Places pins: keeps existing copies, then adds missing ones. Returns the number of copies that found no room.
 pub(crate) fn pins(input: &PlacementInput, ground: &Ground, shelves: &mut Shelves<'_>) -> u64 {
     let pinned = || (0u32..).zip(&input.titles).filter(|(_, title)| !title.pins.is_empty());
     let mut missing = Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn pins(input: &PlacementInput, ground: &Ground, shelves: &mut Shelve
     unmet
 }
 
-/// Nodes for one title: those that steering will prefer come first.
+/// Sorts nodes for one title: those that steering will prefer come first.
 fn sort_by_order(ground: &Ground, order: TitleOrder, nodes: &mut [usize]) {
     nodes.sort_by_cached_key(|node| (cost(ground, order, *node), *node));
 }
@@ -52,9 +52,9 @@ pub(crate) fn cost(ground: &Ground, order: TitleOrder, node: usize) -> u64 {
     order.cost(ground.spots[node].hashed).to_bits()
 }
 
-/// The floor: for each title, copies as far apart as there are places. It goes by rounds, the first copy of all titles before the second of any: so
-/// what is new finds room in a fleet that is full of others' third copies. In a round the copies that are there are kept, of all titles, and then
-/// what is missing is brought. Returns copies that found no room.
+/// Places the floor: for each title, copies as far apart as possible. It goes by rounds, the first copy of all titles before the second of
+/// any: so new titles find room in a fleet that is full of others' third copies. Each round first keeps existing copies, for all titles,
+/// and then adds the missing ones. Returns the number of copies that found no room.
 pub(crate) fn floors(input: &PlacementInput, ground: &Ground, shelves: &mut Shelves<'_>) -> u64 {
     let wanted = usize::from(input.policy.floor_copies);
     let sites = SiteOrder::new(input, ground);
@@ -80,7 +80,7 @@ pub(crate) fn floors(input: &PlacementInput, ground: &Ground, shelves: &mut Shel
     unmet as u64
 }
 
-/// So many titles are looked up at a site at once, because they are neighbours there.
+/// Titles are looked up at a site in blocks of this size, because they are adjacent there.
 const BLOCK: u32 = 64;
 
 fn footings(
@@ -108,17 +108,17 @@ fn footings(
     footings
 }
 
-/// How far a title's floor has come.
+/// The progress of one title's floor.
 struct Footing {
     title: u32,
     order: TitleOrder,
-    /// Of the copies that are there, as many as the floor wants and as far apart as they are.
+    /// Existing copies, as many as the floor needs, chosen as far apart as possible.
     held: Vec<usize>,
     /// Copies that count for the floor. They are kept.
     taken: Vec<usize>,
-    /// The sites that are asked first. Known once a copy is missing.
+    /// The sites to try first. Computed when the first copy is missing.
     visit: Vec<u32>,
-    /// How far apart the next copy is to be: a place in [`LEVELS`]. Those before have no room left.
+    /// How far apart the next copy has to be: an index into [`LEVELS`]. Earlier levels have no room left.
     level: usize,
 }
 
@@ -131,7 +131,7 @@ impl Footing {
         (holders, wanted): (&[usize], usize),
     ) -> Self {
         let order = TitleOrder::new(path);
-        // Pinned copies first: they are kept anyway.
+        // Prefer pinned copies: they are kept anyway.
         let key = |node: usize| (!shelves.is_kept(node, title), cost(ground, order, node), node);
         let mut holders: Vec<_> = holders.iter().map(|node| key(*node)).collect();
         let held = first_far_apart(ground, &mut holders, wanted);
@@ -144,9 +144,9 @@ impl Footing {
         !self.taken.contains(&node) && self.taken.iter().all(is_apart)
     }
 
-    /// Keeps a copy that is there. False if none is far enough from the others, as long as there are places so far apart.
+    /// Keeps an existing copy. Returns false if none is far enough from the others, while there are places that far apart.
     fn keep_one(&mut self, ground: &Ground, shelves: &mut Shelves<'_>) -> bool {
-        // Copies that are apart at one level are so at all that follow.
+        // Copies that are apart at one level are also apart at all later ones.
         while self.level < LEVELS.len() && self.taken.len() >= ground.places[self.level] {
             self.level += 1;
         }
@@ -161,7 +161,7 @@ impl Footing {
         true
     }
 
-    /// Brings a copy, or keeps one, as far from the others as there is room.
+    /// Adds a copy, or keeps one, as far from the others as there is room.
     fn bring_one(&mut self, ground: &Ground, shelves: &mut Shelves<'_>, sites: &SiteOrder) {
         if self.visit.is_empty() {
             self.visit = sites.first(self.order);
@@ -190,8 +190,8 @@ impl Footing {
     }
 }
 
-/// The same as [`far_apart`] of all of `holders` in their order, which mostly the first few tell: of a title that is everywhere, sorting all would
-/// take longer than the rest of the floor.
+/// Equivalent to [`far_apart`] over all of `holders` in order, but usually decided by the first few: for a title that is everywhere,
+/// sorting all of them would take longer than the rest of the floor.
 fn first_far_apart(
     ground: &Ground,
     holders: &mut [(bool, u64, usize)],
@@ -209,7 +209,7 @@ fn first_far_apart(
         let site = |node: &usize| ground.spots[*node].site;
         let is_new =
             |(at, node): (usize, &usize)| taken[..at].iter().all(|o| site(o) != site(node));
-        // No later one is taken before these.
+        // Later ones cannot come before these.
         if taken.len() == wanted && taken.iter().enumerate().all(is_new) {
             return taken;
         }
@@ -217,7 +217,7 @@ fn first_far_apart(
     nodes(holders)
 }
 
-/// Of `nodes`, up to `wanted`: from other sites while there are any, then from other clusters, racks, and machines.
+/// Picks up to `wanted` of `nodes`: from other sites as long as there are any, then from other clusters, racks, and machines.
 fn far_apart(ground: &Ground, nodes: &[usize], wanted: usize) -> Vec<usize> {
     let mut taken: Vec<usize> = Vec::new();
     for is_apart in LEVELS {
@@ -232,7 +232,8 @@ fn far_apart(ground: &Ground, nodes: &[usize], wanted: usize) -> Vec<usize> {
     taken
 }
 
-/// In which order sites are asked for a floor's copies: spread over the fleet by their room, so that no site fills up with what nobody watches.
+/// The order in which sites are tried for a floor's copies: spread over the fleet by their room, so that no site fills up with unwatched
+/// titles.
 struct SiteOrder {
     sites: Vec<steering::HashedNode>,
     tail_permille: Vec<u16>,
@@ -255,7 +256,7 @@ impl SiteOrder {
         Self { sites: (0..ground.sites()).map(hashed).collect(), tail_permille }
     }
 
-    /// The nodes of a site, those first that are built for what is watched seldom.
+    /// The nodes of a site, those built for rarely watched titles first.
     fn nodes(&self, ground: &Ground, site: usize, order: TitleOrder) -> Vec<usize> {
         let mut nodes: Vec<usize> = ground.nodes_of(site).collect();
         let kind = |node: usize| Reverse(self.tail_permille[node]);
@@ -263,8 +264,8 @@ impl SiteOrder {
         nodes
     }
 
-    /// The first few by their order, which is nearly always enough: sorting a thousand sites for each title would take longer than all the rest of
-    /// a plan.
+    /// The first few sites in a title's order, which nearly always suffice: sorting a thousand sites for each title would take longer than
+    /// the rest of the plan.
     fn first(&self, order: TitleOrder) -> Vec<u32> {
         const SORTED: usize = 32;
         let cost = |site: u32| (order.cost(self.sites[site as usize]).to_bits(), site);
@@ -277,7 +278,7 @@ impl SiteOrder {
         costs.into_iter().map(|(_, site)| site).collect()
     }
 
-    /// All others, from a place that differs from title to title.
+    /// All other sites, starting at a point that differs from title to title.
     fn others<'o>(&self, first: &'o [u32]) -> impl Iterator<Item = u32> + use<'o> {
         let (from, end) = (first.first().copied().unwrap_or(0), self.sites.len() as u32);
         (from..end).chain(0..from).filter(move |site| !first.contains(site))

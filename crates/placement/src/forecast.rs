@@ -1,14 +1,14 @@
-//! What viewers of each site are expected to watch.
+//! The expected views at each site.
 
 use crate::ground::Ground;
 use crate::input::{PlacementInput, TitleDemand};
 
-/// What a region is expected to watch.
+/// The expected views of a region.
 #[derive(Debug)]
 struct Region {
     /// By title.
     bytes: Vec<u64>,
-    /// Titles with any demand, the most bytes watched for a byte held first.
+    /// Titles with any demand, sorted by bytes watched per byte held, highest first.
     order: Vec<u32>,
 }
 
@@ -16,12 +16,13 @@ struct Region {
 pub(crate) struct Forecast {
     regions: Vec<Region>,
     sizes: Vec<u64>,
-    /// By site: its part of what its region watches, as a fraction of 2^64, rounded up. A division for each site and title would be half of a plan.
+    /// By site: its share of its region's views, as a fraction of 2^64, rounded up. A division for each site and title would take half the
+    /// time of a plan.
     parts: Vec<u128>,
     further_permille: u64,
 }
 
-/// Scores have so many bits behind the point.
+/// The number of fractional bits of a score.
 const SCORE_BITS: u32 = 20;
 
 impl Forecast {
@@ -29,7 +30,7 @@ impl Forecast {
         let sizes: Vec<u64> = input.titles.iter().map(|title| title.bytes.max(1)).collect();
         let everywhere = input.demand.iter().flat_map(|region| &region.titles);
         let (starts, bytes) = summed(sizes.len(), everywhere);
-        // What a title weighs among the rest of a region: what the whole fleet watches of it, if that is not chance either.
+        // A title's weight among the rest of a region: its views in the whole fleet, if there are enough of them to be more than chance.
         let prior = known_or_even(&starts, &bytes, input.policy.starts_min);
         let mut by_region = vec![vec![0u128; sizes.len()]; ground.regions.len()];
         for region in &input.demand {
@@ -37,7 +38,7 @@ impl Forecast {
             let smooth = with_rest(&starts, &bytes, &prior, input.policy.starts_min);
             match ground.region(&region.region) {
                 Some(at) => add(&mut by_region[at], &smooth, 1, 1),
-                // Nobody is there: steering spreads these viewers over all sites by their ceilings.
+                // The region has no nodes: steering spreads its viewers over all sites by their ceilings.
                 None => {
                     let all: u128 = ground.region_weight.iter().sum();
                     for (at, weight) in ground.region_weight.iter().enumerate() {
@@ -64,12 +65,12 @@ impl Forecast {
         Self { regions, sizes, parts, further_permille: input.policy.further_permille.into() }
     }
 
-    /// The titles that viewers of a site want, the most wanted for its bytes first. It is one list for all sites of a region.
+    /// The titles wanted by a site's viewers, most wanted per byte first. All sites of a region share one list.
     pub(crate) fn order<'f>(&'f self, ground: &Ground, site: usize) -> &'f [u32] {
         &self.regions[ground.region_of[site] as usize].order
     }
 
-    /// Bytes that a site's viewers are expected to watch of a title in a day.
+    /// The bytes that a site's viewers are expected to watch of a title in a day.
     pub(crate) fn bytes(&self, ground: &Ground, site: usize, title: u32) -> u64 {
         let region = ground.region_of[site] as usize;
         let bytes = u128::from(self.regions[region].bytes[title as usize]);
@@ -77,7 +78,7 @@ impl Forecast {
         ((bytes * self.parts[site]) >> 64) as u64
     }
 
-    /// What the n-th copy at a site is worth, in bytes a day. `copy` counts from 1.
+    /// The value of the n-th copy at a site, in bytes a day. `copy` counts from 1.
     pub(crate) fn worth(&self, ground: &Ground, site: usize, title: u32, copy: u16) -> u64 {
         let bytes = self.bytes(ground, site, title);
         if copy <= 1 {
@@ -92,12 +93,12 @@ impl Forecast {
         }
     }
 
-    /// What it is worth for each byte held.
+    /// Its value per byte held.
     pub(crate) fn score(&self, ground: &Ground, site: usize, title: u32, copy: u16) -> u64 {
         score(self.worth(ground, site, title, copy).into(), self.size(title))
     }
 
-    /// Whether a copy that is worth so many bytes a day is worth its own bytes.
+    /// Whether a copy with this value, in bytes a day, is worth its own bytes.
     pub(crate) fn is_worth(&self, worth: u64, title: u32, worth_permille: u32) -> bool {
         let wanted = u128::from(self.size(title)) * u128::from(worth_permille);
         worth > 0 && u128::from(worth) * 1000 >= wanted
@@ -109,7 +110,7 @@ impl Forecast {
 }
 
 fn score(worth: u128, size: u64) -> u64 {
-    // Dividing 64 bits takes a quarter of the time.
+    // A 64-bit division takes a quarter of the time.
     match u64::try_from(worth << SCORE_BITS) {
         Ok(worth) => worth / size,
         Err(_) => ((worth << SCORE_BITS) / u128::from(size)).min(u64::MAX.into()) as u64,
@@ -129,12 +130,12 @@ fn summed<'d>(
     (starts, bytes)
 }
 
-/// Titles with too few starts share evenly what is watched of all of them.
+/// Titles with too few starts share the views of all of them evenly.
 fn known_or_even(starts: &[u64], bytes: &[u128], starts_min: u64) -> Vec<u128> {
     with_rest(starts, bytes, &vec![1; starts.len()], starts_min)
 }
 
-/// Titles with too few starts share what is watched of all of them, in proportion to `prior`.
+/// Titles with too few starts share the views of all of them in proportion to `prior`.
 fn with_rest(starts: &[u64], bytes: &[u128], prior: &[u128], starts_min: u64) -> Vec<u128> {
     let rest = || (0..starts.len()).filter(|title| starts[*title] < starts_min);
     let watched: u128 = rest().map(|title| bytes[title]).sum();
@@ -147,7 +148,7 @@ fn with_rest(starts: &[u64], bytes: &[u128], prior: &[u128], starts_min: u64) ->
         smooth[title] = part.checked_div(all).unwrap_or(0);
     }
     if all == 0 {
-        // The whole fleet knows nothing of them.
+        // They have no views in the whole fleet either.
         let count = rest().count().max(1) as u128;
         rest().for_each(|title| smooth[title] = watched / count);
     }

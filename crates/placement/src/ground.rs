@@ -1,4 +1,4 @@
-//! Where nodes are: sites, regions, and what fails together.
+//! The location of nodes: sites, regions, and failure domains.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,7 +9,7 @@ use steering::{CeilingClaim, HashedNode, weigh};
 
 use crate::input::PlacementNode;
 
-/// A node, with its places as numbers.
+/// A node, with its locations as numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     pub(crate) site: u32,
@@ -20,7 +20,7 @@ pub(crate) struct Spot {
     pub(crate) hashed: HashedNode,
 }
 
-/// How far apart two copies are, farthest first.
+/// Degrees of separation between two copies, farthest first.
 pub(crate) const LEVELS: [fn(&Spot, &Spot) -> bool; 4] = [
     |one, two| one.site != two.site,
     |one, two| one.cluster != two.cluster,
@@ -31,25 +31,25 @@ pub(crate) const LEVELS: [fn(&Spot, &Spot) -> bool; 4] = [
 #[derive(Debug)]
 pub(crate) struct Ground {
     pub(crate) spots: Vec<Spot>,
-    /// How many sites, clusters, racks and machines there are, as in [`LEVELS`].
+    /// The number of sites, clusters, racks and machines, as in [`LEVELS`].
     pub(crate) places: [usize; LEVELS.len()],
-    /// Where each site's nodes begin, and the end.
+    /// The first node of each site, and the end.
     starts: Vec<u32>,
     pub(crate) site_names: Vec<Name>,
     pub(crate) regions: Vec<Name>,
     pub(crate) region_of: Vec<u32>,
-    /// The sum of what a site's nodes weigh, at least 1.
+    /// The sum of the weights of a site's nodes, at least 1.
     pub(crate) site_weight: Vec<u64>,
     pub(crate) region_weight: Vec<u128>,
 }
 
-/// Numbers things in the order in which they come.
+/// Numbers keys in the order of their first occurrence.
 fn number<K: Hash + Eq>(known: &mut HashMap<K, u32>, key: K) -> u32 {
     let next = known.len() as u32;
     *known.entry(key).or_insert(next)
 }
 
-/// What nodes weigh, as in steering: one without a ceiling weighs what is usual. `nodes` are in the order of their sites.
+/// The weights of nodes, as in steering: a node without a ceiling gets the usual weight. `nodes` are sorted by site.
 fn weights(nodes: &[PlacementNode]) -> Vec<u64> {
     let sites = nodes.chunk_by(|one, next| one.place.site == next.place.site).enumerate();
     let claims = sites.flat_map(|(site, own)| {
@@ -64,7 +64,7 @@ fn weights(nodes: &[PlacementNode]) -> Vec<u64> {
 }
 
 impl Ground {
-    /// `nodes` are in the order of their sites.
+    /// `nodes` are sorted by site.
     pub(crate) fn new(nodes: &[PlacementNode]) -> Self {
         let mut regions: Vec<Name> = nodes.iter().map(|node| node.region.clone()).collect();
         regions.sort();
@@ -115,7 +115,7 @@ impl Ground {
         self.starts[site] as usize..self.starts[site + 1] as usize
     }
 
-    /// A node's site, and its place there.
+    /// A node's site, and its index there.
     pub(crate) fn seat(&self, node: usize) -> (usize, usize) {
         let site = self.spots[node].site as usize;
         (site, node - self.starts[site] as usize)

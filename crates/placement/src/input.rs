@@ -1,20 +1,20 @@
-//! What a plan is made from.
+//! The input of a plan.
 
 use std::fmt::{self, Display, Formatter};
 
 use fleet::{Name, NodeKind, NodePlace};
 use serde::{Deserialize, Serialize};
 
-/// All that placement knows. Lists may be in any order.
+/// The whole input. Lists may be in any order.
 #[derive(Clone, Debug, Default)]
 pub struct PlacementInput {
-    /// The catalog. Other lists refer to titles by their places here.
+    /// The catalog. Other lists refer to titles by their index here.
     pub titles: Vec<PlacementTitle>,
-    /// Nodes that shall hold titles; leave out those that are lost, revoked or drained.
+    /// Nodes that may hold titles; leave out lost, revoked and drained ones.
     pub nodes: Vec<PlacementNode>,
-    /// What viewers are expected to watch in a day, by region.
+    /// The expected views in a day, by region.
     pub demand: Vec<RegionDemand>,
-    /// Bounds.
+    /// Limits and weights.
     pub policy: PlacementPolicy,
 }
 
@@ -25,20 +25,20 @@ pub struct PlacementTitle {
     pub path: String,
     /// Bytes of all its files.
     pub bytes: u64,
-    /// Where it must be, whatever is watched.
+    /// Where it must be, regardless of demand.
     pub pins: Vec<Pin>,
 }
 
-/// So many copies at each site of a scope.
+/// A number of copies at each site of a scope.
 #[derive(Clone, Debug)]
 pub struct Pin {
-    /// Which sites.
+    /// The sites.
     pub scope: PinScope,
     /// Copies at each of them.
     pub copies: u16,
 }
 
-/// Which sites a pin is for.
+/// The sites that a pin applies to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PinScope {
     /// All sites.
@@ -54,65 +54,67 @@ pub enum PinScope {
 pub struct PlacementNode {
     /// Its name.
     pub name: Name,
-    /// Where it is: its failure domains.
+    /// Its failure domains.
     pub place: NodePlace,
     /// The region of its site.
     pub region: Name,
-    /// What it is built for.
+    /// The kind of its hardware.
     pub kind: NodeKind,
-    /// Room for titles.
+    /// Its room for titles, in bytes.
     pub room_bytes: u64,
-    /// Its weight next to others of its site, as in steering; 0 for what is usual.
+    /// Its weight relative to other nodes of its site, as in steering; 0 for the usual weight.
     pub ceiling_bits_per_second: u64,
-    /// What it may take in one window.
+    /// The most bytes that it may fetch in one window.
     pub fill_bytes_max: Option<u64>,
-    /// Yesterday's manifest: titles that it holds, or is told to.
+    /// Yesterday's manifest: titles that it holds, or is assigned.
     pub holds: Vec<u32>,
 }
 
-/// What viewers of a region are expected to watch in a day.
+/// The expected views of a region in a day.
 #[derive(Clone, Debug)]
 pub struct RegionDemand {
     /// The region.
     pub region: Name,
-    /// By title; titles that are missing have none.
+    /// By title; titles without an entry have no views.
     pub titles: Vec<TitleDemand>,
 }
 
-/// What viewers of a region are expected to watch of a title in a day.
+/// The expected views of a title in a region in a day.
 #[derive(Clone, Copy, Debug)]
 pub struct TitleDemand {
-    /// Its place in the catalog.
+    /// Its index in the catalog.
     pub title: u32,
-    /// How often it was started.
+    /// The number of starts.
     pub starts: u64,
     /// Bytes sent of it.
     pub bytes: u64,
 }
 
-/// Bounds, and what things are worth.
+/// Limits and weights of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementPolicy {
     /// Copies of each title in the fleet, in as many failure domains: three, because a viewer gets three nodes.
     pub floor_copies: u16,
-    /// Which titles a kind of node takes for demand.
+    /// The titles that each kind of node takes because of demand.
     pub cut_offs: CutOffs,
-    /// Most bytes that a plan moves. None: as many as are worth it.
+    /// The most bytes that a plan may move. `None`: as many as are worth moving.
     pub churn_bytes_max: Option<u64>,
-    /// A move for demand must be expected to serve so many thousandths of its bytes in a day.
+    /// A move because of demand must be expected to serve at least this many thousandths of its bytes in a day.
     pub worth_permille: u32,
-    /// It must be worth so many thousandths of what it displaces. Above 1000, so that two titles of like demand do not take turns.
+    /// Its value must be at least this many thousandths of the value that it displaces. Above 1000, so that two titles of similar demand do
+    /// not alternate.
     pub margin_permille: u32,
-    /// What a further copy at a site counts beside the first, in thousandths; the n-th counts an n-th of it. The first saves the way to another
-    /// site, the others only spread load.
+    /// The value of a further copy at a site relative to the first, in thousandths, divided by n for the n-th copy. The first copy saves a
+    /// trip to another site, the others only spread load.
     pub further_permille: u32,
-    /// Titles with fewer starts than this in a region join the rest: too few to tell from chance, and too few to hide a viewer among.
+    /// Titles with fewer starts than this in a region are pooled: the starts are too few to be more than chance, and too few to hide a
+    /// viewer.
     pub starts_min: u64,
 }
 
-/// The most wanted titles of a region that each kind of node takes for demand, in thousandths of the catalog. Pins and floors go to any kind, to
-/// storage first.
+/// The most wanted titles of a region that each kind of node takes because of demand, in thousandths of the catalog. Pins and floors go to
+/// any kind, to storage first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CutOffs {
@@ -152,7 +154,7 @@ impl Default for PlacementPolicy {
     }
 }
 
-/// Why nothing can be planned.
+/// Why a plan is impossible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlacementError {
     /// Two nodes have this name.
@@ -183,7 +185,7 @@ impl Display for PlacementError {
 impl std::error::Error for PlacementError {}
 
 impl PlacementInput {
-    /// Puts every list into one order, checks it, and drops what is said twice. So plans do not depend on the order of what comes in.
+    /// Sorts and checks every list, and removes duplicates, so that plans do not depend on the order of the input.
     pub(crate) fn settle(mut self) -> Result<Self, PlacementError> {
         let count = self.titles.len() as u32;
         let mut order: Vec<u32> = (0..count).collect();

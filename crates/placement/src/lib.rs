@@ -1,17 +1,17 @@
-//! Which nodes of a fleet shall hold which titles, and what it costs to bring them there. No I/O and no clock.
+//! Decides which nodes of a fleet hold which titles, and computes the copies that this requires. No I/O and no clock.
 //!
-//! [`plan`] takes what is known (titles, nodes with what they hold, what viewers of each region watch) and returns a [`Plan`]: a manifest for each
-//! cluster, and the moves that lead there.
+//! [`plan`] takes the known facts (titles, nodes with the titles that they hold, the views of each region) and returns a [`Plan`]: a
+//! manifest for each cluster, and the moves that lead there.
 //!
-//! # What always holds
+//! # Invariants
 //! - No node gets more than its room.
 //! - Pins come first, then the floor (N copies in N failure domains), then demand. A later one never takes the room of an earlier one.
-//! - The bytes of all moves stay within the bounds on churn: the fleet's and each node's. What does not fit waits for the next plan.
-//! - A move for demand is expected to be worth its bytes, and more than what it displaces.
-//! - The same input gives the same plan to the byte, in whatever order its lists are. Scores are integers.
+//! - The bytes of all moves stay within the limits on churn: the fleet's and each node's. Moves that do not fit wait for the next plan.
+//! - A move because of demand is expected to be worth its bytes, and more than the copies that it displaces.
+//! - The same input gives the same plan to the byte, whatever the order of its lists. Scores are integers.
 //!
 //! # Read first
-//! `plan.rs`, then `floor.rs` and `wanted.rs` (demand). `steering::TitleOrder` says which node of a site comes first for a title.
+//! `plan.rs`, then `floor.rs` and `wanted.rs` (demand). `steering::TitleOrder` decides which node of a site comes first for a title.
 
 #![forbid(unsafe_code)]
 

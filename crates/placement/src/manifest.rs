@@ -1,15 +1,15 @@
-//! What a cluster shall hold.
+//! The titles assigned to a cluster.
 
 use fleet::{Digest, Name};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Why;
 
-/// What the nodes of a cluster shall hold. It never changes: another plan makes another manifest, with another digest.
+/// The titles assigned to the nodes of a cluster. Manifests are immutable: another plan makes another manifest, with another digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterManifest {
-    /// The version of this form: 1.
+    /// The version of this format: 1.
     pub version: u32,
     /// The cluster's site.
     pub site: Name,
@@ -17,7 +17,7 @@ pub struct ClusterManifest {
     pub cluster: Name,
     /// Its nodes, sorted.
     pub nodes: Vec<Name>,
-    /// What they shall hold, by path.
+    /// Its titles, sorted by path.
     pub titles: Vec<ManifestTitle>,
 }
 
@@ -27,9 +27,9 @@ pub struct ClusterManifest {
 pub struct ManifestTitle {
     /// Its path.
     pub path: String,
-    /// Who shall hold a copy: places in the manifest's `nodes`, rising.
+    /// The nodes that hold a copy: indexes into the manifest's `nodes`, ascending.
     pub on: Vec<u32>,
-    /// Why each of them shall, in the same order.
+    /// The reason for each of these copies, in the same order.
     pub why: Vec<Why>,
 }
 
@@ -42,10 +42,10 @@ impl ClusterManifest {
         serde_json::to_vec(self).expect("a manifest is plain JSON")
     }
 
-    /// Reads one.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// If it is none, or names a node that is not in it.
+    /// If it is invalid, or refers to a node that is not in it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         let read: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if read.version != 1 {
@@ -57,7 +57,7 @@ impl ClusterManifest {
         };
         match read.titles.iter().find(|title| !is_whole(title)) {
             None => Ok(read),
-            Some(title) => Err(format!("what it says of {} is not whole", title.path)),
+            Some(title) => Err(format!("its entry for {} is incomplete", title.path)),
         }
     }
 

@@ -1,6 +1,6 @@
-//! The moves of a plan in the order of their urgency: what pins and floors want, then demand, the most bytes watched for a byte brought first.
+//! The moves of a plan in order of urgency: pins and floors first, then demand, by bytes watched per byte moved, highest first.
 //!
-//! Each site's are in that order already. They are merged when somebody asks, because the first plan of a large fleet has a hundred million.
+//! The moves of each site are in that order already. They are merged lazily, because the first plan of a large fleet has a hundred million.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,9 +11,9 @@ use crate::shelves::Brought;
 pub(crate) struct Moves<'p> {
     plan: &'p Plan,
     urgent: std::slice::Iter<'p, Brought>,
-    /// By site: what is left.
+    /// By site: the remaining ones.
     wanted: Vec<std::slice::Iter<'p, Brought>>,
-    /// The score of each site's next one.
+    /// The score of the next one of each site.
     next: BinaryHeap<(u64, Reverse<u32>)>,
     left: usize,
 }

@@ -1,4 +1,4 @@
-//! What binds at each site by a plan: its room, or what its nodes may send.
+//! The limiting resource of each site under a plan: its room, or its nodes' network.
 
 use fleet::Name;
 
@@ -6,26 +6,26 @@ use crate::forecast::Forecast;
 use crate::ground::Ground;
 use crate::input::PlacementInput;
 
-/// A site by a plan: what it has, and what its viewers are expected to want.
+/// A site under a plan: its resources, and its viewers' expected demand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteOutlook {
     /// The site.
     pub site: Name,
-    /// Room of all its nodes for titles.
+    /// The room for titles on all its nodes, in bytes.
     pub room_bytes: u64,
-    /// What they hold by the plan.
+    /// The bytes that they hold under the plan.
     pub held_bytes: u64,
-    /// What all its nodes may send.
+    /// The most that all its nodes may send.
     pub ceiling_bits_per_second: u64,
-    /// What its viewers are expected to watch in a day.
+    /// The bytes that its viewers are expected to watch in a day.
     pub watched_bytes: u64,
-    /// How much of that is of titles that the site holds by the plan.
+    /// The part of that which is of titles that the site holds under the plan.
     pub near_bytes: u64,
-    /// Bytes of the titles that would be worth a first copy at the site and have none.
+    /// Bytes of the titles that would be worth a first copy at the site, but have none there.
     pub lacking_bytes: u64,
 }
 
-/// `holds` are the nodes' titles, in the order of `input.nodes`.
+/// `holds` lists the nodes' titles, in the order of `input.nodes`.
 pub(crate) fn sites(
     input: &PlacementInput,
     ground: &Ground,

@@ -15,38 +15,38 @@ use crate::outlook::{self, SiteOutlook};
 use crate::shelves::{Brought, Shelves};
 use crate::{floor, wanted};
 
-/// Why a copy is brought, or why it is where it is.
+/// The reason for a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Why {
-    /// A pin wants it there.
+    /// Required by a pin.
     Pin,
-    /// There are too few copies in different failure domains.
+    /// Needed for the floor: there are too few copies in different failure domains.
     Floor,
     /// Viewers are expected to watch it there.
     Demand,
-    /// It was there, and nothing needs its room. No copy is brought for that.
+    /// It was there already, and nothing needs its room. Copies are never made for this reason.
     Spare,
 }
 
-/// A title that a node shall bring.
+/// A title that a node should fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedMove {
-    /// Its place in [`Plan::nodes`].
+    /// The node's index in [`Plan::nodes`].
     pub node: usize,
-    /// Its place in [`Plan::titles`].
+    /// The title's index in [`Plan::titles`].
     pub title: usize,
-    /// What must be brought.
+    /// The bytes to fetch.
     pub bytes: u64,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// Which copy at its site it is, from 1.
+    /// Which copy at its site this is, from 1.
     pub copy: u16,
-    /// What viewers of its site are expected to watch of it in a day. Copies at one site share it.
+    /// The bytes that viewers of its site are expected to watch of it in a day. Copies at one site share it.
     pub watched_bytes: u64,
 }
 
-/// What each node shall hold, and what changes.
+/// The titles of each node, and the changes.
 #[derive(Debug)]
 pub struct Plan {
     input: PlacementInput,
@@ -56,26 +56,26 @@ pub struct Plan {
     kept: Vec<Bits>,
     /// Copies for a pin: node and title.
     pinned: HashSet<(u32, u32)>,
-    /// For pins and floors.
+    /// Moves for pins and floors.
     pub(crate) urgent: Vec<Brought>,
-    /// For demand, by site, the most wanted first.
+    /// Moves for demand, by site, most wanted first.
     pub(crate) wanted: Vec<Vec<Brought>>,
-    /// Copies that pins want and that found no room, or no churn was left for them.
+    /// Copies that pins require and for which no room or no churn was left.
     pub pins_unmet: u64,
-    /// Copies that floors want and that found no room, or no churn was left for them.
+    /// Copies that floors require and for which no room or no churn was left.
     pub floors_unmet: u64,
-    /// What is expected to be watched in a day.
+    /// The bytes expected to be watched in a day.
     pub watched_bytes: u128,
-    /// How much of it at sites that held the title before.
+    /// The part of that at sites that held the title before.
     pub near_before_bytes: u128,
-    /// How much of it at sites that hold the title by this plan. Steering's first choice is there, unless it is full or unwell.
+    /// The part of that at sites that hold the title under this plan. Steering's first choice is there, unless it is full or unhealthy.
     pub near_after_bytes: u128,
 }
 
-/// Plans who shall hold what.
+/// Makes a plan.
 ///
 /// # Errors
-/// If names are there twice, or a list refers to what is not there.
+/// If names occur twice, or a list refers to an unknown title.
 pub fn plan(input: PlacementInput) -> Result<Plan, PlacementError> {
     let input = input.settle()?;
     let ground = Ground::new(&input.nodes);
@@ -86,7 +86,7 @@ pub fn plan(input: PlacementInput) -> Result<Plan, PlacementError> {
     let floors_unmet = floor::floors(&input, &ground, &mut shelves);
     wanted::place(&input, &ground, &forecast, &mut shelves);
     let (watched_bytes, after) = near(&input, &ground, &forecast, &shelves);
-    // What else a plan is made with goes before the lists come: both are large.
+    // Free the rest of the planning state before the lists are made: both are large.
     let Shelves { held, kept, pinned, urgent, wanted, .. } = { shelves };
     let holds = listed(&ground, input.titles.len(), &held);
     drop(held);
@@ -107,7 +107,7 @@ pub fn plan(input: PlacementInput) -> Result<Plan, PlacementError> {
     })
 }
 
-/// By node: its titles, rising.
+/// The titles of each node, in ascending order.
 fn listed(ground: &Ground, titles: usize, held: &[Bits]) -> Vec<Vec<u32>> {
     let titles = 0..titles as u32;
     let mut holds = Vec::with_capacity(ground.spots.len());
@@ -123,7 +123,7 @@ fn listed(ground: &Ground, titles: usize, held: &[Bits]) -> Vec<Vec<u32>> {
     holds
 }
 
-/// What is expected to be watched, and how much of it at sites that hold the title.
+/// The bytes expected to be watched, and the part of them at sites that hold the title.
 fn near(
     input: &PlacementInput,
     ground: &Ground,
@@ -152,7 +152,7 @@ impl Plan {
         self.input.titles.iter().map(|title| title.path.as_str())
     }
 
-    /// What a node shall hold: places of titles, rising.
+    /// The titles of a node: their indexes, ascending.
     pub fn holds(&self, node: usize) -> &[u32] {
         &self.holds[node]
     }
@@ -163,7 +163,7 @@ impl Plan {
         self.kept[site].has(title, seat)
     }
 
-    /// Why a node shall hold a title that it shall hold.
+    /// The reason for a title on a node that is assigned to hold it.
     pub fn why(&self, node: usize, title: u32) -> Why {
         let site = self.ground.seat(node).0;
         let is_watched = || self.forecast.bytes(&self.ground, site, title) > 0;
@@ -175,12 +175,12 @@ impl Plan {
         }
     }
 
-    /// What each site has and wants, by site.
+    /// The resources and the demand of each site, in the order of sites.
     pub fn sites(&self) -> Vec<SiteOutlook> {
         outlook::sites(&self.input, &self.ground, &self.forecast, &self.holds)
     }
 
-    /// What must be brought, the most urgent first: bring them in this order.
+    /// The moves, most urgent first: carry them out in this order.
     pub fn moves(&self) -> impl ExactSizeIterator<Item = PlannedMove> {
         Moves::new(self)
     }
@@ -197,23 +197,23 @@ impl Plan {
         }
     }
 
-    /// What a move for demand is worth for each byte.
+    /// The value of a move for demand, per byte.
     pub(crate) fn score(&self, brought: &Brought) -> u64 {
         let site = self.ground.seat(brought.node as usize).0;
         self.forecast.score(&self.ground, site, brought.title, brought.copy)
     }
 
-    /// Bytes of all moves.
+    /// The bytes of all moves.
     pub fn moved_bytes(&self) -> u128 {
         let all = self.urgent.iter().chain(self.wanted.iter().flatten());
         all.map(|brought| u128::from(self.forecast.size(brought.title))).sum()
     }
 
-    /// What a node held and shall not hold any more.
+    /// The titles that a node held and is no longer assigned.
     pub fn dropped(&self, node: usize) -> impl Iterator<Item = u32> {
         let mut stays = self.holds[node].iter().peekable();
         self.input.nodes[node].holds.iter().copied().filter(move |title| {
-            // Both rise.
+            // Both are in ascending order.
             while stays.next_if(|next| **next < *title).is_some() {}
             stays.peek().copied() != Some(title)
         })

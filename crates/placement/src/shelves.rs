@@ -1,4 +1,4 @@
-//! Who holds what while a plan is made: copies, room, and what may still be moved.
+//! The state of planning: which node holds what, free room, and the churn left.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::ground::Ground;
 use crate::input::PlacementInput;
 use crate::plan::Why;
 
-/// A copy that is to be brought.
+/// A copy to make.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Brought {
     pub(crate) node: u32,
@@ -27,25 +27,25 @@ pub(crate) struct Shelves<'g> {
     pub(crate) held: Vec<Bits>,
     /// Copies for a pin or a floor: nothing displaces them.
     pub(crate) kept: Vec<Bits>,
-    /// Those of them that are for a pin: node and title.
+    /// The pinned ones among them: node and title.
     pub(crate) pinned: HashSet<(u32, u32)>,
     free: Vec<u64>,
-    /// Room less copies for pins and floors: what could be freed at most.
+    /// Room minus the copies for pins and floors: the most that could be freed.
     unkept: Vec<u64>,
-    /// What each node may still take.
+    /// The bytes that each node may still fetch.
     fill_left: Vec<u64>,
     churn_left: u128,
-    /// Yesterday's copies by node, the least wanted first, and how many of them were looked through. Only they are displaced: today's were more
-    /// wanted than whatever comes after them.
+    /// Yesterday's copies by node, least wanted first, and how many of them were examined. Only these are displaced: today's copies were
+    /// more wanted than all later candidates.
     old: Vec<(Vec<u32>, usize)>,
-    /// For pins and floors.
+    /// Moves for pins and floors.
     pub(crate) urgent: Vec<Brought>,
-    /// For demand, by site.
+    /// Moves for demand, by site.
     pub(crate) wanted: Vec<Vec<Brought>>,
 }
 
 impl<'g> Shelves<'g> {
-    /// Yesterday's manifests, less what has no room any more.
+    /// Starts with yesterday's manifests, without the copies that no longer fit.
     pub(crate) fn new(
         input: &'g PlacementInput,
         ground: &'g Ground,
@@ -78,7 +78,7 @@ impl<'g> Shelves<'g> {
         shelves
     }
 
-    /// Sorts what a node holds by worth, and drops the least wanted until the rest fits.
+    /// Sorts the titles that a node holds by value, and drops the least wanted ones until the rest fits.
     fn take_stock(&mut self, node: usize, room: u64) {
         let mut old = std::mem::take(&mut self.old[node].0);
         let (site, seat) = self.ground.seat(node);
@@ -115,7 +115,7 @@ impl<'g> Shelves<'g> {
         self.kept[site].has(title, seat)
     }
 
-    /// Nothing displaces this copy, which is there, from now on.
+    /// Protects an existing copy from being displaced.
     pub(crate) fn keep(&mut self, node: usize, title: u32) {
         if !self.is_kept(node, title) {
             let (site, seat) = self.ground.seat(node);
@@ -134,13 +134,13 @@ impl<'g> Shelves<'g> {
         self.churn_left
     }
 
-    /// The nodes that hold a title, at one site.
+    /// The nodes of one site that hold a title.
     pub(crate) fn holders_at(&self, site: usize, title: u32) -> impl Iterator<Item = usize> {
         let first = self.ground.nodes_of(site).start;
         self.held[site].nodes(title).map(move |seat| first + seat)
     }
 
-    /// Brings a title that nothing displaces to a node, whatever has to go for it. False if there is no room or no churn left.
+    /// Adds a protected copy of a title to a node, displacing whatever is necessary. Returns false if there is no room or no churn left.
     pub(crate) fn bring_and_keep(&mut self, node: usize, title: u32, why: Why) -> bool {
         let done = self.make_way(node, title, None).is_some();
         if done {
@@ -153,7 +153,8 @@ impl<'g> Shelves<'g> {
         done
     }
 
-    /// Brings a title to a node if what must go for it is worth less. `lost_max` is what may go, in bytes a day.
+    /// Adds a copy of a title to a node if the displaced copies are worth less. `lost_max` is the most value that may be displaced, in
+    /// bytes a day.
     pub(crate) fn bring_for(&mut self, node: usize, title: u32, lost_max: u64) -> bool {
         let done = self.make_way(node, title, Some(lost_max)).is_some();
         if done {
@@ -162,7 +163,7 @@ impl<'g> Shelves<'g> {
         done
     }
 
-    /// Whether a node held a title when planning began. It lies there still, even if something was to take its room meanwhile.
+    /// Whether a node held a title when planning began. Its copy is still on disk, even if the plan has displaced it meanwhile.
     fn was_held(&self, node: usize, title: u32) -> bool {
         self.input.nodes[node].holds.binary_search(&title).is_ok()
     }
@@ -184,12 +185,12 @@ impl<'g> Shelves<'g> {
         }
     }
 
-    /// Makes room for a title, or changes nothing. With a bound, what goes is worth no more than that.
+    /// Makes room for a title, or changes nothing. With a limit, the displaced copies are not worth more than that.
     fn make_way(&mut self, node: usize, title: u32, lost_max: Option<u64>) -> Option<()> {
         let size = self.forecast.size(title);
         let has_churn = self.was_held(node, title)
             || (self.churn_left >= u128::from(size) && self.fill_left[node] >= size);
-        // A look at `unkept` spares a walk over all copies of a node that is full of kept ones.
+        // Checking `unkept` avoids a scan of all copies of a node that is full of protected ones.
         let may = has_churn && !self.holds(node, title) && self.unkept[node] >= size;
         if !may {
             return None;

@@ -1,5 +1,5 @@
-//! Copies for what viewers are expected to watch, the most wanted for its bytes first, over all sites at once: so a bound on churn is spent where
-//! it is worth most.
+//! Places copies for expected views, most wanted per byte first, over all sites together: so a limit on churn is spent where it is worth
+//! most.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,10 +13,10 @@ use crate::ground::Ground;
 use crate::input::PlacementInput;
 use crate::shelves::Shelves;
 
-/// Most copies at a site for demand: a viewer follows one of eight orders of a title, so a ninth copy would serve nobody.
+/// The most copies at a site for demand: a viewer follows one of eight orders of a title, so a ninth copy would be of no use.
 const COPIES_MAX: u16 = 8;
 
-/// So many titles in a row may find no room at a site before it counts as full. What comes later is wanted less, but may be smaller.
+/// A site counts as full after this many titles in a row have found no room. Later ones are wanted less, but may be smaller.
 const MISSES_MAX: u16 = 32;
 
 /// The next title that could become the n-th copy at a site.
@@ -26,15 +26,15 @@ struct Candidate {
     /// Ties go to the first site and the first copy.
     site: Reverse<u32>,
     copy: Reverse<u16>,
-    /// In the site's order.
+    /// Its index in the site's order.
     at: u32,
     misses: u16,
 }
 
-/// What became of a candidate.
+/// The outcome for a candidate.
 enum Turn {
     Brought,
-    /// It was none any more.
+    /// It is no longer a candidate.
     Passed,
     /// There is no room.
     Missed,
@@ -51,7 +51,8 @@ pub(crate) fn place(
     if input.policy.churn_bytes_max.is_some() {
         demand.place(shelves, 0..ground.sites());
     } else {
-        // Sites share nothing but the bound. One after the other they come to the same, and what a site needs stays in the processor's cache.
+        // Without the limit, sites are independent. Planning them one after the other gives the same result, and keeps a site's data in the
+        // processor's cache.
         (0..ground.sites()).for_each(|site| demand.place(shelves, site..site + 1));
     }
 }
@@ -62,7 +63,7 @@ struct Wanted<'w> {
     forecast: &'w Forecast,
     /// By title.
     orders: Vec<TitleOrder>,
-    /// Of a site, by their costs: one list for all titles, one after the other.
+    /// The nodes of a site, by their costs: one list, reused for all titles.
     nodes: Vec<(u64, usize)>,
 }
 
@@ -91,8 +92,8 @@ impl Wanted<'_> {
         }
     }
 
-    /// The first title from `at` on that has fewer copies, if this one is worth it. The copies before it may still come: they are worth more, so
-    /// they have had their turn by then.
+    /// Finds the first title from `at` on that has fewer copies, if this one is worth it. Lower copies may still be missing: they are worth
+    /// more, so they have had their turn by then.
     fn candidate(
         &self,
         shelves: &Shelves<'_>,
@@ -117,7 +118,7 @@ impl Wanted<'_> {
     fn bring(&mut self, shelves: &mut Shelves<'_>, site: usize, copy: u16, at: u32) -> Turn {
         let title = self.forecast.order(self.ground, site)[at as usize];
         if shelves.copies_at(site, title) != copy - 1 {
-            // Those before it found no room, or another one came for a floor.
+            // The lower copies found no room, or another one was added for a floor.
             return Turn::Passed;
         }
         let worth = self.forecast.worth(self.ground, site, title, copy);

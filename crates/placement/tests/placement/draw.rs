@@ -1,4 +1,4 @@
-//! Fleets, drawn at random: small enough to be odd in every way.
+//! Random fleets: small enough to have all kinds of odd shapes.
 
 use fastrand::Rng;
 use fleet::{Name, NodeKind, NodePlace};
@@ -69,7 +69,7 @@ fn drawn_node(random: &mut Rng, number: usize, sites: usize, titles: usize) -> P
     node
 }
 
-/// Every second title has any.
+/// Every second title has some.
 fn demand(random: &mut Rng, title: u32) -> Option<TitleDemand> {
     if !random.bool() {
         return None;

@@ -1,4 +1,4 @@
-//! Fleets of one idea each, and input that is wrong.
+//! Fleets that show one idea each, and invalid input.
 
 use fleet::NodeKind;
 use fullbore_placement::{
@@ -30,7 +30,7 @@ fn fleet() -> PlacementInput {
     }
 }
 
-/// The next day's input: what the plan says is held.
+/// The next day's input: nodes hold the titles that the plan assigned.
 fn next_day(mut input: PlacementInput, plan: &Plan) -> PlacementInput {
     for (at, own) in plan.nodes().enumerate() {
         let node = input.nodes.iter_mut().find(|node| node.name == *own).expect("it is one");
@@ -115,7 +115,7 @@ fn what_is_watched_more_comes_nearer_and_what_is_not_worth_it_stays() {
     input.policy.floor_copies = 0;
     let first = planned(&input);
     let mut second_day = next_day(input, &first);
-    // A little more for a title that is nowhere: within the margin.
+    // Slightly more for a title that is nowhere: within the margin.
     second_day.demand[0].titles[20].bytes = 100_000 / 20 + 10;
     assert_eq!(planned(&second_day).moves().len(), 0);
     second_day.demand[0].titles[39].bytes = 90_000;
@@ -124,7 +124,7 @@ fn what_is_watched_more_comes_nearer_and_what_is_not_worth_it_stays() {
     let moves: Vec<_> = plan.moves().collect();
     assert!(moves.len() >= 3 && moves.iter().all(|step| step.title == 39), "{moves:?}");
     assert!(moves.iter().all(|step| step.why == Why::Demand && step.watched_bytes == 30_000));
-    // A bound on churn leaves the most valuable of them.
+    // A limit on churn leaves the most valuable of them.
     second_day.policy.churn_bytes_max = Some(150);
     assert_eq!(planned(&second_day).moves().len(), 1);
 }
@@ -143,8 +143,8 @@ fn unlike_nodes_get_titles_by_their_weights() {
     let plan = planned(&input);
     let (large, small) = (plan.holds(0).len(), plan.holds(1).len());
     assert_eq!(large + small, 2000);
-    // 4 : 1 by single orders; the least cost of eight orders leans a little to the larger one.
-    assert!((1500..=1950).contains(&large), "{large} beside {small}");
+    // 4 : 1 by single orders; the lowest cost of eight orders favours the larger one a little.
+    assert!((1500..=1950).contains(&large), "{large} and {small}");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn titles_with_few_starts_join_the_rest() {
     let mut input = fleet();
     input.titles.truncate(4);
     input.policy.floor_copies = 0;
-    // Nine starts, three starts and none are one thing; ten are not.
+    // Nine starts, three starts and none are pooled; ten are not.
     input.demand = vec![demand("north", &[(0, 10, 3000), (1, 9, 2999), (2, 3, 1)])];
     let watched: Vec<u64> = {
         let mut steps: Vec<_> = planned(&input).moves().collect();
@@ -191,7 +191,7 @@ fn pins_come_before_all_else() {
 #[test]
 fn what_is_new_displaces_third_copies_but_no_last_one() {
     let mut input = fleet();
-    // Room for 120 copies, as many as forty titles want.
+    // Room for 120 copies, which is what forty titles want.
     input.nodes.iter_mut().for_each(|node| node.room_bytes = 2000);
     let mut second_day = next_day(input.clone(), &planned(&input));
     second_day.titles.extend([title(97, 100), title(98, 100)]);
@@ -199,7 +199,7 @@ fn what_is_new_displaces_third_copies_but_no_last_one() {
     let copies = |number: u32| (0..6).filter(|n| plan.holds(*n).contains(&number)).count();
     assert!((0..42).all(|number| copies(number) >= 2), "{:?}", (0..42).map(copies));
     assert_eq!((plan.moves().len(), plan.floors_unmet), (4, 6));
-    // Then it stays.
+    // After that it stays.
     assert_eq!(planned(&next_day(second_day, &plan)).moves().len(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! What holds of every plan, in 20,000 drawn fleets, judged from the input and the plan's manifests alone.
+//! Invariants of every plan, in 20,000 random fleets, checked from the input and the plan's manifests alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ struct Case<'c> {
     plan: &'c Plan,
     /// Titles by node.
     held: BTreeMap<String, BTreeSet<String>>,
-    /// Bytes of copies for pins and floors, by node: all others may go for them.
+    /// Bytes of copies for pins and floors, by node: all other copies may be displaced by them.
     kept: BTreeMap<String, u128>,
 }
 
@@ -45,7 +45,7 @@ impl<'c> Case<'c> {
         self.held.get(node.name.as_str()).is_some_and(|titles| titles.contains(path))
     }
 
-    /// Whether a title could have been brought to a node, by room and by both bounds on churn.
+    /// Whether a title could have been added to a node, given its room and both limits on churn.
     fn could_bring(&self, node: &PlacementNode, bytes: u128) -> bool {
         let moved = |of: &dyn Fn(&str) -> bool| -> u128 {
             let names: Vec<&str> = self.plan.nodes().map(|name| name.as_str()).collect();
@@ -72,7 +72,7 @@ impl<'c> Case<'c> {
             let moved: u128 = moves.map(|step| u128::from(step.bytes)).sum();
             assert!(moved <= u128::from(node.fill_bytes_max.unwrap_or(u64::MAX)), "{name}");
             all += moved;
-            // What is held was held, or is brought.
+            // Every title held was held before, or is moved.
             let old: BTreeSet<&str> = node.holds.iter().map(|t| self.path(*t)).collect();
             let paths: Vec<&str> = self.plan.titles().collect();
             let brought: BTreeSet<&str> = self
@@ -85,7 +85,7 @@ impl<'c> Case<'c> {
                 assert!(old.contains(path.as_str()) != brought.contains(path.as_str()));
             }
         }
-        // Without a bound, two titles of 2^64 - 1 bytes may move.
+        // Without a limit, two titles of 2^64 - 1 bytes may move.
         let bound = self.input.policy.churn_bytes_max;
         assert!(bound.is_none_or(|bound| all <= u128::from(bound)), "{all} bytes move");
     }
@@ -122,7 +122,7 @@ impl<'c> Case<'c> {
         }
     }
 
-    /// In as many failure domains as the floor says, or in all that have room; sites first.
+    /// In as many failure domains as the floor requires, or in all that have room; sites first.
     fn floors(&self) {
         let floor = usize::from(self.input.policy.floor_copies);
         let levels: [fn(&PlacementNode) -> String; 3] = [
@@ -167,7 +167,7 @@ fn every_plan_keeps_room_churn_pins_and_floors() {
     assert!((FLEETS / 50..FLEETS * 49 / 50).contains(&full), "{full} fleets are too small");
 }
 
-/// All that a plan says, as text.
+/// The whole plan, as text.
 fn told(plan: &Plan) -> String {
     let manifests: Vec<_> = plan.manifests().map(|manifest| manifest.digest()).collect();
     let moves: Vec<_> = plan.moves().collect();

@@ -1,4 +1,4 @@
-//! What holds of every plan.
+//! Properties of every plan.
 
 mod draw;
 mod edges;

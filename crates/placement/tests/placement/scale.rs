@@ -1,4 +1,4 @@
-//! A fleet of full size. Run it as a release build: cargo test --release -p fullbore-placement --test placement -- --ignored --nocapture
+//! A full-size fleet. Run it as a release build: cargo test --release -p fullbore-placement --test placement -- --ignored --nocapture
 
 use std::time::Instant;
 
