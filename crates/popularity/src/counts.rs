@@ -1,4 +1,4 @@
-//! What was watched, by region and title.
+//! Counts of views, by region and title.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,16 +7,16 @@ use fleet::{Name, WatchCount};
 use crate::decayed::Decayed;
 use crate::week::Week;
 
-/// Most counts of a title in a region. Each takes some 150 bytes with its path, so 30 MB in all.
+/// The most counts (a title in a region). Each takes some 150 bytes with its path, so 30 MB in all.
 pub const COUNTS_MAX: usize = 200_000;
 
-/// When there are too many, the least watched join the rest until so many are left: finding them takes longer than adding one.
+/// If there are too many, the least watched are merged into the rest until this many are left: finding them takes longer than adding one.
 const COUNTS_LEFT: usize = COUNTS_MAX - COUNTS_MAX / 8;
 
-/// Most regions. Operators name them.
+/// The most regions. Operators name them.
 pub const REGIONS_MAX: usize = 1000;
 
-/// What viewers watched.
+/// The views of a fleet.
 #[derive(Clone, Debug, Default)]
 pub struct FleetPopularity {
     pub(crate) regions: BTreeMap<Name, Region>,
@@ -24,23 +24,23 @@ pub struct FleetPopularity {
     joined: u64,
 }
 
-/// What viewers of one region watched.
+/// The views of one region.
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
-    /// Since when it is counted, since 1970.
+    /// When counting began, in seconds since 1970.
     pub(crate) since: u64,
     pub(crate) titles: HashMap<String, Decayed>,
-    /// What is not counted by title.
+    /// Views that are not counted by title.
     pub(crate) rest: Decayed,
     pub(crate) week: Week,
 }
 
-/// What a region watched of a title, a day.
+/// A region's views of a title, per day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionCount {
     /// The region.
     pub region: Name,
-    /// A day, on average of the last days.
+    /// Per day, averaged over the last days.
     pub count: WatchCount,
 }
 
@@ -52,27 +52,27 @@ impl Region {
 }
 
 impl FleetPopularity {
-    /// Nothing was counted yet.
+    /// Whether nothing has been counted yet.
     pub fn is_empty(&self) -> bool {
         self.regions.is_empty()
     }
 
-    /// How many counts of a title in a region there are.
+    /// The number of counts (a title in a region).
     pub fn counts(&self) -> usize {
         self.counts
     }
 
-    /// How many counts have joined the rest of their regions, because there were too many.
+    /// The number of counts that were merged into the rest of their regions, because there were too many.
     pub fn joined(&self) -> u64 {
         self.joined
     }
 
-    /// Since when anything is counted, since 1970.
+    /// When the earliest counting began, in seconds since 1970.
     pub fn since_unix_seconds(&self) -> Option<u64> {
         self.regions.values().map(|region| region.since).min()
     }
 
-    /// Adds what viewers of a region watched in the `seconds` before `now`: by title, and the rest.
+    /// Adds the views of a region in the `seconds` before `now`: by title, and the rest.
     pub fn add<'t>(
         &mut self,
         region: &Name,
@@ -105,7 +105,7 @@ impl FleetPopularity {
         }
     }
 
-    /// What was watched of titles that `is_known` no longer knows joins the rest, and what has decayed goes.
+    /// Merges the views of titles that `is_known` no longer knows into the rest, and drops counts that have decayed.
     pub fn keep_known(&mut self, is_known: impl Fn(&str) -> bool, now: u64) {
         for region in self.regions.values_mut() {
             let rest = &mut region.rest;
@@ -124,7 +124,7 @@ impl FleetPopularity {
         self.counts = self.regions.values().map(|region| region.titles.len()).sum();
     }
 
-    /// Has the least watched counts join the rest.
+    /// Merges the least watched counts into the rest.
     pub(crate) fn join_least(&mut self, now: u64) {
         let all = self.regions.values().flat_map(|region| region.titles.values());
         let mut watched: Vec<f64> = all.map(|count| count.at(now).slow_bytes).collect();
@@ -150,7 +150,7 @@ impl FleetPopularity {
         self.count_anew();
     }
 
-    /// What each region watched of a title, a day. Regions that watched nothing of it are left out.
+    /// Each region's views of a title, per day. Regions without any are left out.
     pub fn of_title(&self, path: &str, now: u64) -> Vec<RegionCount> {
         let of = |(name, region): (&Name, &Region)| {
             let own = region.titles.get(path)?;

@@ -1,12 +1,12 @@
-//! Counts that decay: what was watched a day ago counts half, and beside it what was watched a week ago. What was watched on the first day stays as
-//! it was, because the next title of a series is compared with it.
+//! Counts that decay: a fast one, in which views of a day ago count half, and a slow one with a half-life of a week. The count of the first
+//! day does not decay, because the next title of a series is compared with it.
 
 use fleet::WatchCount;
 
-/// What was watched that long ago counts half. By this count titles are placed: a film that came out this morning has to show tonight.
+/// The half-life of the fast count. Titles are placed by this count: a film that came out this morning has to show up tonight.
 pub(crate) const FAST_SECONDS: f64 = 24.0 * 3600.0;
 
-/// As above, for the slow count. The difference between the two is how fast demand changes.
+/// The half-life of the slow count. The difference between the two shows how fast demand changes.
 pub(crate) const SLOW_SECONDS: f64 = 7.0 * FAST_SECONDS;
 
 const DAY_SECONDS: f64 = 24.0 * 3600.0;
@@ -14,25 +14,25 @@ const DAY_SECONDS: f64 = 24.0 * 3600.0;
 /// The length of a first day.
 pub(crate) const FIRST_SECONDS: u64 = 24 * 3600;
 
-/// A rate cannot be told from less time than this.
+/// A rate cannot be estimated from less time than this.
 const AGE_SECONDS_MIN: f64 = 3600.0;
 
-/// What was watched of something.
+/// The views of a title, or of the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Decayed {
-    /// The numbers below are of this time, since 1970.
+    /// The time of the numbers below, in seconds since 1970.
     pub(crate) at: u64,
     pub(crate) bytes: f64,
     pub(crate) starts: f64,
     pub(crate) slow_bytes: f64,
-    /// The first day, unless nobody knows when it was.
+    /// The first day, unless its date is unknown.
     pub(crate) first: Option<FirstDay>,
 }
 
-/// What was watched in the 24 hours after something was watched for the first time.
+/// The views in the 24 hours after the first one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct FirstDay {
-    /// When that was, since 1970.
+    /// When it began, in seconds since 1970.
     pub(crate) begun: u64,
     pub(crate) bytes: f64,
     pub(crate) starts: f64,
@@ -43,7 +43,7 @@ impl FirstDay {
         time.saturating_sub(self.begun) <= FIRST_SECONDS
     }
 
-    /// One first day of two counts of the same title: from the earlier beginning on.
+    /// Merges the first days of two counts of the same title: starts at the earlier beginning.
     fn joined(self, other: Self) -> Self {
         let (mut first, later) =
             if self.begun <= other.begun { (self, other) } else { (other, self) };
@@ -55,13 +55,13 @@ impl FirstDay {
     }
 }
 
-/// What is left of a count after so many seconds.
+/// The fraction that remains after `seconds`.
 fn left(seconds: u64, half_life: f64) -> f64 {
     (-(seconds as f64) / half_life).exp2()
 }
 
-/// From a count that has gathered for `age` seconds to what comes in a day. A steady rate's count comes to rate x half-life / ln 2, and after so
-/// long it has come to the second factor's part of that.
+/// Converts a count gathered for `age` seconds to a rate per day. At a steady rate the count converges to rate x half-life / ln 2, and
+/// `part` is the fraction of that reached after `age`.
 fn a_day_of(count: f64, age: u64, half_life: f64) -> f64 {
     let age = (age as f64).max(AGE_SECONDS_MIN);
     let part = 1.0 - (-age / half_life).exp2();
@@ -69,7 +69,7 @@ fn a_day_of(count: f64, age: u64, half_life: f64) -> f64 {
 }
 
 impl Decayed {
-    /// Nothing yet, of something that is watched for the first time.
+    /// An empty count of a title that is watched for the first time.
     pub(crate) fn begun(begun: u64) -> Self {
         let first = Some(FirstDay { begun, bytes: 0.0, starts: 0.0 });
         Self { first, ..Self::default() }
@@ -80,7 +80,7 @@ impl Decayed {
         self.first.filter(|first| now.saturating_sub(first.begun) >= FIRST_SECONDS)
     }
 
-    /// As it is at `now`.
+    /// The count at `now`.
     pub(crate) fn at(self, now: u64) -> Self {
         let seconds = now.saturating_sub(self.at);
         let fast = left(seconds, FAST_SECONDS);
@@ -104,7 +104,7 @@ impl Decayed {
         }
     }
 
-    /// Adds another count, which may be of another time.
+    /// Adds another count, which may be as of another time.
     pub(crate) fn join(&mut self, other: Self) {
         let now = self.at.max(other.at);
         let (own, other) = (self.at(now), other.at(now));
@@ -120,7 +120,7 @@ impl Decayed {
         };
     }
 
-    /// Bytes a day, if it has gathered since `since`.
+    /// Bytes a day, if it was gathered since `since`.
     pub(crate) fn bytes_a_day(self, since: u64, now: u64) -> f64 {
         a_day_of(self.at(now).bytes, now.saturating_sub(since), FAST_SECONDS)
     }
@@ -135,7 +135,7 @@ impl Decayed {
         a_day_of(self.at(now).slow_bytes, now.saturating_sub(since), SLOW_SECONDS)
     }
 
-    /// Nothing is left that counts.
+    /// Whether it has decayed to nothing.
     pub(crate) fn is_gone(self, now: u64) -> bool {
         self.at(now).slow_bytes < 1.0
     }

@@ -1,7 +1,7 @@
-//! What viewers are expected to watch in the coming day.
+//! The expected views in the coming day.
 //!
-//! A title is expected to be watched as on average of the last days, times what the coming 24 hours are in a week of its region. What is not counted
-//! by title is spread evenly over the titles that have no count. A title that came out within a day has a prior (`prior.rs`).
+//! The forecast for a title is its average day, times the weight of the coming 24 hours in its region's week. Views that are not counted by
+//! title are spread evenly over the titles without a count. A title that came out within a day has a prior (`prior.rs`).
 
 use std::collections::HashSet;
 
@@ -11,35 +11,35 @@ use crate::counts::{FleetPopularity, Region};
 use crate::prior::{Day, KnownTitle, Prior, Priors};
 use crate::week::SEEN_SECONDS_MIN;
 
-/// What viewers of a region are expected to watch in a day.
+/// The expected views of a region in a day.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegionForecast {
     /// The region.
     pub region: Name,
-    /// Titles of which anything is expected.
+    /// Titles with a forecast above zero.
     pub titles: Vec<TitleForecast>,
-    /// How much of what is watched has changed from the last week to the last day, in thousandths: 0 for the same titles in the same proportions,
-    /// 1000 for others altogether.
+    /// How much demand has shifted from the last week to the last day, in thousandths: 0 for the same titles in the same proportions, 1000
+    /// for completely different ones.
     pub changed_permille: u32,
-    /// The coming day beside an average one, in thousandths.
+    /// The coming day relative to an average one, in thousandths.
     pub day_permille: u32,
-    /// Since when the region's viewers are counted, since 1970.
+    /// When counting of the region's viewers began, in seconds since 1970.
     pub since_unix_seconds: u64,
 }
 
-/// What is expected of a title.
+/// The forecast for a title.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TitleForecast {
-    /// Its place in the list of titles.
+    /// Its index in the list of titles.
     pub title: u32,
     /// In the coming day.
     pub count: WatchCount,
-    /// It is new, and this is what others like it were watched.
+    /// It is new, and the forecast is based on these other titles.
     pub prior: Option<Prior>,
 }
 
 impl FleetPopularity {
-    /// What each region is expected to watch of `titles`, which are those that the fleet has.
+    /// The forecast of each region for `titles`, which are the fleet's.
     pub fn forecast(&self, titles: &[KnownTitle<'_>], now: u64) -> Vec<RegionForecast> {
         self.regions.iter().map(|(name, region)| region.forecast(name, titles, now)).collect()
     }
@@ -74,21 +74,20 @@ impl Region {
         }
     }
 
-    /// What is watched of a title in a day, if it is counted. It can only have been watched since it was published.
+    /// The views of a title in a day, if it is counted. It can only have been watched since it was published.
     fn day(&self, title: &KnownTitle<'_>, now: u64) -> Option<Day> {
         let count = self.titles.get(title.path)?;
         let since = self.since.max(title.published_unix_seconds).min(now);
         Some(Day { bytes: count.bytes_a_day(since, now), starts: count.starts_a_day(since, now) })
     }
 
-    /// What the 24 hours from `begin` on are beside an average day.
+    /// The weight of the 24 hours from `begin` on, relative to an average day.
     fn day_factor(&self, begin: u64, now: u64) -> f64 {
         let is_seen = now.saturating_sub(self.since) >= SEEN_SECONDS_MIN;
         if is_seen { self.week.factor(self.since, begin) } else { 1.0 }
     }
 
-    /// What was watched of a title on its first day, as if that had been an average day of the week. If its first day is not known, what is watched
-    /// of it now.
+    /// The views of a title on its first day, scaled to an average day of the week. If its first day is unknown, its current views.
     pub(crate) fn first_day(&self, title: &KnownTitle<'_>, now: u64) -> Option<Day> {
         let Some(first) = self.titles.get(title.path)?.whole_first_day(now) else {
             return self.day(title, now);
@@ -97,7 +96,7 @@ impl Region {
         Some(Day { bytes: first.bytes / factor, starts: first.starts / factor })
     }
 
-    /// Bytes a day that are counted for no title of the list.
+    /// Bytes a day that are not counted for any title of the list.
     fn unnamed(&self, titles: &[KnownTitle<'_>], now: u64) -> f64 {
         let known: HashSet<&str> = titles.iter().map(|title| title.path).collect();
         let gone = self.titles.iter().filter(|(path, _)| !known.contains(path.as_str()));
@@ -142,7 +141,7 @@ mod tests {
         WatchCount { starts: bytes / 100_000_000, bytes }
     }
 
-    /// Hours of a region in which the same is watched each hour.
+    /// Adds hours of a region with the same views in each.
     fn hours(
         popularity: &mut FleetPopularity,
         from: u64,
@@ -193,7 +192,7 @@ mod tests {
         assert_eq!(popularity.forecast(&titles, now)[0].changed_permille, 0);
         hours(&mut popularity, now, 24, &[("b", GB)], 0);
         let forecast = &popularity.forecast(&titles, now + 86_400)[0];
-        // Half of the fast count is b by now, and a tenth of the slow one.
+        // By now b is half of the fast count, and a tenth of the slow one.
         assert!((350..=450).contains(&forecast.changed_permille), "{forecast:?}");
         assert!(bytes_of(forecast, 1) > 10 * GB);
     }
@@ -242,7 +241,7 @@ mod tests {
         const WEEK: u64 = 7 * 86_400;
         let now = BEGIN + 3 * WEEK;
         let mut titles = Vec::new();
-        // Each episode is watched on its first day, and hardly at all later; films are watched little, but always.
+        // Each episode is watched on its first day, and hardly at all later; films are watched little, but constantly.
         for (week, path) in (0..).zip(["e1", "e2", "e3"]) {
             let begins = BEGIN + week * WEEK;
             let films = [("f1", GB), ("f2", GB), ("f3", GB)];
@@ -275,7 +274,7 @@ mod tests {
         titles.extend([episode("e1", BEGIN), episode("e2", now)]);
         let forecast = &popularity.forecast(&titles, now)[0];
         assert_eq!((bytes_of(forecast, 3), bytes_of(forecast, 4)), (0, 0));
-        // Half a year later nobody knows any more.
+        // Half a year later the counts have decayed.
         let later = BEGIN + 200 * 86_400;
         titles[4].published_unix_seconds = later;
         assert_eq!(prior_of(&popularity.forecast(&titles, later)[0], 4), None);
@@ -286,7 +285,7 @@ mod tests {
         let mut popularity = FleetPopularity::default();
         hours(&mut popularity, BEGIN, 12, &[("e1", GB)], 0);
         let mut again = FleetPopularity::default();
-        // The gateway hears nodes before it has read what it knew.
+        // The gateway hears from nodes before it has loaded its saved state.
         hours(&mut again, BEGIN + 12 * 3600, 24, &[("e1", GB)], 0);
         again.restore(popularity.state(BEGIN + 12 * 3600), BEGIN + 36 * 3600);
         let state = again.state(BEGIN + 36 * 3600);
@@ -295,7 +294,7 @@ mod tests {
         let now = BEGIN + 37 * 3600;
         let titles = [episode("e1", BEGIN), episode("e2", now)];
         let expected = bytes_of(&third.forecast(&titles, now)[0], 1);
-        // The second half's own first day reaches twelve hours beyond.
+        // The first day of the second half extends twelve hours further.
         assert!(is_about(expected, 36 * GB), "{expected}");
     }
 

@@ -1,7 +1,8 @@
-//! What a new title is expected to be watched before anybody can have watched it: as others like it were on their first day.
+//! The forecast for a new title, before viewers can have watched it: the first days of similar titles.
 //!
-//! The titles like it are the last of its series that came out within half a year. A title without a series is like all that came out within two
-//! weeks. In regions where its publisher has pinned it, it is compared with the better of them: who pins a title expects it to be watched.
+//! Similar titles are the last ones of its series that came out within half a year. A title without a series is compared with all titles
+//! that came out within two weeks. In regions where its publisher has pinned it, it is compared with the better of them: a publisher pins a
+//! title that is expected to be watched.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +12,19 @@ use crate::counts::Region;
 
 const DAY_SECONDS: u64 = 24 * 3600;
 
-/// A title is new for so long.
+/// How long a title counts as new.
 const NEW_SECONDS: u64 = DAY_SECONDS;
 
 /// A title without a series is compared with those that came out within this time.
 const ALIKE_SECONDS: u64 = 14 * DAY_SECONDS;
 
-/// The median of fewer titles of all kinds is chance.
+/// The median of fewer titles of all kinds would be chance.
 const ALIKE_MIN: usize = 3;
 
-/// A title is compared with so many of its series, the last ones: a series finds its viewers, or loses them.
+/// The number of titles of a series to compare with, the last ones: a series gains or loses viewers over time.
 const SERIES_TITLES: usize = 5;
 
-/// A series that has rested for longer is compared with nothing: its counts have decayed.
+/// Titles older than this are not compared with: their counts have decayed.
 const SERIES_SECONDS: u64 = 182 * DAY_SECONDS;
 
 /// A title that viewers may watch.
@@ -31,15 +32,15 @@ const SERIES_SECONDS: u64 = 182 * DAY_SECONDS;
 pub struct KnownTitle<'t> {
     /// Its path.
     pub path: &'t str,
-    /// When it was published, since 1970.
+    /// When it was published, in seconds since 1970.
     pub published_unix_seconds: u64,
     /// The series that it belongs to.
     pub series: Option<&'t str>,
-    /// Where its publisher has said that it must be.
+    /// Where its publisher has pinned it.
     pub pinned: PinnedIn,
 }
 
-/// In which regions a title is pinned.
+/// The regions in which a title is pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PinnedIn {
     /// In these, which may be none.
@@ -57,12 +58,12 @@ impl PinnedIn {
     }
 }
 
-/// What a new title was compared with.
+/// The titles that a new title was compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prior {
     /// The last titles of its series.
     Series,
-    /// Other titles that were new of late.
+    /// Other recent titles.
     Others,
 }
 
@@ -73,7 +74,7 @@ pub(crate) struct Day {
     pub(crate) starts: f64,
 }
 
-/// First days in one region, the least watched first.
+/// First days in one region, least watched first.
 struct FirstDays(Vec<Day>);
 
 impl FirstDays {
@@ -89,7 +90,7 @@ impl FirstDays {
     }
 }
 
-/// What there is to compare new titles of one region with.
+/// The first days to compare new titles of one region with.
 pub(crate) struct Priors<'t> {
     region: &'t Name,
     now: u64,
@@ -127,7 +128,7 @@ impl<'t> Priors<'t> {
         Self { region, now, series, others }
     }
 
-    /// What is expected of a title, if it is new and there is anything to compare it with.
+    /// The forecast for a title, if it is new and there are titles to compare it with.
     pub(crate) fn of(&self, title: &KnownTitle<'_>) -> Option<(Prior, Day)> {
         if self.now.saturating_sub(title.published_unix_seconds) >= NEW_SECONDS {
             return None;

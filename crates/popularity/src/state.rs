@@ -1,4 +1,4 @@
-//! [`FleetPopularity`] as bytes, so that a gateway that starts anew has not forgotten what is watched.
+//! [`FleetPopularity`] as bytes, so that a restarted gateway still knows what is watched.
 
 use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
@@ -10,18 +10,18 @@ use crate::counts::{COUNTS_MAX, FleetPopularity, REGIONS_MAX, Region};
 use crate::decayed::{Decayed, FirstDay};
 use crate::week::{HOURS, Week};
 
-/// Greatest number in it. No fleet sends an exabyte within two weeks, and sums of these stay exact enough.
+/// The largest allowed number. No fleet sends an exabyte within two weeks, and sums of these stay exact enough.
 const NUMBER_MAX: u64 = 1 << 60;
 
-/// Longest path of a title.
+/// The longest path of a title.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// [`FleetPopularity`] at one moment. A gateway of another release may have written it, so fields that are not known are ignored.
+/// [`FleetPopularity`] at one moment. A gateway of another release may have written it, so unknown fields are ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PopularityState {
-    /// The version of this form: 1.
+    /// The version of this format: 1.
     version: u32,
-    /// When it was made, since 1970. All counts are of this time.
+    /// When it was made, in seconds since 1970. All counts are as of this time.
     made_unix_seconds: u64,
     regions: Vec<RegionState>,
 }
@@ -40,7 +40,7 @@ struct RegionState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct CountState {
     bytes: u64,
-    /// Thousandths, because a start that has decayed is less than one.
+    /// In thousandths, because a decayed start is less than one.
     starts_permille: u64,
     slow_bytes: u64,
 }
@@ -67,7 +67,7 @@ impl FirstState {
         Self { begun_unix_seconds, bytes: whole(bytes), starts: whole(starts) }
     }
 
-    /// As of a state of the time `at`: nothing was watched first after that.
+    /// The first day, in a state made at `at`: it cannot begin after that.
     fn day(self, at: u64) -> FirstDay {
         let begun = self.begun_unix_seconds.min(at);
         FirstDay { begun, bytes: self.bytes as f64, starts: self.starts as f64 }
@@ -85,7 +85,7 @@ impl TitleState {
     }
 }
 
-/// Why bytes are no [`PopularityState`].
+/// Why bytes are not a valid [`PopularityState`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadPopularityState(String);
 
@@ -135,10 +135,10 @@ impl PopularityState {
         serde_json::to_vec(self).expect("it is plain JSON")
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    /// Parses the output of [`to_bytes`](Self::to_bytes).
     ///
     /// # Errors
-    /// If it is not that, or is out of its bounds.
+    /// If it is invalid, or out of bounds.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, BadPopularityState> {
         let state: Self =
             serde_json::from_slice(bytes).map_err(|error| BadPopularityState(error.to_string()))?;
@@ -148,13 +148,13 @@ impl PopularityState {
 
     fn check(&self) -> Result<(), &'static str> {
         if self.version != 1 {
-            return Err("version is not 1: it is of another release");
+            return Err("version is not 1: it is from another release");
         }
         if self.regions.len() > REGIONS_MAX {
             return Err("there are more than 1000 regions");
         }
         if !self.regions.is_sorted_by(|one, next| one.region < next.region) {
-            return Err("regions are not sorted, or one is there twice");
+            return Err("regions are not sorted, or one occurs twice");
         }
         if self.regions.iter().map(|region| region.titles.len()).sum::<usize>() > COUNTS_MAX {
             return Err("there are more than 200000 counts");
@@ -191,17 +191,17 @@ impl RegionState {
             (title.path, count)
         });
         let titles: HashMap<_, _> = titles.collect();
-        // Who counts from a time that has not come would take an hour's count for a day's.
+        // With a start in the future, an hour's count would be taken for a day's.
         let since = self.since_unix_seconds.min(at);
         Region { since, titles, rest: self.rest.decayed(at), week }
     }
 
     fn check(&self) -> Result<(), &'static str> {
         if self.hours.len() != HOURS {
-            return Err("a week has not 168 hours");
+            return Err("a week does not have 168 hours");
         }
         if !self.titles.is_sorted_by(|one, next| one.path < next.path) {
-            return Err("titles are not sorted by path, or one is there twice");
+            return Err("titles are not sorted by path, or one occurs twice");
         }
         if self.titles.iter().any(|title| title.path.len() > PATH_BYTES_MAX) {
             return Err("a path has more than 4096 bytes");
@@ -214,13 +214,13 @@ impl RegionState {
 }
 
 impl FleetPopularity {
-    /// All of it, at `now`.
+    /// The whole state, at `now`.
     pub fn state(&self, now: u64) -> PopularityState {
         let regions = self.regions.iter().map(|(name, region)| RegionState::of(name, region, now));
         PopularityState { version: 1, made_unix_seconds: now, regions: regions.collect() }
     }
 
-    /// Adds what was known earlier. Time that has passed since has decayed it; a state of a time to come counts as of `now`.
+    /// Adds a saved state. It decays by the time that has passed since; a state from the future counts as of `now`.
     pub fn restore(&mut self, state: PopularityState, now: u64) {
         let at = state.made_unix_seconds.min(now);
         for known in state.regions {
@@ -312,7 +312,7 @@ mod tests {
             assert!(PopularityState::from_bytes(broken.as_bytes()).is_err(), "{to}");
         }
         assert!(PopularityState::from_bytes(&text.as_bytes()[..text.len() - 1]).is_err());
-        // A gateway that is rolled back goes on with what the newer one has counted.
+        // A gateway that is rolled back continues with the counts of the newer one.
         let newer = text.replacen("\"rest\":", "\"odd\":1,\"rest\":", 1);
         assert_eq!(
             PopularityState::from_bytes(newer.as_bytes()).map_err(|error| error.to_string()),

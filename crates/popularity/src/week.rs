@@ -1,22 +1,21 @@
-//! How much is watched in each hour of the week. Hours are of UTC: a region's own hours are always the same of these, but for the change of
-//! its clocks.
+//! The views in each hour of the week. Hours are in UTC: a region's local hours always map to the same ones, except when its clocks change.
 
 /// Hours of a week.
 pub(crate) const HOURS: usize = 168;
 
-/// What was watched that long ago counts half: an hour comes once a week, so this takes some weeks' hours together.
+/// The half-life of an hour's count: an hour comes once a week, so this combines several weeks.
 const HALF_LIFE_SECONDS: f64 = 14.0 * 24.0 * 3600.0;
 
-/// A forecast is not raised or lowered by more than this. A day without a game says little of a day with one.
+/// A forecast is not raised or lowered by more than this factor. A day without a game says little about a day with one.
 const FACTOR_MAX: f64 = 4.0;
 
-/// Before a region was seen for so long, hours that are still empty say nothing.
+/// Until a region has been observed for this long, empty hours mean nothing.
 pub(crate) const SEEN_SECONDS_MIN: u64 = 7 * 24 * 3600;
 
 /// Bytes by hour of the week, decayed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Week {
-    /// The numbers below are of this time, since 1970.
+    /// The time of the numbers below, in seconds since 1970.
     pub(crate) at: u64,
     pub(crate) bytes: [f64; HOURS],
 }
@@ -33,7 +32,7 @@ pub(crate) fn hour_of(unix_seconds: u64) -> usize {
 }
 
 impl Week {
-    /// Has it be of `now`.
+    /// Decays the counts to `now`.
     pub(crate) fn age(&mut self, now: u64) {
         let seconds = now.saturating_sub(self.at);
         if seconds > 0 {
@@ -48,7 +47,7 @@ impl Week {
         self.bytes[hour_of(now)] += bytes as f64;
     }
 
-    /// Adds another one, which may be of another time.
+    /// Adds another one, which may be as of another time.
     pub(crate) fn join(&mut self, mut other: Self) {
         let now = self.at.max(other.at);
         self.age(now);
@@ -56,20 +55,20 @@ impl Week {
         self.bytes.iter_mut().zip(other.bytes).for_each(|(own, other)| *own += other);
     }
 
-    /// What is watched in an hour of the week, on average of its weeks since `since`. Otherwise an hour that came more often, or more lately, would
-    /// count more than others.
+    /// The average views in an hour of the week, over its weeks since `since`. Otherwise an hour that came more often, or more recently,
+    /// would count more than others.
     fn average(&self, hour: usize, since: u64) -> f64 {
         let hours_ago = (hour_of(self.at) + HOURS - hour) % HOURS;
         let Some(last) = (self.at / 3600).checked_sub(hours_ago as u64) else { return 0.0 };
         let Some(since) = last.checked_sub(since / 3600) else { return 0.0 };
         let weeks = (since / HOURS as u64 + 1) as f64;
-        // The weeks' weights beside the last one: 1, q, q^2 ...
+        // The weights of the weeks relative to the last one: 1, q, q^2 ...
         let q = (-(HOURS as f64) * 3600.0 / HALF_LIFE_SECONDS).exp2();
         let weight = (1.0 - q.powf(weeks)) / (1.0 - q);
         self.bytes[hour] * (hours_ago as f64 * 3600.0 / HALF_LIFE_SECONDS).exp2() / weight
     }
 
-    /// What the 24 hours from `now` on are beside an average day, if bytes were added since `since`.
+    /// The weight of the 24 hours from `now` on relative to an average day, if bytes were added since `since`.
     pub(crate) fn factor(&self, since: u64, now: u64) -> f64 {
         let sum = |hours: std::ops::Range<usize>| -> f64 {
             hours.map(|hour| self.average((hour_of(now) + hour) % HOURS, since)).sum()
