@@ -55,7 +55,7 @@ impl Display for HoldingError {
                 f.write_str(why)
             }
             Self::Damaged { path, why } => write!(f, "{path} {why}"),
-            Self::Busy => f.write_str("another fullbore is at work on it"),
+            Self::Busy => f.write_str("another fullbore is working on it"),
         }
     }
 }
