@@ -450,7 +450,7 @@ fn the_second_of_two_ingests_of_one_title_ends_with_one_line() {
     let mut first = UnderWay::begin(&place, &film);
     let second = place.ingest(&film, "--copy");
     assert_eq!(second.code, Some(1));
-    assert!(second.stderr.contains("another fullbore is at work on the title \"film\""));
+    assert!(second.stderr.contains("another fullbore is working on the title \"film\""));
     assert_eq!(second.stderr.lines().count(), 1, "{}", second.stderr);
     // The first one continues: nothing of it was removed.
     assert!(first.child.try_wait().unwrap().is_none() && !encoders(&place).is_empty());

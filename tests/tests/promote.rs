@@ -302,7 +302,7 @@ fn what_cannot_be_copied_is_told_and_leaves_nothing_behind() {
     let ran = disks.promote(status_of(&busy));
     assert_eq!((ran.code, ran.text().as_str()), (Some(1), ""), "{}", ran.stderr);
     for told in [
-        "plain is not promoted: only a title that ingest made",
+        "plain is not promoted: only a title made by ingest",
         "series/one is not promoted: only a title at the top",
         "does not match its SHA-256",
     ] {
@@ -314,7 +314,7 @@ fn what_cannot_be_copied_is_told_and_leaves_nothing_behind() {
     fs::write(&damaged, &disks.first).unwrap();
     make(&disks.path("ssd/first"), b"another film");
     let ran = disks.promote(status_of(&busy));
-    assert!(ran.stderr.contains("has a title of that name, which is no copy"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("has a title of that name, which is not a copy"), "{}", ran.stderr);
     assert!(disks.path("ssd/first/title.json").exists());
     // Without a server there is no telling which titles are busy.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -1,5 +1,5 @@
-//! Opens the file to ingest. It must be a regular file, and it is opened only once, so that the file examined is the file decoded,
-//! whatever its name leads to later.
+//! Opens the file to ingest. It must be a regular file, and it is opened only once, so that the examined file is the decoded one, even if
+//! the name leads elsewhere later.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io;
@@ -8,12 +8,13 @@ use std::path::Path;
 
 use crate::ingest::IngestError;
 
-/// Opens a regular file for reading. Anything else is refused at once, without waiting as opening a FIFO would.
+/// Opens a regular file for reading. Anything else is refused at once; opening a FIFO would block.
 pub(crate) fn open(path: &Path) -> Result<File, IngestError> {
     let failed =
         |source: io::Error| IngestError::Io { what: "open", path: path.to_owned(), source };
     let refused = |kind| IngestError::NotAFile { path: path.to_owned(), kind: kind_of(kind) };
-    // Checked before the opening, because opening a device may have effects; and afterwards, because the name may lead to another file by then.
+    // Checked before opening, because opening a device may have effects; and again afterwards, because the name may lead to another file by
+    // then.
     let before = path.metadata().map_err(failed)?.file_type();
     if !before.is_file() {
         return Err(refused(before));

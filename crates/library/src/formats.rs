@@ -1,7 +1,7 @@
-//! The accepted formats. ffmpeg reads some 350, among them lists that name other files or hosts, scripts and screen captures. ffmpeg itself
-//! refuses what is not listed here, after it has looked at the beginning of a file and before it opens anything else.
+//! The accepted formats. ffmpeg reads some 350, among them lists that refer to other files or hosts, scripts and screen captures. ffmpeg
+//! itself refuses formats that are not listed here, after it has read the beginning of a file and before it opens anything else.
 //!
-//! A format may be listed if a single file contains all of it. docs/library.md lists the formats for people.
+//! A format may be listed if a single file contains all of it. docs/library.md lists the formats for users.
 
 use std::ffi::OsString;
 
@@ -39,16 +39,16 @@ fn input(formats: &str) -> Vec<OsString> {
     words.map(OsString::from).into()
 }
 
-/// Why a file was refused for its format, if it was, judging by ffmpeg's output.
+/// Why a file was refused for its format, if ffmpeg's output says so.
 pub(crate) fn refusal(said: &str) -> Option<String> {
     let line = said.lines().find(|line| line.contains("Format not on whitelist"))?;
     let speaker = line.trim().strip_prefix('[').and_then(|line| line.split_once(" @ "));
     let format = speaker.map_or("unknown", |(format, _)| format);
     if format.split(',').any(|name| LISTS.contains(&name)) {
-        return Some(format!("it only names other files ({format})"));
+        return Some(format!("it only refers to other files ({format})"));
     }
     Some(format!(
-        "ingest does not take its format ({format}; docs/library.md lists those it takes)"
+        "ingest does not support its format ({format}; docs/library.md lists the supported ones)"
     ))
 }
 

@@ -1,7 +1,7 @@
-//! The sizes made of a film: the ladder that players climb.
+//! The ladder: the sizes of a film between which players switch.
 //!
-//! A rung is named by the shorter side of its picture, so a film from a phone held upright gets as good a picture as one from a phone
-//! held sideways: 1080 is 1920x1080 or 1080x1920. No picture is ever enlarged.
+//! A rung is named by the shorter side of its picture, so portrait and landscape films from a phone get the same quality: 1080 is 1920x1080
+//! or 1080x1920. Pictures are never enlarged.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -23,7 +23,7 @@ pub struct Rung {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ladder(Vec<Rung>);
 
-/// Why a ladder cannot be used. Its text says what to do.
+/// Why a ladder cannot be used. The message says what to do.
 #[derive(Debug)]
 pub struct LadderError(String);
 
@@ -35,7 +35,7 @@ impl Display for LadderError {
 
 impl std::error::Error for LadderError {}
 
-/// A source that is larger than the next rung below by less than this factor gets no rung of its own: 1088 lines count as 1080.
+/// A source that is larger than the next lower rung by less than this factor gets no rung of its own: 1088 lines count as 1080.
 const NEARLY: f64 = 1.1;
 /// More than any encoder accepts.
 const SIDE_PIXELS_MAX: u32 = 8192;

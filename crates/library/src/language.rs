@@ -1,4 +1,4 @@
-//! Converts the language tags of media files: to the tag of BCP 47 (RFC 5646), and to a name to show.
+//! Converts the language tags of media files: to a BCP 47 tag (RFC 5646), and to a display name.
 
 /// Tags of ISO 639-2 as in media files (bibliographic and terminological), of ISO 639-1, and the English name. BCP 47 uses the shortest.
 /// Languages that are not listed keep their own tag, which is right if there is no shorter one.
@@ -49,12 +49,12 @@ const LANGUAGES: &[(&str, &str, &str, &str)] = &[
 /// The tag of an unknown language (ISO 639-2).
 const UNKNOWN: &str = "und";
 
-/// Whether `tag` is one of BCP 47, or one of ISO 639 as in media files. `und` is one, too: the language is not known.
+/// Whether `tag` is a BCP 47 tag, or an ISO 639 tag as in media files. `und` counts: it means that the language is unknown.
 pub fn is_language(tag: &str) -> bool {
     parts(tag).is_some()
 }
 
-/// The first part of `tag` in lower case, and what follows it; `None` if it is not a tag.
+/// The first part of `tag` in lower case, and the rest; `None` if it is not a tag.
 fn parts(tag: &str) -> Option<(String, &str)> {
     let (primary, rest) = tag.split_once(['-', '_']).unwrap_or((tag, ""));
     let primary = primary.to_ascii_lowercase();

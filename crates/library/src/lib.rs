@@ -1,7 +1,7 @@
-//! Makes titles of video files ([`ingest`](mod@ingest)), and a sample library for people without videos at hand.
+//! Makes titles from video files ([`ingest`](mod@ingest)), and a sample library for users without videos at hand.
 //!
-//! Ingest reads the structure of media files, and leaves decoding to ffmpeg, which it confines. The `catalog` crate defines titles and their
-//! records, and manages titles that exist.
+//! Ingest reads the structure of media files, and leaves decoding to ffmpeg, which it confines. The `catalog` crate defines titles and
+//! their records, and manages existing titles.
 //!
 //! [`promote`] keeps copies of the busiest titles on a faster disk.
 //!

@@ -1,6 +1,6 @@
-//! What is in a media file, according to ffprobe.
+//! The contents of a media file, according to ffprobe.
 //!
-//! Only data that decides how a film is packaged is kept. Whether the file is whole shows when it is decoded, not here.
+//! Only data that affects the packaging of a film is kept. Decoding shows whether the file is complete, not this.
 
 use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter};
@@ -15,33 +15,33 @@ use crate::{formats, language};
 /// A media file.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// The playing time from ffprobe, if it reports one: from the container, or a guess from the rate.
+    /// The playing time from ffprobe, if there is one: from the container, or estimated from the rate.
     pub(crate) seconds: Option<f64>,
-    /// Whether the container states the playing time, so that one can tell whether the file is whole.
+    /// Whether the container states the playing time, so that truncation can be detected.
     pub(crate) is_measured: bool,
     pub(crate) video: Option<Video>,
     pub(crate) audio: Vec<Audio>,
     pub(crate) text: Vec<Text>,
-    /// Parts that are not carried over, each described for people.
+    /// Parts that are not carried over, as messages.
     pub(crate) left_out: Vec<String>,
 }
 
 /// A stream of pictures.
 #[derive(Clone, Debug)]
 pub(crate) struct Video {
-    /// Among all streams of the file.
+    /// Its index among all streams of the file.
     pub(crate) index: u32,
     pub(crate) codec: String,
-    /// The size as it is meant to be seen: upright, with square pixels.
+    /// The display size: upright, with square pixels.
     pub(crate) width: u32,
     pub(crate) height: u32,
     /// The number of stored pixels, which determines the cost of decoding.
     pub(crate) stored_pixels: u64,
     pub(crate) frame_rate: FrameRate,
-    /// Whether it has more light or more colours than ordinary screens show (PQ or HLG).
+    /// Whether it has a higher dynamic range or more colours than ordinary screens (PQ or HLG).
     pub(crate) is_hdr: bool,
     pub(crate) is_interlaced: bool,
-    /// How long after the beginning of the file it begins.
+    /// How long after the beginning of the file it starts.
     pub(crate) late_seconds: f64,
     pub(crate) seconds: Option<f64>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Audio {
     pub(crate) codec: String,
     pub(crate) channels: u32,
     pub(crate) label: Label,
-    /// How long after the beginning of the file it begins.
+    /// How long after the beginning of the file it starts.
     pub(crate) late_seconds: f64,
     pub(crate) seconds: Option<f64>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Text {
     pub(crate) is_forced: bool,
 }
 
-/// What distinguishes a stream from others of its kind.
+/// The properties that distinguish a stream from others of its kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Label {
     /// BCP 47.
@@ -97,7 +97,7 @@ impl Display for FrameRate {
 /// Why a file could not be examined.
 #[derive(Debug)]
 pub(crate) enum ProbeError {
-    /// It is not a media file, or a broken one; with ffprobe's message.
+    /// It is not a media file, or it is broken; with ffprobe's message.
     Unreadable(String),
     Fault(Fault),
 }
@@ -134,7 +134,7 @@ pub(crate) fn probe(film: &File, bounds: &Bounds, stop: &Stop) -> Result<Source,
     if answer.len() > ANSWER_BYTES_MAX {
         let most = ANSWER_BYTES_MAX >> 20;
         return Err(ProbeError::Unreadable(format!(
-            "the list of what is in it is longer than {most} MiB"
+            "the list of its contents is longer than {most} MiB"
         )));
     }
     let probed: Probed = serde_json::from_slice(&answer)
@@ -170,7 +170,7 @@ struct Format {
     start_time: Option<String>,
 }
 
-/// Containers that state their playing time, by ffprobe's names. For others ffprobe guesses from the rate of the first frames.
+/// Containers that state their playing time, by ffprobe's names. For others ffprobe estimates it from the rate of the first frames.
 const MEASURED_FORMATS: [&str; 7] = ["mov", "matroska", "avi", "flv", "asf", "wav", "flac"];
 
 #[derive(Deserialize)]
@@ -345,14 +345,14 @@ const USUAL_RATES: [(u32, u32); 9] = [
     (60_000, 1001),
     (60, 1),
 ];
-/// A mean that differs from a usual rate by less than this is taken for that rate.
+/// A mean that differs from a usual rate by less than this counts as that rate.
 const MEASURED: f64 = 0.002;
 
-/// The frame rate for a film, from its mean rate and the rate of its timestamps. It is the same in every rung, because key frames can only
-/// be aligned if frames are.
+/// Picks the frame rate for a film, from its mean rate and the rate of its timestamps. It is the same in every rung, because key frames can
+/// only be aligned if frames are.
 ///
-/// A film whose rate varies (the two differ) gets a usual rate close to its mean, else the rate of which its timestamps are multiples, else
-/// the next usual rate above its mean. No film gets more than 60 frames a second.
+/// A film with a variable rate (the two differ) gets a usual rate close to its mean, else the rate of which its timestamps are multiples,
+/// else the next usual rate above its mean. The limit is 60 frames a second.
 fn constant_rate(mean: Option<(u32, u32)>, stamped: Option<(u32, u32)>) -> FrameRate {
     let value = |(frames, seconds): (u32, u32)| f64::from(frames) / f64::from(seconds);
     let rate = |(frames, seconds)| FrameRate { frames, seconds };

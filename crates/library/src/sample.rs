@@ -39,7 +39,7 @@ pub enum Progress {
     Ingest(ingest::Progress),
 }
 
-/// Why the sample could not be made. Its text says what to do.
+/// Why the sample could not be made. The message says what to do.
 #[derive(Debug)]
 pub struct SampleError(IngestError);
 
@@ -59,10 +59,10 @@ impl std::error::Error for SampleError {
     }
 }
 
-/// Makes sure that the library folder `library` holds the sample title; returns the title's folder.
+/// Makes sure that the library folder `library` contains the sample title; returns the title's folder.
 ///
-/// Makes the folders it needs. It returns at once if the title exists; otherwise it takes some 20 s on two cores (it waits if another
-/// process is making the sample). It reports to `progress`.
+/// Creates the folders it needs. Returns at once if the title exists; otherwise it takes some 20 s on two cores (it waits if another
+/// process is making the sample). Reports to `progress`.
 ///
 /// # Errors
 /// [`SampleError`]: ffmpeg is missing or fails, or a folder cannot be written. An unfinished sample is never visible.
@@ -70,10 +70,10 @@ pub fn ensure(library: &Path, progress: impl FnMut(Progress)) -> Result<PathBuf,
     ensure_recipe(library, &Recipe::default(), progress)
 }
 
-/// As [`ensure`], with another recipe. An existing title is kept, whatever recipe made it.
+/// Like [`ensure`], with another recipe. An existing title is kept, whatever recipe made it.
 ///
 /// # Errors
-/// As [`ensure`].
+/// As for [`ensure`].
 pub fn ensure_recipe(
     library: &Path,
     recipe: &Recipe,
@@ -83,10 +83,10 @@ pub fn ensure_recipe(
     ensure_title(library, &name, recipe, progress)
 }
 
-/// As [`ensure_recipe`], with another name for the title.
+/// Like [`ensure_recipe`], with another name for the title.
 ///
 /// # Errors
-/// As [`ensure`].
+/// As for [`ensure`].
 pub fn ensure_title(
     library: &Path,
     name: &TitleName,
@@ -112,7 +112,7 @@ pub fn on_terminal() -> impl FnMut(Progress) {
 
 fn tell(what: &str) {
     use std::io::Write;
-    // If the terminal was closed, the progress is lost, but not the film.
+    // If the terminal was closed, only the progress is lost.
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
@@ -143,7 +143,7 @@ fn make(
     recipe: &Recipe,
     progress: &mut impl FnMut(Progress),
 ) -> Result<(), IngestError> {
-    // It stops only when the whole process ends, which ends ffmpeg, too.
+    // It stops only when the whole process ends, which also ends ffmpeg.
     let stop = Stop::default();
     let captions = work.join(recipe::CAPTIONS);
     fs::write(&captions, recipe.captions()).attempt("write", &captions)?;

@@ -1,22 +1,22 @@
 //! Makes text from outside safe for a terminal or a log.
 //!
-//! File names, requests, and ffmpeg's messages about a film may contain characters that a terminal obeys: escape sequences that clear the
-//! screen or type for the operator, and marks that reverse the order of letters, so that a line reads as another one.
+//! File names, requests, and ffmpeg's messages about a film may contain characters with a meaning to terminals: escape sequences that clear
+//! the screen or type for the operator, and marks that reverse the order of letters, so that a line reads as another one.
 
 use std::borrow::Cow;
 
-/// `text` as one line without characters that a terminal obeys: they are escaped, as `\u{9b}` or `\n`.
+/// `text` as one line without characters that a terminal interprets: they are escaped, as `\u{9b}` or `\n`.
 pub fn shown(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| letter.escape_default().to_string(), |_| false)
 }
 
-/// As [`shown`], for text with several lines: line breaks and tabs stay.
+/// Like [`shown`], for text with several lines: line breaks and tabs stay.
 pub fn shown_lines(text: &str) -> Cow<'_, str> {
     let stays = |letter| matches!(letter, '\n' | '\t');
     escaped(text, |letter| letter.escape_default().to_string(), stays)
 }
 
-/// As [`shown`], for JSON: parsers read the same text.
+/// Like [`shown`], for JSON: parsers read the same text.
 pub fn shown_json(json: &str) -> Cow<'_, str> {
     // Outside strings JSON has no such character except its own white space, and inside strings none that needs a surrogate pair.
     let stays = |letter| matches!(letter, '\n' | '\r' | '\t');
@@ -44,7 +44,7 @@ fn escaped(
     shown.into()
 }
 
-/// Whether a terminal obeys the character: the control characters of ASCII and of ISO 6429 (C0, DEL, C1), the separators of lines and
+/// Whether a terminal interprets the character: the control characters of ASCII and of ISO 6429 (C0, DEL, C1), the separators of lines and
 /// paragraphs, and marks that set the direction of writing (Unicode Standard Annex 9).
 fn steers(letter: char) -> bool {
     letter.is_control()

@@ -1,4 +1,4 @@
-//! The sample as ffmpeg makes it and plays it. Tests that need ffmpeg say so loudly where there is none.
+//! The sample as ffmpeg makes it and plays it. Tests that need ffmpeg report loudly if it is missing.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn probe(file: &Path) -> String {
     )
 }
 
-/// Decodes every rung to the end; anything ffmpeg has to say about it is an error.
+/// Decodes every rung to the end; any message of ffmpeg is an error.
 fn decode(manifest: &Path) -> String {
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-v", "error"]);

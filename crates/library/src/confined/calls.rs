@@ -1,10 +1,10 @@
-//! seccomp: which system calls ffmpeg may make. Any other fails as if the kernel did not have it (`ENOSYS`). The C library and the encoders
-//! can handle that, so a call forgotten here breaks only what needs it, and not the film.
+//! seccomp: the system calls that ffmpeg may make. All others fail as if the kernel did not have them (`ENOSYS`). The C library and the
+//! encoders can handle that, so a call missing here breaks only the feature that needs it, not the film.
 //!
 //! No allowed call leads to a socket or to another process. ffmpeg may start threads, but no processes.
 //!
-//! The list has the calls that ffmpeg 5.1 was seen to make (`strace -f` over every encoder that ingest uses), and what C libraries and
-//! encoders call instead on other versions and architectures.
+//! The list contains the calls that ffmpeg 5.1 was observed to make (`strace -f` over every encoder that ingest uses), and their
+//! equivalents in other versions of C libraries and encoders, and on other architectures.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use seccompiler::{
 /// Allowed with any arguments, on every architecture.
 #[rustfmt::skip]
 const ALLOWED: &[c_long] = &[
-    // Files. Landlock says which.
+    // Files. Landlock limits which.
     libc::SYS_openat, libc::SYS_openat2, libc::SYS_close, libc::SYS_read, libc::SYS_readv, libc::SYS_pread64,
     libc::SYS_preadv, libc::SYS_write, libc::SYS_writev, libc::SYS_pwrite64, libc::SYS_pwritev, libc::SYS_lseek,
     libc::SYS_fstat, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_statfs, libc::SYS_fstatfs, libc::SYS_faccessat,
@@ -31,7 +31,7 @@ const ALLOWED: &[c_long] = &[
     // node, and does not read more from /proc/self, which no rule of Landlock can name before the program runs.
     libc::SYS_brk, libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_mprotect, libc::SYS_madvise,
     libc::SYS_mlock, libc::SYS_munlock,
-    // Threads. SVT-AV1 requests a higher priority. Root would get it, but that privilege is given up before.
+    // Threads. SVT-AV1 requests a higher priority. Root would get it, but that privilege has been dropped.
     libc::SYS_futex, libc::SYS_set_robust_list, libc::SYS_rseq, libc::SYS_set_tid_address, libc::SYS_sigaltstack,
     libc::SYS_sched_getaffinity, libc::SYS_sched_yield, libc::SYS_sched_getparam, libc::SYS_sched_getscheduler,
     libc::SYS_sched_setscheduler, libc::SYS_sched_get_priority_max, libc::SYS_sched_get_priority_min,
@@ -42,7 +42,7 @@ const ALLOWED: &[c_long] = &[
     // Time and random numbers.
     libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_gettimeofday, libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep, libc::SYS_times, libc::SYS_getrandom,
-    // Who and where it is.
+    // Its identity and environment.
     libc::SYS_getpid, libc::SYS_getppid, libc::SYS_getuid, libc::SYS_geteuid, libc::SYS_getgid, libc::SYS_getegid,
     libc::SYS_uname, libc::SYS_sysinfo, libc::SYS_getrusage,
     // Its own start.
@@ -60,8 +60,8 @@ const ALLOWED_FORERUNNERS: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_FORERUNNERS: &[c_long] = &[];
 
-/// The allowed `ioctl` requests: whether a descriptor is a terminal, how large it is, and how much there is to read. Typing into a terminal
-/// (`TIOCSTI`) is not among them.
+/// The allowed `ioctl` requests: whether a descriptor is a terminal, the terminal's size, and the number of bytes to read. Injecting input
+/// into a terminal (`TIOCSTI`) is not among them.
 #[allow(clippy::unnecessary_cast, reason = "the type of requests differs between C libraries")]
 const ASKED_OF_DESCRIPTORS: [u64; 4] =
     [libc::TCGETS as u64, libc::TIOCGWINSZ as u64, libc::FIONREAD as u64, libc::FIOCLEX as u64];
@@ -82,7 +82,7 @@ fn rules() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     Ok(rules)
 }
 
-/// Calls that are allowed with some arguments only.
+/// Calls that are allowed with certain arguments only.
 fn conditions() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let thread = libc::CLONE_THREAD as u64;
     let asked = ASKED_OF_DESCRIPTORS.map(|request| only(1, SeccompCmpOp::Eq, request));

@@ -13,7 +13,7 @@ use landlock::{
     make_bitflags,
 };
 
-/// The newest Landlock that these rules were designed for. An older kernel enforces the part that it knows.
+/// The newest Landlock ABI that these rules were designed for. An older kernel enforces the part that it knows.
 const NEWEST: ABI = ABI::V9;
 
 type Rights = BitFlags<AccessFs>;
@@ -23,7 +23,7 @@ const RUN: Rights = make_bitflags!(AccessFs::{ReadFile | ReadDir | Execute});
 const WRITE: Rights =
     make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate | MakeReg | RemoveFile});
 
-/// Where systems keep programs and their libraries: these are public, and none belong to the operator.
+/// Where systems keep programs and their libraries: these are public, and none of them are the operator's own.
 const PROGRAMS: [&str; 11] = [
     "/bin",
     "/lib",
@@ -52,10 +52,10 @@ const ASKED: [&str; 10] = [
 ];
 const NULL: &str = "/dev/null";
 
-/// What may be opened, with which rights.
+/// The files to grant, each with its rights.
 pub(super) type Grants = Vec<(OwnedFd, Rights)>;
 
-/// What `program` opens to process `film` in `folder`. Paths that do not exist are not granted.
+/// The files that `program` opens to process `film` in `folder`. Paths that do not exist are not granted.
 pub(super) fn grants(program: &Path, film: Option<&File>, folder: Option<&Path>) -> Grants {
     let programs = PROGRAMS.iter().map(PathBuf::from).chain(libraries_of(program));
     let by_path = programs
@@ -65,7 +65,7 @@ pub(super) fn grants(program: &Path, film: Option<&File>, folder: Option<&Path>)
         .chain([(NULL.into(), AccessFs::ReadFile | AccessFs::WriteFile)])
         .chain(folder.map(|folder| (folder.to_owned(), WRITE)));
     let mut grants: Grants = by_path.filter_map(|(path, rights)| grant(&path, rights)).collect();
-    // The descriptor and not a path, so that it stays this film whatever is renamed meanwhile.
+    // Grant the descriptor, not a path, so that it stays this film even if files are renamed meanwhile.
     let film = film.and_then(|film| film.as_fd().try_clone_to_owned().ok());
     grants.extend(film.map(|film| (film, AccessFs::ReadFile.into())));
     grants
@@ -79,7 +79,7 @@ fn grant(path: &Path, rights: Rights) -> Option<(OwnedFd, Rights)> {
     Some((opened.as_fd().try_clone_to_owned().ok()?, fitting))
 }
 
-/// Libraries beside a program that was installed on its own, or in folders that the loader was told to search.
+/// Libraries next to a program that was installed on its own, or in folders of the loader's search path.
 fn libraries_of(program: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let installed = program.canonicalize().ok().and_then(|program| {
         let folder =
@@ -91,7 +91,7 @@ fn libraries_of(program: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     installed.into_iter().chain(told)
 }
 
-/// Confines this thread and everything it starts from now on, or says what the kernel lacks.
+/// Confines this thread and everything it starts from now on, or returns what the kernel lacks.
 pub(super) fn confine(grants: Grants) -> Result<(), NotConfined> {
     match restrict(grants)?.landlock {
         LandlockStatus::Available { .. } => Ok(()),

@@ -1,15 +1,15 @@
-//! Runs ffmpeg and ffprobe confined. A film is hostile input: it may name files that it has no business with, demand more than the machine
-//! has, or take over the decoder. Whatever it does, it can read one film and write one folder, and it has no way out.
+//! Runs ffmpeg and ffprobe confined. A film is hostile input: it may refer to unrelated files, exhaust the machine, or take over the
+//! decoder. Whatever it does, it can read one film and write one folder, and it has no way out.
 //!
-//! The film is opened here, once, and passed as standard input, which [`FILM`] names. Each run would look up a path anew, and ffmpeg
-//! interprets some names (`img%d.png` is a series of pictures to it).
+//! The film is opened here, once, and passed as standard input, which [`FILM`] refers to. A path would be looked up again by each run, and
+//! ffmpeg interprets some names (`img%d.png` means a series of pictures).
 //!
-//! There are four walls, each of which holds without the others: allow-lists of formats and protocols (`formats.rs`, beside this folder),
-//! Landlock over files and TCP (`files.rs`), seccomp over system calls (`calls.rs`), and limits on time, memory and output (`watch.rs`).
-//! On kernels without Landlock or seccomp, ffmpeg runs without that wall; [`lacking`] says so.
+//! There are four layers, each of which holds without the others: allow-lists of formats and protocols (`formats.rs`, in the parent
+//! folder), Landlock over files and TCP (`files.rs`), seccomp over system calls (`calls.rs`), and limits on time, memory and output
+//! (`watch.rs`). On kernels without Landlock or seccomp, ffmpeg runs without that layer; [`lacking`] reports it.
 //!
-//! Landlock, privileges and the filter belong to a thread and pass to the processes that it starts. So a thread that gives up everything
-//! starts the program, and its restrictions end with it.
+//! Landlock, privileges and the filter apply to a thread and to the processes that it starts. So a thread that drops all privileges starts
+//! the program, and its restrictions end with it.
 
 mod bounds;
 mod calls;
@@ -37,11 +37,11 @@ use seccompiler::{BpfProgram, apply_filter};
 
 use crate::ingest::Stop;
 
-/// The film's name for ffmpeg: its standard input, opened anew so that it can be read from any position.
+/// The film's name for ffmpeg: its standard input, opened again so that it can be read from any position.
 pub(crate) const FILM: &str = "file:/proc/self/fd/0";
 
-/// The environment variables that are passed on: where programs and their libraries are. Others may be secret, and those for ffmpeg
-/// (`FFREPORT`) make it write where it must not.
+/// The environment variables to pass on: they say where programs and their libraries are. Others may be secret, and ffmpeg's own
+/// (`FFREPORT`) make it write files elsewhere.
 const ENVIRONMENT: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
 /// Capabilities that root keeps, because the film or the library may belong to another user. Landlock limits what they can do.
 const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
@@ -52,7 +52,7 @@ const STACK_BYTES: u64 = 1 << 30;
 pub(crate) struct Confined<'a> {
     pub(crate) program: &'static str,
     pub(crate) arguments: &'a [OsString],
-    /// The only file that it may read, besides its own files and those in `folder`.
+    /// The only file that it may read, apart from its own files and those in `folder`.
     pub(crate) film: Option<&'a File>,
     /// Its working directory, and the only folder that it may write.
     pub(crate) folder: Option<&'a Path>,
@@ -88,7 +88,7 @@ pub(crate) enum Fault {
 }
 
 impl Confined<'_> {
-    /// Runs it to its end; `hear` gets its standard output.
+    /// Runs it to its end; passes its standard output to `hear`.
     pub(crate) fn run(&self, stop: &Stop, mut hear: impl FnMut(&[u8])) -> Result<Ended, Fault> {
         let program = find(self.program).ok_or(Fault::Missing(self.program))?;
         let grants = files::grants(&program, self.film, self.folder);
@@ -135,7 +135,7 @@ impl Confined<'_> {
         }
     }
 
-    /// The limit by which the kernel ended it, if one did.
+    /// The limit with which the kernel ended it, if that is how it ended.
     fn refused(&self, status: ExitStatus, said: &[u8]) -> Option<Bound> {
         let has_said = |words: &str| String::from_utf8_lossy(said).contains(words);
         let by_size = status.signal() == Some(Signal::XFSZ.as_raw());
@@ -153,7 +153,7 @@ impl Confined<'_> {
         command.arg0(self.program).args(self.arguments).env_clear();
         let handed_on = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         command.envs(handed_on);
-        // SVT-AV1 writes a banner to standard error whatever ffmpeg's settings are: allow errors only.
+        // SVT-AV1 writes a banner to standard error regardless of ffmpeg's settings: allow errors only.
         command.env("SVT_LOG", "1");
         command.current_dir(self.folder.unwrap_or(Path::new("/")));
         command.stdin(match self.film {
@@ -187,7 +187,7 @@ impl Confined<'_> {
 
 /// The last steps in the child itself: those that would prevent starting it, or that cover a whole process.
 fn before_it_runs(limits: &[(Resource, Rlimit)], filter: Option<&BpfProgram>) -> io::Result<()> {
-    // If we were killed, we could not end it, and it would write for hours into a folder that the next attempt uses.
+    // If this process is killed, it cannot end the child, which would write for hours into a folder that the next attempt uses.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     for (resource, limit) in limits {
         setrlimit(*resource, *limit)?;
@@ -200,7 +200,7 @@ fn before_it_runs(limits: &[(Resource, Rlimit)], filter: Option<&BpfProgram>) ->
     Ok(())
 }
 
-/// Keeps descriptors that a shell or service manager left open for us from the program. Before Linux 5.11 it does nothing.
+/// Keeps descriptors that a shell or service manager left open for this process away from the program. Does nothing before Linux 5.11.
 fn close_on_exec() {
     const AFTER_STANDARD_ERROR: libc::c_uint = 3;
     // SAFETY: marks descriptors, which stay open until exec; no memory is involved.
@@ -214,7 +214,7 @@ fn close_on_exec() {
     };
 }
 
-/// Gives up everything that a decoder does not need, for this thread and the processes that it starts.
+/// Drops all privileges that a decoder does not need, for this thread and the processes that it starts.
 fn give_up(grants: files::Grants) {
     for capability in CapabilitySet::all().difference(KEPT).iter() {
         // Fails for users who have no privileges to give up.
@@ -225,7 +225,7 @@ fn give_up(grants: files::Grants) {
     let _ = files::confine(grants);
 }
 
-/// Which walls this kernel cannot build, as a sentence for the operator.
+/// The layers that this kernel does not support, as a sentence for the operator.
 #[must_use]
 pub fn lacking() -> Option<String> {
     // Tried on a thread that ends afterwards.

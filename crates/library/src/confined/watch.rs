@@ -1,4 +1,4 @@
-//! Watches a running program: reads its output, checks what it uses, and ends it if that is too much.
+//! Watches a running program: reads its output, checks its resource usage, and ends it if it exceeds a limit.
 //!
 //! Between two checks the kernel's own limits apply (`resource_limits` in `mod.rs`). They are higher than the limits in the documentation,
 //! because the kernel counts memory that is requested and not used, and counts files one by one.

@@ -33,10 +33,10 @@ pub(super) fn manifest(made: &Made, folder: &str) -> String {
     text
 }
 
-// Writing to a String cannot fail, so this file ignores what `write!` returns.
+// Writing to a String cannot fail, so this file ignores the result of `write!`.
 
 fn pictures(all: &[Picture], folder: &str) -> String {
-    // Types of access points (ISO/IEC 14496-12 annex I): at those of type 3, some frames that are shown before are missing.
+    // Types of access points (ISO/IEC 14496-12 annex I): with type 3, some frames that are shown earlier are missing.
     let access = if all.iter().all(|one| one.track.is_independent) { 1 } else { 3 };
     let mut text = format!(
         "<AdaptationSet id=\"0\" contentType=\"video\" mimeType=\"video/mp4\" \
@@ -77,7 +77,7 @@ fn sound(one: &Sound, id: usize, folder: &str) -> String {
     text
 }
 
-/// The arrangement's number: for up to six channels it is their number; eight, front and surround, are arrangement 12.
+/// The number of the channel configuration: up to six channels it is their count; eight, front and surround, are configuration 12.
 fn channel_configuration(channels: u32) -> u32 {
     match channels {
         7 => 11,

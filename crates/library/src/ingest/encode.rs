@@ -1,4 +1,4 @@
-//! Encodes what is missing, and checks what was encoded.
+//! Encodes the missing renditions, and checks the results.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,7 @@ use super::work::{FINISHED, Work};
 use super::{Ingest, name_of, unlike};
 use crate::mp4::Track;
 
-/// A film may be shorter than it says by this much, or by this share: containers round, and the last frame may end early or late.
+/// A film may be shorter than stated by this much, or by this share: containers round, and the last frame may end early or late.
 const SHORT_SECONDS: f64 = 1.0;
 const SHORT_PART: f64 = 0.01;
 /// Below a rung's bound quality is constant, so most films take about this share of the bound.
@@ -104,12 +104,12 @@ impl Ingest<'_> {
         Ok(())
     }
 
-    /// The stated playing time, if it can be relied on.
+    /// The stated playing time, if it is reliable.
     fn told_seconds(&self, seconds: Option<f64>) -> Option<f64> {
         seconds.filter(|_| self.source.is_measured)
     }
 
-    /// Checks what a single rendition cannot show.
+    /// Checks that need several renditions.
     fn judge(&self, made: &Made) -> Result<(), IngestError> {
         whole(made.seconds(), self.told_seconds(self.source.seconds))?;
         let times = |picture: &Picture| {
@@ -125,8 +125,8 @@ impl Ingest<'_> {
     }
 }
 
-/// A path in ffmpeg's form of a file. Without the prefix, ffmpeg would read `a:b` as a protocol, and `-a` as an option. The path is
-/// absolute, because ffmpeg runs in another folder than we do.
+/// A path in ffmpeg's form for files. Without the prefix, ffmpeg would read `a:b` as a protocol, and `-a` as an option. The path is
+/// absolute, because ffmpeg runs in a different folder.
 fn as_output(path: &Path) -> OsString {
     let mut output = OsString::from("file:");
     // The current folder is unknown if it was removed, but then no relative path can be opened anyway.
@@ -141,7 +141,7 @@ fn read(place: &Path, making: &str) -> Result<Track, IngestError> {
     })
 }
 
-/// Refuses a file that is much shorter than it says.
+/// Refuses a file that is much shorter than stated.
 fn whole(has_seconds: f64, says_seconds: Option<f64>) -> Result<(), IngestError> {
     match says_seconds {
         Some(says) if has_seconds < says - (says * SHORT_PART).max(SHORT_SECONDS) => {

@@ -8,7 +8,7 @@ use catalog::CatalogError;
 
 use crate::confined::Bound;
 
-/// Why a file did not become a title. Its text says what to do. After any of these, no part of the title is visible.
+/// Why a file did not become a title. The message says what to do. After any of these, no part of the title is visible.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IngestError {
@@ -18,25 +18,25 @@ pub enum IngestError {
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// What it is, for people.
+        /// The kind of file, for the message.
         kind: &'static str,
     },
     /// ffmpeg exceeded a limit and was ended.
     Passed {
-        /// What it was making.
+        /// The part that was being made.
         making: String,
         /// The limit.
         bound: Bound,
     },
-    /// It is not a media file, or is broken from its start; with ffprobe's reason.
+    /// It is not a media file, or is broken from the start; with ffprobe's reason.
     NotMedia(String),
     /// It has neither picture nor sound.
     NothingToPlay,
-    /// It plays shorter than it says.
+    /// It is shorter than stated.
     CutShort {
-        /// The playing time that it states.
+        /// The stated playing time.
         says_seconds: f64,
-        /// The playing time that it has.
+        /// The actual playing time.
         has_seconds: f64,
     },
     /// `--copy` of a codec that browsers do not play from CMAF.
@@ -45,16 +45,16 @@ pub enum IngestError {
     CannotCopyLate(f64),
     /// ffmpeg failed.
     FfmpegFailed {
-        /// What it was making.
+        /// The part that was being made.
         making: String,
-        /// The beginning of its message.
+        /// The beginning of ffmpeg's message.
         said: String,
     },
     /// ffmpeg made a file that cannot be served.
     Unusable {
-        /// What it was making.
+        /// The part that was being made.
         making: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// The library's disk has no room.
@@ -64,15 +64,15 @@ pub enum IngestError {
         /// The least space needed and the space free, if this was foreseen.
         bytes: Option<(u64, u64)>,
     },
-    /// Another process works on the same title.
+    /// Another process is working on the same title.
     Busy(String),
     /// A folder with the title's name exists, and ingest did not make it.
     Foreign(PathBuf),
-    /// The title is in another folder of the library than the one that was asked for.
+    /// The title is in another folder of the library than requested.
     Elsewhere(PathBuf),
-    /// A copy that `fullbore library promote` made has the title's place.
+    /// A copy made by `fullbore library promote` is in the title's place.
     Copy(PathBuf),
-    /// A file of subtitles has none.
+    /// A file of subtitles contains none.
     NoSubtitles(PathBuf),
     /// A signal interrupted it.
     Interrupted,
@@ -80,9 +80,9 @@ pub enum IngestError {
     Io {
         /// What was attempted, as a verb: "make the folder".
         what: &'static str,
-        /// On which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -113,7 +113,7 @@ impl Display for IngestError {
             Self::NothingToPlay => f.write_str("it has neither picture nor sound"),
             Self::CutShort { says_seconds, has_seconds } => write!(
                 f,
-                "it is cut short: it says it plays {says_seconds:.1} s, but it ends after {has_seconds:.1} s; get the whole \
+                "it is cut short: it should play {says_seconds:.1} s, but it ends after {has_seconds:.1} s; get the whole \
                  file, or make a file of the part that is there (ffmpeg -i FILE -c copy NEW.mkv)"
             ),
             Self::CannotCopy(codec) => write!(
@@ -125,7 +125,7 @@ impl Display for IngestError {
                 "its picture begins {seconds:.1} s after its sound, which --copy cannot correct: encode it (leave --copy out)"
             ),
             Self::FfmpegFailed { making, said } => {
-                write!(f, "ffmpeg failed at {making}; it said: {said}")
+                write!(f, "ffmpeg failed at {making}: {said}")
             }
             Self::Unusable { making, why } => {
                 write!(f, "ffmpeg made {making} that cannot be served ({why}); try a newer ffmpeg")
@@ -133,7 +133,7 @@ impl Display for IngestError {
             Self::DiskFull { library, bytes } => disk_full(f, library, *bytes),
             Self::Busy(title) => write!(
                 f,
-                "another fullbore is at work on the title {title:?}: wait until it ends, or choose another --title"
+                "another fullbore is working on the title {title:?}: wait for it to finish, or choose another --title"
             ),
             Self::Foreign(path) => write!(
                 f,
@@ -148,8 +148,8 @@ impl Display for IngestError {
             ),
             Self::Copy(path) => write!(
                 f,
-                "{} is a copy that `fullbore library promote` made: name the library's other folders with --library, or have the copy taken \
-                 away first",
+                "{} is a copy that `fullbore library promote` made: name the library's other folders with --library, or remove the copy \
+                 first",
                 path.display()
             ),
             Self::NoSubtitles(path) => write!(

@@ -1,4 +1,5 @@
-//! Runs ffmpeg: confined, with progress, and with its messages kept. It ends when we are told to stop, or when we end ourselves.
+//! Runs ffmpeg: confined, with progress reports, and with its messages collected. It ends when ingest is stopped, or when this process
+//! ends.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,14 +13,14 @@ use crate::confined::{Bound, Bounds, Confined, Fault, Limits};
 
 /// How many of its messages are kept.
 const SAID_LINES_MAX: usize = 3;
-/// Parts of its messages if there is no room (strerror of ENOSPC and of EDQUOT).
+/// Parts of its messages when the disk is full (strerror of ENOSPC and of EDQUOT).
 const FULL: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
 /// A line of `-progress` has some thirty bytes.
 const REPORT_BYTES_MAX: usize = 4 << 10;
 
 /// One run of ffmpeg.
 pub(crate) struct Run<'a> {
-    /// What it makes, for messages: "video 720".
+    /// The part that it makes, for messages: "video 720".
     pub(crate) making: &'a str,
     /// Its input, read as [`crate::confined::FILM`].
     pub(crate) film: Option<&'a File>,
@@ -34,12 +35,12 @@ pub(crate) struct Run<'a> {
 pub(crate) struct Leash<'a> {
     pub(crate) stop: &'a Stop,
     pub(crate) bounds: &'a Bounds,
-    /// The folder that gets all output, and how large it may become.
+    /// The folder for all output, and its size limit.
     pub(crate) output: (&'a Path, u64),
 }
 
 impl Run<'_> {
-    /// Runs it to its end; `progress` gets the number of seconds of film that are done. Returns its first message, if it had any and still
+    /// Runs it to its end; reports to `progress` how many seconds of film are done. Returns its first message, if it wrote any and still
     /// succeeded.
     pub(crate) fn run(
         &self,
@@ -72,7 +73,7 @@ impl Run<'_> {
     }
 
     fn judge(&self, status: ExitStatus, said: &str) -> Result<Option<String>, IngestError> {
-        // Some versions succeed although there was no room for the last bytes.
+        // Some versions report success although the disk had no space for the last bytes.
         if FULL.iter().any(|full| said.contains(full)) {
             return Err(IngestError::DiskFull { library: self.folder.to_path_buf(), bytes: None });
         }

@@ -1,4 +1,4 @@
-//! Turns encoded renditions into a title: pictures, subtitles, manifests, sums; then puts it in its place.
+//! Turns encoded renditions into a title: pictures, subtitles, manifests, checksums; then puts it in its place.
 
 use std::fs;
 use std::path::Path;
@@ -98,7 +98,7 @@ impl Ingest<'_> {
         Ok(files)
     }
 
-    /// A name that is derived from the version's content, and that no folder of the title has yet.
+    /// A name derived from the version's content, which no folder of the title has yet.
     fn version_name(&self, files: &[FileRecord]) -> String {
         let parts = files.iter().flat_map(|file| [file.path.as_bytes(), file.sha256.as_bytes()]);
         let name = version_name(&sha256::of_parts(parts));
@@ -143,7 +143,7 @@ impl Ingest<'_> {
         })
     }
 
-    /// Notes on what ingest changed unasked, and what it could not do.
+    /// Notes on changes that ingest made without being asked, and on omissions.
     fn notes(&self, made: &Made, complaint: Option<String>) -> Vec<String> {
         let left_out = self.source.left_out.iter().chain(&made.left_out);
         let mut notes: Vec<_> = left_out.map(|one| format!("left out: {one}")).collect();
@@ -163,9 +163,9 @@ impl Ingest<'_> {
                 notes.push(format!("{}: {from} channels were mixed down to {to}", sound.name));
             }
             let encoded = jobs::why_not_copied(source).filter(|_| self.options.copy);
-            notes.extend(encoded.map(|why| format!("{}: encoded anew, {why}", sound.name)));
+            notes.extend(encoded.map(|why| format!("{}: re-encoded, {why}", sound.name)));
         }
-        notes.extend(complaint.map(|said| format!("the file has faults; ffmpeg said: {said}")));
+        notes.extend(complaint.map(|said| format!("the file has faults; ffmpeg reports: {said}")));
         notes
     }
 }

@@ -8,7 +8,8 @@ use catalog::{TitleName, Workshop};
 
 use super::{Attempt, IngestError};
 
-/// The one of `folders` for the title `title`: where it is already, finished or begun; else `into`; else where there is the most free space.
+/// Picks one of `folders` for the title `title`: the one where it is already, finished or begun; else `into`; else the one with the most
+/// free space.
 ///
 /// # Errors
 /// [`IngestError::Elsewhere`] if the title is in another folder than `into`. [`IngestError::Io`] if one of several folders cannot be
@@ -24,7 +25,7 @@ pub fn folder_for(
     for folder in folders {
         fs::read_dir(folder).attempt("look for the title in", folder)?;
     }
-    // A copy on a faster disk is not where the title is, and no other title goes into its place.
+    // A copy on a faster disk is not the title's place, and another title must not take its name there.
     let mut free = Vec::new();
     for folder in folders {
         if !catalog::is_copy(folder, title.as_str()).attempt("look for the title in", folder)? {

@@ -35,21 +35,21 @@ pub(super) fn media(made: &Made) -> Vec<Playlist> {
     tracks.chain(pictures).chain(subtitles).collect()
 }
 
-// Writing to a String cannot fail, so this file ignores what `write!` returns.
+// Writing to a String cannot fail, so this file ignores the result of `write!`.
 
 fn of_track(file: &str, track: &Track, longest_seconds: f64) -> String {
     let bytes = track.segments.iter().map(|segment| segment.bytes);
     head(longest_seconds, track.is_independent) + &ranges(file, track, bytes)
 }
 
-/// Pictures to show while a viewer seeks (section 4.3.3.6): of each segment, the first frame with what is in front of it.
+/// Pictures to show while a viewer seeks (section 4.3.3.6): for each segment, its first frame with the bytes before it.
 fn of_key_frames(file: &str, track: &Track, longest_seconds: f64) -> Option<String> {
     let bytes = track.key_frames.as_ref()?.iter().copied();
     let head = head(longest_seconds, true) + "#EXT-X-I-FRAMES-ONLY\n";
     Some(head + &ranges(file, track, bytes))
 }
 
-/// So many bytes of each segment.
+/// The first `bytes` of each segment.
 fn ranges(file: &str, track: &Track, bytes: impl Iterator<Item = u64>) -> String {
     let mut text = format!("#EXT-X-MAP:URI=\"{file}\",BYTERANGE=\"{}@0\"\n", track.head_bytes);
     for (segment, bytes) in track.segments.iter().zip(bytes) {
@@ -66,8 +66,8 @@ fn of_subtitles(file: &str, seconds: f64) -> String {
     text
 }
 
-/// The target duration: that of the longest segment, rounded (section 4.3.3.1), and not zero. It has to be the same for all pictures and sounds
-/// (section 6.2.4), so the longest one is that of the whole title; only subtitles may have one of their own.
+/// The target duration: that of the longest segment, rounded (section 4.3.3.1), and not zero. It has to be the same for all pictures and
+/// sounds (section 6.2.4), so it comes from the longest segment of the whole title; only subtitles may have their own.
 fn head(longest_seconds: f64, is_independent: bool) -> String {
     let target = longest_seconds.round().max(1.0);
     format!(
@@ -77,7 +77,8 @@ fn head(longest_seconds: f64, is_independent: bool) -> String {
     )
 }
 
-/// Whether each segment can be shown without others (section 4.3.5.1). Where a copied picture has open groups, frames of the one before are missing.
+/// The tag for segments that can be shown without others (section 4.3.5.1). If a copied picture has open groups, frames of the segment
+/// before are missing.
 fn independence(is_independent: bool) -> &'static str {
     if is_independent { "#EXT-X-INDEPENDENT-SEGMENTS\n" } else { "" }
 }
@@ -160,7 +161,7 @@ fn variant(made: &Made, one: &Picture, folder: &str) -> String {
     end_variant(text, made, &one.file, folder)
 }
 
-/// The playlist of a picture's key frames. Its rates are those of what it names (section 4.3.4.3).
+/// The playlist of a picture's key frames. Its rates count only the key frames (section 4.3.4.3).
 fn key_frames(one: &Picture, folder: &str) -> Option<String> {
     let Picture { track, width, height, .. } = one;
     let frames = track.key_frames.as_ref()?;
@@ -189,7 +190,7 @@ fn end_variant(mut text: String, made: &Made, file: &str, folder: &str) -> Strin
     text
 }
 
-/// Rates and codecs of a picture with the sound of the highest rate (section 4.3.4.2).
+/// Rates and codecs of a picture together with the sound of the highest rate (section 4.3.4.2).
 fn rates(made: &Made, picture: Option<&Track>) -> String {
     let of = |rate: fn(&Track) -> u64| {
         let sound = made.audio.iter().map(|one| rate(&one.track)).max();

@@ -1,8 +1,8 @@
 //! The jobs of encoding, one file each: the arguments of ffmpeg for every rendition of a source.
 //!
-//! Every rendition begins at the film's zero and has its key frames at the same places as all others. For that the frame rate is made
-//! constant, the same in all, and every group of pictures is closed and has the same number of frames. Sound is cut at the same distance,
-//! but only nearly, because audio frames do not fit exactly. Players do not mind, since they can start at any audio frame.
+//! Every rendition begins at the film's zero and has its key frames at the same times as all others. To ensure this, the frame rate is
+//! constant and the same in all of them, and every group of pictures is closed and has the same number of frames. Sound is cut at the same
+//! intervals, but only approximately, because audio frames do not fit exactly. That does no harm: players can start at any audio frame.
 
 use std::ffi::OsString;
 
@@ -11,21 +11,21 @@ use crate::formats;
 use crate::ladder::Rung;
 use crate::probe::{Audio, FrameRate, Label, Source, Video};
 
-/// One file to be made.
+/// One file to make.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     /// Its name in the title.
     pub(super) file: String,
-    /// Its name for people.
+    /// Its display name.
     pub(super) making: String,
     pub(super) kind: Kind,
     /// The arguments of ffmpeg, without the output.
     pub(super) arguments: Vec<OsString>,
-    /// The playing time that the source's stream states.
+    /// The playing time stated by the source's stream.
     pub(super) says_seconds: Option<f64>,
     /// The cost of a second of it, compared with other jobs.
     pub(super) weight: f64,
-    /// Its highest rate, roughly, in bits per second of film. None if it is copied.
+    /// Its approximate peak rate, in bits per second of film. `None` if it is copied.
     pub(super) bits_per_second: Option<u64>,
 }
 
@@ -38,13 +38,13 @@ pub(super) enum Kind {
 /// The abilities of this machine's ffmpeg, queried only if they matter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tools {
-    /// The zscale filter, which is needed to map light to the range of ordinary screens.
+    /// The zscale filter, which is needed to map HDR to the range of ordinary screens.
     pub(super) has_zscale: bool,
-    /// The SVT encoder of AV1; otherwise libaom's is used.
+    /// The SVT encoder for AV1; otherwise libaom's is used.
     pub(super) has_svt_av1: bool,
 }
 
-/// The jobs for a source: sound first, because it shows fastest whether the file is whole, then pictures, smallest first.
+/// The jobs for a source: sound first, because it shows soonest whether the file is complete, then pictures, smallest first.
 pub(super) fn jobs(source: &Source, options: &Options, tools: Tools) -> Vec<Job> {
     let audio = source.audio.iter().enumerate().map(|(index, audio)| {
         let mut job = audio_job(index + 1, audio, options);
@@ -127,7 +127,7 @@ fn size(video: &Video, side: u32) -> (u32, u32) {
     if video.width < video.height { (short_side, long_side) } else { (long_side, short_side) }
 }
 
-/// A higher frame rate takes more bits, though not in proportion; newer codecs take less.
+/// A higher frame rate needs more bits, though not in proportion; newer codecs need less.
 fn kbps(kbps: u32, frame_rate: FrameRate, codec: VideoCodec) -> u32 {
     let frames = if frame_rate.per_second() > 31.0 { 1.5 } else { 1.0 };
     let codec = match codec {
@@ -200,7 +200,7 @@ const AUDIO_COPIED: [&str; 2] = ["aac", "opus"];
 /// Sound that begins later than this gets silence in front, and so it must be encoded.
 const AUDIO_LATE_SECONDS: f64 = 0.1;
 
-/// Why a sound is encoded although `--copy` was given, if it is.
+/// Why a sound is encoded in spite of `--copy`, if it is.
 pub(super) fn why_not_copied(audio: &Audio) -> Option<String> {
     if !AUDIO_COPIED.contains(&audio.codec.as_str()) {
         return Some(format!("no browser plays {}", audio.codec));
@@ -209,7 +209,7 @@ pub(super) fn why_not_copied(audio: &Audio) -> Option<String> {
     (late > AUDIO_LATE_SECONDS).then(|| format!("it begins {late:.1} s late"))
 }
 
-/// In MPEG-TS each AAC frame has a header of its own, which MP4 does not have. For other sources the filter changes nothing.
+/// In MPEG-TS each AAC frame has a header of its own, which MP4 does not use. For other sources the filter changes nothing.
 const AAC_COPY: &str = "-c copy -bsf:a aac_adtstoasc";
 
 fn audio_job(number: usize, audio: &Audio, options: &Options) -> Job {
@@ -245,7 +245,7 @@ fn audio_job(number: usize, audio: &Audio, options: &Options) -> Job {
 /// Fills a late start and gaps of the sound with silence, so that it stays in sync with its picture.
 fn audio_filters(channels: u32, source_channels: u32) -> String {
     let mut filters = "aresample=async=1:first_pts=0".to_owned();
-    // Encoders of Opus require the usual order of loudspeakers, whatever the source's layout is.
+    // Opus encoders require the usual channel order, whatever the source's layout.
     match (channels == source_channels, channels) {
         (true, 6) => filters.push_str(",aformat=channel_layouts=5.1"),
         (true, 8) => filters.push_str(",aformat=channel_layouts=7.1"),
@@ -254,8 +254,8 @@ fn audio_filters(channels: u32, source_channels: u32) -> String {
     filters
 }
 
-/// The output: one track, a fragment per segment, and an index of them at the front. The edit list says where the film begins in the
-/// decoder's time, so that reordered frames and an encoder's priming samples shift nothing.
+/// The output: one track, a fragment per segment, and an index of them at the front. The edit list defines the start of the film in
+/// decoding time, so that reordered frames and an encoder's priming samples shift nothing.
 fn output(flags: &str) -> Vec<OsString> {
     words(&format!(
         "-f mp4 -use_editlist 1 -movflags {flags}+cmaf+delay_moov+global_sidx+skip_trailer"

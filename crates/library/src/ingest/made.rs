@@ -1,11 +1,11 @@
-//! The results of encoding a source, as the manifests name them.
+//! The results of encoding a source, in the form that manifests need.
 
 use std::path::{Path, PathBuf};
 
 use crate::mp4::Track;
 use crate::probe::FrameRate;
 
-/// Everything in a title that its manifests describe. Its files are in one folder.
+/// The parts of a title that its manifests describe. Its files are in one folder.
 #[derive(Default)]
 pub(super) struct Made {
     /// Smallest first.
@@ -13,7 +13,7 @@ pub(super) struct Made {
     /// In the source's order. Exactly one is the default.
     pub(super) audio: Vec<Sound>,
     pub(super) subtitles: Vec<Subtitles>,
-    /// Parts of the source that could not be made, each described for people.
+    /// Parts of the source that could not be made, as messages.
     pub(super) left_out: Vec<String>,
 }
 

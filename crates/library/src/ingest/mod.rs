@@ -1,13 +1,13 @@
-//! Makes a title of a video file: CMAF in several sizes, with an HLS and a DASH manifest over the same files.
+//! Makes a title from a video file: CMAF in several sizes, with an HLS and a DASH manifest over the same files.
 //!
 //! ffmpeg decodes, encodes and writes one fragmented file per rendition, with an index at its front. This module writes the manifests from
-//! those indexes, because ffmpeg's own muxers list every fragment twice, know one language per playlist, and write a DASH manifest that
-//! ffmpeg's own player complains about. So both manifests agree about the same bytes, and each file is checked on the way.
+//! those indexes, because ffmpeg's own muxers list every fragment twice, support one language per playlist, and write a DASH manifest that
+//! ffmpeg's own player complains about. So both manifests describe the same bytes, and each file is checked in the process.
 //!
-//! Invariants: a title is not visible in the library until it is whole (`publish.rs`); one process at a time works on a title (`work.rs`);
-//! a finished rendition is not encoded again, unless the source or a setting that decides its bytes has changed (`Job::key`).
+//! Invariants: a title is not visible in the library until it is complete (`publish.rs`); one process at a time works on a title
+//! (`work.rs`); a finished rendition is not encoded again, unless the source or a setting that affects its bytes has changed (`Job::key`).
 //!
-//! Read first: [`ingest`], then `jobs.rs` for what is encoded and how.
+//! Read first: [`ingest`], then `jobs.rs`, which decides what is encoded and how.
 
 mod dash;
 mod encode;
@@ -48,10 +48,10 @@ use crate::probe::{ProbeError, Source, probe};
 use jobs::Tools;
 use work::Work;
 
-/// Part of every key. Increase it when the same source and options yield another result.
+/// Part of every key. Increment it when the same source and options give another result.
 const FORM: &str = "1";
 
-/// A copied picture may begin this much after its sound: players close such a gap.
+/// A copied picture may begin this much after its sound: players bridge such a gap.
 const COPIED_LATE_SECONDS: f64 = 0.5;
 
 /// A title that is in the library.
@@ -63,7 +63,7 @@ pub struct Ingested {
     pub record: Record,
     /// How it got there.
     pub outcome: Outcome,
-    /// Notes for people, each a line.
+    /// Notes for the user, one line each.
     pub notes: Vec<String>,
 }
 
@@ -91,13 +91,14 @@ struct Ingest<'a> {
     stop: &'a Stop,
     source: Source,
     tools: Tools,
-    /// Identifies the file in its present state.
+    /// Identifies the file in its current state.
     identity: String,
 }
 
-/// Makes the title `title` of the video file `file` in the folder `library`, which is made if its parent exists.
+/// Makes the title `title` from the video file `file` in the folder `library`, which is created if its parent exists.
 ///
-/// This takes as long as encoding does. It reports to `progress`, and `stop` ends it. The title is visible in `library` only when it is whole.
+/// This takes as long as encoding does. It reports to `progress`, and `stop` ends it. The title becomes visible in `library` only when it
+/// is complete.
 ///
 /// # Errors
 /// [`IngestError`]; finished renditions stay in a hidden folder of the library for another attempt.
@@ -133,7 +134,7 @@ pub fn ingest(
         }
         Err(error) => {
             match error {
-                // A film that exceeds a limit keeps nothing, not even its finished parts.
+                // A film that exceeds a limit leaves nothing behind, not even its finished parts.
                 IngestError::Passed { .. } => drop(work.remove()),
                 _ => work.leave(),
             }
@@ -142,7 +143,7 @@ pub fn ingest(
     }
 }
 
-/// Identifies a file and its present state.
+/// Identifies a file and its current state.
 fn identity(file: &Path, film: &File) -> Result<String, IngestError> {
     let path = file.canonicalize().attempt("open", file)?;
     let metadata = film.metadata().attempt("look at", file)?;
@@ -153,7 +154,7 @@ fn identity(file: &Path, film: &File) -> Result<String, IngestError> {
 
 fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestError> {
     let source = probe(film, &options.bounds, stop).map_err(|error| match error {
-        ProbeError::Fault(fault) => ffmpeg::told(fault, "a list of what is in it"),
+        ProbeError::Fault(fault) => ffmpeg::told(fault, "a list of its contents"),
         ProbeError::Unreadable(why) => IngestError::NotMedia(why),
     })?;
     if source.video.is_none() && source.audio.is_empty() {
@@ -183,7 +184,7 @@ impl Tools {
 }
 
 impl Ingest<'_> {
-    /// The title, if it exists just as this ingest would make it.
+    /// The title, if it already exists exactly as this ingest would make it.
     fn kept(&self) -> Result<Option<Ingested>, IngestError> {
         let folder = self.library.join(self.title.as_str());
         let Ok(record) = Record::read(&folder) else { return Ok(None) };
@@ -196,7 +197,7 @@ impl Ingest<'_> {
         let series = self.options.series.as_ref().map(TitleName::as_str);
         let notes = match series.filter(|series| record.series.as_deref() != Some(series)) {
             Some(series) => vec![format!(
-                "its record still names {}: publish it with --series {series:?}, or add --again to make it anew",
+                "its record still names {}: publish it with --series {series:?}, or add --again to make it again",
                 record.series.as_deref().unwrap_or("no series")
             )],
             None => Vec::new(),
@@ -233,7 +234,7 @@ impl Ingest<'_> {
         Ok(Leash { stop: self.stop, bounds, output })
     }
 
-    /// Names the library in an error about a full disk, whichever file it was noticed on.
+    /// Names the library in an error about a full disk, whichever file hit the limit.
     fn told(&self, error: IngestError) -> IngestError {
         match error {
             IngestError::DiskFull { bytes, .. } => {
@@ -244,13 +245,13 @@ impl Ingest<'_> {
     }
 }
 
-/// A name for a stream by which people recognise it.
+/// A recognisable name for a stream.
 fn name_of(label: &crate::probe::Label, otherwise: &str) -> String {
     let language = label.language.as_deref().map(crate::language::name);
     label.title.clone().or(language).unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// `wanted`, with a number if one of `others` has that name already.
+/// `wanted`, with a number if one of `others` already has that name.
 fn unlike<'o>(others: impl Iterator<Item = &'o str> + Clone, wanted: String) -> String {
     let taken = |name: &str| others.clone().any(|other| other == name);
     if !taken(&wanted) {

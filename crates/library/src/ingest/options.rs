@@ -1,4 +1,4 @@
-//! How to make a title.
+//! The options for making a title.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use catalog::TitleName;
 use crate::confined::Bounds;
 use crate::ladder::Ladder;
 
-/// How pictures are encoded.
+/// The codec for pictures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VideoCodec {
     /// H.264 (AVC), which everything plays.
@@ -19,7 +19,7 @@ pub enum VideoCodec {
     Av1,
 }
 
-/// How sound is encoded.
+/// The codec for sound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AudioCodec {
     /// AAC-LC, which everything plays.
@@ -29,7 +29,7 @@ pub enum AudioCodec {
     Opus,
 }
 
-/// How many channels of sound are kept.
+/// The number of audio channels to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Channels {
     /// At most two: more are mixed down.
@@ -53,7 +53,7 @@ pub enum Speed {
     Best,
 }
 
-/// Subtitles from a file of their own: SubRip, WebVTT or SubStation Alpha.
+/// Subtitles from a separate file: SubRip, WebVTT or SubStation Alpha.
 #[derive(Clone, Debug)]
 pub struct SideSubtitles {
     /// BCP 47, or a tag of ISO 639.
@@ -62,20 +62,20 @@ pub struct SideSubtitles {
     pub path: PathBuf,
 }
 
-/// How a title is made.
+/// The options for making a title.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The sizes.
     pub ladder: Ladder,
-    /// How pictures are encoded.
+    /// The codec for pictures.
     pub video_codec: VideoCodec,
-    /// How sound is encoded.
+    /// The codec for sound.
     pub audio_codec: AudioCodec,
-    /// How many channels are kept.
+    /// The number of audio channels to keep.
     pub channels: Channels,
     /// Encoder speed against picture quality.
     pub speed: Speed,
-    /// Keep the pictures as they are, and the sound, too, if browsers can play it.
+    /// Keep the pictures unchanged, and the sound, too, if browsers can play it.
     pub copy: bool,
     /// Length of a segment and distance between key frames: 0.5 to 20.
     pub segment_seconds: f64,

@@ -1,7 +1,7 @@
-//! The poster, and the thumbnails that a player shows over its time bar: sheets of thumbnails, and a WebVTT file that says which part of
-//! which sheet belongs to which time, by media fragments (W3C Media Fragments URI 1.0 section 4.2.2).
+//! The poster, and the thumbnails that a player shows over its time bar: sheets of thumbnails, and a WebVTT file that maps times to parts
+//! of the sheets, by media fragments (W3C Media Fragments URI 1.0 section 4.2.2).
 //!
-//! Both are made from an encoded rendition, which is upright and has square pixels and ordinary light.
+//! Both are made from an encoded rendition, which is upright and has square pixels and standard dynamic range.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -23,9 +23,9 @@ const SIDE_PIXELS: u32 = 160;
 /// At least this many thumbnails, if the film is long enough, and no further apart than this.
 const PICTURES: f64 = 100.0;
 const SECONDS_APART_MAX: f64 = 10.0;
-/// The poster is taken from here on, as a share of the film: after the opening titles.
+/// The poster is taken after this share of the film: after the opening titles.
 const POSTER_PART: f64 = 0.1;
-/// The most typical of this many frames becomes the poster: no flash, no black.
+/// The most typical of this many frames becomes the poster, so it is neither a flash nor black.
 const POSTER_CHOICE: u32 = 24;
 /// The poster is not made from a larger picture than this.
 const POSTER_SIDE_MAX: u32 = 1080;
@@ -35,7 +35,7 @@ pub(super) fn poster(made: &Made, folder: &Path, leash: &Leash<'_>) -> Result<()
     let small_enough = |one: &&Picture| one.width.min(one.height) <= POSTER_SIDE_MAX;
     let best = made.video.iter().rev().find(small_enough).or(made.video.first());
     let Some(best) = best else { return Ok(()) };
-    // From the key frame before that time on, which exists even in a film of a single frame.
+    // Start at the key frame before that time, which exists even in a film of a single frame.
     let begin = best.track.seconds() * POSTER_PART;
     let mut arguments = words(&format!("-noaccurate_seek -ss {begin:.3}"));
     arguments.extend(formats::rendition());
@@ -82,7 +82,7 @@ fn present(folder: &Path, file: &str) -> Result<(), IngestError> {
     if folder.join(file).is_file() {
         return Ok(());
     }
-    Err(IngestError::Unusable { making: file.to_owned(), why: "it is not there".into() })
+    Err(IngestError::Unusable { making: file.to_owned(), why: "it was not written".into() })
 }
 
 fn sheet(number: u32) -> String {
@@ -101,7 +101,7 @@ struct Plan {
 impl Plan {
     fn of(picture: &Picture) -> Self {
         let seconds = picture.track.seconds();
-        // No closer than key frames, because there would be nothing new to show. Whole seconds, to keep the times readable.
+        // No closer than key frames, because there would be no new pictures. Whole seconds keep the times readable.
         let least = picture.track.longest_seconds().min(SECONDS_APART_MAX);
         let seconds_apart = (seconds / PICTURES).clamp(least, SECONDS_APART_MAX).round().max(1.0);
         let longer = f64::from(picture.width.max(picture.height));

@@ -1,4 +1,4 @@
-//! The progress of an ingest, and showing it to people.
+//! The progress of an ingest, and its display.
 
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
@@ -8,16 +8,16 @@ use std::time::Instant;
 pub enum Progress {
     /// Making a part of the title has begun.
     Making {
-        /// Which: "video 720".
+        /// Its name: "video 720".
         part: String,
         /// Its number, from 1 on.
         number: usize,
-        /// How many there are.
+        /// The total number of parts.
         of: usize,
     },
     /// A part was kept from an earlier attempt.
     Kept {
-        /// Which.
+        /// Its name.
         part: String,
     },
     /// Part of the encoding is done.
@@ -27,7 +27,7 @@ pub enum Progress {
         /// How long the rest will take, if that can be estimated yet.
         seconds_left: Option<f64>,
     },
-    /// Everything is encoded; pictures, manifests and sums are being made.
+    /// Everything is encoded; pictures, manifests and checksums are being made.
     Finishing,
 }
 
@@ -51,7 +51,7 @@ impl Meter {
         Self { total, before: 0.0, began: Instant::now() }
     }
 
-    /// The progress when `now` of the present job is done.
+    /// The progress when `now` of the current job is done.
     pub(super) fn at(&self, now: f64) -> Progress {
         let done = ((self.before + now) / self.total).clamp(0.0, 1.0);
         let took = self.began.elapsed().as_secs_f64();
@@ -59,7 +59,7 @@ impl Meter {
         Progress::Encoded { done, seconds_left: can_tell.then(|| took * (1.0 - done) / done) }
     }
 
-    /// A job that was `whole` is done.
+    /// Counts a job of `whole` as done.
     pub(super) fn finish(&mut self, whole: f64) {
         self.before += whole;
     }
@@ -71,7 +71,7 @@ pub fn on_terminal(title: &str) -> impl FnMut(Progress) + use<> {
     let is_terminal = std::io::stderr().is_terminal();
     move |progress| {
         let text = if is_terminal { shown.rewritten(&progress) } else { shown.line(&progress) };
-        // If the terminal was closed, the progress is lost, but not the film.
+        // If the terminal was closed, only the progress is lost.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }

@@ -1,7 +1,7 @@
-//! Writes a title's record and puts the title in its place (`catalog::place` says how).
+//! Writes a title's record and puts the title in its place (see `catalog::place`).
 //!
-//! The files of a version that was replaced stay for [`REPLACED_KEPT_SECONDS`], and the next ingest after that removes them. If putting the
-//! title in its place was interrupted, the next ingest replaces it, and counts what is left among the replaced versions.
+//! The files of a replaced version stay for [`REPLACED_KEPT_SECONDS`], and the next ingest after that removes them. If putting the title in
+//! its place was interrupted, the next ingest replaces it, and counts the remains among the replaced versions.
 
 use std::fs;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn old(title: &Path) -> Result<Option<Record>, IngestError> {
     Record::read(title).map(Some).map_err(|_| IngestError::Foreign(title.to_path_buf()))
 }
 
-/// Nothing is put into a copy of another folder's title: it would be taken away with the copy.
+/// Ingest refuses to put a title into a copy of another folder's title: it would be removed with the copy.
 pub(super) fn refuse_copy(title: &Path) -> Result<(), IngestError> {
     match fs::symlink_metadata(title.join(MARK)) {
         Ok(_) => Err(IngestError::Copy(title.to_path_buf())),
@@ -57,7 +57,7 @@ pub(super) fn refuse_copy(title: &Path) -> Result<(), IngestError> {
     }
 }
 
-/// Every version in `title`: those in its record, and others, which an interrupted ingest has left.
+/// Every version in `title`: those in its record, and those that an interrupted ingest has left.
 fn replaced(title: &Path, old: &Record) -> Result<Vec<ReplacedRecord>, IngestError> {
     let mut all = old.replaced.clone();
     for entry in fs::read_dir(title).attempt("list", title)? {
@@ -83,7 +83,7 @@ pub(super) fn sync(path: &Path) -> Result<(), IngestError> {
     Ok(catalog::sync(path)?)
 }
 
-/// Since 1970.
+/// The current time, in seconds since 1970.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

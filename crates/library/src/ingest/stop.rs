@@ -1,18 +1,18 @@
-//! Ends an ingest early: the thread for signals says stop, which ends the ffmpeg that is running.
+//! Stops an ingest early: the signal thread calls it, and it ends the running ffmpeg.
 
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Ends an ingest from another thread. Clones share one state.
+/// Stops an ingest from another thread. Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     is_stopped: bool,
-    /// The running child. It is alive, or dead and not waited for, so no other process has its id.
+    /// The running child. It is alive, or dead and not yet reaped, so no other process has its ID.
     child: Option<Pid>,
 }
 

@@ -1,4 +1,4 @@
-//! Subtitles as WebVTT, from streams of the source and from files beside it.
+//! Subtitles as WebVTT, from streams of the source and from separate files.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -13,8 +13,8 @@ use super::made::{Made, Subtitles};
 use crate::probe::Label;
 use crate::{formats, language};
 
-/// Writes the subtitles of the source, then those of additional files, into `folder`, and adds them to `made`. An empty stream is left
-/// out, and so is one that ffmpeg cannot read (often because it is not UTF-8): the film is worth having without it.
+/// Writes the subtitles of the source, then those of additional files, into `folder`, and adds them to `made`. Empty streams are left out,
+/// and so are those that ffmpeg cannot read (often because they are not UTF-8): the film is worth having without them.
 pub(super) fn write(
     ingest: &Ingest<'_>,
     folder: &Path,
@@ -43,7 +43,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Refuses additional files without subtitles, before hours go into encoding. `folder` gets the converted files.
+/// Refuses additional files without subtitles, before hours go into encoding. Writes the converted files to `folder`.
 pub(super) fn check(
     ingest: &Ingest<'_>,
     folder: &Path,
@@ -65,7 +65,7 @@ fn named(others: &[Subtitles], label: &Label, is_forced: bool) -> Subtitles {
     Subtitles { file, language: label.language.clone(), name, is_forced }
 }
 
-/// Where subtitles are written, and the limits of ffmpeg.
+/// The folder for subtitles, and the limits of ffmpeg.
 struct Target<'a> {
     folder: &'a Path,
     leash: &'a Leash<'a>,

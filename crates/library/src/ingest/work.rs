@@ -1,4 +1,4 @@
-//! The hidden folder in which a title is made ([`Workshop`]). It stays if work is interrupted, so that another attempt continues from there.
+//! The hidden folder in which a title is made ([`Workshop`]). It is kept after an interruption, so that another attempt can continue.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use catalog::{TitleName, Workshop};
 
 use super::error::{Attempt, IngestError};
 
-/// The end of the names of finished renditions.
+/// The suffix of finished renditions.
 pub(super) const FINISHED: &str = ".mp4";
-/// The folder in it where a title is put together.
+/// The folder in it where a title is assembled.
 pub(super) const MADE: &str = "made";
 
 /// A locked work folder.
 pub(crate) struct Work(Workshop);
 
 impl Work {
-    /// Makes the work folder of a title, or finds the one that an earlier attempt left, and locks it.
+    /// Creates the work folder of a title, or finds the one that an earlier attempt left, and locks it.
     ///
     /// # Errors
     /// [`IngestError::Busy`] if another process holds the lock.
@@ -24,7 +24,7 @@ impl Work {
         Ok(Self(Workshop::lock(library, title)?))
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }

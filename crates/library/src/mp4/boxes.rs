@@ -24,15 +24,15 @@ pub(super) struct TopLevel {
     pub(super) head: Content,
     /// 'sidx'.
     pub(super) index: Content,
-    /// Those that begin with a 'moof'.
+    /// The fragments, each of which begins with a 'moof'.
     pub(super) fragments: Vec<Fragment>,
 }
 
 /// A fragment.
 pub(super) struct Fragment {
-    /// Where its 'moof' begins.
+    /// The offset of its 'moof'.
     pub(super) offset: u64,
-    /// How it begins, if that is with a key frame.
+    /// Its beginning, if that is a key frame.
     pub(super) start: Option<Start>,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn top_level(file: &mut (impl Read + Seek), bytes: u64) -> Result<Top
             }
             b"sidx" => return Err(Mp4Error::Broken("it has more than one segment index")),
             b"moof" => {
-                // Of hours without a key frame, it is too large, and nobody wants the only picture.
+                // For hours without a key frame, it is too large, and the only picture is of no use.
                 let is_small = range.end - range.start <= HEAD_BYTES_MAX;
                 let moof = is_small.then(|| content(file, range.clone(), header_bytes));
                 let moof = moof.transpose()?;

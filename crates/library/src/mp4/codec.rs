@@ -1,5 +1,5 @@
-//! The codec of a track as manifests name it (RFC 6381 section 3.3; for each codec, the annex of its file format), read from the sample
-//! description in the track's head.
+//! The codec of a track in the form that manifests use (RFC 6381 section 3.3; for each codec, the annex of its file format), read from the
+//! sample description in the track's head.
 
 use super::Mp4Error;
 use super::boxes::child;
@@ -74,7 +74,7 @@ fn mp4a(esds: &[u8]) -> Option<String> {
     const DECODER: u8 = 4;
     const SPECIFIC: u8 = 5;
     let stream = descriptor(esds.get(4..)?, STREAM)?;
-    // Its number and flags. No writer puts into a file what the flags could announce.
+    // Its ID and flags. No writer includes the optional fields that the flags could announce.
     let decoder = descriptor(stream.get(3..)?, DECODER)?;
     let kind = decoder.first()?;
     let Some(specific) = decoder.get(13..).and_then(|rest| descriptor(rest, SPECIFIC)) else {

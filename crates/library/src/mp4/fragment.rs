@@ -1,8 +1,8 @@
-//! How a fragment begins, from its 'moof' (ISO/IEC 14496-12 sections 8.8.7 and 8.8.8).
+//! The beginning of a fragment, from its 'moof' (ISO/IEC 14496-12 sections 8.8.7 and 8.8.8).
 
 use super::boxes::{child, children};
 
-/// Flags of 'tfhd', and those of its fields in their order. Offsets count from the fragment's first byte unless it has a base of its own.
+/// Flags of 'tfhd', and those of its fields in order. Offsets count from the fragment's first byte unless it has its own base.
 const OWN_BASE: u32 = 0x1;
 const DESCRIPTION: u32 = 0x2;
 const DEFAULT_DURATION: u32 = 0x8;
@@ -17,22 +17,22 @@ const SIZES: u32 = 0x200;
 const FLAGS: u32 = 0x400;
 const SHIFTS: u32 = 0x800;
 
-/// Of a frame's flags: it is no key frame.
+/// In a frame's flags: it is not a key frame.
 const IS_NO_KEY_FRAME: u32 = 0x1_0000;
 
-/// No run of frames is longer: it would be hours without a key frame.
+/// No run of frames is longer: that would be hours without a key frame.
 const FRAMES_MAX: u32 = 1_000_000;
 
 /// A fragment that begins with a key frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Start {
-    /// How far the key frame reaches, from the first byte of the fragment.
+    /// Where the key frame ends, from the first byte of the fragment.
     pub(super) key_frame_end: u64,
-    /// Whether frames follow that are shown before it. They may need the fragment before: the group of pictures there is open.
+    /// Whether frames follow that are shown before it. They may need the fragment before: its group of pictures is open.
     pub(super) has_leading_frames: bool,
 }
 
-/// `None` if the fragment does not begin with a key frame, or if `moof`, the content of its head, does not say.
+/// Parses `moof`, the content of a fragment's head. `None` if the fragment does not begin with a key frame, or does not say.
 pub(super) fn start(moof: &[u8]) -> Option<Start> {
     let track = child(moof, b"traf")?;
     let defaults = Defaults::read(child(track, b"tfhd")?)?;
@@ -41,7 +41,7 @@ pub(super) fn start(moof: &[u8]) -> Option<Start> {
         let mut run = Run::read(run, &defaults)?;
         for _ in 0..run.frames {
             let frame = run.next()?;
-            // Its time is that of decoding and a shift.
+            // It is shown at its decoding time plus a shift.
             let shown = decoded.saturating_add(frame.shift);
             decoded = decoded.saturating_add(frame.ticks.into());
             match &first {
@@ -51,19 +51,19 @@ pub(super) fn start(moof: &[u8]) -> Option<Start> {
         }
     }
     let (offset, frame) = first?;
-    // A data offset is signed, and one before the fragment would be another fragment's.
+    // A data offset is signed, and one before the fragment would point into another fragment.
     let begin = u64::try_from(signed(offset)).ok()?;
     let is_key_frame = frame.size > 0 && frame.flags & IS_NO_KEY_FRAME == 0;
     let key_frame_end = begin + u64::from(frame.size);
     is_key_frame.then_some(Start { key_frame_end, has_leading_frames })
 }
 
-/// A field that is signed.
+/// Interprets a field as signed.
 fn signed(field: u32) -> i32 {
     i32::from_be_bytes(field.to_be_bytes())
 }
 
-/// What frames have that say nothing else.
+/// The values of frames that have none of their own.
 struct Defaults {
     ticks: Option<u32>,
     size: Option<u32>,
@@ -91,19 +91,19 @@ struct Frame {
     ticks: u32,
     size: u32,
     flags: u32,
-    /// From when it is decoded to when it is shown.
+    /// The time from decoding it to showing it.
     shift: i64,
 }
 
-/// Frames that lie one after the other.
+/// Adjacent frames.
 struct Run<'a> {
     has: u32,
     /// Shifts are signed.
     is_signed: bool,
     frames: u32,
-    /// Where the first one begins.
+    /// The offset of the first one.
     offset: Option<u32>,
-    /// Flags of the next one that take precedence.
+    /// Overriding flags of the next one.
     first_flags: Option<u32>,
     fields: Fields<'a>,
     defaults: &'a Defaults,
@@ -134,7 +134,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Numbers of four bytes, one after the other.
+/// A sequence of four-byte numbers.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -144,7 +144,7 @@ impl Fields<'_> {
         Some(u32::from_be_bytes(*first))
     }
 
-    /// The next number if `flag` is set: `Some(None)` if it is not, `None` if it is and there is no number.
+    /// The next number if `flag` is set: `Some(None)` if it is not set, `None` if it is set and there is no number.
     #[allow(clippy::option_option, reason = "the outer one is for the question mark")]
     fn next_if(&mut self, flag: u32) -> Option<Option<u32>> {
         if flag == 0 { Some(None) } else { self.next().map(Some) }

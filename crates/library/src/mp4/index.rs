@@ -15,7 +15,7 @@ pub(crate) struct Segment {
 
 /// Bytes of one entry: type and size, duration, kind of access point.
 const ENTRY_BYTES: usize = 12;
-/// The top bit of an entry's size says that it points at another index.
+/// The top bit of an entry's size means that it points to another index.
 const POINTS_AT_INDEX: u32 = 1 << 31;
 
 /// The timescale and the segments of an index whose box ends at `end`.

@@ -1,8 +1,8 @@
-//! Reads the few boxes of a CMAF track file (ISO/IEC 14496-12, 23000-19) that manifests need: where its head and its segment index are,
-//! where each segment begins, how long it plays, and its codec in the form of RFC 6381.
+//! Reads the few boxes of a CMAF track file (ISO/IEC 14496-12, 23000-19) that manifests need: the position of its head and its segment
+//! index, the start and the duration of each segment, and its codec in the form of RFC 6381.
 //!
-//! Reading also checks the file: its boxes must fill it to the last byte, and its index must name exactly the fragments in it. So files that
-//! an encoder left unfinished are refused. Media is not decoded.
+//! Reading also checks the file: its boxes must fill it to the last byte, and its index must list exactly the fragments in it. So files
+//! that an encoder left unfinished are refused. Media is not decoded.
 //!
 //! Bounded: a head has at most [`HEAD_BYTES_MAX`], and everything else is skipped.
 
@@ -28,15 +28,15 @@ const HEAD_BYTES_MAX: u64 = 16 << 20;
 /// A CMAF track file as manifests see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Track {
-    /// What a player needs before any segment: 'ftyp' and 'moov', from the first byte on.
+    /// The bytes that a player needs before any segment: 'ftyp' and 'moov', from the first byte on.
     pub(crate) head_bytes: u64,
-    /// Where the segment index is.
+    /// The position of the segment index.
     pub(crate) index: Range<u64>,
     /// Ticks per second of the segments' durations.
     pub(crate) timescale: u32,
-    /// In playing order and without gaps, up to the file's end.
+    /// In playing order and without gaps, to the end of the file.
     pub(crate) segments: Vec<Segment>,
-    /// How many bytes of each segment, from its first one on, a player needs to show its first frame, if each begins with a key frame.
+    /// The bytes of each segment, from its start, that a player needs to show its first frame, if each begins with a key frame.
     pub(crate) key_frames: Option<Vec<u64>>,
     /// Whether each segment can be shown without any other.
     pub(crate) is_independent: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Track {
 #[derive(Debug)]
 pub(crate) enum Mp4Error {
     Io(io::Error),
-    /// What is wrong with it.
+    /// The problem.
     Broken(&'static str),
 }
 
@@ -103,12 +103,12 @@ impl Track {
         })
     }
 
-    /// How long it plays.
+    /// Its playing time.
     pub(crate) fn seconds(&self) -> f64 {
         self.segments.iter().map(|segment| self.seconds_of(segment)).sum()
     }
 
-    /// How long one of its segments plays.
+    /// The playing time of one of its segments.
     pub(crate) fn seconds_of(&self, segment: &Segment) -> f64 {
         f64::from(segment.ticks) / f64::from(self.timescale)
     }
@@ -126,7 +126,7 @@ impl Track {
         self.rate_max(bytes).max(self.bits_per_second())
     }
 
-    /// The highest rate if only so many bytes of each segment are played.
+    /// The highest rate if only these `bytes` of each segment are played.
     pub(crate) fn rate_max(&self, bytes: impl Iterator<Item = u64>) -> u64 {
         let longest = self.longest_seconds();
         let segments = self.segments.iter().zip(bytes);

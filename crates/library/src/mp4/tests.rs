@@ -1,4 +1,4 @@
-//! Files of boxes made by hand: which ones are refused, and that none makes the reader panic.
+//! Hand-made files of boxes: which ones are refused, and that none makes the reader panic.
 
 use super::*;
 use std::io::Write;

@@ -1,9 +1,9 @@
-//! Which titles are worth a place on the faster disk.
+//! Chooses the titles that get a place on the faster disk.
 
 use std::collections::HashSet;
 
-/// A copy that is there counts this much more than its title is requested. So two titles that are about as busy do not take turns, each of
-/// which would cost a whole copy.
+/// Existing copies get this bonus over other titles. So two titles that are about equally busy do not alternate, each time at the cost of a
+/// whole copy.
 const KEPT_FACTOR: f64 = 1.25;
 
 /// A title that could have a copy.
@@ -12,14 +12,14 @@ pub(super) struct Candidate {
     pub(super) title: String,
     /// Bytes of its files.
     pub(super) bytes: u64,
-    /// How much of it is sent, on average of the last hour or so.
+    /// Its average rate over the last hour or so.
     pub(super) gbps: f64,
     /// Whether there is a copy.
     pub(super) is_copied: bool,
 }
 
-/// The titles that should have a copy, the busiest first, if copies may take `bytes_max`. A title that nobody requests gets no copy, but keeps
-/// the one that it has as long as nothing busier needs its place.
+/// The titles that should have a copy, busiest first, if copies may take `bytes_max`. A title without requests gets no copy, but keeps an
+/// existing one as long as no busier title needs its place.
 pub(super) fn choose(mut candidates: Vec<Candidate>, bytes_max: u64) -> Vec<Candidate> {
     let worth = |one: &Candidate| one.gbps * if one.is_copied { KEPT_FACTOR } else { 1.0 };
     candidates.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then_with(|| a.title.cmp(&b.title)));

@@ -14,8 +14,8 @@ use rustix::fs::{
 use super::error::{Attempt, PromoteError};
 use super::original::Original;
 
-/// Copies a title to the top of the folder `to`, where nothing of that name is. The copy is checked against the record's sums before it
-/// appears, with its mark in it. Its files have the modification times of the originals.
+/// Copies a title to the top of the folder `to`, where its name is still free. The copy is verified by the record's checksums before it
+/// appears, with its mark in it. Its files keep the modification times of the originals.
 pub(super) fn copy(original: &Original, to: &Path) -> Result<(), PromoteError> {
     let (from, name) = (original.folder(), original.title.as_str());
     let work = Promoted::Work.of(to);
@@ -37,7 +37,7 @@ pub(super) fn copy(original: &Original, to: &Path) -> Result<(), PromoteError> {
     if let Some(fault) = catalog::verify(&copied).first() {
         return Err(PromoteError::Damaged(from, fault.to_string()));
     }
-    // The title may have been replaced while it was copied.
+    // The title may have been replaced during the copy.
     let edition = Some(record.edition());
     let is_same = |folder: &Path| Record::read(folder).ok().map(|one| one.edition()) == edition;
     if !is_same(&made) || !is_same(&from) {
@@ -61,8 +61,8 @@ pub(super) fn write_mark(original: &Original, to: &Path) -> Result<(), PromoteEr
     write().attempt("mark the copy with", to)
 }
 
-/// The folder of a title. Its paths come from a record that anybody may have written, and files may change while they are copied. So nothing
-/// outside of the folder is opened, and no link is followed.
+/// The folder of a title. Its paths come from an untrusted record, and files may change while they are copied. So nothing outside the
+/// folder is opened, and no link is followed.
 struct Source {
     path: PathBuf,
     folder: OwnedFd,
@@ -76,7 +76,7 @@ impl Source {
     }
 
     fn open_file(&self, path: &str) -> io::Result<File> {
-        // A pipe keeps nobody waiting.
+        // Opening a pipe must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let file = File::from(openat2(&self.folder, path, flags, Mode::empty(), resolve)?);
@@ -85,7 +85,7 @@ impl Source {
         is_file.then_some(file).ok_or_else(no_file)
     }
 
-    /// Copies the file at `path`, which should have so many bytes, to the same path in the folder `made`.
+    /// Copies the file at `path`, which should have `bytes` bytes, to the same path in the folder `made`.
     fn copy(&self, path: &str, bytes: Option<u64>, made: &Path) -> Result<(), PromoteError> {
         let (from, to) = (self.path.join(path), made.join(path));
         let folder = to.parent().unwrap_or(made);
@@ -101,20 +101,20 @@ impl Source {
             let mut target = File::create_new(&to)?;
             // No more than that, even if it grows meanwhile.
             io::copy(&mut source.take(length), &mut target)?;
-            // Viewers' programs may ask by the date.
+            // Clients may send conditional requests with the date.
             target.set_times(FileTimes::new().set_modified(metadata.modified()?))?;
-            // Whoever may read the original may read the copy; nobody writes to it.
+            // The copy has the original's read permissions, and only its owner may write.
             let mode = metadata.permissions().mode() & 0o444 | 0o200;
             target.set_permissions(fs::Permissions::from_mode(mode))?;
             target.sync_all()?;
-            // So that checking it reads the disk.
+            // So that the verification reads from the disk.
             rustix::fs::fadvise(&target, 0, None, Advice::DontNeed).map_err(io::Error::from)
         };
         write().attempt("copy to", &to)
     }
 }
 
-/// Lets everybody enter a folder who may enter the original's. We must be able to rename and remove it.
+/// Sets a folder's permissions to the original's. We must be able to rename and remove it.
 fn keep_mode(from: &Path, to: &Path) -> Result<(), PromoteError> {
     let mode = fs::metadata(from).attempt("look at", from)?.permissions().mode();
     let mode = fs::Permissions::from_mode(mode & 0o555 | 0o700);

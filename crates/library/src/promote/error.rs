@@ -4,24 +4,24 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why titles could not be promoted. Its text says what to do.
+/// Why titles could not be promoted. The message says what to do.
 #[derive(Debug)]
 pub enum PromoteError {
-    /// Another process promotes titles to this folder.
+    /// Another process is promoting titles to this folder.
     Busy(PathBuf),
     /// The title in this folder is damaged, or could not be copied without damage.
     Damaged(PathBuf, String),
     /// The title in this folder was replaced or removed while it was copied.
     Changed(PathBuf),
-    /// The title in this folder is not the copy that was made there, so it is left alone.
+    /// The title in this folder is no longer the copy that was made there, so it is left alone.
     NoCopy(PathBuf),
     /// A file or folder could not be used.
     Io {
         /// What was attempted, as a verb: "make the folder".
         what: &'static str,
-        /// On which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -31,7 +31,7 @@ impl Display for PromoteError {
         match self {
             Self::Busy(to) => write!(
                 f,
-                "another fullbore promotes titles to {}: wait until it ends, or end it",
+                "another fullbore is promoting titles to {}: wait for it to finish, or stop it",
                 to.display()
             ),
             Self::Damaged(title, why) => write!(

@@ -1,7 +1,7 @@
-//! Takes copies out of the library, and removes them later.
+//! Removes copies: first from the library, later from the disk.
 //!
-//! Responses under way read on from a copy that was renamed, however long they take, but not from one that was removed. Nobody can tell from
-//! outside whether there is one: bytes are counted when a response ends. So a copy stays for [`KEPT`] after it was taken away.
+//! Responses in progress continue to read a copy that was renamed, however long they take, but not one that was deleted. From outside it is
+//! impossible to tell whether there are any: bytes are counted when a response ends. So a removed copy stays on disk for [`KEPT`].
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,11 +14,11 @@ use super::copy::sync;
 use super::error::{Attempt, PromoteError};
 use super::{Done, Promotion};
 
-/// Longer than anybody watches a film, including pauses; as long as the files of a replaced version stay.
+/// Longer than viewers take for a film, including pauses; as long as the files of a replaced version stay.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Promotion {
-    /// Takes a copy out of the library.
+    /// Removes a copy from the library.
     pub(super) fn take_away(&self, name: &str) -> Result<(), PromoteError> {
         let place = self.to.join(name);
         if Mark::of(&place).attempt("look at", &place)?.is_none() {
@@ -29,8 +29,8 @@ impl Promotion {
         sync(&self.to)
     }
 
-    /// Removes what earlier runs have left: unfinished copies, and copies that were taken away long ago. What cannot be removed is told.
-    /// Returns the bytes of the copies that stay.
+    /// Deletes leftovers of earlier runs: unfinished copies, and copies that were removed long ago. Failures are reported. Returns the
+    /// bytes of the copies that stay.
     pub(super) fn clean(&self, tell: &mut impl FnMut(Done)) -> Result<u64, PromoteError> {
         let mut left = |path: PathBuf, removed: Result<(), PromoteError>| {
             let is_left = removed.is_err();
@@ -51,7 +51,7 @@ impl Promotion {
         Ok(bytes)
     }
 
-    /// Removes a copy that was taken away. It is renamed first, so that what is left after an interruption is known as unfinished.
+    /// Deletes a removed copy. It is renamed first, so that its remains after an interruption count as unfinished.
     fn remove_gone(&self, name: &str) -> Result<(), PromoteError> {
         let folder = Promoted::Gone.of(&self.to).join(name);
         if Mark::of(&folder).attempt("look at", &folder)?.is_none() {
@@ -62,7 +62,7 @@ impl Promotion {
         self.remove_work(name)
     }
 
-    /// Removes what is unfinished of this name.
+    /// Deletes the unfinished copy of this name.
     pub(super) fn remove_work(&self, name: &str) -> Result<(), PromoteError> {
         let path = Promoted::Work.of(&self.to).join(name);
         let removed = match fs::symlink_metadata(&path) {
@@ -75,23 +75,23 @@ impl Promotion {
     }
 }
 
-/// Whether the copy that was taken away under this name may go. What is not named like one stays.
+/// Whether the removed copy with this name may be deleted. Entries with other kinds of names stay.
 fn is_old(name: &str) -> bool {
     let at = name.split_once('-').and_then(|(nanoseconds, _)| nanoseconds.parse().ok());
     at.is_some_and(|at: u128| now().as_nanos().saturating_sub(at) >= KEPT.as_nanos())
 }
 
-/// Since 1970.
+/// The time since 1970.
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Bytes of the title in a folder, by its record.
+/// Bytes of the title in a folder, from its record.
 pub(super) fn recorded_bytes(folder: &Path) -> u64 {
     Record::read(folder).map_or(0, |record| record.bytes())
 }
 
-/// The names in a folder, but for hidden ones and those that no title can have.
+/// The names in a folder, without hidden ones and those that no title can have.
 fn names(folder: &Path) -> Result<Vec<String>, PromoteError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).attempt("list", folder)? {

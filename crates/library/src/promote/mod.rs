@@ -1,11 +1,12 @@
-//! Keeps copies of the busiest titles on a faster disk. The server only reads; this is a program beside it.
+//! Keeps copies of the busiest titles on a faster disk. The server only reads; this is a separate program.
 //!
-//! A copy is made in a hidden folder, with a mark in it, checked against the record's sums, and renamed into place (`copy`). It is taken away by
-//! a rename into a hidden folder, and removed a day later (`gone`): responses under way read on, and every other request finds the original.
-//! `catalog::copies` describes the folders and how the server uses them. What has no mark, or is not what its mark says, is never touched; nor
-//! is a copy whose original cannot be seen (`original`).
+//! A copy is made in a hidden folder, with a mark in it, verified by the record's checksums, and renamed into place (`copy`). It is removed
+//! by a rename into a hidden folder, and deleted a day later (`gone`): responses in progress continue to read it, and all other requests
+//! find the original. `catalog::copies` describes the folders and how the server uses them. Folders without a mark, or with contents that
+//! differ from their mark, are never touched; nor is a copy whose original cannot be seen (`original`).
 //!
-//! Only titles with a record, at the top of a folder of the library, can be copied: a name at the top belongs to one folder whole.
+//! Only titles with a record, at the top of a folder of the library, can be copied: all titles below one top-level name are in the same
+//! folder.
 //!
 //! Read first: [`Promotion::run`].
 
@@ -28,48 +29,48 @@ use gone::recorded_bytes;
 use original::{Fate, Original};
 use rustix::fs::{FlockOperation, flock};
 
-/// What to promote where.
+/// The folders and the limit of a promotion.
 #[derive(Clone, Debug)]
 pub struct Promotion {
     /// The folder for the copies, itself a folder of the library.
     pub to: PathBuf,
     /// The library's other folders.
     pub from: Vec<PathBuf>,
-    /// Bytes that copies may take.
+    /// The most bytes that copies may take.
     pub bytes_max: u64,
 }
 
-/// A title that viewers request, as the server's status tells.
+/// A title that viewers request, from the server's status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Busy {
     /// Its path in the library.
     pub title: String,
-    /// How much of it was sent on average of the last hour or so.
+    /// Its average rate over the last hour or so.
     pub gbps: f64,
     /// Whether it was requested in the last minutes.
     pub is_watched: bool,
 }
 
-/// What a run has done.
+/// An action of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Done {
     /// This title has a copy now.
     Promoted(String),
-    /// The copy of this title was taken away, for this reason.
+    /// The copy of this title was removed, for this reason.
     TakenAway(String, &'static str),
     /// The copy of this title should go, but is being watched.
     Watched(String),
     /// The copy of this title stays, because its original cannot be seen, for this reason.
     Kept(String, String),
-    /// This could not be taken away or removed, for this reason.
+    /// This could not be removed or deleted, for this reason.
     Left(PathBuf, String),
-    /// This title is not one that can be copied.
+    /// This title cannot be copied.
     Skipped(String, String),
     /// This title could not be copied this time.
     Failed(String, String),
 }
 
-/// What a run knows of the copies and the titles.
+/// The state of the copies and the titles at the start of a run.
 #[derive(Default)]
 struct Known {
     originals: HashMap<String, Original>,
@@ -77,23 +78,23 @@ struct Known {
     kept: Vec<String>,
     /// Bytes of copies that stay in any case.
     fixed_bytes: u64,
-    /// Bytes of copies that were taken away, and are still there.
+    /// Bytes of removed copies that are still on disk.
     gone_bytes: u64,
 }
 
 impl Promotion {
-    /// Takes away copies that are no longer exact or worth their place, and makes those that are, the busiest first. Tells `tell` of each as it
-    /// is done.
+    /// Removes copies that are no longer exact or worth their place, and makes new ones, busiest titles first. Reports each action to
+    /// `tell`.
     ///
     /// # Errors
-    /// If the folder for the copies cannot be used. A title that cannot be copied is told, and the others are copied.
+    /// If the folder for the copies cannot be used. A title that cannot be copied is reported, and the others are copied.
     pub fn run(&self, busy: &[Busy], mut tell: impl FnMut(Done)) -> Result<(), PromoteError> {
         let _lock = self.lock()?;
         let gone_bytes = self.clean(&mut tell)?;
         let mut known = Known { gone_bytes, ..Known::default() };
         self.compare(&mut known, &mut tell)?;
         self.look_up(busy, &mut known, &mut tell);
-        // What was taken away keeps its room for a day, but nothing else has to go for that.
+        // Removed copies keep their space for a day, but no others have to go because of that.
         let wanted = self.wanted(busy, &known);
         let mut used = known.gone_bytes + known.fixed_bytes;
         for name in &known.kept {
@@ -118,7 +119,7 @@ impl Promotion {
         Ok(())
     }
 
-    /// Compares the copies with their originals. Takes away those that are not exact.
+    /// Compares the copies with their originals. Removes those that are not exact.
     fn compare(&self, known: &mut Known, tell: &mut impl FnMut(Done)) -> Result<(), PromoteError> {
         for (name, mark) in self.copies(tell)? {
             match Fate::of(&self.from, &name, &mark) {
@@ -152,11 +153,11 @@ impl Promotion {
                 Ok(Some(original)) if is_free() => {
                     known.originals.insert(name.clone(), original);
                 }
-                // It is told as a copy that stays.
+                // It has been reported as a copy that stays.
                 Ok(Some(_)) if catalog::is_copy(&self.to, name).is_ok_and(|is_copy| is_copy) => {}
                 Ok(Some(_)) => {
                     let to = self.to.display();
-                    let why = format!("{to} has a title of that name, which is no copy");
+                    let why = format!("{to} has a title of that name, which is not a copy");
                     tell(Done::Skipped(name.clone(), why));
                 }
                 Ok(None) => {}
@@ -165,7 +166,7 @@ impl Promotion {
         }
     }
 
-    /// Copies a title, and tells whether that was done.
+    /// Copies a title, and reports the result.
     fn promote(&self, original: &Original, tell: &mut impl FnMut(Done)) -> bool {
         let name = original.title.as_str();
         match copy::copy(original, &self.to) {
@@ -183,7 +184,7 @@ impl Promotion {
         }
     }
 
-    /// Takes a copy away, and tells whether that was done.
+    /// Removes a copy, and reports the result.
     fn end(&self, name: &str, why: &'static str, tell: &mut impl FnMut(Done)) -> bool {
         let taken = self.take_away(name);
         let is_taken = taken.is_ok();
@@ -194,7 +195,7 @@ impl Promotion {
         is_taken
     }
 
-    /// Notes where the original is now: a disk's number may change when the machine is started anew.
+    /// Updates the location of the original: a disk's number may change when the machine restarts.
     fn renew_mark(&self, original: &Original, mark: &Mark, tell: &mut impl FnMut(Done)) {
         if original.mark().is_ok_and(|now| now == *mark) {
             return;
@@ -209,7 +210,7 @@ impl Promotion {
         }
     }
 
-    /// Makes the hidden folders, and keeps other processes from promoting to the same folder.
+    /// Creates the hidden folders, and locks out other processes that promote to the same folder.
     fn lock(&self) -> Result<File, PromoteError> {
         for folder in [Promoted::Work, Promoted::Gone] {
             let folder = folder.of(&self.to);
@@ -223,7 +224,7 @@ impl Promotion {
         }
     }
 
-    /// The copies, each with its mark. What has a mark and is another title is told.
+    /// The copies, each with its mark. A folder that has a mark but is another title is reported.
     fn copies(&self, tell: &mut impl FnMut(Done)) -> Result<BTreeMap<String, Mark>, PromoteError> {
         let open = File::open(&self.to).attempt("open the folder", &self.to)?;
         let names = catalog::names(&open).attempt("list", &self.to)?;
@@ -243,7 +244,7 @@ impl Promotion {
         Ok(copies)
     }
 
-    /// The titles that should have a copy, the busiest first.
+    /// The titles that should have a copy, busiest first.
     fn wanted(&self, busy: &[Busy], known: &Known) -> Vec<Candidate> {
         let gbps =
             |name: &str| busy.iter().find(|one| one.title == name).map_or(0.0, |one| one.gbps);

@@ -1,7 +1,7 @@
-//! What has become of the title that a copy was made of.
+//! Finds the original of a copy.
 //!
-//! A disk that is dead, damaged or not mounted looks much like one whose titles were removed, and then the copies are all there is. So a title
-//! is called removed or replaced only if it is clear.
+//! A disk that is dead, damaged or not mounted looks much like one whose titles were removed, and then the copies are all that is left. So
+//! a title counts as removed or replaced only if that is certain.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -18,7 +18,7 @@ pub(super) struct Original {
 }
 
 impl Original {
-    /// The title with this name, in the first of `folders` that has it; or why it cannot be copied.
+    /// Finds the title with this name, in the first of `folders` that has it, or returns why it cannot be copied.
     pub(super) fn find(folders: &[PathBuf], name: &str) -> Result<Option<Self>, String> {
         if name.contains('/') {
             return Err("only a title at the top of a folder of the library can be copied".into());
@@ -27,9 +27,9 @@ impl Original {
         let Some(library) = holder(folders, name)? else { return Ok(None) };
         let record = Record::read(&title.folder(library)).map_err(|why| match why {
             RecordError::Io(error) if is_none(&error) => {
-                "only a title that ingest made can be copied: it has sums to check".into()
+                "only a title made by ingest can be copied, because it has checksums".into()
             }
-            RecordError::Io(error) => format!("its title.json cannot be read: {error}"),
+            RecordError::Io(error) => format!("cannot read its title.json: {error}"),
             why @ RecordError::Broken(_) => format!("its title.json is damaged: {why}"),
         })?;
         Ok(Some(Self { library: library.to_owned(), title, record }))
@@ -48,7 +48,7 @@ impl Original {
     }
 }
 
-/// The first of `folders` that has the name, if that can be seen.
+/// The first of `folders` that has the name, if all before it can be read.
 fn holder<'f>(folders: &'f [PathBuf], name: &str) -> Result<Option<&'f Path>, String> {
     for folder in folders {
         match fs::symlink_metadata(folder.join(name)) {
@@ -64,18 +64,18 @@ fn is_none(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// What is to become of a copy.
+/// What to do with a copy.
 pub(super) enum Fate {
     /// It is exact.
     Kept(Original),
-    /// Its title has another version now, or none.
+    /// Its title now has another version, or is gone.
     TakenAway(Option<Original>),
-    /// Its title cannot be seen, for this reason, so it stays.
+    /// Its title cannot be seen, for this reason, so the copy stays.
     Unknown(String),
 }
 
 impl Fate {
-    /// Of the copy of `name` with this mark.
+    /// Decides the fate of the copy of `name` with this mark.
     pub(super) fn of(folders: &[PathBuf], name: &str, mark: &Mark) -> Self {
         let found = match Original::find(folders, name) {
             Err(why) => return Self::Unknown(why),
@@ -84,7 +84,7 @@ impl Fate {
             }
             Ok(found) => found,
         };
-        // Its disk may have another device number since the machine was started anew. A new version in its place says enough.
+        // Its disk may have another device number since the machine restarted. A new version in its place is evidence enough.
         let is_in_place =
             |found: &Original| found.library.canonicalize().is_ok_and(|path| path == mark.from);
         if found.as_ref().is_some_and(is_in_place) {
@@ -97,7 +97,7 @@ impl Fate {
     }
 }
 
-/// Checks that all folders can be read, and that the one that the copy was made from is on the same disk as then, which is not empty.
+/// Checks that all folders can be read, and that the folder of the original is still on the same disk, and not empty.
 fn see_source(folders: &[PathBuf], mark: &Mark) -> Result<(), String> {
     let mut is_seen = false;
     for folder in folders {

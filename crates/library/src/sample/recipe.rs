@@ -10,20 +10,20 @@ use crate::formats;
 use crate::ingest::{Options, Speed, words};
 use crate::ladder::{Ladder, Rung};
 
-/// Length of a segment and distance between key frames. Two seconds are common in live streams, and short enough to see a player switch.
+/// Length of a segment and distance between key frames. Two seconds are common in live streams, and short enough to watch a player switch.
 const SEGMENT_SECONDS: f64 = 2.0;
 const FRAMES_PER_SECOND: u32 = 30;
-/// Where the test picture has its timecode: width and height from the corner in pixels, for ffmpeg's fixed 8-pixel font, doubled.
+/// The position of the timecode in the test picture: width and height from the corner in pixels, for ffmpeg's fixed 8-pixel font, doubled.
 const TIMECODE: (u32, u32) = (104, 20);
 /// A low hum, and a beep for the first tenth of each second.
 const SOUND: &str = "0.1*sin(2*PI*220*t)+0.4*sin(2*PI*880*t)*lt(mod(t,1),0.1)";
-/// The file of captions, beside the film.
+/// The file of captions, next to the film.
 pub(super) const CAPTIONS: &str = "captions.srt";
 
-/// Which film to make.
+/// The film to make.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// How long it is.
+    /// Its length.
     pub seconds: u32,
     /// Its sizes. The picture is drawn at the largest one.
     pub ladder: Ladder,
@@ -46,7 +46,7 @@ impl Recipe {
         Self { seconds, ladder: Ladder::new(rungs).expect("these are three rungs in order") }
     }
 
-    /// How the film is ingested.
+    /// The ingest options for the film.
     pub(super) fn options(&self) -> Options {
         Options {
             ladder: self.ladder.clone(),
@@ -69,8 +69,8 @@ impl Recipe {
         })
     }
 
-    /// The arguments, up to the output, that make ffmpeg draw the film, with the captions on standard input. The film is compressed fast and
-    /// hardly at all, because ingest compresses it again with care.
+    /// The arguments, up to the output, that make ffmpeg draw the film, with the captions on standard input. The film is compressed quickly
+    /// and only a little, because ingest compresses it again with care.
     pub(super) fn ffmpeg_arguments(&self) -> Vec<OsString> {
         let seconds = self.seconds;
         let (width, height) = self.size();

@@ -22,7 +22,7 @@ fn faults(library: &Library) -> Vec<Fault> {
     library.faults("film")
 }
 
-/// Turns one bit of a file over, in its middle; its length and its times stay.
+/// Flips one bit in the middle of a file; its length and its times stay.
 fn flip(path: &Path) {
     let metadata = fs::metadata(path).expect("a file");
     let mut bytes = fs::read(path).expect("a file");
@@ -40,7 +40,7 @@ fn one_bit_that_flipped_is_found_in_whichever_file_it_is() {
     for file in &made.record.files {
         let path = made.folder.join(&file.path);
         flip(&path);
-        // Files of this little film have one block.
+        // Files of this short film have one block.
         assert_eq!(faults(&library), [Fault::Content { path: file.path.clone(), blocks: vec![0] }]);
         flip(&path);
     }
@@ -87,7 +87,7 @@ fn missing_extra_and_cut_files_are_found() {
 fn a_removed_title_is_gone_and_others_stay() {
     let Some((library, _)) = one_title() else { return };
     fs::create_dir(library.title("other")).expect("a folder");
-    fs::write(library.title("plain.mp4"), "a file of somebody's").expect("a file");
+    fs::write(library.title("plain.mp4"), "a file of the user's").expect("a file");
     assert_eq!(catalog::list(library.path()).expect("a list").entries.len(), 1);
     for foreign in ["other", "plain.mp4", "none"] {
         let error = catalog::remove(library.path(), &path(foreign)).expect_err("not ours");

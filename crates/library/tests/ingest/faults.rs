@@ -1,4 +1,4 @@
-//! A file that cannot become a title gives one clear line, and leaves nothing visible.
+//! A file that cannot become a title causes one clear message, and leaves nothing visible.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::library::{Library, options};
 use crate::source::{ffmpeg_is_here, film, make, plain};
 use fullbore_library::ingest::{IngestError, Options, Stop};
 
-/// The one line with which ingest of `source` ends; it may leave nothing, visible or hidden.
+/// Ingests `source`, which must fail and leave nothing, visible or hidden; returns the message.
 fn refused(source: &Path, options: &Options) -> String {
     let library = Library::new();
     let error = library.ingest(source, "refused", options).expect_err("it is no title");
@@ -45,7 +45,7 @@ fn a_list_of_other_files_is_refused_whatever_it_is_called() {
         let source = folder.path().join(file);
         fs::write(&source, text).expect("a file");
         let said = refused(&source, &options());
-        assert!(said.contains("it only names other files"), "{file}: {said}");
+        assert!(said.contains("it only refers to other files"), "{file}: {said}");
     }
 }
 
@@ -56,11 +56,11 @@ fn a_file_that_is_cut_short_is_refused_wherever_its_head_is() {
     }
     let (folder, source) = plain();
     let whole = fs::read(&source).expect("a file");
-    // Its head is in front: it says 6 seconds, and half of them are there.
+    // Its head is in front: it states 6 seconds, and half of them are there.
     let half = folder.path().join("half.mp4");
     fs::write(&half, &whole[..whole.len() / 2]).expect("a file");
     let said = refused(&half, &options());
-    assert!(said.contains("cut short: it says it plays 6.0 s"), "{said}");
+    assert!(said.contains("cut short: it should play 6.0 s"), "{said}");
     let copied = refused(&half, &Options { copy: true, ..options() });
     assert!(copied.contains("cut short"), "{copied}");
     // Its head is at its end.
@@ -69,7 +69,7 @@ fn a_file_that_is_cut_short_is_refused_wherever_its_head_is() {
     let whole = fs::read(&behind).expect("a file");
     fs::write(&half, &whole[..whole.len() / 2]).expect("a file");
     assert!(refused(&half, &options()).contains("moov atom not found"));
-    // Matroska says so as well.
+    // Matroska reports it as well.
     let whole = fs::read(film()).expect("a file");
     let half = folder.path().join("half.mkv");
     fs::write(&half, &whole[..whole.len() / 2]).expect("a file");
@@ -99,7 +99,7 @@ fn a_folder_that_is_not_ours_is_not_replaced() {
     fs::create_dir(&foreign).expect("a folder");
     fs::write(foreign.join("holiday.jpg"), "a picture").expect("a file");
     let copy = Options { copy: true, ..options() };
-    let error = library.ingest(&source, "mine", &copy).expect_err("it is somebody's");
+    let error = library.ingest(&source, "mine", &copy).expect_err("it is the user's");
     assert!(matches!(error, IngestError::Foreign(_)), "{error}");
     assert_eq!(crate::library::names(&foreign), ["holiday.jpg"]);
 }
@@ -128,7 +128,7 @@ fn a_disk_that_is_full_is_said_beforehand() {
     if !ffmpeg_is_here() {
         return;
     }
-    // Twelve days of a still picture: ingest must see that there is no room without reading it to its end.
+    // Twelve days of a still picture: ingest must notice the lack of space without reading it to its end.
     let folder = tempfile::tempdir().expect("a temporary folder");
     let source = folder.path().join("long.mkv");
     make(

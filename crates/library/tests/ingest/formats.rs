@@ -86,7 +86,7 @@ fn subtitles_of_three_kinds_are_taken_whatever_they_are_called() {
         side("one", "1\n00:00:01,000 --> 00:00:02,000\nHello\n"),
         side("two", "WEBVTT\n\n00:01.000 --> 00:02.000\nHello\n"),
         side("three", ass),
-        // As editors on other systems save it: with a mark in front and other ends of lines.
+        // As saved by editors on other systems: with a byte order mark and other line ends.
         side("four", "\u{feff}1\r\n00:00:01,000 --> 00:00:02,000\r\nHello\r\n"),
     ];
     let library = Library::new();

@@ -1,4 +1,4 @@
-//! Sources and subtitles made to read, reach or use what they should not. Each of these once succeeded.
+//! Sources and subtitles that try to read, reach or use forbidden things. Each of these once succeeded.
 
 use std::fs;
 use std::net::TcpListener;
@@ -21,13 +21,13 @@ impl<'p> Trap<'p> {
         Self(path)
     }
 
-    /// The result of `act`, and whether the trap was triggered meanwhile.
+    /// Runs `act`, and returns its result and whether the trap was triggered meanwhile.
     fn during<R: Send>(&self, act: impl FnOnce() -> R + Send) -> (R, bool) {
         thread::scope(|scope| {
             let acting = scope.spawn(act);
             let mut is_sprung = false;
             while !acting.is_finished() {
-                // It opens for writing only while somebody reads (fifo(7)), and closing it ends the reading.
+                // It opens for writing only while there is a reader (fifo(7)), and closing it ends the reading.
                 is_sprung |= open(self.0, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()).is_ok();
                 thread::sleep(Duration::from_millis(2));
             }
@@ -41,7 +41,7 @@ fn with_subtitles(path: &Path) -> Options {
     Options { copy: true, subtitles: vec![side], ..options() }
 }
 
-/// Refused with one line, and nothing left.
+/// Asserts a refusal with one line, and nothing left behind.
 fn refused(library: &Library, ended: Result<Ingested, IngestError>) -> String {
     let line = ended.expect_err("it is refused").to_string();
     assert!(!line.contains('\n'), "{line}");
@@ -93,7 +93,7 @@ fn a_list_is_refused_before_anything_that_it_names_is_opened() {
         let (ended, is_sprung) = trap.during(|| library.ingest(&list, "list", &options()));
         let said = refused(&library, ended);
         assert!(!is_sprung, "{file}: what it names was opened: {said}");
-        assert!(said.contains("it only names other files"), "{file}: {said}");
+        assert!(said.contains("it only refers to other files"), "{file}: {said}");
         let (ended, is_sprung) =
             trap.during(|| library.ingest(&source, "list", &with_subtitles(&list)));
         assert!(!is_sprung, "{file} as subtitles: {}", refused(&library, ended));
@@ -109,7 +109,8 @@ fn the_name_of_a_source_stands_for_no_other_files() {
     let pattern = folder.path().join("img%d.png");
     make("-f lavfi -i color=size=64x64 -frames:v 1 -update 1 -c:v png -f image2", &pattern);
     let first = folder.path().join("img1.png");
-    // If ffmpeg took the name for a pattern, the picture is where that led; either way there has to be a file of this very name.
+    // If ffmpeg took the name for a pattern, the picture has the name that it expanded to; either way there has to be a file of this exact
+    // name.
     if first.exists() {
         fs::rename(&first, &pattern).expect("renamed");
     }
@@ -118,7 +119,7 @@ fn the_name_of_a_source_stands_for_no_other_files() {
     let (ended, is_sprung) = trap.during(|| library.ingest(&pattern, "pattern", &options()));
     assert!(!is_sprung, "another file was opened: {ended:?}");
     let said = refused(&library, ended);
-    assert!(said.contains("ingest does not take its format (png_pipe"), "{said}");
+    assert!(said.contains("ingest does not support its format (png_pipe"), "{said}");
 }
 
 #[test]
@@ -158,11 +159,11 @@ fn nobody_is_connected_to() {
         refused(&library, library.ingest(&source, "film", &options()));
     }
     refused(&library, library.ingest(Path::new(&url), "film", &options()));
-    let error = listener.accept().expect_err("nobody came");
+    let error = listener.accept().expect_err("no connection came");
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
 }
 
-/// 1.5 kB that say: ten pictures, and after a day another one. At a constant rate these are three million.
+/// 1.5 kB with ten pictures, and after a day another one. At a constant rate these are three million.
 fn long_bomb() -> (TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let source = folder.path().join("bomb.mkv");
@@ -214,7 +215,7 @@ fn a_source_that_wants_too_much_memory_is_given_up() {
     if !ffmpeg_is_here() {
         return;
     }
-    // 0.6 MB whose every picture is 192 MB.
+    // 0.6 MB with pictures of 192 MB each.
     let folder = tempfile::tempdir().expect("a temporary folder");
     let source = folder.path().join("large.mkv");
     make("-f lavfi -i color=size=8000x8000:rate=5 -frames:v 3 -c:v png -pix_fmt rgb24", &source);

@@ -1,5 +1,5 @@
-//! Other programs judge a title: ffprobe and ffmpeg its files and how they play, MediaInfo and mp4-atom their boxes, m3u8-rs the playlists,
-//! roxmltree the DASH manifest.
+//! Checks a title with other programs: ffprobe and ffmpeg check its files and how they play, MediaInfo and mp4-atom their boxes, m3u8-rs
+//! the playlists, roxmltree the DASH manifest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ pub(crate) fn said(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("plain text")
 }
 
-/// One stream's entries as ffprobe tells them, separated by commas.
+/// One stream's entries from ffprobe, separated by commas.
 pub(crate) fn probe(file: &Path, entries: &str) -> String {
     let mut command = Command::new("ffprobe");
     command.args(["-v", "error", "-of", "csv=p=0", "-show_entries", entries]).arg(file);
@@ -39,7 +39,7 @@ pub(crate) fn frames(source: &Path, stream: &str) -> Vec<String> {
     said(&mut command).lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
 }
 
-/// Times of a stream's key frames in seconds, as ffprobe tells them.
+/// Times of a stream's key frames in seconds, from ffprobe.
 pub(crate) fn key_frames(file: &Path) -> Vec<String> {
     let mut command = Command::new("ffprobe");
     command.args([
@@ -55,7 +55,7 @@ pub(crate) fn key_frames(file: &Path) -> Vec<String> {
     keys.map(|line| line.split(',').next().unwrap_or_default().to_owned()).collect()
 }
 
-/// Judges everything of a title that is judged the same way for every title.
+/// Runs all checks that apply to every title.
 pub(crate) fn judge(title: &Path, record: &Record) {
     crate::played::is_the_same_in_both(title, record);
     let master = master(&title.join(&record.hls));
@@ -76,7 +76,7 @@ pub(crate) fn judge(title: &Path, record: &Record) {
     }
     for (one, track) in pictures.iter().zip(&record.video) {
         let (head, last) = key_frame_ranges(&title.join(&one.uri), &title.join(&track.file));
-        // Only the smallest, because it takes processes; decoders of other codecs show a part of a picture, too.
+        // Only the smallest, because each check starts processes; decoders of other codecs show a part of a picture, too.
         if track.file == record.video[0].file && track.codec.starts_with("avc1") {
             is_a_picture(&head, &last);
         }
@@ -124,7 +124,7 @@ fn boxes(file: &Path) {
     assert!(!fragments.is_empty() && fragments.replace("fd", "").is_empty(), "{kinds}");
 }
 
-/// A third reader finds one stream, with as many frames as ffprobe counts, and nothing cut or wrong.
+/// A third parser finds one stream, with as many frames as ffprobe counts, and nothing truncated or wrong.
 fn mediainfo(file: &Path) {
     static IS_HERE: OnceLock<bool> = OnceLock::new();
     let is_here = IS_HERE.get_or_init(|| {
@@ -149,7 +149,7 @@ fn mediainfo(file: &Path) {
         let mut ffprobe = Command::new("ffprobe");
         ffprobe.args(["-v", "error", "-count_packets", "-of", "csv=p=0"]);
         let frames = said(ffprobe.args(["-show_entries", "stream=nb_read_packets"]).arg(file));
-        // A comma comes behind it where there is more to tell of the stream.
+        // A comma follows if there is more information about the stream.
         assert_eq!(stream["FrameCount"], frames.trim().trim_end_matches(','), "{text}");
     }
 }
@@ -185,7 +185,7 @@ fn media(path: &Path) -> MediaPlaylist {
     }
 }
 
-/// The playlist of a track covers its file from the first byte to the last but for the index, and each part begins a fragment.
+/// The playlist of a track covers its file from the first byte to the last except for the index, and each part begins a fragment.
 fn byte_ranges(title: &Path, file: &str) {
     let path = title.join(file);
     let bytes = fs::read(&path).expect("a file");
@@ -244,7 +244,7 @@ fn is_a_picture(head: &[u8], key_frame: &[u8]) {
     }
 }
 
-/// The kind of the first frame that ffprobe can read whole. It complains about what is missing behind it.
+/// The kind of the first frame that ffprobe can read completely. It complains about the missing data after it.
 fn shown(file: &Path) -> String {
     let mut command = Command::new("ffprobe");
     command.args(["-v", "quiet", "-read_intervals", "%+#1", "-of", "csv=p=0"]);
@@ -254,7 +254,7 @@ fn shown(file: &Path) -> String {
     text.trim().trim_end_matches(',').to_owned()
 }
 
-/// The manifest names every track with the ranges of its head and its index, every file is there, and nothing is said twice.
+/// The manifest lists every track with the ranges of its head and its index, every file exists, and there are no duplicates.
 fn dash(title: &Path, record: &Record) {
     let text = fs::read_to_string(title.join(&record.dash)).expect("a manifest");
     let document = roxmltree::Document::parse(&text).expect("XML");
@@ -288,9 +288,8 @@ fn dash(title: &Path, record: &Record) {
     schema(&title.join(&record.dash));
 }
 
-/// What an element may hold: attributes that it must have, those that it may, and its children in their order; as far as they are used
-/// here (ISO/IEC 23009-1, the tables of clause 5.3 and annex B). We may not copy the whole schema here; if you have it, say where:
-/// FULLBORE_MPD_SCHEMA=DASH-MPD.xsd.
+/// The allowed contents of an element: required attributes, optional ones, and its children in order; as far as they are used here (ISO/IEC
+/// 23009-1, the tables of clause 5.3 and annex B). We may not copy the whole schema; if you have it, set FULLBORE_MPD_SCHEMA=DASH-MPD.xsd.
 type Form =
     (&'static str, &'static [&'static str], &'static [&'static str], &'static [&'static str]);
 

@@ -1,4 +1,4 @@
-//! A library in a temporary folder, and ingesting into it.
+//! A library in a temporary folder, with helpers to ingest into it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,23 +58,23 @@ impl Library {
         ingest(file, self.path(), &name(title), options, stop, progress)
     }
 
-    /// The title with a record.
+    /// The title's entry, with its record.
     pub(crate) fn entry(&self, title: &str) -> Entry {
         catalog::find(self.path(), &path(title)).expect("a folder to look into").expect("a title")
     }
 
-    /// What is wrong with the title.
+    /// The faults of the title.
     pub(crate) fn faults(&self, title: &str) -> Vec<Fault> {
         catalog::verify(&self.entry(title))
     }
 
-    /// What is in it, hidden folders as well.
+    /// The names in it, hidden folders included.
     pub(crate) fn names(&self) -> Vec<String> {
         names(self.path())
     }
 }
 
-/// What is in a folder, sorted.
+/// The names in a folder, sorted.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("a folder");
     let mut names: Vec<_> = entries

@@ -1,6 +1,6 @@
-//! Titles made of real video files by a real ffmpeg, and judged by programs and parsers that are not ours.
+//! Titles made from real video files with a real ffmpeg, and checked by independent programs and parsers.
 //!
-//! Sources are made here, a few seconds long and small. Tests that need ffmpeg say so loudly where there is none.
+//! Sources are made here, a few seconds long and small. Tests that need ffmpeg report loudly if it is missing.
 
 mod catalog;
 mod faults;

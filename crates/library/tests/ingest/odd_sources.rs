@@ -1,4 +1,4 @@
-//! Sources that people really have and that fail elsewhere.
+//! Sources that users really have and that fail elsewhere.
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ fn sizes(made: &Ingested) -> Vec<(u32, u32)> {
     made.record.video.iter().map(|one| (one.width, one.height)).collect()
 }
 
-/// As phones do: the picture lies on its side, and the file says so.
+/// As phones do: the picture is stored sideways, and the file says so.
 fn turned() -> (TempDir, PathBuf) {
     let (folder, source) = plain();
     let turned = folder.path().join("turned.mp4");
@@ -64,7 +64,7 @@ fn a_film_that_lies_on_its_side_is_upright_even_where_it_is_copied() {
     let made = library.ingest(&turned, "upright", &copy).expect("a title");
     judge(&made.folder, &made.record);
     assert_eq!(sizes(&made), [(180, 320)]);
-    // The pixels lie as they lay; the file says how to turn them.
+    // The pixels are unchanged; the file says how to turn them.
     let file = made.folder.join(&made.record.video[0].file);
     assert!(probe(&file, "stream_side_data=rotation").contains("90"));
     let poster = made.folder.join(made.record.poster.as_ref().expect("a poster"));
@@ -174,7 +174,7 @@ fn a_stream_of_television_begins_at_zero() {
 
 #[test]
 fn a_stream_of_television_is_copied_as_well() {
-    // In MPEG-TS both H.264 and AAC are framed otherwise than in MP4.
+    // In MPEG-TS both H.264 and AAC are framed differently than in MP4.
     let words = "-f lavfi -i testsrc2=size=320x180:rate=25:duration=4 -f lavfi -i sine=440:duration=4 \
                  -c:v libx264 -preset ultrafast -g 25 -c:a aac -output_ts_offset 5000 -f mpegts";
     let copy = Options { copy: true, ..options() };
@@ -216,11 +216,11 @@ fn sound_that_begins_late_is_not_copied_and_a_picture_that_does_is_refused() {
     make(&format!("-i {source} -itsoffset 1.5 -i {source} -map 0:v -map 1:a -c copy"), &late);
     let made = library.ingest(&late, "sound", &copy).expect("a title");
     judge(&made.folder, &made.record);
-    assert_eq!(made.notes, ["Audio: encoded anew, it begins 1.5 s late"]);
+    assert_eq!(made.notes, ["Audio: re-encoded, it begins 1.5 s late"]);
 
     let late = folder.path().join("late picture.mkv");
     make(&format!("-itsoffset 1.5 -i {source} -i {source} -map 0:v -map 1:a -c copy"), &late);
-    let error = library.ingest(&late, "picture", &copy).expect_err("it cannot be mended");
+    let error = library.ingest(&late, "picture", &copy).expect_err("it cannot be repaired");
     assert!(error.to_string().contains("begins 1.5 s after its sound"), "{error}");
     let made = library.ingest(&late, "picture", &options()).expect("a title");
     judge(&made.folder, &made.record);
@@ -238,7 +238,7 @@ fn subtitles_that_cannot_be_read_are_left_out_with_a_note() {
     let whole = folder.path().join("whole.mkv");
     let arguments = format!("-i {} -i {} -c copy -c:s srt", source.display(), words.display());
     make(&arguments, &whole);
-    // As of a file in Latin 1 that was never converted: ffmpeg writes none, so it is changed behind its back.
+    // Like a file in Latin 1 that was never converted: ffmpeg does not write one, so the bytes are changed afterwards.
     let mut bytes = fs::read(&whole).expect("a file");
     let at = bytes.windows(5).position(|part| part == b"XXXXX").expect("the words");
     bytes[at..at + 5].fill(0xfc);

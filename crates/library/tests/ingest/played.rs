@@ -1,4 +1,4 @@
-//! A title as our player reads it: the HLS playlists and the DASH manifest with its indexes say the same of each segment.
+//! A title as our player reads it: the HLS playlists and the DASH manifest with its indexes agree about each segment.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use catalog::Record;
 use player::{Presentation, Reference, Rendition, Segments, Source, Url};
 
-/// Where the title would be served.
+/// The address at which the title would be served.
 const BASE: &str = "https://films.example/title/";
 
 /// The bytes of a file of the title, or of a part of it.
@@ -37,7 +37,7 @@ fn segments(title: &Path, rendition: &Rendition) -> Segments {
         .unwrap_or_else(|error| panic!("{rendition:?}: {error}"))
 }
 
-/// Compares what a player of HLS and one of DASH would fetch, and when.
+/// Compares the requests of an HLS player and a DASH player, and their times.
 pub(crate) fn is_the_same_in_both(title: &Path, record: &Record) {
     let (hls, dash) = (presentation(title, &record.hls), presentation(title, &record.dash));
     assert_eq!(hls.tracks.len(), dash.tracks.len());

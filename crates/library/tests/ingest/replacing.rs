@@ -22,7 +22,7 @@ fn the_same_again_is_nothing_to_do() {
     let again = library.ingest(&source, "film", &copy()).expect("a title");
     assert_eq!(again.outcome, Outcome::Kept);
     assert_eq!(again.record, first.record);
-    // Not if a file of it is gone.
+    // Not if one of its files is missing.
     fs::remove_file(first.folder.join(&first.record.video[0].file)).expect("a file");
     let mended = library.ingest(&source, "film", &copy()).expect("a title");
     assert_eq!(mended.outcome, Outcome::Replaced);

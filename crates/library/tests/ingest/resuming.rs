@@ -6,7 +6,7 @@ use crate::source::{ffmpeg_is_here, plain};
 use fullbore_library::ingest::{IngestError, Options, Progress, Stop};
 use fullbore_library::{Ladder, Rung};
 
-/// Ends an ingest when its last part is begun.
+/// Interrupts an ingest at the start of its last part.
 fn interrupted(library: &Library, source: &std::path::Path) {
     let stop = Stop::default();
     let error = library

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-/// Whether ffmpeg is here. If not, says so loudly: the caller then leaves its test.
+/// Whether ffmpeg is installed. If not, reports that loudly: the caller then skips its test.
 pub(crate) fn ffmpeg_is_here() -> bool {
     let here = Command::new("ffmpeg").arg("-version").output().is_ok();
     if !here {
@@ -24,9 +24,9 @@ pub(crate) fn make(words: &str, file: &Path) {
     assert!(output.status.success(), "{command:?}: {said}");
 }
 
-/// How long [`film`] and [`plain`] play.
+/// The playing time of [`film`] and [`plain`].
 pub(crate) const SECONDS: f64 = 6.0;
-/// How many frames [`film`] has.
+/// The number of frames of [`film`].
 pub(crate) const FRAMES: usize = 90;
 
 /// A film with everything: a picture of 426x240, two languages, subtitles. Made once for all tests of a run.

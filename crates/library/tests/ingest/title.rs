@@ -1,4 +1,4 @@
-//! What a whole title is like.
+//! The properties of a complete title.
 
 use std::fs;
 use std::path::Path;
@@ -103,7 +103,7 @@ fn copying_keeps_the_picture_and_the_sound_bit_by_bit() {
         lines.iter().map(|line| line.rsplit(',').next().unwrap_or_default().to_owned()).collect()
     };
     let sound = made.folder.join(&made.record.audio[0].file);
-    // Of what the encoder ran up with, ffmpeg drops more from the one form of the file than from the other.
+    // ffmpeg drops one more of the encoder's priming frames from one form of the file than from the other.
     let (copied, original) = (sum(frames(&sound, "0:a")), sum(frames(&source, "0:a")));
     assert!(copied.ends_with(&original) && copied.len() <= original.len() + 1);
 }
