@@ -60,9 +60,11 @@ mod tests {
     fn a_refused_format_is_named() {
         let said =
             "[hls @ 0x55] Format not on whitelist 'mov'\nfile:/proc/self/fd/0: Invalid argument";
-        assert_eq!(refusal(said).unwrap(), "it only names other files (hls)");
+        assert_eq!(refusal(said).unwrap(), "it only refers to other files (hls)");
         let said = "[png_pipe @ 0x55] Format not on whitelist 'mov'";
-        assert!(refusal(said).unwrap().starts_with("ingest does not take its format (png_pipe;"));
+        assert!(
+            refusal(said).unwrap().starts_with("ingest does not support its format (png_pipe;")
+        );
         assert_eq!(refusal("[mov @ 0x5] moov atom not found"), None);
     }
 
