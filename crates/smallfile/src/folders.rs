@@ -1,4 +1,4 @@
-//! Making folders that outlive a power failure.
+//! Creates folders that survive a power failure.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
@@ -7,11 +7,11 @@ use std::path::Path;
 
 use crate::replace::{parent, sync};
 
-/// Makes the folder at `path` and those above it, as far as they are missing, with `mode` less what the umask takes away. Returns when their
-/// names are on the disk: a file in a folder is lost with the folder's name, however often the file itself was synced.
+/// Creates the folder at `path` and its missing parents, with `mode` minus the umask. Returns when their names are on the disk: a file in a
+/// folder is lost with the folder's name, however often the file itself was synced.
 ///
 /// # Errors
-/// Those of making and syncing.
+/// Errors of creating and syncing.
 pub fn make_folders(path: &Path, mode: u32) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -19,12 +19,12 @@ pub fn make_folders(path: &Path, mode: u32) -> io::Result<()> {
     let above = parent(path);
     make_folders(above, mode)?;
     match DirBuilder::new().mode(mode).create(path) {
-        // Another process may have made it just now. A file in its place is an error.
+        // Another process may have just created it. A file in its place is an error.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && fs::metadata(path)?.is_dir() => {}
         made => made?,
     }
     match sync(above) {
-        // One in which names may be made, and not read. There is no other way to sync it.
+        // The folder can be written to, but not read. There is no other way to sync it.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
         synced => synced,
     }
@@ -47,7 +47,7 @@ mod tests {
         }
         make_folders(Path::new(""), 0o700).unwrap();
         fs::write(path.join("file"), "").unwrap();
-        assert!(make_folders(&path.join("file"), 0o700).is_err(), "a file is no folder");
+        assert!(make_folders(&path.join("file"), 0o700).is_err(), "a file is not a folder");
         assert!(make_folders(&path.join("file/below"), 0o700).is_err());
     }
 }

@@ -1,9 +1,8 @@
-//! Reading a small file that the operator has named: a configuration, a certificate, a key. And making or replacing one of our own, so that it
-//! outlives a power failure.
+//! Reads small files that the operator has named: a configuration, a certificate, a key. And creates or replaces our own, so that they
+//! survive a power failure.
 //!
-//! Such a name may lead to anything. A pipe would keep its reader waiting for a writer, and `/dev/zero` has no end; a server
-//! that reads its certificates again must not be stopped by either. So only a regular file is read, only up to a bound, and
-//! opening it never waits.
+//! Such a name may lead to anything. A pipe would make its reader wait for a writer, and `/dev/zero` has no end; neither must block a
+//! server that reloads its certificates. So only regular files are read, only up to a limit, and opening them never blocks.
 
 mod folders;
 mod replace;
@@ -25,49 +24,49 @@ use zeroize::Zeroizing;
 /// Opens `path` for reading, if it is a regular file.
 ///
 /// # Errors
-/// Those of opening, and `InvalidInput` for whatever is not a regular file.
+/// Errors of opening, and `InvalidInput` for anything other than a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     let no_file = || io::Error::new(ErrorKind::InvalidInput, "it is not a regular file");
     let mut options = OpenOptions::new();
-    // NONBLOCK: a pipe opens without a writer, and is refused right after. It means nothing to a regular file.
+    // NONBLOCK: opening a pipe succeeds without a writer, and it is refused right after. For a regular file the flag has no effect.
     options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     let file = options.open(path).map_err(|error| match error.raw_os_error() {
-        // A socket, or a device that is not there.
+        // A socket, or a missing device.
         Some(libc::ENXIO | libc::ENODEV) => no_file(),
         _ => error,
     })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
 }
 
-/// All of `file`, from where it is read next, in memory that is wiped in the end: it may be a secret.
+/// Reads `file` from its current position to its end, into memory that is wiped when dropped: it may be a secret.
 ///
 /// # Errors
-/// Those of reading, and `FileTooLarge` for more than `bytes_max`.
+/// Errors of reading, and `FileTooLarge` for more than `bytes_max`.
 pub fn read_open(file: File, bytes_max: u32) -> io::Result<Zeroizing<Vec<u8>>> {
     let bytes_max = bytes_max as usize;
-    // One byte more tells a file that is too large from one that just fits. All at once, since memory that grows leaves what
-    // it held behind; what is not filled costs nothing.
+    // One byte more distinguishes a file that is too large from one that just fits. Allocate everything at once, because memory that grows
+    // leaves its old contents behind; unused memory costs nothing.
     let mut bytes = Zeroizing::new(Vec::with_capacity(bytes_max + 1));
     file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > bytes_max {
-        let what = format!("it has more than {bytes_max} bytes, and cannot be what was meant");
+        let what = format!("it has more than {bytes_max} bytes, so it is probably the wrong file");
         return Err(io::Error::new(ErrorKind::FileTooLarge, what));
     }
     Ok(bytes)
 }
 
-/// All of the regular file at `path`.
+/// Reads the regular file at `path`.
 ///
 /// # Errors
-/// As [`open`] and [`read_open`].
+/// As for [`open`] and [`read_open`].
 pub fn read(path: &Path, bytes_max: u32) -> io::Result<Zeroizing<Vec<u8>>> {
     read_open(open(path)?, bytes_max)
 }
 
-/// As [`read`], for text.
+/// Like [`read`], for text.
 ///
 /// # Errors
-/// As [`read`], and `InvalidData` for what is not UTF-8.
+/// As for [`read`], and `InvalidData` for text that is not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u32) -> io::Result<String> {
     let not_text = |_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text");
     std::str::from_utf8(&read(path, bytes_max)?).map(str::to_owned).map_err(not_text)

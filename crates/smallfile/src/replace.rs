@@ -1,4 +1,4 @@
-//! Making or replacing a small file: whole, or not at all.
+//! Creates or replaces a small file: entirely, or not at all.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -11,34 +11,34 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-/// How many names are tried for the new file. A name is taken only if a process of the same number was killed while it had it.
+/// The most names to try for the new file. A name is taken only if a process with the same number was killed while it used that name.
 const NAMES_MAX: usize = 1000;
 
-/// Replaces the file at `path`: writes a new one beside it, and renames that once it is on the disk. Returns when the name is there, too.
-/// The file has `mode` from its first byte on, less what the umask takes away.
+/// Replaces the file at `path`: writes a new one next to it, syncs it, and renames it. Returns when the name is on the disk, too. The file
+/// has `mode` from its first byte on, minus the umask.
 ///
-/// Several writers may replace the same file at the same time: the last one wins. The new file's name begins with a dot, so that no library
-/// shows it. What a killed process has left there is in nobody's way.
+/// Several writers may replace the same file at the same time: the last one wins. The new file's name begins with a dot, so that it never
+/// shows up in a library. A leftover of a killed process does no harm.
 ///
 /// # Errors
-/// Those of making, writing and renaming. Nothing is left of the new file then; only if the folder cannot be synced, it is in place already.
+/// Errors of creating, writing and renaming. The new file is removed then; only if syncing the folder fails, it is already in place.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     write(path, bytes, mode, |beside| fs::rename(beside, path))
 }
 
-/// Makes the file at `path`, where nothing may be yet: as [`replace`], whole or not at all.
+/// Creates the file at `path`, which must not exist yet: like [`replace`], entirely or not at all.
 ///
 /// # Errors
-/// As [`replace`], and `AlreadyExists` if something is there; that stays as it is.
+/// As for [`replace`], and `AlreadyExists` if the path exists; that is left unchanged.
 pub fn create(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    // Before anything is written: most callers who find something there have come for a second time.
+    // Check before writing: most callers that find a file there have been here before.
     if fs::symlink_metadata(path).is_ok() {
         return Err(ErrorKind::AlreadyExists.into());
     }
     write(path, bytes, mode, |beside| rename_to_new(beside, path))
 }
 
-/// Writes a new file beside `path`, has `put_in_place` give it its name, and waits until both are on the disk.
+/// Writes a new file next to `path`, has `put_in_place` give it its name, and waits until both are on the disk.
 fn write(
     path: &Path,
     bytes: &[u8],
@@ -50,7 +50,7 @@ fn write(
     let (mut file, beside) = make_beside(&folder.join(name), mode)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     written.and_then(|()| put_in_place(&beside)).inspect_err(|_| {
-        // If that fails too, the first error says more.
+        // If that fails, too, the first error is more informative.
         let _ = fs::remove_file(&beside);
     })?;
     sync(folder)
@@ -59,7 +59,7 @@ fn write(
 /// Renames `from`, if nothing has the name `to`.
 fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some filesystems, such as NFS, cannot do that. They can give a file a second name.
+        // Some filesystems, such as NFS, do not support that, but they can give a file a second name.
         Err(Errno::INVAL) => {
             fs::hard_link(from, to)?;
             fs::remove_file(from)
@@ -68,14 +68,14 @@ fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// The folder that `path` is in. That of "file" is "", which no system call understands.
+/// The parent folder of `path`. For "file" that would be "", which system calls reject.
 pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file that nobody else has, beside `path`.
+/// Creates a new file next to `path`, for this writer alone.
 fn make_beside(path: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
-    /// Tells the writers of this process apart.
+    /// Distinguishes the writers of this process.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(mode);
@@ -86,19 +86,19 @@ fn make_beside(path: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
         name.push(format!(".{}-{number}.new", process::id()));
         let beside = path.with_file_name(name);
         match options.open(&beside) {
-            // It may belong to a living process: in another container, numbers of processes are the same.
+            // It may belong to a living process: process numbers repeat between containers.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             opened => return opened.map(|file| (file, beside)),
         }
     }
-    let why = format!("{NAMES_MAX} files beside it are remains; remove those that end in .new");
+    let why = format!("{NAMES_MAX} leftover files are next to it; remove those that end in .new");
     Err(io::Error::new(ErrorKind::AlreadyExists, why))
 }
 
-/// Has the disk keep the names in `folder`, so that a new one outlives a power failure.
+/// Syncs the names in `folder`, so that a new one survives a power failure.
 pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {
-        // Some filesystems cannot do that for folders.
+        // Some filesystems do not support that for folders.
         Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
         synced => synced,
     }
@@ -131,7 +131,7 @@ mod tests {
         let folder = tempdir().unwrap();
         let path = folder.path().join("folder");
         fs::create_dir(&path).unwrap();
-        assert!(replace(&path, b"bytes", 0o600).is_err(), "a folder is no file");
+        assert!(replace(&path, b"bytes", 0o600).is_err(), "a folder is not a file");
         assert_eq!(names(folder.path()), ["folder"]);
         assert!(replace(&folder.path().join("no/file"), b"bytes", 0o600).is_err());
         assert_eq!(
@@ -161,13 +161,13 @@ mod tests {
         let folder = tempdir().unwrap();
         let path = folder.path().join("file");
         let remains = |number| folder.path().join(format!(".file.{}-{number}.new", process::id()));
-        // Other tests count on as well, so that one name alone might never be tried.
+        // Other tests use up numbers as well, so any single name might never be tried.
         for number in 0..NAMES_MAX / 2 {
             fs::write(remains(number), "half").unwrap();
         }
         replace(&path, b"whole", 0o600).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"whole");
-        assert_eq!(fs::read(remains(0)).unwrap(), b"half", "it may be somebody else's");
+        assert_eq!(fs::read(remains(0)).unwrap(), b"half", "it may belong to another process");
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Whether a file has changed since it was read.
+//! Detects whether a file has changed since it was read.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What distinguishes one state of a file from another.
+/// The metadata that distinguishes one state of a file from another.
 #[derive(Debug)]
 pub struct FileStamp {
     path: PathBuf,
@@ -12,7 +12,7 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// The present state of the file at `path`. Take it before you read the file, so that a change in between is noticed later, not missed.
+    /// The current state of the file at `path`. Take it before reading the file, so that a change in between is noticed later, not missed.
     pub fn take(path: PathBuf) -> Self {
         let seen = Self::look(&path);
         Self { path, seen }
@@ -28,7 +28,7 @@ impl FileStamp {
         Some((file.ino(), file.mtime(), file.mtime_nsec(), file.size()))
     }
 
-    /// Whether the file was replaced or written since. A missing file is not new, because a replacement may be half done.
+    /// Whether the file was replaced or written to since. A missing file does not count, because a replacement may be in progress.
     pub fn is_outdated(&self) -> bool {
         let now = Self::look(&self.path);
         now.is_some() && now != self.seen

@@ -1,12 +1,12 @@
-//! What a reader of TOML says of a wrong text, in one line and in the operator's words.
+//! Rewrites a TOML parser's message about an invalid value into one line of plain words.
 //!
-//! The reader draws the place over several lines, of which logs keep one, and it names types of Rust (`expected usize`). The operator has to know
-//! what to write instead.
+//! The parser draws the location over several lines, of which logs keep one, and it names Rust types (`expected usize`). The operator needs
+//! to know what to write instead.
 
-/// The longest line of a file that is shown.
+/// The longest line of a file to show.
 const LINE_CHARS_MAX: usize = 120;
 
-/// The reader's text in one line: the place, and the reason in words. Whatever is not known here stays as it is.
+/// The parser's message in one line: the location, and the reason in plain words. Unknown messages stay unchanged.
 pub fn in_plain_words(said: &str) -> String {
     let said = said.trim_end();
     let Some((drawn, reason)) = said.rsplit_once('\n') else {
@@ -16,7 +16,7 @@ pub fn in_plain_words(said: &str) -> String {
     format!("{place}: {}", plain(reason).unwrap_or_else(|| reason.to_owned()))
 }
 
-/// The place, of which the reader draws the line and marks in it.
+/// The location, which the parser draws as the line with marks below it.
 fn place(drawn: &str) -> Option<String> {
     let (at, lines) = drawn.strip_prefix("TOML parse error at ")?.split_once('\n')?;
     let number = at.strip_prefix("line ")?.split_once(',')?.0;
@@ -40,17 +40,17 @@ fn plain(reason: &str) -> Option<String> {
     }
     let kinds = ["invalid type: ", "invalid value: "];
     let rest = kinds.iter().find_map(|kind| reason.strip_prefix(kind))?;
-    // The last one, because the value may be a text that has these words.
+    // The last occurrence, because the value may be a text that contains these words.
     let (found, wanted) = rest.rsplit_once(", expected ")?;
     Some(format!("this is {}; write {}", value(found), kind(wanted)?))
 }
 
-/// Names without serde's words around them.
+/// The names, without serde's words around them.
 fn listed(known: &str) -> String {
     known.strip_prefix("one of ").unwrap_or(known).replace("` or `", "`, `")
 }
 
-/// A value, which serde introduces by its type.
+/// A value, without serde's type in front of it.
 fn value(found: &str) -> String {
     let named = [
         ("string ", "the text "),
