@@ -122,7 +122,7 @@ fn folders_that_cannot_be_served_together_are_refused() {
     std::os::unix::fs::symlink(disks.path("d0"), disks.path("link")).unwrap();
     assert_refused(&disks, &["d0", "d1", "d0"], 2, &["twice", &disks.text("d0")]);
     assert_refused(&disks, &["d0", "link"], 2, &["the same folder", &disks.text("link")]);
-    assert_refused(&disks, &["d0/inside", "d1", "d0"], 2, &["lies in its folder"]);
+    assert_refused(&disks, &["d0/inside", "d1", "d0"], 2, &["is inside its folder"]);
     let film = disks.text("d0/film-d0.mp4");
     assert_refused(&disks, &["d1", "d0/film-d0.mp4"], 1, &[&film, "not a directory"]);
     assert_refused(

@@ -1,18 +1,18 @@
-//! Where a title's files are in a bucket, or in any store of objects by name.
+//! The names of a title's files in a bucket, or in any other object store.
 //!
-//! A library is there as it is on a disk: `TITLE/title.json`, `TITLE/master.m3u8`, `TITLE/v-0123456789ab/video-720.mp4`. So what copies the one
-//! copies the other, and what serves files serves both. Files of a version never change, because the name of its folder is derived from their
-//! bytes. The record and the manifests do, with each new version; so they are in a second place, too, which is named by the SHA-256 that the
-//! record states of itself: `.versions/VERSION/title.json`. Whoever wants a certain version finds all of it, whatever was published since.
+//! The layout of a library is the same as on a disk: `TITLE/title.json`, `TITLE/master.m3u8`, `TITLE/v-0123456789ab/video-720.mp4`. So any
+//! tool that copies or serves the one works for the other. Files of a version never change, because the name of its folder is derived from
+//! their bytes. The record and the manifests change with each new version; so each also has a second name, with the SHA-256 that the record
+//! states of itself: `.versions/VERSION/title.json`. So a reader of a certain version finds all of it, whatever was published since.
 
 use crate::name::TitlePath;
 
-/// The name of the file at `path` in the title's folder.
+/// The object's name for the file at `path` in the title's folder.
 pub fn object_key(title: &TitlePath, path: &str) -> String {
     format!("{title}/{path}")
 }
 
-/// The name of a document of a version: of its record, or of a manifest.
+/// The object's name for a document of a version: its record, or a manifest.
 pub fn document_key(version: &str, path: &str) -> String {
     format!(".versions/{version}/{path}")
 }

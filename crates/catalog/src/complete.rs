@@ -1,8 +1,8 @@
-//! Adds to a record what earlier versions of fullbore did not write: a SHA-256 for each block of each file.
+//! Adds data to a record that earlier versions of fullbore did not write: a SHA-256 for each block of each file.
 //!
-//! A file gets sums for its blocks only if the whole file matches the SHA-256 in its record, so that damage never becomes the truth. The
-//! record is replaced by rename while the title is locked, so an interruption leaves either the old one or the new one. The title's files
-//! are only read.
+//! A file gets block checksums only if the whole file matches the SHA-256 in its record, so that damage is never certified. The record is
+//! replaced by rename while the title is locked, so an interruption leaves either the old one or the new one. The title's files are only
+//! read.
 
 use std::path::Path;
 
@@ -16,16 +16,16 @@ use crate::workshop::Workshop;
 /// The result of completing a title's record.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// What is wrong with the title, as [`verify`](crate::verify()) finds it. If one of its files is not whole, the record stays as it was.
+    /// The faults of the title, as found by [`verify`](crate::verify()). If one of its files is damaged, the record stays unchanged.
     pub faults: Vec<Fault>,
     /// Whether the record was replaced by a complete one.
     pub was_replaced: bool,
 }
 
-/// Verifies a title, and completes its record if something is missing there.
+/// Verifies a title, and completes its record if data is missing.
 ///
 /// # Errors
-/// [`CatalogError`] if the title does not exist, another process works on it, or its record cannot be replaced.
+/// [`CatalogError`] if the title does not exist, another process is working on it, or its record cannot be replaced.
 pub fn complete(library: &Path, title: &TitlePath) -> Result<Completed, CatalogError> {
     let folder = title.folder(library);
     if !is_recorded(&folder).attempt("look into", &folder)? {

@@ -1,15 +1,16 @@
 //! Copies of titles on a faster disk.
 //!
-//! A folder of the library may hold copies of titles that other folders hold, so that they are served from a faster disk. The copies lie at the
-//! folder's top, named like their originals. Each has its [`Mark`] in it, a hidden file. So the mark comes and goes with the copy, by one
-//! rename, and a title of the folder's own is never taken for a copy. Beside them is a hidden folder:
+//! A folder of the library may contain copies of titles in other folders, to serve them from a faster disk. The copies are at the folder's
+//! top, named like their originals. Each contains its [`Mark`], a hidden file. So the mark comes and goes with the copy, by one rename, and
+//! a title of the folder's own never counts as a copy. Next to them is a hidden folder:
 //!
-//! * `.promoted/work/NAME`: a copy that is being made.
-//! * `.promoted/gone/TIME-NAME`: a copy that was taken away then (nanoseconds since 1970), and is kept for viewers who still watch it.
+//! * `.promoted/work/NAME`: an unfinished copy.
+//! * `.promoted/gone/TIME-NAME`: a copy that was removed at that time (nanoseconds since 1970), and is kept for viewers who are still
+//!   watching it.
 //!
 //! A folder without `.promoted` has no copies.
 //!
-//! A copy is only as good as its original: it is served as long as both have the same [`edition`]. A title whose original is gone is gone.
+//! A copy depends on its original: it is served as long as both have the same [`edition`]. If the original is gone, so is the title.
 
 use std::fs;
 use std::io;
@@ -33,9 +34,9 @@ pub const MARK: &str = ".copy.json";
 /// The folder in which copies are made or kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promoted {
-    /// Copies that are being made.
+    /// Unfinished copies.
     Work,
-    /// Copies that were taken away.
+    /// Removed copies.
     Gone,
 }
 
@@ -47,31 +48,31 @@ impl Promoted {
         }
     }
 
-    /// Where it is in `folder`.
+    /// Its path in `folder`.
     pub fn of(self, folder: &Path) -> PathBuf {
         folder.join(self.path())
     }
 
-    /// The folder that has both of them.
+    /// The folder that contains both.
     pub fn all(folder: &Path) -> PathBuf {
         folder.join(FOLDER)
     }
 }
 
-/// What a copy's folder says of itself.
+/// The description in a copy's folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// The folder of the library that had the original.
+    /// The library folder of the original.
     pub from: PathBuf,
     /// That folder's device.
     pub device: u64,
-    /// What was copied.
+    /// The edition that was copied.
     pub edition: String,
 }
 
 impl Mark {
-    /// The mark in the title's folder `title`, if this is still the copy that was marked. Whatever has no mark, or is another edition than
-    /// its mark says, is not ours to change.
+    /// Reads the mark in the title's folder `title`, if this is still the copy that was marked. A folder without a mark, or of another
+    /// edition than its mark says, belongs to others and must not be changed.
     ///
     /// # Errors
     /// If the mark or the record cannot be read.
@@ -86,10 +87,10 @@ impl Mark {
         Ok(is_marked.then_some(mark))
     }
 
-    /// The mark as it is written.
+    /// The mark in its file format.
     ///
     /// # Errors
-    /// If the folder's name cannot be written: it is not UTF-8.
+    /// If the folder's name cannot be written, because it is not UTF-8.
     pub fn text(&self) -> io::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
@@ -98,7 +99,7 @@ impl Mark {
 /// Whether the title `name` at the top of `folder` has the mark of a copy, even of another edition.
 ///
 /// # Errors
-/// If that cannot be seen.
+/// If that cannot be determined.
 pub fn is_copy(folder: &Path, name: &str) -> io::Result<bool> {
     match fs::symlink_metadata(folder.join(name).join(MARK)) {
         Err(error) if is_absence(&error) => Ok(false),
@@ -106,8 +107,8 @@ pub fn is_copy(folder: &Path, name: &str) -> io::Result<bool> {
     }
 }
 
-/// Which of `names` in an open folder are copies. If that cannot be seen, a name is what it was. A title that may not be entered counts as a
-/// copy: then its original is served, if there is one.
+/// Returns the `names` in an open folder that are copies. For names that cannot be checked, the earlier result stands. A title that may not
+/// be entered counts as a copy: then its original is served, if there is one.
 pub fn copies(
     folder: impl AsFd,
     names: &[Arc<[u8]>],
@@ -125,11 +126,11 @@ pub fn copies(
     names.iter().filter(is_copy).cloned().collect()
 }
 
-/// Names what viewers get of the title in `folder`: its present version, and its manifests. Two folders with one edition have the same files.
-/// `None` if there is no record, or it is damaged.
+/// Identifies the contents that viewers get of the title in `folder`: its current version, and its manifests. Two folders with one edition
+/// have the same files. `None` if there is no record, or it is damaged.
 ///
 /// # Errors
-/// If it cannot be seen whether there is a record, or what it says.
+/// If the record cannot be looked up or read.
 pub fn edition(folder: &Path) -> io::Result<Option<String>> {
     match Record::read(folder) {
         Ok(record) => Ok(Some(record.edition())),
@@ -138,7 +139,7 @@ pub fn edition(folder: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Whether this says that nothing of that name is there, rather than nothing about it.
+/// Whether the error means that the name does not exist, rather than that it cannot be looked up.
 fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

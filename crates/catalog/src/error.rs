@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 
 use crate::record::RecordError;
 
-/// Why a title could not be changed. Its text says what to do.
+/// Why a title could not be changed. The message says what to do.
 #[derive(Debug)]
 pub enum CatalogError {
-    /// Another process works on the same title.
+    /// Another process is working on the same title.
     Busy(String),
-    /// Ingest has made no title in this folder.
+    /// The folder is not a title made by ingest.
     Unknown(PathBuf),
     /// The record of the title in this folder is damaged.
     Damaged {
         /// The title's folder.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage.
         why: RecordError,
     },
     /// A file or folder could not be used.
     Io {
         /// What was attempted, as a verb: "make the folder".
         what: &'static str,
-        /// On which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -35,7 +35,10 @@ impl Display for CatalogError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Busy(title) => {
-                write!(f, "another fullbore is at work on the title {title:?}: wait until it ends")
+                write!(
+                    f,
+                    "another fullbore is working on the title {title:?}: wait for it to finish"
+                )
             }
             Self::Unknown(path) => {
                 write!(f, "{} is not a title that ingest made", path.display())

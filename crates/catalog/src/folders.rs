@@ -1,12 +1,12 @@
 //! The folders of a library, and which of them holds which name.
 //!
-//! A library is one folder, or several: one for each disk. Each name at the top of a folder (a title's folder, a film) belongs to one folder
-//! whole, so a title is never made of files of two. If several folders have a name, the first in the configured order holds it, and the
-//! others' are hidden. While a server runs, a holder stays the holder as long as it has the name, so no viewer changes from one copy to the
-//! other in the middle of a film.
+//! A library is one folder, or several: one for each disk. Each name at the top of a folder (a title's folder, a film) belongs to one
+//! folder entirely, so a title is never assembled from files of two. If several folders have a name, the first in the configured order
+//! holds it, and the others' are hidden. While a server runs, a holder stays the holder as long as it has the name, so no viewer changes
+//! from one copy to the other in the middle of a film.
 //!
-//! A copy on a faster disk ([`crate::copies()`]) is different: it has the same bytes. So it holds its name as long as it is an exact copy of the
-//! title that would hold it otherwise, and its folder does not fail. What it lacks is served from the original.
+//! A copy on a faster disk ([`crate::copies()`]) is different: it has the same bytes. So it holds its name as long as it is an exact copy
+//! of the title that would hold it otherwise, and its folder does not fail. Files that it lacks are served from the original.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -27,17 +27,17 @@ pub const FOLDERS_MAX: usize = 256;
 /// The most names at the top of a folder: with these a server keeps some 30 MB for the folder.
 pub const NAMES_MAX: usize = 250_000;
 
-/// Every ext4 has this folder, and only root can enter it. It is no title.
+/// Every ext4 filesystem has this folder, and only root can enter it. It is not a title.
 pub(crate) const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// What is wrong with a list of folders.
+/// Why a list of folders is invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FoldersError {
-    /// It has this many, which is too many.
+    /// It has this many folders, which is too many.
     TooMany(usize),
     /// Two of them are the same folder.
     Twice(PathBuf, PathBuf),
-    /// The first lies in the second.
+    /// The first is inside the second.
     Inside(PathBuf, PathBuf),
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for FoldersError {
                 let (inner, outer) = (inner.display(), outer.display());
                 write!(
                     f,
-                    "the library's folder {inner} lies in its folder {outer}, so its titles would be served twice: name only one of them"
+                    "the library's folder {inner} is inside its folder {outer}, so its titles would be served twice: name only one of them"
                 )
             }
         }
@@ -107,8 +107,8 @@ fn inode(folder: &Path) -> Option<(u64, u64)> {
     fs::metadata(folder).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// What `list` finds in each of `folders`, together with the folder, without what another folder holds. `is_held` says which folder that
-/// is, and `cannot_list` is told of a folder that cannot be listed.
+/// Collects the results of `list` for each of `folders`, each with its folder, without those that another folder holds according to
+/// `is_held`. Folders that cannot be listed are passed to `cannot_list`.
 pub fn list_held<'a, T>(
     folders: impl Iterator<Item = (u16, &'a Path)>,
     mut list: impl FnMut(&Path) -> io::Result<Vec<T>>,
@@ -128,7 +128,7 @@ pub fn list_held<'a, T>(
     all
 }
 
-/// Those of `folders` that share their filesystem with another one, together with those that they share it with.
+/// Groups those of `folders` that share a filesystem.
 pub fn on_one_disk(folders: &[PathBuf]) -> Vec<Vec<&Path>> {
     let mut disks: Vec<(u64, Vec<&Path>)> = Vec::new();
     for folder in folders {
@@ -141,7 +141,7 @@ pub fn on_one_disk(folders: &[PathBuf]) -> Vec<Vec<&Path>> {
     disks.into_iter().map(|(_, sharing)| sharing).filter(|sharing| sharing.len() > 1).collect()
 }
 
-/// The names at the top of an open folder that a request can name, [`NAMES_MAX`] at most.
+/// The names at the top of an open folder that a request can address, [`NAMES_MAX`] at most.
 ///
 /// # Errors
 /// If the folder cannot be read.
@@ -160,7 +160,7 @@ pub fn names(folder: impl AsFd) -> io::Result<Vec<Arc<[u8]>>> {
     Ok(names)
 }
 
-/// Checks that the filesystem under an open folder still lists it: one entry is read.
+/// Checks that the filesystem can still list an open folder: reads one entry.
 ///
 /// # Errors
 /// If the folder cannot be read.
@@ -168,18 +168,18 @@ pub fn still_lists(folder: impl AsFd) -> io::Result<()> {
     Ok(entries(folder)?.next().transpose().map(drop)?)
 }
 
-/// Whether `name` is no longer in an open folder. An error that leaves that open says nothing: the name may well be there.
+/// Whether `name` is no longer in an open folder. An inconclusive error counts as `false`: the name may well be there.
 pub fn is_gone(folder: impl AsFd, name: &[u8]) -> bool {
     statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_err_and(|error| error == Errno::NOENT)
 }
 
 fn entries(folder: impl AsFd) -> io::Result<Dir> {
-    // The folder may be open as a place only (O_PATH), which cannot be read.
+    // The folder may have been opened with O_PATH, and cannot be read then.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(Dir::new(rustix::fs::openat(folder, ".", flags, Mode::empty())?)?)
 }
 
-/// Names that begin with a dot are not served, except one (RFC 8615), and `-` is the server's own.
+/// Names that begin with a dot are not served, except one (RFC 8615), and `-` is reserved for the server.
 fn is_served(name: &[u8]) -> bool {
     let is_hidden = name.starts_with(b".") && name != b".well-known";
     !is_hidden && !has_control(name) && name != b"-" && name != LOST_AND_FOUND
@@ -190,47 +190,47 @@ pub(crate) fn has_control(name: &[u8]) -> bool {
     name.iter().any(u8::is_ascii_control)
 }
 
-/// Which folder holds each name, by the folder's place in the configured order.
+/// The folder that holds each name, by the folder's index in the configured order.
 #[derive(Debug, Default)]
 pub struct Holders {
     folders: Vec<Known>,
-    /// Which folder holds each name if there are no copies.
+    /// The folder that holds each name if there are no copies.
     own: HashMap<Arc<[u8]>, u16>,
     by_name: Arc<HashMap<Arc<[u8]>, u16>>,
     originals: Arc<HashMap<Arc<[u8]>, u16>>,
-    /// Whether holders stay.
+    /// Whether holders keep their names.
     is_settled: bool,
 }
 
-/// What is known of a folder.
+/// The known state of a folder.
 #[derive(Clone, Debug, Default)]
 struct Known {
     names: HashSet<Arc<[u8]>>,
-    /// Those of its titles that are copies.
+    /// Its titles that are copies.
     copies: HashSet<Arc<[u8]>>,
-    /// The editions of its titles of which there are copies somewhere.
+    /// The editions of its titles that have copies somewhere.
     editions: HashMap<Arc<[u8]>, String>,
     is_failing: bool,
 }
 
-/// A name that is not served from one folder, because another holds it.
+/// A name that is not served from one folder, because another one holds it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hidden {
     /// The name.
     pub name: Arc<[u8]>,
-    /// The folder where it is hidden.
+    /// The folder in which it is hidden.
     pub folder: u16,
     /// The folder that holds it.
     pub holder: u16,
 }
 
 impl Holders {
-    /// Of `count` folders, whose names are not known yet.
+    /// For `count` folders, whose names are not known yet.
     pub fn new(count: usize) -> Self {
         Self { folders: vec![Known::default(); count], ..Self::default() }
     }
 
-    /// From now on, each folder keeps what it holds as long as it has it.
+    /// From now on, each folder keeps its names as long as it has them.
     pub fn settle(&mut self) {
         self.is_settled = true;
     }
@@ -240,14 +240,14 @@ impl Holders {
         self.is_settled
     }
 
-    /// The names that `folder` had, and that are not among the `present` ones.
+    /// The names that `folder` had, without the `present` ones.
     pub fn missing(&self, folder: u16, present: &[Arc<[u8]>]) -> Vec<Arc<[u8]>> {
         let present: HashSet<_> = present.iter().collect();
         let known = self.folders[usize::from(folder)].names.iter();
         known.filter(|name| !present.contains(name)).cloned().collect()
     }
 
-    /// Takes the present names in `folder`. Without a change, [`Self::by_name`] stays the table that it was.
+    /// Sets the current names in `folder`. Without a change, [`Self::by_name`] keeps its table.
     pub fn take(&mut self, folder: u16, names: Vec<Arc<[u8]>>) {
         let names: HashSet<_> = names.into_iter().collect();
         if self.folders[usize::from(folder)].names != names {
@@ -256,7 +256,7 @@ impl Holders {
         }
     }
 
-    /// Takes the names of the copies in `folder`.
+    /// Sets the names of the copies in `folder`.
     pub fn take_copies(&mut self, folder: u16, copies: Vec<Arc<[u8]>>) {
         let copies: HashSet<_> = copies.into_iter().collect();
         if self.folders[usize::from(folder)].copies != copies {
@@ -265,14 +265,14 @@ impl Holders {
         }
     }
 
-    /// The titles in `folder` whose editions [`Self::take_editions`] needs: the copies, and those that another folder has a copy of.
+    /// The titles in `folder` whose editions [`Self::take_editions`] needs: the copies, and those that have a copy in another folder.
     pub fn copied(&self, folder: u16) -> Vec<Arc<[u8]>> {
         let names = &self.folders[usize::from(folder)].names;
         let copied: HashSet<_> = self.folders.iter().flat_map(|known| &known.copies).collect();
         copied.into_iter().filter(|name| names.contains(*name)).cloned().collect()
     }
 
-    /// Takes the present editions of the [copied](Self::copied) titles in `folder`. A title that is not among them has no good record.
+    /// Sets the current editions of the [copied](Self::copied) titles in `folder`. A title without one has no valid record.
     pub fn take_editions(&mut self, folder: u16, editions: HashMap<Arc<[u8]>, String>) {
         if self.folders[usize::from(folder)].editions != editions {
             self.folders[usize::from(folder)].editions = editions;
@@ -280,7 +280,7 @@ impl Holders {
         }
     }
 
-    /// Notes whether `folder` cannot be read from: then its copies hold nothing.
+    /// Notes whether reading from `folder` fails: then its copies hold nothing.
     pub fn note_failing(&mut self, folder: u16, is_failing: bool) {
         if std::mem::replace(&mut self.folders[usize::from(folder)].is_failing, is_failing)
             != is_failing
@@ -299,12 +299,12 @@ impl Holders {
         &self.originals
     }
 
-    /// The names of `folder` that are known as copies.
+    /// The names of `folder` that are known to be copies.
     pub fn copies(&self, folder: u16) -> Vec<Arc<[u8]>> {
         self.folders[usize::from(folder)].copies.iter().cloned().collect()
     }
 
-    /// Decides anew who holds what.
+    /// Decides again which folder holds each name.
     fn decide(&mut self) {
         let mut own = HashMap::with_capacity(self.own.len());
         for (folder, known) in (0..).zip(&self.folders) {
@@ -327,12 +327,12 @@ impl Holders {
             }
         }
         self.own = own;
-        // New tables even if they are equal: a name may be hidden since, and the caller tells that by the table.
+        // New tables even if they are equal: a name may be hidden since, and the caller notices that by the table's identity.
         self.by_name = Arc::new(by_name);
         self.originals = Arc::new(originals);
     }
 
-    /// All hidden names, in order. Copies are not meant to be served by themselves, so they do not count.
+    /// All hidden names, in order. Copies are not meant to be served themselves, so they do not count.
     pub fn hidden(&self) -> Vec<Hidden> {
         let mut hidden = Vec::new();
         for (folder, known) in (0..).zip(&self.folders) {
@@ -356,7 +356,7 @@ impl Known {
 }
 
 impl Hidden {
-    /// One line for people.
+    /// A line for the operator.
     pub fn describe(&self, folders: &[PathBuf]) -> String {
         let path = |folder: u16| folders[usize::from(folder)].display();
         let name = String::from_utf8_lossy(&self.name);
@@ -368,7 +368,7 @@ impl Hidden {
     }
 }
 
-/// Whether `folder` holds what is at `location`, a path in the library. A folder that is a title itself is one of its own.
+/// Whether `folder` holds the name at `location`, a path in the library. A folder that is itself a title is checked in the same way.
 pub fn is_held(by_name: &HashMap<Arc<[u8]>, u16>, folder: u16, location: &Path) -> bool {
     let Some(name) = location.iter().next() else { return true };
     by_name.get(name.as_bytes()) == Some(&folder)
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(holder(&holders, "film"), Some(1), "there is a new version");
         holders.take_editions(0, editions("2"));
         assert_eq!(holder(&holders, "film"), Some(0));
-        // A third folder with the name is hidden, as ever, and the original stays the original.
+        // A third folder with the name is hidden, as always, and the original stays the original.
         holders.take(2, list(&["film"]));
         let hidden = holders.hidden();
         assert_eq!((hidden.len(), hidden[0].folder, hidden[0].holder), (1, 2, 1));
@@ -477,7 +477,7 @@ mod tests {
         let root = fs::File::open(folder.path()).unwrap();
         assert!(is_gone(&root, b"removed"));
         assert!(!is_gone(&root, b"film") && !is_gone(&root, b"link"));
-        // A disk that fails says nothing about the name. A file in place of the folder makes such an error.
+        // A failing disk does not mean that the name is gone. A file in place of the folder causes such an error.
         fs::write(folder.path().join("file"), "").unwrap();
         let file = fs::File::open(folder.path().join("file")).unwrap();
         assert!(!is_gone(&file, b"removed"));
@@ -508,7 +508,7 @@ mod tests {
         let check = |names: &[&str]| {
             check_folders(&names.iter().map(|name| path(name)).collect::<Vec<_>>())
         };
-        // A name that begins like another is not inside it.
+        // A folder whose name begins with another's is not inside it.
         fs::create_dir(path("d10")).unwrap();
         check(&["d0", "d1", "d10", "missing"]).unwrap();
         let twice = |one, other| Err(FoldersError::Twice(path(one), path(other)));

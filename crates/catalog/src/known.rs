@@ -1,19 +1,20 @@
-//! Which folders are titles, learned from requests: for code that sees what viewers request and cannot list the library.
+//! Learns from requests which folders are titles: for code that sees requests and cannot list the library.
 //!
-//! A folder is learned when a manifest in it was served, so that nobody can invent one. The library's own folder is never learned: one
-//! stray playlist at its top would turn everything into a single title.
+//! A folder is learned when a manifest in it was served, so viewers cannot invent one. The library's own folder is never learned: one stray
+//! playlist at its top would turn everything into a single title.
 
 use std::collections::HashSet;
 
 use crate::rule::{folder_of, is_manifest, outermost, title_of};
 
-/// Folders remembered: some 4 MB at their longest. When there are more, the list starts over and learns again as players request manifests.
+/// The most folders to remember: some 4 MB at their longest. Beyond that, the list starts over and learns again as players request
+/// manifests.
 const FOLDERS_MAX: usize = 16_384;
 
 /// Longer names are not learned.
 const FOLDER_BYTES_MAX: usize = 256;
 
-/// Folders in which a manifest was seen.
+/// Folders that contain a manifest.
 #[derive(Clone, Debug, Default)]
 pub struct KnownTitles(HashSet<Box<[u8]>>);
 
@@ -23,12 +24,13 @@ impl KnownTitles {
         title_of(path, |folder| self.0.contains(folder))
     }
 
-    /// The title of a file for which [`Self::title_of`] returned `title` earlier: the same, unless a folder above it was learned since.
+    /// The current title of a file for which [`Self::title_of`] returned `title` earlier: the same, unless a folder above it was learned
+    /// since.
     pub fn retitle<'p>(&self, title: &'p [u8]) -> &'p [u8] {
         outermost(title, |folder| self.0.contains(folder)).unwrap_or(title)
     }
 
-    /// The folder to learn because `path` was served, if there is one.
+    /// The folder to learn because `path` was served, if it is a new one.
     pub fn news<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         let folder = Some(path).filter(|path| is_manifest(path)).map(folder_of)?;
         let is_news = (1..=FOLDER_BYTES_MAX).contains(&folder.len()) && !self.0.contains(folder);

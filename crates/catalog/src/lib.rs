@@ -1,24 +1,24 @@
-//! What a library holds, in three words that mean the same everywhere:
+//! The contents of a library, in three terms with one meaning everywhere:
 //!
-//! * A **title** is what a viewer chooses: a folder with a manifest and everything below it, or one file that players open as it is.
-//! * A **version** is one state of a title that never changes. Ingest puts each into a folder of its own (`v-0123456789ab`).
+//! * A **title** is the thing that a viewer chooses: a folder with a manifest and everything below it, or a single file that players open
+//!   directly.
+//! * A **version** is one immutable state of a title. Ingest puts each into a folder of its own (`v-0123456789ab`).
 //! * An **object** is one file of a version. The title's [`Record`] has its SHA-256, and one for each of its blocks.
 //!
 //! [`title_of`] is the one rule from a path to its title. All code that names titles uses it: the shelf, the dashboard, quality of
-//! experience, signed URLs, the load generator. [`KnownTitles`] applies it where only requests are seen, [`titles()`] where the folder can
-//! be listed.
+//! experience, signed URLs, the load generator. [`KnownTitles`] applies it to requests alone, [`titles()`] to a folder that can be listed.
 //!
-//! A library may be several folders, one for each disk. [`Holders`] says which of them holds which title. One may hold [`copies()`] of others'
-//! titles on a faster disk.
+//! A library may be several folders, one for each disk. [`Holders`] decides which of them holds which title. A folder may hold [`copies()`]
+//! of others' titles on a faster disk.
 //!
-//! Titles that ingest has made have a record. This crate reads it, lists titles by it ([`list()`]), compares it with the files
-//! ([`verify()`]), completes it ([`complete()`]) and removes titles ([`remove()`]). The `library` crate makes them. [`parts()`] names the files of
-//! one title.
+//! Titles made by ingest have a record. This crate reads it, lists titles by it ([`list()`]), compares it with the files ([`verify()`]),
+//! completes it ([`complete()`]) and removes titles ([`remove()`]). The `library` crate makes them. [`parts()`] lists the files of one
+//! title.
 //!
-//! Nodes copy titles from each other, with a `User-Agent` that says so ([`NODE_USER_AGENT`]).
+//! Nodes copy titles from each other, with a `User-Agent` of their own ([`NODE_USER_AGENT`]).
 //!
-//! The crate reads media files only to compute their sums, and it runs no other program. It follows no symbolic link, because the server
-//! refuses those that lead out of the library.
+//! The crate reads media files only to compute their checksums, and runs no other program. It does not follow symbolic links, because the
+//! server refuses those that lead out of the library.
 //!
 //! Read first: `rule.rs`, then `record.rs`.
 

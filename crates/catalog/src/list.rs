@@ -1,7 +1,7 @@
-//! Lists the titles that ingest has made, by their records.
+//! Lists the titles made by ingest, by their records.
 //!
-//! Whatever has no record (plain files, titles from elsewhere) is skipped. The search does not enter titles. Folders that cannot be read are
-//! told, because nobody knows what is in them.
+//! Entries without a record (plain files, titles from elsewhere) are skipped. The search does not enter titles. Folders that cannot be read
+//! are reported, because they may contain titles.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -17,29 +17,29 @@ use crate::titles::DEPTH_MAX;
 /// A title in a library.
 #[derive(Debug)]
 pub struct Entry {
-    /// Where it is in the library.
+    /// Its path in the library.
     pub title: TitlePath,
     /// Its folder.
     pub folder: PathBuf,
-    /// What it consists of, or why the record cannot be used.
+    /// Its record, or why that cannot be used.
     pub record: Result<Record, RecordError>,
 }
 
-/// What a library holds, as far as it could be read.
+/// The contents of a library, as far as it could be read.
 #[derive(Debug)]
 pub struct Listing {
     /// The titles with a record, sorted by their path.
     pub entries: Vec<Entry>,
-    /// Folders that may hold more.
+    /// Folders that may contain more.
     pub unread: Vec<UnreadFolder>,
 }
 
-/// A folder that cannot be read. Its text says what to do.
+/// A folder that cannot be read. The message says what to do.
 #[derive(Debug)]
 pub struct UnreadFolder {
-    /// Which.
+    /// The folder.
     pub folder: PathBuf,
-    /// What the system said.
+    /// The system's error.
     pub why: io::Error,
 }
 
@@ -73,7 +73,7 @@ pub fn list(library: &Path) -> io::Result<Listing> {
 /// The title at this path in the folder `library`, if there is one.
 ///
 /// # Errors
-/// If nobody may look whether there is.
+/// If that cannot be determined.
 pub fn find(library: &Path, title: &TitlePath) -> Result<Option<Entry>, UnreadFolder> {
     let folder = title.folder(library);
     let is_there = is_recorded(&folder).map_err(|why| UnreadFolder { folder, why })?;
@@ -102,7 +102,7 @@ fn search(library: &Path, below: &str, depth_left: usize, found: &mut Listing) -
     Ok(())
 }
 
-/// Takes a folder as a title, or looks for titles in it.
+/// Treats a folder as a title, or searches it for titles.
 fn look_at(
     library: &Path,
     title: &TitlePath,
@@ -118,10 +118,10 @@ fn look_at(
     Ok(())
 }
 
-/// Whether `folder` has a record, good or bad.
+/// Whether `folder` has a record, valid or not.
 ///
 /// # Errors
-/// If nobody may look.
+/// If that cannot be determined.
 pub(crate) fn is_recorded(folder: &Path) -> io::Result<bool> {
     let if_there = |looked: io::Result<fs::Metadata>| match looked {
         Err(why) if is_absent(&why) => Ok(None),

@@ -3,12 +3,12 @@
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
-/// A name that can be a folder of a library and, unchanged, part of a URL. It has no slash and no control character. It does not start
-/// with a dot (such names are hidden and never served), and it is not `-` (the server's own pages are there).
+/// A name that can be a folder of a library and, unchanged, part of a URL. It has no slash and no control character. It does not start with
+/// a dot (such names are hidden and never served), and it is not `-` (reserved for the server's own pages).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TitleName(String);
 
-/// Why a text cannot be a title's name. Its text says what to do.
+/// Why a text cannot be a title's name. The message says what to do.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NameError(String);
 
@@ -20,14 +20,14 @@ impl Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// File names on Linux have 255 bytes at most, and the work folder's name is a little longer than the title's.
+/// File names on Linux have at most 255 bytes, and the work folder's name is a little longer than the title's.
 const BYTES_MAX: usize = 200;
 
 impl TitleName {
-    /// Takes `text` as a name.
+    /// Parses `text` as a name.
     ///
     /// # Errors
-    /// [`NameError`], if it cannot be one.
+    /// [`NameError`], if it is invalid.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let wrong = if text.is_empty() {
             "it is empty"
@@ -36,11 +36,11 @@ impl TitleName {
         } else if text.starts_with('.') {
             "names that begin with a dot are not served"
         } else if text == "-" {
-            "the server keeps that one for itself"
+            "that name is reserved for the server"
         } else if text.contains('/') {
-            "it has a slash in it"
+            "it contains a slash"
         } else if text.chars().any(char::is_control) {
-            "it has a control character in it"
+            "it contains a control character"
         } else {
             return Ok(Self(text.to_owned()));
         };
@@ -50,7 +50,7 @@ impl TitleName {
     /// The name that a title gets from its video file: the file's name without the extension.
     ///
     /// # Errors
-    /// [`NameError`], if that cannot be one.
+    /// [`NameError`], if that is invalid.
     pub fn of_file(path: &Path) -> Result<Self, NameError> {
         let stem = path.file_stem().unwrap_or_default();
         let text = stem.to_str().ok_or_else(|| {
@@ -71,7 +71,7 @@ impl Display for TitleName {
     }
 }
 
-/// Where a title is in a library, as users write it: `film`, or `films/a` in the folder `films`. Each segment is a [`TitleName`].
+/// The path of a title in a library, as users write it: `film`, or `films/a` in the folder `films`. Each segment is a [`TitleName`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TitlePath {
     text: String,
@@ -80,10 +80,10 @@ pub struct TitlePath {
 }
 
 impl TitlePath {
-    /// Takes `text` as a path.
+    /// Parses `text` as a path.
     ///
     /// # Errors
-    /// [`NameError`], if it cannot be one.
+    /// [`NameError`], if it is invalid.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let mut names = text.split('/').map(TitleName::new).collect::<Result<Vec<_>, _>>()?;
         // Splitting a text gives at least one part.
@@ -106,7 +106,7 @@ impl TitlePath {
         library.join(&self.text)
     }
 
-    /// The folder that the title's folder is in.
+    /// The parent of the title's folder.
     pub fn above(&self, library: &Path) -> PathBuf {
         let above = self.text.rsplit_once('/').map_or("", |(above, _)| above);
         if above.is_empty() { library.to_path_buf() } else { library.join(above) }

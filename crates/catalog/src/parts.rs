@@ -1,7 +1,8 @@
-//! The files of one title, as viewers can request them now.
+//! The files of one title that viewers can request now.
 //!
-//! If ingest made the title, these are the files of its present version, which its record names. Of any other folder, they are all files below
-//! it, but for names that begin with a dot and symbolic links. At most [`FILES_MAX`] files are listed, in folders [`DEPTH_MAX`] deep.
+//! For a title made by ingest, these are the files of its current version, as listed in its record. For any other folder, they are all
+//! files below it, except symbolic links and names that begin with a dot. At most [`FILES_MAX`] files are listed, in folders [`DEPTH_MAX`]
+//! deep.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -12,15 +13,15 @@ use crate::record::Record;
 use crate::rule::{is_manifest, is_playable};
 use crate::titles::DEPTH_MAX;
 
-/// More files than a film of five hours in ten sizes has, cut into segments of four seconds.
+/// More files than a five-hour film has in ten sizes, cut into segments of four seconds.
 const FILES_MAX: usize = 50_000;
 
-/// The files of the title at `title` in the folder `library`, relative to `library`. Manifests and their version come from one record, so they
-/// belong together.
+/// The files of the title at `title` in the folder `library`, relative to `library`. All come from one record, so manifests and files are
+/// of one version.
 ///
 /// # Errors
-/// [`ErrorKind::NotFound`] if nothing is there, [`ErrorKind::InvalidInput`] if it is no title by the rule of [`title_of`](crate::title_of), or
-/// what the filesystem says.
+/// [`ErrorKind::NotFound`] if nothing is there, [`ErrorKind::InvalidInput`] if it is not a title by the rule of
+/// [`title_of`](crate::title_of), or the filesystem's error.
 pub fn parts(library: &Path, title: &TitlePath) -> io::Result<Vec<PathBuf>> {
     let (place, below) = (title.folder(library), Path::new(title.as_str()));
     let kind = fs::symlink_metadata(&place)?.file_type();

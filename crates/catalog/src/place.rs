@@ -1,8 +1,8 @@
-//! Puts a finished title in its place: whole, or not at all.
+//! Puts a finished title in its place: entirely, or not at all.
 //!
-//! A new title is renamed into the library as one folder. A title that replaces another is put in beside it: its own folder first, then
-//! each manifest over the old one by rename, the record last. Viewers of the old version keep using its files. These stay for
-//! [`REPLACED_KEPT_SECONDS`] at least. After an interruption between two of these steps, both manifests still name whole versions.
+//! A new title is renamed into the library as one folder. A title that replaces another is added next to it: its version folder first, then
+//! each manifest over the old one by rename, the record last. Viewers of the old version keep using its files. These stay for at least
+//! [`REPLACED_KEPT_SECONDS`]. After an interruption between two of these steps, both manifests still refer to complete versions.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,13 +12,13 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use crate::error::{Attempt, CatalogError};
 use crate::record::{RECORD, Record};
 
-/// How long files of a replaced version stay at least: longer than anybody watches a film, including pauses.
+/// How long files of a replaced version stay at least: longer than viewers take for a film, including pauses.
 pub const REPLACED_KEPT_SECONDS: u64 = 24 * 60 * 60;
 
-/// Renames the folder `made`, a whole title, to `title`, where nothing is yet.
+/// Renames the folder `made`, a complete title, to `title`, which must not exist yet.
 ///
 /// # Errors
-/// If it cannot be renamed, or something is there.
+/// If it cannot be renamed, or `title` exists.
 pub fn put_new(made: &Path, title: &Path) -> Result<(), CatalogError> {
     renameat_with(CWD, made, CWD, title, RenameFlags::NOREPLACE)
         .map_err(Into::into)
@@ -28,7 +28,7 @@ pub fn put_new(made: &Path, title: &Path) -> Result<(), CatalogError> {
 }
 
 /// Moves the version's folder, the manifests and the record, which is `record`, from the folder `made` into the existing title `title`. A
-/// version that the title has already, and `made` lacks, stays where it is.
+/// version that the title already has, and `made` lacks, stays where it is.
 ///
 /// # Errors
 /// If one of them cannot be renamed.

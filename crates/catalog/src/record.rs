@@ -1,4 +1,4 @@
-//! `title.json`: what a title consists of. docs/library.md describes it.
+//! `title.json`: the record of a title's contents. docs/library.md describes it.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs::OpenOptions;
@@ -15,22 +15,22 @@ use crate::sha256;
 
 /// The name of the record in a title's folder.
 pub const RECORD: &str = "title.json";
-/// The version of [`Record`]'s form.
+/// The version of [`Record`]'s format.
 const VERSION: u32 = 1;
 const KIND: &str = "title";
-/// No record that ingest makes is longer: that would be a title of 800 GB.
+/// The longest record that ingest makes: that would be a title of 800 GB.
 const BYTES_MAX: u64 = 16 << 20;
-/// The length of the blocks of a file, each of which has its own SHA-256: 4 MiB. A block is what one copy of a title can fetch from another
-/// and check. So it should be small against a segment's time on the wire, and its sum small against the block (a film of 10 GB has 190 KB
-/// of sums).
+/// The length of the blocks of a file, each of which has its own SHA-256: 4 MiB. A block is the unit that one copy of a title fetches from
+/// another and verifies. So it should be small compared with a segment's time on the wire, and its checksum small compared with the block
+/// (a film of 10 GB has 190 KB of checksums).
 pub const BLOCK_BYTES: u64 = 4 << 20;
-/// Stands in for a record's own sum while that sum is computed.
+/// Placeholder for a record's own checksum while that is computed.
 const NO_SUM: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// What a title consists of; paths are relative to its folder.
+/// The contents of a title; paths are relative to its folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The version of this form: 1.
+    /// The version of this format: 1.
     pub version: u32,
     /// `title`.
     pub kind: String,
@@ -41,9 +41,9 @@ pub struct Record {
     pub series: Option<String>,
     /// Playing time.
     pub duration_seconds: f64,
-    /// When it was made, by the clock of the machine that made it, since 1970.
+    /// When it was made, by the clock of the machine that made it, in seconds since 1970.
     pub ingested_unix_seconds: u64,
-    /// What it was made from.
+    /// The file that it was made from.
     pub source: SourceRecord,
     /// The folder with all of the title's files except its manifests and this record.
     pub folder: String,
@@ -53,7 +53,7 @@ pub struct Record {
     pub dash: String,
     /// Pictures, smallest first.
     pub video: Vec<VideoRecord>,
-    /// Sound, as it is in the source.
+    /// Sound, in the source's order.
     pub audio: Vec<AudioRecord>,
     /// WebVTT files.
     pub subtitles: Vec<SubtitleRecord>,
@@ -63,7 +63,7 @@ pub struct Record {
     pub thumbnails: Option<String>,
     /// Every file of the title except this record.
     pub files: Vec<FileRecord>,
-    /// Folders of earlier versions. Their files are still there for viewers who watch them.
+    /// Folders of earlier versions. Their files are kept for viewers who are still watching them.
     pub replaced: Vec<ReplacedRecord>,
     /// SHA-256 of this record, computed with zeros in place of these 64 digits.
     pub sha256: String,
@@ -76,7 +76,7 @@ pub struct SourceRecord {
     pub name: String,
     /// Its length.
     pub bytes: u64,
-    /// A key that is the same for the same file with the same options.
+    /// A key that identifies the file together with the options.
     pub key: String,
 }
 
@@ -97,11 +97,11 @@ pub struct VideoRecord {
     pub frames_per_second: f64,
     /// Mean.
     pub bits_per_second: u64,
-    /// Of the segment that takes most.
+    /// Of the segment with the highest rate.
     pub bits_per_second_max: u64,
     /// Of the file.
     pub bytes: u64,
-    /// How many parts it can be fetched in.
+    /// The number of parts in which it can be fetched.
     pub segments: usize,
 }
 
@@ -116,7 +116,7 @@ pub struct AudioRecord {
     pub codec: String,
     /// BCP 47, if it is known.
     pub language: Option<String>,
-    /// As players show it.
+    /// The display name in players.
     pub name: String,
     /// Whether players choose it by default.
     pub is_default: bool,
@@ -124,11 +124,11 @@ pub struct AudioRecord {
     pub channels: u32,
     /// Mean.
     pub bits_per_second: u64,
-    /// Of the segment that takes most.
+    /// Of the segment with the highest rate.
     pub bits_per_second_max: u64,
     /// Of the file.
     pub bytes: u64,
-    /// How many parts it can be fetched in.
+    /// The number of parts in which it can be fetched.
     pub segments: usize,
 }
 
@@ -139,23 +139,23 @@ pub struct SubtitleRecord {
     pub file: String,
     /// BCP 47, if it is known.
     pub language: Option<String>,
-    /// As players show it.
+    /// The display name in players.
     pub name: String,
     /// Whether players show it by default: subtitles of speech in a language other than the film's.
     pub is_forced: bool,
 }
 
-/// A file and its sum.
+/// A file with its checksums.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileRecord {
     /// Relative to the title's folder.
     pub path: String,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
     /// Its SHA-256.
     pub sha256: String,
-    /// SHA-256 of each block of [`BLOCK_BYTES`]; the last block may be shorter. Records written by earlier versions of fullbore have none until
-    /// [`complete`](crate::complete()) adds them.
+    /// SHA-256 of each block of [`BLOCK_BYTES`]; the last block may be shorter. Records written by earlier versions of fullbore have none
+    /// until [`complete`](crate::complete()) adds them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks_sha256: Option<Vec<String>>,
 }
@@ -182,7 +182,7 @@ impl FileRecord {
 pub struct ReplacedRecord {
     /// A folder in the title's folder.
     pub folder: String,
-    /// When it was replaced, since 1970.
+    /// When it was replaced, in seconds since 1970.
     pub unix_seconds: u64,
 }
 
@@ -191,7 +191,7 @@ pub struct ReplacedRecord {
 pub enum RecordError {
     /// It cannot be read.
     Io(io::Error),
-    /// It is not a record, or it was changed after it was written.
+    /// It is not a record, or it was modified after it was written.
     Broken(String),
 }
 
@@ -253,7 +253,7 @@ impl Record {
         Ok(record)
     }
 
-    /// All paths in it, which whoever wrote it may have chosen.
+    /// All paths in it. They are untrusted.
     fn paths(&self) -> impl Iterator<Item = &str> {
         let own = [&self.folder, &self.hls, &self.dash].into_iter();
         let video = self.video.iter().flat_map(|one| [&one.file, &one.playlist]);
@@ -265,23 +265,23 @@ impl Record {
         own.chain(video).chain(audio).chain(pictures).chain(others).chain(files).map(String::as_str)
     }
 
-    /// Bytes of all files, as recorded.
+    /// The size of all files, as recorded.
     pub fn bytes(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }
 
-    /// As [`Self::read`], for a caller that holds the title's [`Workshop`](crate::Workshop) and wants to change the record.
+    /// Like [`Self::read`], for a caller that holds the title's [`Workshop`](crate::Workshop) and wants to change the record.
     pub(crate) fn read_for_change(folder: &Path) -> Result<Self, CatalogError> {
         let path = folder.to_path_buf();
         Self::read(folder).map_err(|why| CatalogError::Damaged { path, why })
     }
 
-    /// Whether all files have a sum for each of their blocks.
+    /// Whether all files have block checksums.
     pub fn has_blocks(&self) -> bool {
         self.files.iter().all(|file| file.blocks_sha256.is_some())
     }
 
-    /// Puts the record's sum into it, and returns it as text.
+    /// Puts the record's checksum into it, and returns it as text.
     ///
     /// # Panics
     /// Never: JSON can express everything in a record.
@@ -297,14 +297,14 @@ impl Record {
     }
 }
 
-/// Whether `path` leads below the folder that it is relative to, through names that can be served.
+/// Whether `path` stays below the folder that it is relative to, and all its names can be served.
 fn is_below(path: &str) -> bool {
     let is_name = |name: &str| !name.is_empty() && !name.starts_with('.') && !name.contains('\0');
     path.split('/').all(is_name)
 }
 
-/// What is in a small file of a title. Whoever put it there may have put anything: no link is followed, a pipe keeps nobody waiting, and
-/// `InvalidInput` is returned for whatever is not a regular file.
+/// Reads a small file of a title. Its contents are untrusted: no link is followed, opening a pipe does not block, and anything other than a
+/// regular file gives `InvalidInput`.
 pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut options = OpenOptions::new();

@@ -1,4 +1,4 @@
-//! Removes titles that ingest has made, and their earlier versions.
+//! Removes titles made by ingest, and their earlier versions.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,10 +12,10 @@ use crate::record::Record;
 use crate::rule::is_version;
 use crate::workshop::Workshop;
 
-/// Removes a title: out of sight at once, then from the disk. The server closes its viewers' connections.
+/// Removes a title: first from view, then from the disk. The server closes its viewers' connections.
 ///
 /// # Errors
-/// [`CatalogError::Busy`] while the title is being ingested; [`CatalogError::Unknown`] if ingest has made no title here.
+/// [`CatalogError::Busy`] while the title is being ingested; [`CatalogError::Unknown`] if this is not a title made by ingest.
 pub fn remove(library: &Path, title: &TitlePath) -> Result<(), CatalogError> {
     let folder = own_folder(library, title)?;
     let above = title.above(library);
@@ -25,16 +25,16 @@ pub fn remove(library: &Path, title: &TitlePath) -> Result<(), CatalogError> {
         fs::remove_dir_all(&out_of_sight).attempt("remove", &out_of_sight)?;
     }
     fs::rename(&folder, &out_of_sight).attempt("remove", &folder)?;
-    // Otherwise, a power failure could put it back, and without its files.
+    // Otherwise, a power failure could bring it back without its files.
     sync(&above)?;
     workshop.remove()
 }
 
-/// Removes the earlier versions of a title, and returns how many there were. The server closes the connections of viewers who still watch
-/// one of them.
+/// Removes the earlier versions of a title, and returns how many there were. The server closes the connections of viewers who are still
+/// watching one of them.
 ///
 /// # Errors
-/// As [`remove`], and [`CatalogError::Damaged`].
+/// As for [`remove`], and [`CatalogError::Damaged`].
 pub fn remove_replaced(library: &Path, title: &TitlePath) -> Result<usize, CatalogError> {
     let folder = own_folder(library, title)?;
     let workshop = Workshop::lock(&title.above(library), title.name())?;
@@ -48,8 +48,7 @@ pub fn remove_replaced(library: &Path, title: &TitlePath) -> Result<usize, Catal
     Ok(replaced.len())
 }
 
-/// Removes the folder of a replaced version. The name comes from a record, so it is checked: a folder that is not named like a version
-/// stays.
+/// Removes the folder of a replaced version. The name comes from a record, so it is checked: a folder whose name is not a version's stays.
 ///
 /// # Errors
 /// If the folder cannot be removed.

@@ -1,16 +1,17 @@
 //! The rule from a path to its title.
 //!
-//! **A title is the outermost folder that has a manifest, with everything below it. Anywhere else, each file that players can open directly
-//! is a title of its own.** A folder that contains a version's folder counts as having a manifest, because ingest puts one beside the other.
+//! **A title is the outermost folder that has a manifest, with everything below it. Everywhere else, each file that players can open
+//! directly is a title of its own.** A folder that contains a version's folder counts as having a manifest, because ingest puts one next to
+//! the other.
 //!
 //! Why this rule:
 //! * The first segment of a path is too coarse: `films/a` and `films/b` are two films.
 //! * A file's own folder is too fine: many packagers put each rendition into a folder below the manifest's. So the outermost counts.
-//! * Only the library's folder shows where manifests are, but code that sees requests alone learns it soon enough
+//! * Only the library's folder shows where manifests are, but code that sees only requests learns it soon enough
 //!   ([`KnownTitles`](crate::KnownTitles)): players request the manifest first.
 //!
-//! A file that is neither of these (a segment whose manifest nobody has seen yet) counts for its folder. The empty path is the library
-//! itself, which is a title if a manifest is at its top.
+//! A file that is neither (a segment whose manifest has not been requested yet) counts for its folder. The empty path is the library
+//! itself, which is a title if it has a manifest at its top.
 
 /// Extensions of files that players can open directly.
 const PLAYABLE: [&str; 6] = ["mp4", "m4v", "mkv", "webm", "mov", "ts"];
@@ -21,7 +22,7 @@ const MANIFESTS: [&str; 2] = ["m3u8", "mpd"];
 /// Hexadecimal digits in the name of a version.
 const VERSION_DIGITS: usize = 12;
 
-/// The rule by example: the files of one library, and the title of each. The tests of all code that uses the rule go through these.
+/// The rule by example: the files of one library, and the title of each. All code that uses the rule is tested with these.
 pub const EXAMPLES: [(&str, &str); 17] = [
     ("alone.mp4", "alone.mp4"),
     ("apple/1080p/1.ts", "apple"),
@@ -42,8 +43,7 @@ pub const EXAMPLES: [(&str, &str); 17] = [
     ("v-for-vendetta/film.mp4", "v-for-vendetta/film.mp4"),
 ];
 
-/// The title that the file at `path` is part of. Paths are as the server opens them: relative to the library, decoded, without a
-/// slash at either end.
+/// The title of the file at `path`. Paths are as the server opens them: relative to the library, decoded, without a slash at either end.
 pub fn title_of(path: &[u8], has_manifest: impl Fn(&[u8]) -> bool) -> &[u8] {
     match outermost(path, has_manifest) {
         Some(folder) => folder,
@@ -73,7 +73,7 @@ fn first_segment(path: &[u8]) -> &[u8] {
     path.split(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
-/// Whether `path` is that of an HLS playlist or a DASH manifest, by its extension.
+/// Whether `path` is an HLS playlist or a DASH manifest, by its extension.
 pub fn is_manifest(path: &[u8]) -> bool {
     has_extension(path, &MANIFESTS)
 }
@@ -92,12 +92,13 @@ pub(crate) fn has_extension(path: &[u8], extensions: &[&str]) -> bool {
     extensions.iter().any(|known| name[dot + 1..].eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// The folder's name of a version whose content has the SHA-256 `sum`. It has enough of the sum that no two versions of a title share a name.
+/// The folder name of a version whose content has the SHA-256 `sum`. It contains enough digits that no two versions of a title share a
+/// name.
 pub fn version_name(sum: &str) -> String {
     format!("v-{}", &sum[..VERSION_DIGITS])
 }
 
-/// Whether `folder` is the name of a version's folder: `v-` and twelve hexadecimal digits, and a number if the title had that name before
+/// Whether `folder` is the folder name of a version: `v-` and twelve hexadecimal digits, and a number if the title had that name before
 /// (`v-0123456789ab-2`). The test is strict because a film may well be in a folder `v-for-vendetta`.
 pub fn is_version(folder: &[u8]) -> bool {
     let Some(name) = folder.strip_prefix(b"v-") else { return false };

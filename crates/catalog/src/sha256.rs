@@ -9,22 +9,22 @@ use std::fmt::Write;
 
 use crate::record::BLOCK_BYTES;
 
-/// Large enough that the disk streams, small enough for the second-level cache. A block is a whole number of these reads.
+/// Large enough for sequential reads, small enough for the second-level cache. A block is a whole number of these reads.
 const READ_BYTES: usize = 256 << 10;
 const _: () = assert!(BLOCK_BYTES as usize % READ_BYTES == 0);
 
-/// The sums of one file.
+/// The checksums of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sums {
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
-    /// The sum of the whole file.
+    /// The checksum of the whole file.
     pub whole: String,
-    /// The sum of each block of [`BLOCK_BYTES`]; the last block may be shorter. Empty for an empty file.
+    /// The checksum of each block of [`BLOCK_BYTES`]; the last block may be shorter. Empty for an empty file.
     pub blocks: Vec<String>,
 }
 
-/// The sum of these parts in order. Their lengths are included, so that another division of the same bytes gives another sum.
+/// The checksum of these parts in order. Their lengths are included, so that another division of the same bytes gives another result.
 pub fn of_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
     let mut context = Context::new(&SHA256);
     for part in parts {
@@ -34,12 +34,12 @@ pub fn of_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
     hexadecimal(context.finish())
 }
 
-/// The sum of some bytes.
+/// The checksum of some bytes.
 pub fn of_bytes(bytes: &[u8]) -> String {
     hexadecimal(aws_lc_rs::digest::digest(&SHA256, bytes))
 }
 
-/// The sums of a file and of its blocks.
+/// The checksums of a file and of its blocks.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -47,7 +47,7 @@ pub fn of_file(path: &Path) -> io::Result<Sums> {
     of_open_file(&File::open(path)?)
 }
 
-/// The sums of an open file and of its blocks, from its current position to its end.
+/// The checksums of an open file and of its blocks, from its current position to its end.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -64,7 +64,7 @@ pub fn of_open_file(mut file: &File) -> io::Result<Sums> {
     }
 }
 
-/// Sums the bytes of a file as they come, in order.
+/// Computes checksums of a file's bytes as they arrive, in order.
 pub struct Summing {
     whole: Context,
     block: Context,
@@ -78,13 +78,13 @@ impl Default for Summing {
 }
 
 impl Summing {
-    /// Nothing is summed yet.
+    /// A new computation, without any bytes.
     pub fn new() -> Self {
         let sums = Sums { bytes: 0, whole: String::new(), blocks: Vec::new() };
         Self { whole: Context::new(&SHA256), block: Context::new(&SHA256), sums }
     }
 
-    /// Adds the bytes that come next.
+    /// Adds the next bytes.
     pub fn update(&mut self, mut bytes: &[u8]) {
         self.whole.update(bytes);
         while !bytes.is_empty() {
@@ -99,7 +99,7 @@ impl Summing {
         }
     }
 
-    /// The sums of all bytes so far.
+    /// The checksums of all bytes so far.
     pub fn finish(mut self) -> Sums {
         if self.sums.bytes % BLOCK_BYTES != 0 {
             self.end_block();
@@ -114,7 +114,7 @@ impl Summing {
     }
 }
 
-/// Reads until `buffer` is full or the file ends; returns how much that was.
+/// Reads until `buffer` is full or the file ends; returns the number of bytes read.
 fn fill(file: &mut &File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -1,7 +1,7 @@
-//! What a shelf shows of a library: its titles, with what helps a viewer to choose.
+//! The shelf's view of a library: its titles, with details that help a viewer to choose.
 //!
-//! If ingest made the title, the shelf reads its record (`title.json`, docs/library.md), and of that only the members it shows. So a record
-//! of a later version works as long as it has these members, and a broken record makes a title that plays but has no picture. A title
+//! For a title made by ingest, the shelf reads its record (`title.json`, docs/library.md), and only the members that it shows. So a record
+//! of a later version works as long as it has these members, and a broken record gives a title that plays but has no picture. A title
 //! without a record is shown by name.
 //!
 //! Bounded: [`TITLES_MAX`](crate::TITLES_MAX) titles, 16 MiB of each record.
@@ -17,11 +17,11 @@ use crate::{Form, Title, encode_path, titles};
 /// A title as the shelf shows it. Paths are relative to the library, percent-encoded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Item {
-    /// As a person reads it.
+    /// The display name.
     pub name: String,
-    /// Its folder, or the file that it is.
+    /// Its folder, or the file itself.
     pub path: String,
-    /// The same as it is on disk.
+    /// The same path as it is on disk.
     #[serde(skip)]
     pub location: PathBuf,
     /// The HLS playlist.
@@ -30,28 +30,28 @@ pub struct Item {
     /// The DASH manifest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dash: Option<String>,
-    /// A file that browsers may play as it is.
+    /// A file that browsers may play directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What its record says.
+    /// The data from its record.
     #[serde(flatten)]
     pub facts: Option<Facts>,
 }
 
-/// What a title's record says about it.
+/// The data from a title's record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Facts {
-    /// How long it plays.
+    /// Its playing time.
     pub duration_seconds: f64,
-    /// When it was made, since 1970.
+    /// When it was made, in seconds since 1970.
     pub ingested_unix_seconds: u64,
-    /// The largest picture's, in pixels; 0 for sound alone.
+    /// Of the largest picture, in pixels; 0 for sound alone.
     pub width: u32,
-    /// The largest picture's, in pixels; 0 for sound alone.
+    /// Of the largest picture, in pixels; 0 for sound alone.
     pub height: u32,
-    /// Of its sounds, BCP 47, each once.
+    /// The languages of its sounds, BCP 47, without duplicates.
     pub languages: Vec<String>,
-    /// Of its subtitles, BCP 47, each once.
+    /// The languages of its subtitles, BCP 47, without duplicates.
     pub subtitle_languages: Vec<String>,
     /// A JPEG.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,10 +1,10 @@
 //! Finds the titles in a library folder, by the rule of [`title_of`](crate::title_of).
 //!
-//! The walk goes from the top down and enters no title, so it finds the outermost folder with a manifest. If a folder has several playlists,
-//! one must have the usual name, because a player has to know which one to open. The walk skips names that begin with a dot or that
-//! have a control character (nobody can request these), symbolic links, and folders that cannot be read (the root must be readable).
+//! The walk goes from the top down and enters no title, so it finds the outermost folder with a manifest. If a folder has several
+//! playlists, one must have the usual name, because a player has to know which one to open. The walk skips names that begin with a dot or
+//! contain a control character (these cannot be requested), symbolic links, and folders that cannot be read (the root must be readable).
 //!
-//! Bounded: at most [`TITLES_MAX`] titles, [`DEPTH_MAX`] folders deep, [`ENTRIES_MAX`] folder entries looked at.
+//! Bounded: at most [`TITLES_MAX`] titles, [`DEPTH_MAX`] folders deep, [`ENTRIES_MAX`] folder entries examined.
 
 use std::fs::DirEntry;
 use std::io;
@@ -15,14 +15,14 @@ use crate::encode_path;
 use crate::folders::has_control;
 use crate::rule::{has_extension, is_playable};
 
-/// At most this many titles are listed: the list is for people to read.
+/// The most titles to list: the list is for people to read.
 pub const TITLES_MAX: usize = 1000;
-/// How deep below the root the walk goes: deeper than anybody sorts films by hand.
+/// How deep below the root the walk goes: deeper than people nest films by hand.
 pub(crate) const DEPTH_MAX: usize = 8;
-/// How many folder entries are examined, so that even `/` as a library takes only a second or so.
+/// The most folder entries to examine, so that even `/` as a library takes only a second or so.
 const ENTRIES_MAX: usize = 100_000;
 
-/// How a stream is packaged.
+/// The packaging of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// An HLS playlist (RFC 8216).
@@ -36,21 +36,21 @@ pub enum Form {
 /// One way to play a title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// How it is packaged.
+    /// Its packaging.
     pub form: Form,
-    /// Where it is: relative to the library, percent-encoded, without a leading slash.
+    /// Its path: relative to the library, percent-encoded, without a leading slash.
     pub url_path: String,
 }
 
-/// Something a viewer can play.
+/// Something that a viewer can play.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Title {
-    /// Its path below the library, for people (not for use as a path: bytes that are not UTF-8 are replaced). A title that is the library
-    /// folder itself has that folder's name.
+    /// Its path below the library, for display only (bytes that are not UTF-8 are replaced). A title that is the library folder itself has
+    /// that folder's name.
     pub name: String,
     /// The ways to play it, at least one: HLS before DASH.
     pub streams: Vec<Stream>,
-    /// The folder or file that it is, relative to the library; empty for the library itself.
+    /// Its folder or file, relative to the library; empty for the library itself.
     pub location: PathBuf,
 }
 
@@ -72,7 +72,7 @@ pub fn titles(root: &Path) -> io::Result<Vec<Title>> {
     Ok(walk.titles)
 }
 
-/// What one folder contains, without links and names that nobody can request.
+/// The contents of one folder, without links and names that cannot be requested.
 #[derive(Default)]
 struct Listing {
     files: Vec<PathBuf>,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// `path` as the path of a URL: separators stay, and every byte that RFC 3986 section 2.3 does not list as unreserved is percent-encoded.
 ///
-/// This works on the bytes of the name, so names that are not UTF-8 decode to what they are on disk. No leading slash is added.
+/// This works on the bytes of the name, so names that are not UTF-8 decode to their exact bytes on disk. No leading slash is added.
 pub fn encode_path(path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes();
     let mut encoded = String::with_capacity(bytes.len());

@@ -11,25 +11,25 @@ use crate::list::Entry;
 use crate::record::{FileRecord, RECORD, Record, RecordError};
 use crate::sha256::{self, Sums};
 
-/// How many blocks the text of a fault names; [`Fault::Content`] has all of them.
+/// The most blocks to list in a fault's message; [`Fault::Content`] has all of them.
 const BLOCKS_NAMED: usize = 8;
 
-/// What is wrong with a title.
+/// A fault of a title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Its record is damaged, so nothing else is known.
     Record {
-        /// Why.
+        /// The damage.
         why: String,
     },
-    /// A file is not there.
+    /// A file is missing.
     Missing {
-        /// Relative to the title's folder, as in all of these.
+        /// Relative to the title's folder, like all paths here.
         path: String,
     },
     /// A file is longer or shorter than its record says.
     Length {
-        /// Which.
+        /// The file.
         path: String,
         /// As recorded.
         expected_bytes: u64,
@@ -38,21 +38,21 @@ pub enum Fault {
     },
     /// A file does not match its SHA-256.
     Content {
-        /// Which.
+        /// The file.
         path: String,
-        /// Which of its blocks of [`BLOCK_BYTES`](crate::BLOCK_BYTES) differ, counted from 0. Empty if the record has no sums of blocks.
+        /// The blocks of [`BLOCK_BYTES`](crate::BLOCK_BYTES) that differ, counted from 0. Empty if the record has no block checksums.
         blocks: Vec<usize>,
     },
     /// A file cannot be read.
     Unreadable {
-        /// Which.
+        /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
     /// A file in the title's folder is not part of the title.
     Extra {
-        /// Which.
+        /// The file.
         path: String,
     },
 }
@@ -70,7 +70,7 @@ impl Fault {
         }
     }
 
-    /// Which file it is about.
+    /// The file concerned.
     pub fn path(&self) -> &str {
         match self {
             Self::Record { .. } => RECORD,
@@ -117,9 +117,9 @@ fn in_blocks(blocks: &[usize]) -> String {
     }
 }
 
-/// Reads every file of a title and compares it with the title's record. Without a fault, the title is whole.
+/// Reads every file of a title and compares it with the title's record. Without a fault, the title is intact.
 ///
-/// Replaced versions, which are kept for viewers who still watch them, are not read.
+/// Replaced versions, which are kept for viewers who are still watching them, are not read.
 pub fn verify(entry: &Entry) -> Vec<Fault> {
     match &entry.record {
         Ok(record) => {
@@ -132,7 +132,7 @@ pub fn verify(entry: &Entry) -> Vec<Fault> {
     }
 }
 
-/// What is wrong with a record that cannot be used.
+/// The fault of a record that cannot be used.
 pub(crate) fn record_fault(why: &RecordError) -> Fault {
     match why {
         RecordError::Io(why) => Fault::Unreadable { path: RECORD.to_owned(), why: why.to_string() },
@@ -140,7 +140,7 @@ pub(crate) fn record_fault(why: &RecordError) -> Fault {
     }
 }
 
-/// The sums of a file in the title's folder, if they match its record.
+/// The checksums of a file in the title's folder, if they match its record.
 pub(crate) fn compare(folder: &Path, file: &FileRecord) -> Result<Sums, Fault> {
     let path = file.path.clone();
     let place = folder.join(&path);
@@ -163,7 +163,7 @@ pub(crate) fn compare(folder: &Path, file: &FileRecord) -> Result<Sums, Fault> {
     }
 }
 
-/// Which blocks do not match the record.
+/// The blocks that do not match the record.
 fn other_blocks(file: &FileRecord, sums: &Sums) -> Vec<usize> {
     let recorded = file.blocks_sha256.iter().flatten();
     let both = recorded.zip(&sums.blocks).enumerate();
@@ -185,7 +185,7 @@ pub(crate) fn extra(folder: &Path, record: &Record) -> Vec<Fault> {
     faults
 }
 
-/// Every file below `folder`, as paths relative to it; folders of its first level that `but` names are not entered.
+/// Every file below `folder`, as paths relative to it, without the top-level folders listed in `but`.
 fn walk(folder: &Path, below: &str, but: &[&str], found: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

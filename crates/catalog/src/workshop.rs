@@ -1,4 +1,4 @@
-//! The hidden folder in which one process works on a title: `.ingest-TITLE`, beside the title's place.
+//! The hidden folder in which one process works on a title: `.ingest-TITLE`, next to the title's place.
 //!
 //! The folder is on the library's filesystem, so that files made in it can be renamed into place. A process that makes, replaces, completes
 //! or removes a title holds a lock on this folder; the kernel drops the lock of a process that dies.
@@ -25,7 +25,7 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    /// Makes the folder for the title `title` in the folder `above`, or finds the one that an earlier attempt left, and locks it.
+    /// Creates the folder for the title `title` in the folder `above`, or finds the one that an earlier attempt left, and locks it.
     ///
     /// # Errors
     /// [`CatalogError::Busy`] if another process holds the lock.
@@ -37,7 +37,7 @@ impl Workshop {
                 made => made.attempt("make the folder", &path)?,
             }
             let lock = match File::open(&path) {
-                // The process that had it removed it just now.
+                // The process that used it has just removed it.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 opened => opened.attempt("open the folder", &path)?,
             };
@@ -47,7 +47,7 @@ impl Workshop {
                 }
                 locked => locked.map_err(Into::into).attempt("lock", &path)?,
             }
-            // The folder may have been removed before we got the lock: only one that still has its name counts.
+            // The folder may have been removed before the lock was taken: only one that still has its name counts.
             let own = lock.metadata().attempt("look at", &path)?;
             if fs::metadata(&path).is_ok_and(|named| named.ino() == own.ino()) {
                 return Ok(Self { path, _lock: lock });
@@ -60,12 +60,12 @@ impl Workshop {
         format!("{PREFIX}{title}")
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Leaves the folder for another attempt at the title if it holds something useful, such as finished renditions.
+    /// Leaves the folder for another attempt at the title if it contains something useful, such as finished renditions.
     pub fn leave(self) {
         let _ = fs::remove_dir(&self.path);
     }
@@ -78,7 +78,7 @@ impl Workshop {
         fs::remove_dir_all(&self.path).attempt("remove", &self.path)
     }
 
-    /// Replaces the record in the title's folder `folder` by `record`. An interruption leaves one of the two, whole.
+    /// Replaces the record in the title's folder `folder` with `record`. An interruption leaves one of the two, complete.
     pub(crate) fn replace_record(
         &self,
         folder: &Path,

@@ -1,4 +1,4 @@
-//! Which titles are found in which folders.
+//! Tests which titles are found in which folders.
 
 use std::fs;
 use std::path::Path;

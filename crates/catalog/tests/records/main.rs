@@ -1,5 +1,5 @@
-//! Records of titles: reading those of earlier versions, finding damage, completing. The titles here are made by hand; the tests of the
-//! `library` crate have titles that ffmpeg made.
+//! Records of titles: reading those of earlier versions, finding damage, completing. The titles here are hand-made; the tests of the
+//! `library` crate have titles made by ffmpeg.
 
 mod place;
 
@@ -12,7 +12,7 @@ use fullbore_catalog::{
 };
 use place::{Place, path};
 
-/// A record as fullbore wrote it before records had sums of blocks.
+/// A record as fullbore wrote it before records had block checksums.
 const OLDER: &str = include_str!("older.json");
 
 fn older_title() -> Place {

@@ -39,14 +39,14 @@ impl Place {
         verify(&self.entry(title))
     }
 
-    /// Changes a title's record and puts the right sum into it.
+    /// Changes a title's record and updates its checksum.
     pub(crate) fn change_record(&self, title: &str, change: impl FnOnce(&mut Record)) {
         let mut record = self.entry(title).record.unwrap();
         change(&mut record);
         self.write(&format!("{title}/{RECORD}"), record.seal().as_bytes());
     }
 
-    /// What is in it, including hidden folders.
+    /// The names in it, including hidden folders.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path()).unwrap();
         let mut names: Vec<_> =
