@@ -1,4 +1,4 @@
-//! The account at the authority. Its key is made once, and kept.
+//! The account at the authority. Its key is generated once, and saved.
 
 use crate::files::{PRIVATE, account_file};
 use crate::http_client::AcmeHttp;
@@ -12,21 +12,21 @@ use zeroize::Zeroizing;
 /// An account file has less than 1 KB.
 const BYTES_MAX: u32 = 64 << 10;
 
-/// What is kept of an account.
+/// The saved form of an account.
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// The authority that it is with.
+    /// The authority of the account.
     directory: String,
-    /// The account elsewhere that it is bound to.
+    /// The external account that it is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     external_key_id: Option<String>,
     credentials: AccountCredentials,
 }
 
-/// The account that is kept, if it is with the configured authority and bound to the configured account there; else a new one.
+/// Loads the saved account, if it is with the configured authority and bound to the configured external account; else registers a new one.
 ///
 /// # Errors
-/// If the authority has none for us, or it cannot be kept.
+/// If the authority refuses an account, or it cannot be saved.
 pub(crate) async fn open(
     options: &AcmeOptions,
     binding: Option<&ExternalAccountKey>,
@@ -45,7 +45,7 @@ pub(crate) async fn open(
     let contact: Vec<_> = contact.as_deref().into_iter().collect();
     let wanted = NewAccount {
         contact: &contact,
-        // Whoever configures an authority agrees to its terms: docs/serve.md says so.
+        // By configuring an authority, the operator agrees to its terms: docs/serve.md says so.
         terms_of_service_agreed: true,
         only_return_existing: false,
     };
@@ -56,20 +56,20 @@ pub(crate) async fn open(
         .map_err(io::Error::other)
         .and_then(|text| smallfile::replace(&path, &Zeroizing::new(text), PRIVATE))
         .map_err(|error| {
-            let said = format!("cannot keep the account in {}: {error}", path.display());
+            let said = format!("cannot save the account in {}: {error}", path.display());
             NotObtained::Told(AcmeTrouble::Disk, said)
         })?;
     Ok(account)
 }
 
-/// One that cannot be read is replaced: nothing is lost by that but a key that nobody else needs.
+/// An unreadable file is replaced: only a key is lost that nothing else uses.
 fn read(options: &AcmeOptions) -> Option<Kept> {
     let text = smallfile::read(&account_file(&options.state), BYTES_MAX).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
-/// Forgets an account that the authority does not know any more.
+/// Deletes an account that the authority no longer knows.
 pub(crate) fn forget(options: &AcmeOptions) {
-    // If it stays, the next order fails in the same way, and says so.
+    // If it stays, the next order fails in the same way, and reports it.
     let _ = std::fs::remove_file(account_file(&options.state));
 }

@@ -1,4 +1,4 @@
-//! Which of the authority's chains is kept (RFC 8555 section 7.4.2): the first one, or the one that ends at the root that the operator prefers.
+//! Chooses one of the authority's chains (RFC 8555 section 7.4.2): the first one, or the one that ends at the operator's preferred root.
 
 use crate::AcmeOptions;
 use crate::http_client::AcmeHttp;
@@ -10,12 +10,12 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 /// More chains than any authority offers.
 const ALTERNATES_MAX: usize = 8;
 
-/// What the authority sends as a chain.
+/// A chain from the authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChainAnswer {
     /// The certificates, PEM.
     pub(crate) chain: String,
-    /// Where other chains for the same certificate are.
+    /// The URLs of other chains for the same certificate.
     pub(crate) alternates: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn choose(
         }
     }
     let said = format!(
-        "the authority offers no chain that ends at {wanted:?} (tls.acme.preferred_chain), only at {}; its first one is kept",
+        "the authority offers no chain that ends at {wanted:?} (tls.acme.preferred_chain), only at {}; using its first one",
         offered.iter().map(|root| format!("{root:?}")).collect::<Vec<_>>().join(" and ")
     );
     (first, Some(said))
@@ -56,8 +56,8 @@ async fn next(
     alternates: &mut impl Iterator<Item = String>,
 ) -> Option<String> {
     for url in alternates {
-        // The library has no call for this. An order is fetched in the same way, by a signed request without a body (POST-as-GET); that the
-        // answer is no order but a chain is the error that is dropped here.
+        // The library has no call for this. An order is fetched in the same way, by a signed request without a body (POST-as-GET); the
+        // error that the answer is a chain and not an order is dropped here.
         let _ = account.order(url).await;
         if let Some(answer) = http.take_chain() {
             return Some(answer.chain);
@@ -74,7 +74,7 @@ fn root_of(chain: &str) -> Option<String> {
     name.as_str().ok().map(str::to_owned)
 }
 
-/// The addresses in a `Link` header that have the relation `alternate` (RFC 8288 section 3).
+/// The addresses in a `Link` header with the relation `alternate` (RFC 8288 section 3).
 pub(crate) fn alternates(link: &str) -> impl Iterator<Item = &str> {
     link.split(",").filter_map(|one| {
         let (address, parameters) = one.trim().strip_prefix('<')?.split_once('>')?;

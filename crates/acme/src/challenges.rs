@@ -1,8 +1,8 @@
-//! Answers the authority's challenges: over HTTP (RFC 8555 section 8.3) on a port of our own, in DNS (section 8.4) by the operator's hook, and
-//! over TLS (RFC 8737) by the server.
+//! Answers the authority's challenges: over HTTP (RFC 8555 section 8.3) on a port of our own, in DNS (section 8.4) through the operator's
+//! hook, and over TLS (RFC 8737) through the server.
 //!
-//! The port is open to everybody. It answers one request on each connection, to the tokens of the present order only; everything else gets 404, or
-//! is sent on to HTTPS if the operator wants that.
+//! The port is open to everyone. It serves one request on each connection, for the tokens of the current order only; everything else gets
+//! 404, or is redirected to HTTPS if the operator wants that.
 
 use crate::AcmeProof;
 use crate::hook::{self, HookVerb, TxtRecord};
@@ -22,11 +22,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Where the authority looks for an answer.
+/// The path at which the authority fetches an answer.
 const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
 
-/// An authority looks from a handful of addresses, with a connection or two each. Connections that have sent no request give way to new ones, so
-/// that no number of silent ones keeps the authority out.
+/// An authority connects from a handful of addresses, with a connection or two each. Connections that have sent no request give way to new
+/// ones, so silent ones cannot keep the authority out, however many there are.
 const PLACES: PlaceBounds = PlaceBounds {
     connections_max: 256,
     fresh_max: 256,
@@ -35,10 +35,10 @@ const PLACES: PlaceBounds = PlaceBounds {
     per_site_max: 32,
 };
 
-/// For a whole conversation.
+/// The time limit for a whole connection.
 const CONVERSATION_MAX: Duration = Duration::from_secs(10);
 
-/// Tokens and their answers, while an order is under way.
+/// Tokens and their answers, while an order is in progress.
 #[derive(Clone, Default)]
 pub(crate) struct Answers(Arc<Mutex<HashMap<String, String>>>);
 
@@ -52,7 +52,7 @@ impl Answers {
     }
 }
 
-/// An answer that the authority may look for.
+/// An answer that the authority may fetch.
 pub(crate) enum Challenged {
     /// At the path of this token.
     Http { token: String, answer: String },
@@ -62,16 +62,16 @@ pub(crate) enum Challenged {
     Tls(AcmeProof),
 }
 
-/// Makes answers findable, and takes them away again.
+/// Publishes answers, and withdraws them.
 pub(crate) struct Challenges {
     pub(crate) answers: Answers,
     pub(crate) hook: Option<PathBuf>,
-    /// The server, if it answers over TLS.
+    /// The server, if the answers are given over TLS.
     pub(crate) at_server: Option<AtServer>,
 }
 
 impl Challenges {
-    /// What the authority is to look at, and what that takes.
+    /// The type of challenge to answer, and a description of the proof.
     pub(crate) fn kind(&self) -> (ChallengeType, &'static str) {
         match (&self.hook, &self.at_server) {
             (Some(_), _) => (ChallengeType::Dns01, "a record in DNS"),
@@ -94,7 +94,7 @@ impl Challenges {
         }
     }
 
-    /// Returns why a record is still there.
+    /// Returns the reason if a record could not be removed.
     pub(crate) async fn withdraw(&self, challenged: &Challenged) -> Result<(), NotObtained> {
         match challenged {
             Challenged::Dns(record) => self.run_hook(HookVerb::Cleanup, record).await,
@@ -104,7 +104,7 @@ impl Challenges {
             }
             Challenged::Tls(proof) => {
                 if let Some(at_server) = &self.at_server {
-                    // What is left is taken out by the next order.
+                    // The next order removes leftovers.
                     let _ = at_server.withdraw(&proof.name).await;
                 }
                 Ok(())
@@ -120,8 +120,8 @@ impl Challenges {
     }
 }
 
-/// Answers on `listener` until the server is gone; then it gives the last answers, and ends the process. Connections that wait at the listener are
-/// the next helper's. With a port, everything else is sent on to HTTPS there.
+/// Serves answers on `listener` until the server is gone; then finishes the open connections, and exits. Connections still in the
+/// listener's queue are left for the next helper. With `https_port`, everything else is redirected to HTTPS there.
 pub(crate) async fn serve(
     listener: TcpListener,
     answers: Answers,
@@ -133,7 +133,7 @@ pub(crate) async fn serve(
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            // Those that are over make room.
+            // Finished ones make room.
             Some(_) = conversations.join_next() => continue,
             _ = is_gone.changed() => {
                 while conversations.join_next().await.is_some() {}
@@ -153,7 +153,7 @@ pub(crate) async fn serve(
                     }
                 });
             }
-            // Out of descriptors: some will be closed.
+            // Out of descriptors: wait for some to be closed.
             Err(_) => sleep(Duration::from_millis(100)).await,
         }
     }
@@ -177,7 +177,7 @@ async fn converse(
                     asked,
                     "400 Bad Request",
                     b"",
-                    b"This is no request of HTTP.\n",
+                    b"This is not an HTTP request.\n",
                 );
             }
         }
@@ -191,7 +191,7 @@ async fn converse(
     stream.write_all(&answer).await?;
     stream.shutdown().await?;
     place.is_waiting();
-    // Closing with unread bytes would take the answer back.
+    // Closing with unread bytes would reset the connection and lose the answer.
     let mut rest = [0; 1024];
     while stream.read(&mut rest).await? > 0 {}
     Ok(())
@@ -203,7 +203,7 @@ fn answer(request: &Request, answers: &Answers, https_port: Option<u16>) -> Vec<
         return plain(
             "405 Method Not Allowed",
             b"Allow: GET, HEAD\r\n",
-            b"Only GET is answered.\n",
+            b"Only GET is supported.\n",
         );
     }
     let place = request.path_and_query().unwrap_or_default();
@@ -259,20 +259,20 @@ mod tests {
         let of = |text: &str| Some(text.to_owned());
         assert_eq!(place("/a?b=%20c", "a.example", 443), of("https://a.example/a?b=%20c"));
         assert_eq!(place("/.well-known/acme-challenge/other", "a.example", 443), None);
-        // The authority's question is answered before that.
+        // The authority's request is answered before that.
         assert_eq!(place("/.well-known/acme-challenge/tok-en_1", "a.example", 443), None);
         let absolute = "http://a.example/.well-known/acme-challenge/tok-en_1";
         assert!(answer_to(&get(absolute, "a.example"), Some(443)).starts_with("HTTP/1.1 200"));
     }
 
-    /// All of loopback is this machine's: each last byte is another address.
+    /// All of loopback belongs to this machine: each last byte is another address.
     async fn connect(to: SocketAddr, last: u8) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
         socket.connect(to).await.unwrap()
     }
 
-    /// The answer for the authority, if it gets one: a connection for which there is no room is closed.
+    /// The answer for the authority, if there is one: a connection beyond the limit is closed.
     async fn ask(to: SocketAddr) -> Option<String> {
         let mut stream = connect(to, 99).await;
         let request = get("/.well-known/acme-challenge/tok", "a.example");
@@ -304,7 +304,7 @@ mod tests {
         };
         let answer = timeout(Duration::from_secs(60), answer).await.expect("an answer");
         assert!(answer.ends_with("\r\n\r\ntok.thumb"), "{answer}");
-        // They were not waited for.
+        // They did not have to time out first.
         let is_open = |stream: &TcpStream| {
             let read = stream.try_read(&mut [0; 1]);
             read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)

@@ -1,26 +1,26 @@
-//! What the helper tells the server: one message of JSON in each packet. The server tells the helper nothing but that it proves what it should.
+//! The helper's messages to the server: one JSON message per packet. The server only answers which proofs it presents.
 
 use serde::{Deserialize, Serialize};
 
-/// The longest text of an authority or a hook.
+/// The longest text from an authority or a hook.
 const SAID_CHARACTERS_MAX: usize = 600;
 
-/// Why there is no new certificate. Each kind is waited for in its own way ([`crate::schedule`]).
+/// Why there is no new certificate. Each kind has its own retry schedule ([`crate::schedule`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AcmeTrouble {
-    /// The authority asks for patience.
+    /// The authority limits the rate of requests.
     RateLimited,
-    /// The authority cannot be reached, is silent, or has trouble of its own.
+    /// The authority cannot be reached, is silent, or has an internal error.
     Unreachable,
-    /// The authority's answer makes no sense.
+    /// The authority's answer is invalid.
     Malformed,
-    /// The authority refuses a name: its challenge was not answered as it should, or it may not be certified.
+    /// The authority refuses a name: its challenge was not answered correctly, or it may not be certified.
     Rejected,
-    /// The authority does not know the account any more, or refuses it.
+    /// The authority no longer knows the account, or refuses it.
     Account,
     /// The hook program for DNS failed.
     Hook,
-    /// The address for the authority's challenges cannot be listened on.
+    /// Listening on the address for challenges failed.
     Listen,
     /// A file cannot be read or written.
     Disk,
@@ -58,54 +58,54 @@ impl AcmeTrouble {
     }
 }
 
-/// What has happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AcmeNews {
-    /// A helper has begun, or knows better when to renew.
+    /// A helper has started, or has a better time for the renewal.
     Planned,
     /// There is a new certificate.
     Obtained,
-    /// There is none.
+    /// There is no new certificate.
     Failed(AcmeTrouble),
 }
 
-/// The helper tells.
+/// A report of the helper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcmeTold {
-    /// What has happened.
+    /// The event.
     pub news: AcmeNews,
-    /// When the certificate that is kept ends, in seconds since 1970; none if there is none.
+    /// When the current certificate expires, in seconds since 1970; `None` if there is none.
     pub ends: Option<u64>,
-    /// When a new one is due, likewise.
+    /// When a new one is due, in seconds since 1970.
     pub due: u64,
-    /// A line for the operator; empty if there is nothing to say.
+    /// A line for the operator; empty if there is none.
     pub said: String,
 }
 
-/// A name that the authority may ask the server about over TLS (RFC 8737).
+/// A name that the authority may check at the server over TLS (RFC 8737).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcmeProof {
     /// The name.
     pub name: String,
-    /// The SHA-256 of what proves it.
+    /// The SHA-256 of the key authorization.
     pub digest: [u8; 32],
 }
 
-/// A packet of the helper's.
+/// A packet from the helper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AcmePacket {
-    /// Something has happened.
+    /// A report.
     Told(AcmeTold),
-    /// From now on the server is to prove these names, and no others.
+    /// From now on the server has to prove these names, and no others.
     Prove {
-        /// What the server's answer is to say.
+        /// The number for the server's answer.
         number: u64,
         /// The names.
         proofs: Vec<AcmeProof>,
     },
 }
 
-/// The server's answer: it proves what the packet of this number said.
+/// The server's answer: it now proves the names of the packet with this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcmeProving {
     /// The number.
@@ -113,7 +113,7 @@ pub struct AcmeProving {
 }
 
 impl AcmeTold {
-    /// Somebody else's words, cut to a length that always fits into a packet.
+    /// An external text, cut to a length that always fits into a packet.
     pub(crate) fn shortened(said: &str) -> String {
         said.chars().take(SAID_CHARACTERS_MAX).collect()
     }

@@ -1,4 +1,4 @@
-//! The account elsewhere that an authority wants a new account bound to (external account binding, RFC 8555 section 7.3.4).
+//! The external account that an authority requires for a new account (external account binding, RFC 8555 section 7.3.4).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,10 +11,10 @@ use zeroize::Zeroizing;
 /// Such a key has 32 to 64 bytes, in base64.
 const KEY_FILE_BYTES_MAX: u32 = 4 << 10;
 
-/// Which account it is, and where its key is.
+/// The external account, and the file of its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcmeExternalAccount {
-    /// The name of its key at the authority.
+    /// The ID of its key at the authority.
     pub key_id: String,
     /// A file with the key (HMAC), in base64 as authorities show it.
     pub key_file: PathBuf,
@@ -23,11 +23,11 @@ pub struct AcmeExternalAccount {
 /// Reads the key in `file`.
 ///
 /// # Errors
-/// If it cannot be read, or has no key.
+/// If it cannot be read, or is not a key.
 pub fn read_key(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let text = Zeroizing::new(smallfile::read(file, KEY_FILE_BYTES_MAX)?);
     decoded(&text).filter(|key| !key.is_empty()).ok_or_else(|| {
-        let why = "it does not have the key alone, in base64 as the authority shows it";
+        let why = "it must contain only the key, in base64 as the authority shows it";
         io::Error::new(io::ErrorKind::InvalidData, why)
     })
 }

@@ -1,7 +1,7 @@
-//! What is kept in the state folder: the certificate with its key, and the account.
+//! The files in the state folder: the certificate with its key, and the account.
 //!
-//! The chain and its key are one file, which is replaced by rename: whoever reads it reads a pair. It has a folder of its own, which the server
-//! may read; the account, which it may not read, has another one. The server grants itself no more than that.
+//! The chain and its key are in one file, which is replaced by rename, so readers always get a matching pair. It has a folder of its own,
+//! which the server may read; the account is in another one, which it may not. The server grants itself access to no more than that.
 
 use crate::AcmeKeyType;
 use crate::schedule::Lifetime;
@@ -44,26 +44,26 @@ pub fn account_file(state: &Path) -> PathBuf {
     account_folder(state).join("account.json")
 }
 
-/// Makes both folders if they are not there. Others can never look into them.
+/// Creates both folders if they do not exist, accessible only to this user.
 ///
 /// # Errors
-/// If that cannot be done.
+/// If they cannot be created.
 pub fn make_folders(state: &Path) -> io::Result<()> {
     smallfile::make_folders(&certificate_folder(state), 0o700)?;
     smallfile::make_folders(&account_folder(state), 0o700)
 }
 
-/// What keeps other helpers off the state folder.
+/// The file that locks the state folder for one helper.
 fn lock_file(state: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
     options.open(account_folder(state).join("lock"))
 }
 
-/// Waits until no other helper uses `state`, and keeps the others off for as long as the result lives.
+/// Waits until no other helper uses `state`, and locks it as long as the result lives.
 ///
 /// # Errors
-/// If the file cannot be made.
+/// If the file cannot be created.
 pub(crate) fn lock(state: &Path) -> io::Result<File> {
     let lock = lock_file(state)?;
     loop {
@@ -74,23 +74,23 @@ pub(crate) fn lock(state: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether another helper uses `state` now.
+/// Whether another helper is using `state`.
 pub fn is_in_use(state: &Path) -> bool {
     let tried = |lock: File| flock(&lock, FlockOperation::NonBlockingLockExclusive);
     lock_file(state).is_ok_and(|lock| tried(lock) == Err(rustix::io::Errno::WOULDBLOCK))
 }
 
-/// The certificate that is kept.
+/// The saved certificate.
 pub(crate) struct HeldCertificate {
     pub(crate) lifetime: Lifetime,
-    /// The names that it is for, in lower case.
+    /// Its names, in lower case.
     pub(crate) names: BTreeSet<String>,
-    /// The kind of its key, if that can be chosen.
+    /// The kind of its key, if it is a supported one.
     pub(crate) key_type: Option<AcmeKeyType>,
     pub(crate) der: CertificateDer<'static>,
 }
 
-/// The certificate that is kept in `state`; `None` if there is none.
+/// Reads the certificate saved in `state`; `None` if there is none.
 ///
 /// # Errors
 /// Why it cannot be used.
@@ -102,7 +102,7 @@ pub(crate) fn read_certificate(state: &Path) -> io::Result<Option<HeldCertificat
     }
 }
 
-/// Keeps a chain and its key, if they belong together. Returns what is kept.
+/// Saves a chain and its key, if they belong together. Returns the saved certificate.
 ///
 /// # Errors
 /// If they do not, or cannot be written.
@@ -128,7 +128,7 @@ fn check_pair(chain: &[u8], key: &[u8]) -> io::Result<HeldCertificate> {
         PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong(format!("no key: {error}")))?;
     let der = certificates.first().cloned().ok_or_else(|| wrong("no certificate".into()))?;
     CertifiedKey::from_der(certificates, key, &default_provider())
-        .map_err(|error| wrong(format!("the chain and the key are no pair: {error}")))?;
+        .map_err(|error| wrong(format!("the chain and the key do not match: {error}")))?;
     let (_, parsed) = X509Certificate::from_der(&der)
         .map_err(|error| wrong(format!("no certificate: {error}")))?;
     let seconds = |time: i64| u64::try_from(time).unwrap_or(0);
@@ -184,7 +184,7 @@ mod tests {
             assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
         }
         let files = std::fs::read_dir(certificate_folder(state.path())).unwrap().count();
-        assert_eq!(files, 1, "nothing is left beside it");
+        assert_eq!(files, 1, "nothing is left next to it");
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         keep_certificate(state.path(), &chain, &key).unwrap();
         let (other, _) = pair(&["a.example"]);
         let error = keep_certificate(state.path(), &other, &key).err().unwrap();
-        assert!(error.to_string().contains("no pair"), "{error}");
+        assert!(error.to_string().contains("do not match"), "{error}");
         for damaged in ["", "-----BEGIN CERTIFICATE-----\n", "text"] {
             assert!(keep_certificate(state.path(), damaged, &key).is_err(), "{damaged}");
         }

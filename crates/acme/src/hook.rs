@@ -1,4 +1,4 @@
-//! The hook: the operator's program that puts records into DNS, and takes them out again.
+//! The hook: the operator's program that adds records to DNS, and removes them.
 
 use crate::AcmeTrouble;
 use crate::obtain::NotObtained;
@@ -9,13 +9,13 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Time for a hook that waits until all name servers have the record.
+/// Enough time for a hook that waits until all name servers have the record.
 const HOOK_MAX: Duration = Duration::from_secs(300);
 
-/// The most that is read of what a hook complains.
+/// The most to read of a hook's error output.
 const COMPLAINT_BYTES_MAX: u64 = 16 << 10;
 
-/// What a hook is asked for.
+/// The action requested from a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HookVerb {
     Present,
@@ -31,7 +31,7 @@ impl HookVerb {
     }
 }
 
-/// A TXT record: the domain that it is about, its name, its value.
+/// A TXT record: its domain, its name, its value.
 #[derive(Clone, Debug)]
 pub(crate) struct TxtRecord {
     pub(crate) domain: String,
@@ -42,7 +42,7 @@ pub(crate) struct TxtRecord {
 /// Runs `hook VERB DOMAIN NAME VALUE` to its end.
 ///
 /// # Errors
-/// If it fails, with the last line of what it said, or takes too long.
+/// If it fails, with the last line of its error output, or takes too long.
 pub(crate) async fn run(
     hook: &Path,
     verb: HookVerb,
@@ -73,7 +73,7 @@ async fn run_within(
     let mut said = Vec::new();
     let mut complaints = child.stderr.take().expect("piped").take(COMPLAINT_BYTES_MAX);
     let ended = timeout(limit, async {
-        // Whatever cannot be read is not told. A hook that says more than that gets a broken pipe.
+        // A read error is ignored. A hook that writes more than the limit gets a broken pipe.
         let _ = complaints.read_to_end(&mut said).await;
         drop(complaints);
         child.wait().await
@@ -83,7 +83,7 @@ async fn run_within(
         Ok(Ok(status)) => {
             let said = String::from_utf8_lossy(&said);
             let last = said.lines().rev().find(|line| !line.trim().is_empty());
-            Err(failed(&format_args!("failed ({status}): {}", last.unwrap_or("it said nothing"))))
+            Err(failed(&format_args!("failed ({status}): {}", last.unwrap_or("no message"))))
         }
         Ok(Err(error)) => Err(failed(&format_args!("cannot be waited for: {error}"))),
         Err(_) => Err(failed(&format_args!("took longer than {} s", limit.as_secs_f64()))),
@@ -96,7 +96,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use tempfile::tempdir;
 
-    /// What comes of a hook with this script.
+    /// The result of a hook with this script.
     fn come_of(script: &str, verb: HookVerb) -> (Result<(), String>, String) {
         let folder = tempdir().unwrap();
         let (hook, out) = (folder.path().join("hook"), folder.path().join("out"));
@@ -109,7 +109,7 @@ mod tests {
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let limit = Duration::from_secs(if script.contains("sleep") { 1 } else { 60 });
-        // A test beside this one may be forking while the script is open for writing.
+        // A concurrent test may fork while the script is open for writing.
         let run = || runtime.block_on(run_within(limit, &hook, verb, &record));
         let mut ran = run();
         while matches!(&ran, Err(NotObtained::Told(_, said)) if said.contains("busy")) {
@@ -140,7 +140,7 @@ mod tests {
             "{said}"
         );
         let said = come_of("exit 1", HookVerb::Present).0.unwrap_err();
-        assert!(said.ends_with("it said nothing"), "{said}");
+        assert!(said.ends_with("no message"), "{said}");
         let said = come_of("exec sleep 100", HookVerb::Cleanup).0.unwrap_err();
         assert!(said.ends_with("took longer than 1 s"), "{said}");
     }

@@ -1,4 +1,4 @@
-//! How the ACME client reaches its authority: by the HTTP client that this program has anyway.
+//! Connects the ACME client to its authority, with the HTTP client that this program already uses.
 
 use crate::chain::{ChainAnswer, alternates};
 use bytes::Bytes;
@@ -13,20 +13,20 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-/// For each try to connect.
+/// The timeout for each attempt to connect.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// For a whole answer. Authorities answer within a second or two, and say when something takes longer.
+/// The timeout for a whole answer. Authorities answer within a second or two, and announce it if something takes longer.
 const ANSWER_MAX: Duration = Duration::from_secs(45);
 
-/// The longest answer. A chain has some KB.
+/// The longest answer. A chain has a few KB.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// What the authority's last answer said besides its body.
+/// Data of the authority's last answer besides its body.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LastAnswer {
     pub(crate) status: u16,
-    /// For how many seconds to wait.
+    /// The seconds to wait.
     pub(crate) retry_after: Option<u64>,
 }
 
@@ -39,12 +39,12 @@ pub(crate) struct AcmeHttp {
 }
 
 impl AcmeHttp {
-    /// Trusts the certificates in the file `roots`, or those that the system trusts.
+    /// Trusts the CA certificates in the file `roots`, or the system's.
     ///
     /// # Errors
     /// If that file cannot be read.
     pub(crate) fn new(directory: &str, roots: Option<&Path>) -> Result<Self, String> {
-        let roots = roots.map(|path| path.to_str().ok_or("tls.acme.roots is not a path of text"));
+        let roots = roots.map(|path| path.to_str().ok_or("tls.acme.roots is not valid UTF-8"));
         let client = s3::outbound(roots.transpose()?)?
             .https_only(directory.starts_with("https:"))
             .connect_timeout(CONNECT_MAX)
@@ -55,7 +55,7 @@ impl AcmeHttp {
         Ok(Self { client, last: Arc::default(), last_chain: Arc::default() })
     }
 
-    /// What the last answer said; nothing if there was none since the last call.
+    /// The data of the last answer; empty if there was none since the last call.
     pub(crate) fn take_last(&self) -> LastAnswer {
         std::mem::take(&mut *self.last.lock().expect("no holder of this lock can panic"))
     }
@@ -64,7 +64,7 @@ impl AcmeHttp {
         *self.last.lock().expect("no holder of this lock can panic") = last;
     }
 
-    /// The last chain that the authority sent, once.
+    /// The last chain from the authority, once.
     pub(crate) fn take_chain(&self) -> Option<ChainAnswer> {
         self.last_chain.lock().expect("no holder of this lock can panic").take()
     }
@@ -117,7 +117,7 @@ fn is_chain(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.starts_with("application/pem-certificate-chain"))
 }
 
-/// Where other chains for the same certificate are.
+/// The URLs of other chains for the same certificate.
 fn alternates_of(answer: &reqwest::Response) -> Vec<String> {
     let links = answer.headers().get_all(LINK).iter().filter_map(|value| value.to_str().ok());
     let addresses = links.flat_map(alternates);

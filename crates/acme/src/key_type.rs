@@ -1,11 +1,11 @@
-//! What kind of key a certificate is for.
+//! The key type of a certificate.
 
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_RSA_SHA256, RsaKeySize};
 use serde::{Deserialize, Serialize};
 use x509_parser::prelude::X509Certificate;
 use x509_parser::public_key::PublicKey;
 
-/// A kind of key.
+/// A key type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AcmeKeyType {
     /// ECDSA over P-256: small, fast, and known to every client of the last ten years.
@@ -15,7 +15,7 @@ pub enum AcmeKeyType {
     /// ECDSA over P-384.
     #[serde(rename = "ecdsa-p384")]
     EcdsaP384,
-    /// RSA of 2,048 bits, for old clients and for authorities that certify nothing else.
+    /// RSA of 2,048 bits, for old clients and for authorities that support nothing else.
     #[serde(rename = "rsa-2048")]
     Rsa2048,
     /// RSA of 3,072 bits.
@@ -39,7 +39,7 @@ impl AcmeKeyType {
         }
     }
 
-    /// The kind of key that `certificate` is for, if it is one of these.
+    /// The key type of `certificate`, if it is one of these.
     pub(crate) fn of(certificate: &X509Certificate<'_>) -> Option<Self> {
         match certificate.public_key().parsed().ok()? {
             PublicKey::EC(point) if point.key_size() == 256 => Some(Self::EcdsaP256),

@@ -1,15 +1,16 @@
-//! The helper that gets the server's certificate from an ACME server (RFC 8555), and renews it in time.
+//! The helper that obtains the server's certificate from an ACME server (RFC 8555), and renews it in time.
 //!
-//! The server may not connect out, and parses nothing that a certificate authority says. So a helper, a process of its own, asks ([`renewing`]),
-//! answers the authority's challenges, and writes the chain and its key into one file, from which the server reloads by itself. [`contract`] is
-//! what it tells the server, over the socket of `edge::line`. If the helper dies, its keeper (`edge::keeper`) starts another one.
+//! The server may not make outgoing connections, and does not parse data from certificate authorities. So a helper, in a process of its
+//! own, requests certificates ([`renewing`]), answers the authority's challenges, and writes the chain and its key into one file, which the
+//! server reloads by itself. [`contract`] defines its messages to the server, over the socket of `edge::line`. If the helper dies, its
+//! keeper (`edge::keeper`) starts another one.
 //!
 //! Invariants:
 //! - The certificate's file is replaced whole, by rename, and only by a chain that belongs to its key and covers the configured names. So a
 //!   reader never sees half a pair, and a failure leaves the old one in place.
-//! - Nobody else can read the keys, not even while they are written. Nothing that is told or logged contains one.
+//! - The keys are readable only by this user, even while they are being written. No message or log line contains one.
 //! - One helper at a time uses a state folder.
-//! - When to ask, and how long to wait after a failure, is decided without clock and without I/O ([`schedule`]).
+//! - The times of orders and retries are decided without a clock and without I/O ([`schedule`]).
 //!
 //! Read first: [`schedule`], then [`renewing`].
 

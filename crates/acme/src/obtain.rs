@@ -1,4 +1,4 @@
-//! One order, from its beginning to a certificate, and what its failure means.
+//! One order, from its start to a certificate, and the meaning of its failures.
 
 use crate::challenges::{Challenged, Challenges};
 use crate::hook::TxtRecord;
@@ -12,7 +12,7 @@ use rcgen::{CertificateParams, DistinguishedName};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// How long the authority may take to look at challenges, and then to issue; it is asked more and more rarely.
+/// How long the authority may take to check challenges, and then to issue; it is polled at growing intervals.
 const PATIENCE: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(250))
     .backoff(1.5)
@@ -21,9 +21,9 @@ const PATIENCE: RetryPolicy = RetryPolicy::new()
 /// Why there is no certificate.
 #[derive(Debug)]
 pub(crate) enum NotObtained {
-    /// The authority, or the way to it.
+    /// An error of the authority, or of the connection to it.
     Authority(Error),
-    /// Something else, in words.
+    /// Another error, with its message.
     Told(AcmeTrouble, String),
 }
 
@@ -34,41 +34,42 @@ impl From<Error> for NotObtained {
 }
 
 impl NotObtained {
-    /// What it means, and what to tell the operator. `last` is the authority's last answer.
+    /// The kind of trouble, and the message for the operator. `last` is the authority's last answer.
     pub(crate) fn judge(&self, last: LastAnswer) -> (AcmeTrouble, String) {
         match self {
             Self::Told(why, said) => (*why, said.clone()),
             Self::Authority(Error::Api(problem)) if kind(problem) == "externalAccountRequired" => {
                 let said = format!(
-                    "{}; set tls.acme.eab_key_id and tls.acme.eab_key_file to what it gives its customers",
+                    "{}; set tls.acme.eab_key_id and tls.acme.eab_key_file to the values that it gives its customers",
                     words(problem)
                 );
                 (AcmeTrouble::Account, said)
             }
             Self::Authority(Error::Api(problem)) => (meaning(problem), words(problem)),
             Self::Authority(Error::Timeout(_)) => {
-                (AcmeTrouble::Unreachable, "the authority does not come to an end".into())
+                (AcmeTrouble::Unreachable, "the authority does not finish the order".into())
             }
-            Self::Authority(error) if last.status >= 500 => {
-                (AcmeTrouble::Unreachable, format!("the authority said {} ({error})", last.status))
-            }
+            Self::Authority(error) if last.status >= 500 => (
+                AcmeTrouble::Unreachable,
+                format!("the authority answered {} ({error})", last.status),
+            ),
             Self::Authority(error) if last.status == 429 => {
-                (AcmeTrouble::RateLimited, format!("the authority said 429 ({error})"))
+                (AcmeTrouble::RateLimited, format!("the authority answered 429 ({error})"))
             }
             Self::Authority(Error::Other(error)) => {
-                (AcmeTrouble::Unreachable, format!("the authority cannot be reached: {error}"))
+                (AcmeTrouble::Unreachable, format!("cannot reach the authority: {error}"))
             }
             Self::Authority(error @ (Error::Crypto | Error::KeyRejected)) => {
-                (AcmeTrouble::Account, format!("the account's key cannot be used: {error}"))
+                (AcmeTrouble::Account, format!("cannot use the account's key: {error}"))
             }
             Self::Authority(error) => {
-                (AcmeTrouble::Malformed, format!("the authority's answer makes no sense: {error}"))
+                (AcmeTrouble::Malformed, format!("the authority's answer is invalid: {error}"))
             }
         }
     }
 }
 
-/// The kind of a problem without its prefix (RFC 8555 section 6.7).
+/// The type of a problem without its prefix (RFC 8555 section 6.7).
 fn kind(problem: &Problem) -> &str {
     let kind = problem.r#type.as_deref().unwrap_or_default();
     kind.strip_prefix("urn:ietf:params:acme:error:").unwrap_or(kind)
@@ -98,13 +99,13 @@ fn words(problem: &Problem) -> String {
 pub(crate) struct Obtained {
     pub(crate) chain: String,
     pub(crate) key: Zeroizing<String>,
-    /// What the hook left in DNS, if it failed to take it out.
+    /// The error if the hook failed to remove a record from DNS.
     pub(crate) left: Option<NotObtained>,
-    /// What the operator should know about the chain.
+    /// A message for the operator about the chain.
     pub(crate) said: Option<String>,
 }
 
-/// Orders a certificate for all configured names. `replaces` names the one that it takes the place of.
+/// Orders a certificate for all configured names. `replaces` identifies the one that it replaces.
 ///
 /// # Errors
 /// Why there is none.
@@ -150,7 +151,7 @@ fn request(
     Ok((Zeroizing::new(key.serialize_pem()), request.der().to_vec()))
 }
 
-/// Answers each challenge, and waits until the authority has seen the answers. What was presented is noted, however this ends.
+/// Answers each challenge, and waits until the authority has checked the answers. Presented answers are noted, however this ends.
 async fn authorize(
     order: &mut Order,
     options: &AcmeOptions,
@@ -193,7 +194,7 @@ async fn answer(
     presented: &mut Vec<Challenged>,
 ) -> Result<(), NotObtained> {
     let shown = authorization.identifier().to_string();
-    // The hook is only ever told names of the operator's.
+    // The hook only ever gets names that the operator has configured.
     let name = match authorization.identifier().identifier {
         Identifier::Dns(name) if options.domains.contains(&shown) => name.clone(),
         _ => {
@@ -220,13 +221,13 @@ async fn answer(
         _ => Challenged::Http { token: challenge.token.clone(), answer: proof.as_str().to_owned() },
     };
     let done = challenges.present(&challenged).await;
-    // Also if that failed: half a record may be there.
+    // Even if that failed: a partial record may be there.
     presented.push(challenged);
     done?;
     Ok(challenge.set_ready().await?)
 }
 
-/// The first name whose challenge has failed, and why.
+/// The first name whose challenge has failed, and the reason.
 async fn why_rejected(order: &mut Order) -> Option<String> {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {

@@ -1,4 +1,4 @@
-//! Has the server prove names over TLS (TLS-ALPN-01, RFC 8737): the authority connects to the viewers' port, where only the server is.
+//! Makes the server prove names over TLS (TLS-ALPN-01, RFC 8737): the authority connects to the viewers' port, which only the server has.
 
 use crate::obtain::NotObtained;
 use crate::{AcmePacket, AcmeProof, AcmeTrouble};
@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// The server answers within milliseconds, on a machine that is not busy.
+/// The server answers within milliseconds, unless the machine is busy.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
-/// What the server proves for the present order.
+/// The names that the server proves for the current order.
 pub(crate) struct AtServer {
     socket: OwnedFd,
     /// The number of the server's last answer.
@@ -22,7 +22,7 @@ pub(crate) struct AtServer {
 }
 
 impl AtServer {
-    /// At the other end of `socket`, whose answers come by `answered`.
+    /// For the server at the other end of `socket`, whose answers arrive through `answered`.
     pub(crate) fn new(socket: OwnedFd, answered: watch::Receiver<u64>) -> Self {
         Self { socket, answered, proofs: Mutex::default() }
     }
@@ -31,7 +31,7 @@ impl AtServer {
         self.proofs.lock().expect("no holder of this lock can panic")
     }
 
-    /// Has the server prove one name more, and returns when it does.
+    /// Makes the server prove one more name, and returns when it does.
     pub(crate) async fn prove(&self, proof: AcmeProof) -> Result<(), NotObtained> {
         {
             let mut proofs = self.proofs();
@@ -41,13 +41,13 @@ impl AtServer {
         self.bring_up_to_date().await
     }
 
-    /// Has the server no longer prove `name`.
+    /// Stops the server from proving `name`.
     pub(crate) async fn withdraw(&self, name: &str) -> Result<(), NotObtained> {
         self.proofs().retain(|known| known.name != name);
         self.bring_up_to_date().await
     }
 
-    /// Tells the server what to prove now, which is nothing at first: a helper before this one may have left something.
+    /// Sends the server the current names to prove, initially none: an earlier helper may have left some.
     pub(crate) async fn bring_up_to_date(&self) -> Result<(), NotObtained> {
         let number = fastrand::u64(1..);
         let proofs = self.proofs().clone();

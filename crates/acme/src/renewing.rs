@@ -1,4 +1,4 @@
-//! The helper's life: gets the certificate, and renews it, until the server is gone.
+//! The helper's main loop: obtains the certificate, and renews it, until the server is gone.
 
 use crate::challenges::{self, Answers, Challenges};
 use crate::files::{self, HeldCertificate};
@@ -24,30 +24,30 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// For a whole order: two hooks that take long for each of some names, and an authority that does.
+/// The time limit of a whole order: two slow hook calls for each of several names, and a slow authority.
 const ORDER_MAX: Duration = Duration::from_secs(3600);
 
-/// How long the helper sleeps at most. The clock of the schedule may be set, and a machine may sleep longer than its timers know.
+/// How long the helper sleeps at most. The schedule's clock may be set, and a machine may be suspended for longer than its timers notice.
 const SLEEP_MAX_SECONDS: u64 = 60;
 
-/// How long the last answers may take when the server is gone.
+/// How long the last answers may take after the server is gone.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(1);
 
-/// Names in one line for the operator.
+/// The most names in a line for the operator.
 const NAMES_TOLD_MAX: usize = 5;
 
-/// How a helper is started.
+/// The helper's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcmeOptions {
     /// The names to be certified, in lower case.
     pub domains: Vec<String>,
-    /// An address of mail for the authority.
+    /// A mail address for the authority.
     pub contact: Option<String>,
     /// The authority's directory.
     pub directory: String,
-    /// The certificates by which the authority's own is trusted, PEM; by default, those that the system trusts.
+    /// The CA certificates to trust for the authority, PEM; by default, the system's.
     pub roots: Option<PathBuf>,
-    /// The account elsewhere that a new account is bound to.
+    /// The external account that a new account is bound to.
     #[serde(default)]
     pub external_account: Option<AcmeExternalAccount>,
     /// The kind of the certificate's key.
@@ -56,36 +56,36 @@ pub struct AcmeOptions {
     /// The common name of the root at which the chain should end, if the authority offers several.
     #[serde(default)]
     pub preferred_chain: Option<String>,
-    /// Where the authority looks for answers over HTTP.
+    /// The address on which the authority checks answers over HTTP.
     pub listen: SocketAddr,
-    /// Whether the helper's standard output is a listener there. Then nobody is refused while one helper follows another.
+    /// Whether the helper's standard output is a listener there. Then no connection is refused while one helper replaces another.
     #[serde(default)]
     pub has_listener: bool,
-    /// Where to send everybody else: the port of HTTPS.
+    /// Where to redirect all other requests: the HTTPS port.
     pub https_port: Option<u16>,
     /// Whether the server answers the authority, over TLS.
     #[serde(default)]
     pub by_tls: bool,
-    /// The program that makes records in DNS, if that is how the names are proved.
+    /// The program that adds records to DNS, if names are proved that way.
     pub dns_hook: Option<PathBuf>,
     /// The server's state folder.
     pub state: PathBuf,
-    /// Whether the helper gives up what it does not need. With a hook, which may need anything, it can't.
+    /// Whether to drop privileges that the helper does not need. Not possible with a hook, which may need anything.
     pub is_confined: bool,
 }
 
 impl AcmeOptions {
-    /// Whether there is something to answer over HTTP.
+    /// Whether there are answers to serve over HTTP.
     pub fn needs_port(&self) -> bool {
         (self.dns_hook.is_none() && !self.by_tls) || self.https_port.is_some()
     }
 
-    /// Whether the helper has to open the address by itself.
+    /// Whether the helper has to open the listener itself.
     fn opens_port(&self) -> bool {
         self.needs_port() && !self.has_listener
     }
 
-    /// The names as in a sentence.
+    /// The names for use in a sentence.
     fn names(&self) -> String {
         in_a_sentence(self.domains.iter())
     }
@@ -96,22 +96,22 @@ struct Helper {
     socket: OwnedFd,
     schedule: Schedule,
     held: Option<HeldCertificate>,
-    /// What an operator should know at the beginning.
+    /// A message for the operator at the start.
     at_first: String,
     http: AcmeHttp,
     challenges: Challenges,
     account: Option<Account>,
-    /// What a new account is bound to.
+    /// The external account for a new account.
     binding: Option<ExternalAccountKey>,
     /// Whether the authority wants to know which certificate is replaced.
     is_replaceable: bool,
     is_listening: bool,
-    /// Tells when the server is gone.
+    /// Becomes true when the server is gone.
     is_gone: watch::Receiver<bool>,
     confined: Confined,
 }
 
-/// Keeps a certificate for the server at the other end of `socket`, until it is gone. Then the process ends.
+/// Keeps a valid certificate for the server at the other end of `socket`, until it is gone. Then the process exits.
 ///
 /// # Errors
 /// If the state folder cannot be used, or the system has no threads or descriptors left.
@@ -123,12 +123,12 @@ pub fn run(options: AcmeOptions, socket: OwnedFd) -> io::Result<()> {
     let watch = move || end_with_server(&heard, &gone, &answer);
     std::thread::Builder::new().name("watch".into()).spawn(watch)?;
     files::make_folders(&options.state)?;
-    // Whichever server comes next waits here for the one before it.
+    // The next server's helper waits here for the previous one.
     let _lock = files::lock(&options.state)?;
     let http = AcmeHttp::new(&options.directory, options.roots.as_deref());
     let http = http.map_err(io::Error::other)?;
     let binding = options.external_account.as_ref().map(AcmeExternalAccount::key).transpose()?;
-    // What is needed only once is open, and the one thread beside this only waits.
+    // Everything that is needed only once is open, and the only other thread just waits.
     let confined = confine(&options);
     if let Some(lacks) = &confined.lacks {
         eprintln!("fullbore: the helper for certificates: {lacks}");
@@ -158,21 +158,21 @@ fn confine(options: &AcmeOptions) -> Confined {
     })
 }
 
-/// The server says only what it proves, and its end of the socket goes with it.
+/// The server only reports the names that it proves, and its end of the socket closes with it.
 fn end_with_server(socket: &OwnedFd, gone: &watch::Sender<bool>, answer: &watch::Sender<u64>) {
     let mut buffer = Vec::new();
     while let Ok(Some((AcmeProving { number }, _))) = line::receive(socket, &mut buffer) {
         answer.send_replace(number);
     }
-    // Whoever is being answered gets the answer, and then the process ends ([`challenges::serve`]).
+    // Open connections are served, and then the process exits ([`challenges::serve`]).
     if gone.send(true).is_ok() {
         std::thread::sleep(LAST_ANSWERS_MAX);
     }
-    // What is under way is of no use to anybody: files are replaced whole.
+    // Work in progress is of no use any more: files are replaced whole.
     std::process::exit(0);
 }
 
-/// The listener that is this process's standard output, on which it has nothing to say.
+/// The listener that this process has as its standard output, to which it writes nothing.
 fn listener_given() -> io::Result<TcpListener> {
     let listener = std::net::TcpListener::from(io::stdout().as_fd().try_clone_to_owned()?);
     listener.set_nonblocking(true)?;
@@ -199,9 +199,8 @@ impl Helper {
             None => "within a minute",
             Some(_) => "a minute after the hook is done",
         };
-        let meanwhile = format!(
-            "if all is well, it is there {takes}; until then, viewers get a self-signed one"
-        );
+        let meanwhile =
+            format!("it should be there {takes}; until then, viewers get a self-signed one");
         let (held, at_first) = match files::read_certificate(&options.state) {
             Ok(Some(held))
                 if covers(&held.names, &options.domains)
@@ -246,7 +245,7 @@ impl Helper {
         let at_first = std::mem::take(&mut self.at_first);
         self.tell(AcmeNews::Planned, &at_first)?;
         if let Some(at_server) = &self.challenges.at_server {
-            // Whoever does not answer now does not do so in an order either, which tells why.
+            // A server that does not answer now will not answer during an order either, which reports the reason.
             let _ = at_server.bring_up_to_date().await;
         }
         loop {
@@ -255,7 +254,7 @@ impl Helper {
                 NextStep::Order => self.order().await?,
                 NextStep::AskWindow => self.ask_window().await?,
                 NextStep::WaitUntil(then) => {
-                    // For those who are sent on to HTTPS. An order says what is wrong with the address.
+                    // For requests that are redirected to HTTPS. An order reports problems with the address.
                     let _ = self.listen().await;
                     let seconds = then.saturating_sub(at).clamp(1, SLEEP_MAX_SECONDS);
                     sleep(Duration::from_secs(seconds)).await;
@@ -270,7 +269,7 @@ impl Helper {
         line::send(&self.socket, &AcmePacket::Told(told), None)
     }
 
-    /// Listens for the authority, if that is needed and not done yet.
+    /// Opens the listener for the authority, if that is needed and not done yet.
     async fn listen(&mut self) -> Result<(), NotObtained> {
         if self.is_listening || !self.options.needs_port() {
             return Ok(());
@@ -281,7 +280,8 @@ impl Helper {
             false => TcpListener::bind(address).await,
         };
         let listener = listener.map_err(|error| {
-            let said = format!("cannot listen on {address} for the authority's questions: {error}");
+            let said =
+                format!("cannot listen on {address} for the authority's challenges: {error}");
             NotObtained::Told(AcmeTrouble::Listen, said)
         })?;
         let answers = self.challenges.answers.clone();
@@ -291,7 +291,7 @@ impl Helper {
         Ok(())
     }
 
-    /// The account, from the last time or from its file or new.
+    /// The account: the one in memory, or the saved one, or a new one.
     async fn account(&mut self) -> Result<Account, NotObtained> {
         if let Some(account) = &self.account {
             return Ok(account.clone());
@@ -315,13 +315,13 @@ impl Helper {
                 if why == AcmeTrouble::Account {
                     account::forget(&self.options);
                 }
-                // The next order begins with nothing that may be the reason.
+                // The next order starts without state that may be the cause.
                 (self.account, self.is_replaceable) = (None, false);
                 let retry_after = last.retry_after.filter(|_| last.status >= 400);
                 self.note_failed(why, &said, retry_after)?;
                 match why == AcmeTrouble::Unreachable && self.confined.is_outdated() {
-                    // The next helper may read what names are resolved by now.
-                    true => Err(io::Error::other("a file that names are resolved by was replaced")),
+                    // The next helper may read the new file.
+                    true => Err(io::Error::other("a file needed to resolve names was replaced")),
                     false => Ok(()),
                 }
             }
@@ -342,15 +342,15 @@ impl Helper {
                 io::ErrorKind::InvalidData => AcmeTrouble::Malformed,
                 _ => AcmeTrouble::Disk,
             };
-            NotObtained::Told(why, format!("cannot keep the new certificate: {error}"))
+            NotObtained::Told(why, format!("cannot save the new certificate: {error}"))
         })?;
         if let Some(said) = said {
-            // If the server is gone, this process ends anyway.
+            // If the server is gone, this process exits anyway.
             let _ = self.tell(AcmeNews::Planned, &AcmeTold::shortened(&said));
         }
         if let Some(NotObtained::Told(_, said)) = left {
             let said = format!("a record is left in DNS: {}", AcmeTold::shortened(&said));
-            // If the server is gone, this process ends anyway.
+            // If the server is gone, this process exits anyway.
             let _ = self.tell(AcmeNews::Planned, &said);
         }
         Ok(held)
@@ -392,7 +392,7 @@ impl Helper {
         self.tell(AcmeNews::Failed(why), &said)
     }
 
-    /// Asks the authority when to renew. If it does not say, the usual time stays.
+    /// Asks the authority when to renew. Without an answer, the usual time stays.
     async fn ask_window(&mut self) -> io::Result<()> {
         let asked = self.try_ask_window().await;
         let at = now();
@@ -418,7 +418,7 @@ impl Helper {
         }
     }
 
-    /// The window, in how many seconds to ask again, and where the reason is explained.
+    /// The window, in how many seconds to ask again, and the URL that explains the reason.
     async fn try_ask_window(&mut self) -> Result<((u64, u64), u64, String), NotObtained> {
         let account = self.account().await?;
         let unnamed = || Error::Unsupported("a certificate without an authority's key");
@@ -433,7 +433,7 @@ impl Helper {
     }
 }
 
-/// What is wrong with this machine's clock, if a certificate that was issued just now is not valid `at` its time.
+/// The message about this machine's clock, if a certificate that was just issued is not valid `at` its time.
 fn doubt_clock(at: u64, issued: Lifetime) -> Option<String> {
     let said = || {
         let [at, begins, ends] = [at, issued.begins, issued.ends].map(date);
@@ -444,7 +444,7 @@ fn doubt_clock(at: u64, issued: Lifetime) -> Option<String> {
     (!issued.contains(at)).then(said)
 }
 
-/// The first of many names stand for the rest.
+/// The first few of many names, and the number of the others.
 fn in_a_sentence<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
     let more = names.len().saturating_sub(NAMES_TOLD_MAX);
     let told: Vec<_> = names.take(NAMES_TOLD_MAX).map(String::as_str).collect();

@@ -1,12 +1,12 @@
-//! When to ask for a certificate, and how long to wait after a failure. No clock, no I/O, no chance: the caller gives the time, and a fraction
-//! that it has drawn once.
+//! Decides when to order a certificate, and how long to wait after a failure. No clock, no I/O, no randomness: the caller passes the time,
+//! and a fraction that it has drawn once.
 //!
-//! A certificate is renewed at the time that its authority suggests (RFC 9773), else when a third of its life is left. Machines that were
-//! installed together don't ask together, because each has its own fraction. Times are seconds since 1970.
+//! A certificate is renewed at the time that its authority suggests (RFC 9773), else when a third of its lifetime is left. Machines that
+//! were installed together don't order together, because each has its own fraction. Times are seconds since 1970.
 //!
 //! Invariants:
 //! - Two orders are at least `PAUSE_MIN` apart, whatever the clock and the authority say.
-//! - Whatever the authority suggests, a renewal is due before the last twentieth of a certificate's life.
+//! - Whatever the authority suggests, a renewal is due before the last twentieth of a certificate's lifetime.
 
 use crate::contract::AcmeTrouble;
 
@@ -17,18 +17,18 @@ const DAY: u64 = 24 * HOUR;
 /// The shortest pause between two orders.
 const PAUSE_MIN: u64 = MINUTE;
 
-/// The longest pause that an authority can ask for: the limits of Let's Encrypt are counted over a week.
+/// The longest pause that an authority can request: the limits of Let's Encrypt are counted over a week.
 const PATIENCE_MAX: u64 = 7 * DAY;
 
-/// When the authority is asked again for the time that it suggests, if it doesn't say: RFC 9773 section 4.3.3 has six hours.
+/// How often to ask the authority for its suggested time, if it doesn't say: RFC 9773 section 4.3.3 has six hours.
 const WINDOW_ASKED_EVERY: u64 = 6 * HOUR;
 
-/// How long a certificate is valid.
+/// The validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
-    /// From when on.
+    /// Its start.
     pub begins: u64,
-    /// Until when.
+    /// Its end.
     pub ends: u64,
 }
 
@@ -42,19 +42,19 @@ impl Lifetime {
         (self.begins..self.ends).contains(&now)
     }
 
-    /// When a third of it is left, or up to a thirtieth of it earlier.
+    /// The usual time: when a third of it is left, or up to a thirtieth of it earlier.
     fn usual_renewal(self, fraction: f64) -> u64 {
         let early = part(self.seconds() / 30, fraction);
         self.ends.saturating_sub(self.seconds() / 3).saturating_sub(early)
     }
 
-    /// When a renewal cannot wait any longer.
+    /// The latest time for a renewal.
     fn latest_renewal(self) -> u64 {
         self.ends.saturating_sub(self.seconds() / 20)
     }
 }
 
-/// What to do next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextStep {
     /// Order a certificate.
@@ -65,30 +65,30 @@ pub enum NextStep {
     WaitUntil(u64),
 }
 
-/// When to ask for the next certificate.
+/// Decides when to order the next certificate.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     held: Option<Lifetime>,
     due: u64,
     /// No order before this time.
     paused_until: u64,
-    /// When to ask the authority for the time that it suggests.
+    /// When to ask the authority for its suggested time.
     window_at: Option<u64>,
-    /// The last failure, and how often in a row.
+    /// The last kind of failure, and the number of failures in a row.
     failing: Option<(AcmeTrouble, u32)>,
-    /// 0 to 1: this machine's place among those that would do the same at the same time.
+    /// 0 to 1: this machine's position among those that would act at the same time.
     fraction: f64,
 }
 
 impl Schedule {
-    /// With the certificate that is `held`, if there is one that will do.
+    /// Starts with the certificate that is `held`, if there is a usable one.
     pub fn new(held: Option<Lifetime>, now: u64, fraction: f64) -> Self {
         let due = held.map_or(now, |held| held.usual_renewal(fraction));
         let window_at = held.map(|_| now);
         Self { held, due, paused_until: 0, window_at, failing: None, fraction }
     }
 
-    /// When the certificate that is held ends.
+    /// When the current certificate expires.
     pub fn ends(&self) -> Option<u64> {
         self.held.map(|held| held.ends)
     }
@@ -98,12 +98,12 @@ impl Schedule {
         self.due
     }
 
-    /// When the next order is made, as things are.
+    /// When the next order will be made, as of now.
     pub fn ordered_at(&self) -> u64 {
         self.due.max(self.paused_until)
     }
 
-    /// What to do at `now`.
+    /// The action at `now`.
     pub fn next(&self, now: u64) -> NextStep {
         let order_at = self.ordered_at();
         if order_at <= now {
@@ -116,7 +116,7 @@ impl Schedule {
         }
     }
 
-    /// The authority has suggested a window for the renewal, and when to ask again; or nothing.
+    /// Takes the authority's suggested window for the renewal, and when to ask again; or `None`.
     pub fn on_window(&mut self, now: u64, window: Option<(u64, u64)>, again_in: Option<u64>) {
         let pause = again_in.unwrap_or(WINDOW_ASKED_EVERY).clamp(MINUTE, DAY);
         self.window_at = Some(now.saturating_add(pause));
@@ -127,19 +127,19 @@ impl Schedule {
         }
     }
 
-    /// There is a new certificate.
+    /// Takes a new certificate.
     pub fn on_obtained(&mut self, now: u64, lifetime: Lifetime) {
         *self = Self {
             window_at: Some(now.saturating_add(HOUR)),
-            // Else a clock that stays wrong would be a first failure each time.
+            // Otherwise each round with a wrong clock would count as a first failure.
             failing: self.failing.filter(|_| !lifetime.contains(now)),
-            // A certificate that ends too soon, or has ended by a clock that is wrong, must not make us ask for ever.
+            // A certificate that expires too soon, or has expired according to a wrong clock, must not cause endless orders.
             paused_until: now.saturating_add((lifetime.seconds() / 6).clamp(PAUSE_MIN, HOUR)),
             ..Self::new(Some(lifetime), now, self.fraction)
         };
     }
 
-    /// There is none. The authority may have said for how many seconds to wait.
+    /// Takes a failure. The authority may have said how many seconds to wait.
     pub fn on_failed(&mut self, now: u64, why: AcmeTrouble, retry_after: Option<u64>) {
         let times = match self.failing {
             Some((before, times)) if before == why => times.saturating_add(1),
@@ -158,7 +158,7 @@ impl Schedule {
     }
 }
 
-/// The first pause after a failure, and the longest one; each is twice as long as the one before.
+/// The first pause after a failure, and the longest one; each is twice as long as the previous one.
 fn pauses(why: AcmeTrouble) -> (u64, u64) {
     match why {
         AcmeTrouble::RateLimited => (HOUR, DAY),
@@ -169,7 +169,7 @@ fn pauses(why: AcmeTrouble) -> (u64, u64) {
         AcmeTrouble::Account => (MINUTE, 12 * HOUR),
         AcmeTrouble::Hook => (10 * MINUTE, 4 * HOUR),
         AcmeTrouble::Listen | AcmeTrouble::Disk => (MINUTE, HOUR),
-        // The certificate was issued: five of the same names in a week are allowed.
+        // The certificate was issued: five for the same names are allowed in a week.
         AcmeTrouble::Clock => (6 * HOUR, 2 * DAY),
     }
 }

@@ -73,8 +73,7 @@ fn three_lines_of_configuration_make_a_server_that_clients_trust() {
     let left = server.counter("acme_certificate_left_seconds");
     assert!(left > 24 * 3600 && server.counter("acme_overdue_seconds") == 0, "{left}");
     let said = server.finish();
-    let first =
-        "if all is well, it is there within a minute; until then, viewers get a self-signed one";
+    let first = "it should be there within a minute; until then, viewers get a self-signed one";
     assert!(said.contains(first), "{said}");
     assert!(said.contains("there is a new certificate for video.example.org, www.example.org"));
     assert!(!said.contains("PRIVATE KEY") && !said.contains("key_pkcs8"), "{said}");

@@ -1,26 +1,26 @@
-//! Two years of renewals by a virtual clock.
+//! Two years of renewals with a virtual clock.
 
 use super::*;
 
 const BEGIN: u64 = 1_700_000_000;
 const TWO_YEARS: u64 = 730 * DAY;
 
-/// What the authority does with an order, or with a question for its window.
+/// The authority's reactions to orders and to requests for its window.
 struct Authority<'a> {
     life: u64,
-    /// What an order at this time meets.
+    /// The result of an order at this time.
     order: &'a dyn Fn(u64) -> Result<(), (AcmeTrouble, Option<u64>)>,
-    /// What it suggests for a certificate that began then.
+    /// The suggested window for a certificate that began then.
     window: &'a dyn Fn(u64) -> Option<(u64, u64)>,
 }
 
-/// What two years were like.
+/// The record of two years.
 #[derive(Default)]
 struct Years {
     obtained: Vec<u64>,
     failed: Vec<u64>,
     questions: usize,
-    /// How long there was no valid certificate, after the first one.
+    /// The time without a valid certificate, after the first one.
     without: u64,
 }
 
@@ -89,23 +89,23 @@ fn the_authoritys_window_decides_but_never_lets_a_certificate_end() {
     let years = live(&Authority { life, order: &well, window: &early }, 0.5);
     let apart: Vec<_> = years.obtained.windows(2).map(|pair| (pair[1] - pair[0]) / DAY).collect();
     assert!(apart.iter().all(|days| *days == 21), "{apart:?}");
-    // Each six hours, and never in a loop.
+    // Every six hours, and never in a loop.
     assert!(years.questions as u64 <= TWO_YEARS / WINDOW_ASKED_EVERY + 100);
     let late = |begins: u64| Some((begins + 200 * DAY, begins + 300 * DAY));
     let years = live(&Authority { life, order: &well, window: &late }, 0.5);
     assert!(years.without == 0 && years.obtained.len() as u64 >= TWO_YEARS / life);
-    // A window that has passed: the certificate is about to be revoked.
+    // A window in the past: the certificate is about to be revoked.
     let mut schedule = Schedule::new(Some(Lifetime { begins: 0, ends: life }), DAY, 0.5);
     schedule.on_window(DAY, Some((10, 20)), None);
     assert_eq!(schedule.next(DAY), NextStep::Order);
-    // A window that ends before it begins says nothing.
+    // A window that ends before it begins is ignored.
     let mut schedule = Schedule::new(Some(Lifetime { begins: 0, ends: life }), DAY, 0.5);
     let due = schedule.due();
     schedule.on_window(DAY, Some((20, 10)), Some(0));
     assert!(schedule.due() == due && schedule.next(DAY) == NextStep::WaitUntil(DAY + MINUTE));
 }
 
-/// Failures of one kind on 20 of each 100 days, from before a renewal is due until after it: the old certificate covers them.
+/// Failures of one kind on 20 of each 100 days, from before a renewal is due until after it: the old certificate bridges them.
 #[test]
 fn every_kind_of_failure_ends_with_a_renewal_in_time_and_without_a_storm() {
     let life = 90 * DAY;
@@ -116,7 +116,7 @@ fn every_kind_of_failure_ends_with_a_renewal_in_time_and_without_a_storm() {
         assert!(!years.failed.is_empty(), "{why:?}: no renewal fell into a bad time");
         assert_eq!(years.without, 0, "{why:?}");
         let (_, most) = pauses(why);
-        // Each bad time: some doublings, then one order in each longest pause.
+        // Each bad period: some doublings, then one order in each longest pause.
         let orders_max = 8 * (20 + 20 * DAY / most) as usize;
         assert!(years.failed.len() <= orders_max, "{why:?}: {} orders", years.failed.len());
         let late = years.obtained.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
@@ -168,7 +168,7 @@ fn pauses_double_up_to_their_bound_and_begin_anew_with_another_kind() {
     assert_eq!(schedule.ordered_at() - BEGIN, MINUTE);
 }
 
-/// A clock that is a year ahead: each new certificate has ended by it.
+/// A clock that is a year ahead: each new certificate has already expired by it.
 #[test]
 fn a_wrong_clock_does_not_make_a_storm_of_orders() {
     let (mut schedule, mut now, mut orders) = (Schedule::new(None, BEGIN, 0.5), BEGIN, 0);
