@@ -181,7 +181,7 @@ fn fresh_file(fresh: &Path, file: &FileRecord) -> Option<PathBuf> {
 fn check_form(record: &Record) -> Result<(), HoldingError> {
     if !record.has_blocks() {
         return Err(HoldingError::Title(format!(
-            "the record of {:?} has no sums of blocks: run `fullbore library verify --complete` at its origin, and publish it again",
+            "the record of {:?} has no block checksums: run `fullbore library verify --complete` at its origin, and publish it again",
             record.title
         )));
     }

@@ -2,11 +2,11 @@
 //!
 //! Such a copy goes in four steps, least popular titles first:
 //! 1. A gateway gives permission: enough other nodes hold the title and are going to keep it. Permission expires after half a minute, so
-//! nothing is removed on stale facts, and nothing without a gateway.
+//!    nothing is removed on stale facts, and nothing without a gateway.
 //! 2. The title leaves the inventory. Gateways send no more viewers here for it, and its current viewers are moved elsewhere within a
-//! minute.
+//!    minute.
 //! 3. Some time later (`HoldingOptions::evict_after`), if the server has none of its files open, the title leaves the library by one
-//! rename. After that its files cannot be opened any more.
+//!    rename. After that its files cannot be opened any more.
 //! 4. If the server still has none of them open, they are removed. Otherwise a viewer is watching, and the title goes back to its place.
 //!
 //! Eviction runs only while titles may be fetched, because it makes room for those.
