@@ -435,7 +435,7 @@ mod tests {
         assert!(holders.hidden().is_empty(), "a copy is no mistake");
         holders.note_failing(0, true);
         assert_eq!(holder(&holders, "film"), Some(1), "its disk has died");
-        assert_eq!(holder(&holders, "own"), Some(0), "what is not a copy stays");
+        assert_eq!(holder(&holders, "own"), Some(0), "a title that is not a copy stays");
         holders.note_failing(0, false);
         assert_eq!(holder(&holders, "film"), Some(0));
         holders.take_editions(1, editions("2"));
