@@ -4,16 +4,16 @@ use std::fmt::{self, Display, Formatter};
 
 use s3::S3Error;
 
-/// Why a title could not be published. Its text is one line, and says what to do.
+/// Why a title could not be published. The message is one line, and says what to do.
 #[derive(Debug)]
 pub enum PublishError {
-    /// The title cannot be published as it is.
+    /// The title is not fit to be published.
     Title(String),
-    /// The store refuses, or is away.
+    /// The store refuses, or cannot be reached.
     Store(S3Error),
     /// Another publisher was faster, with another version.
     Overtaken(String),
-    /// A task ended as none should.
+    /// A task ended unexpectedly.
     Broken(String),
 }
 
@@ -23,7 +23,7 @@ impl Display for PublishError {
             Self::Title(why) | Self::Overtaken(why) | Self::Broken(why) => f.write_str(why),
             Self::Store(S3Error::Unavailable(why)) => write!(
                 f,
-                "{why}; what has arrived there stays, so run the same command again when the store is well"
+                "{why}; data that has arrived there is kept, so run the same command again when the store works"
             ),
             Self::Store(error) => error.fmt(f),
         }

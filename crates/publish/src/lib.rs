@@ -1,21 +1,21 @@
-//! Puts a title into a bucket of S3, for nodes to fill from and for caching edges to serve: all of it, or nothing that anybody sees.
+//! Uploads a title to an S3 bucket, for nodes to fill from and for caching edges to serve: either all of it becomes visible, or nothing.
 //!
-//! The order makes it so ([`catalog::object_key`] says where things are):
+//! The order of uploads ensures this ([`catalog::object_key`] defines the names):
 //!
-//! 1. the files of the version, whose folder is named by their bytes;
-//! 2. the record and the manifests under the version's own name, so that this version can be had whatever is published later;
-//! 3. the manifests in the title's folder; they name what is there already;
+//! 1. the files of the version, whose folder is named after their bytes;
+//! 2. the record and the manifests under the version's own name, so that this version stays available whatever is published later;
+//! 3. the manifests in the title's folder; they refer to files that are there already;
 //! 4. the record in the title's folder. From now on the title is published.
 //!
-//! Whatever ends a publisher, and wherever, the next one goes on: objects that are there with the right length and SHA-256 are not sent again, and
-//! of large objects, parts that have arrived are not (`object`).
+//! Wherever a publisher is interrupted, the next one continues: objects that are there with the right length and SHA-256 are not sent
+//! again, and neither are parts of large objects that have arrived (`object`).
 //!
-//! Several at once: what they write in steps 1 and 2 is named by its content, so they write the same. Of two versions of one title, one wins step 4,
-//! because the record is written only if it is still the one that was read before (`If-Match`, `If-None-Match`); the other publisher says that it
-//! lost. A store that ignores such conditions keeps the record that came last. Afterwards each of them looks whether the manifests in the title's
-//! folder are those of the record that is there, and mends them, until they are (`record`).
+//! Several publishers at once: objects of steps 1 and 2 are named by their content, so all write the same. Of two versions of one title,
+//! one wins step 4, because the record is written only if it is still the one that was read before (`If-Match`, `If-None-Match`); the other
+//! publisher reports that it lost. A store that ignores such conditions keeps the last record. Afterwards each publisher checks whether the
+//! manifests in the title's folder belong to the current record, and corrects them until they do (`record`).
 //!
-//! Every block is compared with its SHA-256 before it is sent, so damaged titles are not published.
+//! Every block is verified by its SHA-256 before it is sent, so damaged titles are not published.
 //!
 //! Read first: [`publish()`].
 
@@ -41,35 +41,35 @@ use meter::Meter;
 use patience::Patience;
 use title::Whole;
 
-/// Files sent at the same time. One connection to a far store fills no line; a title has some ten files.
+/// Files sent at the same time. One connection to a distant store does not fill a link; a title has some ten files.
 const FILES_AT_ONCE: usize = 4;
 
-/// What is to be published, and where.
+/// The source and the destination of a publication.
 pub struct Publishing {
-    /// The folder of the library that the title is in.
+    /// The folder of the library that contains the title.
     pub library: PathBuf,
     /// The title.
     pub title: TitlePath,
     /// The bucket's folder for the library.
     pub to: S3Bucket,
-    /// How long a store may be away, or ask to slow down, before it is given up.
+    /// How long to keep trying while a store is away or asks to slow down.
     pub patience: Duration,
 }
 
-/// What was published.
+/// The result of a publication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The SHA-256 that the title's record states of itself.
     pub version: String,
     /// Files of the title, its record included.
     pub objects: usize,
-    /// Bytes of them.
+    /// Their size.
     pub bytes: u64,
-    /// Bytes that were there already.
+    /// Bytes that were there before.
     pub kept_bytes: u64,
 }
 
-/// What all tasks share.
+/// The state that all tasks share.
 struct Work {
     title: TitlePath,
     whole: Whole,
@@ -78,10 +78,10 @@ struct Work {
     meter: Meter,
 }
 
-/// Publishes a title. What it does is told to `tell`, from several tasks.
+/// Publishes a title. Reports progress to `tell`, from several tasks.
 ///
 /// # Errors
-/// [`PublishError`]. What has arrived stays for the next attempt, and nobody sees it.
+/// [`PublishError`]. Data that has arrived is kept for the next attempt, and is not visible.
 pub async fn publish(
     publishing: Publishing,
     tell: impl Fn(Progress) + Send + Sync + 'static,
@@ -90,7 +90,7 @@ pub async fn publish(
     let whole = Whole::read(&library, &title)?;
     let meter = Meter::new(whole.bytes(), Box::new(tell));
     let work = Arc::new(Work { title, whole, to, patience: Patience(patience), meter });
-    // First, because it finds out whether anything can be written there at all.
+    // First, because it shows whether the bucket can be used at all.
     let before = work.published().await?;
     work.send_files().await?;
     work.send_documents().await?;
@@ -108,7 +108,7 @@ impl Work {
     /// Sends the files of the version.
     async fn send_files(self: &Arc<Self>) -> Result<(), PublishError> {
         let mut waiting: Vec<FileRecord> = self.whole.version_files().cloned().collect();
-        // The largest first: one that is left over keeps three others idle.
+        // Largest first: a large file at the end would leave three tasks idle.
         waiting.sort_by_key(|file| file.bytes);
         let mut running = JoinSet::new();
         loop {

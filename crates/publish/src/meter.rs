@@ -1,28 +1,28 @@
-//! How far a publication is.
+//! The progress of a publication.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a publisher does.
+/// A progress report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So much is there.
+    /// Data has arrived.
     Done {
-        /// Bytes that are there, those that were there before included.
+        /// Bytes in the bucket, including those that were there before.
         done_bytes: u64,
-        /// Of so many.
+        /// Bytes in all.
         all_bytes: u64,
     },
     /// The store is away, or asks to slow down.
     Waiting {
-        /// What it said.
+        /// The store's error.
         why: String,
-        /// Until it is asked again.
+        /// The pause until the next try.
         pause: Duration,
     },
 }
 
-/// Adds up what all tasks have done.
+/// Adds up the work of all tasks.
 pub(crate) struct Meter {
     done_bytes: AtomicU64,
     kept_bytes: AtomicU64,
@@ -48,7 +48,7 @@ impl Meter {
         self.sent(bytes);
     }
 
-    /// So many of them, of which so many were kept, have to be done again.
+    /// Takes back `bytes`, of which `kept_bytes` were there before: they have to be sent again.
     pub(crate) fn take_back(&self, bytes: u64, kept_bytes: u64) {
         self.done_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.kept_bytes.fetch_sub(kept_bytes, Ordering::Relaxed);

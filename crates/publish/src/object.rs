@@ -1,8 +1,8 @@
-//! One object. A small one is sent at once, a large one in parts, and nobody sees it before it is whole.
+//! Uploads one object. A small one is sent in one request, a large one in parts, and it is not visible before it is complete.
 //!
-//! A publisher that was cut in the middle of a large object has left its parts. The next one finds them by the store's list of unfinished
-//! uploads, and sends only what is missing. Two that send the same object at once put the same parts into one upload, or each makes its own; the
-//! first to finish is enough, and the other finds the object there.
+//! A publisher that was interrupted in the middle of a large object leaves its parts behind. The next one finds them in the store's list of
+//! unfinished uploads, and sends only the missing ones. Two that send the same object at once put the same parts into one upload, or each
+//! makes its own; the first to finish is enough, and the other finds the object there.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use tokio::task::spawn_blocking;
 use crate::title::Document;
 use crate::{PublishError, Work};
 
-/// Length of a part: two blocks. S3 wants 5 MiB at least; a cut costs four parts at most, one for each file under way.
+/// Length of a part: two blocks. S3 requires at least 5 MiB; an interruption costs at most four parts, one for each file in progress.
 const PART_BYTES: u64 = 2 * BLOCK_BYTES;
 
-/// How often an upload may end under us because another publisher has finished or given up the same one.
+/// How often to retry an upload that disappears because another publisher has finished or aborted the same one.
 const TRIES: usize = 4;
 
-/// Files of a version never change: a year is the longest that caches believe.
+/// Files of a version never change: a year is the longest time that caches accept.
 const LASTING: &str = "public, max-age=31536000, immutable";
 
 /// Why a file has not been sent.
 enum Cut {
-    /// The upload is not there any more.
+    /// The upload no longer exists.
     Ended,
     Failed(PublishError),
 }
@@ -40,7 +40,7 @@ impl From<S3Error> for Cut {
 }
 
 impl Work {
-    /// Sends a file of the version, unless it is there.
+    /// Sends a file of the version, unless it is already there.
     pub(crate) async fn send(self: &Arc<Self>, file: &FileRecord) -> Result<(), PublishError> {
         let key = object_key(&self.title, &file.path);
         for _ in 0..TRIES {
@@ -59,11 +59,11 @@ impl Work {
             }
         }
         Err(PublishError::Broken(format!(
-            "{key}: others keep ending its upload: wait until no other publisher is at work, and run the same command again"
+            "{key}: other publishers keep ending its upload: wait until they have finished, and run the same command again"
         )))
     }
 
-    /// Sends a document to `key`, unless it is there. Returns whether it was sent.
+    /// Sends a document to `key`, unless it is already there. Returns whether it was sent.
     pub(crate) async fn send_document(
         &self,
         key: &str,
@@ -124,9 +124,9 @@ impl Work {
         sent
     }
 
-    /// An upload of the object with the parts that it has: the one that an earlier attempt has left, or a new one.
+    /// An upload of the object, with the parts that have arrived: the one that an earlier attempt left, or a new one.
     async fn upload(&self, key: &str, file: &FileRecord) -> Result<(String, Vec<S3Part>), Cut> {
-        // A store that keeps no list, or does not show it to us, gets all parts again.
+        // If the store keeps no list, or denies access to it, all parts are sent again.
         let left = match self.patiently(|| self.to.uploads(key)).await {
             Err(error @ S3Error::Unavailable(_)) => return Err(error.into()),
             left => left.unwrap_or_default(),
@@ -154,7 +154,7 @@ impl Work {
     }
 }
 
-/// Number, offset and length of each part of an object. They depend on its length alone, so that each publisher makes the same.
+/// Number, offset and length of each part of an object. They depend only on its length, so that all publishers make the same parts.
 fn pieces(bytes: u64) -> impl Iterator<Item = (u16, u64, u64)> {
     let least = bytes.div_ceil(PARTS_MAX.into()).next_multiple_of(BLOCK_BYTES);
     let part = least.max(PART_BYTES);
@@ -168,7 +168,7 @@ fn lasting(file: &FileRecord) -> PutTerms {
     PutTerms { cache_control: Some(LASTING), ..document_terms(&file.path, &file.sha256) }
 }
 
-/// How documents are written: caches ask again, because they are replaced with each version.
+/// How documents are written: caches must revalidate them, because each version replaces them.
 pub(crate) fn document_terms(path: &str, sha256: &str) -> PutTerms {
     PutTerms {
         content_type: Some(http::content_type(path.as_bytes())),

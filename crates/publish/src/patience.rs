@@ -1,4 +1,4 @@
-//! Trying again while a store is away or asks to slow down.
+//! Retries while a store is away or asks to slow down.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::Work;
 
 /// The pause before the next try; doubled each time.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
-/// Longer pauses would leave a store idle that is well again.
+/// Longer pauses would leave a store idle that works again.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// How long a store may fail before it is given up.
+/// How long to keep trying while a store fails.
 pub(crate) struct Patience(pub(crate) Duration);
 
 impl Work {
-    /// Does `what`, again and again while the store is [`S3Error::Unavailable`] and patience lasts.
+    /// Calls `what`, with retries while the store is [`S3Error::Unavailable`] and the time lasts.
     pub(crate) async fn patiently<T, F>(&self, what: impl Fn() -> F) -> Result<T, S3Error>
     where
         F: Future<Output = Result<T, S3Error>>,
@@ -28,7 +28,7 @@ impl Work {
                 Err(S3Error::Unavailable(why)) => why,
                 done => return done,
             };
-            // Between half of it and all: publishers that were refused together come back apart.
+            // Between half of it and all of it: so publishers that were refused together do not return together.
             let drawn = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
             if began.elapsed() + drawn > self.patience.0 {
                 return Err(S3Error::Unavailable(why));

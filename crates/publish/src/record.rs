@@ -1,4 +1,4 @@
-//! The last step: the record, and afterwards the manifests that belong to the record that is there.
+//! The last step: the record, and afterwards the manifests that belong to the current record.
 
 use bytes::Bytes;
 use catalog::{RECORD, Record, document_key, object_key};
@@ -8,19 +8,19 @@ use crate::object::document_terms;
 use crate::title::{DOCUMENT_BYTES_MAX, Document};
 use crate::{PublishError, Work};
 
-/// How often others may publish between two looks, before they are left to mend what they do.
+/// How many times to check for other publishers' changes before leaving the correction to them.
 const LOOKS_MAX: usize = 10;
 
-/// A record that is in the title's folder at the store.
+/// The record in the title's folder at the store.
 pub(crate) struct Present {
     record: Record,
     bytes: Bytes,
-    /// Not all stores have one.
+    /// Not all stores return one.
     tag: Option<String>,
 }
 
 impl Work {
-    /// What is published now.
+    /// The currently published record.
     pub(crate) async fn published(&self) -> Result<Option<Present>, PublishError> {
         let key = object_key(&self.title, RECORD);
         let read = self.patiently(|| self.to.get_tagged(&key, DOCUMENT_BYTES_MAX)).await?;
@@ -28,12 +28,12 @@ impl Work {
         match Record::parse(&bytes) {
             Ok(record) => Ok(Some(Present { record, bytes, tag })),
             Err(why) => Err(PublishError::Title(format!(
-                "the store has a {key} that is no title's record ({why}): remove it there, or publish elsewhere"
+                "the store has a {key} that is not a title's record ({why}): remove it there, or publish elsewhere"
             ))),
         }
     }
 
-    /// Puts the documents where this version has them for ever.
+    /// Sends the documents to this version's permanent names.
     pub(crate) async fn send_documents(&self) -> Result<(), PublishError> {
         for document in &self.whole.documents {
             let key = document_key(&self.whole.record.sha256, &document.path);
@@ -42,7 +42,7 @@ impl Work {
         Ok(())
     }
 
-    /// Puts the manifests and then the record into the title's folder, unless somebody else has put another one there since `before`.
+    /// Writes the manifests and then the record to the title's folder, unless another record was written there since `before`.
     pub(crate) async fn publish_record(&self, before: Option<Present>) -> Result<(), PublishError> {
         let [hls, dash, record] = &self.whole.documents;
         let is_ours = |there: &Present| there.bytes == record.bytes;
@@ -67,12 +67,12 @@ impl Work {
         let key = object_key(&self.title, RECORD);
         let put = self.patiently(|| self.to.put_with(&key, record.bytes.clone(), &terms)).await;
         match put {
-            // Perhaps it was this very publisher, whose answer got lost.
+            // It may have been this publisher itself, if the answer to its request was lost.
             Err(S3Error::Changed(_)) => {
                 if !self.published().await?.as_ref().is_some_and(is_ours) {
                     self.settle().await?;
                     return Err(PublishError::Overtaken(format!(
-                        "another publisher has put another version of {} there meanwhile, and it stands: run the same command again to replace it",
+                        "another publisher has published another version of {} in the meantime: run the same command again to replace it",
                         self.title
                     )));
                 }
@@ -83,8 +83,8 @@ impl Work {
         Ok(())
     }
 
-    /// Sees to it that the manifests in the title's folder are those of its record. Several publishers may have written them in any order; each
-    /// looks again after whatever it wrote, so the last to write leaves what belongs together.
+    /// Makes sure that the manifests in the title's folder belong to its record. Several publishers may have written them in any order;
+    /// each checks again after every write, so the last one to write leaves a consistent set.
     pub(crate) async fn settle(&self) -> Result<(), PublishError> {
         for _ in 0..LOOKS_MAX {
             let Some(there) = self.published().await? else { return Ok(()) };
@@ -99,7 +99,7 @@ impl Work {
         Ok(())
     }
 
-    /// Puts a manifest of `record` into the title's folder, if another one is there.
+    /// Writes a manifest of `record` to the title's folder, if another one is there.
     async fn mend(&self, record: &Record, path: &str) -> Result<bool, PublishError> {
         let Some(file) = record.files.iter().find(|file| file.path == *path) else {
             return Ok(false);
@@ -110,7 +110,7 @@ impl Work {
         }
         let own = document_key(&record.sha256, path);
         let read = self.patiently(|| self.to.get_tagged(&own, DOCUMENT_BYTES_MAX)).await?;
-        // Somebody has put that version there by other means.
+        // That version was put there by other means.
         let Some((bytes, _)) = read else { return Ok(false) };
         let (path, sha256) = (path.to_owned(), file.sha256.clone());
         self.send_document(&key, &Document { path, bytes, sha256 }).await

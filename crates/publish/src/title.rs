@@ -1,4 +1,4 @@
-//! The title on the disk: what it consists of, and its bytes, each block compared with its SHA-256.
+//! Reads the title on the disk: its record, and its bytes, each block verified by its SHA-256.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,10 +9,10 @@ use catalog::{BLOCK_BYTES, FileRecord, RECORD, Record, TitlePath, sha256};
 
 use crate::PublishError;
 
-/// Manifests of long films have some hundred kB.
+/// Manifests of long films have a few hundred kB.
 pub(crate) const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 
-/// A small file that is published in two places: a manifest, or the record.
+/// A small file that is published under two names: a manifest, or the record.
 pub(crate) struct Document {
     /// Relative to the title's folder.
     pub(crate) path: String,
@@ -20,7 +20,7 @@ pub(crate) struct Document {
     pub(crate) sha256: String,
 }
 
-/// A title whose record is in order.
+/// A title with a valid record.
 pub(crate) struct Whole {
     folder: PathBuf,
     pub(crate) record: Record,
@@ -36,10 +36,10 @@ impl Whole {
         let found = catalog::find(library, title).map_err(|unread| wrong(unread.to_string()))?;
         let entry = found.ok_or_else(|| {
             let library = library.display();
-            wrong(format!("{library} holds no title of that name that ingest made"))
+            wrong(format!("{library} holds no title of that name made by ingest"))
         })?;
         let folder = entry.folder;
-        // Both together, so that a title that is replaced meanwhile is the old one or the new one.
+        // Both from the same bytes, so that a title that is replaced meanwhile is read as the old one or the new one.
         let bytes = read_document(&folder, RECORD).map_err(wrong)?;
         let record = Record::parse(&bytes).map_err(|why| wrong(format!("{RECORD}: {why}")))?;
         check_form(&record, title).map_err(wrong)?;
@@ -50,18 +50,18 @@ impl Whole {
         Ok(Self { folder, record, documents: [hls, dash, of_record] })
     }
 
-    /// Files that are in the version's folder: all but the documents.
+    /// The files in the version's folder: all except the documents.
     pub(crate) fn version_files(&self) -> impl Iterator<Item = &FileRecord> {
         let Record { hls, dash, .. } = &self.record;
         self.record.files.iter().filter(move |file| file.path != *hls && file.path != *dash)
     }
 
-    /// Bytes of all files, the record included.
+    /// The size of all files, including the record.
     pub(crate) fn bytes(&self) -> u64 {
         self.record.bytes() + self.documents[2].bytes.len() as u64
     }
 
-    /// `count` bytes of a file from `offset` on, where a block begins. Blocks; call it where that does no harm.
+    /// Reads `count` bytes of a file from `offset` on, which is the start of a block. Blocking; call it on a thread that may block.
     pub(crate) fn piece(
         &self,
         file: &FileRecord,
@@ -89,11 +89,11 @@ impl Whole {
     }
 }
 
-/// What nodes ask of a record before they bring a title.
+/// Checks the properties of a record that nodes require for copying a title.
 fn check_form(record: &Record, title: &TitlePath) -> Result<(), String> {
     if !record.has_blocks() {
         return Err(format!(
-            "its {RECORD} has no sums of blocks, so nodes could not check what they copy: run \"fullbore library verify {title} --complete\""
+            "its {RECORD} has no block checksums, so nodes could not verify their copies: run \"fullbore library verify {title} --complete\""
         ));
     }
     let below = format!("{}/", record.folder);

@@ -1,4 +1,4 @@
-//! Uploads that are cut, anywhere.
+//! Uploads that are interrupted at any point.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::s3_server::S3Server;
 use crate::store::{Fault, Store};
 use crate::{BLOCK, PART, film, library, run, title, told};
 
-/// Passes bytes on to a server, so many of them, and then is gone.
+/// A proxy that forwards a number of bytes to a server, and then disappears.
 struct Line {
     address: SocketAddr,
     left_bytes: Arc<AtomicI64>,
@@ -51,19 +51,19 @@ async fn pass(near: TcpStream, server: SocketAddr, left: Arc<AtomicI64>) {
             }
         }
     };
-    // Whichever ends first ends both.
+    // The first to end ends both.
     tokio::select! {
         () = up => {}
         _ = tokio::io::copy(&mut from_far, &mut to_near) => {}
     }
 }
 
-/// Whatever of the title can be seen is whole.
+/// Checks that everything visible of the title is complete.
 fn check_what_is_seen(there: &Path) {
     let folder = there.join("films/a b");
     assert!(!folder.join(RECORD).exists(), "a record of a title that did not arrive");
     for name in ["master.m3u8", "manifest.mpd"] {
-        // Its line or element names the film.
+        // Its line or element refers to the film.
         let Ok(text) = fs::read_to_string(folder.join(name)) else { continue };
         let at = text.find("v-").unwrap();
         let path = text[at..].split(['\n', '<']).next().unwrap();
@@ -103,7 +103,7 @@ async fn an_upload_that_is_cut_at_any_byte_shows_nothing_and_the_next_one_finish
     let seed = fastrand::u64(..);
     let mut drawn = fastrand::Rng::with_seed(seed);
     eprintln!("seed {seed}");
-    // All of it costs some more than the film; the small requests at the end are worth more draws than their bytes.
+    // In all a little more than the film; the small requests at the end are worth more draws than their bytes.
     let (film, more) = ((PART + 12_345) as i64, 3000);
     let early = (0..4).map(|_| drawn.i64(0..film)).collect::<Vec<_>>();
     let late = (0..8).map(|_| drawn.i64(film..film + more)).collect::<Vec<_>>();
@@ -138,7 +138,7 @@ async fn parts_that_have_arrived_are_not_sent_again() {
     check_whole(&store, &library.path().join("films/a b"));
 }
 
-/// The store has all files of the title at `own`.
+/// Checks that the store has all files of the title at `own`.
 pub(crate) fn check_whole(store: &Store, own: &Path) {
     let record = Record::read(own).unwrap();
     for path in record.files.iter().map(|file| file.path.as_str()).chain([RECORD]) {

@@ -1,4 +1,4 @@
-//! Titles that are published to a real S3 server, which checks signatures, and to one that does what a test tells it.
+//! Titles that are published to a real S3 server, which checks signatures, and to a store that follows a test's rules.
 
 mod cuts;
 mod refusals;
@@ -20,10 +20,10 @@ use s3::S3Bucket;
 use s3_server::S3Server;
 use tempfile::TempDir;
 
-/// A block, as records have them.
+/// A block, as in records.
 const BLOCK: usize = 4 << 20;
 
-/// A part, as publishers send them.
+/// A part, as publishers send it.
 const PART: usize = 2 * BLOCK;
 
 fn film(bytes: usize, seed: u8) -> Vec<u8> {
@@ -87,7 +87,7 @@ async fn a_title_is_there_as_in_its_library_and_is_sent_once() {
     assert!(
         matches!(last, Progress::Done { done_bytes, all_bytes } if done_bytes == all_bytes && *all_bytes == done.bytes)
     );
-    // What is in the bucket is a library, and of the version there is a second copy of its documents.
+    // The bucket contains a library, and a second copy of the version's documents.
     let there = folder.path().join("films/hd");
     let entry = catalog::find(&there, &title()).unwrap().unwrap();
     assert_eq!(catalog::verify(&entry), []);

@@ -39,7 +39,7 @@ async fn whatever_refuses_is_one_line_with_what_to_do_and_nothing_is_seen() {
                 Fault::Says(status, lines, body) => (status, lines, body),
                 Fault::Cut(_) => (0, "", String::new()),
             };
-            // Reading is allowed: it is the first write that fails.
+            // Reading is allowed: the first write fails.
             store.rule(move |asked| match (asked.starts_with("PUT"), status) {
                 (false, _) => None,
                 (true, 0) => Some(Fault::Cut(0)),
@@ -83,7 +83,7 @@ async fn nobody_without_credentials_or_address_is_left_guessing() {
     let said = run(library.path(), nobody).await.expect_err("refused").to_string();
     assert!(said.contains("no credentials were found"), "{said}");
     let gone = S3Bucket::open_with("s3://films?endpoint=http://127.0.0.1:9", |_| None).unwrap();
-    let said = run(library.path(), gone).await.expect_err("nobody there").to_string();
+    let said = run(library.path(), gone).await.expect_err("no server there").to_string();
     assert!(said.contains("onnect") && said.contains("run the same command again"), "{said}");
 }
 

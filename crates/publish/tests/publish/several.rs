@@ -23,7 +23,7 @@ async fn two_publishers_of_one_version_both_end_whole() {
         (3 * PART as u64 + small_bytes(&library), true)
     );
     check_whole(&store, &library.path().join("films/a b"));
-    // Somebody may have begun an upload that another one made unnecessary; nobody sees it.
+    // One publisher may have begun an upload that another one made unnecessary; it is not visible.
     assert!(store.unfinished() <= 1);
 }
 
@@ -52,7 +52,7 @@ async fn two_publishers_of_two_titles_do_not_know_of_each_other() {
     }
 }
 
-/// The manifests in the title's folder are those of the record there, and both versions can be had.
+/// The manifests in the title's folder belong to the record there, and both versions are available.
 fn check_settled(read: &dyn Fn(&str) -> Vec<u8>, versions: &[&str]) {
     let record = Record::parse(&read(&format!("films/a b/{RECORD}"))).unwrap();
     assert!(versions.contains(&record.sha256.as_str()));
@@ -82,7 +82,7 @@ async fn race(to: impl Fn() -> S3Bucket, read: &dyn Fn(&str) -> Vec<u8>) -> usiz
 
 #[tokio::test]
 async fn of_two_versions_at_once_one_wins_and_what_is_seen_belongs_together() {
-    // Of a store without conditions, what came last stands.
+    // In a store without conditions, the last write wins.
     for begin in [Store::start, Store::without_conditions] {
         for _ in 0..10 {
             let store = begin();

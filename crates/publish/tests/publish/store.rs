@@ -1,7 +1,7 @@
-//! A small store that speaks S3, believes every signature, and does what a test tells it. It knows what `s3s-fs` does not: conditions of a put,
+//! A small S3 store that accepts every signature, and follows a test's rules. It supports features that `s3s-fs` lacks: conditional puts,
 //! lists of unfinished uploads, entity tags of parts.
 
-#![allow(dead_code)] // Each test uses a part of it.
+#![allow(dead_code)] // Each test uses only a part of it.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,15 +9,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What the store does instead of what it was asked.
+/// The store's deviation from a request.
 pub(crate) enum Fault {
     /// Answers with this status, these header lines and this body.
     Says(u16, &'static str, String),
-    /// Closes the connection when so many bytes of a body have come.
+    /// Closes the connection after this many bytes of a body.
     Cut(usize),
 }
 
-/// Decides on each request, which is `PUT /films/hd/film/title.json?partNumber=1` without its signature.
+/// Decides on each request, given as `PUT /films/hd/film/title.json?partNumber=1` without its signature.
 type Rule = Box<dyn FnMut(&str) -> Option<Fault> + Send>;
 
 #[derive(Clone)]
@@ -85,9 +85,9 @@ impl Store {
         Self { address, inner }
     }
 
-    /// A store that takes no notice of `If-Match` and `If-None-Match`, as some do. (The server of `s3s-fs` is one, too, but it
-    /// puts an object's bytes and its metadata there one after the other, so two who write at once get one's bytes and
-    /// the other's SHA-256. A store with such a fault is beyond what a publisher can mend.)
+    /// A store that ignores `If-Match` and `If-None-Match`, as some do. (The server of `s3s-fs` is one, too, but it writes an object's
+    /// bytes and its metadata one after the other, so two concurrent writers leave one's bytes and the other's SHA-256. A publisher cannot
+    /// correct such a fault.)
     pub(crate) fn without_conditions() -> Self {
         let store = Self::start();
         store.inner().knows_no_conditions = true;
@@ -111,7 +111,7 @@ impl Store {
         self.inner().rule = None;
     }
 
-    /// The object of that name in the folder `hd`.
+    /// The object with this name in the folder `hd`.
     pub(crate) fn object(&self, key: &str) -> Option<Vec<u8>> {
         self.inner().objects.get(&format!("films/hd/{key}")).map(|stored| stored.bytes.clone())
     }
@@ -126,7 +126,7 @@ impl Store {
         std::mem::take(&mut self.inner().asked)
     }
 
-    /// How many bytes were read of the objects in the folder `hd` whose names contain `part`.
+    /// The number of bytes read from the objects in the folder `hd` whose names contain `part`.
     pub(crate) fn sent_bytes(&self, part: &str) -> u64 {
         let inner = self.inner();
         let matching = inner.sent_bytes.iter().filter(|(key, _)| key.contains(part));
@@ -146,7 +146,7 @@ struct Request {
     body: Vec<u8>,
 }
 
-/// Answers one request; `None` if the connection is over.
+/// Answers one request; `None` if the connection has ended.
 fn serve(stream: &TcpStream, inner: &Mutex<Inner>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
