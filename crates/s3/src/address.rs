@@ -1,15 +1,15 @@
-//! Where a bucket is: `s3://BUCKET[/PREFIX][?endpoint=URL][&region=REGION][&addressing_style=STYLE]`, and the `AWS_*` variables that other
-//! clients of S3 read as well.
+//! The address of a bucket: `s3://BUCKET[/PREFIX][?endpoint=URL][&region=REGION][&addressing_style=STYLE]`, and the `AWS_*` variables that
+//! other S3 clients read as well.
 
 use reqwest::Url;
 use rusty_s3::{Bucket, UrlStyle};
 
 use crate::S3Error;
 
-/// What S3 calls its first region, and what servers of other makers take.
+/// The name of S3's first region, which other vendors' servers accept.
 const REGION: &str = "us-east-1";
 
-/// Where Amazon's regions are that are not below `amazonaws.com`, by the beginnings of their names.
+/// Prefixes of Amazon's regions that are not below `amazonaws.com`, and their domains.
 const PARTITIONS: [(&str, &str); 7] = [
     ("cn-", "amazonaws.com.cn"),
     ("eusc-", "amazonaws.eu"),
@@ -32,14 +32,14 @@ fn refused(address: &str, why: &str) -> S3Error {
 }
 
 impl Address {
-    /// Reads `address`; what it does not say is looked up in `variable`.
+    /// Parses `address`; missing parts come from `variable`.
     pub(crate) fn parse(
         address: &str,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, S3Error> {
         let rest = address
             .strip_prefix("s3://")
-            .ok_or_else(|| refused(address, "an address in S3 begins with s3://"))?;
+            .ok_or_else(|| refused(address, "an S3 address begins with s3://"))?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (name, prefix) = place.split_once('/').unwrap_or((place, ""));
         if name.is_empty() {
@@ -66,7 +66,7 @@ impl Address {
         let region = region
             .or_else(|| one_of(["AWS_REGION", "AWS_DEFAULT_REGION"]))
             .unwrap_or_else(|| REGION.to_owned());
-        // Amazon wants the bucket in the host; its certificate fits only names without a dot. Most others take it in the path.
+        // Amazon expects the bucket in the host; its certificate only matches names without a dot. Most others expect it in the path.
         let style = style.unwrap_or(match endpoint.is_some() || name.contains('.') {
             true => UrlStyle::Path,
             false => UrlStyle::VirtualHost,
@@ -79,10 +79,10 @@ impl Address {
         };
         let endpoint: Url = endpoint
             .parse()
-            .map_err(|_| refused(address, &format!("{endpoint} is not an address of a server")))?;
+            .map_err(|_| refused(address, &format!("{endpoint} is not the address of a server")))?;
         let is_virtual = matches!(style, UrlStyle::VirtualHost);
         if is_virtual && endpoint.domain().is_none() {
-            let why = "a bucket cannot stand in front of an IP address: leave addressing_style=virtual out, or name the server";
+            let why = "a bucket cannot be part of an IP address: leave addressing_style=virtual out, or use the server's name";
             return Err(refused(address, why));
         }
         let bucket = Bucket::new(endpoint, style, name.to_owned(), region)
@@ -95,7 +95,7 @@ impl Address {
     }
 }
 
-/// Amazon's server of a region. `None` if no region can have that name.
+/// Amazon's server for a region. `None` if the region's name is invalid.
 fn amazons(region: &str) -> Option<String> {
     let is_name = region.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     let (_, suffix) = PARTITIONS.iter().find(|(begins, _)| region.starts_with(begins))?;

@@ -13,10 +13,10 @@ use crate::put::{OnlyIf, PutTerms};
 use crate::signer::environment;
 use crate::{S3Error, S3Refusal, S3Signer, outbound, with_causes};
 
-/// No bytes for so long: the connection is dead.
+/// A connection without data for this long is dead.
 const SILENT_MAX: Duration = Duration::from_secs(20);
 
-/// A line that takes fewer bytes in a second is of no use for films.
+/// A link slower than this is of no use for films.
 const SENT_PER_SECOND_MIN: u64 = 64 << 10;
 
 /// Pauses before the second try and the third.
@@ -26,17 +26,17 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1
 pub struct S3Bucket {
     pub(crate) http: Client,
     pub(crate) signer: S3Signer,
-    /// Whether the store has not refused yet what newer versions of S3 know: checksums, and conditions of a put.
+    /// Whether to use features of newer versions of S3: checksums, and conditional puts. Turned off once the store refuses them.
     takes_extras: AtomicBool,
 }
 
-/// A request, which may be sent several times.
+/// A request that may be sent several times.
 #[derive(Default)]
 pub(crate) struct Ask<'a> {
     pub(crate) key: &'a str,
     /// Sorted by name.
     pub(crate) query: Vec<(&'static str, &'a str)>,
-    /// Headers of S3's own, which it wants signed: `x-amz-...`, sorted by name.
+    /// S3's own headers, which must be signed: `x-amz-...`, sorted by name.
     pub(crate) signed: Vec<(&'static str, String)>,
     pub(crate) headers: Vec<(HeaderName, String)>,
     pub(crate) body: Bytes,
@@ -48,31 +48,31 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// What is known of an object without reading it.
+/// The metadata of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct S3Object {
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
-    /// The SHA-256 that whoever put it there has named ([`PutTerms::sha256`]).
+    /// The SHA-256 given when it was written ([`PutTerms::sha256`]).
     pub sha256: Option<String>,
 }
 
 impl S3Bucket {
-    /// The folder that `address` names: `s3://BUCKET[/PREFIX][?endpoint=URL][&region=REGION]`. What it does not say comes from the environment,
-    /// as with other clients: `AWS_ENDPOINT_URL`, `AWS_REGION`; credentials from `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
-    /// `AWS_SESSION_TOKEN`, or else from the profile `AWS_PROFILE` of the file `AWS_SHARED_CREDENTIALS_FILE` (`~/.aws/credentials`).
-    /// Nothing is asked of the server yet.
+    /// Opens the folder at `address`: `s3://BUCKET[/PREFIX][?endpoint=URL][&region=REGION]`. Missing parts come from the environment, as
+    /// with other clients: `AWS_ENDPOINT_URL`, `AWS_REGION`; credentials from `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
+    /// `AWS_SESSION_TOKEN`, or else from the profile `AWS_PROFILE` of the file `AWS_SHARED_CREDENTIALS_FILE` (`~/.aws/credentials`). Sends
+    /// no request yet.
     ///
     /// # Errors
-    /// If it is not such an address, or the credentials cannot be read.
+    /// If the address is invalid, or the credentials cannot be read.
     pub fn open(address: &str) -> Result<Self, S3Error> {
         Self::open_with(address, environment)
     }
 
-    /// As [`open`](Self::open), with other variables than the environment's.
+    /// Like [`open`](Self::open), with other variables than the environment's.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// As for [`open`](Self::open).
     pub fn open_with(
         address: &str,
         variable: impl Fn(&str) -> Option<String>,
@@ -86,7 +86,7 @@ impl S3Bucket {
         Ok(Self { http, signer, takes_extras: AtomicBool::new(true) })
     }
 
-    /// All of the object `key`.
+    /// Reads the whole object `key`.
     ///
     /// # Errors
     /// If it is absent, larger than `bytes_max`, or cannot be read.
@@ -94,7 +94,7 @@ impl S3Bucket {
         self.read(&Ask::of(key), bytes_max).await.map(|(bytes, _)| bytes)
     }
 
-    /// All of the object `key`, with its entity tag if it has one, for [`OnlyIf::Tag`]; `None` if it is not there.
+    /// Reads the whole object `key`, with its entity tag if it has one, for [`OnlyIf::Tag`]; `None` if it does not exist.
     ///
     /// # Errors
     /// If it is larger than `bytes_max`, or cannot be read.
@@ -109,7 +109,7 @@ impl S3Bucket {
         }
     }
 
-    /// `length` bytes of the object `key` from `first` on; fewer where it ends.
+    /// Reads `length` bytes of the object `key` from `first` on; fewer if it ends before.
     ///
     /// # Errors
     /// If it is absent, ends before `first`, or cannot be read.
@@ -123,10 +123,10 @@ impl S3Bucket {
         self.read(&ask, length).await.map(|(bytes, _)| bytes)
     }
 
-    /// What is known of the object `key`; `None` if it is not there.
+    /// The metadata of the object `key`; `None` if it does not exist.
     ///
     /// # Errors
-    /// If S3 does not say.
+    /// If S3 does not return it.
     pub async fn look(&self, key: &str) -> Result<Option<S3Object>, S3Error> {
         let response = match self.ask(Method::Head, &Ask::of(key)).await {
             Err(S3Error::Absent(_)) => return Ok(None),
@@ -138,15 +138,15 @@ impl S3Bucket {
         Ok(Some(S3Object { bytes, sha256 }))
     }
 
-    /// How many bytes the object `key` has; `None` if it is not there.
+    /// The length of the object `key`; `None` if it does not exist.
     ///
     /// # Errors
-    /// If S3 does not say.
+    /// If S3 does not return it.
     pub async fn size(&self, key: &str) -> Result<Option<u64>, S3Error> {
         Ok(self.look(key).await?.map(|object| object.bytes))
     }
 
-    /// Writes the object `key`, in place of the one that is there.
+    /// Writes the object `key`, replacing an existing one.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -154,7 +154,8 @@ impl S3Bucket {
         self.put_with(key, bytes, &PutTerms::default()).await
     }
 
-    /// Writes the object `key` as `terms` say. A store that knows no checksums or conditions, and says so, gets the bytes without.
+    /// Writes the object `key` with these `terms`. A store that reports that it does not support checksums or conditions gets the bytes
+    /// without them.
     ///
     /// # Errors
     /// If it cannot be written; [`S3Error::Changed`] if the terms' condition does not hold.
@@ -186,7 +187,7 @@ impl S3Bucket {
         self.ask(Method::Put, &ask).await.map(|_| ())
     }
 
-    /// Removes the object `key`. Some servers say so if there is none ([`S3Error::Absent`]), others do not.
+    /// Removes the object `key`. If there is none, some servers report that ([`S3Error::Absent`]), others do not.
     ///
     /// # Errors
     /// If it cannot be removed.
@@ -194,7 +195,7 @@ impl S3Bucket {
         self.ask(Method::Delete, &Ask::of(key)).await.map(|_| ())
     }
 
-    /// Reads an answer to its end. A connection that breaks in the middle is a reason to try again.
+    /// Reads an answer to its end. A connection that breaks in the middle is a reason to retry.
     async fn read(
         &self,
         ask: &Ask<'_>,
@@ -218,7 +219,7 @@ impl S3Bucket {
         }
     }
 
-    /// Asks until there is an answer to work with, three times at most.
+    /// Sends a request until there is a usable answer, three times at most.
     pub(crate) async fn ask(&self, method: Method, ask: &Ask<'_>) -> Result<Response, S3Error> {
         let mut pauses = PAUSES.into_iter();
         loop {
@@ -261,8 +262,8 @@ impl S3Bucket {
         }
         let patience = Duration::from_secs(ask.body.len() as u64 / SENT_PER_SECOND_MIN);
         let response = timeout(SILENT_MAX + patience, request.send()).await;
-        let response = response.map_err(|_| self.unavailable(ask.key, "no answer comes"))?;
-        // Without its address: that carries the signature, which is as good as the key for a quarter of an hour.
+        let response = response.map_err(|_| self.unavailable(ask.key, "no answer in time"))?;
+        // Without its URL: that contains the signature, which is as good as the key for a quarter of an hour.
         let response = response
             .map_err(|error| self.unavailable(ask.key, &with_causes(&error.without_url())))?;
         self.judge(ask, response).await
@@ -273,7 +274,7 @@ impl S3Bucket {
         let is_part = ask.headers.iter().any(|(name, _)| name == RANGE);
         if is_part && status == StatusCode::OK {
             return Err(S3Error::Refused(format!(
-                "{}: the server sends all of it, not the part that was asked for",
+                "{}: the server sends all of it, not the requested part",
                 self.signer.name(ask.key)
             )));
         }
@@ -289,10 +290,10 @@ impl S3Bucket {
     }
 }
 
-/// Where an object's SHA-256 is among what S3 keeps of it, in hexadecimal digits.
+/// The metadata field with an object's SHA-256, in hexadecimal digits.
 pub(crate) const SHA256_META: &str = "x-amz-meta-sha256";
 
-/// A field of an answer's header.
+/// A header field of an answer.
 pub(crate) fn text(response: &Response, name: HeaderName) -> Option<String> {
     response.headers().get(name)?.to_str().ok().map(str::to_owned)
 }
@@ -336,7 +337,7 @@ mod tests {
         let place = |style| format!("s3://films/hd?endpoint=http://{domain}{style}");
         let open = |address: &str| S3Bucket::open_with(address, |name| server.variable(name));
         let mut bucket = open(&place("&addressing_style=virtual")).expect("an address");
-        // No name server knows it.
+        // The name is in no DNS.
         let http = outbound(None).expect("a client").no_proxy();
         let http = http.resolve("films.s3.example", address);
         bucket.http = http.build().expect("a client");

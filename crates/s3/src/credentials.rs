@@ -1,20 +1,20 @@
-//! Who asks: the `AWS_*` variables, or else a profile in the file that other clients of S3 read as well.
+//! Finds credentials: in the `AWS_*` variables, or else in a profile in the file that other S3 clients read as well.
 
 use std::path::{Path, PathBuf};
 
 use rusty_s3::Credentials;
 
-/// The variables that say who asks. A program that asks for nothing is better off without them.
+/// The variables with credentials. A program that makes no requests is better off without them.
 pub const CREDENTIALS: [&str; 3] =
     ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
 
-/// Files of credentials have some hundred bytes for each profile.
+/// Files of credentials have a few hundred bytes for each profile.
 const FILE_BYTES_MAX: u32 = 1 << 20;
 
-/// Who asks. `None` asks as nobody, which public buckets answer.
+/// Finds the credentials. `None` means anonymous requests, which public buckets answer.
 ///
 /// # Errors
-/// If only half of it is there, or a file or profile that was asked for is not. The text does not name a secret.
+/// If only half of them is there, or a configured file or profile is missing. The text does not contain a secret.
 pub(crate) fn credentials(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Option<Credentials>, String> {

@@ -1,19 +1,19 @@
-//! Why S3 did not do what it was asked.
+//! Errors of S3 requests.
 
 use std::fmt::{self, Display, Formatter};
 
-/// Why S3 did not do what it was asked. Each text is one line for the operator, and says where.
+/// Why an S3 request failed. Each text is one line for the operator, and names the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum S3Error {
     /// There is no such object.
     Absent(String),
-    /// The address or the credentials are wrong, or S3 refuses the request: trying again is no use.
+    /// The address or the credentials are wrong, or S3 refuses the request: a retry is of no use.
     Refused(String),
-    /// S3 cannot be reached, or fails: it may work later.
+    /// S3 cannot be reached, or fails: a retry may work.
     Unavailable(String),
-    /// It is another object by now than the request demands.
+    /// The object is no longer the one that the request requires.
     Changed(String),
-    /// This store cannot do that.
+    /// This store does not support the request.
     Unsupported(String),
     /// The object is larger than its reader allows.
     TooLarge(String),
@@ -34,7 +34,7 @@ impl Display for S3Error {
 
 impl std::error::Error for S3Error {}
 
-/// An error with what caused it: reqwest's own text says only that sending failed.
+/// An error with its causes: reqwest's own text only says that sending failed.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,9 +1,10 @@
-//! A client of S3, as small as a fleet needs: read an object or a part of it, write one at once or in parts, remove one, ask what is known of it.
+//! An S3 client, as small as a fleet needs: reads an object or a part of it, writes one at once or in parts, removes one, reads its
+//! metadata.
 //!
-//! Requests are signed in their address (AWS Signature Version 4, by `rusty-s3`) and sent by `reqwest`, which the fleet has anyway. The bytes
-//! are not signed: whoever reads here checks what they read by its digest, and whoever writes may name the SHA-256, which newer stores check.
+//! Requests are signed in their URL (AWS Signature Version 4, by `rusty-s3`) and sent by `reqwest`, which the fleet uses anyway. The bytes
+//! are not signed: readers verify them by a digest, and writers may state the SHA-256, which newer stores check.
 //!
-//! Neither a secret nor a signed address is ever part of an error.
+//! Errors never contain a secret or a signed URL.
 
 mod address;
 mod client;

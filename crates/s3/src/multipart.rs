@@ -1,4 +1,4 @@
-//! Objects that are sent in parts: nobody sees them before the last request, and parts that have arrived stay for the next attempt.
+//! Objects that are sent in parts: they are not visible before the last request, and parts that have arrived are kept for the next attempt.
 
 use bytes::Bytes;
 use reqwest::Response;
@@ -10,7 +10,7 @@ use crate::put::PutTerms;
 use crate::xml::{element, elements, escaped};
 use crate::{S3Bucket, S3Error};
 
-/// Most parts of an object, as S3 bounds it.
+/// The most parts of an object, a limit of S3.
 pub const PARTS_MAX: u16 = 10_000;
 
 /// A list of 1,000 parts has some 300 kB.
@@ -19,19 +19,19 @@ const LIST_BYTES_MAX: usize = 4 << 20;
 /// A part that has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct S3Part {
-    /// From 1 on.
+    /// Its number, from 1 on.
     pub number: u16,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
-    /// What the object is put together by.
+    /// The tag needed to assemble the object.
     pub tag: String,
 }
 
 impl S3Bucket {
-    /// Attempts to send the object `key` that are neither finished nor given up, the newest last.
+    /// Uploads of the object `key` that are neither finished nor aborted, the newest last.
     ///
     /// # Errors
-    /// If S3 does not say; [`S3Error::Unsupported`] by stores that keep no list.
+    /// If S3 does not list them; [`S3Error::Unsupported`] from stores that keep no list.
     pub async fn uploads(&self, key: &str) -> Result<Vec<String>, S3Error> {
         let object = self.signer.object(key);
         let query = vec![("prefix", object.as_str()), ("uploads", "")];
@@ -42,10 +42,10 @@ impl S3Bucket {
         Ok(ours.filter_map(|upload| element(upload, "UploadId")).collect())
     }
 
-    /// Begins to send the object `key` in parts. Returns the attempt's name.
+    /// Begins to send the object `key` in parts. Returns the upload's ID.
     ///
     /// # Errors
-    /// If S3 does not take it.
+    /// If S3 refuses.
     pub async fn begin_upload(&self, key: &str, terms: &PutTerms) -> Result<String, S3Error> {
         let query = vec![("uploads", "")];
         let signed = terms.signed(false);
@@ -53,20 +53,20 @@ impl S3Bucket {
         let response = self.ask(Method::Post, &ask).await?;
         let begun = self.list(key, response).await?;
         element(&begun, "UploadId")
-            .ok_or_else(|| self.unavailable(key, "S3 does not say how to send it in parts"))
+            .ok_or_else(|| self.unavailable(key, "S3 gives no ID for an upload in parts"))
     }
 
-    /// The parts of an attempt that have arrived.
+    /// The parts of an upload that have arrived.
     ///
     /// # Errors
-    /// [`S3Error::Absent`] if there is no such attempt any more.
+    /// [`S3Error::Absent`] if the upload no longer exists.
     pub async fn parts(&self, key: &str, upload: &str) -> Result<Vec<S3Part>, S3Error> {
         let (mut parts, mut after) = (Vec::new(), "0".to_owned());
         loop {
             let query = vec![("part-number-marker", after.as_str()), ("uploadId", upload)];
             let response = self.ask(Method::Get, &Ask { query, ..Ask::of(key) }).await?;
             let list = self.list(key, response).await?;
-            // One without a tag cannot be put into the object.
+            // A part without a tag cannot be put into the object.
             parts.extend(elements(&list, "Part").into_iter().filter_map(part));
             let next = element(&list, "NextPartNumberMarker");
             let is_cut = element(&list, "IsTruncated").as_deref() == Some("true");
@@ -77,10 +77,10 @@ impl S3Bucket {
         }
     }
 
-    /// Sends a part, in place of the one that has its number.
+    /// Sends a part, replacing one with the same number.
     ///
     /// # Errors
-    /// [`S3Error::Absent`] if there is no such attempt any more.
+    /// [`S3Error::Absent`] if the upload no longer exists.
     pub async fn put_part(
         &self,
         key: &str,
@@ -92,14 +92,14 @@ impl S3Bucket {
         let query = vec![("partNumber", digits.as_str()), ("uploadId", upload)];
         let response = self.ask(Method::Put, &Ask { query, body, ..Ask::of(key) }).await?;
         let tag = text(&response, ETAG);
-        let tag = tag.ok_or_else(|| self.unavailable(key, "S3 gives a part no ETag"))?;
+        let tag = tag.ok_or_else(|| self.unavailable(key, "S3 gives no ETag for a part"))?;
         Ok(S3Part { number, bytes, tag })
     }
 
-    /// Puts the object together: from now on everybody sees it.
+    /// Assembles the object: from now on it is visible.
     ///
     /// # Errors
-    /// [`S3Error::Absent`] if there is no such attempt any more, or a part of it is another one by now.
+    /// [`S3Error::Absent`] if the upload no longer exists, or one of its parts has been replaced.
     pub async fn finish_upload(
         &self,
         key: &str,
@@ -115,12 +115,10 @@ impl S3Bucket {
         let query = vec![("uploadId", upload)];
         let ask = Ask { query, body: Bytes::from(list), ..Ask::of(key) };
         let response = self.ask(Method::Post, &ask).await?;
-        // Putting together takes a while, so S3 says 200 first, and whether it worked afterwards.
+        // Assembling takes a while, so S3 sends 200 first, and the result afterwards.
         let said = self.list(key, response).await?;
         match element(&said, "Code").filter(|_| said.contains("<Error>")) {
-            Some(code) => {
-                Err(self.unavailable(key, &format!("S3 could not put it together: {code}")))
-            }
+            Some(code) => Err(self.unavailable(key, &format!("S3 could not assemble it: {code}"))),
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Clients of what is not the fleet's own.
+//! HTTP clients for servers outside the fleet.
 
 use std::error::Error;
 use std::io;
@@ -11,14 +11,14 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 
-/// Where systems keep the certificates that they trust: Debian, Fedora.
+/// The files with the CA certificates that systems trust: Debian, Fedora.
 const TRUSTED: [&str; 2] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
-/// Most bytes of that file: Debian's has 220 kB.
+/// The most bytes of that file: Debian's has 220 kB.
 const TRUSTED_BYTES_MAX: u32 = 8 << 20;
 
-/// A client of HTTP and HTTPS that follows no redirects. It trusts the certificates in the file `trusted`, or those that the system trusts.
+/// A client for HTTP and HTTPS that does not follow redirects. It trusts the CA certificates in the file `trusted`, or the system's.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -32,7 +32,7 @@ pub fn outbound(trusted: Option<&str>) -> Result<ClientBuilder, String> {
     Ok(client.redirect(reqwest::redirect::Policy::none()))
 }
 
-/// Why the other side's certificate is not taken, with what to do, if that is what `error` is about.
+/// Why the other side's certificate is refused, and what to do, if that is the cause of `error`.
 pub fn certificate_trouble(error: &(dyn Error + 'static)) -> Option<String> {
     use CertificateError::{
         Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
@@ -41,11 +41,11 @@ pub fn certificate_trouble(error: &(dyn Error + 'static)) -> Option<String> {
     let found = refused(error)?;
     let advice = match &found {
         UnknownIssuer => {
-            "nobody who is trusted here has signed it: write the certificate of the authority that has, or this one if it is self-signed, into a file (PEM), \
+            "no authority that is trusted here has signed it: write the certificate of the authority that has, or this one if it is self-signed, into a file (PEM), \
              and start this program with SSL_CERT_FILE=FILE"
         }
         Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "it is an authority's (CA:TRUE), as openssl makes self-signed ones, and no server's: make another, with openssl by \
+            "it is an authority's (CA:TRUE), which openssl makes for self-signed ones, and not a server's: make another, with openssl by \
              -addext basicConstraints=critical,CA:FALSE, and start this program with SSL_CERT_FILE=FILE, a file (PEM) that has it"
         }
         Expired | ExpiredContext { .. } => {
@@ -60,7 +60,7 @@ pub fn certificate_trouble(error: &(dyn Error + 'static)) -> Option<String> {
     Some(format!("its certificate is refused, because {advice}"))
 }
 
-/// The reason in an error or in what caused it. What came through a reader or a writer is inside of its error, and no cause of it.
+/// The certificate error in an error or in its causes. An error that came through a reader or a writer is wrapped inside, and not a cause.
 fn refused(error: &(dyn Error + 'static)) -> Option<CertificateError> {
     if let Some(rustls::Error::InvalidCertificate(why)) = error.downcast_ref() {
         return Some(why.clone());
@@ -70,7 +70,7 @@ fn refused(error: &(dyn Error + 'static)) -> Option<CertificateError> {
     inner.or_else(|| refused(error.source()?))
 }
 
-/// None is no error: then HTTPS is refused, and says so.
+/// An empty store is not an error: then HTTPS fails, with a message that says so.
 fn roots(named: Option<&str>) -> Result<RootCertStore, String> {
     let usual = || TRUSTED.into_iter().find(|path| Path::new(path).exists());
     let mut roots = RootCertStore::empty();

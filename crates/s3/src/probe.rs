@@ -1,4 +1,4 @@
-//! Whether a bucket can be worked with, before any object is asked for.
+//! Checks whether a bucket is usable, before any object is requested.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use reqwest::{Response, Url};
 
 use crate::{S3Bucket, S3Refusal, S3Signer, with_causes};
 
-/// Whoever asks wants a word at the start, not certainty.
+/// The caller wants a quick answer at the start, not certainty.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl S3Signer {
-    /// The address of a request that tells: for the name of one object. Some stores say of every object that it is not there, whether the bucket
-    /// is or not; of a list they do not.
+    /// The URL of a request that shows it: lists the name of one object. Some stores answer "not found" for every object, even if the
+    /// bucket does not exist, but not for a list.
     pub fn probe(&self) -> Url {
         self.sign_bucket(&[("list-type", "2"), ("max-keys", "1")])
     }
 
-    /// What the answer to it means. Credentials that may read objects may not be allowed to list them: that is no fault.
+    /// Interprets the answer. Credentials that may read objects may not be allowed to list them: that is not an error.
     ///
     /// # Errors
-    /// If no object could be had from there, with what to do about it.
+    /// If no object could be read from there, with advice.
     pub async fn judge_probe(&self, answer: Response) -> Result<(), String> {
         let status = answer.status();
         if status.is_success() {
@@ -34,14 +34,14 @@ impl S3Signer {
 }
 
 impl S3Bucket {
-    /// Asks once whether the bucket can be worked with.
+    /// Checks once whether the bucket is usable.
     ///
     /// # Errors
-    /// If it cannot, with what to do about it.
+    /// If it is not, with advice.
     pub async fn probe(&self) -> Result<(), String> {
         match self.http.get(self.signer.probe()).timeout(PATIENCE).send().await {
             Ok(answer) => self.signer.judge_probe(answer).await,
-            // Without its address: that carries the signature.
+            // Without its URL: that contains the signature.
             Err(error) => Err(with_causes(&error.without_url())),
         }
     }

@@ -1,4 +1,4 @@
-//! What goes with an object that is written.
+//! The options of an object that is written.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,33 +6,33 @@ use reqwest::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 
 use crate::client::SHA256_META;
 
-/// When an object is written, and what S3 says of it later.
+/// The conditions for writing an object, and its metadata.
 #[derive(Clone, Debug, Default)]
 pub struct PutTerms {
     /// Its media type.
     pub content_type: Option<&'static str>,
     /// Its `Cache-Control`.
     pub cache_control: Option<&'static str>,
-    /// Its SHA-256, in hexadecimal digits. S3 keeps it with the object ([`S3Object`](crate::S3Object)), and refuses other bytes.
+    /// Its SHA-256, in hexadecimal digits. S3 stores it with the object ([`S3Object`](crate::S3Object)), and refuses other bytes.
     pub sha256: Option<String>,
-    /// Whether what is there matters.
+    /// The condition on an existing object.
     pub only_if: OnlyIf,
 }
 
-/// Whether an object is written depends on what is there.
+/// The condition on an existing object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OnlyIf {
-    /// It does not.
+    /// None.
     #[default]
     Always,
-    /// Only if nothing is there.
+    /// Only if there is no object.
     Absent,
-    /// Only if what is there has this entity tag.
+    /// Only if the object has this entity tag.
     Tag(String),
 }
 
 impl PutTerms {
-    /// Headers that S3 wants signed, sorted.
+    /// Headers that must be signed, sorted.
     pub(crate) fn signed(&self, has_checksum: bool) -> Vec<(&'static str, String)> {
         let Some(sha256) = &self.sha256 else { return Vec::new() };
         let checksum = binary(sha256).filter(|_| has_checksum).map(|sum| STANDARD.encode(sum));
@@ -40,7 +40,7 @@ impl PutTerms {
         checksum.into_iter().chain([(SHA256_META, sha256.clone())]).collect()
     }
 
-    /// Other headers, but for the condition.
+    /// Other headers, except the condition.
     pub(crate) fn headers(&self) -> Vec<(HeaderName, String)> {
         let both = [(CONTENT_TYPE, self.content_type), (CACHE_CONTROL, self.cache_control)];
         both.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned()))).collect()

@@ -1,4 +1,4 @@
-//! What S3 says instead of doing what it was asked, and what to do about it.
+//! Refusals of S3, and what to do about them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,25 +9,25 @@ use crate::client::body;
 use crate::xml::element;
 use crate::{S3Error, S3Signer};
 
-/// Errors of S3 have some hundred bytes.
+/// S3 errors have a few hundred bytes.
 const BODY_BYTES_MAX: usize = 16 << 10;
 
-/// S3 refuses requests whose time differs by 15 minutes; a clock that is off by a third of that is worth a word.
+/// S3 refuses requests whose time differs by 15 minutes; a clock that is off by a third of that is worth a warning.
 const CLOCK_SECONDS_MAX: u64 = 300;
 
-/// What S3 says instead.
+/// A refusal of S3.
 pub struct S3Refusal {
     status: StatusCode,
     code: String,
     message: String,
-    /// Where the bucket is, if S3 says so.
+    /// The region of the bucket, if S3 returns it.
     region: Option<String>,
     /// By how much this machine's clock is ahead of S3's.
     ahead_seconds: i64,
 }
 
 impl S3Refusal {
-    /// Reads it.
+    /// Reads a refusal.
     pub async fn read(response: Response) -> Self {
         let (status, header) = (response.status(), response.headers().clone());
         let text = match body(response, BODY_BYTES_MAX).await {
@@ -54,13 +54,13 @@ impl S3Refusal {
         }
     }
 
-    /// The error that it is, for whoever asked for `name` with `signer`'s signature.
+    /// Converts it to an error, for a request for `name` signed by `signer`.
     pub(crate) fn error(&self, name: &str, signer: &S3Signer) -> S3Error {
         let text = format!("{name}: {}", self.words(signer));
         match self.code.as_str() {
             "NoSuchBucket" | "QuotaExceeded" => return S3Error::Refused(text),
             "NoSuchUpload" | "InvalidPart" => return S3Error::Absent(text),
-            // A body that came too slowly is a 400, and somebody else at work on the object a 409.
+            // A body that came too slowly is a 400, and a conflict with another writer a 409.
             "RequestTimeout" | "ConditionalRequestConflict" | "OperationAborted" => {
                 return S3Error::Unavailable(text);
             }
@@ -76,7 +76,7 @@ impl S3Refusal {
         }
     }
 
-    /// Whether no other object could be read either: the bucket, the credentials, the region or the clock is wrong.
+    /// Whether it applies to all objects: the bucket, the credentials, the region or the clock is wrong.
     pub fn is_about_all(&self, signer: &S3Signer) -> bool {
         let codes = [
             "NoSuchBucket",
@@ -91,7 +91,7 @@ impl S3Refusal {
         codes.contains(&self.code.as_str()) || is_refused && (is_elsewhere || is_off)
     }
 
-    /// What S3 said, and what to do next.
+    /// The refusal, and what to do next.
     pub fn words(&self, signer: &S3Signer) -> String {
         let said = [&self.code, &self.message].into_iter().filter(|text| !text.is_empty());
         let said: String = said.map(|text| format!(", {text}")).collect();

@@ -1,4 +1,4 @@
-//! Signed addresses (AWS Signature Version 4). Whoever has one may do what it says for a quarter of an hour, so none is ever logged.
+//! Signed URLs (AWS Signature Version 4). A signed URL works for anyone for a quarter of an hour, so none is ever logged.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use crate::S3Error;
 use crate::address::Address;
 use crate::credentials::credentials;
 
-/// How long a signed address works: longer than any try takes, and than clocks usually differ.
+/// How long a signed URL is valid: longer than any request takes, and than clocks usually differ.
 const SIGNED_FOR: Duration = Duration::from_secs(900);
 
-/// A folder in a bucket, and who asks.
+/// A folder in a bucket, and the credentials.
 pub struct S3Signer {
     bucket: Bucket,
     prefix: String,
     credentials: Option<Credentials>,
 }
 
-/// What the environment says, where that is not empty.
+/// A variable of the environment, unless it is empty.
 pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Where requests go for the bucket at `address`. No credentials are read.
+/// The URL of the bucket at `address`. Does not read credentials.
 ///
 /// # Errors
 /// If it is not the address of a bucket.
@@ -34,10 +34,10 @@ pub fn bucket_url(address: &str) -> Result<Url, S3Error> {
 }
 
 impl S3Signer {
-    /// The folder that `address` names; [`S3Bucket::open`](crate::S3Bucket::open) says how.
+    /// Opens the folder at `address`; [`S3Bucket::open`](crate::S3Bucket::open) describes the form.
     ///
     /// # Errors
-    /// If it is not such an address, or the credentials cannot be read.
+    /// If the address is invalid, or the credentials cannot be read.
     pub fn open(address: &str) -> Result<Self, S3Error> {
         Self::open_with(address, environment)
     }
@@ -52,12 +52,12 @@ impl S3Signer {
         Ok(Self { bucket, prefix, credentials })
     }
 
-    /// Where the object `key` is read. `None` if no object can have that name.
+    /// The signed URL to read the object `key`. `None` if the name is invalid.
     pub fn get(&self, key: &str) -> Option<Url> {
         self.sign(Method::Get, key, &[], &[])
     }
 
-    /// The address of a request. `query` is sorted by name. `headers` are sent with it, in lower case and sorted.
+    /// The signed URL of a request. `query` is sorted by name. `headers` are sent with it, in lower case and sorted.
     pub(crate) fn sign(
         &self,
         method: Method,
@@ -66,14 +66,14 @@ impl S3Signer {
         headers: &[(&str, &str)],
     ) -> Option<Url> {
         let object = format!("{}{key}", self.prefix);
-        // Joining to the bucket's address would resolve these, or lead to another host.
+        // Joining these to the bucket's URL would resolve them, or lead to another host.
         let is_odd =
             object.starts_with('/') || object.split('/').any(|part| matches!(part, "." | ".."));
         let url = self.bucket.object_url(&object).ok().filter(|_| !is_odd && !key.is_empty())?;
         Some(self.signed(method, url, query, headers))
     }
 
-    /// The address of a request about the bucket itself.
+    /// The URL of a request about the bucket itself.
     pub(crate) fn sign_bucket(&self, query: &[(&str, &str)]) -> Url {
         self.signed(Method::Get, self.bucket.base_url().clone(), query, &[])
     }
@@ -113,12 +113,12 @@ impl S3Signer {
         )
     }
 
-    /// The object's name for people.
+    /// The object's name for messages.
     pub(crate) fn name(&self, key: &str) -> String {
         format!("s3://{}/{}{key}", self.bucket.name(), self.prefix)
     }
 
-    /// The object's whole name in the bucket.
+    /// The object's full name in the bucket.
     pub(crate) fn object(&self, key: &str) -> String {
         format!("{}{key}", self.prefix)
     }

@@ -1,17 +1,17 @@
-//! What little XML S3 speaks: elements with text, nested a level or two. What cannot be read is as good as absent.
+//! A minimal XML parser for S3: elements with text, nested a level or two. Anything unreadable counts as absent.
 
-/// The text of the first element of that name.
+/// The text of the first element with this name.
 pub(crate) fn element(xml: &str, name: &str) -> Option<String> {
     inner(xml, name).map(unescaped)
 }
 
-/// What is inside the first element of that name, as it is.
+/// The raw content of the first element with this name.
 fn inner<'x>(xml: &'x str, name: &str) -> Option<&'x str> {
     let after = xml.split_once(&format!("<{name}>"))?.1;
     after.split_once(&format!("</{name}>")).map(|(text, _)| text)
 }
 
-/// What is inside each element of that name, as it is.
+/// The raw content of each element with this name.
 pub(crate) fn elements<'x>(xml: &'x str, name: &str) -> Vec<&'x str> {
     let begin = format!("<{name}>");
     xml.split(begin.as_str())
@@ -21,7 +21,7 @@ pub(crate) fn elements<'x>(xml: &'x str, name: &str) -> Vec<&'x str> {
         .collect()
 }
 
-/// Replaces references by what they stand for (XML 1.0 sections 4.1 and 4.6). What is no reference stays as it is.
+/// Replaces references by the characters that they stand for (XML 1.0 sections 4.1 and 4.6). Invalid references stay unchanged.
 fn unescaped(mut text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     while let Some((before, rest)) = text.split_once('&') {
@@ -41,7 +41,7 @@ fn unescaped(mut text: &str) -> String {
     plain
 }
 
-/// The character that `&name;` stands for: one of the five that have names in any document, or one by its number.
+/// The character that `&name;` stands for: one of the five that are predefined in all documents, or a numeric one.
 fn referred(name: &str) -> Option<char> {
     let number = match name {
         "quot" => return Some('"'),
@@ -55,13 +55,13 @@ fn referred(name: &str) -> Option<char> {
         Some(digits) => (digits, 16),
         None => (number, 10),
     };
-    // `from_str_radix` would take a sign as well.
+    // `from_str_radix` would accept a sign as well.
     let is_number = digits.chars().all(|digit| digit.is_digit(radix));
     let code = u32::from_str_radix(digits, radix).ok().filter(|_| is_number)?;
     char::from_u32(code).filter(|character| *character != '\0')
 }
 
-/// `text` as the text of an element.
+/// Escapes `text` as the text of an element.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

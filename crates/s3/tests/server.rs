@@ -62,7 +62,7 @@ async fn a_server_that_comes_back_within_the_tries_is_not_noticed() {
     let server = S3Server::start(folder.path()).await;
     let bucket = S3Bucket::open_with("s3://films", |name| server.variable(name)).expect("open");
     server.be_deaf(true);
-    let error = bucket.put("a", bytes(10)).await.expect_err("nobody there");
+    let error = bucket.put("a", bytes(10)).await.expect_err("no server there");
     assert!(matches!(&error, S3Error::Unavailable(text) if !text.contains("X-Amz")), "{error}");
 
     let (written, ()) = tokio::join!(bucket.put("a", bytes(10)), async {
@@ -91,7 +91,7 @@ async fn an_object_in_parts_is_seen_when_it_is_put_together_and_keeps_its_sum() 
     assert_eq!(bucket.get("a b", film.len()).await, Ok(film));
     let there = S3Object { bytes: 12_000_000, sha256: terms.sha256.clone() };
     assert_eq!(bucket.look("a b").await, Ok(Some(there)));
-    // It keeps no list of what is unfinished, and says so.
+    // It keeps no list of unfinished uploads, and reports that.
     assert!(matches!(bucket.uploads("a b").await, Err(S3Error::Unsupported(_))));
 
     let error = bucket.put_with("wrong", bytes(10), &terms).await.expect_err("other bytes");

@@ -126,7 +126,9 @@ fn origin_over_tls(folder: &Path, more: &str) -> Server {
 #[test]
 fn a_certificate_that_is_not_trusted_is_told_in_words_and_what_is_advised_helps() {
     let not_ca = "-addext basicConstraints=critical,CA:FALSE";
-    for (more, words) in [("", "CA:TRUE"), (not_ca, "nobody who is trusted here has signed it")] {
+    for (more, words) in
+        [("", "CA:TRUE"), (not_ca, "no authority that is trusted here has signed it")]
+    {
         let (folder, cache) = (tempdir().unwrap(), tempdir().unwrap());
         let origin = origin_over_tls(folder.path(), more);
         let url = format!("https://127.0.0.1:{}", origin.address.port());

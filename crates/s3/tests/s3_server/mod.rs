@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 const KEY: &str = "AKIDTEST";
 const SECRET: &str = "not-a-secret";
 
-/// A server of the bucket `films`, for as long as the runtime lives.
+/// A server for the bucket `films`, which stops with the runtime.
 pub(crate) struct S3Server {
     endpoint: String,
     deaf: Arc<AtomicBool>,
@@ -30,12 +30,12 @@ impl S3Server {
         Self::start_on(listener, folder).await
     }
 
-    /// As [`Self::start`], with a listener of the caller's.
+    /// Like [`Self::start`], with a listener from the caller.
     pub(crate) async fn start_on(listener: std::net::TcpListener, folder: &Path) -> Self {
         Self::start_at(listener, folder, None).await
     }
 
-    /// As [`Self::start_on`]. Buckets are in front of the host name `domain`, if there is one.
+    /// Like [`Self::start_on`]. Buckets are subdomains of `domain`, if given.
     pub(crate) async fn start_at(
         listener: std::net::TcpListener,
         folder: &Path,
@@ -79,13 +79,13 @@ impl S3Server {
         self.turned_away.notified().await;
     }
 
-    /// All connections are closed, and new ones at once from now on; or they are taken again.
+    /// Closes all connections, and all new ones at once from now on; or accepts them again.
     pub(crate) fn be_deaf(&self, deaf: bool) {
         self.deaf.store(deaf, Ordering::Relaxed);
         self.closing.notify_waiters();
     }
 
-    /// The variables that lead here.
+    /// The variables that point to this server.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         let value = match name {
             "AWS_ENDPOINT_URL" => &self.endpoint,
