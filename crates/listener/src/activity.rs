@@ -1,4 +1,4 @@
-//! What a connection is doing, as its requests know it: its stream sees bytes only.
+//! The activity of a connection, as known to its requests: its stream sees only bytes.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ pub(crate) struct Activity {
     running: AtomicU32,
     /// Running handlers, and responses that aren't complete.
     open: AtomicU32,
-    /// When a handler last ended or gave a piece of its response, in microseconds since [`beginning`].
+    /// When a handler last ended or produced a piece of its response, in microseconds since [`beginning`].
     moved: AtomicU64,
 }
 
@@ -61,18 +61,18 @@ impl Activity {
         Running { activity: Arc::clone(self), open }
     }
 
-    /// A response makes progress.
+    /// Notes progress of a response.
     pub(crate) fn touch(&self) {
         let since = Instant::now().saturating_duration_since(beginning());
         self.moved.store(u64::try_from(since.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// Whether a handler runs. It bounds its own time.
+    /// Whether a handler is running. Handlers limit their own time.
     pub(crate) fn is_running(&self) -> bool {
         self.running.load(Relaxed) > 0
     }
 
-    /// When a handler last ended or gave a piece of its response, or the connection began.
+    /// When a handler last ended or produced a piece of its response, or when the connection began.
     pub(crate) fn moved(&self) -> Instant {
         beginning() + Duration::from_micros(self.moved.load(Relaxed))
     }
@@ -93,7 +93,7 @@ impl Drop for Running {
 }
 
 impl OpenRequest {
-    /// The response makes progress.
+    /// Notes progress of the response.
     pub(crate) fn touch(&self) {
         self.0.0.touch();
     }

@@ -1,4 +1,4 @@
-//! Hands each request to the router, and decides when a connection closes.
+//! Passes each request to the router, and decides when a connection closes.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,8 +24,9 @@ use crate::framing::{HEAD_QUERY, METHOD};
 use crate::refused::{ListenerRefusal, RefusedCounts};
 use crate::serving::Protocol;
 
-/// A body of up to this size is read past if no handler reads it, so that the connection stays: nodes whose heartbeats are refused need no new
-/// handshake for each. Over HTTP/2, clients that are still sending may take the reset of a stream for an error and miss the response.
+/// A body of up to this size is skipped if no handler reads it, so that the connection stays open: nodes whose heartbeats are refused need
+/// no new handshake for each. Over HTTP/2, clients that are still sending may take the reset of a stream for an error and miss the
+/// response.
 const READ_PAST_BYTES_MAX: u64 = 8 << 10;
 
 /// How long that may take.
@@ -68,14 +69,14 @@ impl<C: Clone + Send + Sync + 'static> Service<C> {
             }
         };
         if is_http1 && !is_small && !is_read.load(Relaxed) {
-            // Hyper closes, because what follows is the rest of this body.
+            // Hyper closes the connection, because the next bytes are the rest of this body.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let open = running.open_request();
         response.map(|body| Body::new(Outbound { body, open }))
     }
 
-    /// Why the request is refused, if it is. Over HTTP/1 the framing has looked at it.
+    /// Why the request is refused, if it is. Over HTTP/1 the framing has already checked it.
     fn refusal(&self, request: &Request<Incoming>) -> Option<ListenerRefusal> {
         if self.protocol == Protocol::Http1 {
             let is_refused = request.method().as_str() == METHOD;
@@ -110,7 +111,7 @@ fn of_server(bodies: Bodies) -> Response<Body> {
 
 /// A request's body, which reports whether it was read to its end.
 struct Inbound {
-    /// Until this is dropped.
+    /// `None` once it has been dropped.
     body: Option<Incoming>,
     is_small: bool,
     is_read: Arc<AtomicBool>,

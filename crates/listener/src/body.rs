@@ -1,4 +1,4 @@
-//! Reads the body of a request whose sender is known, within bounds of size, time and memory.
+//! Reads the body of a request from an identified sender, with limits on size, time and memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -10,32 +10,32 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use tokio::time::{Instant, timeout_at};
 
-/// As long as a head may take.
+/// The same time as for a head.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Bounds of one body.
+/// Limits of one body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyBounds {
     /// Its largest size.
     pub bytes_max: usize,
     /// How long it may take before the minimum rate counts.
     pub grace: Duration,
-    /// How fast it has to arrive then, on average since it began.
+    /// The minimum rate after that, on average since it began.
     pub bytes_per_second_min: u32,
 }
 
 impl BodyBounds {
-    /// A body that must be whole within ten seconds.
+    /// A body that must be complete within ten seconds.
     pub const fn small(bytes_max: usize) -> Self {
         Self { bytes_max, grace: GRACE, bytes_per_second_min: u32::MAX }
     }
 
-    /// A body that has to arrive at 64 KiB a second: what the slowest line that a box or an operator has takes.
+    /// A body that has to arrive at 64 KiB a second: the rate of the slowest link that a box or an operator may have.
     pub const fn large(bytes_max: usize) -> Self {
         Self { bytes_max, grace: GRACE, bytes_per_second_min: 64 << 10 }
     }
 
-    /// When more of a body must have arrived, given when it began and how much of it is here.
+    /// When more of a body must have arrived, given its start and the bytes received so far.
     fn deadline(&self, began: Instant, bytes: usize) -> Instant {
         let earned = bytes as f64 / f64::from(self.bytes_per_second_min.max(1));
         began + self.grace + Duration::from_secs_f64(earned)
@@ -45,9 +45,9 @@ impl BodyBounds {
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFault {
-    /// It exceeds its bound. If its Content-Length does, none of it is read.
+    /// It exceeds its limit. If its Content-Length does, none of it is read.
     TooLarge,
-    /// It arrived too slowly, or not whole.
+    /// It arrived too slowly, or incomplete.
     Slow,
     /// All bodies together have reached their memory budget.
     NoMemory,
@@ -66,7 +66,7 @@ impl BodyBudget {
         Arc::new(Self { bytes_max, taken: AtomicUsize::new(0) })
     }
 
-    /// Bytes that bodies take now.
+    /// Bytes that bodies take at the moment.
     pub fn taken_bytes(&self) -> usize {
         self.taken.load(Relaxed)
     }
@@ -77,7 +77,7 @@ impl BodyBudget {
     }
 }
 
-/// A whole body. Its memory counts against its budget until it is dropped.
+/// A complete body. Its memory counts against its budget until it is dropped.
 #[derive(Debug)]
 pub struct ReadBody {
     bytes: Vec<u8>,
@@ -100,7 +100,7 @@ impl Drop for ReadBody {
 }
 
 impl ReadBody {
-    /// Takes a piece in. Memory is reserved as pieces arrive: a length that is only announced takes none.
+    /// Appends a piece. Memory is reserved as pieces arrive: a length that is only announced takes none.
     fn push(&mut self, piece: &Bytes, bytes_max: usize) -> Result<(), BodyFault> {
         let needed = self.bytes.len() + piece.len();
         if needed > bytes_max {

@@ -45,7 +45,7 @@ async fn all_bodies_together_have_a_bound() {
     assert!(read_body(Body::from("12345"), SMALL, &budget).await.is_ok());
 }
 
-/// The sender never stops, so only the reader ends this.
+/// The sender never stops, so only the reader can end this.
 #[tokio::test]
 async fn a_body_that_trickles_is_given_up_and_holds_no_more_than_it_sent() {
     let budget = BodyBudget::new(1 << 20);

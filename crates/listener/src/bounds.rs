@@ -1,17 +1,17 @@
-//! What a listener allows its peers.
+//! The limits of a listener for its peers.
 
 use std::time::Duration;
 
-/// How many connections a listener has room for.
+/// The capacity of a listener for connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceBounds {
-    /// Connections in all.
+    /// Connections in total.
     pub connections_max: usize,
-    /// Connections that have not sent a whole request yet, TLS handshakes included.
+    /// Connections that have not sent a complete request yet, TLS handshakes included.
     pub fresh_max: usize,
-    /// How long a new connection has for its handshake or its first request before it may have to give way to others.
+    /// How long a new connection has for its handshake or its first request before it may be closed to make room.
     pub fresh_min: Duration,
-    /// Connections from one IPv4 address or one /64 of IPv6, which is what one customer gets at least. Known peers do not count.
+    /// Connections from one IPv4 address or one /64 of IPv6, the least that one customer gets. Known peers do not count.
     pub per_address_max: usize,
     /// Connections from one /48 of IPv6, which is what one site gets. Known peers do not count.
     pub per_site_max: usize,
@@ -30,17 +30,17 @@ impl Default for PlaceBounds {
     }
 }
 
-/// What a listener allows each connection.
+/// The limits of a listener for each connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestBounds {
-    /// How long a request's head may take from its first byte, and a connection's first head from the connection's
-    /// beginning. The box's server has the same.
+    /// How long a request's head may take from its first byte, and a connection's first head from the start of the connection. The box's
+    /// server uses the same.
     pub head_max: Duration,
     /// How long a connection stays open with no request in progress.
     pub idle_max: Duration,
-    /// How fast the peer must take what is sent once `idle_max` is over, on average since then.
+    /// The rate at which the peer must receive data after `idle_max`, on average since then.
     pub bytes_per_second_min: u64,
-    /// Requests in progress on one HTTP/2 connection.
+    /// The most requests in progress on one HTTP/2 connection.
     pub streams_max: u32,
     /// Which requests may have a body.
     pub bodies: Bodies,
@@ -52,16 +52,16 @@ impl Default for RequestBounds {
             head_max: Duration::from_secs(10),
             // As the box's server keeps idle connections.
             idle_max: Duration::from_secs(75),
-            // A tenth of what the slowest viewer needs who plays anything.
+            // A tenth of the rate of the slowest viewer who can play anything.
             bytes_per_second_min: 4 << 10,
-            // RFC 9113 section 6.5.2 recommends at least 100, for pages with many files. Nothing here has many.
+            // RFC 9113 section 6.5.2 recommends at least 100, for pages with many files. No page here has many.
             streams_max: 32,
             bodies: Bodies::None,
         }
     }
 }
 
-/// Which request bodies a listener takes.
+/// The request bodies that a listener accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bodies {
     /// None: a request with a body is refused and its connection closed.

@@ -1,9 +1,9 @@
 //! The stream of one connection, with its deadlines and its framing.
 //!
-//! While a handler runs there is no deadline: handlers bound their own time. Otherwise the connection ends
-//! [`RequestBounds::idle_max`] after the last response made progress, plus the time that the peer has earned by taking bytes
-//! since. What arrives earns nothing, so neither a trickle of header lines nor of HTTP/2 frames keeps a connection open. A
-//! head that has begun has a time of its own, and so has the first one of a connection.
+//! While a handler runs there is no deadline: handlers limit their own time. Otherwise the connection ends [`RequestBounds::idle_max`]
+//! after the last response made progress, plus the time that the peer has earned by receiving bytes since. Sending earns nothing, so
+//! neither a trickle of header lines nor of HTTP/2 frames keeps a connection open. A head that has begun has a deadline of its own, and so
+//! does the first head of a connection.
 
 use std::future::Future;
 use std::io::{self, ErrorKind};
@@ -24,12 +24,12 @@ use crate::refused::{ListenerRefusal, RefusedCounts};
 /// connection, which can destroy the response on its way (RFC 9112 section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
-/// What one read discards.
+/// The number of bytes to discard per read.
 const DISCARDED_BYTES: usize = 8 << 10;
 
 type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A connection of a listener. Reads end when its time is over, or when it gives way to another one.
+/// A connection of a listener. Reads end when its time is over, or when it has to make room for another one.
 pub(crate) struct Guarded<S> {
     stream: S,
     /// `None` for HTTP/2, which frames requests itself.
@@ -39,19 +39,19 @@ pub(crate) struct Guarded<S> {
     counts: Arc<RefusedCounts>,
     ended: Ended,
     alarm: Pin<Box<Sleep>>,
-    /// When the head that is arriving began. Set from the beginning: the first head has its time, too.
+    /// When the head that is arriving began. Set from the start, because the first head has a deadline, too.
     head_began: Option<Instant>,
-    /// The latest end, whatever moves.
+    /// The latest end, regardless of progress.
     last: Option<Instant>,
-    /// What the peer has earned by taking bytes since `earned_since`.
+    /// The time that the peer has earned by receiving bytes since `earned_since`.
     earned: Duration,
     earned_since: Instant,
-    /// Until when what arrives is discarded, once the connection is being closed.
+    /// Until when incoming bytes are discarded, once the connection is being closed.
     lingers: Option<Instant>,
 }
 
 impl<S> Guarded<S> {
-    /// `life_max` is the longest that the connection may last.
+    /// `life_max` is the maximum lifetime of the connection.
     pub(crate) fn new(
         stream: S,
         framing: Option<Framing>,
@@ -78,7 +78,7 @@ impl<S> Guarded<S> {
         }
     }
 
-    /// When the connection has to end or its head to be whole. `None` while a handler runs.
+    /// When the connection has to end or its head has to be complete. `None` while a handler runs.
     fn deadline(&mut self) -> Option<Instant> {
         let moved = self.activity.moved();
         if moved != self.earned_since {
@@ -94,13 +94,13 @@ impl<S> Guarded<S> {
 
     /// Wakes this task when its time is over, or returns that it is.
     fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // Looked at first: a future that is ready is not polled again.
+        // Checked first, because a future that was ready must not be polled again.
         if self.activity.place.is_over() || self.ended.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
         }
         loop {
             let now = Instant::now();
-            // A handler that ends wakes the task by its response; to look again then is enough.
+            // A handler that ends wakes the task with its response; checking again then is enough.
             let until = self.deadline().unwrap_or(now + self.bounds.idle_max);
             let until = self.last.map_or(until, |last| last.min(until));
             if until <= now {
@@ -117,7 +117,7 @@ impl<S> Guarded<S> {
         self.activity.place.is_over() || self.last.is_some_and(|last| last <= Instant::now())
     }
 
-    /// The head's time is over. Whether the peer gets an answer to what it has begun.
+    /// Handles the end of the head's time. Returns whether the peer gets an answer to its partial request.
     fn refuse_slow_head(&mut self) -> bool {
         if self.is_over_for_good() {
             return false;
@@ -141,7 +141,7 @@ impl<S> Guarded<S> {
 fn too_slow() -> io::Error {
     io::Error::new(
         ErrorKind::TimedOut,
-        "the peer took nothing for too long, or gave way to another",
+        "the peer received nothing for too long, or made room for another",
     )
 }
 
@@ -163,7 +163,7 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
                 return Poll::Ready(Ok(()));
             }
             let refused = match framing.phase() {
-                // The service answers what stands for the refused request, and closes.
+                // The service answers the replacement for the refused request, and closes.
                 Phase::Over => return Poll::Pending,
                 Phase::Body(left) => {
                     let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.remaining());
@@ -175,7 +175,7 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
                     return Poll::Ready(Ok(()));
                 }
                 Phase::Head => {
-                    // What follows the last request has come already.
+                    // Bytes after the last request have already arrived.
                     let mut refused = framing.advance();
                     if refused.is_none() && framing.ready().is_empty() {
                         let mut bytes = [0; 4 << 10];
@@ -213,7 +213,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.poll_over(context).is_ready() && !self.refuse_slow_head() {
-            // As if the peer had closed: requests in progress end, without waiting.
+            // As if the peer had closed: requests in progress end without waiting.
             return Poll::Ready(Ok(()));
         }
         self.poll_framed(context, buffer)
@@ -256,7 +256,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         if !shut.is_ready() || !self.framing.as_ref().is_some_and(unread) {
             return shut;
         }
-        // The rest of what was refused.
+        // The rest of the refused request.
         let mut bytes = [0; DISCARDED_BYTES];
         loop {
             let mut nowhere = ReadBuf::new(&mut bytes);
@@ -264,7 +264,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
             if read.is_err() || nowhere.filled().is_empty() {
                 return shut;
             }
-            // Neither a fast sender nor a slow timer keeps this going.
+            // Neither a fast sender nor a slow timer can prolong this.
             if Instant::now() >= until {
                 return shut;
             }

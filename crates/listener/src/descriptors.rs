@@ -1,12 +1,12 @@
-//! Shares out a process's file descriptors, so that one listener's connections never keep another listener from accepting.
+//! Divides a process's file descriptors, so that one listener's connections never prevent another listener from accepting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use rustix::process::{Resource, getrlimit};
 
-/// Descriptors left to the process itself: its store, logs, and connections that it makes. A sixteenth of the limit, but at
-/// least and at most this many.
+/// Descriptors reserved for the process itself: its store, logs, and outgoing connections. A sixteenth of the limit, but at least and at
+/// most these numbers.
 const OWN_MIN: usize = 64;
 const OWN_MAX: usize = 512;
 
@@ -18,21 +18,21 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// As many as the process's limit on open files allows now, without those that it needs itself. Raise the limit first.
+    /// The number that the process's current limit on open files allows, minus the process's own. Raise the limit first.
     pub fn of_process() -> Arc<Self> {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         Self::of_limit(limit)
     }
 
-    /// As many as a limit on open files allows.
+    /// The number that a limit on open files allows.
     pub fn of_limit(limit: usize) -> Arc<Self> {
         // A limit below 128 leaves half of it.
         let own = (limit / 16).clamp(OWN_MIN, OWN_MAX).min(limit / 2);
         Arc::new(Self { max: limit - own, taken: AtomicUsize::new(0) })
     }
 
-    /// How many there are for connections.
+    /// The number for connections.
     pub fn max(&self) -> usize {
         self.max
     }
@@ -43,7 +43,7 @@ impl Descriptors {
     }
 }
 
-/// What one listener may take: as long as all listeners together have taken fewer than its maximum.
+/// The share of one listener: it may take descriptors as long as all listeners together have taken fewer than its maximum.
 #[derive(Clone, Debug)]
 pub struct Share {
     all: Arc<Descriptors>,
@@ -60,14 +60,14 @@ impl Share {
         taken.is_ok().then(|| Descriptor(Arc::clone(&self.all)))
     }
 
-    /// A descriptor in place of another one that is about to be given back.
+    /// A descriptor in place of another one that is about to be returned.
     pub(crate) fn take_over(&self) -> Descriptor {
         self.all.taken.fetch_add(1, Relaxed);
         Descriptor(Arc::clone(&self.all))
     }
 }
 
-/// One descriptor of a [`Share`]; given back when dropped.
+/// One descriptor of a [`Share`]; returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Descriptor(Arc<Descriptors>);
 

@@ -1,19 +1,19 @@
-//! Decides which bytes of an HTTP/1 connection reach the server behind: whole heads that [`http::parse`] accepts, and
-//! bodies of the length that their heads give. No I/O and no clock.
+//! Decides which bytes of an HTTP/1 connection reach hyper: complete heads that [`http::parse`] accepts, and bodies of the length that
+//! their heads give. No I/O and no clock.
 //!
-//! A refused request is replaced by one that no client can send: its method is [`METHOD`], which the parser never lets
-//! through. The service answers it with the refusal, so refusals keep their turn behind responses to earlier requests,
-//! and the connection closes after them. Nothing that follows a refused head is read as a request.
+//! A refused request is replaced by one that no client can send: its method is [`METHOD`], which the parser never accepts. The service
+//! answers it with the refusal, so refusals are sent in order after responses to earlier requests, and the connection closes after them.
+//! Bytes after a refused head are never read as a request.
 
 use http::{BodyFraming, Limits, Method, Parse, Reject, Request};
 
 use crate::bounds::Bodies;
 use crate::refused::ListenerRefusal;
 
-/// The method of a request that stands for a refused one.
+/// The method of the replacement for a refused request.
 pub(crate) const METHOD: &str = "REFUSED";
 
-/// The query of such a request if the refused one asked for a head only.
+/// The query of the replacement if the refused request was for a head only.
 pub(crate) const HEAD_QUERY: &str = "head";
 
 /// The framing of one connection.
@@ -21,15 +21,15 @@ pub(crate) const HEAD_QUERY: &str = "head";
 pub(crate) struct Framing {
     limits: Limits,
     bodies: Bodies,
-    /// Bytes of a head that is not whole, or that follow what was passed on.
+    /// Bytes of an incomplete head, or bytes after the last request.
     input: Vec<u8>,
-    /// Bytes to pass on, and how many of them were.
+    /// Bytes to pass on, and the number passed on so far.
     output: Vec<u8>,
     passed: usize,
     phase: Phase,
 }
 
-/// What comes next.
+/// The next part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// A head.
@@ -70,11 +70,11 @@ impl Framing {
         &self.output[self.passed..]
     }
 
-    /// `count` bytes of [`Self::ready`] were passed on.
+    /// Marks `count` bytes of [`Self::ready`] as passed on.
     pub(crate) fn pass(&mut self, count: usize) {
         self.passed += count;
         if self.passed == self.output.len() {
-            // An idle connection holds no memory for the last head.
+            // An idle connection keeps no memory for its last head.
             self.output = Vec::new();
             self.passed = 0;
         }
@@ -85,14 +85,14 @@ impl Framing {
         self.limits.head_bytes_max.saturating_sub(self.input.len())
     }
 
-    /// Takes bytes in. Afterwards [`Self::ready`] has the next request, or the head is not whole. Returns why the request is
+    /// Takes received bytes. Afterwards [`Self::ready`] has the next request, or the head is incomplete. Returns why the request is
     /// refused, if it is.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Option<ListenerRefusal> {
         self.input.extend_from_slice(bytes);
         self.advance()
     }
 
-    /// `count` bytes of a body were passed on directly.
+    /// Marks `count` bytes of a body as passed on directly.
     pub(crate) fn pass_body(&mut self, count: u64) {
         if let Phase::Body(left) = self.phase {
             self.phase = match left.saturating_sub(count) {
@@ -102,7 +102,7 @@ impl Framing {
         }
     }
 
-    /// Looks for the next request in what has already arrived.
+    /// Looks for the next request in the received bytes.
     pub(crate) fn advance(&mut self) -> Option<ListenerRefusal> {
         if self.phase != Phase::Head || self.input.is_empty() {
             return None;
@@ -139,7 +139,7 @@ impl Framing {
         }
     }
 
-    /// Passes on the first `consumed` bytes, and what has arrived of a body of `length` bytes.
+    /// Passes on the first `consumed` bytes, and the received part of a body of `length` bytes.
     fn pass_head(&mut self, consumed: usize, length: u64) {
         debug_assert!(
             self.ready().is_empty(),
@@ -154,7 +154,7 @@ impl Framing {
         self.pass_body(of_body as u64);
     }
 
-    /// Puts the refusal in place of what comes next.
+    /// Puts the refusal in place of the next request.
     pub(crate) fn refuse(&mut self, refused: ListenerRefusal) {
         let query =
             if self.input.starts_with(Method::Head.as_str().as_bytes()) { HEAD_QUERY } else { "" };
@@ -167,7 +167,7 @@ impl Framing {
     }
 }
 
-/// Writes a later minor version as HTTP/1.1, which is what it is served as (RFC 9110 section 2.5): hyper does not know any.
+/// Rewrites a later minor version as HTTP/1.1, as which it is served (RFC 9110 section 2.5): hyper does not know any.
 fn as_known_version(head: &mut [u8]) {
     // Empty lines may come first.
     let start = head.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(0);

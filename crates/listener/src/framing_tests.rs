@@ -36,7 +36,7 @@ fn passed(bodies: Bodies, bytes: &[u8], step: usize) -> (String, Option<Listener
     (String::from_utf8(out).unwrap(), refused)
 }
 
-/// The same, whatever pieces arrive.
+/// The same result, whatever the size of the pieces.
 fn all_of(bodies: Bodies, bytes: &str) -> (String, Option<ListenerRefusal>) {
     let whole = passed(bodies, bytes.as_bytes(), bytes.len());
     for step in [1, 2, 7] {

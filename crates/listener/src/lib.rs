@@ -1,20 +1,20 @@
-//! Guarded HTTP listeners: what gateways, agents and helpers share to stay reachable whatever strangers send.
+//! Guarded HTTP listeners: shared by gateways, agents and helpers, so that they stay reachable whatever strangers send.
 //!
-//! A listener admits connections to bounded [`Places`], reads each head strictly and in limited time, and hands whole
-//! requests to an axum router ([`serve`]). Handlers read bodies with [`read_body`], after they know who asks.
+//! A listener admits connections to a limited number of [`Places`], parses each head strictly and in limited time, and passes complete
+//! requests to an axum router ([`serve`]). Handlers read bodies with [`read_body`], after they have identified the client.
 //!
 //! Invariants:
-//! - A connection holds a place and a descriptor from `accept` until it is closed. Connections without a request in progress
-//!   give way to new ones, oldest first, so idle and half-sent requests never keep anyone out.
-//! - Bytes reach hyper's HTTP/1 parser only as part of a head that [`http::parse`] accepts, or of a body whose length that
-//!   head gives. Hyper never sees a transfer coding, so it cannot disagree with us about where a request ends.
-//! - A connection with no request in progress has a deadline that bytes do not extend. While a response is sent, the peer
-//!   extends the deadline only by taking bytes at a minimum rate.
+//! - A connection holds a place and a descriptor from `accept` until it is closed. Connections without a request in progress make room for
+//!   new ones, oldest first, so idle and half-sent requests never keep other clients out.
+//! - Bytes reach hyper's HTTP/1 parser only as part of a head that [`http::parse`] accepts, or of a body whose length that head gives.
+//!   Hyper never sees a transfer coding, so it cannot disagree with us about the end of a request.
+//! - A connection with no request in progress has a deadline that sending bytes does not extend. While a response is sent, the peer extends
+//!   the deadline only by receiving bytes at a minimum rate.
 //! - A body takes memory only as it arrives, from a [`BodyBudget`] that all bodies of a listener share.
 //!
-//! The box's server (`appliance`) has guards of its own for the same duties, on its own reactor.
+//! The box's server (`appliance`) has guards of its own for the same purposes, on its own reactor.
 //!
-//! Read first: [`serve`], then `framing.rs` for what is refused and `places.rs` for who gives way.
+//! Read first: [`serve`], then `framing.rs` for the refusals and `places.rs` for evictions.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! Who has a place at a listener, and who gives way when there is no room.
+//! Decides which connections have a place at a listener, and which are closed when there is no room.
 //!
-//! A newcomer that finds its address, its site or the whole listener full takes the place of a connection that has no
-//! request in progress: the oldest one that has not sent a whole request, or else the one that has been idle longest.
-//! So connections that only wait cannot keep others out, however many there are. If all are busy, the newcomer is refused. A new connection has
-//! [`PlaceBounds::fresh_min`] before it gives way: if a whole fleet comes back at once, those that came first get through.
+//! A new connection that finds its address, its site or the whole listener full takes the place of a connection that has no request in
+//! progress: the oldest one that has not sent a complete request, or else the one that has been idle longest. So connections that only wait
+//! cannot keep others out, however many there are. If all are busy, the new connection is refused. A new connection has
+//! [`PlaceBounds::fresh_min`] before it can be evicted: if a whole fleet comes back at once, those that came first get through.
 //!
-//! Peers whose certificate names them are known: they count by name, not by address, and never give way to strangers.
+//! Peers with a name in their certificate are known: they count by name, not by address, and are never evicted for unknown peers.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -19,13 +19,13 @@ use crate::bounds::PlaceBounds;
 use crate::descriptors::{Descriptor, Share};
 use crate::refused::{ListenerRefusal, RefusedCounts};
 
-/// Connections that gave way and are not closed yet. Each is closed by its own task, within moments.
+/// Evicted connections that are not closed yet. Each is closed by its own task, within moments.
 const CLOSING_MAX: usize = 256;
 
 /// Candidates for eviction collected by one scan over all connections.
 const CANDIDATES_MAX: usize = 256;
 
-/// After a scan that found none, newcomers are refused for this long without another scan.
+/// After a scan without candidates, new connections are refused for this long without another scan.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// All places of one listener.
@@ -47,21 +47,21 @@ struct Inner {
     owners: HashMap<String, Vec<Arc<Standing>>>,
     /// Candidates from the last scan, each with its turn at that time.
     candidates: VecDeque<(u64, Arc<Standing>)>,
-    /// When a scan last found none.
+    /// When a scan last found no candidates.
     none_at: Option<Instant>,
 }
 
-/// What counts as one source: an IPv4 address, a /64 or a /48 of IPv6, with the length of the prefix.
+/// The unit of counting: an IPv4 address, a /64 or a /48 of IPv6, with the length of the prefix.
 type Source = (IpAddr, u8);
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Debug)]
 struct Standing {
     number: u64,
     address: IpAddr,
     began: Instant,
     state: AtomicU8,
-    /// Rises with each change of state: the lowest has been in its state longest.
+    /// Increases with each change of state: the lowest has been in its state longest.
     turn: AtomicU64,
     is_fresh: AtomicBool,
     is_over: AtomicBool,
@@ -84,7 +84,7 @@ impl Standing {
         }
     }
 
-    /// Which one gives way first: fresh ones before idle ones, each the longest first. `None` for those that stay.
+    /// The order of eviction: fresh ones before idle ones, each oldest first. `None` for those that are not evicted.
     fn rank(&self, fresh_min: Duration) -> Option<(u8, u64)> {
         let state = self.state.load(Relaxed);
         let gives_way = match state {
@@ -117,7 +117,7 @@ impl Ender {
     }
 }
 
-/// The place of one connection. Dropping it gives the place back.
+/// The place of one connection. Dropping it returns the place.
 #[derive(Debug)]
 pub struct HeldPlace {
     places: Arc<Places>,
@@ -134,7 +134,7 @@ impl Places {
         Arc::new(Self { bounds, share, counts, inner: Mutex::default() })
     }
 
-    /// What was refused.
+    /// Refusals by reason.
     pub fn counts(&self) -> &Arc<RefusedCounts> {
         &self.counts
     }
@@ -143,7 +143,7 @@ impl Places {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a connection from `address`. If none is free and none gives way, that is counted.
+    /// A place for a connection from `address`. If none is free and no connection can be evicted, the refusal is counted.
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> Option<HeldPlace> {
         let place = self.find(address);
         if place.is_none() {
@@ -191,7 +191,7 @@ impl Places {
         Some(())
     }
 
-    /// The sources of an address, with the most connections of each.
+    /// The sources of an address, with the connection limit of each.
     fn sources(&self, address: IpAddr) -> impl Iterator<Item = (Source, usize)> + use<> {
         let PlaceBounds { per_address_max, per_site_max, .. } = self.bounds;
         let (first, second) = match address.to_canonical() {
@@ -227,7 +227,7 @@ impl Inner {
         standing
     }
 
-    /// Takes a connection out of all counts, if it is in them. Returns whether it was.
+    /// Removes a connection from all counts, if it is in them. Returns whether it was.
     fn leave(&mut self, standing: &Arc<Standing>, sources: impl Iterator<Item = Source>) -> bool {
         if self.all.remove(&standing.number).is_none() {
             return false;
@@ -255,7 +255,7 @@ impl Inner {
         }
     }
 
-    /// Scans all connections once for many newcomers, because a scan's time grows with the number of connections.
+    /// Scans all connections once for many new ones, because a scan's time grows with the number of connections.
     fn first_to_give_way(&mut self, fresh_min: Duration) -> Option<Arc<Standing>> {
         if let Some(first) = self.next_candidate(fresh_min) {
             return Some(first);
@@ -289,8 +289,8 @@ impl Inner {
 }
 
 impl HeldPlace {
-    /// The peer turned out to be `owner`, who may have `max` connections: one more ends its oldest, since a peer that was
-    /// cut off comes back before its old connections are noticed to be dead.
+    /// The peer identified itself as `owner`, which may have `max` connections: one more closes its oldest, because a peer that lost its
+    /// connection comes back before its old connections are detected as dead.
     pub fn belongs_to(&mut self, owner: &str, max: usize) {
         let mut inner = self.places.lock();
         let sources = self.places.sources(self.standing.address).map(|(source, _)| source);
@@ -305,7 +305,7 @@ impl HeldPlace {
         }
     }
 
-    /// A request is in progress: the connection does not give way.
+    /// A request is in progress: the connection cannot be evicted.
     pub fn is_busy(&self) {
         if self.standing.is_fresh.load(Relaxed) {
             self.places.lock().no_longer_fresh(&self.standing);

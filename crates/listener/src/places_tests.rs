@@ -117,7 +117,7 @@ async fn a_known_peer_counts_by_name_and_stays() {
     let again = known("n1");
     assert!(has_ended(&first).await, "its third connection ends its first");
     drop(first);
-    // One place is left, and it is the strangers'.
+    // One place is left, for unknown peers.
     let stranger = places.enter(address("192.0.2.9")).unwrap();
     let next = places.enter(address("192.0.2.8")).unwrap();
     assert!(has_ended(&stranger).await);

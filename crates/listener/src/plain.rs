@@ -11,10 +11,10 @@ use tokio::time::sleep;
 use crate::places::Places;
 use crate::serving::{Accept, Accepted, Protocol};
 
-/// How long to wait when the system has no room for one more connection.
+/// How long to wait when the system is out of resources for another connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Accepts plain TCP. Callers are known by address alone.
+/// Accepts plain TCP. Callers are identified by address alone.
 #[derive(Debug)]
 pub struct PlainListener<C> {
     listener: TcpListener,
@@ -23,7 +23,7 @@ pub struct PlainListener<C> {
 }
 
 impl<C> PlainListener<C> {
-    /// Accepts from `listener`. `caller` turns an address into what handlers get as `ConnectInfo`.
+    /// Accepts from `listener`. `caller` turns an address into the `ConnectInfo` that handlers get.
     pub fn new(listener: TcpListener, places: Arc<Places>, caller: fn(SocketAddr) -> C) -> Self {
         Self { listener, places, caller }
     }
@@ -39,7 +39,7 @@ impl<C: Clone + Send + Sync + 'static> Accept for PlainListener<C> {
                 sleep(ACCEPT_AGAIN).await;
                 continue;
             };
-            // Without a place, dropping it closes it.
+            // Without a place, dropping the stream closes it.
             let Some(place) = self.places.enter(address.ip()) else { continue };
             // Responses are small and should leave at once.
             let _ = stream.set_nodelay(true);

@@ -1,4 +1,4 @@
-//! Why a listener refuses a connection or a request before a handler sees it.
+//! The reasons for which a listener refuses a connection or a request before a handler sees it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,15 +10,15 @@ use http::Reject;
 /// Why a listener refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ListenerRefusal {
-    /// There was no place for the connection, in all or for its address, and none that could give way.
+    /// There was no place for the connection, in total or for its address, and no connection that could be evicted.
     NoPlace,
-    /// The connection gave way to a new one: it was the oldest without a request in progress.
+    /// The connection was evicted for a new one: it was the oldest without a request in progress.
     GaveWay,
-    /// The head was not whole in time.
+    /// The head was not complete in time.
     HeadSlow,
     /// The head can't be parsed, or asks for something that no listener supports.
     Head(Reject),
-    /// The request has a body, and this listener takes none.
+    /// The request has a body, and this listener accepts none.
     Body,
     /// The request has a body without a length.
     NoLength,
@@ -39,7 +39,7 @@ impl ListenerRefusal {
         Self::all().position(|reason| reason == self).unwrap_or(0)
     }
 
-    /// As it is written in metrics.
+    /// The label in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoPlace => "no_place",

@@ -24,17 +24,17 @@ use crate::framing::Framing;
 use crate::places::HeldPlace;
 use crate::refused::RefusedCounts;
 
-/// Most bytes of a head over HTTP/2, as over HTTP/1.
+/// The largest head over HTTP/2, the same as over HTTP/1.
 const HEAD_BYTES_MAX: u32 = 16 << 10;
 
-/// What hyper buffers of each HTTP/1 connection: the largest head, and responses that fit.
+/// Hyper's buffer for each HTTP/1 connection: holds the largest head, and responses that fit.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// What a peer may send on one HTTP/2 stream, and on all of a connection's, before a handler reads.
+/// How much a peer may send on one HTTP/2 stream, and on a whole connection, before a handler reads.
 const STREAM_WINDOW_BYTES: u32 = 128 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
 
-/// What is buffered to be sent on one stream.
+/// The send buffer of one stream.
 const SEND_BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// A connection's protocol.
@@ -61,11 +61,11 @@ pub struct Accepted<S, C> {
     pub life_max: Option<Duration>,
 }
 
-/// Where connections come from.
+/// A source of connections.
 pub trait Accept: Send + 'static {
     /// Their streams.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-    /// What is known about the peer.
+    /// The peer's identity.
     type Caller: Clone + Send + Sync + 'static;
 
     /// The next connection. A peer must not be able to delay it.
@@ -78,7 +78,7 @@ pub trait Accept: Send + 'static {
     fn local_addr(&self) -> io::Result<SocketAddr>;
 }
 
-/// Serves `router` until `stop` is done. Then it accepts no more, and ends when all connections have their responses.
+/// Serves `router` until `stop` is done. Then it accepts no more connections, and ends when all of them have their responses.
 pub async fn serve<A: Accept>(
     mut from: A,
     router: Router,
@@ -131,11 +131,11 @@ async fn converse<S, C>(
     let streams_max = bounds.streams_max;
     let io = TokioIo::new(Guarded::new(stream, framing, activity, bounds, counts, life_max));
     let stop = async move {
-        // An error means that the listener is gone, which amounts to the same.
+        // An error means that the listener is gone, which has the same effect.
         let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
         stopped
     };
-    // An error of a connection is the peer's, and the peer is gone: there is no one to report it to.
+    // A connection's error is the peer's, and the peer is gone: there is no one to report it to.
     if is_http1 {
         let mut http1 = http1::Builder::new();
         let connection = http1.max_buf_size(BUFFER_BYTES_MAX).serve_connection(io, service);

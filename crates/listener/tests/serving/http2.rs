@@ -19,7 +19,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// `:method` by its place in the static table, `:scheme http`, `:path` and `:authority` as literals.
+/// `:method` by its index in the static table, `:scheme http`, `:path` and `:authority` as literals.
 fn head(method: u8, path: &str) -> Vec<u8> {
     let literal = |name: u8, text: &str| [&[name, text.len() as u8], text.as_bytes()].concat();
     [vec![0x80 | method, 0x86], literal(0x04, path), literal(0x01, "a")].concat()
@@ -31,7 +31,7 @@ pub(crate) fn get(path: &str) -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[]), &head].concat()
 }
 
-/// Without a length.
+/// Without a Content-Length.
 pub(crate) fn post(path: &str, body: &[u8]) -> Vec<u8> {
     let head = frame(HEADERS, END_HEADERS, 1, &head(3, path));
     let body = frame(DATA, END_STREAM, 1, body);
@@ -73,7 +73,7 @@ pub(crate) async fn until_status(stream: &mut TcpStream) -> Said {
     }
 }
 
-/// `:status` is first: a literal whose name is in the static table (8 to 14), its value in three bytes or by Huffman's code.
+/// `:status` comes first: a literal whose name is in the static table (8 to 14), its value in three bytes or in Huffman code.
 fn status(head: &[u8]) -> u16 {
     let (is_huffman, length) = (head[1] & 0x80 != 0, usize::from(head[1] & 0x7f));
     let value = &head[2..2 + length];

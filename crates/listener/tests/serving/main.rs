@@ -1,4 +1,4 @@
-//! Guarded listeners over real sockets: what slow, silent and malformed clients get, and that others are answered meanwhile.
+//! Guarded listeners over real sockets: the answers to slow, silent and malformed clients, while others are served.
 
 mod http2;
 
@@ -21,17 +21,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
-/// How long anything may take here: this is for hanging tests, not for slow machines.
+/// The limit for every wait here: this catches hanging tests, not slow machines.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Server {
     address: SocketAddr,
     counts: Arc<RefusedCounts>,
-    /// Whether the body of `/large` was given up or sent.
+    /// Whether the body of `/large` was abandoned or sent.
     is_large_over: Arc<AtomicBool>,
 }
 
-/// Short times, for tests that wait for their end.
+/// Short times, for tests that wait until they expire.
 fn brief(bodies: Bodies) -> RequestBounds {
     RequestBounds {
         head_max: Duration::from_millis(300),
@@ -123,7 +123,7 @@ impl Server {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// All that is answered to `bytes`, until the server closes.
+    /// The whole answer to `bytes`, until the server closes.
     async fn answer(&self, bytes: &str) -> String {
         let mut stream = self.connect().await;
         stream.write_all(bytes.as_bytes()).await.unwrap();
@@ -136,7 +136,7 @@ impl Server {
     }
 }
 
-/// What the server still sends before it closes. A reset ends it, too.
+/// Everything that the server still sends before it closes. A reset ends it, too.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let read = stream.read_to_end(&mut bytes);
@@ -176,7 +176,7 @@ async fn a_half_sent_head_is_answered_408_and_others_are_served_meanwhile() {
     assert_eq!(server.counts.count(ListenerRefusal::HeadSlow), 100);
 }
 
-/// The client never stops, so only the server ends this.
+/// The client never stops, so only the server can end this.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_head_that_trickles_and_one_that_never_begins_are_given_up() {
     let server = Server::start(brief(Bodies::None)).await;
@@ -206,7 +206,7 @@ async fn an_idle_connection_is_closed_and_a_second_request_has_its_time() {
     assert!(answer[..count].starts_with(b"HTTP/1.1 200 "));
     stream.write_all(&request[..10]).await.unwrap();
     let answer = rest(&mut stream).await;
-    // It may have been idle for too long already on a slow machine.
+    // On a slow machine, it may already have been idle for too long.
     assert!(answer.is_empty() || status(&answer).0.contains("408"), "{answer}");
     assert!(server.is_well().await);
 }
@@ -327,12 +327,12 @@ async fn odd_but_valid_requests_are_answered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_does_not_read_a_body_answers_at_once_and_the_connection_closes() {
     let server = Server::start(patient(Bodies::OfKnownLength)).await;
-    // The body never comes.
+    // The body never arrives.
     let request = "POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 33554432\r\n\r\n";
     assert_eq!(status(&server.answer(request).await), ("HTTP/1.1 401 Unauthorized", true));
     let request = request.replace("/refuse", "/take");
     assert_eq!(status(&server.answer(&request).await), ("HTTP/1.1 413 Payload Too Large", true));
-    // A client that sends all of it reads the answer, too.
+    // A client that sends all of it gets the answer, too.
     let whole = request.replace("33554432", "4194304") + &"x".repeat(4 << 20);
     let (mut reads, mut writes) = server.connect().await.into_split();
     let sends = tokio::spawn(async move { writes.write_all(whole.as_bytes()).await });
@@ -353,7 +353,7 @@ async fn a_small_body_that_no_handler_reads_is_read_past_and_the_connection_stay
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 401");
-    // The body comes late, and the next request after it.
+    // The body arrives late, and the next request after it.
     let next = b"abcdeGET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     stream.write_all(next).await.unwrap();
     let rest = rest(&mut stream).await;
