@@ -327,7 +327,8 @@ impl Agent {
                 "the fleet sends viewers to this box by {wanted}, but its server serves {own}: unless a proxy forwards them, they get nothing; \
                  start the node with another --listen or --tls after --, or change the fleet's policy (PUT /api/v1/policy)"
             ),
-            None => "the fleet sends viewers to where this box's server serves".to_owned(),
+            None => "the fleet now sends viewers to the address that this box's server serves"
+                .to_owned(),
         });
         *told = now;
     }

@@ -56,7 +56,7 @@ pub trait BoxState: Send + Sync + 'static {
     fn handle_overtaken(&self) {}
     /// Takes the titles to hold. Returns whether they were accepted.
     fn handle_desired(&self, desired: Desired) -> bool;
-    /// Removals that the fleet must not forget, as last received; `None` if there are none.
+    /// The revocations and withdrawals that the fleet must not forget, as last received; `None` if there are none.
     fn gone(&self) -> Option<KeptGone> {
         None
     }

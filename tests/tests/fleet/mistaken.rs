@@ -109,6 +109,6 @@ fn a_box_that_serves_where_no_viewer_is_sent_says_so() {
     // Something in front of it may do TLS.
     assert_eq!(fleet.node(&node.name)["not_me"], json!([]));
     send_to("http");
-    log.wait_for("the fleet sends viewers to where this box's server serves");
+    log.wait_for("the fleet now sends viewers to the address that this box's server serves");
     until("the gateway to say nothing", || shown() == Value::Null);
 }

@@ -166,7 +166,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Sends later removals to a gateway whose store was restored from a backup.
+    /// Sends the saved revocations and withdrawals to a gateway whose store was restored from a backup.
     async fn give_back(&self, address: &str, answer: &HeartbeatAnswer) -> Result<(), Trouble> {
         if !answer.wants_gone {
             return Ok(());

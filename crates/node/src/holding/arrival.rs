@@ -151,7 +151,7 @@ impl Arrival<'_> {
         if live.is_none() {
             if fs::symlink_metadata(&place).is_ok() {
                 return Err(HoldingError::Title(format!(
-                    "{} is in the way, and ingest has not made it: move it elsewhere",
+                    "{} is in the way, and was not made by ingest: move it elsewhere",
                     place.display()
                 )));
             }

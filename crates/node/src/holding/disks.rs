@@ -162,7 +162,7 @@ impl Disks {
 fn tell_lost(library: &Path, why: &str) {
     crate::tell(&format!(
         "the folder {} of the library is lost: {why}; its titles are fetched again, to other folders and by other nodes (replace its disk, then restart \
-         the agent again)",
+         the agent)",
         library.display()
     ));
 }

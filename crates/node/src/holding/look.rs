@@ -17,7 +17,7 @@ use super::stamp::stamp;
 use super::table::Held;
 use super::{Holder, lock};
 
-/// What to do with a title whose files no longer look as they did when it was verified.
+/// How to treat a title whose files no longer look as they did when it was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
     /// Hide it until it is verified: the agent did not run meanwhile, so nothing watched over the files.
@@ -101,7 +101,7 @@ impl Holder {
             let why = "its files have changed since they were verified";
             match self.hide(path, library, why) {
                 Ok(()) => return,
-                Err(error) => crate::tell(&format!("{path} cannot be hidden: {error}")),
+                Err(error) => crate::tell(&format!("cannot hide {path}: {error}")),
             }
         }
         let verified = kept.filter(|_| is_unchanged);
@@ -118,7 +118,7 @@ impl Holder {
             return;
         }
         if let Err(error) = self.hide(path, library, &format!("its title.json is damaged: {why}")) {
-            crate::tell(&format!("{path} cannot be hidden: {error}"));
+            crate::tell(&format!("cannot hide {path}: {error}"));
         }
     }
 

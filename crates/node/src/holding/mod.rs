@@ -151,7 +151,7 @@ pub struct HoldingStatus {
     pub bytes: u64,
     /// Titles still to be copied.
     pub missing: Vec<String>,
-    /// Titles that are hidden until they are verified or mended.
+    /// Titles that are hidden until they are verified or repaired.
     pub hidden: Vec<String>,
     /// Titles that are leaving, because the plan assigns them to other nodes.
     pub leaving: Vec<String>,
@@ -163,7 +163,7 @@ pub struct HoldingStatus {
     pub copied_bytes: u64,
     /// Fill progress.
     pub fill: FillStatus,
-    /// What scrubbing has found.
+    /// The scrub's results.
     pub scrub: ScrubStatus,
     /// The time within which a wrong byte is found.
     pub scrub_seconds: u64,

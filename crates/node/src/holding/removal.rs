@@ -130,7 +130,7 @@ impl Holder {
         if !was_there {
             return Ok(ReceiptState::Absent);
         }
-        crate::tell(&format!("{} is removed, because it was withdrawn", withdrawn.path));
+        crate::tell(&format!("removed {}: it was withdrawn", withdrawn.path));
         Ok(ReceiptState::Removed)
     }
 
@@ -150,7 +150,7 @@ impl Holder {
         let mut was_there = fs::symlink_metadata(&out_of_sight).is_ok();
         let is_it = |folder: &Path| match Record::read(folder) {
             Ok(record) => record.sha256 == withdrawn.version.to_string(),
-            // Without a readable record, assume that it is the withdrawn version.
+            // With a damaged record, assume that it is the withdrawn version.
             Err(RecordError::Broken(_)) => true,
             Err(RecordError::Io(_)) => false,
         };

@@ -40,7 +40,7 @@ pub(super) struct Scrub {
     damaged_titles: AtomicU64,
 }
 
-/// What scrubbing has found since the start.
+/// The scrub's results since the start.
 #[derive(Clone, Debug, Serialize)]
 pub struct ScrubStatus {
     /// Bytes read again.

@@ -44,7 +44,7 @@ impl FromStr for FillWindow {
     fn from_str(text: &str) -> Result<Self, FillWindowError> {
         let form = || {
             FillWindowError(format!(
-                "{text:?} is no window: write a part of the day and its zone, such as \"02:00-12:00 Europe/Berlin\""
+                "{text:?} is not a window: write a part of the day and its zone, such as \"02:00-12:00 Europe/Berlin\""
             ))
         };
         let (times, zone) = text.split_once(' ').ok_or_else(form)?;
@@ -57,7 +57,7 @@ impl FromStr for FillWindow {
         }
         let zone = TimeZone::get(zone.trim()).map_err(|_| {
             FillWindowError(format!(
-                "this machine knows no zone {:?}: write it as in /usr/share/zoneinfo, such as Europe/Berlin or UTC, or install the package tzdata",
+                "this machine does not know the zone {:?}: write it as in /usr/share/zoneinfo, such as Europe/Berlin or UTC, or install the package tzdata",
                 zone.trim()
             ))
         })?;
