@@ -368,7 +368,7 @@ impl Hidden {
     }
 }
 
-/// Whether `folder` holds the name at `location`, a path in the library. A folder that is itself a title is checked in the same way.
+/// Whether `folder` holds the name at `location`, a path in the library. An empty `location` is the folder itself, as a title.
 pub fn is_held(by_name: &HashMap<Arc<[u8]>, u16>, folder: u16, location: &Path) -> bool {
     let Some(name) = location.iter().next() else { return true };
     by_name.get(name.as_bytes()) == Some(&folder)

@@ -97,9 +97,9 @@ pub struct VideoRecord {
     pub frames_per_second: f64,
     /// Mean.
     pub bits_per_second: u64,
-    /// Of the segment with the highest rate.
+    /// The rate of the segment with the highest one.
     pub bits_per_second_max: u64,
-    /// Of the file.
+    /// The size of the file.
     pub bytes: u64,
     /// The number of parts in which it can be fetched.
     pub segments: usize,
@@ -124,9 +124,9 @@ pub struct AudioRecord {
     pub channels: u32,
     /// Mean.
     pub bits_per_second: u64,
-    /// Of the segment with the highest rate.
+    /// The rate of the segment with the highest one.
     pub bits_per_second_max: u64,
-    /// Of the file.
+    /// The size of the file.
     pub bytes: u64,
     /// The number of parts in which it can be fetched.
     pub segments: usize,

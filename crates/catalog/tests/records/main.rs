@@ -34,7 +34,7 @@ fn titles_with_a_record_are_those_of_the_rule() {
     place.write("films/a/v-0123456789ab/title.json", b"a file of the title");
     place.write("films/e/title.json", b"without a manifest");
     place.write(".hidden/title.json", b"");
-    place.write("title.json", b"the library's own, the user's");
+    place.write("title.json", b"a file of the user's");
     let found: BTreeSet<_> =
         list(place.path()).unwrap().entries.iter().map(|entry| entry.title.to_string()).collect();
     let records = EXAMPLES.iter().filter(|(path, _)| path.ends_with("/title.json"));
