@@ -27,7 +27,7 @@ impl OriginAddress {
     /// Parses an address such as `https://origin.example/films` or `s3://films/hd`. Does not read credentials.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let shown = without_secrets(text);
         let wrong = |why: &str| {

@@ -54,7 +54,7 @@ impl Default for RequestBounds {
             idle_max: Duration::from_secs(75),
             // A tenth of the rate of the slowest viewer who can play anything.
             bytes_per_second_min: 4 << 10,
-            // RFC 9113 section 6.5.2 recommends at least 100, for pages with many files. No page here has many.
+            // RFC 9113 section 6.5.2 recommends at least 100, for pages with many files. No client here needs many.
             streams_max: 32,
             bodies: Bodies::None,
         }

@@ -28,7 +28,7 @@ fn place(drawn: &str) -> Option<String> {
 
 fn plain(reason: &str) -> Option<String> {
     if reason == "invalid socket address syntax" {
-        return Some(format!("this is no address with a port; write {ADDRESS}"));
+        return Some(format!("this is not an address with a port; write {ADDRESS}"));
     }
     if let Some(unknown) = reason.strip_prefix("unknown field ") {
         let (name, known) = unknown.split_once(", expected ")?;
@@ -69,7 +69,7 @@ fn value(found: &str) -> String {
 
 const ADDRESS: &str = "an IP address and a port in quotes, such as \"127.0.0.1:8443\"";
 
-/// What to write where serde expects this type.
+/// The value to write where serde expects this type.
 fn kind(wanted: &str) -> Option<String> {
     let whole_to = |most: u32| format!("a whole number from 0 to {most}, without quotes");
     Some(match wanted {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// What to do about requested blocks.
+/// How to handle requested blocks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Runs {
     /// Available: announce them.

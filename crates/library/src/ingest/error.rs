@@ -78,7 +78,7 @@ pub enum IngestError {
     Interrupted,
     /// A file or folder could not be used.
     Io {
-        /// What was attempted, as a verb: "make the folder".
+        /// The attempted action, as a verb: "make the folder".
         what: &'static str,
         /// The file or folder.
         path: PathBuf,

@@ -17,7 +17,7 @@ pub enum PromoteError {
     NoCopy(PathBuf),
     /// A file or folder could not be used.
     Io {
-        /// What was attempted, as a verb: "make the folder".
+        /// The attempted action, as a verb: "make the folder".
         what: &'static str,
         /// The file or folder.
         path: PathBuf,

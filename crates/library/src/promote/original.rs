@@ -64,7 +64,7 @@ fn is_none(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// What to do with a copy.
+/// The fate of a copy.
 pub(super) enum Fate {
     /// It is exact.
     Kept(Original),
