@@ -30,7 +30,7 @@ pub struct Membership {
     pub node: Name,
     /// Its place in the fleet.
     pub place: NodePlace,
-    /// Its role in the fleet.
+    /// The kind of node that the fleet takes it for.
     pub kind: NodeKind,
     /// The host of the addresses that viewers get.
     pub host: String,
