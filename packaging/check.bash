@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Tries the packages: ./run package --check. packaging/package.bash sources this file.
+# Tests the packages: ./run package --check. packaging/package.bash sources this file.
 #
-# What takes a machine is tried in one that is thrown away: a root over this machine's own, in memory, with its own network and processes.
+# Tests that need a machine run in a throw-away one: a root on top of this machine's own, in memory, with its own network and processes.
 
 package_check() { # PROGRAM OUT
   local older newer folder
@@ -26,7 +26,7 @@ package_check() { # PROGRAM OUT
   say "package: all checks passed"
 }
 
-# The program named must be what "./run build --dist" makes of the commit that is checked out here. The other one is built from nothing, in a folder with another name.
+# The named program must be the result of "./run build --dist" for the commit that is checked out here. The other one is built from scratch, in a folder with another name.
 check_twice() { # PROGRAM OUT
   local folder
   [ -z "$(git status --porcelain --untracked-files=no)" ] || check_wrong "there are changes that are in no commit, so another folder has another program"
@@ -70,7 +70,7 @@ check_contents() { # DEB TREE
   say "$(dpkg-deb -f "$1" Package Version Architecture Depends Installed-Size | paste -sd ' ')"
 }
 
-# Man pages, completions and the version are those of the program.
+# Man pages, completions and the version must be the program's.
 check_texts() { # PROGRAM TREE
   local page share=$2/usr/share
   [ "$("$2/usr/bin/fullbore" --version)" = "$("$1" --version)" ] || check_wrong "the program in it says another version"
@@ -95,7 +95,7 @@ check_completes() { # FILE LINE WORD: what bash offers after LINE
   [ "$offered" = "$3" ] || check_wrong "bash completes \"$2\" with \"$offered\""
 }
 
-# The tarball has what the package has, for /usr/local: other paths in the units, zsh's other folder, the configuration as an example.
+# The tarball has the package's files, for /usr/local: other paths in the units, zsh's other folder, the configuration as an example.
 check_tarball() { # TREE TARBALL
   local expected
   expected=$(cd "$1/usr" && find . -type f ! -name changelog.Debian.gz | sed 's/vendor-completions/site-functions/')
@@ -107,7 +107,7 @@ check_tarball() { # TREE TARBALL
   grep -q '^ExecReload=/usr/local/bin/fullbore upgrade ' "$2/lib/systemd/system/fullbore.service" || check_wrong "a reload of the tarball's unit is no upgrade"
 }
 
-# The same package as a later version, without packing it again.
+# The same package as a later version, without building it again.
 check_newer() { # DEB FOLDER: prints where it is
   local version
   version=$(dpkg-deb -f "$1" Version)

@@ -2,8 +2,8 @@
 # The first guide (docs/install.md, "From the package"), typed word by word on a fresh Debian with its own apt and systemd, in QEMU: from nothing to
 # a film over HTTPS by a certificate that a client trusts. ./run sources this file, which uses its say, fail, need, bare_root and the lab's kernels.
 #
-# What a person does in an editor is done by a program in the editor's place: it adds the three lines that docs/serve.md prints. The authority is Pebble,
-# Let's Encrypt's server for tests, which runs in the guest, so two lines more say where it is and why it is trusted. The guest has no network.
+# A program stands in for the editor: it adds the three lines that docs/serve.md prints. The authority is Pebble,
+# Let's Encrypt's server for tests, which runs in the guest, so two more lines give its address and its root. The guest has no network.
 # Afterwards the same guest upgrades, reloads, removes and purges the package.
 # shellcheck source=lab/machine.bash
 . lab/machine.bash
@@ -11,7 +11,7 @@
 GUIDE_NEEDS=(debootstrap=debootstrap unshare=util-linux mke2fs=e2fsprogs pebble=pebble pebble-challtestsrv=pebble openssl=openssl)
 GUIDE_DEADLINE=${GUIDE_DEADLINE:-1200} # an emulator needs minutes
 
-# The commands of the guide, but for the one that makes the package.
+# The commands of the guide, except for the one that builds the package.
 guide_commands() {
   sed -n '/^## From the package$/,/^For a \[box of a fleet\]/ s/^    //p' docs/install.md | grep -vx '\./run package'
 }
@@ -42,7 +42,7 @@ guide_root() { # ROOT SUITE DEB
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
     -addext basicConstraints=critical,CA:FALSE -config <(printf '[req]\ndistinguished_name = name\n[name]\n') \
     -keyout "$1/guide/pebble/key.pem" -out "$1/guide/pebble/cert.pem" 2>/dev/null
-  chmod 755 "$1/guide" "$1/guide/pebble" # the server's user reads why the authority is trusted
+  chmod 755 "$1/guide" "$1/guide/pebble" # the server's user reads the authority's root
   cat >"$1/guide/pebble/config.json" <<'JSON'
 { "pebble": { "listenAddress": "127.0.0.1:14000", "managementListenAddress": "127.0.0.1:15000", "certificate": "/guide/pebble/cert.pem",
   "privateKey": "/guide/pebble/key.pem", "httpPort": 80, "tlsPort": 443, "ocspResponderURL": "", "externalAccountBindingRequired": false } }
@@ -61,7 +61,7 @@ JSON
   : >"$1/etc/fstab"
 }
 
-# The kernel is the lab's, and so is what loads its modules; then systemd takes over.
+# The kernel and the loading of modules are the lab's; then systemd takes over.
 guide_initrd() { # FILE
   local root
   root=$(mktemp -d)

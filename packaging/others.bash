@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Packages for other machines than this one: ./run package --all. packaging/package.bash sources this file.
+# Packages for machines other than this one: ./run package --all. packaging/package.bash sources this file.
 #
 # A target is MACHINE-LIBC. For gnu, the program needs a C library, and there is a .deb and a tarball; for musl it is static, and there is a tarball.
-# rustup's parts are fetched only here, after saying so. Where they cannot be fetched, the rest is made, and the last lines say what is missing.
+# rustup's parts are fetched only here, after saying so. If they can't be fetched, the rest is built, and the last lines say what is missing.
 
 # Debian's name for a machine's architecture.
 package_architecture() { # MACHINE
@@ -40,7 +40,7 @@ package_others() { # VOICE OUT REVISION QUICK CHECK: prints where the files are
   [ "${#missing[@]}" = 0 ] || say "NOT MADE (the reasons are above): ${missing[*]}"
 }
 
-# Prints where the program is. What cannot be had is said, and the exit code is 77.
+# Prints the program's path. If a part is unavailable, a line says so, and the exit code is 77.
 other_build() { # TARGET
   local rust=${1%-*}-unknown-linux-${1#*-} name
   name=${rust//-/_}
@@ -49,7 +49,7 @@ other_build() { # TARGET
   say "building for $rust"
   case $1 in
     *-gnu) export "CC_$name=${1%-*}-linux-gnu-gcc" "CARGO_TARGET_${name^^}_LINKER=${1%-*}-linux-gnu-gcc" ;;
-    # Only for the C code: as a linker it names an interpreter, and what Rust calls static then crashes at its first step.
+    # Only for the C code: as a linker it sets an interpreter, and Rust's static program then crashes at its first instruction.
     *) export "CC_$name=musl-gcc" ;;
   esac
   cargo build --quiet --profile dist --locked --bin fullbore --target "$rust" >&2 || return 1
@@ -77,7 +77,7 @@ other_rust() { # TARGET OF RUST
   return 1
 }
 
-# --- tried ---------------------------------------------------------------------------------------------------------------------
+# --- tests ---------------------------------------------------------------------------------------------------------------------
 
 other_try() { # PROGRAM VOICE
   case $PACKAGE_TARGET in
@@ -93,7 +93,7 @@ try_static() { # PROGRAM
   try_in_nothing "$1"
 }
 
-# The program alone in a root that has nothing else: no library of C, no shell, no /etc, no /proc.
+# The program alone in an otherwise empty root: no C library, no shell, no /etc, no /proc.
 try_in_nothing() { # PROGRAM
   local root server address
   if [ "$(id -u)" != 0 ]; then say "package: a root with nothing but the program is SKIPPED: that takes root"; return; fi
@@ -116,7 +116,7 @@ try_in_nothing() { # PROGRAM
   say "$PACKAGE_TARGET: static; serves a film over HTTPS from a root with nothing else in it"
 }
 
-# An emulator of processes has no io_uring, so it cannot serve; what else there is can be shown. docs/notes/aarch64.md has serving, on an emulated machine.
+# A process emulator has no io_uring, so the program can't serve there; this tests the rest. docs/notes/aarch64.md has serving, on an emulated machine.
 try_emulated() { # PROGRAM VOICE
   local machine=${PACKAGE_TARGET%-*} run folder
   if ! have "qemu-$machine-static" && ! (apt_install "trying a program for $machine" qemu-user-static); then

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Packages: a .deb made with dpkg's own tools, and a tarball of the same. ./run sources this file, which uses its say, fail, need and build.
+# Packages: a .deb made with dpkg's own tools, and a tarball with the same files. ./run sources this file, which uses its say, fail, need and build.
 #
 # Both hold one tree (package_tree), laid out for /usr or for /usr/local. Everything in it comes from the repository or from the program
-# itself, its version among it, and all times are the commit's: two packings of one program have the same bytes. check.bash tries them.
+# itself, including the version, and all times are the commit's: packaging one program twice gives the same bytes. check.bash tests the packages.
 # shellcheck source=packaging/check.bash
 . packaging/check.bash
 # shellcheck source=packaging/guide.bash
@@ -25,12 +25,12 @@ Makes fullbore_VERSION_ARCHITECTURE.deb and fullbore-VERSION-MACHINE-linux-gnu.t
 
   --all            then a static tarball (-linux-musl), and both files for the other machine (arm64 or amd64) by cross-building, in DIR/others;
                    some minutes for each. What cannot be made here is said; with --check each is tried
-  --program FILE   pack this program instead of the one that ./run build --dist makes
-  --revision N     Debian's revision: which packing of this version it is (1)
+  --program FILE   package this program instead of the one from ./run build --dist
+  --revision N     Debian's revision: the number of this package of the version (1)
   --quick          compress little
   --guide SUITE    then type docs/install.md's guide on a fresh Debian SUITE (bookworm, trixie) in QEMU, up to a film over HTTPS; as root
   --twice          then build the same commit once more, in another folder, and compare the packages: their bytes have to be the same
-  --check          then try them: bytes, contents, units; and as root, installing, serving, upgrading, removing and purging
+  --check          then test them: bytes, contents, units; and as root, installing, serving, upgrading, removing and purging
 TEXT
 }
 
@@ -54,7 +54,7 @@ package_main() {
   need packing "${PACKAGE_NEEDS[@]}"
   need_rust
   if [ -z "$program" ]; then
-    [ -z "$(git status --porcelain 2>/dev/null)" ] || say "there are changes that are in no commit: the package's version does not tell"
+    [ -z "$(git status --porcelain 2>/dev/null)" ] || say "there are uncommitted changes, which the package's version does not show"
     program=$(build --dist)
   fi
   package_facts "$program"
@@ -69,18 +69,18 @@ package_main() {
   if [ -n "$guide" ]; then guide_main "$(grep '\.deb$' <<<"$made")" "$guide"; fi
 }
 
-# The program says which version and commit it is, so that the package cannot say something else. Until a version is released (tag vVERSION),
+# The version and the commit come from the program itself, so the package can't differ from it. Until a version is released (tag vVERSION),
 # each commit is a step towards it: the later commit is the newer package, and the release is newer than all of them.
 package_facts() { # PROGRAM
   local said number commit
-  said=$("$1" --version) || fail "$1 does not run here: a package is made on the machine's own kind, because the program writes its manual"
+  said=$("$1" --version) || fail "$1 does not run here: build a package on a machine of its own architecture, because the program writes its manual"
   number=$(sed -n 's/^fullbore \([0-9.]*\).*/\1/p' <<<"$said")
   commit=$(sed -n 's/.*(commit \([0-9a-f]*\))$/\1/p' <<<"$said")
-  [ -n "$number" ] || fail "$1 says no version, but: $said"
+  [ -n "$number" ] || fail "$1 prints no version, but: $said"
   PACKAGE_TARGET=$(uname -m)-gnu
   PACKAGE_VERSION=$number
   PACKAGE_TIME=${SOURCE_DATE_EPOCH:-$([ -z "$commit" ] || git show -s --format=%ct "$commit" 2>/dev/null || true)}
-  [ -n "$PACKAGE_TIME" ] || fail "$said: its commit is not known here; set SOURCE_DATE_EPOCH to the time that files shall have, in seconds since 1970"
+  [ -n "$PACKAGE_TIME" ] || fail "$said: its commit is not known here; set SOURCE_DATE_EPOCH to the files' time, in seconds since 1970"
   if [ -n "$commit" ] && ! git describe --exact-match --match "v$number" "$commit" >/dev/null 2>&1; then
     PACKAGE_VERSION+=~git$(date -u -d "@$PACKAGE_TIME" +%Y%m%d.%H%M%S).$commit
   fi
@@ -93,7 +93,7 @@ package_pack() { # PROGRAM VOICE OUT REVISION QUICK: prints where the files are
   scratch=$(mktemp -d)
   mkdir -p "$3" "$scratch/completions"
   [ "$machine" = "$(uname -m)" ] || tools=$machine-linux-gnu-
-  # Names of functions stay, for what a crash prints. The linker's build id is a digest of the program with its debug information, which names the
+  # Function names stay, for crash messages. The linker's build id is a digest of the program with its debug information, which names the
   # folder of the build.
   package_names "${tools}nm" "$1" >"$scratch/names"
   "${tools}objcopy" --strip-debug --redefine-syms="$scratch/names" --remove-section=.note.gnu.build-id "$1" "$scratch/program"
@@ -106,7 +106,7 @@ package_pack() { # PROGRAM VOICE OUT REVISION QUICK: prints where the files are
 }
 
 # Where LLVM moves code from one crate to another, it ends names with a digest of the crate (NAME.llvm.DIGEST), which depends on the folder of the
-# build by the debug information. A number in its place, by address, does not.
+# build by the debug information. A number in its place, by address, doesn't.
 package_names() { # NM PROGRAM: prints each such name and its new one
   "$1" "$2" | awk '$3 ~ /\.llvm\.[0-9]+$/ { name = $3; sub(/\.llvm\..*/, "", name); print $1, name, $3 }' |
     LC_ALL=C sort | awk '{ print $3, $2 ".llvm." NR }'
@@ -154,13 +154,13 @@ package_unit() { # FILE PREFIX
   case $1 in
     */fullbore.service | */certificate.conf)
       grep -q '^ExecStart=.* serve --config /etc/fullbore/fullbore.toml ' <<<"$unit" || fail "$1: its command is not the one that the package replaces"
-      grep -q "^ExecReload=$2/bin/fullbore upgrade " <<<"$unit" || fail "$1: its reload is no upgrade"
+      grep -q "^ExecReload=$2/bin/fullbore upgrade " <<<"$unit" || fail "$1: its reload isn't an upgrade"
       ;;
   esac
   printf '%s\n' "$unit"
 }
 
-# What the program contains of others: names, versions and licences, and each licence's text once.
+# Third-party code in the program: names, versions and licences, and each licence's text once.
 package_licences() {
   local crates file sum registry=${CARGO_HOME:-$HOME/.cargo}/registry/src files=() name
   local -A users=() text=()
@@ -208,8 +208,8 @@ package_debian_changelog() { # REVISION
   printf ' -- %s  %s\n' "$(package_maintainer)" "$(date -u -R -d "@$PACKAGE_TIME")"
 }
 
-# Debian's tools know which versions of its libraries have what the program asks of them. For another machine they look at the libraries that
-# it was built with, and then say "libc6:arm64" for what that machine calls libc6.
+# Debian's tools know which versions of its libraries have the symbols that the program uses. For another machine they check the libraries that
+# it was built with, and then print "libc6:arm64" for that machine's libc6.
 package_libraries() { # PROGRAM
   local folder machine=${PACKAGE_TARGET%-*} architecture
   architecture=$(package_architecture "$machine")
