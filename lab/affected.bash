@@ -31,10 +31,10 @@ affected_word() { # WORD: prints its pairs
   case $1 in
     none) ;;
     all) lab_all ;;
-    each) for word in $(lab_names scenarios); do lab_pairs "$word" | sed -n 1p; done ;; # sed reads all: a reader that leaves would end the list
+    each) for word in $(lab_names scenarios); do lab_pairs "$word" | sed -n 1p; done ;; # sed reads everything: if it stopped early, the list would end
     @*) for word in $(affected_row "$1"); do affected_word "$word"; done ;;
     *:*) printf '%s %s\n' "${1%%:*}" "${1#*:}" ;;
-    *) if [ -f "lab/scenarios/$1.sh" ]; then lab_pairs "$1"; fi ;; # a removed scenario has nothing to play
+    *) if [ -f "lab/scenarios/$1.sh" ]; then lab_pairs "$1"; fi ;; # a removed scenario has nothing to run
   esac
 }
 

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # The lab's kernels: Debian's packages, downloaded by name with apt and unpacked, never installed. Read by machine.bash.
 #
-# A kernel lies in LAB_CACHE/kernel-KIND/{boot,lib}. KIND says where it came from:
+# A kernel is in LAB_CACHE/kernel-KIND/{boot,lib}. KIND says where it came from:
 #   stable     the kernel of Debian's metapackage
 #   trixie     the same in Debian 13, and
 #   backports  in LAB_SUITE: for both, apt gets configurations of their own, and this host's stays as it is
 #   known      the newest version by name that this host's apt knows, if there is no such suite
-# The headers of the same kernel lie in LAB_CACHE/headers-KIND: with them, the lab builds its network card (lab/card).
-# The choice is kept, so a run needs no network once its kernels are there. Remove the folder to choose anew.
+# The headers of the same kernel are in LAB_CACHE/headers-KIND: with them, the lab builds its network card (lab/card).
+# The choice is kept, so a run needs no network once its kernels are there. Remove the folder to choose again.
 
 LAB_SUITE=${LAB_SUITE:-trixie-backports}
 LAB_KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -64,7 +64,7 @@ kernel_suite() { # KIND: the suite to ask instead of this host's; empty for this
   esac
 }
 
-debian_mirror() { # where this host has its Debian from
+debian_mirror() { # the mirror of this host's Debian
   local found
   found=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | sed -n 's/^[^#]*\(https\?:[^ ]*\/debian\)\/\?\( .*\)\?$/\1/p' | head -n 1)
   printf '%s' "${found:-http://deb.debian.org/debian}"
@@ -104,7 +104,7 @@ kernel_where_it_was() { # FOLDER
 
 # --- headers -------------------------------------------------------------------------------------------------------------------
 
-# Unpacks the headers of a kernel and prints their folder. They are of the very release of the image.
+# Unpacks the headers of a kernel and prints their folder. They are of exactly the image's release.
 kernel_headers() { # KIND
   local folder=$LAB_CACHE/headers-$1 release unpack package packages
   release=$(kernel_release "$1")
@@ -123,8 +123,8 @@ kernel_headers() { # KIND
   printf '%s' "$folder/usr/src/linux-headers-$release"
 }
 
-# Kernels of a newer Debian come with build tools that need its C library. Where this host's is older, they are run with the newer one, unpacked
-# beside them: by its own loader, so nothing is installed and no other program is affected.
+# Kernels of a newer Debian come with build tools that need its C library. If this host's is older, they run with the newer one, unpacked
+# next to them: by its own loader, so nothing is installed and no other program is affected.
 headers_tools() { # FOLDER
   local libraries=$1/libraries tool
   # shellcheck disable=SC2016 # the words of other shells
@@ -141,12 +141,12 @@ headers_tools() { # FOLDER
       "$libraries/usr/lib/x86_64-linux-gnu" >"$tool"
     chmod +x "$tool"
   done < <(find "$1/usr/lib" -type f -perm -u+x -exec sh -c 'head -c 4 "$1" | grep -q ELF && echo "$1"' _ {} \;)
-  # With it, pahole would be asked for type information, which an older one gets wrong. The module needs none.
+  # With it, the build would ask pahole for type information, which an older one gets wrong. The module needs none.
   rm -f "$1"/usr/src/linux-headers-*/vmlinux
 }
 
 # The compiler that a kernel was built with, if this host has it. Else the host's own, which knows fewer options.
-headers_compiler() { # HEADERS FOLDER: prints what to tell make
+headers_compiler() { # HEADERS FOLDER: prints the argument for make
   local wanted
   wanted=$(sed -n 's/^CC = .*(CROSS_COMPILE)//p' "$1/.kernelvariables")
   if have "$wanted"; then printf '%s' "CC=$wanted"; return; fi
@@ -159,7 +159,7 @@ TEXT
   printf '%s' "CC=$2/cc"
 }
 
-# Builds the lab's network card for a kernel, and prints where the module is. It is GPL-2.0 and stays here: no package and no program has it.
+# Builds the lab's network card for a kernel, and prints where the module is. It is GPL-2.0 and stays here: no package and no program contains it.
 kernel_card() { # KIND
   local headers build=$LAB_CACHE/card-$1
   headers=$(kernel_headers "$1") || { say "apt has no headers of $(kernel_release "$1"); for new ones of both, remove $LAB_CACHE/kernel-$1"; return 1; }
@@ -175,7 +175,7 @@ kernel_card() { # KIND
 kernel_release() { basename "$LAB_CACHE/kernel-$1"/lib/modules/*; } # KIND
 
 # Copies the modules of lab/modules and their dependencies, uncompressed, with the indexes that modprobe reads. Modules that this kernel has
-# built in, or does not have, are left out: the scenarios say what they miss.
+# built in, or does not have, are left out: the scenarios report missing ones.
 kernel_modules() { # KIND ROOT
   local from=$LAB_CACHE/kernel-$1 release file name card
   release=$(kernel_release "$1")

@@ -2,8 +2,8 @@
 # The lab: machines with other kernels, in QEMU without KVM. ./run sources this file, which uses its say, fail, need and build.
 #
 # A scenario (lab/scenarios/NAME.sh) is a script that runs inside a machine (lab/machines/NAME). Its exit code says whether its assertions
-# held. This file boots machines, watches and judges them: a boot that dies, hangs or stays silent is a failure, and so is one whose
-# kernel complained. machine.bash makes the machines. affected.bash chooses the scenarios that a change may affect. lanes.bash plays several at once.
+# held. This file boots machines, watches them and decides the result: a boot that dies, hangs or stays silent is a failure, and so is one whose
+# kernel complained. machine.bash makes the machines. affected.bash chooses the scenarios that a change may affect. lanes.bash runs several at once.
 # shellcheck source=lab/machine.bash
 . lab/machine.bash
 # shellcheck source=lab/affected.bash
@@ -17,14 +17,14 @@ LAB_LONG=0
 lab_help() {
   cat <<'TEXT'
 usage: ./run lab [--long]                       all scenarios, each on its machines
-       ./run lab --affected                     the scenarios that your change may affect, as ./run ci plays them
+       ./run lab --affected                     the scenarios that your change may affect, as ./run ci runs them
        ./run lab affected [FILE...]             list them (for a change of these files)
-       ./run lab list                           what machines and scenarios there are
+       ./run lab list                           list the machines and scenarios
        ./run lab SCENARIO [MACHINE] [--long]    one of them, on a machine of your choice (some take MACHINE/ROUTE)
-       ./run lab shell MACHINE                  a console on a machine (leave it with exit; Ctrl-A X pulls its plug)
+       ./run lab shell MACHINE                  a console on a machine (leave it with exit; Ctrl-A X powers it off)
 
-LAB_PROGRAM=FILE plays with that program instead of a new build. LAB_JOBS=1 plays on one machine at a time; the default is two.
-Scenarios are tests: exit code 0 says that all held. Consoles are kept in target/lab/. --long runs the longer variants, and on more machines.
+LAB_PROGRAM=FILE uses that program instead of a new build. LAB_JOBS=1 runs one machine at a time; the default is two.
+Scenarios are tests: exit code 0 means that all passed. Consoles are kept in target/lab/. --long runs the longer variants, and on more machines.
 More: docs/lab.md
 TEXT
 }
@@ -33,7 +33,7 @@ lab_header() { # SCENARIO KEY: from the comment lines that a scenario starts wit
   sed -n "s/^# $2: *//p" "lab/scenarios/$1.sh"
 }
 
-lab_names() { # FOLDER: what is in it, as names
+lab_names() { # FOLDER: the names of its files
   local file
   for file in lab/"$1"/*; do basename "$file" .sh; done
 }
@@ -55,7 +55,7 @@ lab_known() { # FOLDER NAME
 
 # --- running -------------------------------------------------------------------------------------------------------------------
 
-# Now and then the emulator fails on a kernel that changes its own code while two processors run it ("Oops: int3"). Kernels do that near
+# Occasionally the emulator fails on a kernel that changes its own code while two processors run it ("Oops: int3"). Kernels do that near
 # the end of their boot, when they load modules, and when they have found a better clock. A machine that panics before it is up, and before
 # anything of ours has begun, is booted again, at most twice. The output says so.
 lab_boot() { # SCENARIO MACHINE ROUTE LOG
@@ -126,7 +126,7 @@ lab_one() { # SCENARIO MACHINE[/ROUTE]: sets LAB_WRONG, empty if it passed
   LAB_WRONG=$wrong
 }
 
-lab_machines() { # SCENARIO: its machines, and with --long those that are for that alone
+lab_machines() { # SCENARIO: its machines, and with --long the additional ones
   lab_header "$1" machines
   if [ "$LAB_LONG" = 1 ]; then lab_header "$1" "machines long"; fi
 }
@@ -136,7 +136,7 @@ lab_pairs() { # SCENARIO: with each of its machines
   for machine in $(lab_machines "$1"); do printf '%s %s\n' "$1" "$machine"; done
 }
 
-lab_all() { # every pair that there is
+lab_all() { # every pair
   local scenario
   for scenario in $(lab_names scenarios); do lab_pairs "$scenario"; done
 }
@@ -158,7 +158,7 @@ lab_shell() { # MACHINE
 lab_prepare() {
   mkdir -p "$LAB_OUT"
   machine_needs
-  LAB_FULLBORE=${LAB_PROGRAM:-$(build --dist)} # as packages have it; a release build is larger, and does not fit into the machine "small"
+  LAB_FULLBORE=${LAB_PROGRAM:-$(build --dist)} # as in packages; a release build is larger, and doesn't fit into the machine "small"
 }
 
 lab_main() {

@@ -1,17 +1,17 @@
 # shellcheck shell=bash
-# Plays pairs of a scenario and a machine, several at once. lab.bash sources this file and plays each pair (lab_one).
+# Runs pairs of a scenario and a machine, several at once. lab.bash sources this file and runs each pair (lab_one).
 #
-# A lane is a process that plays one pair. Its output is printed whole when it ends. Pairs of a scenario with a header "# alone:" come last, one after
-# another. A lane that leaves no verdict was killed, or can't go on: then all lanes end, and no other pair begins.
+# A lane is a process that runs one pair. Its output is printed whole when it ends. Pairs of a scenario with a header "# alone:" come last, one after
+# another. A lane that leaves no verdict was killed, or can't continue: then all lanes end, and no other pair begins.
 
-declare -A LANES=() # the pairs that are being played, by the process that plays them
+declare -A LANES=() # the running pairs, by their process
 LANES_BEGAN=0 LANES_PAIRS=0 LANES_BEGUN=0 LANES_PASSED=0 LANES_FAILED=()
 
-# One machine keeps about one core busy, though it has two CPUs or four. More than two at once were not tried for long.
+# One machine keeps about one core busy, though it has two CPUs or four. More than two at once have not been tested for long.
 lanes_wanted() { # prints how many machines may run at once
   local cores
   cores=$(nproc)
-  [[ ${LAB_JOBS:-1} =~ ^[1-9][0-9]?$ ]] || fail "LAB_JOBS=$LAB_JOBS is no number of machines; set it to 1, 2 or more, or leave it out" 2
+  [[ ${LAB_JOBS:-1} =~ ^[1-9][0-9]?$ ]] || fail "LAB_JOBS=$LAB_JOBS is not a number of machines; set it to 1, 2 or more, or leave it out" 2
   printf '%s' "${LAB_JOBS:-$((cores < 2 ? cores : 2))}"
 }
 
@@ -22,7 +22,7 @@ lanes_play() { # LANES "SCENARIO MACHINE"...
   done
   LANES_PAIRS=$# LANES_BEGAN=$SECONDS
   trap 'lanes_end; exit 129' HUP
-  trap 'lanes_end; exit 130' INT # Ctrl-C: lanes, as all that runs in the background, ignore it
+  trap 'lanes_end; exit 130' INT # Ctrl-C: lanes ignore it, like all background jobs
   trap 'lanes_end; exit 143' TERM
   lanes_fill "$lanes" "${together[@]}"
   lanes_fill 1 "${alone[@]}"
@@ -30,7 +30,7 @@ lanes_play() { # LANES "SCENARIO MACHINE"...
   lanes_verdict
 }
 
-lanes_fill() { # LANES "SCENARIO MACHINE"...: plays these, so many at once
+lanes_fill() { # LANES "SCENARIO MACHINE"...: runs these, LANES at once
   local lanes=$1 pair; shift
   for pair in "$@"; do
     if [ "${#LANES[@]}" = "$lanes" ]; then lanes_wait; fi
@@ -82,7 +82,7 @@ lanes_broken() { # "SCENARIO MACHINE": ends the lab
   local pair
   for pair in "$1" "${LANES[@]}"; do LANES_FAILED+=("${pair/ / on }: ended before its verdict"); done
   lanes_end
-  lanes_verdict || say "a scenario was killed, or the lab cannot go on, as the lines above say"
+  lanes_verdict || say "a scenario was killed, or the lab cannot continue; see the lines above"
   fail "lab: $((LANES_PAIRS - LANES_BEGUN)) scenarios were not played; to play them, run the lab again"
 }
 
@@ -91,7 +91,7 @@ lanes_verdict() { # fails if a pair did
   if [ "${#LANES_FAILED[@]}" != 0 ]; then printf 'lab: failed %s\n' "${LANES_FAILED[@]}"; return 1; fi
 }
 
-# Ends all lanes and their machines. A lane that stands still starts nothing, so the list of what it started is complete.
+# Ends all lanes and their machines. A stopped lane starts nothing, so the list of its processes is complete.
 lanes_end() {
   local lane
   for lane in "${!LANES[@]}"; do

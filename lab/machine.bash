@@ -3,7 +3,7 @@
 # Read by lab.bash.
 #
 # The initramfs is two archives, one after the other, which the kernel allows. The first has the host's programs and the kernel's modules,
-# and is kept. The second has what changes (fullbore, lab/guest, the scenarios), and is made for each boot.
+# and is kept. The second has the changing files (fullbore, lab/guest, the scenarios), and is made for each boot.
 # Machines cannot reach the network: their cards use QEMU's user networking with restrict=on.
 
 # shellcheck source=lab/kernels.bash
@@ -13,7 +13,7 @@ LAB_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fullbore/lab
 LAB_NEEDS=(qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio depmod=kmod mke2fs=e2fsprogs xz=xz-utils strip=binutils make=make cc=build-essential
   curl=curl openssl=openssl strace=strace ip=iproute2 ethtool=ethtool perl=perl-base cmp=diffutils dmsetup=dmsetup
   nft=nftables flock=util-linux)
-# Programs of guests besides busybox. With perl-base, scenarios do what no client can.
+# Programs of guests besides busybox. With perl-base, scenarios can do things that no client can.
 LAB_PROGRAMS=(bash curl openssl strace ip tc ss nstat ethtool nft nginx perl cmp dmsetup)
 
 machine_needs() {
@@ -31,7 +31,7 @@ machine_setting() { # MACHINE KEY
 
 # --- initramfs -----------------------------------------------------------------------------------------------------------------
 
-libraries_of() { # PROGRAM: the files that ld.so would take, itself among them
+libraries_of() { # PROGRAM: the files that ld.so would load, including itself
   ldd "$1" 2>/dev/null | grep -o '/[^ ]*' || true
 }
 
@@ -70,7 +70,7 @@ archive() { # ROOT FILE
   mv "$2.part" "$2"
 }
 
-base_archive() { # KIND: prints where it is
+base_archive() { # KIND: prints its path
   local file root
   file=$LAB_CACHE/base-$1-$(base_key "$1").cpio
   if [ ! -f "$file" ]; then
@@ -86,7 +86,7 @@ base_archive() { # KIND: prints where it is
 
 # A scenario can run one of the server's own test programs, by a header line "# tests: NAME" (of the crate appliance) or
 # "# tests: CRATE/NAME": in the guest it is /bin/tests.
-test_program() { # SCENARIO: prints where it is, if the scenario wants one
+test_program() { # SCENARIO: prints its path, if the scenario wants one
   local name crate=appliance
   name=$(sed -n 's/^# tests: *//p' "lab/scenarios/$1.sh" 2>/dev/null) || true
   [ -n "$name" ] || return 0
@@ -138,8 +138,8 @@ top_archive() { # FILE TESTS SCENARIO
 # --- disk ----------------------------------------------------------------------------------------------------------------------
 
 # Films of 4 MiB that do not compress and differ everywhere, so that a byte from a wrong place is noticed; an empty film; and one
-# above 4 GiB that is a hole except for its end. Machines write to a copy that is thrown away.
-library_image() { # MIB: prints where it is
+# above 4 GiB that is a hole except for its end. Machines write to a copy that is discarded.
+library_image() { # MIB: prints its path
   local file=$LAB_CACHE/library-$1.ext4 root number
   if [ ! -f "$file" ]; then
     say "making a library of $1 MiB for the lab, once"
@@ -162,7 +162,7 @@ library_image() { # MIB: prints where it is
 
 # The host's ffmpeg, its libraries in one folder, and a film of a few seconds like that of the sample library: HLS with one file per
 # rendition. They are too large for an initramfs, which is in memory.
-player_image() { # prints where it is
+player_image() { # prints its path
   local file root path
   file=$LAB_CACHE/player-$({ libraries_of "$(command -v ffmpeg)" | xargs stat -L -c '%n %s %Y'; declare -f player_image; } | sha256sum | cut -c 1-16).ext4
   if [ ! -f "$file" ]; then
@@ -184,7 +184,7 @@ player_image() { # prints where it is
 
 # --- QEMU ----------------------------------------------------------------------------------------------------------------------
 
-# Only one process at a time makes what the lab keeps, and the others find it made: other lanes, and other runs of the lab. Cargo has a lock of its own.
+# Only one process at a time makes files that the lab keeps, and the others use them: other lanes, and other runs of the lab. Cargo has a lock of its own.
 machine_files() { # MACHINE SCENARIO INITRD: sets MACHINE_KERNEL, MACHINE_INITRD, MACHINE_DISK and, for a scenario with a player, MACHINE_PLAYER
   local kind top=$3.top tests lock
   tests=$(test_program "$2")
@@ -217,7 +217,7 @@ machine_devices() { # INDEX BUS
     -device "virtio-net-pci,netdev=net$1,bus=net$1-port,romfile=")
 }
 
-# Two more network cards on one wire that leads nowhere else, known by the last two bytes of their addresses. With iommu_platform their
+# Two more network cards on a private wire, known by the last two bytes of their addresses. With iommu_platform their
 # driver maps memory as for hardware; without it, the driver does not let cards access a program's memory.
 machine_wire() {
   local number
@@ -239,7 +239,7 @@ machine_nodes() { # NODES CPUS MEMORY_MIB: each with its memory, CPUs and host b
   done
 }
 
-# Without cx16 the kernel does without cmpxchg16b. QEMU 7.2 leaves a part of an address in the flags after it; where that is the trap flag, Linux 6.12
+# Without cx16 the kernel doesn't use cmpxchg16b. QEMU 7.2 leaves a part of an address in the flags after it; where that is the trap flag, Linux 6.12
 # warns of a debug exception (exc_debug_kernel), and it panics where the emulator reads another wrong flag.
 machine_command() { # MACHINE WORDS: sets MACHINE_COMMAND; WORDS go to the guest's init
   local nodes cpus memory

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Network cards for the lab that encrypt TLS as they send (tls-hw-tx-offload), made of software: for guests, where no such card is. On newer
+ * Network cards for the lab that encrypt TLS as they send (tls-hw-tx-offload), in software: for guests, which have no such card. On newer
  * kernels they also take AF_XDP's frames without copies (frames.c).
  *
  * Cards come in pairs. What card0 sends, card1 receives, and the other way round; card2 and card3 are the next pair.
  *
- * A card knows of a connection what real ones know: its keys, the TCP sequence number that it expects next, and the record's number there.
- * What comes in order it seals from that alone. What does not come in order (a retransmission, or what follows after a queue has dropped
- * something) it cannot seal: the driver has the kernel do it from its list of unacknowledged records (tls_encrypt_skb), and after a gap it
- * asks for a new point to begin at, as the drivers funeth and nfp do. A real card reads the record again from its beginning then; the bytes
+ * A card knows the same about a connection as real ones: its keys, the TCP sequence number that it expects next, and the record's number there.
+ * It encrypts packets in order from that alone. Packets out of order (a retransmission, or packets after a queue has dropped
+ * something) it can't encrypt: the driver makes the kernel do it from its list of unacknowledged records (tls_encrypt_skb), and after a gap it
+ * asks for a new point to begin at, as the drivers funeth and nfp do. A real card then reads the record again from its beginning; the bytes
  * that it would read are counted (tx_tls_dump_bytes).
  *
- * Counters have the names of the driver mlx5 where it has such a counter, and begin with lab_ where it has none. What can be set is in
+ * Counters have the names of the driver mlx5 where it has such a counter, and begin with lab_ where it has none. Parameters are in
  * /sys/module/fullbore_card/parameters.
  *
  * Invariants:
- * - What is sealed is a copy: the pages of a packet may be the page cache's, where sendfile copies nothing.
- * - What goes onto the wire has no socket and no mark any more. Else, whatever passes it on (a bridge) would seal it a second time.
+ * - It encrypts a copy: the pages of a packet may be the page cache's, where sendfile copies nothing.
+ * - Packets on the wire no longer have a socket or a mark. Otherwise a device that forwards them (a bridge) would encrypt them a second time.
  */
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
@@ -56,7 +56,7 @@ static const char stat_names[STATS][ETH_GSTRING_LEN] = {
 	"tx_tls_ctx", "tx_tls_del",
 	/* sealed in order, by the card */
 	"tx_tls_encrypted_packets", "tx_tls_encrypted_bytes",
-	/* packets out of order; bytes before them that a card would read again; their own bytes; those that nobody could seal: a packet sent
+	/* packets out of order; bytes before them that a card would read again; their own bytes; packets that could not be encrypted at all: a packet sent
 	   again whose record was acknowledged meanwhile is dropped (tls_sw_fallback), and nobody misses it */
 	"tx_tls_ooo", "tx_tls_dump_bytes", "tx_tls_resync_bytes", "tx_tls_drop_no_sync_data",
 	/* connections refused; packets that came before others that the card still expected; new points to begin at; lost on the wire */
@@ -71,7 +71,7 @@ struct card {
 	struct queue queue;
 };
 
-/* What a card knows of a connection. */
+/* State of a connection on a card. */
 struct flow {
 	spinlock_t lock;	/* sending against a new point to begin at */
 	struct crypto_aead *aead;
@@ -183,7 +183,7 @@ static void tls_del(struct net_device *dev, struct tls_context *ctx, enum tls_of
 	count(dev, DEL, 1);
 }
 
-/* The kernel says that a record of this number will begin at seq. */
+/* The kernel announces that a record of this number will begin at seq. */
 static int tls_resync(struct net_device *dev, struct sock *sk, u32 seq, u8 *number, enum tls_offload_ctx_dir direction)
 {
 	struct flow *flow = *flow_of(tls_get_ctx(sk));
@@ -205,7 +205,7 @@ static const struct tlsdev_ops tls_ops = {
 
 /* --- sealing --------------------------------------------------------------------------------------------------------- */
 
-/* Seals what there is of a record, which has text_len bytes of text when whole. The tag is right once it is whole. */
+/* Encrypts the available part of a record, which has text_len bytes of text when whole. The tag is right once it is whole. */
 static int seal(struct flow *flow, u32 text_len)
 {
 	struct aead_request *request = aead_request_alloc(flow->aead, GFP_ATOMIC);
@@ -238,7 +238,7 @@ static int seal(struct flow *flow, u32 text_len)
 	return rc;
 }
 
-/* Seals len bytes at p, which follow what the card has had of this connection. */
+/* Encrypts len bytes at p, which follow the bytes that the card has had of this connection. */
 static int advance(struct flow *flow, u8 *p, u32 len)
 {
 	while (len) {
@@ -275,7 +275,7 @@ static void count_sealed(struct net_device *dev, struct sk_buff *skb, u32 len)
 	count(dev, BYTES, len);
 }
 
-/* Counts what a card would read again of the record that seq lies in. */
+/* Counts the bytes that a card would read again of the record that contains seq. */
 static void count_dump(struct net_device *dev, struct tls_context *ctx, u32 seq)
 {
 	struct tls_offload_context_tx *tx = tls_offload_ctx_tx(ctx);
@@ -514,7 +514,7 @@ static void stat_values(struct net_device *dev, struct ethtool_stats *stats, u64
 		to[i] = counted(dev, i);
 }
 
-/* A bond with LACP takes cards of a known speed only. */
+/* A bond with LACP accepts only cards of a known speed. */
 static int link_settings(struct net_device *dev, struct ethtool_link_ksettings *to)
 {
 	to->base.speed = SPEED_10000;

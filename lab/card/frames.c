@@ -2,8 +2,8 @@
 /*
  * The lab's cards as cards for AF_XDP without copies (Documentation/networking/af_xdp.rst): one queue, and frames that leave in several pieces.
  *
- * No card that QEMU has takes several pieces without copies. This one does, as the drivers ice and i40e do: the kernel checks each piece in
- * the same way, and tells of each when it has left. What a card reads by DMA, this one copies onto its wire, from where it lies.
+ * None of QEMU's cards takes several pieces without copies. This one does, like the drivers ice and i40e: the kernel checks each piece in
+ * the same way, and reports each when it has left. Bytes that a card reads by DMA, this one copies onto its wire, from their place.
  *
  * A frame that arrives is copied into the socket's memory, which is what DMA does there, and the XDP program decides what becomes of it. What it
  * passes goes to the kernel.

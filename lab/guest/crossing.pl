@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # usage: crossing.pl PORT SERVER SERVER-PORT up|down OFFSET
-# Stands between one viewer and the server, and changes one byte in transit: the byte at OFFSET, on the way up to the server or down to the
+# Sits between one viewer and the server, and changes one byte in transit: the byte at OFFSET, on the way up to the server or down to the
 # viewer. If the viewer leaves, the server learns of it only after everything that the viewer sent has been passed on.
 use strict;
 use warnings;

@@ -18,7 +18,7 @@ expect() { # WHAT ACTUAL OPERATOR EXPECTED: numbers with < <= = >= >, anything e
 eventually() { # SECONDS COMMAND...: until it succeeds
   local end=$((SECONDS + $1)); shift
   until "$@"; do
-    [ "$SECONDS" -lt "$end" ] || wrong "waited in vain for: $*"
+    [ "$SECONDS" -lt "$end" ] || wrong "this did not succeed in time: $*"
     sleep 0.1
   done
 }
@@ -42,7 +42,7 @@ serving() {
   grep -q '^ready ' /tmp/fullbore.log
 }
 
-stopped() { # asks the server to end; its exit code has to be 0
+stopped() { # stops the server; its exit code has to be 0
   local status=0
   kill -TERM "$SERVER"
   wait "$SERVER" || status=$?
@@ -138,7 +138,7 @@ same_part() { # FILE FIRST LAST CURL-ARGUMENTS...: the bytes FIRST to LAST
 
 has_bytes() { [ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -ge "$2" ]; } # FILE BYTES, for eventually
 
-# A viewer in the middle of a film, VIEWER: it takes 400 KB, then some 40 KB/s, and the rest when told to. Its bytes are in /tmp/got-NAME,
+# A viewer in the middle of a film, VIEWER: it takes 400 KB, then some 40 KB/s, and the rest when released. Its bytes are in /tmp/got-NAME,
 # curl's output in /tmp/said-NAME.
 begin() { # NAME CURL-ARGUMENTS...; FROM=elsewhere for a viewer behind a link
   local name=$1; shift
@@ -192,17 +192,17 @@ bytes_over() { cat "/sys/class/net/near$1/statistics/tx_bytes"; } # LEG: what th
 # shellcheck disable=SC2034 # scenarios use it
 TLS12=(--tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-GCM-SHA256)
 
-# How many connections a card, the kernel or nobody could be said to have got; were kept from the kernel; were established by a route.
+# How many connections went to a card, to the kernel or unclear; were withheld from the kernel; were established by a route.
 got() { metric "card_tls_connections_total{got=\"$1\"}"; }
 withheld() { metric "kernel_tls_withheld_total{reason=\"$1\"}"; }
 routed() { metric "connections_by_route_total{route=\"$1\"}"; }
 
-serve_with_nic() { # NIC ROUTE: no path is too lossy, that is for card-watch
+serve_with_nic() { # NIC ROUTE: no path is too lossy; card-watch tests that
   printf '[tls]\nnic = "%s"\nnic_lost_bytes_percent = 100.0\nnic_lost_segments_percent = 100.0\n' "$1" >/tmp/nic.toml
   serve_by "$2" --config /tmp/nic.toml --disk cached --listen 0.0.0.0:8443
 }
 
-# Checks the viewer of a film that changed: it got right bytes of the old film, and was cut off before the last of them, for this reason.
+# Checks the viewer of a film that changed: it got right bytes of the old film, and was disconnected before the last of them, for this reason.
 cut_off() { # NAME REASON
   eventually 60 has_ended "$2" 1
   if go_on "$1" "$VIEWER"; then wrong "curl had nothing to complain about: $1"; fi
@@ -235,7 +235,7 @@ card_sessions() { echo $(($(card_stat "$1" tx_tls_ctx) - $(card_stat "$1" tx_tls
 card_is() { echo "$2" >"/sys/module/fullbore_card/parameters/$1"; } # PARAMETER VALUE
 card_said() { say "card$1: $(ethtool -S "card$1" | awk '/_/ && $2 > 0 { print $1, $2 }' | paste -sd ' ')"; } # CARD
 
-# Watches a wire of a card for bytes of a film in clear, from elsewhere. Only films of random bytes can be told from what is encrypted.
+# Watches a wire of a card for bytes of a film in clear, from elsewhere. Only films of random bytes can be distinguished from encrypted bytes.
 wire_watched() { # CARD FILE
   rm -f "/tmp/wire-$1"
   ip netns exec elsewhere wire "card$1" "$2" "/tmp/wire-$1" & # itself, and no shell that waits for it
@@ -245,7 +245,7 @@ wire_watched() { # CARD FILE
 wire_told() { # CARD: sets WIRE_PACKETS and WIRE_CLEAR
   local watcher=WIRE_$1
   kill -TERM "${!watcher}"
-  wait "${!watcher}" || wrong "what watched card$1 failed"
+  wait "${!watcher}" || wrong "the watcher of card$1 failed"
   WIRE_PACKETS=$(awk '$1 == "packets" { print $2 }' "/tmp/wire-$1") WIRE_CLEAR=$(awk '$1 == "clear" { print $2 }' "/tmp/wire-$1")
 }
 wire_clean() { # CARD: nothing of the film was on its wire in clear
@@ -254,7 +254,7 @@ wire_clean() { # CARD: nothing of the film was on its wire in clear
   expect "packets on the wire of card$1" "$WIRE_PACKETS" '>' 0
   expect "packets in clear on the wire of card$1" "$WIRE_CLEAR" = 0
 }
-# Whoever watches must see what is in clear. Call it while the wire of card1 is watched, with the same film.
+# The watcher must see bytes in clear. Call it while the wire of card1 is watched, with the same film.
 wire_seen() { # FILE
   elsewhere nc -l -p 7 >/dev/null &
   eventually 20 elsewhere sh -c 'ss -Hltn sport = :7 | grep -q .'

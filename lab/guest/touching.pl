@@ -1,4 +1,4 @@
-# Moves 64 KiB with each system call by which a byte of a film could pass through a program, once: seven into it, and four out of it. What counts
+# Moves 64 KiB with each system call by which a byte of a film could pass through a program, once: seven into it, and four out of it. The counter of
 # such bytes (scenario calls) must see all of them. Numbers of calls are those of x86-64.
 use strict;
 use warnings;

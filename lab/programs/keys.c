@@ -2,10 +2,10 @@
  * keys send ADDRESS PORT FILE PAUSE_BYTES: gives the kernel TLS 1.2 AES-128-GCM keys of a connection, which are always the same, and sends
  * FILE over it. Past PAUSE_BYTES it waits until /tmp/keys-go exists; /tmp/keys-waits says that it waits.
  *
- * keys receive PORT FILE: takes the records of such a connection as they are, compares what they carry with FILE, and prints how many carry it
- * in clear. It opens none: nothing here encrypts or decrypts but the kernel and its cards.
+ * keys receive PORT FILE: takes the records of such a connection as they are, compares their contents with FILE, and prints how many carry it
+ * in clear. It decrypts none: only the kernel and its cards encrypt or decrypt here.
  *
- * This is the smallest program that shows what a kernel makes of the keys it is given (docs/notes/bond-offload.md).
+ * This is the smallest program that shows what a kernel does with given keys (docs/notes/bond-offload.md).
  */
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /*
- * wire INTERFACE FILE OUT: watches what arrives on an interface, and counts packets that have any 15 bytes of FILE in a row, as they are.
+ * wire INTERFACE FILE OUT: watches packets that arrive on an interface, and counts those that contain any 15 bytes of FILE in a row, unchanged.
  *
- * Nothing of a film that is sent over TLS may be on a wire in clear. The file's bytes have to be random, so that no others look like them:
- * each eight of it that begin at a multiple of eight are looked for at every place of every packet.
+ * No part of a film that is sent over TLS may be on a wire in clear. The file's bytes have to be random, so that no others look like them:
+ * it searches every place of every packet for each eight bytes that begin at a multiple of eight.
  *
- * It writes its counts to OUT when it has begun, and when it is told to end (SIGTERM): packets, bytes, packets in clear. A packet that the
+ * It writes its counts to OUT at its start, and on SIGTERM: packets, bytes, packets in clear. A packet that the
  * kernel dropped before it could be seen counts as one in clear.
  */
 #include <arpa/inet.h>

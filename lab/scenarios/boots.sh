@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: the kernel has the modules that the lab is for, and takes keys for TLS
+# shows: the kernel has the lab's modules, and takes keys for TLS
 # machines: plain newest
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash

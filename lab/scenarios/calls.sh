@@ -37,7 +37,7 @@ transfer() { # URL: sets SECONDS_TAKEN
   SECONDS_TAKEN=$(awk -v began="$began" -v now="$EPOCHREALTIME" 'BEGIN { printf "%.1f", now - began }')
   return "$status"
 }
-# Some calls go with time and not with bytes, and an emulated processor takes long for a MiB. So the same time without a viewer is taken off.
+# Some calls depend on time and not on bytes, and an emulated processor takes long for a MiB. So the cost of the same time without a viewer is subtracted.
 count() { # ROW URL: into /tmp/table; READ, WRITTEN and SENT are bytes that calls moved into user space, out of it, and past it
   local url=$2 before operations calls names right=1
   get -o /dev/null "$url/$ASKED_FOR"
@@ -48,7 +48,7 @@ count() { # ROW URL: into /tmp/table; READ, WRITTEN and SENT are bytes that call
   # nginx with kernel TLS was seen to stall forever now and then, on Linux 6.1: net::Socket::cork says how to avoid that.
   if [ "$right" = 0 ] && [[ $1 = *nginx* ]]; then say "$1: the bytes are not right"; return; fi
   [ "$right" = 1 ] || wrong "$1: the bytes are not right"
-  # What is mapped could be touched without a call.
+  # Mapped files could be read without a call.
   if grep '/library/.*mp4' "/proc/$SERVER/maps" | grep -v ' ---[ps] '; then wrong "$1: a film is mapped so that it can be read"; fi
   read -r READ WRITTEN SENT calls names < <(summed /tmp/idle /tmp/calls)
   printf '%s|%s|%s|%s|%s|%s|%s\n' "$1" "$((READ / MIB))" "$((WRITTEN / MIB))" "$((SENT / MIB))" \
@@ -92,9 +92,9 @@ summed() { # IDLE FILE: bytes read, written and sent past user space, calls, and
       printf "\n"
     }' "$1" "$2"
 }
-counts_all() { # whether a byte that is touched by any call would be seen: a program touches 64 KiB by each
+counts_all() { # whether the count sees a byte moved by any call: a program moves 64 KiB by each
   strace -f -qq -s 0 -o /tmp/touching perl /lab/guest/touching.pl /library/film-001.mp4
-  grep ' = 65536$' /tmp/touching >/tmp/touched # not what Perl reads of itself, in smaller pieces
+  grep ' = 65536$' /tmp/touching >/tmp/touched # not Perl's own reads, in smaller pieces
   read -r READ WRITTEN _ < <(summed /dev/null /tmp/touched)
   expect "bytes that were read, and seen" "$READ" = $((7 * 65536))
   expect "bytes that were written, and seen" "$WRITTEN" = $((4 * 65536))
@@ -151,7 +151,7 @@ nginx_serves "listen 10.9.0.1:8443; aio threads;"
 count "HTTP, nginx with thread pools" "$H"
 cold "HTTP, nginx with thread pools" "$H"
 nginx_ends
-# Linux's aio takes reads past the page cache alone, and no sendfile.
+# Linux's aio only supports reads past the page cache, and no sendfile.
 if nginx -V 2>&1 | grep -q with-file-aio; then
   nginx_serves "listen 10.9.0.1:8443; sendfile off; aio on; directio 512;"
   count "HTTP, nginx with aio" "$H"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: the lab sees what the kernel complains of: it fails a scenario that does nothing wrong but during which a warning is planted
+# shows: the lab sees kernel complaints: it fails a scenario that does nothing wrong but during which a warning is planted
 # machines: plain
 # fails: the kernel complained: *WARNING: planted
 # shellcheck source=lab/guest/lab.bash

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: with tls.nic on or off, cards get what they should: all that they take, from the film's own pages, and the server reads no byte of it; or nothing. A card that goes away leaves a server that serves
+# shows: with tls.nic on or off, cards get everything that they take, from the film's own pages, and the server reads no byte of it; or nothing. When a card goes away, the server still serves
 # machines: plain
 # machines long: newest
 # deadline: 240
@@ -14,7 +14,7 @@ cards_made 1
 wire_watched 1 "$FILM"
 modprobe tls
 
-# --- off: the server encrypts what leaves by a card, the kernel the rest ------------------------------------------------------------
+# --- off: the server encrypts connections that leave by a card, the kernel the rest ------------------------------------------------------------
 serve_with_nic off kernel
 fetch "${TLS12[@]}"
 same_as "$FILM" "${TLS12[@]}" https://127.0.0.1:8443/film-001.mp4
@@ -23,7 +23,7 @@ expect "connections that were kept from it" "$(withheld card_off)" = 1
 expect "connections that the kernel encrypted" "$(routed kernel)" = 1
 stopped
 
-# --- on, with the route auto: what the card takes, and the server the rest ---------------------------------------------------------
+# --- on, with the route auto: the card encrypts the connections that it takes, and the server the rest ---------------------------------------------------------
 serve_with_nic on auto
 eventually 20 grep -q '^cards' /tmp/fullbore.log
 grep -E '^(route|cards)' /tmp/fullbore.log | while read -r line; do say "$line"; done
@@ -67,4 +67,4 @@ same_as "$FILM" https://127.0.0.1:8443/film-001.mp4
 kill "$VIEWER" || true
 wire_clean 1
 expect "faults" "$(metric tasks_panicked_total)" = 0
-kill -KILL "$SERVER" # a viewer that is nowhere would be waited for
+kill -KILL "$SERVER" # it would wait for viewers that are gone

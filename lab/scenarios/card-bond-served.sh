@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: over a bond of cards that encrypt the kernel route keeps its keys: each card set down in turn, every byte is right, and none is on a wire in clear
+# shows: over a bond of cards that encrypt the kernel route keeps its keys: each card taken down in turn, every byte is right, and none is on a wire in clear
 # machines: plain
 # machines long: newest
 # deadline: 180
@@ -42,7 +42,7 @@ through() { # CARD
 through 0
 through 2
 
-# With the feature off the kernel gets the keys and encrypts on the CPU; once it is on, the next connection's keys are kept again.
+# With the feature off the kernel gets the keys and encrypts on the CPU; once it is on, the next connection's keys are withheld again.
 feature() { for card in 0 2; do ethtool -K "card$card" tls-hw-tx-offload "$1"; done; }
 feature off
 through 0
@@ -55,7 +55,7 @@ for card in 0 2; do expect "connections that card$card got" "$(card_stat "$card"
 wire_clean 1
 wire_clean 3
 
-# Another card, in no bond, is handed keys; then it joins the bond, and the next connection's keys are kept.
+# Another card, in no bond, gets keys; then it joins the bond, and the next connection's keys are withheld.
 elsewhere curl -sSk "${TLS12[@]}" https://10.9.2.1:8443/film-001.mp4 | cmp - "$FILM" || wrong "the film is not right over card4"
 expect "connections that card4 got" "$(card_stat 4 tx_tls_ctx)" = 1
 ip addr flush dev card4

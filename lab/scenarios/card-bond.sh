@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: the fault for which no keys of connections over a bond are handed to cards: set down by hand, the card that sealed leaves the rest in clear
+# shows: the fault because of which cards get no keys of connections over a bond: when the encrypting card is taken down by hand, the rest leaves in clear
 # machines: plain
 # machines long: newest
 # deadline: 240
@@ -7,7 +7,7 @@
 . /lab/guest/lab.bash
 
 # The smallest reproducer: two cards, a bond, a program that gives the kernel keys (lab/programs/keys.c), and no server. Read first:
-# docs/notes/bond-offload.md. The scenario says what this kernel does, and passes either way: it is about the kernel, which may be mended.
+# docs/notes/bond-offload.md. The scenario reports what this kernel does, and passes either way, because a later kernel may be fixed.
 FILM=/library/film-001.mp4
 ADDRESSES=no
 cards_made 2
@@ -27,7 +27,7 @@ bonded() { # MODE...
 unbonded() { ip link del bond0; ip -n elsewhere link del bond0; }
 sealing_card() { local card; for card in 0 2; do if [ "$(card_sessions "$card")" = 1 ]; then echo "$card"; fi; done; }
 
-through() { # WHAT: sends half of a film, does WHAT to the card that seals, and the rest
+through() { # WHAT: sends half of a film, does WHAT to the encrypting card, and sends the rest
   rm -f /tmp/keys-waits /tmp/keys-go
   elsewhere keys receive 7 "$FILM" >/tmp/received &
   local receiver=$!

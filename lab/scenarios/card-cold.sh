@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: films that are not in memory, where a card encrypts: brought into the page cache, sent by sendfile from there without a copy, and dropped from it once the viewer has them. The server reads no byte, and nothing of what was served stays in the page cache. What is requested again stays
+# shows: films that are not in memory, where a card encrypts: read into the page cache, sent by sendfile from there without a copy, and dropped from it once the viewer has them. The server reads no byte, and nothing of what was served stays in the page cache. What is requested again stays
 # machines: plain
 # machines long: newest
 # deadline: 300
@@ -17,7 +17,7 @@ right() { cmp /tmp/got "$(film "$1")" || wrong "film $1 is not right"; }
 read_bytes() { echo $(($(metric read_resident_bytes_total) + $(metric read_cached_bytes_total) + $(metric read_once_bytes_total) + $(metric read_direct_bytes_total))); }
 forgotten() { sync; echo 1 >/proc/sys/vm/drop_caches; }
 
-# What lies only in part in what is dropped stays: a page at each end of a range, and nothing of a whole film.
+# Pages that are only partly in a dropped range stay: one at each end of a range, and none of a whole film.
 edges=8192 whole=0
 
 cards_made 1
@@ -58,7 +58,7 @@ expect "bytes that sendfile says it sent" "$sent" = $((4 * BYTES))
 expect "the most that a call moved into the server or out of it" "$largest" '<' 16384
 for ((number = 21; number <= 24; number++)); do mv "/tmp/got-$number" /tmp/got; right "$number"; done
 
-# --- losses: what is sent again is read from the page cache again, and is there until it is acknowledged -----------------------------
+# --- losses: retransmissions read from the page cache again, where bytes stay until they are acknowledged -----------------------------
 forgotten
 card_is lose 50
 fetch 25 "${TLS12[@]}"
@@ -88,7 +88,7 @@ eventually 60 is_gone
 is_dropped() { [ "$(cached "$(film 27)")" -le "$edges" ]; }
 eventually 30 is_dropped
 
-# --- what is requested again is worth memory --------------------------------------------------------------------------------------------
+# --- films that are requested again are worth memory --------------------------------------------------------------------------------------------
 forgotten
 once=$(metric sent_once_bytes_total)
 fetch 28 "${TLS12[@]}"
@@ -99,7 +99,7 @@ expect "bytes for one viewer, of a film that two requested" "$(($(metric sent_on
 expect "bytes of it in the page cache" "$(cached "$(film 28)")" '>' $((BYTES / 2))
 right 28
 
-# --- beside it: a viewer of TLS 1.3, whom the server encrypts for ------------------------------------------------------------------------
+# --- in addition: a viewer of TLS 1.3, for whom the server encrypts ------------------------------------------------------------------------
 fetch 29 --tlsv1.3 # the card's attempt
 fetch 30 --tlsv1.3
 settled

@@ -20,7 +20,7 @@ for tls in on off; do
   fetch
   fetch --range 0-
   settled
-  # The handshake lies elsewhere, and so does the rest of a record that a window held back: that was copied once for keeping it.
+  # The handshake is in other memory, and so is the rest of a record that a window held back, which was copied once to keep it.
   say "TLS $tls: copied into frames $(copied frame), kept before $(copied kept); $(($(card_stat 0 lab_xdp_frames) - frames)) frames of $(($(card_stat 0 lab_xdp_pieces) - from)) pieces"
   expect "bytes copied into frames besides what was kept" $(($(copied frame) - $(copied kept))) '<' 16384
   expect "pieces of all frames" $(($(card_stat 0 lab_xdp_pieces) - from)) '>' $((2 * $(stat -c %s /library/film-001.mp4) / 1448))
@@ -31,7 +31,7 @@ for tls in on off; do
   settled
   expect "bytes that TCP sent again" "$(metric 'tcp_payload_bytes_total{kind="retransmitted"}')" '>' 0
 
-  # While the link is down nothing comes back. Afterwards everything goes on.
+  # While the link is down nothing comes back. Afterwards everything continues.
   FROM=elsewhere begin film-002 "$S/film-002.mp4"
   witness=$VIEWER
   ip link set card0 down; sleep 1; ip link set card0 up

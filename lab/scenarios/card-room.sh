@@ -15,12 +15,12 @@ all_are_served() { [ "$(viewers)" -ge "$1" ]; } # COUNT
 cards_made 1
 wire_watched 1 /tmp/all
 modprobe tls
-# Nobody has all at once, nor in the time that all of a crowd take to come, also on a busy machine.
+# No viewer finishes at once, or while the crowd is still arriving, even on a busy machine.
 elsewhere sh -c 'echo "4096 16384 32768" >/proc/sys/net/ipv4/tcp_rmem'
 card_is room 100
 serve_with_nic on auto
 
-# One curl for each film, with a connection for each of its viewers. Once these are served it stands still, so that all of them stay.
+# One curl for each film, with a connection for each of its viewers. Once these are served it is stopped, so that all of them stay.
 crowds=()
 for ((film = 1; film <= FILMS; film++)); do
   name=film-$(printf %03d "$film")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: with --silo disk and a card that encrypts for each silo, keys go to a card only once the first title is known: each connection gets the card of its first film's silo, whatever it asked for before, and no film is on any wire in clear
+# shows: with --silo disk and a card that encrypts for each silo, keys go to a card only once the first title is known: each connection gets the card of its first film's silo, whatever it requested before, and no film is on any wire in clear
 # machines: four-nodes newest
 # deadline: 420
 # shellcheck source=lab/guest/lab.bash
@@ -58,7 +58,7 @@ grep -E '^(silo|silos|cards) ' /tmp/fullbore.log | while read -r line; do say "$
 
 keys() { local silo; for ((silo = 0; silo < SILOS; silo++)); do card_stat $((2 * silo)) tx_tls_ctx; done | paste -sd ' '; }
 sealed() { local silo; for ((silo = 0; silo < SILOS; silo++)); do card_stat $((2 * silo)) tx_tls_encrypted_bytes; done | paste -sd ' '; }
-more_for() { # SILO COUNT NUMBERS: NUMBERS with so many more for this silo
+more_for() { # SILO COUNT NUMBERS: NUMBERS with COUNT more for this silo
   echo "$3" | awk -v at=$(($1 + 1)) -v more="$2" '{ $at += more; print }'
 }
 part() { echo "$1" | awk -v at=$(($2 + 1)) '{ print $at }'; } # NUMBERS SILO
@@ -94,7 +94,7 @@ expect "connections of the kernel route" "$(routed kernel)" = "$total"
 expect "moves" "$(metric connections_moved_total)" '>' 0
 say "$total connections, $(metric connections_moved_total) moves"
 
-# --- a connection that asks for something else first, and for films of two silos ------------------------------------------------------
+# --- a connection that requests something else first, and films of two silos ------------------------------------------------------
 
 last=$((SILOS - 1))
 first=$(film "$last" 1) second=$(film 0 1)
@@ -109,7 +109,7 @@ expect "moves refused, to the second film" "$(metric 'connections_move_refused_t
 wire_clean 1
 wire_clean $((2 * last + 1))
 
-# --- connections that no card takes, and those that ask for no film -------------------------------------------------------------------
+# --- connections that no card takes, and those that request no film -------------------------------------------------------------------
 
 before=$(keys)
 for ((silo = 0; silo < SILOS; silo++)); do

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a viewer whose path loses much is told to connect again, and its next connection is encrypted by the server: known by its ticket, also at another address, else by its address; others stay with the card; no byte of the film is on the wire in clear
+# shows: a viewer whose path loses much has to reconnect, and the server encrypts its next connection: recognised by its ticket, even at another address, else by its address; others stay with the card; no byte of the film is on the wire in clear
 # machines: plain
 # machines long: newest
 # deadline: 300
@@ -27,7 +27,7 @@ fetch
 settled
 again=$(metric card_tls_retransmitted_bytes_total)
 say "without losses: $again bytes sent again"
-# On a machine that is very slow, TCP may take what is late for lost. A hundredth of a MiB is what costs too much.
+# On a machine that is very slow, TCP may treat late packets as lost. A hundredth of a MiB is the limit.
 if [ "$again" -le 10485 ]; then
   expect "connections that three films took" "$(cat /tmp/connects)" is "1 0 0 "
   expect "connections that cost too much" "$(metric 'card_tls_costly_total{reason="bytes"}')" = 0

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a network card encrypts what it takes and nothing else, every byte is right in spite of losses, refusals and changes of the link, and no byte of a film is on the wire in clear
+# shows: a network card encrypts the connections that it takes and nothing else, every byte is right in spite of losses, refusals and changes of the link, and no byte of a film is on the wire in clear
 # machines: plain
 # machines long: newest
 # deadline: 420
@@ -11,7 +11,7 @@ S=https://10.9.0.1:8443
 fetch() { elsewhere curl -sSk "$@" "$S/film-001.mp4" | cmp - "$FILM" || wrong "the film is not right: curl $*"; }
 card_total() { card_stat 0 tx_tls_ctx; }
 
-# --- asked for where there is none: refused in words; auto serves ----------------------------------------------------------------
+# --- required where there is none: refused with a message; auto serves ----------------------------------------------------------------
 modprobe tls
 printf '[tls]\nnic = "on"\n' >/tmp/nic.toml
 status=0
@@ -58,7 +58,7 @@ card_is lose 100
 fetch "${TLS12[@]}"
 expect "packets out of order" "$(card_stat 0 tx_tls_ooo)" '>' 0
 card_is lose 0
-tc qdisc replace dev card0 root netem loss 8% # of what is cut into segments only behind it
+tc qdisc replace dev card0 root netem loss 8% # of packets that are cut into segments only after it
 fetch "${TLS12[@]}"
 expect "new points to begin at" "$(card_stat 0 lab_resync)" '>' 0
 card_is lose 200

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: reads of an NVMe disk by interrupts, by polling its queue and by commands to its driver bring the same bytes; polled ones raise no interrupts
+# shows: reads of an NVMe disk by interrupts, by polling its queue and by commands to its driver deliver the same bytes; polled ones raise no interrupts
 # machines: plain newest
 # kernel: nvme.poll_queues=1
 # shellcheck source=lab/guest/lab.bash

@@ -16,7 +16,7 @@ listens() { ss -Hltn 'sport = :8444' | grep -q .; }
 modprobe tls
 serve --route kernel --disk cached --listen 127.0.0.1:8443
 
-# A viewer who watches slowly all the while, and asks for the rest at the very end.
+# A viewer who watches slowly throughout, and requests the rest at the very end.
 begin witness "$S/film-010.mp4"
 witness=$VIEWER
 
@@ -35,7 +35,7 @@ done
 
 # The other direction: a viewer's second request is changed while the film of the first one is sent. That film arrives whole, then an alert
 # (20: bad_record_mac) sealed by the kernel.
-changed_request() { # a second request that the byte is in, when the first one's film has begun to come
+changed_request() { # a second request that contains the byte, when the first one's film has begun to arrive
   ask GET film-001.mp4
   eventually 30 has_bytes /tmp/got 1000
   ask HEAD film-001.mp4 "X: $(printf '%04000d' 0)"$'\r\n'

@@ -12,10 +12,10 @@ for number in 3 4 5 6 7; do cp "/library/film-00$number.mp4" "$LIBRARY/"; done
 modprobe tls
 serve --route kernel --disk cached --listen 127.0.0.1:8443
 
-begin film-007 "$S/film-007.mp4" # nobody touches this one
+begin film-007 "$S/film-007.mp4" # this one stays unchanged
 witness=$VIEWER
 
-# Overwritten in place: the writer waits until the viewers are cut off.
+# Overwritten in place: the writer waits until the viewers are disconnected.
 begin film-003 "$S/film-003.mp4"
 cat /library/film-010.mp4 >"$LIBRARY/film-003.mp4"
 cut_off film-003 file_recalled
@@ -24,13 +24,13 @@ same_as /library/film-010.mp4 "$S/film-003.mp4"
 # Truncated: the same, since that takes opening it for writing or truncate(2), and both break the lease.
 before=$(ended file_recalled)
 begin film-004 "$S/film-004.mp4"
-perl -e 'truncate($ARGV[0], 1000000) or die "truncate: $!\n"' "$LIBRARY/film-004.mp4" # busybox opens it so as not to wait, and gets EAGAIN
+perl -e 'truncate($ARGV[0], 1000000) or die "truncate: $!\n"' "$LIBRARY/film-004.mp4" # busybox opens it without waiting, and gets EAGAIN
 eventually 60 has_ended file_recalled $((before + 1))
 cut_off film-004 file_recalled
 head -c 1000000 /library/film-004.mp4 >/tmp/short
 same_as /tmp/short "$S/film-004.mp4"
 
-# Replaced by renaming another file over it, or removed: nobody waits, and the viewer is cut off at the next window.
+# Replaced by renaming another file over it, or removed: no program waits, and the viewer is disconnected at the next window.
 begin film-005 "$S/film-005.mp4"
 cp /library/film-011.mp4 "$LIBRARY/.new"; mv "$LIBRARY/.new" "$LIBRARY/film-005.mp4"
 cut_off film-005 file_removed

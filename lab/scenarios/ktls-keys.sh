@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: on the kernel route keys change in the middle of a film, by the viewer's wish and by count; many and long requests are answered; what no viewer should send ends with its alert
+# shows: on the kernel route keys change in the middle of a film, by the viewer's request and by count; many and long requests are answered; forbidden messages end with their alert
 # machines: plain newest
 # deadline: 200
 # tests: serving
@@ -66,7 +66,7 @@ fi
 expect "keys that the kernel refused" "$(stat_of TlsTxRekeyError)" = 0
 stopped
 
-# --- keys that have sealed enough -------------------------------------------------------------------------------------------------
+# --- keys that have reached their limit -------------------------------------------------------------------------------------------------
 serve_with key_records_max 64
 for suite in TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256; do
   same_part /library/film-003.mp4 0 2499999 --tlsv1.3 --tls13-ciphers "$suite" "$S/film-003.mp4"
@@ -98,7 +98,7 @@ expect "connections that the kernel opened requests of" "$(stat_of TlsRxSw)" = 0
 stopped
 say "$(perl /lab/guest/ktls-memory.pl)"
 
-# --- what no viewer should send: the server's own tests, against this kernel --------------------------------------------------------
+# --- messages that no viewer should send: the server's own tests, against this kernel --------------------------------------------------------
 misbehaviour=(records_reordered_repeated_damaged a_viewer_that_reports_trouble a_flood_of_empty_records)
 # Its honest viewer changes keys forty times.
 if [ "$changes_keys" = 1 ]; then misbehaviour+=(a_flood_of_key_updates); fi

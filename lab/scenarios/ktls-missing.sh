@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: without kernel TLS the kernel route is refused in words and auto serves; a module or cipher that is missing later costs a connection its route and nothing else
+# shows: without kernel TLS the kernel route is refused with a message and auto serves; a module or cipher that is missing later costs a connection its route and nothing else
 # machines: plain
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
@@ -9,7 +9,7 @@ FILM=/library/film-004.mp4
 refused() { metric "kernel_tls_refused_total{reason=\"$1\"}"; }
 autoload() { echo "$1" >/proc/sys/kernel/modprobe; } # the program that the kernel runs to load a missing module
 
-# --- no module: refused in words, and nothing is served --------------------------------------------------------------------------
+# --- no module: refused with a message, and nothing is served --------------------------------------------------------------------------
 modprobe -r tls 2>/dev/null || true
 autoload /bin/false
 status=0
@@ -26,7 +26,7 @@ same_as "$FILM" --tls-max 1.2 "$S/film-004.mp4"
 expect "connections sealed for in user space" "$(routed userspace)" = 2
 stopped
 
-# --- a cipher that the kernel has not ----------------------------------------------------------------------------------------------
+# --- a cipher that the kernel lacks ----------------------------------------------------------------------------------------------
 # The socket already uses kernel TLS when its keys are refused; user space then seals on it.
 modprobe tls
 serve --route kernel --disk cached --listen 127.0.0.1:8443
@@ -55,7 +55,7 @@ expect "connections that the kernel sealed for" "$(routed kernel)" = 2
 expect "faults" "$(metric tasks_panicked_total)" = 0
 stopped
 
-# --- a kernel that says no for another reason: setsockopt fails with ENOMEM ------------------------------------------------------------
+# --- a kernel that refuses for another reason: setsockopt fails with ENOMEM ------------------------------------------------------------
 serve --no-sandbox --route kernel --disk cached --workers 1 --listen 127.0.0.1:8443
 strace -f -qq -e trace=setsockopt -e inject=setsockopt:error=ENOMEM -o /tmp/calls -p "$SERVER" &
 tracer=$!

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: connections that the kernel seals for move to the silo of their film's disk, with random requests and key changes, and their viewers get exactly their bytes
+# shows: connections that the kernel encrypts move to the silo of their film's disk, with random requests and key changes, and their viewers get exactly their bytes
 # machines: plain newest
 # deadline: 200
 # tests: serving

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: kernel route with TLS: viewers who keep their connections, and new ones, notice nothing of five upgrades, and each new server has the kernel seal
+# shows: kernel route with TLS: viewers who keep their connections, and new ones, notice nothing of five upgrades, and with each new server the kernel encrypts
 # machines: newest plain
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
@@ -9,7 +9,7 @@ PART=100000
 head -c "$PART" /library/film-004.mp4 >/tmp/part
 for ((i = 0; i < 10; i++)); do cat /tmp/part; done >/tmp/ten-parts
 
-# Asks again and again. A connection that ends without an answer is a fault, too: curl would only say that it "died, retrying".
+# Requests repeatedly. A connection that ends without an answer is a fault, too: curl would only report that it "died, retrying".
 watches() { # NAME BYTES CURL-ARGUMENTS...
   local name=$1 expected=$2; shift 2
   while [ ! -e /tmp/enough ]; do

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: over 50 ms and 1% loss, with BBR and with CUBIC, on each route, every byte arrives, and what was lost was sent again
+# shows: over 50 ms and 1% loss, with BBR and with CUBIC, on each route, every byte arrives, and lost bytes are retransmitted
 # machines: plain
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
@@ -41,7 +41,7 @@ lossy() { # CONTROL ROUTE
   stopped
 }
 
-# What one viewer alone asks for is read past the page cache, and the kernel sends only what is there.
+# Films of only one viewer are read past the page cache, and the kernel sends only from there.
 cat /library/film-00{1,2,3}.mp4 >/dev/null
 for route in userspace kernel; do
   for control in bbr cubic; do lossy "$control" "$route"; done

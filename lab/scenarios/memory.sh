@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: 200 viewers of a library four times as large as memory: memory is stable, nothing is killed, what many ask for stays
+# shows: 200 viewers of a library four times as large as memory: memory is stable, nothing is killed, titles in demand stay
 # machines: small/userspace small/kernel
 # machines long: small-trixie/userspace small-trixie/kernel small-newest/userspace small-newest/kernel
 # deadline: 240
@@ -45,7 +45,7 @@ ways() {
 
 all_have_left() { [ "$(metric connections)" = 0 ]; }
 
-watched() { # POLICY REQUESTS: what has to hold whatever comes from where
+watched() { # POLICY REQUESTS: checks that hold wherever bytes come from
   local rss_first rss looking waits_before waits waits_ms others_ms processor_ms
   counting_waits
   serve_by "$ROUTE" --disk "$1" --config /tmp/fullbore.toml --listen 127.0.0.1:8443
@@ -90,7 +90,7 @@ if [ "$ROUTE" = kernel ]; then requests_by_heat=450; else requests_by_heat=450; 
 watched auto $((LAB_LONG ? 5000 : requests_by_heat))
 what_many_ask_for_stays
 stopped
-# Without heat everything goes through the page cache, which then evicts what the kernel is about to send.
+# Without heat everything goes through the page cache, which then evicts pages that the kernel is about to send.
 if [ "$ROUTE" = kernel ]; then
   watched cached $((LAB_LONG ? 2000 : 150))
   stopped

@@ -23,7 +23,7 @@ for card in /sys/class/net/eth*; do say "$(basename "$card"): node $(cat "$card/
 library_of_four_disks
 cards_reached
 
-# The server's memory by the node that it was asked from: the policy of a mapping in numa_maps, and where its pages are. Prints NODE PAGES-THERE PAGES.
+# The server's memory by the node that it was requested from: the policy of a mapping in numa_maps, and where its pages are. Prints NODE PAGES-THERE PAGES.
 placed() { # PATTERN
   awk -v pattern="$1" '$0 ~ pattern && match($2, /^prefer:[0-9]+$/) {
     node = substr($2, 8)
@@ -109,7 +109,7 @@ rm -f /tmp/film-*
 at_disk "buffers" ' anon=' --disk direct --off registered # a registered buffer has its pages before it is used
 at_disk "hot set" memfd:fullbore-hot --disk auto
 
-# What a receiver sees of a move: segments that arrive out of order, on connections that take films from all disks by turns. With --silo disk
+# The effect of a move at the receiver: segments that arrive out of order, on connections that take films from all disks by turns. With --silo disk
 # each film is on another node than the one before, and is as long as a connection has to stay.
 received() { elsewhere nstat -asz "$1" | awk -v name="$1" '$1 == name { print $2 }'; } # COUNTER
 # Bytes that came from a disk, and those of them that a worker of another silo sent.

@@ -16,13 +16,13 @@ used() { awk '$1 == "active_file" || $1 == "inactive_file" { files += $2 } END {
 
 printf '[limits]\nbuffer_bytes_max = 4194304\n' >/tmp/fullbore.toml
 for route in userspace kernel; do
-  echo $$ >"$BOX/cgroup.procs" # what is started now lives in the group
+  echo $$ >"$BOX/cgroup.procs" # later processes belong to the group
   serve --route "$route" --tls off --config /tmp/fullbore.toml --listen 127.0.0.1:8080
   echo $$ >/sys/fs/cgroup/cgroup.procs
   same_as /library/film-001.mp4 "$S/film-001.mp4"
   settled
   echo $(($(used) + (12 << 20))) >"$BOX/memory.max"
-  sleep 2 # it looks once a second while there is no bound
+  sleep 2 # it checks once a second while there is no limit
   fullbore load --insecure --allow-errors --connections 300 --ramp 5s --duration 15s --read-rate 20K --pattern whole "$S"/film-00{1,2,3,4}.mp4 >/tmp/load.log 2>&1 || wrong "the viewers failed: $(cat /tmp/load.log)"
   kill -0 "$SERVER" || wrong "the server is gone"
   refused=$(metric 'connections_refused_total{reason="memory"}')

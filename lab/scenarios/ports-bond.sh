@@ -41,7 +41,7 @@ stopped
 ip netns del elsewhere
 ip link del bond0
 
-# --- who chooses -----------------------------------------------------------------------------------------------------------------
+# --- what chooses the port -----------------------------------------------------------------------------------------------------------------
 
 SERVICE=10.9.0.1
 bonded() { # MODE; all connections have mark 1
@@ -50,7 +50,7 @@ bonded() { # MODE; all connections have mark 1
   bond_made "$1" "${hash[@]}"
   if [ "$1" = active-backup ]; then
     ip link set bond type bond active_slave near1
-    # The viewers' end takes what comes by the other cable, too.
+    # The viewers' end accepts packets from the other cable, too.
     ip -n elsewhere link set bond type bond active_slave far1 all_slaves_active 1
   fi
   eventually 30 elsewhere ping -c 1 -W 1 10.9.0.1
