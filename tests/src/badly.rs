@@ -11,12 +11,12 @@ pub struct Asked {
     pub path: String,
     /// Its number among all requests, from 0.
     pub number: u64,
-    /// The first and the last byte that it asks for.
+    /// The first and the last requested byte.
     pub range: Option<(u64, u64)>,
 }
 
 /// Serves until the test ends: the listener ends with the process, connections with their client. `answer` gets each
-/// request; it says whether the connection stays open.
+/// request, and returns whether the connection stays open.
 ///
 /// # Panics
 /// If there is no port to listen on. A request that no client of ours sends ends its connection's thread.

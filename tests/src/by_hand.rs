@@ -6,7 +6,7 @@ use crypt::client::{
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// Makes the handshake over a blocking stream. Returns the client's end, and bytes that have arrived since, which are for its opener.
+/// Makes the handshake over a blocking stream. Returns the client's end, and bytes that have arrived since, for its opener.
 ///
 /// # Panics
 /// If the handshake fails, or the server hangs up.

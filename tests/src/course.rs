@@ -1,4 +1,4 @@
-//! A run of `fullbore swarm` that a test ends when it has seen enough, by what the run writes about itself once a second.
+//! A run of `fullbore swarm` that a test ends when it has seen enough, by the states that the run writes once a second.
 
 use crate::ran::Ran;
 use crate::wait::within;
@@ -8,28 +8,28 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-/// How long viewers may take to get where a test wants them: players wait for their film's time, so even a quick machine takes a while.
+/// How long viewers may take to reach a state: players wait for their film's time, so even a fast machine takes a while.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Above this lag of its own at p99, the swarm says that viewers waited for it and not for the server (docs/swarm.md).
 const LAG_MS_MAX: f64 = 20.0;
 
-/// Where the viewers of a run are.
+/// The states of a run's viewers.
 pub struct Course(PathBuf);
 
 impl Course {
     /// The moments so far.
     fn moments(&self) -> Vec<Moment> {
         let text = std::fs::read_to_string(&self.0).unwrap_or_default();
-        // The last line may be under way.
+        // The last line may be incomplete.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         whole.lines().map(|line| Moment(serde_json::from_str(line).expect("a moment"))).collect()
     }
 
-    /// Waits for a moment of which something holds.
+    /// Waits for a moment that fulfils a condition.
     ///
     /// # Panics
-    /// If there is none for five minutes, naming `what` was waited for.
+    /// If there is none for five minutes, naming `what` it waited for.
     pub fn until(&self, what: &str, holds: impl Fn(&Moment) -> bool) -> Moment {
         within(PATIENCE, what, || self.moments().pop().filter(|moment| holds(moment)))
     }
@@ -57,7 +57,7 @@ impl Moment {
     }
 }
 
-/// Runs `fullbore swarm` until `meanwhile` has returned, and ends it then as Ctrl-C does. So no result depends on how fast the machine is.
+/// Runs `fullbore swarm` until `meanwhile` has returned, and then ends it as Ctrl-C does. So no result depends on the machine's speed.
 ///
 /// # Panics
 /// If it ends before, or `meanwhile` does.
@@ -74,7 +74,7 @@ pub fn swarm_until(mut command: Command, meanwhile: impl FnOnce(&Course)) -> Ran
     ran
 }
 
-/// Fails the test if a viewer stalled. Where the machine was too busy for the swarm itself, only stalls with a reason of the servers' count.
+/// Fails the test if a viewer stalled. If the machine was too busy for the swarm itself, only stalls caused by the servers count.
 ///
 /// # Panics
 /// See above.

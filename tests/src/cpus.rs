@@ -15,7 +15,7 @@ pub fn are_two_here() -> bool {
 /// The number of one of the CPUs that this process may use.
 ///
 /// # Panics
-/// If there are not so many.
+/// If there are fewer.
 pub fn cpu(nth: usize) -> usize {
     own().nth(nth).expect("the caller has asked how many there are")
 }

@@ -1,4 +1,4 @@
-//! How many descriptors a test may open.
+//! The limit on a test's descriptors.
 
 use crate::tool;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

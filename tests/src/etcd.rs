@@ -12,16 +12,16 @@ use tempfile::TempDir;
 pub struct Etcd {
     folder: TempDir,
     host: String,
-    /// Whether clients come over TLS, by a certificate in the folder.
+    /// Whether clients use TLS, with a certificate in the folder.
     tls: bool,
-    /// Of each member: for clients, and for the other members.
+    /// Ports of each member: for clients, and for the other members.
     ports: Vec<[u16; 2]>,
     members: Vec<Option<Child>>,
     /// Additional arguments of each member.
     arguments: Vec<String>,
 }
 
-/// Ports that nobody uses now.
+/// Ports that are free now.
 fn free_ports(host: &str, count: usize) -> Vec<[u16; 2]> {
     let free = || TcpListener::bind((host, 0)).expect("a free port");
     let listeners: Vec<_> = (0..count).map(|_| [free(), free()]).collect();
@@ -30,8 +30,8 @@ fn free_ports(host: &str, count: usize) -> Vec<[u16; 2]> {
 }
 
 impl Etcd {
-    /// Starts so many members, and waits until they have a leader; `None`, loudly, if there is no etcd here. With `tls`, a PEM file with a
-    /// certificate for 127.0.0.1 and one with its key, clients come over TLS.
+    /// Starts this many members, and waits until they have a leader; `None`, loudly, if there is no etcd here. With `tls`, a PEM file with a
+    /// certificate for 127.0.0.1 and one with its key, clients use TLS.
     ///
     /// # Panics
     /// If it does not come up.
@@ -77,7 +77,7 @@ impl Etcd {
         Some(own)
     }
 
-    /// Where it keeps its files, and the certificate.
+    /// The folder of its files and the certificate.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -87,7 +87,7 @@ impl Etcd {
         self.folder().join(CERTIFICATE)
     }
 
-    /// Where members take clients: host and port of each.
+    /// The members' addresses for clients: host and port of each.
     pub fn hosts(&self) -> Vec<String> {
         self.ports.iter().map(|[client, _]| format!("{}:{client}", self.host)).collect()
     }
@@ -130,7 +130,7 @@ impl Etcd {
         }
     }
 
-    /// A request of etcd's own to a member: `auth/enable`, say.
+    /// A request of etcd's own API to a member, such as `auth/enable`.
     pub fn ask(&self, member: usize, path: &str, body: &str) -> Value {
         self.curl(member, &format!("v3/{path}"), Some(body))
     }
@@ -141,7 +141,7 @@ impl Etcd {
         self.curl_with(member, &format!("v3/{path}"), &["--header", &header, "--data", body])
     }
 
-    /// The member that leads, as each says of itself.
+    /// The member that leads, by the members' own answers.
     ///
     /// # Panics
     /// If none does.

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 const IMAGE_BYTES: u64 = 24 << 20;
 
-/// Keeps what was synced and nothing else: by default, ext4 also writes a file out when it is renamed over another, and everything every 5 s.
+/// Keeps only synced data: by default, ext4 also writes a file out when it is renamed over another, and everything every 5 s.
 const FORGETFUL: &str = "loop,noauto_da_alloc,commit=600";
 
 /// `EXT4_IOC_SHUTDOWN` (linux/fs/ext4/ext4.h): after it, every read and every open gives EIO, as after a lost disk.
@@ -29,14 +29,14 @@ impl FailingDisk {
     /// Makes and mounts one on the directory `at`.
     ///
     /// # Errors
-    /// What is missing, if that cannot be done here.
+    /// What is missing, if that is impossible here.
     pub fn mount(at: &Path) -> Result<Self, String> {
         Self::mount_with(at, IMAGE_BYTES, "loop")
     }
 
-    /// As [`Self::mount`], a disk of `bytes` that forgets when it fails, as when the power goes: what was not synced is gone when it is mounted
-    /// again. The filesystem's journal keeps more than was asked for, though: one sync writes out the names in all folders. And the image keeps
-    /// what a real disk might have lost from a cache that was not flushed.
+    /// As [`Self::mount`], a disk of `bytes` that fails as in a power failure: data that was not synced is lost when it is mounted
+    /// again. The filesystem's journal keeps more than was synced, though: one sync writes out the names in all folders. And the image keeps
+    /// data that a real disk might have lost from a cache that was not flushed.
     ///
     /// # Errors
     /// As [`Self::mount`].
@@ -58,7 +58,7 @@ impl FailingDisk {
     /// Mounts it, for the first time or after it has failed.
     ///
     /// # Errors
-    /// What mount says.
+    /// mount's error.
     pub fn mount_again(&self) -> Result<(), String> {
         let mut mount = Command::new("mount");
         mount.args(["-o", self.options]).arg(&self.image).arg(&self.mounted);
@@ -68,7 +68,7 @@ impl FailingDisk {
     /// From now on, every access to it returns EIO.
     ///
     /// # Panics
-    /// If it cannot be made to.
+    /// If that fails.
     pub fn fail(&self) {
         let root = File::open(&self.mounted).expect("it is mounted");
         // SAFETY: this request reads one u32, and returns nothing.
@@ -79,10 +79,10 @@ impl FailingDisk {
     /// Mounts it again after it has failed, with what it kept, once no process has files of it open.
     ///
     /// # Errors
-    /// What mount says.
+    /// mount's error.
     ///
     /// # Panics
-    /// If a process uses it on and on.
+    /// If a process keeps using it.
     pub fn recover(&self) -> Result<(), String> {
         let mut umount = Command::new("umount");
         umount.arg(&self.mounted);
@@ -93,7 +93,7 @@ impl FailingDisk {
     /// Unmounts it, although a server may still have files of it open.
     ///
     /// # Errors
-    /// What umount says.
+    /// umount's error.
     pub fn unmount(&self) -> Result<(), String> {
         run(
             Command::new("umount").arg("-l").arg(&self.mounted),

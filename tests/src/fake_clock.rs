@@ -1,4 +1,4 @@
-//! A clock of single processes that is wrong, or jumps, by Debian's libfaketime. Time spans stay right: only what time it is, is not.
+//! A wrong or jumping clock for single processes, by Debian's libfaketime. Only the time of day is wrong; time spans stay right.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,19 +7,19 @@ use tempfile::TempDir;
 
 use crate::tool;
 
-/// Where Debian has the library, below `/usr/lib`, by processor.
+/// Debian's folder of the library, below `/usr/lib`, by processor.
 const LIBRARY: &str = "faketime/libfaketime.so.1";
 
-/// What time it is for the processes that have [`FakeClock::variables`] in their environment.
+/// The time for processes that have [`FakeClock::variables`] in their environment.
 ///
-/// They read a file for it now and then, so a server must not be in its sandbox, which would keep it from that.
+/// They read a file for it now and then, so a server must run without its sandbox, which would prevent that.
 pub struct FakeClock {
     library: PathBuf,
     folder: TempDir,
 }
 
 impl FakeClock {
-    /// A clock that is right. If there is no libfaketime here, says so and returns `None`.
+    /// A correct clock. If there is no libfaketime here, reports that and returns `None`.
     ///
     /// # Panics
     /// If it cannot write its file.
@@ -36,18 +36,18 @@ impl FakeClock {
         Some(clock)
     }
 
-    /// From now on it is so many seconds ahead of this machine's; behind, if that is negative. Processes notice within a second.
+    /// From now on it is this many seconds ahead of the machine's; behind, if negative. Processes notice within a second.
     ///
     /// # Panics
     /// If it cannot write its file.
     pub fn set_ahead(&self, seconds: i64) {
-        // Whoever reads it must not find half of it.
+        // Readers must never find half of it.
         let fresh = self.folder.path().join("fresh");
         fs::write(&fresh, format!("{seconds:+}\n")).expect("written");
         fs::rename(fresh, self.place()).expect("renamed");
     }
 
-    /// For the environment of a process, which hands them down.
+    /// Environment variables for a process, whose children inherit them.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         vec![
             ("LD_PRELOAD", self.library.display().to_string()),

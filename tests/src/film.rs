@@ -1,4 +1,4 @@
-//! Films that are only for machines: HLS with segments of zeros, of the sizes that their bit rates say.
+//! Films only for machines: HLS with segments of zeros, of the sizes that their bit rates imply.
 
 use crate::title::{VERSION_FOLDER, record_of};
 use std::fs;
@@ -56,7 +56,7 @@ pub fn make(folder: &Path, segments: usize) {
     make_of(folder, &RUNGS, segments);
 }
 
-/// As [`make`], with bit rates of the caller's.
+/// As [`make`], with the caller's bit rates.
 ///
 /// # Panics
 /// As [`make`].

@@ -83,7 +83,7 @@ impl Launch {
         self
     }
 
-    /// Uses another program than the one that was built.
+    /// Uses a program other than the one that was built.
     pub fn program(mut self, program: &Path) -> Self {
         self.program = program.to_owned();
         self
@@ -95,7 +95,7 @@ impl Launch {
         self
     }
 
-    /// Listens on another address than IPv4's loopback.
+    /// Listens on an address other than IPv4's loopback.
     pub fn listen(mut self, address: &str) -> Self {
         self.listen = Some(address.into());
         self
@@ -107,7 +107,7 @@ impl Launch {
         self
     }
 
-    /// Puts the admin listener on another address than IPv4's loopback.
+    /// Puts the admin listener on an address other than IPv4's loopback.
     pub fn admin(mut self, address: &str) -> Self {
         self.admin = address.into();
         self
@@ -138,7 +138,7 @@ impl Launch {
     /// Starts it and waits until it has ended, because something is wrong or because of `--check`.
     ///
     /// # Panics
-    /// If the program is not there.
+    /// If the program is missing.
     pub fn run(self) -> Ran {
         let scratch = tempfile::tempdir().expect("a temporary folder");
         let state = self.state.clone().unwrap_or_else(|| scratch.path().join("state"));

@@ -3,13 +3,13 @@
 //! Every test starts `fullbore serve` with [`Launch`], and gets a [`Server`]: a server with its own folders and ports,
 //! ended when dropped. [`tls`] is rustls as a viewer who accepts any certificate, over a socket or in memory, and [`shake_hands`]
 //! leaves a viewer's records to the test. [`tool`]
-//! runs other people's programs; if one is missing, the test reports that loudly and passes, because the missing
-//! program is not this project's fault. [`Plain`] is a viewer without TLS, for what no such program can be told to do.
-//! [`Counters`] are the server's own figures. [`make_title`] makes a title with a record. [`Ran`] is what a run of
-//! `fullbore load` or `fullbore swarm` left; [`Course`] is where the viewers of a swarm are while it runs.
-//! [`serve_badly`] is a server that does what a test tells it. [`Etcd`] is a real one, of which members may die.
+//! runs third-party programs; if one is missing, the test reports that loudly and passes, because the missing
+//! program is not this project's fault. [`Plain`] is a viewer without TLS, for requests that no such program can make.
+//! [`Counters`] are the server's own figures. [`make_title`] makes a title with a record. [`Ran`] has the results of a run of
+//! `fullbore load` or `fullbore swarm`; [`Course`] has the states of a swarm's viewers while it runs.
+//! [`serve_badly`] is a server that misbehaves as a test wants. [`Etcd`] is a real one, whose members may die.
 //!
-//! [`Namespace`] is a separate network, for tests that need a bad one, and [`FakeClock`] a clock that is wrong.
+//! [`Namespace`] is a separate network, for tests that need a bad one, and [`FakeClock`] a wrong clock.
 //!
 //! Nothing here sleeps to let something happen: tests wait for the event itself with [`eventually`].
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::tool;
 
-/// An ext4 filesystem in a file, on a loop device, mounted over a folder. It goes away with this.
+/// An ext4 filesystem in a file, on a loop device, mounted over a folder. It is removed on drop.
 pub struct LoopDisk(PathBuf);
 
 impl LoopDisk {
@@ -40,12 +40,12 @@ fn try_mount(image: &Path, at: &Path, bytes: u64, read_ahead_kib: u32) -> Result
     let sectors = (read_ahead_kib * 2).to_string();
     let mounted = run(Command::new("blockdev").args(["--setra", &sectors, &device]))
         .and_then(|_| run(Command::new("mount").arg(&device).arg(at)));
-    // A device in use goes when it is unmounted.
+    // A device in use is removed when it is unmounted.
     let detached = run(Command::new("losetup").args(["--detach", &device]));
     mounted.and(detached).map(drop)
 }
 
-/// What `command` wrote, without the line's end.
+/// The output of `command`, without the line's end.
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     if !output.status.success() {

@@ -35,7 +35,7 @@ impl Namespace {
         let namespace = Self { file };
         namespace.inside(|| {
             for devices in ["all", "default"] {
-                // Nobody else is there who could have the same address, so duplicates need not be looked for, and addresses are usable at
+                // No other machine could have the same address, so duplicate detection is unnecessary, and addresses are usable at
                 // once. A kernel without IPv6 has no such setting.
                 let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{devices}/accept_dad"), "0");
             }
@@ -111,7 +111,7 @@ impl Namespace {
     /// Writes `value` into the file `name` below `/proc/sys/net`.
     ///
     /// # Panics
-    /// If the kernel does not take it.
+    /// If the kernel refuses it.
     #[track_caller]
     pub fn set(&self, name: &str, value: &str) {
         let path = format!("/proc/sys/net/{name}");
@@ -167,8 +167,8 @@ pub fn can_be_made() -> bool {
     made.is_ok()
 }
 
-/// Whether mounts can be made apart from those of the machine. If not, reports that loudly; the caller then skips its test. It takes root, whom
-/// the kernel refuses it in a chroot that is no mount point.
+/// Whether mounts can be made apart from those of the machine. If not, reports that loudly; the caller then skips its test. It takes root, and
+/// the kernel refuses it even to root in a chroot that isn't a mount point.
 pub fn mounts_can_be_apart() -> bool {
     let apart = std::process::Command::new("unshare").args(["--mount", "true"]).status();
     let is_apart = apart.is_ok_and(|status| status.success());

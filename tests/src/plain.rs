@@ -1,4 +1,4 @@
-//! A viewer without TLS that does exactly what it is told.
+//! A viewer without TLS that sends exactly the given bytes.
 
 use crate::wait::PATIENCE;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
@@ -35,7 +35,7 @@ impl Plain {
     /// Connects from the address `from`, as another machine would.
     ///
     /// # Panics
-    /// If no server listens there, or `from` is no address of this machine.
+    /// If no server listens there, or `from` isn't an address of this machine.
     pub fn connect_from(from: IpAddr, address: SocketAddr) -> Self {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let connect = || {
@@ -123,7 +123,7 @@ impl Plain {
         self.answer()
     }
 
-    /// Reads the answer to what was asked.
+    /// Reads the answer to a request that was sent.
     ///
     /// # Panics
     /// If there is none.

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 /// The path of the `fullbore` program; `FULLBORE=path` selects another one.
 ///
-/// Cargo builds it together with the whole workspace's tests, but not with this package's alone. So cargo is asked to
+/// Cargo builds it together with the whole workspace's tests, but not with this package's alone. So this asks cargo to
 /// update it if it is older than its sources.
 ///
 /// # Panics
@@ -51,7 +51,7 @@ fn is_current(program: &Path) -> bool {
     newest < fs::metadata(program).and_then(|program| program.modified()).ok()
 }
 
-/// When a file, or the newest file below a folder, was written.
+/// Modification time of a file, or of the newest file below a folder.
 fn newest(path: &Path) -> Option<SystemTime> {
     let metadata = fs::metadata(path).ok()?;
     if metadata.is_dir() {

@@ -1,14 +1,14 @@
-//! What a command that measures left, `fullbore load` or `fullbore swarm`.
+//! The results of a measuring command, `fullbore load` or `fullbore swarm`.
 
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output};
 
-/// What a run left.
+/// The results of a run.
 pub struct Ran {
     /// The exit code; none if a signal ended it.
     pub code: Option<i32>,
-    /// All that it printed.
+    /// Everything it printed.
     pub stdout: String,
     /// Its errors.
     pub stderr: String,
@@ -17,10 +17,10 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Has `run` run the command to its end, with `--json`.
+    /// Lets `run` run the command to its end, with `--json`.
     ///
     /// # Panics
-    /// If it prints what is no text, or writes figures that are no JSON.
+    /// If its output isn't text, or its figures aren't JSON.
     pub fn of(mut command: Command, run: impl FnOnce(&mut Command) -> Output) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let json = folder.path().join("figures.json");
@@ -35,7 +35,7 @@ impl Ran {
         }
     }
 
-    /// A figure by its place, such as `requests` or `stalls/count`.
+    /// A figure by its path, such as `requests` or `stalls/count`.
     ///
     /// # Panics
     /// If there is none.
@@ -44,7 +44,7 @@ impl Ran {
         found.unwrap_or_else(|| panic!("no {place}: {}\n{}", self.figures, self.stderr))
     }
 
-    /// How many errors of a kind there were.
+    /// The number of errors of a kind.
     pub fn errors(&self, kind: &str) -> u64 {
         self.figures["errors"][kind]["count"].as_u64().unwrap_or(0)
     }

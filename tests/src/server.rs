@@ -171,7 +171,7 @@ impl Server {
         kill_process(Pid::from_child(&self.child), signal).expect("the server is there");
     }
 
-    /// Asks it to stop, and waits until it has ended.
+    /// Stops it, and waits until it has ended.
     ///
     /// # Panics
     /// If it does not end.
@@ -183,7 +183,7 @@ impl Server {
     /// As [`Self::end`], and returns all its output. It must end cleanly.
     ///
     /// # Panics
-    /// If it does not end, or with another exit code than 0, by which leak checkers report.
+    /// If it does not end, or with an exit code other than 0, with which leak checkers report.
     pub fn finish(mut self) -> String {
         let ended = self.end();
         let said = self.said();

@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-/// slowhttptest's flags for slow heads, slow bodies, ranges without end, and slow reading.
+/// slowhttptest's flags for slow heads, slow bodies, endless ranges, and slow reading.
 const MODES: [&[&str]; 4] = [
     &["-H", "-i", "2"],
     &["-B", "-i", "2", "-s", "1000000"],
@@ -14,7 +14,7 @@ const MODES: [&[&str]; 4] = [
 pub struct SlowAttack(Child);
 
 impl SlowAttack {
-    /// Starts one for each mode, with so many connections, of which `per_second` begin in a second.
+    /// Starts one for each mode, with this many connections, of which `per_second` begin in a second.
     ///
     /// # Panics
     /// If slowhttptest is missing.
@@ -32,7 +32,7 @@ impl SlowAttack {
     /// Whether it has ended.
     ///
     /// # Panics
-    /// If the system does not report on a child.
+    /// If the system doesn't report a child's state.
     pub fn is_over(&mut self) -> bool {
         self.0.try_wait().expect("a child").is_some()
     }

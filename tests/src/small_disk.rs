@@ -1,4 +1,4 @@
-//! A disk that is soon full.
+//! A small disk that fills up soon.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +23,7 @@ impl SmallDisk {
         }
     }
 
-    /// Where it is.
+    /// Its folder.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -11,7 +11,7 @@ const DASH: &str = "manifest.mpd";
 /// The name of a title's one film, below the folder of its version.
 pub const FILM: &str = "video-90.mp4";
 
-/// Makes the title in `folder`, or puts a new version with this `film` in the place of the present one, as ingest does: the version first, then
+/// Makes the title in `folder`, or replaces the present version by a new one with this `film`, as ingest does: the version first, then
 /// manifests and record, each by rename. Returns the version's folder.
 ///
 /// # Errors
@@ -35,7 +35,7 @@ pub fn make_title(folder: &Path, film: &[u8]) -> io::Result<String> {
     Ok(version)
 }
 
-/// The folder of a version whose name nothing derives from its bytes.
+/// The folder of a version, whose name isn't derived from its bytes.
 pub(crate) const VERSION_FOLDER: &str = "v-000000000001";
 
 /// A record of the title in `folder`, whose files are in [`VERSION_FOLDER`] already.

@@ -1,6 +1,6 @@
-//! Viewers that use rustls, which is not ours, and accept any certificate: servers under test make their own.
+//! Viewers that use rustls, a third-party library, and accept any certificate: servers under test make their own.
 //!
-//! The server's signatures are checked all the same, so the server must have the key of the certificate that it shows.
+//! They still check the server's signatures, so the server must have the key of its certificate.
 
 use rustls::client::WantsClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -18,7 +18,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a client offers.
+/// A client's offer.
 #[derive(Clone, Debug)]
 pub struct Offer {
     /// Ciphers, and with them the versions.
@@ -27,7 +27,7 @@ pub struct Offer {
     pub groups: Vec<NamedGroup>,
     /// Protocols.
     pub alpn: Vec<&'static [u8]>,
-    /// Whether it accepts the server's certificate, whatever it is.
+    /// Whether it accepts the server's certificate, whichever that is.
     pub accept_certificate: bool,
 }
 
@@ -44,12 +44,12 @@ impl Default for Offer {
 }
 
 impl Offer {
-    /// All ciphers of TLS 1.3, and nothing of 1.2.
+    /// All ciphers of TLS 1.3, and none of 1.2.
     pub fn tls13() -> Self {
         Self { suites: suites(true), ..Self::default() }
     }
 
-    /// All ciphers of TLS 1.2, and nothing of 1.3.
+    /// All ciphers of TLS 1.2, and none of 1.3.
     pub fn tls12() -> Self {
         Self { suites: suites(false), ..Self::default() }
     }
@@ -134,7 +134,7 @@ pub fn outgoing(client: &mut ClientConnection) -> Vec<u8> {
 /// The client's error.
 ///
 /// # Panics
-/// If the client takes no more because nobody reads from it.
+/// If the client's buffer is full because the test doesn't read from it.
 pub fn deliver(client: &mut ClientConnection, mut wire: &[u8]) -> Result<(), Error> {
     while !wire.is_empty() {
         client.read_tls(&mut wire).expect("there is room");

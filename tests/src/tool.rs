@@ -1,4 +1,4 @@
-//! Runs other people's programs.
+//! Runs third-party programs.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -13,9 +13,9 @@ pub struct Ran {
     pub success: bool,
     /// Its exit code.
     pub code: Option<i32>,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: Vec<u8>,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
@@ -39,7 +39,7 @@ pub fn are_here(tools: &[(&str, &str)]) -> bool {
 /// Reports that a test is skipped and why, directly on standard error: a passing test's `eprintln!` output is hidden.
 pub fn skip(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    // If standard error is closed, nobody wants to know.
+    // If standard error is closed, the message is lost, which is fine.
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 

@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take that a healthy server does at once. Long, because the machine may be busy with other tests.
+/// Time limit for anything that a healthy server does at once. Long, because the machine may be busy with other tests.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks again and again until there is a value.
+/// Polls until there is a value.
 ///
 /// # Panics
-/// After [`PATIENCE`], naming `what` was waited for.
+/// After [`PATIENCE`], naming `what` it waited for.
 pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, what, ask)
 }
 
-/// Asks again and again until `holds` is true.
+/// Polls until `holds` is true.
 ///
 /// # Panics
 /// As [`eventually`].

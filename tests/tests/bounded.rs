@@ -1,4 +1,4 @@
-//! How much memory many slow or talkative viewers can make the server hold: the real program, measured from outside.
+//! Limits on the memory that many slow or talkative viewers can make the server hold: the real program, measured from outside.
 
 use fullbore_tests::{Launch, Plain, Server, eventually, may_open};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use tempfile::tempdir;
 
 const VIEWERS: usize = 1000;
 
-/// As many titles as the list may have.
+/// The maximum number of titles in the list.
 const TITLES: usize = 1000;
 
 fn status(server: &Server) -> Value {
@@ -22,7 +22,7 @@ fn rss_bytes(server: &Server) -> u64 {
     status(server)["rss_bytes"].as_u64().unwrap()
 }
 
-/// Each viewer used to have a copy of the list: 1,000 of them took 633 MB.
+/// Each viewer used to hold a copy of the list: 1,000 of them took 633 MB.
 #[test]
 fn a_thousand_slow_readers_of_the_list_of_titles_cost_their_connections() {
     if !may_open(VIEWERS) {
@@ -44,7 +44,7 @@ fn a_thousand_slow_readers_of_the_list_of_titles_cost_their_connections() {
     let viewers: Vec<_> = (0..VIEWERS)
         .map(|_| {
             let mut viewer = TcpStream::connect(server.address).unwrap();
-            // So many that the kernel's buffers cannot take all of the answers.
+            // Enough that the kernel's buffers can't hold all of the answers.
             let request = "GET /-/titles.json HTTP/1.1\r\nHost: h\r\n\r\n".repeat(20);
             viewer.write_all(request.as_bytes()).unwrap();
             viewer

@@ -9,14 +9,14 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 const LOOPS: usize = 2;
 
-/// A process, and when it began: numbers are used again.
+/// A process and its start time, because process ids are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     pid: u64,
     began: u64,
 }
 
-/// What the kernel says of a process: who started it, its processor time in ticks, and when it began. None if it has ended.
+/// The kernel's data on a process: its parent, its processor time in ticks, and its start time. None if it has ended.
 fn stat(pid: u64) -> Option<(u64, u64, u64)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<_> = text.rsplit_once(") ")?.1.split(' ').collect();

@@ -1,4 +1,4 @@
-//! Clients and checkers that are not ours, with each byte compared: aria2, axel, wget, curl's unusual options, and
+//! Third-party clients and checkers, with each byte compared: aria2, axel, wget, curl's unusual options, and
 //! redbot, which checks a server's answers against the RFCs. docs/notes/clients.md has the results of each.
 
 use fullbore_tests::tool::{self, Ran};
@@ -101,7 +101,7 @@ fn wget_takes_a_film_whole_in_part_and_the_rest() {
         assert_got(&out, film, &wget(server, "", &out));
         fs::write(&out, &film[..1_234_567]).unwrap();
         assert_got(&out, film, &wget(server, "--continue", &out));
-        // It asks for what follows the end and gets 416, which wget takes to mean that it has everything.
+        // It requests bytes after the end and gets 416, from which wget concludes that it has everything.
         assert_got(&out, film, &wget(server, "--continue", &out));
         fs::remove_file(&out).unwrap();
         let rest = wget(server, "--start-pos=2900000", &out);
@@ -284,7 +284,7 @@ fn redbot(url: &str) -> Vec<(String, String)> {
     notes.iter().map(|note| (text(note, "note_id"), text(note, "level"))).collect()
 }
 
-/// Whether a note counts against the server. One does not: redbot 2.7.1 mistakes every declared film for something
+/// Whether a note counts against the server. One doesn't: redbot 2.7.1 mistakes every declared film for something
 /// else, because its library (sniffpy 1.0) finds no type for what is declared as audio or video.
 fn is_wrong((id, level): &(String, String)) -> bool {
     (level == "BAD" || level == "WARN") && id != "CONTENT_TYPE_MISMATCH"

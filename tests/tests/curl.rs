@@ -216,7 +216,7 @@ fn a_range_of_another_version_is_answered_with_the_whole_file() {
     let date = field(&server, "last-modified");
     let (status, body) = with_field(&server, "--range 5-9", "If-Range", &date);
     assert!(status == "200" && body == bytes, "a date that was put back: {status}");
-    // Just written, and not touched since: the date is sent, and identifies this version, once its second is over.
+    // Just written, and unchanged since: the date is sent, and identifies this version, once its second is over.
     fs::write(folder.path().join("film.mp4"), &bytes).unwrap();
     let date = eventually("the date of a new film", || optional_field(&server, "last-modified"));
     let same = with_field(&server, "--range 5-9", "If-Range", &date);

@@ -54,7 +54,7 @@ fn prometheus_takes(metrics: &Path) {
     assert!(ran.success, "{}{}", ran.text(), ran.stderr);
 }
 
-/// For how many of `series` the alert fires that many minutes after the series began.
+/// The number of `series` for which the alert fires this many minutes after the series began.
 fn firing(alert: &str, minutes: u32, count: u32, series: &[(&str, &str)]) -> String {
     let inputs = series.iter().map(|(name, values)| {
         format!("      - series: '{name}{{instance=\"a\"}}'\n        values: '{values}'\n")
@@ -71,7 +71,7 @@ fn firing(alert: &str, minutes: u32, count: u32, series: &[(&str, &str)]) -> Str
     )
 }
 
-/// The rules about certificates speak when they should, and not before.
+/// The rules about certificates fire when they should, and not before.
 #[test]
 fn alerts_about_certificates_fire_when_they_should() {
     if !tool::are_here(&[("promtool", "prometheus")]) {
@@ -94,7 +94,7 @@ fn alerts_about_certificates_fire_when_they_should() {
         firing("FullboreCertificateEnds", 200, 0, &ending("400000-60x200")),
         // There never was one.
         firing("FullboreCertificateEnds", 65, 1, &none),
-        // An authority that issues for less than three days is no trouble while it does.
+        // An authority that issues for less than three days is fine while it keeps issuing.
         firing("FullboreCertificateEnds", 200, 0, &[(left, "100000x200"), (overdue, "0x200")]),
         firing("FullboreReloadFails", 14, 0, &failing),
         firing("FullboreReloadFails", 17, 1, &failing),
@@ -106,7 +106,7 @@ fn alerts_about_certificates_fire_when_they_should() {
     fs::write(&file, &text).unwrap();
     let ran = tool::run(tool::command("promtool").args(["test", "rules"]).arg(&file));
     assert!(ran.success, "{}{}\n{text}", ran.text(), ran.stderr);
-    // And a case that is wrong is found.
+    // And a wrong case is found.
     let wrong = firing("FullboreReloadFails", 17, 0, &failing);
     fs::write(&file, format!("rule_files: [{rules:?}]\ntests:\n{wrong}")).unwrap();
     let ran = tool::run(tool::command("promtool").args(["test", "rules"]).arg(&file));

@@ -1,7 +1,7 @@
 //! One address over several network ports, with the real program and its sandbox: a connection leaves by the port of the silo that serves it.
 //!
-//! A network namespace has the server's address on its loopback, and two ports. The kernel's own route leads out by the second one, so what leaves
-//! by the first one does so because of its mark. The routes are those of docs/ports.md.
+//! A network namespace has the server's address on its loopback, and two ports. The kernel's own route leads out by the second one, so packets leave
+//! by the first one only because of their mark. The routes are those of docs/ports.md.
 
 use fullbore_tests::cpus::{self, cpu};
 use fullbore_tests::namespace::Namespace;
@@ -78,7 +78,7 @@ impl Networks {
         ));
     }
 
-    /// Starts a server of `library`; `more` is what each silo's part of the map has besides its port.
+    /// Starts a server of `library`; `more` is added to each silo's part of the map, after its port.
     fn serve(
         &self,
         library: &Path,
@@ -112,7 +112,7 @@ impl Networks {
         PORTS[port]
     }
 
-    /// What the server's ports have sent, as their packets count it.
+    /// Bytes that the server's ports have sent, by their packet counters.
     fn bytes_sent(&self) -> [u64; 2] {
         let text = self.servers.inside(|| {
             std::fs::read_to_string("/proc/thread-self/net/dev").expect("the kernel tells")
@@ -120,7 +120,7 @@ impl Networks {
         let sent = |port: &str| {
             let mut lines = text.lines().map(str::trim_start);
             let numbers = lines.find_map(|line| line.strip_prefix(port)?.strip_prefix(':'));
-            // Eight numbers of what was received come first.
+            // Eight numbers about received packets come first.
             numbers?.split_whitespace().nth(8)?.parse().ok()
         };
         PORTS.map(|port| sent(port).expect("a line for each port"))
@@ -227,7 +227,7 @@ fn without_the_privilege_for_marks_it_says_so_and_serves() {
     if !tool::are_here(&[("setpriv", "util-linux")]) {
         return;
     }
-    // CAP_NET_ADMIN would do for the kernel, too.
+    // For the kernel, CAP_NET_ADMIN would be enough, too.
     let under = "setpriv --inh-caps=-net_raw,-net_admin --bounding-set=-net_raw,-net_admin";
     let weak = |launch: Launch| launch.under(under).arguments("--silo disk");
     let server = networks.serve(disks.folder.path(), disks.marks(), weak);

@@ -1,4 +1,4 @@
-//! Copies of the busiest titles on a faster disk: viewers notice nothing but the disk.
+//! Copies of the busiest titles on a faster disk: viewers notice only the disk.
 
 use catalog::{MARK, RECORD, Record};
 use fullbore_tests::tool::{self, Ran};
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tempfile::{TempDir, tempdir};
 
-/// More than sockets hold for a viewer who does not read.
+/// More than sockets buffer for a viewer who doesn't read.
 const FILM_BYTES: usize = 24 << 20;
 
 /// Bytes that depend on their place.
@@ -66,12 +66,12 @@ impl Disks {
         tool::run(command.arg(&ssd).arg("--library").arg(&ssd).arg("--library").arg(&hdd))
     }
 
-    /// Promotes these titles, and tells what was done; `meanwhile` is called after each step.
+    /// Promotes these titles, and returns the output; `meanwhile` is called after each step.
     fn run(&self, titles: &[&str], bytes_max: u64, meanwhile: impl Fn(&Done)) -> Vec<Done> {
         let busy = |title: &&str| Busy { title: (*title).into(), gbps: 1.0, is_watched: true };
         let busy: Vec<_> = titles.iter().map(busy).collect();
         let promotion = Promotion { to: self.path("ssd"), from: vec![self.path("hdd")], bytes_max };
-        // A program that another test is just starting holds the last run's lock until it runs (flock(2)).
+        // A program that another test is starting holds the last run's lock until its exec (flock(2)).
         eventually("the lock of the last run to be free", || {
             let mut all = Vec::new();
             let told = promotion.run(&busy, |done| {
@@ -86,7 +86,7 @@ impl Disks {
         })
     }
 
-    /// Has copies of the first title, or none.
+    /// Makes copies of the first title, or none.
     fn run_for_first(&self, bytes_max: u64) -> Vec<Done> {
         self.run(if bytes_max > 0 { &["first"] } else { &[] }, bytes_max, |_| ())
     }
@@ -115,7 +115,7 @@ impl Disks {
         until(&format!("{disk} to serve it"), || self.is_served_from(server, disk));
     }
 
-    /// Watches the first title while `during` runs: ranges all over the film, on connections that stay. Each must be answered, and right.
+    /// Watches the first title while `during` runs: ranges all over the film, on connections that stay. Each must get a right answer.
     fn while_watched<T>(&self, server: &Server, during: impl FnOnce() -> T) -> T {
         let (ends, answers) = (AtomicBool::new(false), AtomicU64::new(0));
         let watch = |viewer: usize| {
@@ -152,7 +152,7 @@ fn make(folder: &Path, film: &[u8]) -> String {
     make_title(folder, film).unwrap()
 }
 
-/// A status that says these titles are requested: each with its rate, and whether it is being watched.
+/// A status in which these titles are requested: each with its rate, and whether it is being watched.
 fn status_of(titles: &[(&str, f64, bool)]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -179,7 +179,7 @@ fn viewers_play_on_while_a_title_is_promoted_and_taken_away_again() {
     let server = disks.serve();
     assert!(disks.is_served_from(&server, "hdd"));
     disks.while_watched(&server, || {
-        // The server tells which title is busy once its viewers' responses have ended.
+        // The server reports a busy title once its viewers' responses have ended.
         let promoted = eventually("the busiest title to be promoted", || {
             let ran = disks.promote(server.admin);
             assert_eq!(ran.code, Some(0), "{}", ran.stderr);
@@ -204,7 +204,7 @@ fn viewers_play_on_while_a_title_is_promoted_and_taken_away_again() {
     });
     let rest = slow.body(FILM_BYTES - 1000);
     assert!(begin == disks.first[..1000] && rest == disks.first[1000..], "the copy that is gone");
-    // It lies there, and keeps its room, until a day has passed.
+    // It stays there, and takes up space, until a day has passed.
     assert_eq!(disks.promote(status_of(&[("second", 9.0, true)])).text(), "");
     let gone = disks.path("ssd/.promoted/gone");
     let kept = fs::read_dir(&gone).unwrap().next().unwrap().unwrap().path();
@@ -269,7 +269,7 @@ fn a_copy_follows_its_title_to_a_new_version_and_out_of_the_library() {
     until("the new version", || manifest() == format!("#EXTM3U\n{version}/{FILM}\n").as_bytes());
     let answer = Plain::connect(server.address).fetch(&format!("/first/{version}/{FILM}"));
     assert!(answer.status == 200 && answer.body == newer);
-    // Viewers of the old version go on.
+    // Viewers of the old version continue.
     let answer = Plain::connect(server.address).fetch(&disks.url());
     assert!(answer.status == 200 && answer.body == disks.first);
     let ran = disks.promote(busy);
@@ -278,10 +278,10 @@ fn a_copy_follows_its_title_to_a_new_version_and_out_of_the_library() {
     let [copied, original] = [&copy, &disks.path("hdd/first").join(&version).join(FILM)]
         .map(|path| fs::metadata(path).unwrap());
     assert_eq!(copied.modified().unwrap(), original.modified().unwrap());
-    // What the operator removes is gone, although there is a copy.
+    // A title that the operator removes is gone, although there is a copy.
     fs::rename(disks.path("hdd/first"), disks.path("hdd/.first")).unwrap();
     let status = || Plain::connect(server.address).fetch("/first/master.m3u8").status;
-    // Each worker hears of it within a second; the kernel chooses which one answers.
+    // Each worker learns of it within a second; the kernel chooses which one answers.
     until("the title to be gone", || (0..16).all(|_| status() == 404));
     assert_eq!(disks.promote(busy).text(), "taken away: first (removed)\n");
     assert_eq!(fs::read_dir(disks.path("ssd/.promoted/gone")).unwrap().count(), 2);
@@ -294,7 +294,7 @@ fn what_cannot_be_copied_is_told_and_leaves_nothing_behind() {
     fs::create_dir_all(disks.path("hdd/plain")).unwrap();
     fs::write(disks.path("hdd/plain/master.m3u8"), "#EXTM3U\n").unwrap();
     let busy = [("plain", 3.0, true), ("series/one", 2.0, true), ("first", 1.0, true)];
-    // Damage that only the sums show.
+    // Damage that only the checksums show.
     let damaged = disks.path("hdd/first").join(&disks.version).join(FILM);
     let mut bytes = disks.first.clone();
     bytes[1_000_000] ^= 1;
@@ -316,7 +316,7 @@ fn what_cannot_be_copied_is_told_and_leaves_nothing_behind() {
     let ran = disks.promote(status_of(&busy));
     assert!(ran.stderr.contains("has a title of that name, which is not a copy"), "{}", ran.stderr);
     assert!(disks.path("ssd/first/title.json").exists());
-    // Without a server there is no telling which titles are busy.
+    // Without a server it is unknown which titles are busy.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let ran = disks.promote(nobody);
     assert!(ran.code == Some(1) && ran.stderr.contains("--status"), "{}", ran.stderr);
@@ -344,7 +344,7 @@ const ROOM: u64 = 1 << 30;
 #[test]
 fn a_title_of_the_folders_own_is_never_taken_for_a_copy() {
     let disks = Disks::new();
-    // Somebody puts a title in place while others are copied.
+    // The operator puts a title in place while others are copied.
     let done = disks.run(&["first", "second"], ROOM, |done| {
         if *done == Done::Promoted("first".into()) {
             make(&disks.path("ssd/second"), b"the operator's own");
@@ -353,7 +353,7 @@ fn a_title_of_the_folders_own_is_never_taken_for_a_copy() {
     assert_eq!(done[0], Done::Promoted("first".into()));
     assert!(matches!(&done[1], Done::Failed(title, _) if title == "second"), "{done:?}");
     assert!(disks.has("ssd/first/.copy.json") && !disks.has("ssd/second/.copy.json"));
-    // Somebody makes another title of a copy.
+    // The operator turns a copy into another title.
     make(&disks.path("ssd/first"), b"another film");
     let done = disks.run_for_first(0);
     assert!(matches!(&done[..], [Done::Left(path, _)] if *path == disks.path("ssd/first")));
@@ -444,7 +444,7 @@ fn a_copy_outlives_a_disk_that_dies() {
     fs::write(&mark, forged.to_string()).unwrap();
     fs::rename(hdd.join("first"), hdd.join(".first")).unwrap();
     assert!(is_kept(), "another disk is mounted there");
-    // The number is learnt anew, and then the title is clearly removed.
+    // The run notes the new number, and then the title is clearly removed.
     fs::rename(hdd.join(".first"), hdd.join("first")).unwrap();
     assert!(disks.run_for_first(ROOM).is_empty());
     fs::rename(hdd.join("first"), hdd.join(".first")).unwrap();

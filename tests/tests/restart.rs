@@ -70,7 +70,7 @@ fn after_sigkill_the_next_server_waits_for_its_addresses() {
     }
 }
 
-/// Runs the program on these addresses to its end, which comes because one of them is in use.
+/// Runs the program on these addresses until it exits because one of them is in use.
 fn refused(listen: SocketAddr, admin: SocketAddr) -> Ran {
     let folder = library();
     let launch = Launch::of(folder.path()).arguments("--tls off").admin(&admin.to_string());
@@ -87,7 +87,7 @@ fn a_port_whose_holder_stays_is_named_whoever_has_it() {
     let running = Server::start(folder.path(), "--tls off");
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let holders = [taken.local_addr().unwrap(), running.address, running.admin];
-    // All at the same time: each waits in vain for the first server to go.
+    // All at the same time: each waits in vain for the first server to exit.
     std::thread::scope(|scope| {
         for address in holders {
             for (flag, listen, admin) in [("--listen", address, any), ("--admin", any, address)] {

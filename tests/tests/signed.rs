@@ -50,7 +50,7 @@ impl Cinema {
         launch.arguments("--config").argument(self.path("fullbore.toml"))
     }
 
-    /// What `fullbore sign` prints for `words`, by the key `key`.
+    /// The output of `fullbore sign` for `words`, with the key `key`.
     fn sign(&self, key: &str, words: &str) -> String {
         let key = self.path(key);
         let fixed = ["sign", "--key", key.to_str().unwrap(), "--expires", EXPIRES];
@@ -68,7 +68,7 @@ fn refused(server: &Server, reason: &str) -> u64 {
     server.counters().value(&format!("requests_refused_total{{reason=\"{reason}\"}}"))
 }
 
-/// The status of `path`. The answer to a refusal must not be cached, nor end the connection.
+/// The status of `path`. A refusal must not be cached or end the connection.
 fn status(viewer: &mut Plain, path: &str) -> u16 {
     let response = viewer.fetch(path);
     if response.status == 403 {
@@ -265,7 +265,7 @@ fn keys_are_changed_on_sighup_without_a_gap() {
     assert!(server.is_running());
 }
 
-/// Puts the text of keys in the place of `file` as an agent does: whole, by its name.
+/// Replaces `file` by this text of keys as an agent does: whole, by renaming.
 fn replace(file: &Path, text: &str) {
     let new = file.with_extension("new");
     fs::write(&new, text).unwrap();
@@ -287,7 +287,7 @@ fn public_keys_are_enough_for_a_server_and_are_rolled_without_a_signal_or_a_refu
     let config = format!("[signing]\nkeys = [{:?}]\n", cinema.path("checking.pub"));
     fs::write(cinema.path("fullbore.toml"), config).unwrap();
     replace(&cinema.path("checking.pub"), &read(&old));
-    // All of a stolen node's files sign nothing.
+    // A stolen node's files can't sign anything.
     let path = old.to_str().unwrap();
     let ran = fullbore(&["sign", "films/a", "--expires", "1h", "--key", path]);
     assert!(!ran.success && ran.stderr.contains("public keys"), "{}", ran.stderr);
@@ -300,7 +300,7 @@ fn public_keys_are_enough_for_a_server_and_are_rolled_without_a_signal_or_a_refu
     assert_eq!(status(&mut viewer, &by_old), 200);
     assert_eq!(status(&mut viewer, &by_new), 403);
 
-    // The new key comes, tokens of the old one still play; then it signs; then the old one goes.
+    // The new key arrives, tokens of the old one still play; then it signs; then the old one is removed.
     replace(&cinema.path("checking.pub"), &format!("{}{}", read(&old), read(&new)));
     fullbore_tests::eventually("the new key", || {
         assert_eq!(status(&mut viewer, &by_old), 200, "a viewer was refused during the roll");
@@ -311,7 +311,7 @@ fn public_keys_are_enough_for_a_server_and_are_rolled_without_a_signal_or_a_refu
         assert_eq!(status(&mut Plain::connect(server.address), &by_new), 200);
         (status(&mut viewer, &by_old) == 403).then_some(())
     });
-    // Half a file or none keeps the keys in use.
+    // With half a file or none, the current keys stay in use.
     replace(&cinema.path("checking.pub"), &read(&new)[..60]);
     server.stderr.wait_for("the keys already loaded stay in use");
     assert_eq!(status(&mut viewer, &by_new), 200);
@@ -378,7 +378,7 @@ fn the_lines_at_the_start_sign_what_they_play() {
         assert_eq!((answer.status, answer.body.len()), (200, LENGTH), "{url}");
     }
     drop(server);
-    // What is open is as it was.
+    // Open titles are as before.
     let open = Cinema::new("required = [\"films\"]");
     file(&open.path("library"), "a.mp4", LENGTH);
     let server = open.launch("--tls off").start();
@@ -410,7 +410,7 @@ fn the_access_log_holds_no_signature_and_no_session() {
     let signature = signed.split('.').nth(1).unwrap();
     assert_eq!(status(&mut viewer, &format!("{signed}?CMCD=sid%3D%22somebody%22")), 200);
     assert_eq!(status(&mut viewer, &in_query), 200);
-    // A page of somebody's own plays what its address names, and every request of its player tells that address.
+    // A page of the operator's plays the title in its address, and every request of its player has that address as the referrer.
     let page = format!("/player.html?src={}", signed.replace('/', "%2F"));
     assert_eq!(status(&mut viewer, &page), 403);
     let lines = format!("Referer: http://h{page}\r\nUser-Agent: player ({page})\r\n");

@@ -1,6 +1,6 @@
 //! Silos: connections are served by the silo of the network card on which they arrive.
 //!
-//! A silo here is what the operator's map says, so a machine with one NUMA node and two CPUs can have two.
+//! Silos follow the operator's map here, so a machine with one NUMA node and two CPUs can have two.
 
 use fullbore_tests::cpus::{self, cpu};
 use fullbore_tests::namespace::Namespace;
@@ -163,7 +163,7 @@ fn a_map_that_does_not_fit_the_machine_is_refused_with_what_is_wrong() {
         &format!("[[silos]]\ncpus = \"{own}\"\n[[silos]]\ncpus = \"{own}\"\n"),
         &format!("CPU {own} is in two"),
     );
-    // More than a kernel for eight thousand CPUs counts.
+    // More than in a kernel for eight thousand CPUs.
     refused(&format!("[[silos]]\ncpus = \"{own},9999\"\n"), "no CPU 9999");
     let with = |more: &str| format!("[[silos]]\ncpus = \"{own}\"\n{more}\n");
     refused(&with("cards = [\"nosuch0\"]"), "\"nosuch0\", which is not a network card");

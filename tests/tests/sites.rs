@@ -1,4 +1,4 @@
-//! Several host names with a library each: what curl gets from the real program, in its sandbox, and what the program says of sites that cannot be.
+//! Several host names with a library each: curl's results from the real program, in its sandbox, and the errors about impossible sites.
 
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Launch, Server, certificate, until};

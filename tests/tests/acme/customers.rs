@@ -80,7 +80,7 @@ fn a_certificate_has_the_key_and_the_chain_that_were_asked_for() {
     let said = server.finish();
     assert!(!said.contains("offers no chain"), "{said}");
 
-    // Another kind of key is another certificate, at once; a root that is not offered is logged, and the first chain is used.
+    // Another kind of key leads to another certificate at once; a root that is not offered is logged, and the first chain is used.
     let server = launch("preferred_chain = \"ISRG Root X1\"").start();
     wait_for_certificate(&server);
     let said = server.finish();

@@ -1,5 +1,5 @@
-//! Authorities that cannot be reached, or that misbehave: over plain HTTP on loopback, which is allowed for that. Through all of it, viewers get
-//! the certificate from before.
+//! Authorities that cannot be reached, or that misbehave: over plain HTTP on loopback, which is allowed for that. Throughout, viewers get
+//! the previous certificate.
 
 use fullbore_tests::{Launch, program, tool, until};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::tempdir;
 use time::OffsetDateTime;
 
-/// An authority that answers every request with what `answer` makes of its path.
+/// An authority that answers every request with `answer` of its path.
 fn authority(answer: impl Fn(&str, SocketAddr) -> String + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -19,14 +19,14 @@ fn authority(answer: impl Fn(&str, SocketAddr) -> String + Send + 'static) -> So
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
             let Some(path) = request(&mut stream) else { continue };
-            // A client that is gone is the test's end.
+            // A client that is gone means the end of the test.
             let _ = stream.get_mut().write_all(answer(&path, address).as_bytes());
         }
     });
     address
 }
 
-/// Reads a whole request, because closing with unread bytes takes the answer back. Returns its path.
+/// Reads a whole request, because closing with unread bytes would discard the answer. Returns its path.
 fn request(stream: &mut impl BufRead) -> Option<String> {
     let mut lines = Vec::new();
     while lines.last().is_none_or(|line: &String| line.len() > 2) {
@@ -49,8 +49,8 @@ fn answer(status: &str, lines: &str, body: &str) -> String {
     )
 }
 
-/// Starts a server whose certificate is due for renewal, and that asks `authority`. Waits until a failure of this kind is counted, while viewers
-/// get the old certificate. Returns what was said about it.
+/// Starts a server whose certificate is due for renewal, and that uses `authority`. Waits until a failure of this kind is counted, while viewers
+/// get the old certificate. Returns the log's line about it.
 fn fails(authority: SocketAddr, reason: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let ends = date_time_ymd(1970, 1, 1) + now + Duration::from_secs(30 * 86_400);
@@ -59,7 +59,7 @@ fn fails(authority: SocketAddr, reason: &str) -> String {
     said
 }
 
-/// Puts a certificate into the folder `state`, as if it was had by ACME and ends then. Returns where it is alone, without its key.
+/// Puts a certificate into the folder `state`, as if it came by ACME and expires then. Returns the path of a copy without its key.
 fn keep_certificate(state: &Path, ends: OffsetDateTime) -> PathBuf {
     let key = KeyPair::generate().unwrap();
     let mut parameters = CertificateParams::new(["a.example.org".to_owned()]).unwrap();
@@ -125,7 +125,7 @@ fn an_authority_that_makes_no_sense_is_told() {
     assert!(!said.contains('\u{1b}'));
 }
 
-/// What any authority says at first.
+/// The first answer of any authority.
 fn usual(path: &str, address: SocketAddr) -> Option<String> {
     let url = |name: &str| format!("\"{name}\":\"http://{address}/{name}\"");
     match path {

@@ -1,4 +1,4 @@
-//! Certificates by ACME (`[tls.acme]`): the real program before a real authority ([`pebble`]), and before one that misbehaves ([`faults`]).
+//! Certificates by ACME (`[tls.acme]`): the real program with a real authority ([`pebble`]), and with one that misbehaves ([`faults`]).
 
 mod customers;
 mod faults;
@@ -24,7 +24,7 @@ fn library() -> TempDir {
     folder
 }
 
-/// Fetches the film by the name `host`, as a client that trusts the certificates in `roots`. Returns curl's error if that fails.
+/// Fetches the film under the name `host`, as a client that trusts the certificates in `roots`. Returns curl's error if that fails.
 fn watch(server: &Server, host: &str, roots: &Path) -> Result<Vec<u8>, String> {
     let (address, port) = (server.address.ip(), server.address.port());
     let mut curl = tool::command("curl");
@@ -60,7 +60,7 @@ fn three_lines_of_configuration_make_a_server_that_clients_trust() {
     let ran = tool::run(curl.args(["-fsSIk", &server.url_of("film.mp4")]));
     let hsts = "strict-transport-security: max-age=31536000";
     assert!(ran.text().to_lowercase().contains(hsts), "{}", ran.text());
-    // Others are sent on, and find no old answers.
+    // Other requests are redirected, and find no old answers.
     let (status, head) = ask(pebble.http(), "/film.mp4");
     let place = format!("Location: https://localhost:{}/film.mp4\r\n", pebble.https().port());
     assert!(status == 308 && head.contains(&place), "{head}");
@@ -78,7 +78,7 @@ fn three_lines_of_configuration_make_a_server_that_clients_trust() {
     assert!(said.contains("there is a new certificate for video.example.org, www.example.org"));
     assert!(!said.contains("PRIVATE KEY") && !said.contains("key_pkcs8"), "{said}");
 
-    // The helper has ended with its server, and the next one keeps what is there.
+    // The helper has ended with its server, and the next one keeps the existing files.
     until("the address to be free", || TcpListener::bind(pebble.http()).is_ok());
     let kept = fs::read(&certificate).unwrap();
     let server = launch.start();
@@ -90,7 +90,7 @@ fn three_lines_of_configuration_make_a_server_that_clients_trust() {
     server.finish();
 }
 
-/// What openssl gets that offers the protocol of proofs for the name `host`, and asks for a film.
+/// The answer to openssl, which offers the protocol of proofs for the name `host`, and requests a film.
 fn as_authority(server: &Server, host: &str) -> tool::Ran {
     let client = format!(
         "printf 'GET /film.mp4 HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n' | \
@@ -138,7 +138,7 @@ fn alpn_names_are_proved_where_viewers_connect_and_without_another_port() {
             assert!(watch(&server, host, &root).unwrap() == film());
         }
         assert!(watch(&server, "other.example.org", &root).is_err());
-        // Pebble looks at each name several times.
+        // Pebble checks each name several times.
         assert!(server.counter("connections_ended_total{reason=\"acme_proof\"}") >= 3);
         assert!(TcpStream::connect(pebble.http()).is_err(), "nobody listens there");
         // With nothing to prove, the protocol is not spoken.
@@ -159,7 +159,7 @@ fn alpn_no_proof_fails_because_of_an_upgrade() {
     until("a proof", || {
         as_authority(&old, "a.example.org").text().contains("ALPN protocol: acme-tls/1")
     });
-    // To a file, because the new server keeps what it was started with.
+    // To a file, because the new server keeps its standard error.
     let path = state.path().join("said");
     let said = || fs::read_to_string(&path).unwrap();
     let mut upgrade = tool::command(program().to_str().unwrap());
@@ -229,7 +229,7 @@ fn a_name_that_the_authority_cannot_find_is_told_and_the_old_certificate_stays()
     let first = launch.clone().config(&pebble.section(&["a.example.org"], &lines)).start();
     wait_for_certificate(&first);
     first.finish();
-    // One more name, and an address at which the authority does not look.
+    // One more name, and an address that the authority doesn't check.
     let lines = format!("listen = \"{}\"", pebble.nobody());
     let section = pebble.section(&["a.example.org", "b.example.org"], &lines);
     let server = launch.config(&section).start();
@@ -281,7 +281,7 @@ fn a_helper_that_is_killed_is_started_again_with_least_privilege_and_ends_with_t
     rustix::process::kill_process(process, Signal::KILL).unwrap();
     until("another one", || helper_of(&server).is_some_and(|now| now != first));
     until("it to listen", || TcpStream::connect(pebble.http()).is_ok());
-    // It does not order what is there.
+    // It doesn't order an existing certificate.
     assert_eq!(server.counter("acme_certificates_total"), 1);
     let last = helper(&server);
     let said = server.finish();

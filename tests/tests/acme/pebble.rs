@@ -1,4 +1,4 @@
-//! Pebble, Let's Encrypt's server for tests, with the name server that belongs to it. Both have addresses of this process on the loopback network.
+//! Pebble, Let's Encrypt's test server, with its name server. Both have addresses of this process on the loopback network.
 
 use fullbore_tests::{Plain, tool, until};
 use rcgen::{CertificateParams, KeyPair, SanType};
@@ -20,7 +20,7 @@ const NOBODY: u16 = 5;
 const HTTPS: u16 = 6;
 const PORTS: u16 = 10;
 
-/// A running Pebble and its name server, which says that every name is at this Pebble's address. Both are ended when dropped.
+/// A running Pebble and its name server, which resolves every name to this Pebble's address. Both are ended when dropped.
 pub(crate) struct Pebble {
     children: Vec<Child>,
     first_port: u16,
@@ -28,18 +28,18 @@ pub(crate) struct Pebble {
 }
 
 impl Pebble {
-    /// Starts it. `None` if there is none on this machine, which is told.
+    /// Starts it. If there is none on this machine, reports that and returns `None`.
     pub(crate) fn if_here() -> Option<Self> {
         Self::if_here_and_waits(0)
     }
 
-    /// As [`Self::if_here`], of one that waits up to so many seconds before it looks at a challenge.
+    /// As [`Self::if_here`], but it waits up to this many seconds before it checks a challenge.
     pub(crate) fn if_here_and_waits(seconds: u32) -> Option<Self> {
         let wanted = [("pebble", "pebble"), ("pebble-challtestsrv", "pebble"), ("curl", "curl")];
         tool::are_here(&wanted).then(|| Self::start(seconds, None))
     }
 
-    /// As [`Self::if_here`], of one that takes only accounts bound to this key, given by its name and in base64.
+    /// As [`Self::if_here`], but it accepts only accounts bound to this key, given by its name and in base64.
     pub(crate) fn if_here_and_binds(key: (&str, &str)) -> Option<Self> {
         let wanted = [("pebble", "pebble"), ("pebble-challtestsrv", "pebble"), ("curl", "curl")];
         tool::are_here(&wanted).then(|| Self::start(0, Some(key)))
@@ -75,7 +75,7 @@ impl Pebble {
         command.args(["-dnsserver", &self.at(NAMES).to_string()]);
         // Each certificate has two chains.
         command.env("PEBBLE_ALTERNATE_ROOTS", "1");
-        // It would wait up to 15 s before it looks at a challenge.
+        // It would wait up to 15 s before it checks a challenge.
         match waits_seconds {
             0 => command.env("PEBBLE_VA_NOSLEEP", "1"),
             seconds => command.env("PEBBLE_VA_SLEEPTIME", seconds.to_string()),
@@ -117,7 +117,7 @@ impl Pebble {
         self.folder.path().join(name)
     }
 
-    /// The section of a server's configuration that uses it, for these names and with more lines.
+    /// The section of a server's configuration that uses it, for these names, with additional lines.
     pub(crate) fn section(&self, domains: &[&str], lines: &str) -> String {
         let (directory, roots) = (self.at(DIRECTORY), self.file("own.pem"));
         format!(
@@ -125,22 +125,22 @@ impl Pebble {
         )
     }
 
-    /// Where it looks for answers over HTTP.
+    /// The address where it checks answers over HTTP.
     pub(crate) fn http(&self) -> SocketAddr {
         self.at(HTTP)
     }
 
-    /// Where a server may serve viewers.
+    /// An address where a server may serve viewers.
     pub(crate) fn https(&self) -> SocketAddr {
         self.at(HTTPS)
     }
 
-    /// An address where nobody is.
+    /// An address without a listener.
     pub(crate) fn nobody(&self) -> SocketAddr {
         self.at(NOBODY)
     }
 
-    /// The certificate by which those that it issues are trusted, fetched from it.
+    /// The root of its certificates, fetched from it.
     pub(crate) fn root(&self) -> PathBuf {
         self.root_of_chain(0)
     }
@@ -155,7 +155,7 @@ impl Pebble {
         root
     }
 
-    /// Has the name server say that the host `name` is at another address, where nobody is. Returns that.
+    /// Makes the name server resolve the host `name` to another address without a listener, which it returns.
     pub(crate) fn mislead(&self, name: &str) -> Ipv4Addr {
         let elsewhere = Ipv4Addr::new(127, 2, 0, 9);
         let said = serde_json::json!({ "host": format!("{name}."), "addresses": [elsewhere] });
@@ -166,7 +166,7 @@ impl Pebble {
         elsewhere
     }
 
-    /// A hook program that has the name server answer, and notes each of its calls in the file `calls`.
+    /// A hook program that sets the name server's records, and notes each of its calls in the file `calls`.
     pub(crate) fn hook(&self) -> PathBuf {
         let (hook, calls) = (self.file("hook"), self.file("calls"));
         let script = format!(
@@ -181,7 +181,7 @@ impl Pebble {
         hook
     }
 
-    /// What the hook was called for.
+    /// The hook's calls.
     pub(crate) fn calls(&self) -> Vec<String> {
         let text = fs::read_to_string(self.file("calls")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -211,7 +211,7 @@ fn host() -> Ipv4Addr {
     Ipv4Addr::new(127, 1, high, low)
 }
 
-/// Asks the server's listener for challenges over plain HTTP.
+/// Sends a request to the server's listener for challenges over plain HTTP.
 pub(crate) fn ask(address: SocketAddr, path: &str) -> (u16, String) {
     let mut plain = Plain::connect(address);
     let response = plain.fetch(path);

@@ -10,7 +10,7 @@ use std::process::Command;
 use tempfile::{TempDir, tempdir};
 use tokio::runtime::Runtime;
 
-/// A server of the bucket `films`, and the folder in which its objects are.
+/// A server of the bucket `films`, and the folder of its objects.
 struct Bucket {
     folder: TempDir,
     server: S3Server,
@@ -71,7 +71,7 @@ fn below(parent: u32) -> Vec<(u32, String)> {
     found
 }
 
-/// Whether `wanted` is anywhere in the writable memory of a process, or in what it was started with.
+/// Whether `wanted` is anywhere in the writable memory of a process, or in its arguments and environment.
 fn knows(process: u32, wanted: &[u8]) -> bool {
     let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
     let memory = fs::File::open(format!("/proc/{process}/mem")).unwrap();
@@ -79,7 +79,7 @@ fn knows(process: u32, wanted: &[u8]) -> bool {
         let (range, rest) = line.split_once(' ')?;
         let (from, to) = range.split_once('-')?;
         let number = |text| u64::from_str_radix(text, 16).unwrap();
-        // Buffers that are larger hold what viewers are sent.
+        // Larger buffers hold viewers' bytes.
         let length = number(to) - number(from);
         (rest.starts_with("rw") && length <= 16 << 20).then(|| (number(from), length as usize))
     });
@@ -114,7 +114,7 @@ fn a_bucket_is_an_origin_and_only_the_helper_knows_the_credentials() {
     assert!(!said.contains(&secret) && !said.contains("X-Amz"), "{said}");
 }
 
-/// Credentials once came along as standard input, so that they were read as the configuration, and a line of them was in the error.
+/// Credentials once came on standard input, where they were read as the configuration, and the error quoted a line of them.
 #[test]
 fn a_configuration_on_standard_input_is_read_as_such_beside_credentials() {
     let (bucket, cache, folder) = (Bucket::start(), tempdir().unwrap(), tempdir().unwrap());
@@ -166,7 +166,7 @@ fn an_object_that_is_replaced_is_served_anew_and_never_mixed() {
     let part = viewer.fetch_with("/film.mp4", "Range: bytes=0-9\r\n");
     assert_eq!((part.status, &part.body[..]), (206, &first[..10]));
     let second = bucket.put("film.mp4", 2 * MIB + 1, 2);
-    // The second block is asked for under the first version's tag, which is there no more.
+    // The edge requests the second block under the first version's tag, which no longer exists.
     let mut viewer = Plain::connect(server.address);
     let part = viewer.fetch_with("/film.mp4", "Range: bytes=1048576-1048585\r\n");
     assert_eq!((part.status, &part.body[..]), (206, &second[MIB..MIB + 10]));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tempfile::tempdir;
 
-/// What a viewer got: the version that its head names, where its bytes begin, and as many of them as came.
+/// A viewer's result: the version in its head, the offset of its bytes, and the bytes that arrived.
 struct Got {
     status: u16,
     version: Option<u64>,
@@ -50,7 +50,7 @@ fn fetch(address: SocketAddr, path: &str, range: Option<(usize, usize)>) -> Got 
     Got { status, version, start, bytes: body, is_whole }
 }
 
-/// Says that a test is over, however it ends.
+/// Signals that a test is over, however it ends.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -64,8 +64,8 @@ fn length(version: u64) -> usize {
     MIB + (version * 7_919_777 % (2 * MIB as u64)) as usize
 }
 
-/// Draws changes at the origin and requests of viewers, by `seed`. Whatever comes under a tag must be of that version, byte for byte. And it
-/// must be the version that is there now, unless the origin said of an older one that it lasts.
+/// Makes random changes at the origin and requests of viewers, by `seed`. Bytes under a tag must be of that version, every one. And it
+/// must be the current version, unless the origin allowed an older one to be kept.
 fn draw(count: u64, seed: u64) {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let server = edge(&origin, cache.path(), "--cache-gib 1");
@@ -142,7 +142,7 @@ fn a_version_that_ends_under_its_viewers_breaks_off_and_is_never_mixed() {
         }
     };
     std::thread::scope(|scope| {
-        // Also if this thread fails: the others would go on for ever.
+        // Even if this thread fails, because the others would run for ever.
         let _ending = Ending(&is_over);
         let viewers: Vec<_> = (0..4).map(|_| scope.spawn(watch)).collect();
         for version in 2..12 {

@@ -1,7 +1,7 @@
-//! An edge crashes while it fills its cache: killed, or its power fails, at drawn moments. It starts again without help, and no viewer gets a
-//! wrong byte. After a kill it still has what it had; after a power failure it may ask its origin again.
+//! An edge crashes while it fills its cache: killed, or its power fails, at random moments. It starts again without help, and no viewer gets a
+//! wrong byte. After a kill its cache is complete; after a power failure it may ask its origin again.
 //!
-//! `FULLBORE_SEED` repeats the draws, `FULLBORE_CRASHES` says how many crashes the long tests play.
+//! `FULLBORE_SEED` repeats a run's random numbers, `FULLBORE_CRASHES` sets the number of crashes of the long tests.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,10 +19,10 @@ const FILM_BYTES: usize = 3_500_000;
 const DISK_BYTES: u64 = 256 << 20;
 const VIEWERS: usize = 3;
 
-/// A crash comes so long after viewers have begun, at most.
+/// The longest time from viewers' start to a crash.
 const MILLIS_MAX: u64 = 300;
 
-/// A viewer asks for a part of a film. What arrives has to be right, as far as it arrives.
+/// A viewer requests a part of a film. The bytes that arrive have to be right.
 fn ask(address: SocketAddr, path: &str, film: &[u8], (first, last): (usize, usize)) -> Option<()> {
     let mut socket = TcpStream::connect(address).ok()?;
     let request = format!(
@@ -34,7 +34,7 @@ fn ask(address: SocketAddr, path: &str, film: &[u8], (first, last): (usize, usiz
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let (head, body) = answer.split_at(end);
     let head = String::from_utf8_lossy(head);
-    // Once the disk has failed, it may say so.
+    // Once the disk has failed, it may report that.
     if head.starts_with("HTTP/1.1 5") {
         return None;
     }
@@ -55,7 +55,7 @@ fn long() -> usize {
     crashes.map_or(250, |count| count.parse().expect("FULLBORE_CRASHES is a number"))
 }
 
-/// Crashes an edge so often; with `disk`, its power fails.
+/// Crashes an edge this often; with `disk`, its power fails.
 fn crash(cache: &Path, disk: Option<&FailingDisk>, times: usize) {
     let mut draws = fastrand::Rng::with_seed(seed());
     let origin = Origin::start();
@@ -77,7 +77,7 @@ fn crash(cache: &Path, disk: Option<&FailingDisk>, times: usize) {
                     while part().is_some() {}
                 });
             }
-            // sleeps: the moment of the crash is drawn, whatever is under way then
+            // sleeps: the moment of the crash is random, whatever is under way then
             std::thread::sleep(Duration::from_millis(draws.u64(..MILLIS_MAX)));
             if let Some(disk) = disk {
                 disk.fail();

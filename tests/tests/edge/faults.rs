@@ -1,4 +1,4 @@
-//! Origins that misbehave: a clear answer, a counter, and everybody else is served on.
+//! Origins that misbehave: a clear answer, a counter, and all other viewers are still served.
 
 use crate::origin::{Manner, Origin};
 use crate::{MIB, edge, launch};
@@ -191,7 +191,7 @@ fn an_origin_has_sixty_four_requests_at_once_however_slow_their_bodies_are() {
         server.counter("edge_waiting") == FILMS as u64 - 64 - 30
     });
     assert!(Plain::connect(server.address).fetch("/good").body == *good, "a hit waits for nobody");
-    // The helper has looked at the others, found no place, and goes on: it answers questions that came after them.
+    // The helper has checked the others, found no place, and continues: it answers questions that came after them.
     for _ in 0..20 {
         assert!(Plain::connect(server.address).fetch("/asked").body == *asked);
     }
@@ -288,7 +288,7 @@ fn a_disk_that_another_program_fills_costs_a_few_cold_objects_and_not_all() {
     let list = origin.put("/list", 50, 1000, "Cache-Control: no-store\r\n");
     let new = origin.put("/new", 51, MIB, LASTING);
     for (path, bytes) in [("/list", list), ("/new", new)] {
-        // What viewers had a moment ago stays for three seconds. Until then there is no room.
+        // Blocks that viewers had a moment ago stay for three seconds. Until then there is no room.
         let got = eventually("room on the disk", || {
             let answer = Plain::connect(server.address).fetch(path);
             (answer.status == 200).then_some(answer.body)

@@ -1,5 +1,5 @@
-//! An origin that fails now and then, each time in another way: viewers get every byte right in the end, and the origin is not asked much more
-//! often than if it had not failed.
+//! An origin that fails now and then, each time in another way: viewers get every byte right in the end, and the origin doesn't get many more
+//! requests than if it had not failed.
 
 use crate::origin::{Manner, Origin};
 use crate::{MIB, edge};
@@ -17,11 +17,11 @@ struct Evening {
     blocks: usize,
     viewers_per_film: usize,
     delay: Duration,
-    /// One request in so many fails.
+    /// One request in this many fails.
     one_in: usize,
 }
 
-/// Fetches once, and returns whether all of it came. What comes is right, or it is an error that says whose fault it is.
+/// Fetches once, and returns whether all of it came. The bytes are right, or it is an error that names the side at fault.
 fn fetch(address: SocketAddr, path: &str, film: &[u8]) -> bool {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
@@ -44,7 +44,7 @@ fn fetch(address: SocketAddr, path: &str, film: &[u8]) -> bool {
     body.len() == film.len()
 }
 
-/// Everybody watches until he has seen all of it. Returns how often somebody had to begin again.
+/// All viewers watch until they have seen all of it. Returns how often one had to start again.
 fn watch(address: SocketAddr, films: &[(String, Arc<Vec<u8>>)], viewers_per_film: usize) -> usize {
     let total = AtomicUsize::new(0);
     let again = &total;
@@ -80,13 +80,13 @@ fn bad_evening(evening: &Evening) -> usize {
     let again = watch(server.address, &films, evening.viewers_per_film);
     let (asked, failed) = (origin.seen().len(), origin.failed());
     assert!(failed > 0, "the origin never failed");
-    // Each object is asked for once by name, and each block once at most, alone. Each failure costs one request more.
+    // The edge requests each object once by name, and each block at most once, separately. Each failure costs one more request.
     let needed = evening.films * (1 + evening.blocks);
     assert!(asked <= needed + failed, "{asked} requests, of which {failed} failed");
     server.wait_for_news();
     let retries = server.sum("edge_retries_total");
     assert!((1..=failed as u64).contains(&retries), "{retries} of {failed}");
-    // From here on nothing is needed of the origin any more.
+    // From here on the origin is no longer needed.
     origin.behave(Manner::Gone);
     assert!(Plain::connect(server.address).fetch(&films[0].0).body == *films[0].1);
     again

@@ -1,4 +1,4 @@
-//! One client that asks for more than the origin can answer: others notice nothing.
+//! One client requests more than the origin can answer: others notice nothing.
 
 use crate::origin::{Manner, Origin};
 use crate::{edge, launch};
@@ -14,7 +14,7 @@ const PATIENT: &str = "[edge]\nsilent_seconds = 300.0\n";
 /// Another client.
 const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
 
-/// The origin answers nothing of the flood until the end, as one would whose answers take for ever. So what is answered meanwhile has waited for none
+/// The origin answers nothing of the flood until the end, like one whose answers take for ever. So requests answered meanwhile have waited for none
 /// of it, however fast or slow this machine is.
 #[test]
 fn a_flood_of_invented_paths_stalls_no_cached_film_and_no_other_client() {
@@ -65,7 +65,7 @@ fn viewers_of_one_address_who_are_too_many_get_503_and_the_others_wait() {
     };
     let viewers: Vec<_> = (0..VIEWERS).map(ask).collect();
     let refused = "requests_refused_total{reason=\"edge_address_queue_full\"}";
-    // Those who wait are as many as when the last one has been refused.
+    // As many requests wait as when the last one was refused.
     let (waiting, refused) = eventually("everybody to wait or be refused", || {
         server.wait_for_news();
         let (waiting, refused) = (server.counter("edge_waiting"), server.counter(refused));

@@ -1,4 +1,4 @@
-//! Helpers that cannot begin or are gone, and what keeps them from the origin: it is told with what to do, and nobody waits for it.
+//! Helpers that can't start, are gone, or can't reach the origin: the log says what to do, and no viewer waits.
 
 use crate::origin::Origin;
 use crate::serving::{children, helper};
@@ -15,7 +15,7 @@ fn kill(process: u32) {
     rustix::process::kill_process(process, Signal::KILL).unwrap();
 }
 
-/// Whether it has ended. Nobody may have waited for it yet.
+/// Whether it has ended, even if it has not been reaped yet.
 fn has_ended(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"));
     stat.map_or(true, |stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')))

@@ -1,6 +1,6 @@
 //! `fullbore serve --origin URL --cache DIR`: a caching edge in front of an HTTP origin or a bucket.
 //!
-//! The real program stands in front of an origin that does what the test tells it ([`origin`]).
+//! The real program is in front of an origin that behaves as the test wants ([`origin`]).
 
 mod bucket;
 mod changes;

@@ -1,4 +1,4 @@
-//! An origin that does what a test tells it, and remembers what it was asked.
+//! An origin that behaves as a test wants, and records its requests.
 
 use fullbore_tests::bytes;
 use std::collections::HashMap;
@@ -28,33 +28,33 @@ impl Object {
 pub(crate) enum Manner {
     /// It does not.
     Good,
-    /// It answers everything with this status, and these header lines.
+    /// It answers every request with this status, and these header lines.
     Status(u16, String),
-    /// It sends so many bytes of a body, and then nothing.
+    /// It sends this many bytes of a body, and then nothing.
     Stalls(usize),
-    /// It sends the head and half of the body, and the rest once it behaves otherwise.
+    /// It sends the head and half of the body, and the rest once its behaviour changes.
     Holds,
-    /// It does not answer for paths that begin like this until it behaves otherwise.
+    /// It doesn't answer for paths that begin like this until its behaviour changes.
     Withholds(&'static str),
-    /// It sends so many bytes of a body, and closes.
+    /// It sends this many bytes of a body, and closes.
     Breaks(usize),
-    /// It sends another range than was asked for.
+    /// It sends a range that was not requested.
     OtherRange,
-    /// It says a length that its body does not have.
+    /// It states a wrong length of its body.
     LongerThanSaid,
     /// It sends other bytes under the same tag, and one byte less of them.
     Shrunk,
-    /// It knows no ranges.
+    /// It doesn't support ranges.
     NoRanges,
     /// It ignores If-Match and If-None-Match.
     Unconditional,
-    /// It closes each connection without a word.
+    /// It closes each connection without an answer.
     Gone,
-    /// It says no length, and no tag.
+    /// It sends no length and no tag.
     Chunked,
-    /// It sends other bytes to each request: their number.
+    /// It sends different bytes to each request: the request's number.
     Counted,
-    /// One request in so many fails, each in another way.
+    /// One request in this many fails, each in another way.
     Flaky(usize),
 }
 
@@ -94,7 +94,7 @@ struct State {
 }
 
 impl State {
-    /// What to do about the request that was seen last.
+    /// The behaviour for the last request.
     fn manner(&mut self) -> Manner {
         match self.manner.clone().unwrap_or(Manner::Good) {
             Manner::Flaky(one_in) if self.seen.len() % one_in == one_in / 2 => {
@@ -159,17 +159,17 @@ impl Origin {
         self.state().manner = Some(manner);
     }
 
-    /// Waits so long before each answer.
+    /// Waits this long before each answer.
     pub(crate) fn delay(&self, delay: Duration) {
         self.state().delay = delay;
     }
 
-    /// What it was asked so far.
+    /// Its requests so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.state().seen.clone()
     }
 
-    /// How many requests it got for paths that begin with `prefix`.
+    /// The number of requests for paths that begin with `prefix`.
     pub(crate) fn count(&self, prefix: &str) -> usize {
         self.state().seen.iter().filter(|seen| seen.path.starts_with(prefix)).count()
     }
@@ -178,7 +178,7 @@ impl Origin {
         matches!(&self.state().manner, Some(Manner::Withholds(prefix)) if path.starts_with(prefix))
     }
 
-    /// How many requests it failed on purpose.
+    /// The number of requests that it failed on purpose.
     pub(crate) fn failed(&self) -> usize {
         self.state().failed
     }
@@ -195,7 +195,7 @@ impl Origin {
                 }
             }
             if head.starts_with("HEAD ") {
-                // An edge that starts looks whether the origin is there. It asks for films otherwise.
+                // A starting edge checks whether the origin is there. Its requests for films differ.
                 let is_gone = self.state().manner == Some(Manner::Gone);
                 if is_gone || write!(stream, "HTTP/1.1 404 Told\r\n\r\n").is_err() {
                     return Ok(());
@@ -243,7 +243,7 @@ fn seen(head: &str) -> Seen {
     Seen { path, range, if_match, head: head.to_owned() }
 }
 
-/// Answers, and says whether the connection stays open. What is held back is sent once nothing `is_held` any more.
+/// Answers, and returns whether the connection stays open. Sends held-back bytes once nothing `is_held` any more.
 fn answer(
     stream: &mut TcpStream,
     seen: &Seen,

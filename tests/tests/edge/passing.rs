@@ -1,4 +1,4 @@
-//! What must not be kept: fetched for each viewer alone, and passed through.
+//! Answers that must not be kept: fetched for each viewer separately, and passed through.
 
 use crate::origin::{Manner, Origin};
 use crate::{edge, launch};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::tempdir;
 
-/// What is left of passed or cached objects in a cache.
+/// The files of passed or cached objects left in a cache.
 fn kept(cache: &Path) -> usize {
     std::fs::read_dir(cache.join("objects")).unwrap().count()
 }
@@ -76,7 +76,7 @@ fn objects_without_a_version_or_a_length_are_passed_too_unless_they_are_large() 
     assert_eq!(viewer.fetch("/coded").status, 502, "it would be taken for something else");
     origin.put("/huge", 4, (16 << 20) + 1, "Cache-Control: no-store\r\n");
     assert_eq!(viewer.fetch("/huge").status, 502);
-    // For ten seconds that is known, and the origin does not send it again in vain.
+    // The edge remembers that for ten seconds, and the origin doesn't send it again in vain.
     let asked = origin.seen().len();
     for _ in 0..3 {
         assert_eq!(viewer.fetch("/huge").status, 502);
@@ -101,7 +101,7 @@ fn what_may_be_kept_again_is_kept_again() {
     assert!(viewer.fetch("/film").body == *second, "not what was kept before");
     assert_eq!(kept(cache.path()), 0, "the older version is gone");
     let third = origin.put("/film", 3, 1000, "Cache-Control: max-age=3600\r\n");
-    // That it must not be kept is believed for ten seconds.
+    // The edge remembers for ten seconds that it must not be kept.
     eventually("the film to be kept again", || {
         let answer = viewer.fetch("/film");
         assert!(answer.body == *third, "{}", answer.head);

@@ -1,4 +1,4 @@
-//! What viewers get, what the origin is asked for it, and what is left after a restart.
+//! Viewers' bytes, the requests to the origin for them, and the cache after a restart.
 
 use crate::origin::{Manner, Origin};
 use crate::{MIB, edge, launch};
@@ -10,14 +10,14 @@ use tempfile::tempdir;
 /// The origin's file stays as it is.
 const LASTING: &str = "Cache-Control: max-age=3600\r\nContent-Type: video/mp4\r\n";
 
-/// The ranges that the origin was asked for, in order.
+/// The ranges requested from the origin, in order.
 fn ranges(origin: &Origin) -> Vec<(u64, u64)> {
     let mut ranges: Vec<_> = origin.seen().iter().filter_map(|seen| seen.range).collect();
     ranges.sort_unstable();
     ranges
 }
 
-/// How many bytes the origin was asked for, and whether it was asked for any of them twice.
+/// The number of bytes requested from the origin, and whether any were requested twice.
 fn asked_once(origin: &Origin) -> (u64, bool) {
     let ranges = ranges(origin);
     let bytes = ranges.iter().map(|(first, last)| last + 1 - first).sum();
@@ -76,7 +76,7 @@ fn a_small_range_costs_the_origin_one_block_and_each_later_block_is_pinned_to_th
     assert_eq!(asked_once(&origin), (2 * MIB as u64, true));
 }
 
-/// Everybody asks before anybody reads, some for the whole film, the others for parts all over it.
+/// All viewers send their requests before any reads, some for the whole film, others for parts all over it.
 #[test]
 fn a_stampede_of_a_thousand_viewers_asks_the_origin_for_each_block_once() {
     const VIEWERS: usize = 1000;
@@ -137,7 +137,7 @@ fn the_origins_last_modified_is_kept_and_conditions_with_it_are_answered() {
     let server = edge(&origin, cache.path(), "");
     let old = "Sun, 06 Nov 1994 08:49:37 GMT";
     let later = "Sun, 06 Nov 1994 08:49:38 GMT";
-    // As of a file that was just made, and of one at an origin whose clock is ahead.
+    // Like a file that was just made, and one at an origin whose clock is ahead.
     let future = "Fri, 31 Dec 9999 23:59:59 GMT";
     let mut viewer = Plain::connect(server.address);
     for (number, date) in [old, future].into_iter().enumerate() {
@@ -288,7 +288,7 @@ fn the_cache_keeps_to_its_size() {
     for number in 0..7 {
         let path = format!("/film{number}");
         let bytes = origin.put(&path, number, 3 * MIB, LASTING);
-        // What viewers had a moment ago stays for three seconds. Until then there is no room.
+        // Blocks that viewers had a moment ago stay for three seconds. Until then there is no room.
         let got = eventually("room in the cache", || {
             let answer = Plain::connect(server.address).fetch(&path);
             (answer.status == 200).then_some(answer.body)
@@ -311,7 +311,7 @@ fn empty_objects_are_part_of_the_caches_size() {
         let path = format!("/empty{number}");
         origin.put(&path, number, 0, LASTING);
         let status = Plain::connect(server.address).fetch(&path).status;
-        // What viewers had a moment ago stays for three seconds. Until then there is no room.
+        // Blocks that viewers had a moment ago stay for three seconds. Until then there is no room.
         assert!([200, 503].contains(&status), "{path}: {status}");
     }
     let files = std::fs::read_dir(cache.path().join("objects")).unwrap().flatten();

@@ -1,4 +1,4 @@
-//! Signed URLs before an edge: the token is checked first, and is no part of what the origin or the cache sees.
+//! Signed URLs at an edge: the token is checked first, and neither the origin nor the cache sees it.
 
 use crate::MIB;
 use crate::origin::Origin;
